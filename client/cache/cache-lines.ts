@@ -18,7 +18,7 @@ const COLUMNS: readonly FittedColumn<CacheEntry>[] = [
   },
 ];
 
-/** Formats one line per entry, fitted to the terminal, and a line with the total size. */
+/** Returns one line per entry, clipped to the terminal width, and a line with the total size. */
 export function cacheTable(entries: readonly CacheEntry[], terminal: Terminal): string[] {
   if (entries.length === 0) {
     return ['The cache is empty.'];
@@ -27,7 +27,7 @@ export function cacheTable(entries: readonly CacheEntry[], terminal: Terminal): 
   return [...fittedTable(entries, COLUMNS, terminal), '', `${entryCount(entries.length)}, ${formatBytes(bytes)}`];
 }
 
-/** Describes an entry in one line, with the first 8 digits of its hash. */
+/** Describes an entry in one line, with a short hash. */
 export function entryText({ contents, hash, bytes, lastWritten, lastUse }: CacheEntry): string {
   const used = lastUse === null ? 'unused' : `last used by ${lastUse.applicationId} on ${day(lastUse.submittedAt)}`;
   return `${contentText(contents)} ${hash.slice(0, 8)} (${formatBytes(bytes)}, written ${day(lastWritten)}, ${used})`;

@@ -12,34 +12,32 @@ import { severalAtOnce } from '../terminal/several-at-once.ts';
 
 const AT_ONCE = 8;
 /**
- * If YARN has no such application, the job counts as running until its job.json has this age (ms), because the client may still be
- * submitting it.
+ * Age (ms) of job.json below which a job without a YARN application is considered running, because the client may still be submitting it.
  */
 const STARTING_MS = 3_600_000;
-/** The maximum size of a job.json (bytes), as in records/job-record.ts. */
+/** Maximum size of job.json in bytes, as in records/job-record.ts. */
 const LARGEST_JOB = 4 << 20;
 const HASH = /(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])/g;
 
-/** A job that used a cache entry. */
 export interface CacheUse {
   readonly applicationId: string;
-  /** Empty if unknown. */
+  /** Name of the job; empty if unknown. */
   readonly name: string;
-  /** ms since the epoch. */
+  /** Time of the submission in ms since the epoch. */
   readonly submittedAt: number;
 }
 
-/** The cache entries to which a job.json refers. */
+/** References from a job.json to the cache. */
 export interface JobUses {
   readonly use: CacheUse;
   readonly hashes: ReadonlySet<string>;
-  /** Whether the job.json is incomplete and may have contained more hashes. */
+  /** True if job.json is truncated, so it may have referenced more entries. */
   readonly damaged: boolean;
 }
 
 /**
- * Extracts all references to the cache from a job.json of any version. Every hash in the text counts, because resources, data, commands and
- * environment variables may all refer to a cache entry.
+ * Returns all cache hashes in the text of a job.json of any version. Searches the whole text, because resources, data, commands and
+ * environment variables can refer to cache entries.
  */
 export function parseUses(text: string, applicationId: string, writtenAt: number): JobUses {
   const job = parseJson(text);
@@ -52,28 +50,27 @@ export function parseUses(text: string, applicationId: string, writtenAt: number
 }
 
 interface ReadJob extends JobUses {
-  /** The folder of the job.json. */
+  /** Folder that contains job.json. */
   readonly folder: string;
   readonly writtenAt: number;
 }
 
-/** Maps each entry of a user's cache to the jobs that use it or have used it. */
+/** Finds, for each entry of a user's cache, the jobs that use or used it. */
 export class CacheUses {
-  /** The reasons why uses may be missing, as sentences. With a gap, no entry counts as unused. */
+  /** Sentences that explain why the result may be incomplete. If there are any, all entries are considered used. */
   readonly gaps: string[] = [];
   readonly #store: HistoryStore;
   readonly #byHash = new Map<string, { last: CacheUse; readonly running: Set<string> }>();
-  /** Jobs already read from the staging folder. */
+  /** IDs of the staged jobs that `read` has processed. */
   readonly #submitted = new Set<string>();
 
   private constructor(store: HistoryStore) {
     this.#store = store;
   }
 
-  /** @throws TonyError HDFS_UNREACHABLE, ACCESS_DENIED */
   static async read(store: HistoryStore, now: number): Promise<CacheUses> {
     const uses = new CacheUses(store);
-    // Read staged jobs before histories, because the staging folder of a job is removed when the job ends.
+    // Read staged jobs before histories: when a job ends, its staging folder is removed, but its history remains.
     const submitted = await uses.#readSubmitted();
     const { found: places, message } = await store.places(store.user);
     if (message !== '') {
@@ -87,7 +84,7 @@ export class CacheUses {
     for (const job of submitted) {
       const id = job.use.applicationId;
       const answer = answers.get(job.folder);
-      // YARN reports whether a cluster job has ended. The end of a local job is recorded only in its files.
+      // For cluster jobs, YARN reports whether the job has ended. For local jobs, only the job's files do.
       const isUnknown = !ended.has(id) && (answer === 'forgotten' || isLocalId(id));
       uses.#add(job, mayRun(answer) || (isUnknown && now - job.writtenAt < STARTING_MS));
     }
@@ -96,13 +93,13 @@ export class CacheUses {
         continue;
       }
       const running = open.includes(job) && mayRun(answers.get(job.folder));
-      // Containers start from the staged job.json. If it is intact, ignore a damaged copy in the history.
+      // Ignore a damaged job.json in the history if the staged job.json is intact, because containers start from the staged file.
       uses.#add(job, running && !(job.damaged && isWhole.has(job.use.applicationId)));
     }
     return uses;
   }
 
-  /** Adds the jobs submitted since `read`. */
+  /** Adds the jobs that were submitted after `read`. */
   async readNew(): Promise<void> {
     for (const job of await this.#readSubmitted()) {
       this.#add(job, true);
@@ -115,8 +112,8 @@ export class CacheUses {
   }
 
   /**
-   * Reads the staged jobs that are new since the last call. Skips folders without a job.json, because a submission checks its cache entries
-   * again after it has written job.json; see submit-parts.ts.
+   * Reads the staged jobs that earlier calls have not processed. Skips folders without a job.json, because a submission verifies its cache
+   * entries after writing job.json; see submit-parts.ts.
    */
   async #readSubmitted(): Promise<ReadJob[]> {
     const { storage, root } = this.#store;
@@ -146,7 +143,7 @@ export class CacheUses {
   }
 }
 
-/** Returns an empty list for an invalid application ID. Such a job cannot be queried, and counts as running. */
+/** Returns [] for an invalid application ID. Such a job cannot be queried and is considered running. */
 function placeOf({ use, folder }: ReadJob, user: string): JobPlace[] {
   const { applicationId } = use;
   return isApplicationId(applicationId) || isLocalId(applicationId) ? [{ applicationId, user, folder }] : [];
@@ -160,7 +157,7 @@ async function readPast(
   return { applicationId, job, hasEnded: files.some(({ name, type }) => name === 'final.json' && type === 'file') };
 }
 
-/** Reads a job.json; null if the file does not exist. */
+/** Reads job.json; returns null if it does not exist. */
 async function readJob(storage: Storage, folder: string, applicationId: string): Promise<ReadJob | null> {
   const uri = joinUri(folder, 'job.json');
   const entry = await storage.stat(uri);
@@ -172,7 +169,7 @@ async function readJob(storage: Storage, folder: string, applicationId: string):
     const text = size > LARGEST_JOB ? '' : (await storage.read(uri)).toString();
     return { ...parseUses(text, applicationId, modifiedAt), folder, writtenAt: modifiedAt };
   } catch (error) {
-    // The job's end has removed the file.
+    // The file is removed when the job ends.
     if (error instanceof TonyError && error.code === 'NOT_FOUND') {
       return null;
     }

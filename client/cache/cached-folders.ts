@@ -24,21 +24,21 @@ const ARCHIVE = /^(.+?)(?:-\d+)?\.tar\.gz$/;
 export interface CacheContent {
   /** `unfinished`: an upload or a removal that is in progress or was interrupted. */
   readonly kind: 'source' | 'bundles' | 'runtime' | 'tensorboard' | 'data' | 'unfinished';
-  /** The name of data in job.yaml, of an unfinished file or folder, or of other entries in containers. */
+  /** Name of an input folder in job.yaml, of another entry in containers, or of an unfinished file or folder. */
   readonly name: string;
 }
 
-/** The entry of one hash, or an unfinished file or folder. */
+/** A cache entry, or an unfinished file or folder. */
 export interface CachedFolder {
-  /** Hexadecimal sha256. */
+  /** Hexadecimal SHA-256. */
   readonly hash: string;
   readonly uri: string;
-  /** Several items if jobs use the same content under several names. */
+  /** Several items if jobs use the same content under different names. */
   readonly contents: readonly CacheContent[];
   readonly bytes: number;
-  /** The latest modification of its files (ms since the epoch). */
+  /** Latest modification time of its files, in ms since the epoch. */
   readonly lastWritten: number;
-  /** The latest modification of its unfinished files (ms since the epoch); 0 if all files are finished. */
+  /** Latest modification time of its unfinished files, in ms since the epoch; 0 if there are none. */
   readonly unfinishedSince: number;
 }
 
@@ -47,7 +47,7 @@ export function cacheOf(root: string): string {
 }
 
 /**
- * Returns the name to which a prune renames a cache folder before removing it. The name contains the time, because renaming does not change
+ * Returns the temporary name of a cache folder that a prune removes. The name contains the current time, because renaming does not change
  * the modification time.
  */
 export function asideName(hash: string, now: number): string {
@@ -58,7 +58,10 @@ export function isUnfinished({ contents }: CachedFolder): boolean {
   return contents.every(({ kind }) => kind === 'unfinished');
 }
 
-/** Lists the whole cache, unordered. @param root URI of the staging root, or of the folder of local jobs. */
+/**
+ * Lists all entries of the cache, in no particular order.
+ * @param root URI of the staging root, or of the folder for local jobs.
+ */
 export async function cachedFolders(storage: Storage, root: string): Promise<CachedFolder[]> {
   const entries = await storage.list(cacheOf(root), { raw: true });
   const folders = entries.filter(({ type, name }) => type === 'folder' && (HASH.test(name) || ASIDE.test(name)));
@@ -92,12 +95,15 @@ async function look(storage: Storage, folder: Entry): Promise<CachedFolder[]> {
   if (contents.length > 0) {
     return [{ hash, uri, contents, bytes, lastWritten, unfinishedSince }, ...left.map((entry) => unfinished(hash, entry))];
   }
-  // An interrupted upload leaves a folder with only unfinished files, which counts as one unfinished entry.
+  // An interrupted upload leaves a folder that contains only unfinished files. It becomes one unfinished entry.
   const size = left.reduce((sum, entry) => sum + entry.size, 0);
   return [unfinished(hash, { ...folder, name: left[0]?.name ?? '', size, modifiedAt: Math.max(unfinishedSince, folder.modifiedAt) })];
 }
 
-/** Measures a folder. @returns `left`: the unfinished files, which `bytes` and `lastWritten` exclude */
+/**
+ * Measures a folder.
+ * @returns `left`: unfinished files, which `bytes` and `lastWritten` do not include
+ */
 async function measure(storage: Storage, folder: Entry): Promise<{ bytes: number; lastWritten: number; left: Entry[] }> {
   const left: Entry[] = [];
   let bytes = 0;
@@ -141,7 +147,8 @@ const KINDS: ReadonlyMap<string, CacheContent['kind']> = new Map([
 
 function contentOf({ name, type, uri }: Entry): CacheContent {
   const archived = type === 'file' ? ARCHIVE.exec(name)?.[1] : undefined;
-  // HDFS stores code as archives, so a folder on HDFS is data, even if its name in job.yaml is `source`. The local cache stores code as folders.
+  // A folder on HDFS is always input data, even with the name `source`, because source folders are archives on HDFS. In the local cache,
+  // source folders are not archived.
   const known = KINDS.get(archived ?? (uri.startsWith('file:') ? name : ''));
   return known === undefined ? { kind: 'data', name } : { kind: known, name: archived ?? name };
 }

@@ -6,44 +6,43 @@ import type { HistoryStore } from '../records/history-store.ts';
 import { type CacheUse, CacheUses } from './cache-uses.ts';
 import { asideName, type CacheContent, type CachedFolder, cachedFolders, cacheOf, isUnfinished } from './cached-folders.ts';
 
-/** The age (ms) above which an unfinished entry counts as interrupted. */
+/** Age (ms) above which an unfinished entry is considered interrupted. */
 const UNFINISHED_MS = 86_400_000;
 
-/** A staged item in the cache. */
 export interface CacheEntry {
-  /** Hexadecimal sha256 of its content. */
+  /** Hexadecimal SHA-256 of the content. */
   readonly hash: string;
   readonly uri: string;
-  /** The roles of the entry in the jobs that use it. */
+  /** What the jobs use the entry for. */
   readonly contents: readonly CacheContent[];
   readonly bytes: number;
-  /** ms since the epoch. */
+  /** Time in ms since the epoch. */
   readonly lastWritten: number;
-  /** IDs of the jobs that use the entry and may still be running. */
+  /** IDs of jobs that use the entry and may still be running. */
   readonly usedBy: readonly string[];
-  /** The newest job that used the entry, according to the existing histories; null without such a job. */
+  /** Newest job in the histories that used the entry; null if there is none. */
   readonly lastUse: CacheUse | null;
 }
 
 export interface CacheListing {
-  /** Sorted by last use or write, newest first. */
+  /** Entries sorted by last use or write, newest first. */
   readonly entries: readonly CacheEntry[];
-  /** Why uses may be missing; empty if complete. */
+  /** Why the list of uses may be incomplete; empty if it is complete. */
   readonly message: string;
 }
 
 export interface CacheListOptions {
-  /** ms since the epoch. */
+  /** Current time in ms since the epoch. */
   readonly now: number;
 }
 
 const LIST_OPTIONS: OptionNames<CacheListOptions> = { now: true };
 
 export interface PruneCacheOptions {
-  /** Remove an entry if it was last written, and its last job was submitted, longer ago than this (ms). */
+  /** Minimum age (ms) of removed entries, measured from the last write and from the submission of the last job that used the entry. */
   readonly olderThanMs: number;
   readonly dryRun: boolean;
-  /** ms since the epoch. */
+  /** Current time in ms since the epoch. */
   readonly now: number;
 }
 
@@ -51,15 +50,14 @@ const PRUNE_OPTIONS: OptionNames<PruneCacheOptions> = { olderThanMs: true, dryRu
 
 export interface PrunedEntry {
   readonly entry: CacheEntry;
-  /** Size of the entry. */
+  /** Size of the entry in bytes. */
   readonly bytes: number;
-  /** Why the removal failed; empty after a successful removal or in a dry run. */
+  /** Why the removal failed; empty after a successful removal and in a dry run. */
   readonly failure: string;
 }
 
 /**
- * Lists the user's cache and the jobs that use it.
- *
+ * Lists the entries of the user's cache, and the jobs that use them.
  * @throws TonyError HDFS_UNREACHABLE, ACCESS_DENIED
  */
 export async function listCache(store: HistoryStore, options: CacheListOptions): Promise<CacheListing> {
@@ -70,12 +68,10 @@ export async function listCache(store: HistoryStore, options: CacheListOptions):
 }
 
 /**
- * Removes entries from the user's cache, oldest first. Keeps entries that were written or used recently, or that are used by a job that
- * may still be running. Also removes the remains of interrupted uploads. If the history of a finished job is damaged, only its readable
- * references are considered.
- *
- * @throws TonyError JOB_UNREADABLE if the job.json of a job that may be running is unreadable, or if there are too many histories; it then
- * removes nothing more. HDFS_UNREACHABLE, ACCESS_DENIED
+ * Removes entries from the user's cache, oldest first, and the remains of interrupted uploads. Keeps recently written or used entries, and
+ * entries of jobs that may still be running. If the history of a finished job is damaged, considers only its readable references.
+ * @throws TonyError JOB_UNREADABLE, which stops the prune, if there are too many histories or if the job.json of a job that may be running
+ *   is unreadable; HDFS_UNREACHABLE, ACCESS_DENIED
  */
 export async function* pruneCache(store: HistoryStore, options: PruneCacheOptions): AsyncGenerator<PrunedEntry> {
   checkOptions('pruneCache', options, PRUNE_OPTIONS);
@@ -95,7 +91,7 @@ export async function* pruneCache(store: HistoryStore, options: PruneCacheOption
   }
 }
 
-/** Whether an entry is old and unused. */
+/** Returns true if an entry is old and unused. */
 export function isDue(
   folder: CachedFolder,
   { usedBy, lastUse }: Pick<CacheEntry, 'usedBy' | 'lastUse'>,
@@ -111,19 +107,16 @@ export function isDue(
 }
 
 /**
- * Removes a cache folder. Safe during submissions: a submission writes its job.json, and then checks that all referenced entries exist. This
- * function renames the folder, and then reads new job.json files. In every order of these four steps, either the submission detects the
- * missing folder, or this function finds the job and restores the folder's name. Renaming preserves the modification times, which YARN
- * verifies.
- *
- * @returns an empty string after the removal; an error message if it failed; null if a new job uses the folder or another prune has removed
- * it
+ * Removes a cache folder. Safe for concurrent submissions: a submission writes job.json and then verifies its cache entries, whereas this
+ * function renames the folder and then reads new job.json files. In every interleaving, either the submission detects the missing folder,
+ * or this function detects the job and restores the folder. Renaming preserves the modification times, which YARN verifies.
+ * @returns '' after the removal; an error message if it failed; null if a new job uses the folder or a concurrent prune has removed it
  */
 async function removeUnused(store: HistoryStore, folder: CachedFolder, uses: CacheUses, now: number): Promise<string | null> {
   const { storage, root } = store;
   const { uri, hash } = folder;
   try {
-    // Jobs never refer to temporary names.
+    // Use a temporary name, which no job refers to.
     if (uri !== joinUri(cacheOf(root), hash)) {
       return (await storage.remove(uri)) ? '' : null;
     }
@@ -156,7 +149,7 @@ async function removeUnused(store: HistoryStore, folder: CachedFolder, uses: Cac
   }
 }
 
-/** Restores the folder's name. If a submission has already uploaded a part of the same content, moves only the missing entries. */
+/** Restores the name of the folder. If a submission has already uploaded parts of the same content, moves only the missing entries. */
 async function putBack(storage: Storage, aside: string, uri: string): Promise<void> {
   if (await storage.rename(aside, uri)) {
     return;
@@ -182,7 +175,7 @@ function refuseGaps({ gaps: [first] }: CacheUses): void {
 
 function entryOf(folder: CachedFolder, uses: CacheUses): CacheEntry {
   const { hash, uri, contents, bytes, lastWritten } = folder;
-  // Jobs use only finished entries.
+  // Skip unfinished entries, which no job uses.
   const used = isUnfinished(folder) ? { usedBy: [], lastUse: null } : uses.of(hash);
   return { hash, uri, contents, bytes, lastWritten, ...used };
 }

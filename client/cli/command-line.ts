@@ -29,7 +29,7 @@ const EXIT_CODES = `Exit codes: 0 success (submit and attach: the job succeeded)
 
 tony-ts explain CODE explains an error. tony-ts completion prints a script that lets your shell complete commands, jobs and tasks.`;
 
-/** Defines all commands, for yargs or for `describeCommands`. */
+/** Defines all commands. `yargs` is either yargs itself or the recorder of `describeCommands`. */
 function define(yargs: Argv): Argv {
   return yargs
     .command(initCommand)
@@ -61,15 +61,12 @@ function define(yargs: Argv): Argv {
     .alias('help', 'h');
 }
 
-/** Describes all commands with their options and positionals. */
 export function describeCommandLine(): DescribedCommand {
   return describeCommands(define);
 }
 
 /**
- * Parses and runs one command. Resolves when the command has finished. Commands import their dependencies when they run, so that `--help`
- * is fast.
- *
+ * Parses the command line and runs the command. Commands import their dependencies lazily, so that `--help` is fast.
  * @throws TonyError USAGE with the closest match, or the error of the command
  */
 export async function runCommandLine(words: readonly string[]): Promise<void> {
@@ -88,11 +85,11 @@ export async function runCommandLine(words: readonly string[]): Promise<void> {
     .wrap(Math.min(100, process.stdout.columns ?? 80))
     .epilogue(EXIT_CODES)
     .exitProcess(false)
-    // `checkWords` has already reported usage errors; errors of the commands are rethrown.
+    // `checkWords` has already reported usage errors, so this is an error of the command.
     .fail((message, error) => {
       throw error ?? new TonyError('USAGE', message);
     });
-  // Without this callback, yargs would print help and the version itself and exit the process.
+  // Without this callback, yargs prints help and the version itself and exits the process.
   await parser.parseAsync(checked, {}, (_error, _found, shown) => {
     if (shown !== '') {
       process.stdout.write(`${ownOptionsFirst(shown)}\n`);
@@ -100,14 +97,14 @@ export async function runCommandLine(words: readonly string[]): Promise<void> {
   });
 }
 
-/** Removes the entries that yargs adds, because commands pass their arguments to library functions, which reject unknown options. */
+/** Removes the keys that yargs adds, because commands pass the arguments to library functions that reject unknown options. */
 function ownArguments(given: Record<string, unknown>): void {
   for (const name of ['_', '$0', 'debug', 'help', 'version']) {
     delete given[name];
   }
 }
 
-/** Moves the options of the command before the group `Always:`, which yargs prints first. */
+/** Prints the options of the command before the group `Always:`. */
 function ownOptionsFirst(help: string): string {
   const parts = help.split('\n\n');
   const always = parts.findIndex((part) => part.startsWith('Always:'));

@@ -4,9 +4,12 @@ import { OUTPUT_FORMATS, valueWriter } from '../output/value-output.ts';
 import { terminalOf } from '../terminal/terminal.ts';
 import { runCommandLine } from './command-line.ts';
 
-/* The command `tony-ts`. Exit codes: 0 success, 1 the job failed, 2 invalid request, 3 the cluster is unreachable, 130 interrupted. */
+/*
+ * Entry point of the command `tony-ts`. Exit codes: 0 success, 1 the job failed, 2 invalid request, 3 the cluster is unreachable, 130
+ * interrupted.
+ */
 
-// A closed stdout, as in `tony-ts logs ... | head`, ends the command successfully.
+// When stdout is closed, as in `tony-ts logs ... | head`, exit successfully.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   process.exit(error.code === 'EPIPE' ? 0 : 1);
 });
@@ -33,5 +36,5 @@ try {
   process.stderr.write(describeError(error, terminalOf(process.stderr), words.includes('--debug')));
   process.exitCode = error.exitCode;
 }
-// Exit explicitly after flushing the output, because idle keep-alive connections keep the process running.
+// Exit explicitly after flushing the output, because idle keep-alive connections keep the process alive.
 process.stdout.write('', () => process.stderr.write('', () => process.exit()));

@@ -5,16 +5,15 @@ import { isLocalId } from '../files/local-layout.ts';
 import type { JobConnection } from './job-connection.ts';
 
 export interface ConnectOptions extends ClusterOptions {
-  /** Folder of local jobs; default ~/.tony-ts/local. */
+  /** Folder for local jobs; default ~/.tony-ts/local. */
   readonly localRoot?: string | undefined;
 }
 
 export const CONNECT_OPTIONS: OptionNames<ConnectOptions> = { ...CLUSTER_OPTIONS, localRoot: true };
 
 /**
- * Returns a connection to a submitted job: `application_..._0001` on the configured cluster, or `local_..._0001` on this machine. The
- * connection contacts the cluster on first use.
- *
+ * Returns a connection to a submitted job: `application_..._0001` on the configured cluster, or `local_..._0001` on this machine. Does not
+ * contact the cluster yet.
  * @throws TonyError USAGE for an invalid ID, APPLICATION_UNKNOWN for a local job that does not exist, NO_HADOOP_CONF, HADOOP_CONF_INVALID
  */
 export async function connectJob(applicationId: string, options: ConnectOptions = {}): Promise<JobConnection> {
@@ -30,7 +29,10 @@ export async function connectJob(applicationId: string, options: ConnectOptions 
   return new YarnJob(applicationId, await openCluster(options));
 }
 
-/** Returns whether an ID denotes a local job or a job on a cluster. @throws TonyError USAGE for an invalid ID */
+/**
+ * Returns true for the ID of a local job, and false for the ID of a job on a cluster.
+ * @throws TonyError USAGE for an invalid ID
+ */
 export function checkId(applicationId: string): 'local' | 'cluster' {
   if (isLocalId(applicationId)) {
     return 'local';

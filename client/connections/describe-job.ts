@@ -9,38 +9,38 @@ import type { JobConnection, Observation } from './job-connection.ts';
 import { askConfiguration, askEvents, ifAvailable, type JobRecords, readHistory, type YarnFacts } from './job-records.ts';
 import { type LostNode, lostNodes } from './lost-nodes.ts';
 
-/** A full description of a waiting, running or finished job. */
+/** Full description of a waiting, running or finished job. */
 export interface JobDescription {
   readonly applicationId: string;
-  /** The first failure of a task; null if no task has failed. The job may have recovered from it. */
+  /** First failure of a task, from which the job may have recovered; null if no task has failed. */
   readonly failure: FirstFailure | null;
   readonly name: string;
   readonly user: string;
   readonly queue: string;
-  /** The state that the ApplicationMaster reports; before its first report, YARN's state. */
+  /** State that the ApplicationMaster reports. Before its first report, it is YARN's state. */
   readonly state: string;
-  /** Why the job waits, or the cause of its result. */
+  /** Reason why the job waits, or cause of its result. */
   readonly message: string;
   readonly result: JobResult | null;
-  /** ms since the epoch; null if unknown. */
+  /** Time in ms since the epoch; null if unknown. */
   readonly startedAt: number | null;
   readonly finishedAt: number | null;
   readonly step: number;
   readonly metrics: Readonly<Record<string, number>>;
   readonly generations: number;
   readonly notices: readonly string[];
-  /** Nodes that the cluster lost while the job had containers on them. */
+  /** Nodes that the cluster lost while they ran containers of the job. */
   readonly lostNodes: readonly LostNode[];
-  /** Orphaned containers whose programs may still be running; for a finished job, as of its end. */
+  /** Orphaned containers whose programs may still be running. For a finished job, the list as of its end. */
   readonly orphanedContainers: readonly OrphanedContainer[];
   readonly pages: string | null;
-  /** Null for a local job. */
+  /** null for a local job. */
   readonly yarn: YarnFacts | null;
-  /** The roles as job.yaml requests them; empty if the configuration is unavailable. */
+  /** Roles in job.yaml; empty if the configuration is unavailable. */
   readonly roles: readonly Role[];
   readonly tasks: readonly DescribedTask[];
   readonly checkpoints: DescribedCheckpoints | null;
-  /** Locations of the job's files; null if unknown or not yet created. */
+  /** Paths of the job's files; null if unknown or not created yet. */
   readonly places: {
     readonly history: string | null;
     readonly checkpoints: string | null;
@@ -48,7 +48,7 @@ export interface JobDescription {
     readonly output: string | null;
     readonly logs: string | null;
   };
-  /** The frozen job.json with all defaults filled in and likely secrets replaced by `***`; null if it is unavailable. */
+  /** The frozen job.json with probable secrets replaced with `***`; null if it is unavailable. */
   readonly configuration: unknown;
 }
 
@@ -59,17 +59,16 @@ export interface DescribedTask extends TaskStatus {
 
 export interface DescribedCheckpoints {
   readonly dir: string;
-  /** The newest step that the job reported; 0 before the first checkpoint. */
+  /** Newest step that the job reported; 0 before the first checkpoint. */
   readonly newest: number;
-  /** Steps with a stored checkpoint, oldest first; null if they cannot be listed. */
+  /** Steps of the stored checkpoints, oldest first; null if they cannot be listed. */
   readonly kept: readonly number[] | null;
-  /** The checkpoint with the evaluator's best metric; null without an evaluator. */
+  /** Checkpoint with the best metric of the evaluator; null without an evaluator. */
   readonly best: { readonly step: number; readonly metric: string; readonly value: number } | null;
 }
 
 /**
  * Collects all information about a job from YARN, the ApplicationMaster and the history.
- *
  * @throws TonyError APPLICATION_UNKNOWN, or a connection error if the cluster is unreachable.
  */
 export async function describeJob(connection: JobConnection): Promise<JobDescription> {
@@ -110,7 +109,7 @@ export async function describeJob(connection: JobConnection): Promise<JobDescrip
     roles: frozen?.job.roles ?? [],
     tasks: (status?.tasks ?? []).map((task) => {
       const own = containers.filter((each) => each.task === `${task.role}:${task.index}`);
-      // A finished process uses no resources and sends no heartbeats.
+      // A finished task has neither resource usage nor heartbeats.
       const now = over ? { ...task, usage: null, silentMs: null } : task;
       return { ...now, containers: own.map(({ containerId, node }) => ({ containerId, node })) };
     }),
@@ -126,7 +125,7 @@ export async function describeJob(connection: JobConnection): Promise<JobDescrip
   };
 }
 
-/** Returns null for a job.json that an older version of tony-ts wrote. */
+/** Returns null for a job.json from an older version of tony-ts. */
 function frozenOf(configuration: unknown): FrozenJob | null {
   try {
     return configuration === null ? null : parseFrozenJob(JSON.stringify(configuration));

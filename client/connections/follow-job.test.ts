@@ -24,7 +24,7 @@ function seen(change: Partial<Observation> = {}): Observation {
   return { phase: 'RUNNING', waiting: '', status: null, masterSilentMs: null, result: null, ...change };
 }
 
-/** A connection that returns the given observations in order; an error stands for a failed observation. */
+/** A connection that returns the given observations in order, or throws the given errors. */
 function scripted(looks: readonly (Observation | Error)[]): JobConnection {
   let at = 0;
   return {
@@ -256,7 +256,7 @@ test('live output redraws in place, and leaves the final table and a visible cur
   expect(text.lastIndexOf('\x1b[?25h')).toBeGreaterThan(text.lastIndexOf('\x1b[?25l'));
 });
 
-/** Emulates the terminal features that the live output uses: lines, cursor up, and clear to the end of the screen. */
+/** Emulates the terminal features of the live output: lines, cursor up, and clear to the end of the screen. */
 function show(screen: readonly string[], piece: string): string[] {
   const lines = [...screen];
   const csi = '\u001b\\[';

@@ -6,24 +6,23 @@ import { Patience } from '../cluster/patience.ts';
 import type { JobConnection, Observation } from './job-connection.ts';
 import { changes, type JobEvent } from './job-events.ts';
 
-/** The result of a job. */
 export interface JobReport {
   readonly applicationId: string;
   readonly state: JobResult['state'];
-  /** The cause of a failure, and the next step. For a successful job, why training stopped early; empty if it ran all epochs. */
+  /** After a failure: the cause and the next step. After a success: why training stopped early, or empty if it ran all epochs. */
   readonly diagnostics: string;
   readonly tasks: readonly TaskStatus[];
   readonly metrics: Readonly<Record<string, number>>;
   readonly step: number;
   readonly generations: number;
-  /** 0 if the job committed no checkpoint. */
+  /** 0 if the job has no checkpoint. */
   readonly checkpointStep: number;
   /** URI of the checkpoint folder; null if the ApplicationMaster never ran. */
   readonly checkpointDir: string | null;
   readonly summaryDir: string | null;
 }
 
-/** One observation of a followed job, with the events since the previous observation. */
+/** An observation of a job, with the events since the previous observation. */
 export interface Look {
   readonly observation: Observation;
   readonly events: readonly JobEvent[];
@@ -32,19 +31,18 @@ export interface Look {
 export interface FollowOptions {
   /** Interval between observations in ms; default 250. */
   readonly intervalMs?: number;
-  /** Maximum time (ms) for which the cluster may be unreachable; default ten minutes. The job itself continues to run. */
+  /** Maximum time (ms) for which the cluster may be unreachable; default ten minutes. An outage does not stop the job. */
   readonly patienceMs?: number;
-  /** Stops following; the generator then throws the signal's reason. The job continues to run. */
+  /** Aborting this signal ends the observation, but not the job. The generator throws the abort reason. */
   readonly signal?: AbortSignal;
 }
 
 const FOLLOW_OPTIONS: OptionNames<FollowOptions> = { intervalMs: true, patienceMs: true, signal: true };
 
 /**
- * Observes a job until it ends, and returns the report.
- *
- * @throws TonyError RM_UNREACHABLE or HDFS_UNREACHABLE if the first observation fails or a later outage exceeds `patienceMs`;
- * APPLICATION_UNKNOWN if the job does not exist.
+ * Observes a job until it ends, and returns its report.
+ * @throws TonyError RM_UNREACHABLE or HDFS_UNREACHABLE if the first observation fails, or if a later outage exceeds `patienceMs`;
+ *   APPLICATION_UNKNOWN if the job does not exist.
  */
 export async function* followJob(connection: JobConnection, options: FollowOptions = {}): AsyncGenerator<Look, JobReport> {
   checkOptions('followJob', options, FOLLOW_OPTIONS);
@@ -82,7 +80,7 @@ function eventsBetween(before: Observation | null, after: Observation): JobEvent
   if (before !== null && before.phase === after.phase && before.waiting === after.waiting) {
     return [];
   }
-  // YARN's first states last only milliseconds.
+  // Skip YARN's first states, which last only milliseconds.
   if (['NEW', 'NEW_SAVING', 'SUBMITTED'].includes(after.phase)) {
     return [];
   }

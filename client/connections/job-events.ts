@@ -1,7 +1,7 @@
 import type { JobStatus, TaskStatus } from '../../conf/status.ts';
 import type { ProgramEnd, TaskFailure } from '../../conf/task-failure.ts';
 
-/** Events of a followed job, in order. */
+/** Events of a job while a client follows it. */
 export type JobEvent =
   | { readonly type: 'state'; readonly state: string; readonly message: string; readonly generation: number }
   | {
@@ -19,7 +19,10 @@ export type JobEvent =
   | { readonly type: 'checkpoint'; readonly step: number }
   | { readonly type: 'notice'; readonly message: string };
 
-/** Returns the events between two observations of a job. @param before null for the first observation */
+/**
+ * Returns the events between two consecutive observations.
+ * @param before null for the first observation
+ */
 export function changes(before: JobStatus | null, after: JobStatus): JobEvent[] {
   const events: JobEvent[] = [];
   if (before?.state !== after.state || timeless(before.message) !== timeless(after.message)) {
@@ -46,12 +49,15 @@ export function changes(before: JobStatus | null, after: JobStatus): JobEvent[] 
   return events;
 }
 
-/** Removes durations, so that a message such as `waiting for 12 s` does not change with every observation. */
+/** Removes durations, so that `waiting for 12 s` and `waiting for 13 s` are the same message. */
 function timeless(message: string): string {
   return message.replace(/(?:\b\d+(?:\.\d+)? (?:ms|s|min|h)\b ?)+/g, '');
 }
 
-/** Returns how many leading notices of `after` are also in `before`. The list is bounded: new notices may have displaced the oldest. */
+/**
+ * Returns the number of notices at the beginning of `after` that `before` also contains. The list is bounded, so new notices may have
+ * displaced the oldest.
+ */
 function keptOf(before: readonly string[], after: readonly string[]): number {
   let at = 0;
   const kept = after.findIndex((message) => {

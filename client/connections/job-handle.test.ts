@@ -80,7 +80,7 @@ test('an abort ends result() immediately, even while the last log lines are pend
   await job.report();
   const stop = new AbortController();
   const result = job.result({ signal: stop.signal });
-  // `result()` observes the job's end in the first turn of the event loop, and then waits only for the logs.
+  // `result()` observes the end in the first turn of the event loop, and then waits only for the logs.
   await turn();
   stop.abort(new Error('enough'));
   await expect(result).rejects.toThrow('enough');

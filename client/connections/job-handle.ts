@@ -15,23 +15,22 @@ import { type KillReport, killJob } from './kill-job.ts';
 const LAST_LINES = 20;
 
 /**
- * A handle to a running or finished job, for notebooks and programs. `T`: the type of the chief's return value.
- *
- * A job on a cluster continues when this process exits. A local job ends with this process, unless it was started with `detach`.
+ * Handle to a running or finished job, for notebooks and programs. `T` is the type of the chief's return value. A job on a cluster
+ * continues when this process exits. A local job ends with this process unless it was started with `detach`.
  */
 export class JobHandle<T = unknown> {
   readonly id: string;
-  /** URL of the job's pages; null in local mode, where `pages` returns it. */
+  /** URL of the job's pages. For a local job it is null; use `pages` instead. */
   readonly trackingUrl: string | null;
   readonly #connection: JobConnection;
   readonly #closing = new AbortController();
-  /** Settles after `onLog` has received the last line of output. */
+  /** Settles when `onLog` has received the last line. */
   readonly #logged: Promise<void>;
   readonly #calls: boolean;
 
   /**
-   * @param onLog receives the programs' output until the job ends or the handle is closed.
-   * @param calls whether the job runs a function, which must return before the job can succeed.
+   * @param onLog receives the output of the programs until the job ends or the handle is closed.
+   * @param calls true if the job runs a function, which must return before the job can succeed.
    */
   constructor(connection: JobConnection, onLog?: (line: LogLine) => void, calls = false) {
     this.#calls = calls;
@@ -39,7 +38,7 @@ export class JobHandle<T = unknown> {
     this.trackingUrl = connection.trackingUrl;
     this.#connection = connection;
     this.#logged = onLog === undefined ? Promise.resolve() : this.#log(onLog);
-    // `result` awaits the same promise and reports its rejection.
+    // Prevent an unhandled rejection. `result` awaits the same promise and reports its error.
     this.#logged.catch(() => {});
   }
 
@@ -53,7 +52,7 @@ export class JobHandle<T = unknown> {
       if (this.#closing.signal.aborted) {
         return;
       }
-      // The caller's `onLog` function threw this error.
+      // The error comes from the caller's `onLog` function.
       if (!(error instanceof TonyError)) {
         throw error;
       }
@@ -62,24 +61,24 @@ export class JobHandle<T = unknown> {
   }
 
   /**
-   * Returns the job's current state: `phase`, `status` with the tasks, and `result` once the job has ended.
+   * Returns the current state of the job: `phase`, `status` with the tasks, and `result` when the job has ended.
    * @throws TonyError APPLICATION_UNKNOWN, RM_UNREACHABLE.
    */
   status(): Promise<Observation> {
     return this.#connection.observe();
   }
 
-  /** URL of the job's pages; null while nothing serves them. */
+  /** Returns the URL of the job's pages; null while there are no pages. */
   pages(): Promise<string | null> {
     return this.#connection.pages();
   }
 
-  /** Returns the programs' output, line by line, until the job ends; with `{ follow: false }`, only the output so far. */
+  /** Yields the output of the programs, line by line, until the job ends. With `{ follow: false }`, yields only the output so far. */
   logs(options: LogOptions = {}): AsyncGenerator<LogLine> {
     return jobLogs(this.#connection, { follow: true, ...options });
   }
 
-  /** Waits until the job ends. Does not throw if the job fails. */
+  /** Waits until the job ends. A failed job does not cause an error. */
   async report(options: FollowOptions = {}): Promise<JobReport> {
     const looks = followJob(this.#connection, options);
     for (;;) {
@@ -91,7 +90,7 @@ export class JobHandle<T = unknown> {
   }
 
   /**
-   * Waits until the job ends, and returns the return value of the chief's function; undefined without a function or a return value.
+   * Waits until the job ends, and returns the return value of the chief's function; undefined if there is none.
    * @throws TonyError JOB_FAILED if the job failed or was killed, with the error and the last output lines of the task that failed first.
    */
   async result(options: FollowOptions = {}): Promise<T> {
@@ -117,12 +116,12 @@ export class JobHandle<T = unknown> {
     }
   }
 
-  /** Kills the job and waits until the cluster confirms its end. */
+  /** Kills the job, and waits until the cluster confirms its end. */
   kill(): Promise<KillReport> {
     return killJob(this.#connection);
   }
 
-  /** Closes the connections. A job on a cluster continues. */
+  /** Closes the connections. Jobs on a cluster continue. */
   close(): void {
     this.#closing.abort();
     this.#connection.close();
@@ -130,8 +129,7 @@ export class JobHandle<T = unknown> {
 }
 
 /**
- * Returns a handle to a job that this or another process started: `application_..._0001`, or `local_..._0001` for a local job. The handle
- * contacts the cluster on first use.
+ * Returns a handle to a submitted job: `application_..._0001`, or `local_..._0001` for a local job. Does not contact the cluster yet.
  * @throws TonyError USAGE for an invalid ID, APPLICATION_UNKNOWN for a local job that does not exist, NO_HADOOP_CONF, HADOOP_CONF_INVALID.
  */
 export async function attachJob<T = unknown>(id: string, options: ConnectOptions = {}): Promise<JobHandle<T>> {
@@ -157,7 +155,7 @@ function failure(id: string, state: JobReport['state'], diagnostics: string, fir
   );
 }
 
-/** Returns the first line of an uncaught error's output. */
+/** Returns the first line of an uncaught error in the output. */
 export function errorLine(lines: readonly string[]): string | undefined {
   return lines.find((line) => /^(?:Uncaught )?(?:[\w$]*(?:Error|Exception))\b/.test(line.trim()))?.trim();
 }

@@ -6,7 +6,7 @@ import type { JobConnection, LogSource, Observation } from './job-connection.ts'
 import { jobLogs, type LogOptions } from './job-logs.ts';
 import { noRecords } from './job-records.fixture.ts';
 
-/** A log source with files that grow: each read at the end of a file adds the next piece of its content. */
+/** A log source with growing files: each read at the end of a file appends the next part. */
 class Growing implements LogSource {
   readonly task: string;
   readonly containerId: string;
@@ -76,7 +76,7 @@ test('selects one task, one role, the ApplicationMaster, or other files', async 
   expect(await lines([master, worker, second], { task: 'worker' })).toHaveLength(4);
   expect(await lines([master, worker, second], { task: 'master' })).toEqual(['master tony.log am']);
   expect(await lines([master, worker], { files: ['tony.log'] })).toEqual(['worker:0 tony.log x']);
-  // The master's log is the only output of a job whose tasks never started.
+  // For a job without any started task, the master's log is the only output.
   expect(await lines([master])).toEqual(['master tony.log am']);
 });
 
@@ -129,7 +129,7 @@ test('rejects an unknown task, with a suggestion', async () => {
 
 const AWAY = new TonyError('RM_UNREACHABLE', 'The ResourceManager does not answer.');
 
-/** A job that returns one element of `looks` per observation, or throws it if it is an error; the last element repeats. */
+/** A job that returns one element of `looks` per observation, or throws an element that is an error. The last element repeats. */
 function connectionWith(
   looks: readonly (Partial<Observation> | TonyError)[],
   sources: (look: number) => LogSource[],
@@ -244,7 +244,7 @@ test('an unreadable log does not hide the others; follow retries it while the jo
   };
   await expect(reading()).rejects.toThrow('It is damaged.');
   expect(texts).toEqual(['bang']);
-  // While the job runs, its node may be shutting down.
+  // The node may be shutting down while the job runs.
   let healed = false;
   const passing = Object.assign(new Growing('worker:0', { stdout: 'x\n' }), {
     read: async (file: string, from: { readonly offset: number } | { readonly tail: number }) => {

@@ -11,22 +11,22 @@ import { type LogLine, LogReader } from './log-reader.ts';
 export type { LogLine } from './log-reader.ts';
 
 export interface LogOptions {
-  /** `worker`, `worker:1` or `master`; default: every task. */
+  /** `worker`, `worker:1` or `master`. The default is all tasks. */
   readonly task?: string | undefined;
-  /** Names of files in each container's log folder; default: stdout and stderr. */
+  /** Names of files in the log folder of each container. The default is stdout and stderr. */
   readonly files?: readonly string[];
-  /** Limits the output to the last `tail` lines of each file. */
+  /** Maximum number of lines per file, counted from its end. */
   readonly tail?: number | undefined;
-  /** Continue until the job ends. */
+  /** Whether to continue until the job ends. */
   readonly follow?: boolean;
   readonly intervalMs?: number;
   /** Maximum time (ms) for which the cluster may be unreachable; default ten minutes. */
   readonly patienceMs?: number;
-  /** Stops following; the generator then throws the signal's reason. */
+  /** Aborting this signal stops the generator, which then throws the abort reason. */
   readonly signal?: AbortSignal;
-  /** Receives notices as sentences, for example why the job waits, or that a task was restarted. */
+  /** Called with notices, for example why the job waits, or that a task was restarted. */
   readonly onNotice?: (notice: string) => void;
-  /** Receives the names of the selected tasks whenever the selection changes, including tasks that have not started yet. */
+  /** Called with the names of the selected tasks whenever they change. Includes tasks that have not started yet. */
   readonly onTasks?: (tasks: readonly string[]) => void;
 }
 
@@ -42,23 +42,23 @@ const LOG_OPTIONS: OptionNames<LogOptions> = {
   onTasks: true,
 };
 
-/** Maximum number of files read concurrently while following a job. */
+/** Maximum number of concurrent reads while following a job. */
 const READS_AT_ONCE = 16;
-/** Interval (ms) at which the container list is refreshed. A change of the tasks' containers also refreshes it. */
+/** Interval (ms) at which the container list is refreshed. The list is also refreshed when a task gets a new container. */
 const LIST_EVERY_MS = 5_000;
-/** The refresh interval (ms) until the ApplicationMaster reports tasks. */
+/** Interval (ms) at which the container list is refreshed before the ApplicationMaster reports tasks. */
 const LIST_EARLY_EVERY_MS = 1_000;
 /**
- * Minimum interval (ms) between two waiting notices in the same state, because the reason may change with every container that starts.
+ * Minimum interval (ms) between waiting notices while the job state is unchanged. The reason may change often, for example with every
+ * started container.
  */
 const WAIT_EVERY_MS = 10_000;
 
 /**
- * Yields the output of a job's programs, one container after another, oldest first. Reads from the nodes while the job runs, and from YARN's
- * aggregated logs afterwards. With `follow`, yields the lines of all tasks as they are written, including containers that start later.
- *
- * @throws TonyError APPLICATION_UNKNOWN, TASK_UNKNOWN, LOGS_UNAVAILABLE; RM_UNREACHABLE or HDFS_UNREACHABLE if the first request fails or a
- * later outage exceeds `patienceMs`.
+ * Yields the output of a job, one container after another, oldest first. Reads it from the nodes while the job runs, and from YARN's
+ * aggregated logs afterwards. With `follow`, yields the lines of all tasks as they are written, and includes containers that start later.
+ * @throws TonyError APPLICATION_UNKNOWN, TASK_UNKNOWN, LOGS_UNAVAILABLE; RM_UNREACHABLE or HDFS_UNREACHABLE if the first request fails, or
+ *   if a later outage exceeds `patienceMs`.
  */
 export async function* jobLogs(connection: JobConnection, options: LogOptions = {}): AsyncGenerator<LogLine> {
   checkOptions('jobLogs', options, LOG_OPTIONS);
@@ -75,7 +75,7 @@ export async function* jobLogs(connection: JobConnection, options: LogOptions = 
   for (let first = true; ; ) {
     signal?.throwIfAborted();
     try {
-      // Observe before reading: if the job has ended, its logs are complete, and this read is the last.
+      // Observe the job before reading the logs. If the job has ended, its logs are complete, and this read is the last.
       const observation = await untilAborted(connection.observe(), signal);
       const over = !follow || observation.result !== null;
       const all = await untilAborted(seen.at(observation, over), signal);
@@ -100,13 +100,13 @@ export async function* jobLogs(connection: JobConnection, options: LogOptions = 
       first = false;
       const reading = [...readers.values()].filter((reader) => over || !retired.has(reader));
       const failures = yield* read(reading, over, signal);
-      // A replaced container has exited, so this pass has read all of its logs.
+      // A replaced container has exited, so this read has reached the end of its logs.
       for (const reader of reading) {
         if (!restarts.isNewest(reader.source)) {
           retired.add(reader);
         }
       }
-      // The logs may be on another service than the job's state, so only a completed read ends an outage.
+      // Only a completed read ends an outage, because the logs and the job state may come from different services.
       const back = patience.answered();
       if (back !== null) {
         onNotice(back);
@@ -115,7 +115,7 @@ export async function* jobLogs(connection: JobConnection, options: LogOptions = 
         if (over) {
           throw error;
         }
-        // Retry, because a node that shuts down copies its logs to HDFS.
+        // Retry later, because a node that shuts down first copies its logs to HDFS.
         if (!unreadable.has(whose)) {
           onNotice(`${messageOf(error)} Retrying.`);
         }
@@ -138,11 +138,11 @@ export async function* jobLogs(connection: JobConnection, options: LogOptions = 
 }
 
 function filesOf(source: LogSource, files: readonly string[] | undefined): readonly string[] {
-  // The ApplicationMaster has no stdout; it writes a structured log instead.
+  // The ApplicationMaster writes a structured log instead of stdout.
   return source.task === 'master' ? ['tony.log', 'stderr'] : (files ?? ['stdout', 'stderr']);
 }
 
-/** Caches the list of the job's containers, to limit the number of requests to the cluster. */
+/** Caches the container list to limit the number of requests. */
 class Containers {
   readonly #connection: JobConnection;
   #sources: readonly LogSource[] = [];
@@ -165,7 +165,7 @@ class Containers {
   }
 }
 
-/** Reports why the job waits, until the first container starts. */
+/** Reports why the job waits, until its first container starts. */
 class Waiting {
   readonly #onNotice: (notice: string) => void;
   #phase = '';
@@ -220,7 +220,7 @@ class Silence {
   }
 }
 
-/** Tracks the current container of each task, and reports replacements. */
+/** Reports when a task gets a new container. */
 class Restarts {
   readonly #onNotice: (notice: string) => void;
   readonly #known = new Set<string>();
@@ -230,11 +230,11 @@ class Restarts {
     this.#onNotice = onNotice;
   }
 
-  /** @param sources the containers of all tasks; the containers of one task are sorted oldest first. */
+  /** @param sources containers of all tasks; containers of the same task are sorted oldest first. */
   report(sources: readonly LogSource[], first: boolean): void {
     const newest = new Map(sources.map(({ task, containerId }) => [task, containerId]));
     for (const [task, containerId] of newest) {
-      // A known container is not a restart: an older container may appear in the list late.
+      // Ignore known containers, because an older container may be added to the list late.
       if (!first && this.#newest.has(task) && !this.#known.has(containerId)) {
         this.#onNotice(`${task} was restarted in ${containerId}.`);
       }
@@ -256,8 +256,8 @@ interface Failure {
 }
 
 /**
- * Yields the lines that the files contain so far. During the job, reads several files concurrently and yields lines as they arrive. After
- * the job's end, reads one file after another. Returns the read failures by task.
+ * Yields all lines that the files contain now. While the job runs, reads several files concurrently and yields lines as they arrive. After
+ * its end, reads one file after another. Returns the read errors by task.
  */
 async function* read(
   readers: readonly LogReader[],
@@ -285,7 +285,7 @@ async function* read(
         over ? queue.unshift(reader) : queue.push(reader);
       }
     } catch (error) {
-      // Consume the other reads in progress before throwing, because their readers have already advanced past that data.
+      // Before throwing, yield the lines of the other reads in progress, because their readers will not return them again.
       if (error instanceof TonyError && error.code === 'LOGS_UNAVAILABLE') {
         failures.push({ task: reader.source.task, error });
       } else if (broken === null || isAway(broken.error)) {
@@ -299,7 +299,7 @@ async function* read(
   return failures;
 }
 
-/** Never rejects. Resolves to a function that returns the value of `work` or throws its error. */
+/** Resolves to a function that returns the result of `work` or throws its error. Never rejects. */
 async function settled<T>(work: Promise<T>): Promise<() => T> {
   try {
     const value = await work;
@@ -312,7 +312,7 @@ async function settled<T>(work: Promise<T>): Promise<() => T> {
 }
 
 interface Chosen {
-  /** Task names, in the job's order. */
+  /** Task names in the order of the job. */
   readonly tasks: readonly string[];
   readonly sources: readonly LogSource[];
 }
@@ -322,7 +322,7 @@ function chosen(sources: readonly LogSource[], observation: Observation, task: s
   const programs = [...new Set([...planned, ...sources.map((source) => source.task).filter((name) => name !== 'master')])];
   if (task === undefined) {
     const ofPrograms = sources.filter((source) => source.task !== 'master');
-    // Without any program, the ApplicationMaster's log is the job's only output.
+    // If no program has started, the log of the ApplicationMaster is the only output.
     return ofPrograms.length > 0 || mayCome ? { tasks: programs, sources: ofPrograms } : { tasks: ['master'], sources };
   }
   const wanted = (name: string): boolean => name === task || name.split(':')[0] === task;
@@ -340,7 +340,7 @@ function chosen(sources: readonly LogSource[], observation: Observation, task: s
   });
 }
 
-/** Whether the task is optional, so that the ApplicationMaster may start it later. */
+/** Returns true for an optional task, which the ApplicationMaster may start later. */
 function isElastic(task: string, { status }: Observation): boolean {
   const [role, index] = task.split(':');
   return status?.elastic?.role === role && Number(index) < (status?.elastic?.most ?? 0);

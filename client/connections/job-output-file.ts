@@ -2,9 +2,9 @@ import { TonyError } from '../../platform/errors.ts';
 import type { Storage } from '../../storage/storage.ts';
 
 /**
- * Reads a file from a job's output folder; null if the file does not exist.
- * @param place the file's name in messages
- * @throws TonyError JOB_FAILED if the file exceeds `maxBytes`. The size is checked before memory is allocated.
+ * Reads a file from a job's output folder; returns null if it does not exist. Checks the size before allocating memory.
+ * @param place name of the file in messages
+ * @throws TonyError JOB_FAILED if the file exceeds `maxBytes`.
  */
 export async function readOutput(storage: Storage, uri: string, maxBytes: number, place = uri): Promise<Buffer | null> {
   const entry = await storage.stat(uri);

@@ -1,7 +1,7 @@
 import { FileStorage } from '../../storage/file-storage.ts';
 import type { JobRecords } from './job-records.ts';
 
-/** Test double: the records of a job that has no files and does not answer. `change` overrides single members. */
+/** A test double for a job without files whose ApplicationMaster does not answer. */
 export function noRecords(change: Partial<JobRecords> = {}): JobRecords {
   return {
     storage: new FileStorage(),

@@ -10,28 +10,31 @@ import type { JobPlace } from '../records/job-place.ts';
 import { readConfiguration, readRecord } from '../records/job-record.ts';
 import type { JobRecord } from '../records/stored-status.ts';
 
-/** YARN's information about an application. */
+/** Information from YARN about an application. */
 export interface YarnFacts extends Application {
   /** Attempts of the ApplicationMaster, oldest first. */
   readonly attempts: readonly Attempt[];
 }
 
-/** Reads the details of a job from its files, its ApplicationMaster and YARN. */
+/** Provides details of a job from its files, its ApplicationMaster and YARN. */
 export interface JobRecords {
   readonly storage: Storage;
-  /** The job's history folder; null if it does not exist yet or is not readable. */
+  /** History folder of the job; null if it does not exist yet or cannot be read. */
   place(): Promise<JobPlace | null>;
-  /** URI of the job's staging folder, which contains job.json and is deleted when the job ends. */
+  /** URI of the staging folder, which contains job.json and is deleted when the job ends. */
   staged(): string;
-  /** Sends `GET /tony/api/<resource>` to the ApplicationMaster; null if it does not answer or rejects the request. */
+  /**
+   * Sends `GET /tony/api/<resource>` to the ApplicationMaster. Returns null if the ApplicationMaster does not answer or rejects the
+   * request.
+   */
   ask(resource: string): Promise<unknown>;
-  /** YARN's information about the job; null for a local job. */
+  /** Returns YARN's information about the job; null for a local job. */
   yarn(): Promise<YarnFacts | null>;
-  /** URI of the container logs: YARN's aggregated logs on HDFS, or the containers of a local job; null if unknown. */
+  /** URI of the container logs: YARN's aggregated logs on HDFS, or the folder with the containers of a local job; null if unknown. */
   logs(): Promise<string | null>;
 }
 
-/** Reads the job's history so far; null if the history does not exist or is not readable. */
+/** Reads the current history of the job; null if it does not exist or cannot be read. */
 export async function readHistory({ storage, place }: JobRecords): Promise<{ readonly folder: string; readonly record: JobRecord } | null> {
   const found = await place();
   if (found === null) {
@@ -41,7 +44,7 @@ export async function readHistory({ storage, place }: JobRecords): Promise<{ rea
   return record && { folder: found.folder, record };
 }
 
-/** Queries the events of a running job after position `after`; null if the ApplicationMaster does not answer. */
+/** Requests the events of a running job after position `after`; null if the ApplicationMaster does not answer. */
 export async function askEvents(records: JobRecords, after: number): Promise<EventPage | null> {
   const page = await records.ask(`events?after=${after}`);
   if (!isRecord(page) || !Array.isArray(page.entries) || typeof page.next !== 'number') {
@@ -50,9 +53,9 @@ export async function askEvents(records: JobRecords, after: number): Promise<Eve
   return { entries: page.entries.flatMap((entry) => checkedEntry(entry) ?? []), next: page.next };
 }
 
-/** Returns the frozen job.json with likely secrets redacted; null if it is unavailable. */
+/** Returns the frozen job.json without probable secrets; null if it is unavailable. */
 export async function askConfiguration(records: JobRecords): Promise<unknown> {
-  // The ApplicationMaster also redacts its answer, but an older version may not.
+  // Redact the answer of the ApplicationMaster again, because an older version may not redact it.
   const answer = await records.ask('configuration');
   if (isRecord(answer)) {
     return redacted(answer);
@@ -66,7 +69,10 @@ export async function askConfiguration(records: JobRecords): Promise<unknown> {
   return null;
 }
 
-/** Returns null if a file is not readable, for example because it belongs to another user. @throws TonyError HDFS_UNREACHABLE */
+/**
+ * Returns null if a file cannot be read, for example because it belongs to another user.
+ * @throws TonyError HDFS_UNREACHABLE
+ */
 export async function ifReadable<T>(reading: Promise<T>): Promise<T | null> {
   try {
     return await reading;
@@ -78,7 +84,7 @@ export async function ifReadable<T>(reading: Promise<T>): Promise<T | null> {
   }
 }
 
-/** Returns null if a file is not readable or the storage is unreachable. */
+/** Returns null if a file cannot be read or the storage is unreachable. */
 export async function ifAvailable<T>(reading: Promise<T>): Promise<T | null> {
   try {
     return await reading;

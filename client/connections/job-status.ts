@@ -4,14 +4,14 @@ import { isRecord } from '../../platform/is-record.ts';
 import { parseJson } from '../../platform/json-value.ts';
 
 /**
- * Parses the status that an ApplicationMaster returned or stored in final.json. Returns null for any other text, such as a proxy's error
- * page or the status of another job.
+ * Parses a job status from an ApplicationMaster or final.json. Returns null for other text, such as the error page of a proxy or the status
+ * of another job.
  */
 export function parseJobStatus(text: string, applicationId: string): JobStatus | null {
   return checkedStatus(parseJson(text), applicationId);
 }
 
-/** Like `parseJobStatus`, for a parsed value. */
+/** Validates a job status that is already parsed as JSON. */
 export function checkedStatus(value: unknown, applicationId: string): JobStatus | null {
   if (!isRecord(value) || value.applicationId !== applicationId) {
     return null;
@@ -46,7 +46,7 @@ function isOrphan(value: unknown): value is OrphanedContainer {
   );
 }
 
-/** Checks a task. Rejects role names that job.yaml does not allow, because terminals and shell completion use the names unescaped. */
+/** Validates a task. Rejects invalid role names, because terminals and shell completion use role names without escaping. */
 function isTask(task: unknown): boolean {
   return (
     isRecord(task) &&

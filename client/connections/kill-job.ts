@@ -3,45 +3,44 @@ import type { TaskState } from '../../conf/status.ts';
 import { TonyError } from '../../platform/errors.ts';
 import type { JobConnection, KillReason, Observation } from './job-connection.ts';
 
-/** Timeout (ms) for the job's end. YARN acknowledges a kill request immediately, and kills the containers afterwards. */
+/** Time (ms) to wait for the end of a killed job. YARN acknowledges the request immediately and kills the containers afterwards. */
 const PATIENCE_MS = 30_000;
 
-/** The tasks and the progress that killing a job would lose. */
+/** Tasks and progress that are lost if the job is killed. */
 export interface KillImpact {
   readonly applicationId: string;
-  /** Empty before the ApplicationMaster's first status. */
+  /** Job name; empty before the first status of the ApplicationMaster. */
   readonly name: string;
-  /** The state that YARN or the job reports: `ACCEPTED`, `RUNNING`, ... */
+  /** State that YARN or the job reports, such as `ACCEPTED` or `RUNNING`. */
   readonly state: string;
-  /** Tasks that hold a container, with their nodes, by role in the job's order. */
+  /** Tasks with a container, by role in the order of the job, and their nodes. */
   readonly roles: readonly { readonly role: string; readonly tasks: number; readonly nodes: readonly string[] }[];
   /** Tasks whose programs run or are about to start. */
   readonly running: number;
-  /** All tasks of the job, including waiting and ended ones. */
+  /** All tasks of the job, including waiting and ended tasks. */
   readonly tasks: number;
-  /** How long the job has run (ms); null if it is not running. */
+  /** Run time of the job (ms); null if it does not run. */
   readonly ranMs: number | null;
   readonly step: number;
-  /** The newest step with a stored checkpoint; 0 if there is none. */
+  /** Newest step with a checkpoint; 0 if there is none. */
   readonly checkpointStep: number;
-  /** Steps since that checkpoint. */
+  /** Number of steps since the newest checkpoint. */
   readonly stepsLost: number;
 }
 
 export interface KillReport {
   /** False if the job had already ended. */
   readonly killed: boolean;
-  /** Computed from the job's state at the time of the kill. */
+  /** Impact, based on the last status before the kill. */
   readonly impact: KillImpact;
-  /** The job's state at the time of the kill, or its result if it had already ended. */
+  /** Job state before the kill, or the result of a job that had already ended. */
   readonly observation: Observation;
 }
 
 /**
  * Kills a job and waits until the cluster confirms its end.
- *
- * @throws TonyError APPLICATION_UNKNOWN, KILL_FAILED, RM_REFUSED for another user's job, or a connection error when the cluster is
- * unreachable.
+ * @throws TonyError APPLICATION_UNKNOWN, KILL_FAILED, RM_REFUSED for another user's job, or a connection error if the cluster is
+ *   unreachable.
  */
 export async function killJob(connection: JobConnection, by: KillReason = 'order'): Promise<KillReport> {
   const observation = await connection.observe();
@@ -67,7 +66,7 @@ export async function killJob(connection: JobConnection, by: KillReason = 'order
 
 const HOLDS_CONTAINER: ReadonlySet<TaskState> = new Set(['launching', 'registered', 'running']);
 
-/** Computes the impact of killing the job now. */
+/** Returns what would be lost if the job were killed now. */
 export function killImpact(applicationId: string, { phase, status, result }: Observation, now: number): KillImpact {
   const living = result === null ? (status?.tasks ?? []).filter(({ state }) => HOLDS_CONTAINER.has(state)) : [];
   const roles = [...new Set(living.map(({ role }) => role))].map((role) => {

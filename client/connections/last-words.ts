@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { parseJson } from '../../platform/json-value.ts';
 import { harmless } from '../terminal/terminal.ts';
 
-/** The fields of a structured log line that explain an exit; see platform/log.ts. */
+/** Fields of a structured log line that explain an exit; see platform/log.ts. */
 const logLine = z.object({
   msg: z.string().optional(),
   err: z.object({ message: z.string().optional(), code: z.string().optional() }).optional(),
@@ -12,10 +12,10 @@ const MOST_LINES = 5;
 const FULL = /\b(ENOSPC|EDQUOT)\b|STORAGE_FULL/;
 
 /**
- * Explains to the user why a local ApplicationMaster exited before its job ended.
- * @param log the end of the ApplicationMaster's stderr or structured log.
- * @param folder the job's folder.
- * @param isFull whether the folder's disk is full.
+ * Explains why a local ApplicationMaster exited before its job ended.
+ * @param log end of the stderr or structured log of the ApplicationMaster.
+ * @param folder folder of the job.
+ * @param isFull whether the disk of the folder is full.
  */
 export function lastWords(log: string, folder: string, isFull = false): string {
   if (isFull || FULL.test(log)) {

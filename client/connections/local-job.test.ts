@@ -21,14 +21,14 @@ afterEach(() => rm(root, { recursive: true, force: true }));
 
 const running = jobStatus({ applicationId: ID, tasks: [] });
 
-/** Writes the file atomically, as tony-ts does for files that other processes read concurrently. */
+/** Writes a file atomically, like tony-ts. */
 async function place(file: string, content: string): Promise<void> {
   await mkdir(path.dirname(file), { recursive: true });
   await writeFile(`${file}.new`, content);
   await rename(`${file}.new`, file);
 }
 
-/** Starts a process with the job's environment variables, which also identify the real ApplicationMaster. */
+/** Starts a process with the environment variables that identify the ApplicationMaster of a job. */
 async function master(script: string): Promise<number> {
   const pid = await masterProcess(script);
   await place(path.join(localPaths(root, ID).job, 'job.json'), '{}');
@@ -96,7 +96,7 @@ test('observe waits for a killed ApplicationMaster while the process that restar
   const another = await masterProcess('setInterval(() => undefined, 1000)');
   await place(paths.masterPid, `${dead} ${process.pid}`);
   const look = new LocalJob(ID, root).observe();
-  // Waits longer than `observe` waits for an ApplicationMaster that no process will start.
+  // Waits longer than the time for which `observe` waits for a starting ApplicationMaster.
   expect(await Promise.race([look, delay(1_500, 'waits')])).toBe('waits');
   await place(paths.masterPid, String(another));
   expect(await look).toMatchObject({ phase: 'STARTING', result: null });

@@ -17,11 +17,11 @@ import { checkedStatus, parseJobStatus } from './job-status.ts';
 import { lastWords } from './last-words.ts';
 
 const ANSWER_MS = 5_000;
-/** Timeout (ms) for the end of a killed job, whose ApplicationMaster first ends the programs. */
+/** Time (ms) to wait for the end of a killed job, whose ApplicationMaster first stops the programs. */
 const KILL_MS = 30_000;
-/** Maximum time (ms) between the creation of the job's folder and the start of its ApplicationMaster. */
+/** Maximum time (ms) between the creation of the job folder and the start of the ApplicationMaster. */
 const START_MS = 1_000;
-/** Maximum time (ms) for the next attempt to start on a busy machine, while the process that starts it is alive. */
+/** Maximum time (ms) until the next attempt starts, if the process that starts it is running. */
 const RESTART_MS = 10_000;
 /** Maximum startup time of an ApplicationMaster (ms). */
 const LISTENING_MS = 10_000;
@@ -33,7 +33,7 @@ interface MasterAddress {
   readonly pid: number;
 }
 
-/** A connection to a local job, which reads the job's files and queries its ApplicationMaster. */
+/** Connection to a local job. Reads the files of the job and sends requests to its ApplicationMaster. */
 export class LocalJob implements JobConnection {
   readonly applicationId: string;
   readonly trackingUrl = null;
@@ -50,7 +50,7 @@ export class LocalJob implements JobConnection {
   async observe(): Promise<Observation> {
     const final = await this.#final();
     if (final !== null) {
-      // The ApplicationMaster needs this file only when it starts.
+      // The ApplicationMaster needs this file only during its start.
       await rm(join(this.#paths.work(this.#paths.masterContainer(1)), 'credentials'), { force: true });
       return ended(final);
     }
@@ -91,10 +91,11 @@ export class LocalJob implements JobConnection {
           hint: `Kill its ApplicationMaster, process ${pid}, by hand.`,
         });
       }
-      // A newly started ApplicationMaster has no signal handler yet: a signal would kill it, and another attempt would continue the job.
+      // Do not signal a new ApplicationMaster before its signal handler is installed. The signal would kill it, and another attempt would
+      // continue the job.
       const listens = (await this.#address())?.pid === pid || waited > LISTENING_MS;
       if (pid !== null && pid !== signalled && listens) {
-        // If the ApplicationMaster has exited in the meantime, the next observation returns the job's result.
+        // If the ApplicationMaster has just exited, the next observation returns the result.
         if (isAlive(pid)) {
           process.kill(pid, by === 'interrupt' ? 'SIGINT' : 'SIGTERM');
         }
@@ -161,7 +162,7 @@ export class LocalJob implements JobConnection {
     return answer === null ? null : checkedStatus(answer, this.applicationId);
   }
 
-  /** Sends a request to the ApplicationMaster; null if it does not answer. */
+  /** Sends a request to the ApplicationMaster; returns null if it does not answer. */
   async #ask(resource: string): Promise<unknown> {
     const address = await this.#address();
     if (address === null) {
@@ -179,13 +180,13 @@ export class LocalJob implements JobConnection {
     }
   }
 
-  /** Returns the process ID of the running ApplicationMaster; null if it does not run. */
+  /** Returns the process ID of the running ApplicationMaster; null if none is running. */
   async #masterPid(): Promise<number | null> {
     const [pid] = await this.#pids();
     return (await this.#isMaster(pid)) ? (pid ?? null) : null;
   }
 
-  /** Whether the process is this job's ApplicationMaster. The operating system may have reused the process ID. */
+  /** Returns true if the process is the ApplicationMaster of this job. The operating system may have reused the process ID. */
   async #isMaster(pid: number | undefined): Promise<boolean> {
     if (!isAlive(pid)) {
       return false;
@@ -195,19 +196,19 @@ export class LocalJob implements JobConnection {
       const variables = environment.split('\0');
       return this.#paths.masterContainers.some((containerId) => variables.includes(`CONTAINER_ID=${containerId}`));
     }
-    // Without /proc, check that the ApplicationMaster accepts the job's token.
+    // Without /proc, test whether the ApplicationMaster accepts the token of this job.
     return (await this.#status()) !== null;
   }
 
-  /** Reads the process IDs of the ApplicationMaster and of the process that starts the next attempt. */
+  /** Reads the process IDs of the ApplicationMaster, and of the process that starts the next attempt. */
   async #pids(): Promise<(number | undefined)[]> {
     return (await readText(this.#paths.masterPid)).split(' ').map(Number);
   }
 
-  /** Whether an ApplicationMaster runs. Waits for a starting ApplicationMaster. */
+  /** Returns true if an ApplicationMaster runs. Waits while an ApplicationMaster starts. */
   async #masterLives(): Promise<boolean> {
     for (const began = performance.now(); ; await delay(50)) {
-      // Read both IDs at once: between two reads, the starting process could start the ApplicationMaster and exit.
+      // Read both IDs at once, because the starting process may exit between two reads.
       const [pid, starter] = await this.#pids();
       if (await this.#isMaster(pid)) {
         return true;
@@ -236,7 +237,7 @@ export class LocalJob implements JobConnection {
   }
 }
 
-/** Returns the ApplicationMaster's containers, one for each attempt that has started. */
+/** Returns the containers of the ApplicationMaster, one for each started attempt. */
 export async function startedMasters({ containers, masterContainers }: LocalPaths): Promise<string[]> {
   const existing = new Set(await readdir(containers).catch(() => []));
   return masterContainers.filter((containerId) => existing.has(containerId));
@@ -254,7 +255,7 @@ function isAlive(pid: number | undefined): pid is number {
   }
 }
 
-/** Whether the folder's disk is full. On a full disk, the ApplicationMaster cannot write the error to its log. */
+/** Returns true if the disk of the folder is full. In this case, the ApplicationMaster cannot log the error. */
 async function isFull(folder: string): Promise<boolean> {
   try {
     const { bavail, bsize } = await statfs(folder);
@@ -269,7 +270,7 @@ function ended(status: JobStatus): Observation {
   return { phase: state, waiting: '', status, masterSilentMs: null, result: { state, diagnostics: status.message } };
 }
 
-/** Reads at most 1 MiB of a file, from an offset or the last `tail` bytes; null if the file does not exist. */
+/** Reads at most 1 MiB of a file, from an offset or its last `tail` bytes; returns null if the file does not exist. */
 export async function readPiece(file: string, from: { readonly offset: number } | { readonly tail: number }): Promise<LogPiece | null> {
   const handle = await open(file, 'r').catch(() => null);
   if (handle === null) {

@@ -11,19 +11,19 @@ import { MASTER_NODE_FLAGS } from '../job/bundles.ts';
 
 export interface LocalMaster {
   readonly paths: LocalPaths;
-  /** Path of the Node.js executable, relative to the ApplicationMaster's working directory. */
+  /** Path of the Node.js executable, relative to the working directory of the ApplicationMaster. */
   readonly node: string;
   readonly resources: readonly Resource[];
   readonly user: string;
-  /** Whether the job outlives this process. */
+  /** Whether the job continues when this process exits. */
   readonly detach: boolean;
   readonly environment: NodeJS.ProcessEnv;
   readonly secrets: ReadonlyMap<string, Secret>;
 }
 
 /**
- * Starts the ApplicationMaster of a local job in the same environment as a NodeManager. If the ApplicationMaster is killed while this process
- * runs, this process starts another attempt, which continues from the job's stored state.
+ * Starts the ApplicationMaster of a local job in the same environment as a NodeManager would. If the ApplicationMaster is killed, this
+ * process starts another attempt, which resumes from the stored state.
  */
 export async function startMaster(master: LocalMaster): Promise<void> {
   const { paths } = master;
@@ -50,7 +50,7 @@ async function startAttempt(master: LocalMaster, credentials: string, attempt: n
     const words = [...MASTER_NODE_FLAGS, `${CONTAINER_LAYOUT.bundles}/application-master.mjs`];
     const child = spawn(node, detach ? words : [...words, '--end-with-stdin'], {
       cwd: work,
-      // Starts a new session, so that Ctrl-C in this terminal reaches only the client.
+      // Start a new session, so that Ctrl-C in the terminal signals only the client.
       detached: true,
       stdio: [detach ? 'ignore' : 'pipe', log.fd, errors.fd],
       env: masterEnvironment(master, { containerId, credentials, logs }),
@@ -58,13 +58,13 @@ async function startAttempt(master: LocalMaster, credentials: string, attempt: n
     await started(child);
     const isLast = attempt >= LOCAL_ATTEMPTS;
     const written = writePids(paths, isLast ? [child.pid] : [child.pid, process.pid]);
-    // Registered before the next await, because the ApplicationMaster may exit at once.
+    // Add the listener before the next await, because the ApplicationMaster may exit immediately.
     child.once('exit', (_code, signal) => {
       const next = async () => (signal === null || isLast ? writePids(paths, [child.pid]) : startAttempt(master, credentials, attempt + 1));
-      // LocalJob detects a failed start, because no ApplicationMaster runs then.
+      // LocalJob detects that no ApplicationMaster runs.
       written.then(next).catch(() => undefined);
     });
-    // The `exit` event reports the exit; ignore the broken pipe.
+    // Ignore a broken pipe; the `exit` event reports the exit.
     child.stdin?.on('error', () => undefined);
     if (detach) {
       child.unref();
@@ -76,7 +76,7 @@ async function startAttempt(master: LocalMaster, credentials: string, attempt: n
   }
 }
 
-/** Writes the file atomically, because other processes may read it at any time. */
+/** Write the file atomically, because other processes may read it at any time. */
 async function writePids({ masterPid }: LocalPaths, pids: readonly (number | undefined)[]): Promise<void> {
   const whole = `${masterPid}.new`;
   await writeFile(whole, pids.join(' '), { mode: 0o600 });
@@ -87,11 +87,11 @@ function masterEnvironment(
   { environment, user }: LocalMaster,
   container: { containerId: string; credentials: string; logs: string },
 ): NodeJS.ProcessEnv {
-  // The client's NODE_OPTIONS must not affect the job.
+  // Clear the client's NODE_OPTIONS.
   const { NODE_OPTIONS: _options, NODE_CHANNEL_FD: _channel, ...rest } = environment;
   return {
     ...rest,
-    // Jobs may run the `node` command even if the client's PATH does not contain Node.js.
+    // Programs of a job may run `node` even if it is not in the client's PATH.
     PATH: [environment.PATH, dirname(process.execPath)].filter((part) => part).join(delimiter),
     USER: user,
     CONTAINER_ID: container.containerId,

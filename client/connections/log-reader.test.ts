@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import type { LogSource } from './job-connection.ts';
 import { LogReader } from './log-reader.ts';
 
-/** Returns the last lines of a file as the reader finds them when it reads pieces of `pieceBytes`. */
+/** Returns the last lines that a reader finds when it reads `pieceBytes` at a time. */
 async function tailOf(text: string, tail: number, pieceBytes: number): Promise<string[]> {
   const file = Buffer.from(text);
   const source: LogSource = {
@@ -28,7 +28,7 @@ async function tailOf(text: string, tail: number, pieceBytes: number): Promise<s
 
 test('the reader returns the wanted number of complete last lines, wherever the fetched range starts', async () => {
   const line = fc.tuple(fc.constantFrom('a', 'é', '語', '🙂', ''), fc.integer({ min: 0, max: 4095 })).map(
-    // Each line, including its newline, fits into the number of bytes that the reader fetches per line.
+    // Each line and its newline fit into the number of bytes that the reader requests per line.
     ([character, bytes]) => character.repeat(Math.floor(bytes / Math.max(1, Buffer.byteLength(character)))),
   );
   await fc.assert(
@@ -39,7 +39,7 @@ test('the reader returns the wanted number of complete last lines, wherever the 
       fc.boolean(),
       async (lines, tail, pieceBytes, isEnded) => {
         const text = lines.join('\n') + (isEnded ? '\n' : '');
-        // Text after the last newline counts as a line only if it is non-empty.
+        // Non-empty text after the last newline is a line.
         const whole = text.endsWith('\n') || text === '' ? text.split('\n').slice(0, -1) : text.split('\n');
         expect(await tailOf(text, tail, pieceBytes)).toEqual(whole.slice(-tail));
       },

@@ -1,23 +1,23 @@
 import type { HistoryEntry } from '../../conf/status.ts';
 import { fullTime } from '../terminal/clock.ts';
 
-/** A node that the cluster lost while the job had containers on it. */
+/** A node that the cluster lost while it ran containers of the job. */
 export interface LostNode {
   /** host:port of the NodeManager. */
   readonly node: string;
-  /** ms since the epoch. */
+  /** Time in ms since the epoch. */
   readonly at: number;
 }
 
-/** Maximum number of losses in a line of text; the line states only the number of older losses. */
+/** Maximum number of losses in one line. For older losses, the line contains only their number. */
 const MOST_NAMED = 6;
 
-/** Returns the nodes that a job lost, in order of loss; a node may appear more than once. */
+/** Returns the lost nodes in order of loss. A node may be lost more than once. */
 export function lostNodes(entries: readonly HistoryEntry[]): LostNode[] {
   return entries.flatMap(({ at, event, node }) => (event === 'node-lost' && node !== undefined ? [{ node, at }] : []));
 }
 
-/** Formats losses as `node2:8041 at 2026-11-21 14:03:44, node3:8041 at ...`; empty if no node was lost. */
+/** Formats losses as `node2:8041 at 2026-11-21 14:03:44, node3:8041 at ...`; returns '' if there are none. */
 export function lostNodesText(lost: readonly LostNode[]): string {
   const named = lost.slice(-MOST_NAMED).map(({ node, at }) => `${node} at ${fullTime(at)}`);
   const more = lost.length - named.length;

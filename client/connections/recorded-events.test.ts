@@ -15,8 +15,8 @@ const ALL = [entry(1, 'master-registered'), entry(2, 'task-requested'), entry(3,
 const SUCCEEDED: JobResult = { state: 'SUCCEEDED', diagnostics: '' };
 
 /**
- * A job whose ApplicationMaster reports one more event with each observation. The job ends after the last event; from then on, its history
- * contains all events.
+ * A job whose ApplicationMaster reports one more event per observation. The job ends after the last event, and its history then contains
+ * all events.
  */
 async function job(looksUntilEnd: number, { away = 0 } = {}): Promise<JobConnection> {
   const folder = await mkdtemp(path.join(tmpdir(), 'tony-ts-test-'));

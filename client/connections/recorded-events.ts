@@ -7,30 +7,29 @@ import type { JobConnection } from './job-connection.ts';
 import { askEvents, readHistory } from './job-records.ts';
 
 export interface EventOptions {
-  /** Event types to include: `task-failed`, or `task` for all types that begin with `task-`; default: all. */
+  /** Event types: `task-failed`, or `task` for all types that begin with `task-`. The default is all types. */
   readonly types?: readonly string[];
-  /** Continue until the job ends. */
+  /** Whether to continue until the job ends. */
   readonly follow?: boolean;
   /** Interval between observations in ms; default 500. */
   readonly intervalMs?: number;
-  /** Stops following; the generator then throws the signal's reason. */
+  /** Aborting this signal stops the generator, which then throws the abort reason. */
   readonly signal?: AbortSignal;
-  /** Receives notices about the connection, for example that the cluster is temporarily unreachable. */
+  /** Called with notices about the connection, for example that the cluster is unreachable. */
   readonly onNotice?: (message: string) => void;
 }
 
 const EVENT_OPTIONS: OptionNames<EventOptions> = { types: true, follow: true, intervalMs: true, signal: true, onNotice: true };
 
-/** How long to wait for the last events of a job that has just ended (ms). */
+/** Time (ms) to wait for the last events after the end of a job. */
 const SETTLING_MS = 3_000;
 const SETTLING_EVERY_MS = 200;
-/** A job that ended longer ago than this (ms) writes no more events. */
+/** Time (ms) after the end of a job during which its last events may still be written. */
 const LONG_OVER_MS = 30_000;
 
 /**
- * Yields a job's events in order: from the ApplicationMaster while the job runs, from the history afterwards.
- *
- * @throws TonyError APPLICATION_UNKNOWN, HISTORY_UNKNOWN if no events are readable, or a connection error if the cluster is unreachable.
+ * Yields the events of a job in order. The events come from the ApplicationMaster while the job runs, and then from the history.
+ * @throws TonyError APPLICATION_UNKNOWN, HISTORY_UNKNOWN if no events can be read, or a connection error if the cluster is unreachable.
  */
 export async function* jobEvents(connection: JobConnection, options: EventOptions = {}): AsyncGenerator<HistoryEntry> {
   checkOptions('jobEvents', options, EVENT_OPTIONS);
@@ -52,7 +51,7 @@ export async function* jobEvents(connection: JobConnection, options: EventOption
           yield entry;
         }
       }
-      // The history may be on another service than the job's state, so only a completed read ends an outage.
+      // Only a completed read ends an outage, because the history and the job state may come from different services.
       report(patience.answered());
       if (result !== null || !follow) {
         return;
@@ -67,19 +66,19 @@ export async function* jobEvents(connection: JobConnection, options: EventOption
   }
 }
 
-/** Whether an entry has one of the types; `task` matches every type that begins with `task-`. */
+/** Returns true if an entry has one of the types. `task` matches every type that begins with `task-`. */
 export function matches({ event }: HistoryEntry, types: readonly string[]): boolean {
   return types.length === 0 || types.some((type) => event === type || event.startsWith(`${type}-`));
 }
 
-/** Returns the entries after `last`, the entry that was yielded most recently. */
+/** Returns the entries after the most recently yielded entry `last`. */
 export function behind(entries: readonly HistoryEntry[], last: HistoryEntry | null): readonly HistoryEntry[] {
   if (last === null) {
     return entries;
   }
   const text = JSON.stringify(last);
   const at = entries.findLastIndex((entry) => entry.at === last.at && JSON.stringify(entry) === text);
-  // `last` may be missing: the history lacks the entries of a time during which it could not be written.
+  // The history may lack `last`, because it has gaps for times when it could not be written.
   return at >= 0 ? entries.slice(at + 1) : entries.filter((entry) => entry.at > last.at);
 }
 
@@ -92,7 +91,10 @@ class EventReader {
     this.#connection = connection;
   }
 
-  /** Yields the new events of a running job. @param patient whether the caller will try again if the ApplicationMaster does not answer */
+  /**
+   * Yields the new events of a running job.
+   * @param patient whether the caller retries if the ApplicationMaster does not answer
+   */
   async *fresh(patient: boolean): AsyncGenerator<HistoryEntry> {
     for (;;) {
       const page = await askEvents(this.#connection.records, this.#after);

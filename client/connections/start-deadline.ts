@@ -2,18 +2,18 @@ import { formatDuration } from '../../conf/values/units.ts';
 
 const BEFORE_START = new Set(['NEW', 'NEW_SAVING', 'SUBMITTED', 'ACCEPTED']);
 
-/** The limit that `master.startTimeout` sets on the time between the submission of a job and the start of its ApplicationMaster. */
+/** Time limit between the submission of a job and the start of its ApplicationMaster, from `master.startTimeout`. */
 export class StartDeadline {
   readonly #timeoutMs: number;
   readonly #from = performance.now();
   #isOver = false;
 
-  /** @param timeoutMs counted from now */
+  /** @param timeoutMs time limit, starting now */
   constructor(timeoutMs: number) {
     this.#timeoutMs = timeoutMs;
   }
 
-  /** Whether the job must be killed now: true at most once, and never after the ApplicationMaster has started. */
+  /** Returns true once, when the time limit is exceeded and the ApplicationMaster has not started. The caller then kills the job. */
   isMissed(state: string): boolean {
     if (this.#isOver) {
       return false;
@@ -24,7 +24,7 @@ export class StartDeadline {
     return isMissed;
   }
 
-  /** Why the job was killed, as its result reports it. */
+  /** Reason for the kill, as shown in the job result. */
   get reason(): string {
     return `The ApplicationMaster did not start within ${formatDuration(this.#timeoutMs)} (master.startTimeout).`;
   }

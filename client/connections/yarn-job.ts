@@ -29,16 +29,16 @@ import type { StartDeadline } from './start-deadline.ts';
 /** Interval (ms) between requests to the ResourceManager while the ApplicationMaster answers. */
 const APPLICATION_EVERY_MS = 2_000;
 /**
- * Maximum time (ms) to wait for log aggregation after a job's end, by YARN's aggregation state. On some clusters the state never leaves
+ * Maximum time (ms) to wait for log aggregation after the end of a job, by YARN's aggregation state. Some clusters never leave the state
  * NOT_START.
  */
 const COLLECTING_MS: Readonly<Record<string, number>> = { NOT_START: 15_000, RUNNING: 60_000 };
 const COLLECTED_EVERY_MS = 300;
-/** The time (ms) since a job's end after which the client no longer waits for log aggregation. */
+/** Time (ms) after the end of a job when log aggregation is no longer expected. */
 const LONG_COLLECTED_MS = 120_000;
 const ENDED = new Set(['FINISHED', 'FAILED', 'KILLED']);
 
-/** A connection to a job on a cluster, which queries the ResourceManager and the ApplicationMaster, and reads the history. */
+/** Connection to a job on a cluster. Sends requests to the ResourceManager and the ApplicationMaster, and reads the history. */
 export class YarnJob implements JobConnection {
   readonly applicationId: string;
   readonly trackingUrl: string;
@@ -46,8 +46,8 @@ export class YarnJob implements JobConnection {
   readonly #cluster: HadoopCluster;
   readonly #resourceManager: ResourceManager;
   /**
-   * A client with a short timeout for requests to the ApplicationMaster through the ResourceManager's proxy, so that a hanging
-   * ApplicationMaster does not look like an unreachable ResourceManager.
+   * Client with a short timeout for requests to the ApplicationMaster, which the ResourceManager forwards. Without it, an unresponsive
+   * ApplicationMaster would look like an unreachable ResourceManager.
    */
   readonly #hasty: ResourceManager;
   readonly #silence = new MasterSilence();
@@ -57,15 +57,15 @@ export class YarnJob implements JobConnection {
   #applicationAt = Number.NEGATIVE_INFINITY;
   #last: JobStatus | null = null;
   #tidied = false;
-  /** Whether the ResourceManager has removed its record of the application. */
+  /** Whether the ResourceManager no longer has a record of the application. */
   #forgotten = false;
   #history: string | null = null;
 
   readonly #startDeadline: StartDeadline | null;
 
   /**
-   * @param cluster is closed by `close`
-   * @param startDeadline observing the job kills it if its ApplicationMaster has not started by then
+   * @param cluster closed by `close`
+   * @param startDeadline time limit for the start of the ApplicationMaster. An observation after this time kills the job.
    */
   constructor(applicationId: string, cluster: HadoopCluster, startDeadline: StartDeadline | null = null) {
     this.#startDeadline = startDeadline;
@@ -140,7 +140,7 @@ export class YarnJob implements JobConnection {
     return state !== 'FINISHED' && state !== 'FAILED';
   }
 
-  /** Replaces YARN's message, which contains Java class names. */
+  /** Throw a clear message instead of YARN's, which contains Java class names. */
   async #killRefused(error: unknown): Promise<unknown> {
     if (!(error instanceof TonyError) || error.code !== 'RM_REFUSED') {
       return error;
@@ -161,7 +161,7 @@ export class YarnJob implements JobConnection {
     const { status } = await this.observe();
     const history = await this.#readEvents();
     const containers = [...(await this.#masters(history)), ...orderContainers(status, history)];
-    // Logs are read from the nodes only while the application runs. The history does not contain the nodes' web addresses.
+    // Only a running application has logs on the nodes. The history does not contain the web addresses of the nodes.
     const lacking = !ENDED.has(application.state) && containers.some(({ node, nodeHttp }) => !nodeHttp && node !== null);
     const nodes = lacking ? await this.#nodeAddresses() : new Map<string, string>();
     return containers.map(({ task, containerId, node, nodeHttp }) => {
@@ -199,8 +199,8 @@ export class YarnJob implements JobConnection {
   }
 
   /**
-   * Waits until all nodes have copied their logs to HDFS, and returns the application. Until then, some tasks of an ended job seem to have
-   * no output. Stops waiting after the times in COLLECTING_MS.
+   * Waits until all nodes have copied their logs to HDFS, and returns the application. Earlier, some tasks may seem to have no output.
+   * Gives up after the times in COLLECTING_MS.
    */
   async #afterAggregation(): Promise<Application> {
     const begun = performance.now();
@@ -234,7 +234,7 @@ export class YarnJob implements JobConnection {
     return this.#application;
   }
 
-  /** Reads the application from its history, which outlives the ResourceManager's record. */
+  /** Returns the application as recorded in its history, after the ResourceManager has removed its record. */
   async #fromHistory(): Promise<Application | null> {
     const store = await ClusterHistory.open(this.#cluster);
     const place = await findPlace(store, this.applicationId);
@@ -256,7 +256,7 @@ export class YarnJob implements JobConnection {
     return status;
   }
 
-  /** Sends a request to the ApplicationMaster; null if it does not answer. */
+  /** Sends a request to the ApplicationMaster; returns null if it does not answer. */
   async #ask(resource: string): Promise<unknown> {
     const answer = await this.#silence.ask(() => this.#hasty.proxy(this.applicationId, `tony/api/${resource}`));
     return answer?.status === 200 ? parseJson(answer.body) : null;
@@ -271,7 +271,7 @@ export class YarnJob implements JobConnection {
     return this.#forgotten ? null : { ...application, attempts };
   }
 
-  /** Returns the HDFS folder of the aggregated logs; null before the nodes have created it. */
+  /** Returns the HDFS folder with the aggregated logs; null if the nodes have not created it yet. */
   async #aggregatedLogs(): Promise<string | null> {
     const { user } = await this.#known();
     const masters = await this.#masters(this.#forgotten ? await this.#readEvents() : []).catch(() => []);
@@ -289,7 +289,7 @@ export class YarnJob implements JobConnection {
     return null;
   }
 
-  /** Returns the stored final status; null if it does not exist or is not readable. YARN also reports the job's result. */
+  /** Returns the stored final status; null if it does not exist or cannot be read. */
   async #final(): Promise<JobStatus | null> {
     const folder = await ifAvailable(this.#historyFolder());
     if (folder === null) {
@@ -299,7 +299,7 @@ export class YarnJob implements JobConnection {
     return read === null || read.final === 'damaged' ? null : read.final;
   }
 
-  /** Removes the staging folder that a killed ApplicationMaster could not delete. */
+  /** Removes the staging folder of a killed job, which its ApplicationMaster could not remove. */
   async #tidy(application: Application): Promise<void> {
     if (this.#tidied || application.user !== this.#cluster.user) {
       return;
@@ -308,13 +308,13 @@ export class YarnJob implements JobConnection {
     await this.#cluster.storage.remove(joinUri(this.#cluster.root, 'jobs', this.applicationId)).catch(() => false);
   }
 
-  /** Returns the stored events; empty if the history does not exist or is not readable. */
+  /** Returns the stored events; [] if the history does not exist or cannot be read. */
   async #readEvents(): Promise<readonly HistoryEntry[]> {
     const folder = await ifAvailable(this.#historyFolder());
     return folder === null ? [] : ((await ifAvailable(readEvents(this.#cluster.storage, folder)))?.entries ?? []);
   }
 
-  /** Returns the job's history folder; null if it does not exist yet. */
+  /** Returns the history folder of the job; null if it does not exist yet. */
   async #historyFolder(): Promise<string | null> {
     if (this.#history !== null || this.#application === null) {
       return this.#history;

@@ -9,7 +9,7 @@ interface DoctorArguments extends ClusterArguments {
 
 const MARKS = { good: 'ok', doubtful: 'doubtful', bad: 'bad', unknown: '-' } as const;
 const MARK_WIDTH = 8;
-/** The length of the longest check name. */
+/** Length of the longest check name. */
 const NAME_WIDTH = 16;
 const GAP = '  ';
 

@@ -53,7 +53,7 @@ const listCommand: CommandModule<object, ListArguments> = {
     try {
       const { jobs, message } = await new HistoryIndex(store).list({ user: all ? null : (user ?? store.user), state, name, limit });
       const { historySummary } = await import('../../history/history-summary.ts');
-      // `href` is a path on a history server.
+      // `href` is a path on the history server.
       const values = jobs.map(historySummary).map(({ href: _href, ...summary }) => summary);
       const notice = message === '' ? [] : [{ type: 'notice', message }];
       await show(output, [...values, ...notice], async (terminal) => {
@@ -132,7 +132,7 @@ const serveCommand: CommandModule<object, ServeArguments> = {
     const { serverLog } = await import('./serving.ts');
     const { untilSignal } = await import('../../terminal/until-signal.ts');
     const server = await serveHistory({ ...options, log: serverLog(), onProgress: (line) => process.stderr.write(`${line}\n`) });
-    // Install the signal handlers before printing, because a program that waits for this line may send a signal immediately.
+    // Install the signal handlers before printing, because another program may wait for this line and then send a signal.
     const ended = untilSignal();
     process.stdout.write(`history: ${server.url}\n`);
     await ended;

@@ -55,7 +55,7 @@ export const importCommand: CommandModule<object, ImportArguments> = {
     }
     const { importLines } = await import('../../tony-import/import-lines.ts');
     const { terminalOf } = await import('../../terminal/terminal.ts');
-    // Without --to, job.yaml goes to stdout and the report to stderr.
+    // Without --to, stdout contains job.yaml, so the report goes to stderr.
     const stream = to === undefined ? process.stderr : process.stdout;
     if (to === undefined) {
       process.stdout.write(imported.yaml);

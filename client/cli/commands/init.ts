@@ -53,7 +53,7 @@ export const initCommand: CommandModule<object, InitArguments> = {
   },
 };
 
-/** Returns the given values. For missing values, asks the user, or uses the proposed values if `asked` is false. */
+/** Completes the given values: asks the user or, if `asked` is false, uses the proposed values. */
 async function answersOf<Key extends string>(
   questions: Readonly<Record<Key, readonly [string | number | undefined, string, string]>>,
   asked: boolean,
@@ -75,7 +75,7 @@ async function answersOf<Key extends string>(
   }
 }
 
-/** Maps Ctrl-C and Ctrl-D at a question to INTERRUPTED. */
+/** Converts Ctrl-C and Ctrl-D at a prompt to INTERRUPTED. */
 function interrupted(error: unknown): never {
   throw (error as { code?: unknown }).code === 'ABORT_ERR' ? new TonyError('INTERRUPTED', 'Interrupted. No files were written.') : error;
 }

@@ -27,7 +27,7 @@ export const killCommand: CommandModule<object, KillArguments> = {
       if (!yes && process.stdin.isTTY && process.stdout.isTTY) {
         const observation = await connection.observe();
         const impact = killImpact(application, observation, Date.now());
-        // With `--output json` or `yaml`, stdout is reserved for values.
+        // With `--output json` or `yaml`, stdout contains only values.
         const stream = output === 'table' ? process.stdout : process.stderr;
         const answer = observation.result === null ? await ask(impact, stream) : 'yes';
         if (answer !== 'yes') {

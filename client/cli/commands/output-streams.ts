@@ -9,11 +9,14 @@ import { terminalOf } from '../../terminal/terminal.ts';
 export interface Conversation {
   readonly output: JobOutput;
   readonly ask: (question: string) => void;
-  /** The terminal from which to read answers; null if stdin is not interactive. */
+  /** Terminal for interactive answers; null if stdin is not interactive. */
   readonly input: ReadStream | null;
 }
 
-/** Opens the output of this process. @param where the location of staged files in messages, e.g. `on HDFS` */
+/**
+ * Opens the output of this process.
+ * @param where location of staged files in messages, such as `on HDFS`
+ */
 export async function openConversation(format: OutputFormat, where: string): Promise<Conversation> {
   const write = (text: string): void => void process.stdout.write(text);
   if (format !== 'table') {

@@ -4,7 +4,7 @@ import { printable } from '../../terminal/terminal.ts';
 
 export interface Removal {
   readonly bytes: number;
-  /** Why the removal failed; empty after a successful removal or in a dry run. */
+  /** Why the removal failed; empty after a successful removal and in a dry run. */
   readonly failure: string;
 }
 
@@ -13,13 +13,13 @@ export interface PruneReport<Item> {
   readonly dryRun: boolean;
   /** Returns the fields for `--output`, without `removed` and `failure`. */
   readonly value: (item: Item) => object;
-  /** The text after `removed` in the table output. */
+  /** Returns the text after `removed` in the text output. */
   readonly text: (item: Item) => string;
-  /** e.g. `2 histories` */
+  /** Formats the number of items, such as `2 histories`. */
   readonly count: (items: number) => string;
 }
 
-/** Reports each item as it is removed, then the total. Sets exit code 1 if an item could not be removed. */
+/** Reports each removed item, then the total. Sets exit code 1 if a removal failed. */
 export async function reportPruned<Item extends Removal>(items: AsyncIterable<Item>, report: PruneReport<Item>): Promise<void> {
   const { output, dryRun, value, text, count } = report;
   const write = output === 'table' ? null : await valueWriter(output);

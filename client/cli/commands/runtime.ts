@@ -79,7 +79,7 @@ async function present(options: Which): Promise<Runtime> {
   });
 }
 
-/** Copies the archive to a partial file and renames it, so that `output` is always complete. */
+/** Copies the archive to a temporary file and renames it, so that `output` is never incomplete. */
 async function copyArchive(runtime: Runtime, output: string): Promise<string> {
   const partial = `${output}.${process.pid}.partial`;
   try {

@@ -1,7 +1,6 @@
 import type { Options } from 'yargs';
 import { OUTPUT_FORMATS, type OutputFormat } from '../../output/value-output.ts';
 
-/** Options of commands that access a cluster. */
 export const CLUSTER_OPTIONS = {
   'resource-manager': {
     type: 'string',
@@ -24,12 +23,15 @@ export const OUTPUT_OPTION = {
   },
 } as const satisfies Record<string, Options>;
 
-/** Option of commands that remove old items. */
+/** Option of the commands that remove old items. */
 export const DRY_RUN_OPTION = {
   'dry-run': { type: 'boolean', default: false, describe: 'Only list what would be removed' },
 } as const satisfies Record<string, Options>;
 
-/** Parses a duration option and returns milliseconds. @throws TonyError USAGE */
+/**
+ * Parses a duration option and returns ms.
+ * @throws TonyError USAGE
+ */
 export async function durationOf(option: string, text: string): Promise<number> {
   const { parseDuration } = await import('../../../conf/values/units.ts');
   const parsed = parseDuration(text);
@@ -45,7 +47,6 @@ export interface ClusterArguments {
   readonly staging?: string | undefined;
 }
 
-/** The arguments of commands for one job. */
 export interface JobArguments extends ClusterArguments {
   readonly application: string;
   readonly output: OutputFormat;

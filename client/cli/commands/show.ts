@@ -1,7 +1,7 @@
 import type { OutputFormat } from '../../output/value-output.ts';
 import type { Terminal } from '../../terminal/terminal.ts';
 
-/** Prints the results of a command: as values if `--output` selects a value format, otherwise as lines of text. */
+/** Prints the result of a command as values or as lines of text, depending on `--output`. */
 export async function show(
   output: OutputFormat,
   values: readonly unknown[],
@@ -19,7 +19,7 @@ export async function show(
   process.stdout.write((await lines(terminalOf(process.stdout))).map((line) => `${printable(line)}\n`).join(''));
 }
 
-/** Prints a notice to stderr; prints nothing if the message is empty. */
+/** Prints a notice to stderr. Ignores an empty message. */
 export async function showNotice(message: string): Promise<void> {
   if (message === '') {
     return;

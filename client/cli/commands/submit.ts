@@ -67,7 +67,7 @@ export const submitCommand: CommandModule<object, SubmitArguments> = {
   },
 };
 
-/** Submits the job and returns a connection to it. For a dry run, returns null. */
+/** Submits the job and returns a connection to it; null for a dry run. */
 async function begin(
   { conf, set, dryRun = false, output: _format, ...options }: SubmitArguments,
   output: JobOutput,
@@ -98,7 +98,8 @@ async function begin(
 }
 
 /**
- * Runs an action, whose signal Ctrl-C aborts. The action then ensures that the job does not run. A second Ctrl-C exits immediately.
+ * Runs an action with an abort signal for Ctrl-C. When aborted, the action must ensure that no job keeps running. A second Ctrl-C exits
+ * immediately.
  */
 async function untilInterrupted<T>(output: JobOutput, action: (signal: AbortSignal) => Promise<T>): Promise<T> {
   const interrupted = new AbortController();
@@ -120,7 +121,7 @@ async function untilInterrupted<T>(output: JobOutput, action: (signal: AbortSign
   }
 }
 
-/** Waits for the URL of a local job's pages, which its ApplicationMaster publishes shortly after its start. */
+/** Waits until the ApplicationMaster of a local job has published the URL of the job's pages. */
 async function pagesOf(connection: JobConnection): Promise<string | null> {
   for (const deadline = performance.now() + PAGES_MS; performance.now() < deadline; await delay(50)) {
     const pages = await connection.pages();

@@ -84,7 +84,7 @@ async function clusterLister(all: boolean, cluster: ClusterArguments): Promise<L
   return { list: () => lister.list({ ask: true, ...(all ? { user: null } : {}) }), close: () => lister.close() };
 }
 
-/** A number without a unit means seconds, as in other `top` programs. */
+/** As in other `top` programs, a number without a unit is in seconds. */
 async function intervalOf(text: string): Promise<number> {
   const { parseDuration } = await import('../../../conf/values/units.ts');
   const ms = /^\d+(\.\d+)?$/.test(text) ? Number(text) * 1000 : parseDuration(text);

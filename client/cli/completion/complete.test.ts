@@ -23,7 +23,7 @@ beforeEach(async () => {
   vi.stubEnv('HADOOP_USER_NAME', 'alice');
   vi.stubEnv('TONY_LOCAL_DIR', path.join(folder, 'local'));
   vi.stubEnv('HADOOP_CONF_DIR', folder);
-  // Fake timers let the tests decide when the deadline for the cluster's answer passes.
+  // Fake timers control when the deadline for the cluster's answer passes.
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
 });
 afterEach(async () => {
@@ -35,7 +35,7 @@ afterEach(async () => {
   await rm(folder, { recursive: true, force: true });
 });
 
-/** Starts a server that acts as the configured cluster, and counts the requests. */
+/** Starts the server of the configured cluster. The server counts the requests. */
 async function cluster(answer: (states: string | null) => readonly object[] | null): Promise<{ readonly asked: number }> {
   const asked = { asked: 0 };
   const server = createServer((request, response) => {
@@ -59,7 +59,7 @@ const RUNNING = { ...application, id: 'application_1_0002', name: 'mnist', state
 const ENDED = { ...application, id: 'application_1_0001', name: 'cifar', state: 'FINISHED', finalStatus: 'SUCCEEDED' };
 const offered = (...words: string[]) => completionLines(describeCommandLine(), words);
 
-/** Waits for a condition; `vi.waitFor` would advance the fake clock. */
+/** Waits for a condition. `vi.waitFor` would advance the fake clock. */
 async function until(condition: () => boolean): Promise<void> {
   while (!condition()) {
     await new Promise((resolve) => setImmediate(resolve));

@@ -6,11 +6,10 @@ import { VALUES, type Values } from './values.ts';
 const LONGEST_DESCRIPTION = 60;
 
 /**
- * Returns the output for a shell's completion function. The first line is the kind of completion: `words`, `files` or `folders`. After
- * `words`, each line is a candidate, with its description after a tab. The shell selects the candidates that match. Never throws, because
- * an error message would appear within the user's command line.
- *
- * @param words the typed words without `tony-ts`; the last one ends at the cursor
+ * Returns the output for the completion function of a shell. The first line is `words`, `files` or `folders`. After `words`, each line
+ * contains a candidate, a tab and a description. The shell selects the matching candidates. Never throws, because an error message would
+ * disturb the user's command line.
+ * @param words words before the cursor, without `tony-ts`; the last word ends at the cursor
  */
 export async function completionLines(root: DescribedCommand, words: readonly string[]): Promise<string[]> {
   const wanted = wantedAt(root, words);
@@ -34,7 +33,7 @@ async function valuesOf(name: string, typed: Typed, current: string): Promise<Va
   }
 }
 
-/** Whether a candidate has no special characters. bash inserts candidates without quoting them. */
+/** Returns true if a candidate contains no special characters, because bash inserts candidates without quotes. */
 function isPlain({ value }: Candidate): boolean {
   return /^[\w.:@=%+,/-]*$/.test(value);
 }

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { inTime } from './in-time.ts';
 
-// Fake timers start at 0, like a process that has just started.
+// Fake timers start at 0, like the clock of a new process.
 beforeEach(() => void vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] }));
 afterEach(() => void vi.useRealTimers());
 

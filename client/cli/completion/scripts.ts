@@ -3,7 +3,7 @@ import { fileURLToPath } from 'node:url';
 import { messageOf, TonyError } from '../../../platform/errors.ts';
 import type { Shell } from './shells.ts';
 
-/** The scripts are in the same folder as this file in the sources, and in the same folder as the bundle in dist/. */
+/** The scripts are next to this file in the source tree, and next to the bundle in dist/. */
 const SCRIPTS: Readonly<Record<Shell, URL>> = {
   bash: new URL('./tony-ts.bash', import.meta.url),
   zsh: new URL('./tony-ts.zsh', import.meta.url),

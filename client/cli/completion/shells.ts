@@ -1,3 +1,2 @@
-/** Shells with completion for `tony-ts`. */
 export const SHELLS = ['bash', 'zsh', 'fish'] as const;
 export type Shell = (typeof SHELLS)[number];

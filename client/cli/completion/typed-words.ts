@@ -3,30 +3,27 @@ import { readWords, wantsValue } from '../help/read-words.ts';
 
 export interface Candidate {
   readonly value: string;
-  /** Empty if there is no description. */
   readonly describe: string;
 }
 
-/** The possible completions at the cursor. */
+/** What can be completed at the cursor. */
 export type Wanted =
   | { readonly kind: 'words'; readonly candidates: readonly Candidate[] }
-  /** The value of the option or positional `name`. */
+  /** A value of the option or positional `name`. */
   | ({ readonly kind: 'value'; readonly name: string; readonly prefix: string } & Typed);
 
-/** The words before the cursor. */
+/** Words before the cursor. */
 export interface Typed {
-  /** e.g. `history show` */
+  /** Command path, such as `history show`. */
   readonly command: string;
   readonly positionals: readonly string[];
-  /** Values of options by name. */
+  /** Option values by name. */
   readonly values: Readonly<Record<string, string>>;
 }
 
 /**
- * Determines the possible completions at the cursor: candidates for commands and options, or the name of the option or positional whose
- * value is being typed.
- *
- * @param words the words up to the cursor, without `tony-ts`; the last one is being typed and may be empty
+ * Determines what can be completed at the cursor: commands and options, or a value of an option or positional.
+ * @param words words up to the cursor, without `tony-ts`; the last word is incomplete or empty
  */
 export function wantedAt(root: DescribedCommand, words: readonly string[]): Wanted {
   const current = words.at(-1) ?? '';

@@ -2,16 +2,16 @@ import type { JobSummary } from '../../listing/job-lister.ts';
 import { inTime } from './in-time.ts';
 import type { Candidate, Typed } from './typed-words.ts';
 
-/** The completions of a value: candidates, or `files` or `folders`, which the shell completes. */
+/** Candidates for a value, or `files` or `folders`, which the shell completes itself. */
 export type Values = readonly Candidate[] | 'files' | 'folders';
 
-/** The maximum number of jobs offered, the most recent first. */
+/** Maximum number of suggested jobs, most recent first. */
 const MOST_JOBS = 200;
 const MOST_LOCAL_JOBS = 20;
-/** Commands that need a running job. */
+/** Commands that require a running job. */
 const RUNNING_ONLY: ReadonlySet<string> = new Set(['kill', 'attach', 'top', 'feed']);
 
-/** Completions by the name of an option or positional. */
+/** Returns the candidates for an option or positional, by its name. */
 export const VALUES: Readonly<Record<string, (typed: Typed, current: string) => Promise<Values> | Values>> = {
   application: jobs,
   task: tasks,
@@ -33,7 +33,7 @@ async function jobs({ command, values }: Typed): Promise<Candidate[]> {
 async function clusterJobs(ended: boolean, values: Typed['values']): Promise<Candidate[]> {
   const { listJobs } = await import('../../listing/list-jobs.ts');
   const list = (which: { readonly ended: boolean }) => listJobs({ ...which, limit: MOST_JOBS, ...clusterOf(values) });
-  // If listing all jobs takes too long, offer only the running jobs.
+  // If listing all jobs takes too long, suggest only running jobs.
   const [running, all] = await Promise.all([inTime(() => list({ ended: false }), []), ended ? inTime(() => list({ ended }), null) : null]);
   return (all ?? running).map(jobCandidate);
 }
@@ -43,7 +43,7 @@ async function localJobs(ended: boolean): Promise<Candidate[]> {
   return (await listLocalJobs({ ended, limit: MOST_LOCAL_JOBS })).map(jobCandidate);
 }
 
-/** `mnist, running` */
+/** Description of a candidate, such as `mnist, running`. */
 function jobCandidate({ id, name, phase }: JobSummary): Candidate {
   return { value: id, describe: `${name}, ${phase.toLowerCase()}` };
 }
@@ -93,7 +93,7 @@ async function errorCodes(): Promise<Candidate[]> {
   return Object.entries(ERROR_CODES).map(([value, { means }]) => ({ value, describe: means }));
 }
 
-/** Returns the keys at the level being typed: for `roles.w`, the keys below `roles`. */
+/** Returns the keys at the level of the typed key: for `roles.w`, the keys below `roles`. */
 async function keys(_: Typed, current: string): Promise<Candidate[]> {
   const { explainKey } = await import('../../../conf/explain-key.ts');
   const { jobJsonSchema } = await import('../../../conf/job-schema.ts');

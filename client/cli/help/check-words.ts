@@ -4,10 +4,8 @@ import type { DescribedCommand, DescribedPositional, NumberRange } from './comma
 import { isOptionLike, type ReadWords, readWords, type TypedOption, wantsValue } from './read-words.ts';
 
 /**
- * Validates the typed words against the described commands and returns the words for yargs. Does not validate requests for help or the
- * version.
- *
- * @throws TonyError USAGE for an unknown command or option, a missing or invalid value, and missing or unexpected arguments
+ * Validates the words of a command line and returns the words for yargs. Does not validate requests for help or the version.
+ * @throws TonyError USAGE for an unknown command or option, a missing or invalid value, a missing argument, or an unexpected argument
  */
 export function checkWords(root: DescribedCommand, words: readonly string[]): readonly string[] {
   const read = readWords(root, words);
@@ -41,7 +39,7 @@ function checkOption({ path, known }: ReadWords, typed: TypedOption): void {
   if (value === undefined) {
     return;
   }
-  // yargs treats every value except `true` as false: `--dry-run=yes` would submit the job.
+  // yargs parses every value except `true` as false, so `--dry-run=yes` would submit the job.
   if (option.isFlag) {
     if (value === 'true' || value === 'false') {
       return;
@@ -90,7 +88,7 @@ function checkPositionals({ path, runs, known, positionals: words }: ReadWords):
   });
 }
 
-/** Rejects conflicting arguments, and repeated options that accept only one value. */
+/** Rejects conflicting arguments, and options that are repeated but accept only one value. */
 function checkCombinations({ path, runs, options, positionals }: ReadWords): void {
   const hint = helpHint(path);
   for (const [at, { name, option, typed }] of options.entries()) {
@@ -132,7 +130,7 @@ function impossibleChoice(place: string, choices: readonly string[], value: stri
   });
 }
 
-/** Describes a missing positional: `an application ID, such as application_...`. */
+/** Describes a missing positional, for example `an application ID, such as application_...`. */
 function describePlace({ name, describe, choices }: DescribedPositional): string {
   if (name === 'application') {
     return 'an application ID, such as application_1795225023264_0001';

@@ -1,17 +1,17 @@
 import type { Argv, CommandModule, Options } from 'yargs';
 
 /*
- * Describes the commands and their arguments for shell completion, messages and the documentation. The descriptions are recorded from the
- * definitions for yargs.
+ * Describes commands and their arguments for shell completion, messages and the documentation. The descriptions are recorded from the yargs
+ * definitions.
  */
 
-/** The range of a whole number, including both ends. */
+/** Inclusive range of a whole number. */
 export interface NumberRange {
   readonly least: number;
   readonly most: number;
 }
 
-/** Returns a yargs option for a whole number. `checkWords` validates the range, which yargs ignores. */
+/** Returns a yargs option for a whole number. `checkWords` validates the range, because yargs does not. */
 export function wholeNumber(least: number, most = Number.POSITIVE_INFINITY) {
   return { type: 'number', requiresArg: true, range: { least, most } } as const;
 }
@@ -21,23 +21,23 @@ export interface DescribedOption {
   /** Alternative names. */
   readonly aliases: readonly string[];
   readonly describe: string;
-  /** Whether the option takes no value. */
+  /** Whether the option is a flag, which takes no value. */
   readonly isFlag: boolean;
-  /** Whether the option may be given several times. */
+  /** Whether the option may be repeated. */
   readonly isList: boolean;
-  /** Whether the next word is the value even if it begins with a dash, unless it is an option of the command. */
+  /** Whether a word that begins with a dash can be the value, unless the word is an option of the command. */
   readonly takesNextWord: boolean;
   readonly choices: readonly string[];
-  /** The range of a whole number; null for other options. */
+  /** Range of a whole number; null for other options. */
   readonly range: NumberRange | null;
-  /** Options and positionals that cannot be combined with this one. */
+  /** Options and positionals that conflict with this option. */
   readonly conflicts: readonly string[];
   readonly hidden: boolean;
-  /** Whether the option is a flag that is on by default; `--no-NAME` turns it off. */
+  /** Whether the option is a flag with the default true, which `--no-NAME` turns off. */
   readonly on: boolean;
-  /** The default value; empty if there is none, and for flags. */
+  /** Default value; empty for flags, and if there is none. */
   readonly fallback: string;
-  /** Normalises a value before comparing it with the choices. */
+  /** Normalises a value before it is compared with the choices. */
   readonly normalize: (value: string) => string;
 }
 
@@ -49,19 +49,19 @@ export interface DescribedPositional {
 }
 
 export interface DescribedCommand {
-  /** Empty for `tony-ts` itself. */
+  /** Command path; empty for `tony-ts` itself. */
   readonly name: string;
   readonly describe: string;
   readonly positionals: readonly DescribedPositional[];
   readonly options: readonly DescribedOption[];
   readonly commands: readonly DescribedCommand[];
-  /** The default subcommand, which runs if none is named. */
+  /** Subcommand that runs if the user specifies none. */
   readonly otherwise: DescribedCommand | null;
 }
 
 type AnyModule = CommandModule<object, never>;
 
-/** Records the commands and options that `define` passes to yargs. */
+/** Records the commands and options that `define` declares with yargs. */
 export function describeCommands(define: (yargs: Argv) => unknown): DescribedCommand {
   return recorded('', '', define);
 }
@@ -94,7 +94,7 @@ function recorded(usage: string, describe: string, define: (yargs: Argv) => unkn
       }
     },
   };
-  // Ignore all other calls to yargs, which do not affect the description.
+  // Ignore all other yargs methods, which do not affect the description.
   const recorder: unknown = new Proxy(
     {},
     {

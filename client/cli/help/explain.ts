@@ -4,7 +4,7 @@ import { siteJsonSchema } from '../../../conf/site.ts';
 import { ERROR_CODES, type ErrorCode, TonyError } from '../../../platform/errors.ts';
 import { suggest } from '../../../platform/suggest.ts';
 
-/** The meanings of the command's exit codes. */
+/** Meanings of the exit codes of `tony-ts`. */
 export const EXIT_CODES = {
   0: 'the command or the job succeeded',
   1: 'the job failed',
@@ -16,16 +16,14 @@ export const EXIT_CODES = {
 export interface ExplainedCode {
   readonly code: ErrorCode;
   readonly exitCode: 1 | 2 | 3 | 130;
-  /** When the error occurs. */
   readonly meaning: string;
-  /** The next step; empty if it depends on the situation. */
+  /** Next step; empty if it depends on the situation. */
   readonly hint: string;
 }
 
 /**
- * Explains a key of job.yaml, or of tony-site.yaml if `site` is true.
- *
- * @param key e.g. `roles.worker.restart`; empty for the file itself
+ * Explains a key of job.yaml or, if `site` is true, of tony-site.yaml.
+ * @param key path such as `roles.worker.restart`; '' for the whole file
  * @throws TonyError USAGE for an unknown key, with the closest match
  */
 export function explainConfig(key = '', { site = false }: { readonly site?: boolean } = {}): ExplainedKey {
@@ -41,7 +39,6 @@ export function explainConfig(key = '', { site = false }: { readonly site?: bool
   throw new TonyError('USAGE', `There is no key ${key}${full}`, { hint: 'tony-ts config explain lists all keys.' });
 }
 
-/** Returns the meanings of all error codes. */
 export function explainCodes(): ExplainedCode[] {
   return Object.entries(ERROR_CODES).map(([code, { exit, means, hint }]) => ({
     code: code as ErrorCode,
@@ -51,7 +48,10 @@ export function explainCodes(): ExplainedCode[] {
   }));
 }
 
-/** Explains an error code; case-insensitive. @throws TonyError USAGE for an unknown code, with the closest match */
+/**
+ * Explains an error code; ignores case.
+ * @throws TonyError USAGE for an unknown code, with the closest match
+ */
 export function explainCode(code: string): ExplainedCode {
   const all = explainCodes();
   const name = code.toUpperCase();

@@ -1,41 +1,40 @@
 import type { DescribedCommand, DescribedOption } from './command-description.ts';
 
 export interface TypedOption {
-  /** The name of a known option, or the typed name of an unknown option. */
+  /** Name of a known option, or the typed name of an unknown option. */
   readonly name: string;
-  /** The typed option without its value: `--no-open`, `-f`. */
+  /** Typed option without its value, such as `--no-open` or `-f`. */
   readonly typed: string;
-  /** Null if the option is unknown. */
+  /** null for an unknown option. */
   readonly option: DescribedOption | null;
-  /** Undefined if no value was typed. */
+  /** undefined if the user typed no value. */
   readonly value: string | undefined;
 }
 
-/** Typed words, classified by the described commands. */
+/** Words of a command line, classified as commands, options, values and positionals. */
 export interface ReadWords {
-  /** The commands from `tony-ts` down. */
+  /** Typed commands, starting with `tony-ts`. */
   readonly path: readonly DescribedCommand[];
-  /** The last command of the path, or its default subcommand. */
+  /** Last typed command, or its default subcommand. */
   readonly runs: DescribedCommand;
-  /** All options that the command accepts. */
   readonly known: readonly DescribedOption[];
   readonly options: readonly TypedOption[];
-  /** Words that are not commands, options, or values of options. Words after `--` come last. */
+  /** Positionals. Words after `--` come last. */
   readonly positionals: readonly string[];
-  /** The typed command, if it does not exist. */
+  /** Typed command that does not exist. */
   readonly unknownCommand: string | undefined;
-  /** The words for yargs. A value that begins with a dash is joined to its option by an equals sign. */
+  /** Words for yargs. An equals sign joins a value that begins with a dash to its option. */
   readonly joined: readonly string[];
 }
 
-/** Classifies the words as commands, options, values and positionals. Options may precede the command. */
+/** Classifies the words of a command line. Options may precede the command. */
 export function readWords(root: DescribedCommand, words: readonly string[]): ReadWords {
   const end = words.indexOf('--');
   const before = end < 0 ? words : words.slice(0, end);
   const behind = end < 0 ? [] : words.slice(end + 1);
   const path = [root];
   let unknownCommand: string | undefined;
-  // Words after an unknown option are not certain to be commands: they may be its value.
+  // A word after an unknown option may be the value of that option.
   for (const word of readOptions(optionsBelow(root), before).certain) {
     const above = path.at(-1) ?? root;
     const next = above.commands.find(({ name }) => name === word);
@@ -97,29 +96,29 @@ function readOptions(known: readonly DescribedOption[], words: readonly string[]
   return { options, positionals, certain, joined };
 }
 
-/** Whether the option requires a value but none was typed. */
+/** Returns true if the option requires a value but the user typed none. */
 export function wantsValue(typed: TypedOption): typed is TypedOption & { readonly option: DescribedOption } {
   return typed.option !== null && !typed.option.isFlag && typed.value === undefined;
 }
 
-/** Whether a word looks like an option. Negative numbers do not. */
+/** Returns true if a word looks like an option. Negative numbers do not. */
 export function isOptionLike(word: string): boolean {
   return word.startsWith('-') && word !== '-' && !/^-[\d.]/.test(word);
 }
 
-/** Whether a word is the value of the option before it, rather than an option. */
+/** Returns true if a word is the value of the preceding option. */
 function isValue(word: string, option: DescribedOption, known: readonly DescribedOption[]): boolean {
   if (!isOptionLike(word)) {
     return true;
   }
-  // Option names contain no spaces, so a word with a space before `=` is a value.
+  // A word with a space before `=` is a value, because option names contain no spaces.
   if (/^[^=]*\s/.test(word)) {
     return true;
   }
   return option.takesNextWord && readOption(known, word).every((each) => each.option === null);
 }
 
-/** Reads `--name`, `--name=value`, `--no-name`, `-n`, or several flags as in `-ae`. */
+/** Parses `--name`, `--name=value`, `--no-name`, `-n`, or combined flags such as `-ae`. */
 function readOption(known: readonly DescribedOption[], word: string): TypedOption[] {
   const [typed = '', ...values] = word.split('=');
   const value = values.length === 0 ? undefined : values.join('=');

@@ -9,12 +9,12 @@ import { checkOptions } from '../../../platform/check-options.ts';
 import { messageOf } from '../../../platform/errors.ts';
 import { CLUSTER_OPTIONS, type ClusterOptions, openCluster } from '../../cluster/cluster.ts';
 
-/** A component of tony-ts, or a system that it runs on or connects to. */
+/** Version of tony-ts, or of software that it uses. */
 export interface PartVersion {
   readonly part: string;
-  /** Null if the component is missing or cannot be queried. */
+  /** null if the component is missing or its version is unknown. */
   readonly version: string | null;
-  /** The component's location or content, or why it is missing. */
+  /** Path or contents of the component, or the reason why its version is unknown. */
   readonly detail: string;
 }
 
@@ -22,7 +22,7 @@ const LIBRARIES = ['@tensorflow/tfjs', '@tensorflow/tfjs-backend-wasm', '@tensor
 const NODES = [20, 22, 24] as const;
 const PYTHON_MS = 5_000;
 
-/** Returns all versions that help with troubleshooting. Does not throw if a component is missing. */
+/** Returns the versions that are useful for troubleshooting. Missing components do not cause errors. */
 export async function versions(options: ClusterOptions = {}): Promise<PartVersion[]> {
   checkOptions('versions', options, CLUSTER_OPTIONS);
   const [system, libraries, runtimes, python, tensorBoard, cluster] = await Promise.all([
