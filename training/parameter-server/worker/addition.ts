@@ -15,7 +15,7 @@ export const NO_ADDITION: Addition = { addition: { first: 0, variables: [], piec
 
 /**
  * Creates the messages with which the chief adds new variables and an optimizer to the servers.
- * @param sizes the number of numbers that each server already holds.
+ * @param sizes the number of weights that each server already holds.
  * @param withValues false if the servers read weights and slots from a checkpoint.
  */
 export function additionOf(

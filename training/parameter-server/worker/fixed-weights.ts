@@ -2,7 +2,7 @@ import type * as tfjs from '@tensorflow/tfjs';
 import type { StoredTensor } from '../../checkpoint/checkpoint-format.ts';
 import type { ServerGroup } from './server-group.ts';
 
-/** The minimum interval between uploads of changed weights, in ms. The weights may be large. */
+/** The minimum interval in ms between uploads of changed weights, which may be large. */
 const UPDATE_MS = 2000;
 
 export interface FixedContent {
@@ -12,16 +12,15 @@ export interface FixedContent {
 }
 
 /**
- * The weights that are not trained, including weights that layers update themselves (moving averages). The chief stores its values on
- * server 0. During the run, it stores the current values, from which a worker's replacement continues. At the end, it stores the last
- * values, which all workers adopt.
+ * The untrained weights, including weights that layers update themselves (moving averages). The chief stores its values on server 0. A
+ * replaced worker continues with the values from the last upload. At the end of the run, all workers adopt the chief's last values.
  */
 export class FixedWeights {
   readonly #content: FixedContent;
   #sentAt = 0;
   /**
-   * The data IDs of the weights that server 0 last received. Each assignment gives a variable a new data ID, so a different ID means that
-   * the weight has changed.
+   * The data IDs of the weights that server 0 last received. A changed weight has a different data ID, because each assignment gives a
+   * variable a new one.
    */
   #sent: readonly object[] = [];
 
@@ -33,18 +32,18 @@ export class FixedWeights {
     return await this.#content.capture();
   }
 
-  /** Called on the chief: stores the weights on server 0. */
+  /** Stores the weights on server 0. Called on the chief. */
   async put(servers: ServerGroup, when: 'current' | 'last', tensors?: readonly StoredTensor[]): Promise<void> {
     await servers.put(0, nameOf(when), tensors ?? (await this.capture()));
   }
 
-  /** Waits until the chief has stored the weights, then copies the weights into this worker's variables. */
+  /** Waits until the chief has stored the weights, then copies them to this worker's variables. */
   async take(servers: ServerGroup, when: 'current' | 'last'): Promise<void> {
     this.#content.restore(await servers.get(0, nameOf(when)));
     this.#noteSent();
   }
 
-  /** Called on the chief: uploads the current weights if they have changed. */
+  /** Uploads the current weights if they have changed. Called on the chief. */
   async update(servers: ServerGroup): Promise<void> {
     if (this.#content.variables.some(({ dataId }, index) => dataId !== this.#sent[index])) {
       this.#noteSent();

@@ -4,18 +4,17 @@ import { OptimizerSlots } from '../../optimizer/optimizer-slots.ts';
 /** The state of an optimizer, independent of TensorFlow.js. */
 export interface OptimizerState {
   readonly iterations: number;
-  /** The counters of the optimizer as a whole, by property, for example Adam's `accBeta1`. */
+  /** The optimizer's counters by property, for example Adam's `accBeta1`. */
   readonly scalars: Readonly<Record<string, number>>;
   readonly slots: readonly SlotState[];
 }
 
-/** Identifies a slot. */
 export interface SlotPlace {
-  /** The optimizer's property that holds all slots of this kind, for example `accumulatedFirstMoment`. */
+  /** The optimizer property that contains all slots of this kind, for example `accumulatedFirstMoment`. */
   readonly property: string;
   /** The suffix that the optimizer appends to the variable's name, for example `/m`. */
   readonly suffix: string;
-  /** The index of the variable in the list for which the state was read. */
+  /** The variable's index in the list for which the state was read. */
   readonly variable: number;
 }
 
@@ -27,7 +26,7 @@ export const NO_STATE: OptimizerState = { iterations: 0, scalars: {}, slots: [] 
 
 type Properties = Record<string, unknown>;
 
-/** Reads the state of an optimizer for these variables, without the slots of other variables. */
+/** Reads the optimizer's state for these variables. Omits the slots of other variables. */
 export function readOptimizerState(tf: typeof tfjs, optimizer: tfjs.Optimizer, variables: readonly tfjs.Variable[]): OptimizerState {
   const own = Object.entries(optimizer as unknown as Properties);
   const scalars = own.flatMap(([property, value]) => (value instanceof tf.Variable ? [[property, value.dataSync()[0] as number]] : []));
@@ -44,7 +43,7 @@ export function readOptimizerState(tf: typeof tfjs, optimizer: tfjs.Optimizer, v
   };
 }
 
-/** Writes the state into an optimizer. Slots of other variables remain unchanged. */
+/** Writes the state to an optimizer. Slots of other variables stay unchanged. */
 export function writeOptimizerState(
   tf: typeof tfjs,
   optimizer: tfjs.Optimizer,

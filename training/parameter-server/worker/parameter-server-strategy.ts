@@ -34,7 +34,7 @@ export function parameterServerStrategy(servers: ParameterServers): StrategyFact
   return { rank: servers.rank, worldSize: servers.worldSize, open: (context) => new ParameterServerStrategy(servers, context) };
 }
 
-/** The minimum interval between reports of this worker's position to the servers, in ms. */
+/** The minimum interval in ms between reports of this worker's position to the servers. */
 const POSITION_MS = 200;
 /** The parts of a checkpoint that the servers do not capture. */
 interface Captured {
@@ -43,10 +43,12 @@ interface Captured {
 }
 
 /**
- * Trains with parameter servers. Each worker steps independently: it pushes its gradients, the mean over its own batch, and pulls the
- * current weights. Rank 0, the chief, initialises the servers and coordinates the checkpoints; each server writes its part with the values
- * at the time of the request. Each worker has its own moving averages of batch normalisation. Checkpoints contain the chief's moving
- * averages, and all workers adopt them at the end.
+ * Trains with parameter servers. Each worker steps independently: it pushes the mean gradients of its own batch and pulls the current
+ * weights.
+ *
+ * Rank 0, the chief, initialises the servers and coordinates the checkpoints. Each server copies its part when the chief requests a
+ * checkpoint. Each worker has its own moving averages of batch normalisation. Checkpoints contain the chief's moving averages, which all
+ * workers adopt at the end.
  */
 class ParameterServerStrategy implements TrainingStrategy {
   readonly rank: number;
@@ -58,7 +60,7 @@ class ParameterServerStrategy implements TrainingStrategy {
   readonly #options: ParameterServers;
   readonly #context: StrategyContext;
   readonly #writer: CheckpointWriter | null;
-  /** The trained variables, with their names in checkpoints. */
+  /** The trained variables with their names in checkpoints. */
   readonly #trained: readonly NamedVariable[];
   readonly #fixed: FixedWeights;
   readonly #isFixed: (tensor: string) => boolean;
@@ -69,7 +71,7 @@ class ParameterServerStrategy implements TrainingStrategy {
   #positionAt = 0;
   /** The step of the checkpoint that is being written; null between checkpoints. */
   #writing: number | null = null;
-  /** On the chief, the step of this job's final checkpoint if training had finished before this run began; otherwise null. */
+  /** The step of the final checkpoint if training had finished before this run began, otherwise null. Set on the chief only. */
   #ended: number | null = null;
   #sealed = false;
   #finished = false;
@@ -236,8 +238,8 @@ class ParameterServerStrategy implements TrainingStrategy {
   }
 
   /**
-   * Takes a checkpoint with the chief's position and the positions in the data that the other workers last reported. Each server copies its
-   * part when the chief's request arrives, between two steps of the chief.
+   * Takes a checkpoint with the chief's position and the last reported data positions of the other workers. Each server copies its part
+   * when the chief's request arrives, between two steps of the chief.
    */
   async checkpoint(position: TrainingPosition): Promise<void> {
     if (this.#writer === null) {
@@ -295,7 +297,7 @@ class ParameterServerStrategy implements TrainingStrategy {
       if (this.rank === 0) {
         await Promise.all([this.#fixed.update(servers), remote.assign()]);
       }
-      // The servers answer when no worker has steps left to take.
+      // The servers answer once every worker has finished its steps.
       await servers.askAll(() => ({ head: { ask: 'finish', position } }));
     }
     if (this.rank === 0 && !this.#sealed) {
@@ -337,7 +339,7 @@ function clip(tf: typeof tfjs, gradients: tfjs.NamedTensorMap, options: Strategy
   return Object.fromEntries(clipGradients(tf, named, options).map(({ name, tensor }) => [name, tensor as tfjs.Tensor]));
 }
 
-/** Assigns the chief's untrained weights to this worker's variables, whose names may differ. */
+/** Assigns the chief's untrained weights to this worker's variables. The variables' names may differ. */
 function restoreFixed(tf: typeof tfjs, fixed: readonly NamedVariable[], stored: readonly StoredTensor[]): void {
   const byKey = new Map(stored.map((tensor) => [weightKey(tensor.name), tensor]));
   // `restoreWeights` expects the names of a model that consists of these weights only.

@@ -47,8 +47,8 @@ export class ParameterServerWorker implements StrategyFactory {
   }
 
   /**
-   * Takes one custom step. Then updates all variables that the custom steps of this worker have used and that any worker has changed.
-   * Variables and optimizers may change from step to step, in the same order on all workers.
+   * Takes one custom step. Then updates the variables of this worker's custom steps that any worker has changed. Variables and optimizers
+   * may change from step to step, but must appear in the same order on all workers.
    */
   async step(
     tf: typeof tfjs,
@@ -62,8 +62,8 @@ export class ParameterServerWorker implements StrategyFactory {
   }
 
   /**
-   * Ends the custom steps. Waits until all workers have called this method. All workers then hold equal weights and optimizers, and the
-   * next step starts with the values of rank 0.
+   * Ends the custom steps. Waits until all workers have called this method. All workers then hold equal weights and optimizers. The next
+   * step starts with rank 0's values.
    */
   async settle(): Promise<void> {
     const loop = this.#loop;
@@ -71,7 +71,7 @@ export class ParameterServerWorker implements StrategyFactory {
     await loop?.finish();
   }
 
-  /** Copies the values of rank 0 into the variables of every worker. */
+  /** Copies rank 0's values to the variables of every worker. */
   async broadcast(tf: typeof tfjs, variables: readonly tfjs.Variable[]): Promise<void> {
     this.#broadcastServers ??= await ServerGroup.open(this.#options, BROADCAST_RUN);
     const servers = this.#broadcastServers;
@@ -85,7 +85,7 @@ export class ParameterServerWorker implements StrategyFactory {
     }
   }
 
-  /** Ends the connections to the servers. It is synchronous, for use in exit handlers. */
+  /** Closes the connections to the servers. Synchronous, for use in exit handlers. */
   close(): void {
     this.#loop?.close();
     for (const loop of this.#checkpointed) {

@@ -11,7 +11,7 @@ import { listening } from '../../testing/listening.ts';
 import { ParameterServer } from '../server/parameter-server.ts';
 import { ParameterServerWorker } from './parameter-server-worker.ts';
 
-/** The timeout is long enough for a busy machine. */
+/** Long enough for a busy machine. */
 vi.setConfig({ testTimeout: 60_000 });
 
 const cleanups: (() => unknown)[] = [];
@@ -24,7 +24,7 @@ beforeAll(async () => {
   await tf.setBackend('cpu');
 });
 
-/** Starts servers. @returns a function that creates a worker, as in a new process, with each call. */
+/** Starts servers. Returns a function that creates a worker, as in a new process, with each call. */
 async function start(workers: number, servers: number, staleness: number | null = null): Promise<(rank?: number) => ParameterServerWorker> {
   const key = new Secret(randomBytes(32));
   const places = await Promise.all(Array.from({ length: servers }, listening));
@@ -367,7 +367,7 @@ describe('several workers', () => {
     };
     await replacement.step(tf, loss, fresh, () => [second]);
     expect(seen[0]).toEqual(valuesOf(first)[0]);
-    // The slots that exist on the servers affect the result as well.
+    // The slots on the servers also affect the result.
     const [alone, its] = [variable(1, 2), tf.train.momentum(0.05, 0.9)];
     for (let step = 0; step < 4; step++) {
       await plain.step(to(5, alone), its, [alone]);

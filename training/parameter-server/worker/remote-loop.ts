@@ -9,14 +9,14 @@ interface Open {
   readonly remote: RemoteVariables;
 }
 
-/** Returns the part of a step that this worker computes. Its gradients have weight 1, regardless of the examples of other workers. */
+/** Returns this worker's part of a step. Its gradients have weight 1, regardless of other workers' examples. */
 export function partOf(loss: () => tfjs.Scalar, examples: number | undefined): StepPart {
   return examples === 0 ? { compute: null, weight: 0 } : { compute: () => ({ loss: loss(), metrics: [] }), weight: 1 };
 }
 
 /**
- * Takes the custom steps that a program makes before, between or after its calls of `fit`. The steps up to the next `fit` form one run on
- * the servers, with all optimizers and variables that they use. Each step enters the variables and optimizers that are new to the servers.
+ * Takes the custom steps that a program makes before, between or after its calls of `fit`. All steps until the next `fit` form one run on
+ * the servers. Each step registers the variables and optimizers that are new to the servers.
  */
 export class RemoteLoop {
   readonly #tf: typeof tfjs;
@@ -33,8 +33,8 @@ export class RemoteLoop {
   }
 
   /**
-   * @param variables the variables to train; only float32 variables have gradients.
-   * @param examples the number of examples of this worker. With 0, the step does not call `loss`, and the servers keep their values.
+   * @param variables the variables to train. Only float32 variables have gradients.
+   * @param examples the number of this worker's examples. If it is 0, the step does not call `loss`, and the servers keep their values.
    */
   async step(
     loss: () => tfjs.Scalar,

@@ -21,16 +21,16 @@ export interface RemoteVariablesOptions {
   readonly staleness: number | null;
 }
 
-/** The contents of a push in addition to the gradients. */
+/** Information that a push carries in addition to the gradients. */
 export interface PushNews {
   readonly position?: TrainingPosition | undefined;
   readonly signal?: number | undefined;
 }
 
 /**
- * A worker's variables in one run. The parameter servers hold the authoritative values. The worker pushes gradients, the servers apply them
- * with the program's optimizers, and the local variables hold the values of the last pull. `enter` registers variables and optimizers
- * before the first step that uses them, in the same order on every worker.
+ * A worker's variables in one run. The parameter servers hold the authoritative values and apply the workers' gradients with the program's
+ * optimizers. The local variables hold the values of the last pull. `enter` registers variables and optimizers before the first step that
+ * uses them, in the same order on every worker.
  */
 export class RemoteVariables {
   readonly #options: RemoteVariablesOptions;
@@ -43,14 +43,14 @@ export class RemoteVariables {
     this.#registry = new VariableRegistry(options.tf);
   }
 
-  /** The number of workers that have sent a signal above 0 to server 0 so far. */
+  /** The number of workers that have sent a positive signal to server 0 so far. */
   get signalled(): number {
     return this.#signalled;
   }
 
   /**
-   * Called on the chief: returns whether the chief must prepare the servers. If an earlier process of rank 0 has prepared all servers,
-   * opens those that are not open yet and returns false.
+   * Returns true if the chief must prepare the servers. If an earlier process of rank 0 has prepared all servers, opens the remaining ones
+   * and returns false. Called on the chief.
    */
   async needsPreparing(): Promise<boolean> {
     const states = await this.#options.servers.states();
@@ -62,7 +62,7 @@ export class RemoteVariables {
   }
 
   /**
-   * Called on the chief: sends each server its initial content. Weights and optimizer state come from the chief or from a checkpoint.
+   * Sends each server its initial content. Weights and optimizer state come from the chief or from a checkpoint. Called on the chief.
    * @throws TonyError CHECKPOINT_DAMAGED, CHECKPOINT_MISFIT, NOT_FOUND, MODEL_INVALID.
    */
   async prepare(
@@ -82,16 +82,16 @@ export class RemoteVariables {
     });
   }
 
-  /** Called on the chief: opens the servers for all workers. */
+  /** Opens the servers for all workers. Called on the chief. */
   async open(): Promise<void> {
     await this.#options.servers.askAll(() => ({ head: { ask: 'open' } }));
   }
 
   /**
    * Waits until the chief has opened the servers, then joins the run.
-   * @param how `goesOn`: true if this process continues after the last step of an earlier process of its rank; false if it repeats the
+   * @param how `goesOn`: true if this process continues after the last step of an earlier process with its rank; false if it repeats the
    *   steps.
-   * @returns the position of this rank; `sealed`, true if the run has ended; `steps`, the number of pushes of this rank so far.
+   * @returns `position`: this rank's position; `sealed`: true if the run has ended; `steps`: the number of this rank's pushes so far.
    */
   async join(how: { readonly goesOn?: boolean } = {}): Promise<z.infer<typeof joinAnswer>> {
     const answers = await this.#options.servers.askAll(() => ({ head: { ask: 'join' } }));
@@ -102,7 +102,7 @@ export class RemoteVariables {
 
   /**
    * Registers variables and an optimizer before their first step. New variables receive the chief's values.
-   * @throws TonyError RING_MISMATCH when they differ from the chief's; MODEL_INVALID.
+   * @throws TonyError RING_MISMATCH if they differ from the chief's; MODEL_INVALID.
    */
   async enter(entry: Entry): Promise<void> {
     const { tf, rank, servers } = this.#options;
@@ -156,7 +156,7 @@ export class RemoteVariables {
     takeWeights(this.#options.tf, this.#registry, parts);
   }
 
-  /** Pulls the weights. @param how `now`: do not wait for slower workers; `all`: also pull variables that have not changed. */
+  /** Pulls the weights. @param how `now`: do not wait for slower workers; `all`: also pull unchanged variables. */
   async pull(how: { readonly now: boolean; readonly all?: boolean }): Promise<void> {
     const answers = await this.#options.servers.askAll((server) => ({
       head: { ask: 'pull', now: how.now, all: how.all ?? false },
@@ -166,9 +166,9 @@ export class RemoteVariables {
   }
 
   /**
-   * Pushes the gradients of one step, and receives the weights for the next step.
-   * @param gradients the gradients of the variables on which the loss depends, by variable name; null if this worker has no examples. The
-   *   caller disposes them.
+   * Pushes the gradients of one step and receives the weights for the next step.
+   * @param gradients the gradients by variable name, without variables on which the loss does not depend; null if this worker has no
+   *   examples. The caller must dispose them.
    */
   async push(optimizer: tfjs.Optimizer, gradients: tfjs.NamedTensorMap | null, news: PushNews = {}): Promise<void> {
     const { servers } = this.#options;
@@ -185,7 +185,7 @@ export class RemoteVariables {
       throw new TonyError('USAGE', `the optimizer ${optimizer.getClassName()} has the learning rate ${learningRate}; it must be a number`);
     }
     const dropped = this.#registry.forgetDisposed();
-    // The assignments are sent before the push, on the same connections.
+    // The assignments precede the push on the same connections.
     const assigned = this.assign();
     this.#pushes++;
     const pushed = servers.askAll((server) => {
@@ -211,7 +211,7 @@ export class RemoteVariables {
   }
 
   /**
-   * Called on all workers. On the chief, sends the servers the values that the program has assigned to variables. Assignments on other
+   * Sends the values that the chief's program has assigned to variables to the servers. Called on all workers, but assignments on other
    * workers have no effect.
    */
   async assign(): Promise<void> {
@@ -230,7 +230,7 @@ export class RemoteVariables {
     }));
   }
 
-  /** Sends a signal. @returns the first reason that any worker has sent with a signal; null if no worker has sent a reason. */
+  /** Sends a signal. @returns the first reason that any worker has sent with a signal; null if there is none. */
   async signal(signal: number, reason = ''): Promise<string | null> {
     const given = reason === '' ? {} : { reason: reason.slice(0, MAX_REASON) };
     const { head } = await this.#options.servers.ask(0, { ask: 'signal', signal, ...given });
@@ -239,7 +239,7 @@ export class RemoteVariables {
     return answer.reason;
   }
 
-  /** Copies the state of the servers' optimizers into this worker's optimizers. */
+  /** Copies the state of the servers' optimizers to this worker's optimizers. */
   async pullOptimizers(): Promise<void> {
     for (const optimizer of this.#registry.liveOptimizers()) {
       await this.#pullOptimizer(optimizer);

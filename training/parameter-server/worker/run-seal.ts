@@ -3,7 +3,7 @@ import type { TrainingPosition } from '../../checkpoint/checkpoint-format.ts';
 import { sealedAnswer } from '../protocol/messages.ts';
 import type { ServerGroup } from './server-group.ts';
 
-/** Called on the chief: calls `finish`, which stores the last checkpoint, then seals the run. If `finish` fails, all workers fail. */
+/** Calls `finish`, which stores the last checkpoint, and then seals the run. If `finish` fails, all workers fail. Called on the chief. */
 export async function sealRun(servers: ServerGroup, position: TrainingPosition, finish: () => Promise<void>): Promise<void> {
   try {
     await finish();

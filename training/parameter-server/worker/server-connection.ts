@@ -6,7 +6,6 @@ import { encodeFrame, type Frame } from '../protocol/frame.ts';
 import { FrameReader } from '../protocol/frame-reader.ts';
 import { type Ask, refusal } from '../protocol/messages.ts';
 
-/** The answer to a request. */
 export interface Answer {
   readonly head: unknown;
   readonly body: Uint8Array;
@@ -16,25 +15,25 @@ export interface ConnectionOptions {
   readonly address: { readonly host: string; readonly port: number };
   readonly key: Uint8Array;
   readonly identity: Identity;
-  /** How long to wait for data while an answer is pending, in ms. A silent server then counts as lost. */
+  /** The time in ms without data after which a server with a pending request is considered lost. */
   readonly silenceMs: number;
   readonly onLost: (cause: string) => void;
 }
 
 interface Pending {
-  /** The maximum length of the answer's body; null for MOST_UNKNOWN_BYTES. */
+  /** The maximum number of bytes in the answer's body; null for MOST_UNKNOWN_BYTES. */
   readonly bodyBytes: number | null;
   readonly resolve: (answer: Answer) => void;
   readonly reject: (error: TonyError) => void;
 }
 
-/** The maximum length of a body, in bytes, if the request does not determine it. Such bodies are usually small. */
+/** The maximum number of bytes in a body if the request does not determine it. Such bodies are usually small. */
 const MOST_UNKNOWN_BYTES = 2 ** 30;
 const SILENT_TICKS = 8;
 
 /**
- * A worker's connection to one parameter server. When the connection is lost, the promises of pending requests stay pending, and
- * ServerGroup fails the requests.
+ * A worker's connection to one parameter server. If the connection is lost, the promises of pending requests stay pending. ServerGroup then
+ * fails the requests.
  */
 export class ServerConnection implements Reader {
   readonly #options: ConnectionOptions;
@@ -64,9 +63,9 @@ export class ServerConnection implements Reader {
   }
 
   /**
-   * @param body written without a copy, so the bytes must not change afterwards.
-   * @param bodyBytes the maximum length of the answer's body.
-   * @returns the answer. No other answer uses the memory of its body.
+   * Sends a request and resolves with the answer. The caller owns the memory of the answer's body.
+   * @param body sent without a copy, so the bytes must not change.
+   * @param bodyBytes the maximum number of bytes in the answer's body.
    */
   ask(head: Ask, body: readonly Uint8Array[] = [], bodyBytes: number | null = null): Promise<Answer> {
     return new Promise<Answer>((resolve, reject) => {
@@ -88,7 +87,7 @@ export class ServerConnection implements Reader {
     });
   }
 
-  /** Closes the connection. If `announced` is true, sends `bye` first. Synchronous, for use in exit handlers. */
+  /** Closes the connection. Sends `bye` first if `announced` is true. Synchronous, for use in exit handlers. */
   close(announced: boolean): void {
     this.#over = true;
     this.#reader.stop();
@@ -160,8 +159,8 @@ export class ServerConnection implements Reader {
     }
     this.#socket?.ref();
     this.#silentTicks = 0;
-    // Counts ticks instead of time: after the process was blocked, only one tick is late, and the process reads the received data before
-    // the next tick.
+    // If the process was blocked, only one tick is late, and the process reads the received data before the next tick. Elapsed time would
+    // report a silent server instead.
     this.#watch = setInterval(() => {
       this.#silentTicks++;
       if (this.#silentTicks >= SILENT_TICKS) {

@@ -13,7 +13,7 @@ export interface ServerGroupOptions {
   readonly generation: number;
   /** The ring's key. */
   readonly key: Secret;
-  /** The address of each parameter server, by its index. */
+  /** The address of each parameter server, by index. */
   readonly addresses: readonly { readonly host: string; readonly port: number }[];
   /** Called once, when the first server is lost. */
   readonly onLost: (server: number, cause: string) => void;
@@ -21,13 +21,13 @@ export interface ServerGroupOptions {
 }
 
 export interface WorkerOptions extends ServerGroupOptions {
-  /** The number of steps that a worker may be ahead of the slowest worker; null for no limit. */
+  /** The maximum number of steps that a worker may be ahead of the slowest worker; null for no limit. */
   readonly staleness: number | null;
 }
 
 /**
- * One worker's connections to all parameter servers. If a server is lost, calls `onLost`. Requests then wait for `graceMs`, in which the
- * job usually stops this generation, and throw PEER_LOST. The state of the lost server is gone, so only a new generation can continue.
+ * A worker's connections to all parameter servers. If a server is lost, calls `onLost`. Requests throw PEER_LOST after `graceMs`; usually,
+ * the job stops this generation before then. The lost server's state cannot be recovered, so only a new generation can continue.
  */
 export class ServerGroup {
   readonly size: number;
@@ -54,8 +54,8 @@ export class ServerGroup {
 
   /**
    * Connects to every server.
-   * @param run the number of the run in this program. Servers distinguish runs by this number.
-   * @throws TonyError RING_JOIN_FAILED. The message names the missing servers and their last errors.
+   * @param run the number of the run in this program, by which servers distinguish runs.
+   * @throws TonyError RING_JOIN_FAILED with the missing servers and their last errors.
    */
   static async open(options: ServerGroupOptions, run: number): Promise<ServerGroup> {
     const group = new ServerGroup(options, run);
@@ -91,7 +91,7 @@ export class ServerGroup {
     });
   }
 
-  /** Selects the run on each server and returns the state of the run on each server. This must be the first request. */
+  /** Selects the run on each server and resolves with its state on each server. This must be the first request. */
   async states(): Promise<('empty' | 'prepared' | 'open')[]> {
     const answers = await this.askAll(() => ({ head: { ask: 'hello', run: this.#run } }));
     return answers.map(({ head }) => helloAnswer.parse(head).state);
@@ -133,7 +133,7 @@ export class ServerGroup {
     );
   }
 
-  /** Waits until the tensors are stored on the server, and returns them. */
+  /** Waits until the tensors are stored on the server and resolves with them. */
   async get(server: number, name: string): Promise<StoredTensor[]> {
     const { head, body } = await this.ask(server, { ask: 'get', name });
     let at = 0;
@@ -143,7 +143,7 @@ export class ServerGroup {
     });
   }
 
-  /** Closes the connections. @param announced true if this worker has ended on purpose and needs no replacement. */
+  /** Closes the connections. @param announced true if this worker has ended deliberately and needs no replacement. */
   close(announced: boolean): void {
     if (this.#state !== 'closed') {
       this.#state = 'closed';

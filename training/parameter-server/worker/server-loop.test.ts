@@ -21,7 +21,7 @@ import { listening } from '../../testing/listening.ts';
 import { ParameterServer } from '../server/parameter-server.ts';
 import { ParameterServerWorker } from './parameter-server-worker.ts';
 
-/** The timeout is long enough for a busy machine. */
+/** Long enough for a busy machine. */
 vi.setConfig({ testTimeout: 60_000 });
 
 const cleanups: (() => unknown)[] = [];
@@ -80,7 +80,7 @@ interface Job {
 
 type Program<R> = (world: World) => Promise<R>;
 
-/** Starts the servers of a generation. @returns a function that creates a worker, as in a new process, with each call. */
+/** Starts the servers of a generation. Returns a function that creates a worker, as in a new process, with each call. */
 async function start(job: Job): Promise<(rank: number) => World & { readonly worker: ParameterServerWorker }> {
   const { workers = 1, servers = 2, staleness = null, dir = null, generation = 1 } = job;
   const key = new Secret(randomBytes(32));
@@ -142,7 +142,7 @@ class Killed extends Error {}
 const isSaved = (reports: readonly Report[], step: number) =>
   reports.some((report) => report.type === 'checkpoint' && report.step === step);
 
-/** Trains a GAN with two optimizers. @param killedIn the iteration in which the process dies, after the previous checkpoint is stored. */
+/** Trains a GAN with two optimizers. @param killedIn the iteration in which the process dies, after storing the previous checkpoint. */
 const gan =
   (killedIn = -1) =>
   async ({ open, reports }: World) => {

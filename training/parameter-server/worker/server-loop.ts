@@ -25,12 +25,14 @@ export interface ServerLoopOptions extends ParameterServers {
   readonly onDispose: () => void;
 }
 
-/** The minimum interval between reports of a worker's position to the servers, in ms. */
+/** The minimum interval in ms between reports of a worker's position to the servers. */
 const POSITION_MS = 200;
 /**
- * The strategy of a custom loop with parameter servers, whose workers step independently. Rank 0, the chief, restores and writes the
- * checkpoints: it pulls all variables and slots from the servers and writes one file, in the same format as a loop with all-reduce. Every
- * worker has its own copy of the variables that are not trainable when the loop opens; checkpoints contain the chief's copy.
+ * The strategy of a custom loop with parameter servers, whose workers step independently.
+ *
+ * Rank 0, the chief, restores and writes the checkpoints. It pulls all variables and slots from the servers and writes one file, in the
+ * same format as a loop with all-reduce. Each worker has its own copy of the variables that are not trainable when the loop opens.
+ * Checkpoints contain the chief's copy.
  */
 export class ServerLoop implements LoopStrategy {
   readonly peers: Peers;
@@ -40,18 +42,18 @@ export class ServerLoop implements LoopStrategy {
   readonly #trained: readonly tfjs.Variable[];
   readonly #fixed: FixedWeights;
   readonly #writer: CheckpointWriter | null;
-  /** True for staleness 0. Workers then pause while the chief takes a checkpoint, so that the checkpoint contains whole steps. */
+  /** True for staleness 0. Workers then pause while the chief takes a checkpoint, so the checkpoint contains only whole steps. */
   readonly #meets: boolean;
-  /** On the chief, the position of the checkpoint from which this process has resumed; otherwise null. */
+  /** The position of the checkpoint from which this process has resumed, otherwise null. Set on the chief only. */
   #restored: TrainingPosition | null = null;
   #servers: ServerGroup | null = null;
   #remote: RemoteVariables | null = null;
   /** The position to send with the next push; null if none is due. */
   #position: TrainingPosition | null = null;
   #positionAt = Number.NEGATIVE_INFINITY;
-  /** Whether this worker has pushed since the last `agree`. The answer to a push also states whether any worker wants to end. */
+  /** True if this worker has pushed since the last `agree`. The answer to a push also reports whether any worker ends the loop. */
   #hasPushed = false;
-  /** On the chief, the step of this job's final checkpoint if the loop had finished before this run began; otherwise null. */
+  /** The step of the final checkpoint if the loop had finished before this run began, otherwise null. Set on the chief only. */
   #ended: number | null = null;
   #finished = false;
 
@@ -67,7 +69,7 @@ export class ServerLoop implements LoopStrategy {
     const fixed = variables.filter((variable) => !isTrained(variable));
     this.#fixed = new FixedWeights({
       variables: fixed,
-      // Variables are identified by their position in the list, because their names may differ between processes.
+      // Variables match by their position in the list, because their names may differ between processes.
       capture: () =>
         capture(
           context.tf,
@@ -116,8 +118,8 @@ export class ServerLoop implements LoopStrategy {
   }
 
   /**
-   * Enters all variables and optimizers before the first step. They then have the same numbers in every process, regardless of the step at
-   * which the process starts. The chief assigns the variables with slots in the checkpoint to their optimizers; steps assign the other
+   * Registers all variables and optimizers before the first step. They then have the same numbers in every process, even if a process
+   * starts at a later step. The chief assigns the variables that have slots in the checkpoint to their optimizers. Steps assign the other
    * variables.
    * @param isFirst true if no process of this rank has taken a step in this run.
    */
@@ -150,7 +152,7 @@ export class ServerLoop implements LoopStrategy {
     return value;
   }
 
-  /** Sends a signal to server 0 if this worker wants to end. The other workers receive the signal with the answer to their next push. */
+  /** Sends a signal to server 0 if this worker ends the loop. The other workers receive the signal with the answer to their next push. */
   async agree(wish: string | null): Promise<{ readonly end: string | null; readonly checkpoint: boolean }> {
     const remote = this.#begun();
     const isKnown = this.#hasPushed && remote.signalled === 0;
@@ -189,8 +191,8 @@ export class ServerLoop implements LoopStrategy {
   }
 
   /**
-   * On the chief, writes a checkpoint of the servers' current variables and slots, with the positions in the data that the other workers
-   * last reported. Does nothing on other workers.
+   * Writes a checkpoint with the servers' current variables and slots, and the last reported data positions of the other workers. Does
+   * nothing on workers other than the chief.
    */
   async #record(position: () => Promise<TrainingPosition>): Promise<void> {
     const remote = this.#begun();
@@ -212,13 +214,14 @@ export class ServerLoop implements LoopStrategy {
   async finish(position: () => Promise<TrainingPosition>, afterwards: Promise<void>): Promise<void> {
     const remote = this.#begun();
     const servers = this.#servers as ServerGroup;
-    // The reported position is not final until the run is sealed. A replacement of this process therefore also reaches this point.
+    // The reported position becomes final only when the run is sealed. A replacement of this process therefore also executes the code
+    // below.
     const reported = { ...(await position()), final: false };
     if (this.#options.rank === 0) {
       await this.#fixed.update(servers);
     }
     await remote.assign();
-    // The servers answer when no worker has steps left to take.
+    // The servers answer once every worker has finished its steps.
     await servers.askAll(() => ({ head: { ask: 'finish', position: reported } }));
     await remote.pull({ now: true, all: true });
     await remote.pullOptimizers();
@@ -252,7 +255,7 @@ export class ServerLoop implements LoopStrategy {
     this.#options.onDispose();
   }
 
-  /** Closes the connections because the program ends on purpose. The other workers then do not wait for this worker. */
+  /** Closes the connections when the program ends deliberately, so the other workers do not wait for this worker. */
   close(): void {
     this.#writer?.giveUp();
     this.#servers?.close(true);

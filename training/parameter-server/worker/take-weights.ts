@@ -3,16 +3,16 @@ import { TonyError } from '../../../platform/errors.ts';
 import type { Piece } from '../protocol/layout.ts';
 import type { VariableRegistry } from './variable-registry.ts';
 
-/** The weights in a server's answer: the pieces of these variables, concatenated. */
+/** The weights in a server's answer: the concatenated pieces of the variables `ids`. */
 export interface WeightsPart {
   readonly ids: readonly number[];
   readonly body: Uint8Array;
 }
 
 /**
- * Assigns the weights that the servers have sent to the variables.
- * @param parts by server.
- * @throws TonyError RING_MISMATCH when a body does not have the length of its pieces.
+ * Assigns the weights in the servers' answers to the variables.
+ * @param parts the answers by server.
+ * @throws TonyError RING_MISMATCH if a body's length differs from the length of its pieces.
  */
 export function takeWeights(tf: typeof tfjs, registry: VariableRegistry, parts: readonly WeightsPart[]): void {
   const values = wholeValues(registry, parts);
@@ -28,7 +28,7 @@ export function takeWeights(tf: typeof tfjs, registry: VariableRegistry, parts: 
   });
 }
 
-/** Returns the new value of each variable, joined from its pieces. */
+/** Returns the new value of each variable, joined from the variable's pieces. */
 function wholeValues(registry: VariableRegistry, parts: readonly WeightsPart[]): Map<number, Float32Array> {
   const values = new Map<number, Float32Array>();
   const counts = new Map<number, number>();
@@ -47,7 +47,7 @@ function wholeValues(registry: VariableRegistry, parts: readonly WeightsPart[]):
       if (count === variable.size) {
         values.set(id, numbers);
       } else {
-        // The answers omit pieces that have not changed.
+        // The answers omit unchanged pieces.
         const isWhole = counts.get(id) === variable.size;
         const whole = values.get(id) ?? (isWhole ? new Float32Array(variable.size) : Float32Array.from(variable.dataSync()));
         whole.set(numbers, from);

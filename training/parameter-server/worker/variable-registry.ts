@@ -7,7 +7,7 @@ export interface Entry {
   readonly optimizer: tfjs.Optimizer;
   /** float32 variables, in the order in which gradients are applied. */
   readonly variables: readonly tfjs.Variable[];
-  /** The variables to assign to the optimizer now; all variables by default. */
+  /** The variables to assign to the optimizer now. Default: all variables. */
   readonly given?: readonly tfjs.Variable[];
   /** The name of each variable in checkpoints. */
   readonly tensors?: readonly string[];
@@ -15,17 +15,17 @@ export interface Entry {
   readonly placed?: readonly (number | null)[];
 }
 
-/** The part of an entry that is not registered yet. */
+/** The unregistered part of an entry. */
 export interface NewEntry {
   readonly entry: Entry;
-  /** The number of the first new variable. The others are numbered consecutively. */
+  /** The number of the first new variable. The other new variables are numbered consecutively. */
   readonly first: number;
   readonly variables: readonly tfjs.Variable[];
   /** The index of the optimizer. */
   readonly optimizer: number;
   /** The variables to assign to the optimizer. */
   readonly joined: readonly tfjs.Variable[];
-  /** The number of a registered or new variable. */
+  /** Returns the number of a registered or new variable. */
   readonly numberOf: (variable: tfjs.Variable) => number;
 }
 
@@ -33,7 +33,7 @@ export interface RemoteVariable {
   readonly variable: tfjs.Variable;
   /** The variable's piece on each server; undefined for a server without a piece. */
   readonly pieces: (Piece | undefined)[];
-  /** The data ID of the last value from the servers. If the variable's data ID differs, the program has assigned a value. */
+  /** The data ID of the last value from the servers. The data ID changes when the program assigns a value. */
   data: object;
 }
 
@@ -54,7 +54,7 @@ export class VariableRegistry {
   readonly #numbers = new Map<number, number>();
   #count = 0;
   readonly #optimizers = new WeakMap<tfjs.Optimizer, RemoteOptimizer>();
-  /** The optimizers by index. References are weak, so disposed optimizers can be garbage-collected. */
+  /** The optimizers by index. Weak references allow garbage collection of disposed optimizers. */
   readonly #live = new Map<number, WeakRef<tfjs.Optimizer>>();
   #optimizerCount = 0;
 
@@ -62,7 +62,7 @@ export class VariableRegistry {
     this.#tf = tf;
   }
 
-  /** @returns the part of the entry that is not registered yet; null if all of it is registered. */
+  /** Returns the unregistered part of the entry; null if the whole entry is registered. */
   newIn(entry: Entry): NewEntry | null {
     const known = this.#optimizers.get(entry.optimizer);
     const variables = [...new Set(entry.variables)].filter(({ id }) => !this.#numbers.has(id));
@@ -99,7 +99,7 @@ export class VariableRegistry {
     return this.#variables;
   }
 
-  /** @throws TonyError RING_MISMATCH when the variable has been disposed or was never entered. */
+  /** @throws TonyError RING_MISMATCH if the variable has been disposed or was never entered. */
   variable(number: number): RemoteVariable {
     const remote = this.#variables.get(number);
     if (remote === undefined) {
@@ -112,7 +112,7 @@ export class VariableRegistry {
     return this.#optimizers.get(optimizer) as RemoteOptimizer;
   }
 
-  /** The registered optimizers that the program has not disposed. */
+  /** Returns the registered optimizers that the program has not disposed. */
   liveOptimizers(): tfjs.Optimizer[] {
     return [...this.#live.values()].flatMap((ref) => this.#liveOf(ref) ?? []);
   }
@@ -137,7 +137,7 @@ export class VariableRegistry {
   }
 
   /**
-   * Returns null for a disposed optimizer, which has a disposed tensor. An optimizer without tensors counts as alive until it is
+   * Returns null for a disposed optimizer, which has a disposed tensor. An optimizer without tensors is considered alive until it is
    * garbage-collected.
    */
   #liveOf(ref: WeakRef<tfjs.Optimizer>): tfjs.Optimizer | null {
