@@ -11,10 +11,10 @@ import { failTask } from './recovery.ts';
 import { graceMs } from './timeouts.ts';
 import type { Transition } from './transition.ts';
 
-// Handlers for messages from executors. Each handler first finds the task that the container is assigned to. A container without a task is
-// ordered to stop.
+// Handlers for messages from executors. A handler first finds the task to which the container is assigned. A container without a task
+// receives a stop order.
 
-/** Share of a core or GPU. A program that is only waiting uses less. */
+/** Share of a core or GPU. Waiting programs use less. */
 const BUSY_SHARE = 0.05;
 
 type Said<Type extends ExecutorEvent['type']> = Extract<ExecutorEvent, { type: Type }>;
@@ -40,7 +40,7 @@ export function heardFromExecutor(transition: Transition, event: ExecutorEvent):
       streamLost(transition, event);
       break;
     case 'left':
-      // Affects only containers without a task. A container with a task is handled when the cluster reports its end.
+      // This affects only containers without a task. For a container with a task, the cluster reports the end.
       noteLeft(transition, event.containerId);
       break;
     default:
@@ -101,7 +101,7 @@ function hello(transition: Transition, event: Said<'hello'>): void {
   }
 }
 
-/** The task is not a member of a running generation. It prepares for the next generation. */
+/** Handles the Hello of a task that is not in a running generation: prepares the task for the next generation. */
 function prepareForNext(transition: Transition, slot: number, event: Said<'hello'>, before: Executor | null): void {
   const generation = next(transition.state.generation);
   const unused = event.generation === 0 && (before?.ranIn ?? 0) === 0;
@@ -128,14 +128,14 @@ function helloStarted(transition: Transition, slot: number, event: Said<'hello'>
       ended(transition, slot, event);
     }
   } else if (event.phase === 'idle' && program?.phase === 'starting' && before?.port === event.port) {
-    // The start order was lost with the previous stream.
+    // The start order was lost when the previous stream ended.
     startMember(transition, slot);
   } else if (
     isIndependentlyReplaceable(jobOf(transition.state), transition.task(slot).role) &&
     event.phase === 'idle' &&
     program === null
   ) {
-    // The task is a replacement worker. Its program starts once the previous program of the task has ended.
+    // The task is a replacement worker. Its program starts when the task's previous program has ended.
     if (event.generation !== 0 && event.generation !== generation) {
       failTask(transition, slot, { kind: 'inconsistent' });
     }
@@ -162,7 +162,7 @@ function helloReattaching(transition: Transition, slot: number, event: Said<'hel
 function helloUnranked(transition: Transition, slot: number, event: Said<'hello'>): void {
   const program = transition.task(slot).executor?.program ?? null;
   if (event.phase === 'idle') {
-    // The start order was lost with the previous stream, or was never sent.
+    // The start order was not sent, or was lost when the previous stream ended.
     if (program === null || program.phase === 'starting') {
       transition.updateExecutor(slot, { program: null, awaiting: null, mayRun: false });
     } else {
@@ -264,12 +264,12 @@ function noteEarlyEnd(transition: Transition, task: Task, { step, reason }: NonN
     return;
   }
   transition.patchTraining({ earlyEnd });
-  // Saved, because the chief may have exited by the time a later attempt writes the final diagnostics.
+  // Save the reason: the chief may have exited when a later attempt writes the final diagnostics.
   transition.dirty = true;
   transition.recordTask('early-end', task, { detail: earlyEnd });
 }
 
-/** True if the program uses more CPU or GPU than a program that is only waiting. */
+/** Returns true if the program uses more CPU or GPU than a waiting program. */
 function isBusy({ cpuCores, gpus }: Usage): boolean {
   return cpuCores >= BUSY_SHARE || gpus.some(({ utilization }) => utilization >= BUSY_SHARE);
 }
@@ -283,7 +283,7 @@ function exited(transition: Transition, event: Said<'exited'>): void {
 
 function streamLost(transition: Transition, event: Said<'stream-lost'>): void {
   const slot = transition.state.byContainer.get(event.containerId);
-  // A lost stream is not a failure: the executor is lost only if it is silent for too long.
+  // A lost stream is not a failure. The executor is lost only after it has been silent for too long.
   if (slot !== undefined) {
     transition.updateExecutor(slot, { attached: false });
   } else {
@@ -294,7 +294,7 @@ function streamLost(transition: Transition, event: Said<'stream-lost'>): void {
 function handleExit(transition: Transition, slot: number, exit: ProgramExit): void {
   const task = transition.task(slot);
   const program = task.executor?.program ?? null;
-  // The exit is from an older generation, or was reported before.
+  // The exit belongs to an older generation or was reported before.
   if (program === null || program.phase === 'ended' || program.generation !== exit.generation) {
     return;
   }
@@ -319,10 +319,10 @@ function handleExit(transition: Transition, slot: number, exit: ProgramExit): vo
   }
 }
 
-/** Returns until when to wait for another report that may explain a failed exit. */
+/** Returns the time until which to wait for another report that may explain a failed exit. */
 function deferredUntil(transition: Transition, task: Task, exit: ProgramExit): number {
   const lostRank = task.executor?.lostRank ?? null;
-  // Some members have not reattached to this attempt. The lost peer may be one of them.
+  // Some members have not reattached yet. One of them may be the lost peer.
   if (lostRank !== null && transition.gang?.phase === 'reattaching') {
     return Number.MAX_SAFE_INTEGER;
   }
@@ -333,8 +333,8 @@ function deferredUntil(transition: Transition, task: Task, exit: ProgramExit): n
 }
 
 /**
- * Marks the task as succeeded. Its executor keeps running until the success is saved. Without the executor and the saved success, a later
- * attempt would treat the task as lost.
+ * Marks the task as succeeded. Its executor runs until the success has been saved: without the executor and the saved success, a later
+ * attempt would consider the task lost.
  */
 function succeed(transition: Transition, slot: number): void {
   transition.update(slot, { state: 'succeeded', exit: { code: 0, signal: null } });
@@ -353,7 +353,7 @@ function nowRunning(transition: Transition, slot: number, generation: Generation
 }
 
 /**
- * Records that the container's executor has sent a message, and returns the slot of its task; null if the container has no task or its
+ * Records a message from the container's executor. Returns the slot of the container's task; null if the container has no task or its
  * executor has not registered.
  */
 function recordMessage(transition: Transition, containerId: string): number | null {

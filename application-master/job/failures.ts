@@ -9,20 +9,20 @@ import { failuresInARow, isTensorBoardRole, tensorBoardPause } from './tensorboa
 import { answerMs, graceMs, silenceMs } from './timeouts.ts';
 import type { Transition } from './transition.ts';
 
-/** A failure of a task, and what it costs. */
+/** A task failure and its consequences for the restart budget. */
 export interface Failure {
-  /** The task before the failure. */
+  /** State of the task before the failure. */
   readonly task: Task;
   readonly cause: Cause;
-  /** The facts about the failure that the history and the status record. */
+  /** The description of the failure for the history and the status. */
   readonly facts: TaskFailure;
   /** True if the cluster may still report that it caused the failure. */
   readonly refundable: boolean;
-  /** Generations in a row without progress that ended with a charged failure; 0 if this failure ends none. */
+  /** Number of consecutive generations without progress that ended with a charged failure; 0 if this failure ends no generation. */
   readonly fruitless: number;
 }
 
-/** Returns why the task must be treated as lost now; null if it is not lost. */
+/** Returns the cause if the task is lost, otherwise null. */
 export function lossOf(state: JobState, { container, executor }: Task): Cause | null {
   if (container === null) {
     return null;
@@ -33,8 +33,8 @@ export function lossOf(state: JobState, { container, executor }: Task): Cause | 
   const { pendingExit } = executor;
   const job = jobOf(state);
   const msSince = (time: number | null | undefined) => (typeof time === 'number' ? state.now - Math.max(time, state.heardFloor) : 0);
-  // The exit is evaluated at `until`, even if the executor is silent: the event that ended the program may have ended the executor too. The
-  // exit, or a later report of the cluster, explains the failure better than silence.
+  // Evaluate the exit at `until`, even if the executor is silent. The cause of the exit may have ended the executor too. An exit, or a
+  // later report of the cluster, explains the failure better than silence.
   if (pendingExit !== null && executor.lostRank === null) {
     return state.now >= pendingExit.until ? { kind: 'program', exit: pendingExit.exit } : null;
   }
@@ -54,8 +54,8 @@ export function lossOf(state: JobState, { container, executor }: Task): Cause | 
 }
 
 /**
- * Returns the member to charge if members have reported a lost peer, but no failure has explained the reports within `graceMs`; otherwise
- * null. This is the member that most reports name. Ties go to a member that does not itself report a lost peer.
+ * Returns the member to charge if members have reported a lost peer and no failure has explained the reports within `graceMs`; otherwise
+ * null. Selects the member with the most reports. In case of a tie, prefers a member that has not reported a lost peer itself.
  */
 export function findBlamedMember(state: JobState): { readonly slot: number; readonly cause: Cause } | null {
   if (state.gang?.phase !== 'started') {
@@ -63,7 +63,7 @@ export function findBlamedMember(state: JobState): { readonly slot: number; read
   }
   const tasks = memberTasks(state);
   const workers = tasks.filter(({ rank }) => rank !== null).length;
-  // Parameter servers are numbered after the workers.
+  // Parameter servers have the numbers after those of the workers.
   const number = (task: Task) => task.rank ?? workers + task.index;
   const reporters = tasks.filter((task) => task.executor !== null && task.executor.lostRank !== null);
   const due = reporters.find((task) => state.now - (task.executor?.lostRank?.since ?? state.now) >= graceMs(jobOf(state)));
@@ -74,7 +74,7 @@ export function findBlamedMember(state: JobState): { readonly slot: number; read
   const named = tasks
     .filter((task) => task.container !== null && votes(task) > 0)
     .sort((a, b) => votes(b) - votes(a) || Number(reporters.includes(a)) - Number(reporters.includes(b)) || number(a) - number(b));
-  // If no named member has a container, a reporting member is charged, because it cannot continue.
+  // If no reported member has a container, charge a reporting member, because it cannot continue.
   const { slot, executor } = named[0] ?? due;
   const pendingExit = executor?.pendingExit ?? null;
   if (pendingExit !== null) {
@@ -84,11 +84,9 @@ export function findBlamedMember(state: JobState): { readonly slot: number; read
 }
 
 /**
- * Charges a failure to the task and, if it ends a generation, to the gang.
- *
- * `maxRestarts` applies to each task separately: each of a hundred tasks may fail that often. It also limits how many generations in a row
- * may fail without progress, because one bug may hit a different task each time. A charge is refunded only if the cluster reports that it
- * caused the failure.
+ * Charges a failure to the task. If the failure ends a generation, also charges it to the gang. The limit `maxRestarts` applies to each
+ * task separately, so a hundred tasks may each fail that often. The same limit applies to consecutive generations without progress, because
+ * a bug may hit a different task each time. A charge is refunded only if the cluster reports that it caused the failure.
  */
 export function chargeFailure(transition: Transition, task: Task, cause: Cause): Failure {
   const { state } = transition;
@@ -112,7 +110,7 @@ export function chargeFailure(transition: Transition, task: Task, cause: Cause):
   };
 }
 
-/** Records a failure in the history, in the status of the task and, if it is the first one, of the job. */
+/** Records a failure in the history and in the task's status. Also records the first failure of the job. */
 export function recordFailure(transition: Transition, { task, cause, facts }: Failure): void {
   const { role, index } = task;
   transition.recordTask('task-failed', task, { generation: task.generation, failure: facts });
@@ -127,15 +125,15 @@ export function recordFailure(transition: Transition, { task, cause, facts }: Fa
     },
   });
   transition.dirty = true;
-  // A sidecar's failure is not a cause of the job's failure.
+  // A sidecar's failure does not fail the job.
   if (facts.cost === 'charged' && transition.state.firstFailure === null && role.tracking !== 'sidecar') {
     transition.patch({ firstFailure: { failure: { role: role.name, index, ...facts }, containerId: task.container?.id ?? null } });
   }
 }
 
 /**
- * True if the task's next charged failure may end the job. Before it charges a death by a signal, the job then waits briefly for the
- * cluster's report.
+ * Returns true if the task's next charged failure may end the job. The job then waits briefly for the cluster's report before it charges
+ * the exit of a program that was killed by a signal.
  */
 export function isLastStraw(state: JobState, task: Task): boolean {
   const { policy, maxRestarts } = task.role.restart;
@@ -147,8 +145,8 @@ export function isLastStraw(state: JobState, task: Task): boolean {
 }
 
 /**
- * Corrects a failure that was charged because of silence or a signal, when the cluster later reports the real cause: the cluster ended the
- * container, or the container exceeded its memory limit.
+ * Corrects a charged failure whose real cause the cluster reports later: the cluster ended the container, or the container exceeded its
+ * memory limit. The charged cause was silence or a signal.
  */
 export function correctFailure(transition: Transition, containerId: string, cause: Extract<Cause, { kind: 'container' }>): void {
   const ending = transition.state.ending.get(containerId);
@@ -159,7 +157,7 @@ export function correctFailure(transition: Transition, containerId: string, caus
   if (task === undefined || (!isFree(cause.end) && cause.end !== 'memory-exceeded')) {
     return;
   }
-  // The container ended because the ApplicationMaster stopped or released it.
+  // The ApplicationMaster itself stopped or released the container.
   if (cause.end === 'stopped-by-master' || cause.end === 'released') {
     return;
   }
@@ -180,7 +178,8 @@ export function correctFailure(transition: Transition, containerId: string, caus
 }
 
 /**
- * Counts a failure that ends a generation. Returns the number of generations in a row without progress; 0 if the gang is already forming.
+ * Records a failure that ends a generation. Returns the number of consecutive generations without progress; 0 if the gang is already
+ * forming.
  */
 function countFruitless(transition: Transition): number {
   const { gang, training } = transition.state;
@@ -215,7 +214,7 @@ function costOf(state: JobState, task: Task, cause: Cause): FailureCost {
   }
 }
 
-/** True if the cluster may later report a different cause: a preemption or a lost node can cause silence or a death by a signal. */
+/** Returns true if the cluster may report a different cause later: preemptions and lost nodes can also cause silence or a signal. */
 function mayBeCorrected(cause: Cause): boolean {
   return cause.kind === 'silent' || cause.kind === 'unanswered' || (cause.kind === 'program' && cause.exit.code === -1);
 }
@@ -243,9 +242,9 @@ function wasStarted(task: Task): boolean {
 }
 
 /**
- * Returns why the task is not restarted, as the predicate of a sentence; null if it is restarted.
- * - `task`: this task has used up its restarts. The other tasks may continue without it.
- * - `job`: the gang as a whole has used up its restarts.
+ * Returns the reason not to restart the task, phrased as a predicate; null if the task is restarted.
+ * - `task`: the task has exhausted its restarts. Other tasks may continue without it.
+ * - `job`: the gang as a whole has exhausted its restarts.
  */
 export function whyNotRestarted(
   transition: Transition,
@@ -256,7 +255,7 @@ export function whyNotRestarted(
   }
   const { charged, free, unstarted } = transition.task(task.slot).failures;
   const { policy, maxRestarts } = task.role.restart;
-  // A bug that hits one task after another must not use up all tasks of an elastic role.
+  // A bug that affects one task after another must not exhaust all tasks of an elastic role.
   const inVain = isElastic(task.role) ? Math.max(maxRestarts, LIMITS.rounds) : maxRestarts;
   const own = (text: string) => ({ kind: 'task', text }) as const;
   const together = { kind: 'job', text: `failed, as did the ${inVain} generations before, without a new checkpoint` } as const;
@@ -284,7 +283,10 @@ export function whyNotRestarted(
   return null;
 }
 
-/** The delay before a failed task requests its next container (ms). It grows with each container that fails before its program starts. */
+/**
+ * Returns the delay in ms before a failed task requests its next container. The delay grows with each container that fails before its
+ * program starts.
+ */
 export function restartPause(transition: Transition, slot: number): number {
   const { role, failures } = transition.task(slot);
   if (isTensorBoardRole(jobOf(transition.state), role)) {
@@ -293,7 +295,7 @@ export function restartPause(transition: Transition, slot: number): number {
   return backoffMs(failures.unstarted - 2, { firstMs: 1_000, mostMs: 30_000 });
 }
 
-/** The diagnostics of a job that fails because a task is not restarted. */
+/** Returns the diagnostics of a job that fails because a task cannot be restarted. */
 export function failureDiagnostics(state: JobState, { task, facts }: Failure, end: string): string {
   const stderr = describeStderr(facts);
   const next = stderr === '' ? ` See its log: tony-ts logs ${state.frozen.applicationId} ${nameOf(task)}` : '';
@@ -301,7 +303,8 @@ export function failureDiagnostics(state: JobState, { task, facts }: Failure, en
 }
 
 /**
- * Describes the job's first failure; empty if it equals this failure. If the two differ only in stderr, the lines of stderr are omitted.
+ * Describes the job's first failure. Returns an empty string for an identical failure. If the failures differ only in stderr, omits the
+ * stderr lines.
  */
 function earlierFailure({ firstFailure }: JobState, task: Task, facts: TaskFailure): string {
   if (firstFailure === null) {

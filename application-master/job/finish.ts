@@ -7,7 +7,7 @@ import { isChief } from './ranks.ts';
 import { isTensorBoardRole } from './tensorboard-task.ts';
 import type { Transition } from './transition.ts';
 
-/** Sets the result of the job. The first decision is final; later calls have no effect. */
+/** Sets the job's result. Later calls have no effect. */
 export function decide(transition: Transition, result: JobResult): void {
   if (transition.state.decision !== null) {
     return;
@@ -21,10 +21,10 @@ export function decide(transition: Transition, result: JobResult): void {
   }
 }
 
-/** Decides success: by all tracked tasks or by the chief alone, depending on `success` in job.yaml. */
+/** Checks whether the job has succeeded: all tracked tasks or the chief, depending on `success` in job.yaml. */
 export function decideSuccess(transition: Transition): void {
   const { tasks, frozen, gang } = transition.state;
-  // For an elastic role, the members of the running generation decide.
+  // In an elastic role, only the members of the running generation matter.
   if (gang !== null && gang.phase !== 'started' && frozen.job.roles.some(isElastic)) {
     return;
   }
@@ -38,15 +38,15 @@ export function decideSuccess(transition: Transition): void {
 }
 
 /**
- * Ends the job in steps. First the result is saved, so that a later attempt does not treat stopped tasks as lost; then stop orders are
- * sent; then programs get a short time to end. Storage or programs that do not respond delay the end only for a limited time.
+ * Ends the job in three steps. First, the result is saved, so that a later attempt does not consider stopped tasks lost. Then, containers
+ * receive stop orders. Finally, programs get a short time to end. All delays are limited, even if storage or programs do not respond.
  */
 export function finish(transition: Transition): void {
   const { decision, cluster, revisions } = transition.state;
   if (decision === null || decision.finished || cluster.registration === null) {
     return;
   }
-  // Withdraws all requests for containers.
+  // Withdraws all container requests.
   ask(transition);
   const { result } = decision;
   if (decision.stoppedAt === null) {
@@ -73,7 +73,7 @@ function stopAll(transition: Transition, result: JobResult): void {
   const reason =
     result.state === 'SUCCEEDED' ? 'the job has succeeded' : result.state === 'KILLED' ? 'the job was killed' : 'the job has failed';
   for (const { slot, container, role } of transition.state.tasks) {
-    // TensorBoard has no state to save, so the job does not wait for TensorBoard to end.
+    // Do not wait for TensorBoard, because it has no state to save.
     if (container !== null) {
       detach(transition, slot, isTensorBoardRole(transition.state.frozen.job, role) ? 'stop' : 'drain', reason);
     }

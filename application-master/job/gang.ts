@@ -39,7 +39,7 @@ export function freshGang(now: number): Gang {
   };
 }
 
-/** Discards the choice of members for the generation that is being formed. */
+/** Discards the selected members of the next generation. */
 export function unclaim(transition: Transition): void {
   transition.patchGang({ claimRevision: null, enoughSince: null });
   for (const task of gangTasks(transition.state)) {
@@ -62,7 +62,7 @@ export function prepare(transition: Transition, slot: number): void {
   }
   transition.update(slot, { state: 'registered', exit: null });
   transition.updateExecutor(slot, { pendingExit: null });
-  // A port that no program has used is valid for any generation.
+  // An unused port is valid for any generation.
   if (executor.program === null && executor.awaiting === null && executor.portFor === 0 && executor.port > 0) {
     return;
   }
@@ -91,8 +91,8 @@ export function claimGeneration(transition: Transition): void {
 }
 
 /**
- * Returns the members of the next generation, or null if it must wait. Without an elastic role: all tasks, once each has a container. With
- * an elastic role: the ready tasks, once there are enough and no further tasks are expected soon.
+ * Returns the members of the next generation, or null if it must wait. Without an elastic role, all tasks must have a container. With an
+ * elastic role, there must be enough ready tasks and no further tasks expected soon.
  */
 function chooseMembers(transition: Transition): Task[] | null {
   const { state } = transition;
@@ -152,8 +152,8 @@ function describeMembers(state: JobState, members: readonly Task[]): string {
 }
 
 /**
- * Starts replacement workers in the running generation of a parameter-server job. Only one program per rank may push gradients, so a
- * replacement waits until its predecessor has ended.
+ * Starts replacement workers in the running generation of a parameter-server job. A replacement waits for the end of its predecessor,
+ * because only one program per rank may push gradients.
  */
 export function startReplacements(transition: Transition): void {
   const { gang, generation } = transition.state;
@@ -174,7 +174,7 @@ export function startReplacements(transition: Transition): void {
   }
 }
 
-/** Starts tasks outside the gang as soon as their executors have registered, because they do not depend on the gang. */
+/** Starts tasks outside the gang. They do not depend on the gang, so they start when their executors have registered. */
 export function startUnranked(transition: Transition): void {
   for (const task of transition.state.tasks) {
     const { container, executor } = task;
@@ -219,18 +219,18 @@ function markStarted(transition: Transition, slot: number, generation: Generatio
   });
 }
 
-/** Returns the member list for start orders: ranked tasks in rank order, then all other tasks whose executors have registered. */
+/** Returns the member list for start orders: ranked tasks in rank order, followed by all other registered tasks. */
 export function membersOf(state: JobState): Member[] {
   const known = state.tasks.flatMap((task): Member[] => {
     const { role, index, rank, executor } = task;
-    // No program connects to TensorBoard or to a task that waits for the next generation.
+    // Programs do not connect to TensorBoard or to tasks that wait for the next generation.
     if (isTensorBoardRole(state.frozen.job, role) || (inGang(task) && !isMember(task))) {
       return [];
     }
     if (executor !== null) {
       return [{ role: role.name, index, host: executor.host, port: executor.port, rank }];
     }
-    // A worker that is being replaced counts in the world size. It needs no address, because no program connects to it.
+    // A worker that is being replaced is part of the world size, but has no address: programs do not connect to it.
     return rank !== null && isIndependentlyReplaceable(state.frozen.job, role) ? [{ role: role.name, index, host: '', port: 0, rank }] : [];
   });
   const ranked = known.filter((member) => member.rank !== null).sort((a, b) => (a.rank ?? 0) - (b.rank ?? 0));
@@ -252,7 +252,7 @@ export function endRound(transition: Transition): void {
   }
   const generation = next(transition.state.generation);
   const missing = missingTasks(transition.state);
-  // All members are ready, and the gang only waits for storage. Such a round does not count.
+  // If all members are ready and the gang waits only for storage, the round does not count as timed out.
   if (missing.length === 0) {
     transition.patchGang({ since: transition.now });
     return;
@@ -283,8 +283,8 @@ export function endRound(transition: Transition): void {
 }
 
 /**
- * The pause before a new round: 5 to 15% of the gang timeout per finished round, with deterministic jitter derived from the application
- * ID.
+ * Returns the pause before a new round: 5 to 15% of the gang timeout per finished round, with deterministic jitter derived from the
+ * application ID.
  */
 function pause(state: JobState, round: number): number {
   const dice = createHash('sha256').update(`${state.frozen.applicationId} ${round}`).digest().readUInt16BE() / 0xffff;

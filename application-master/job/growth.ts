@@ -6,10 +6,10 @@ import { newGeneration } from './recovery.ts';
 import { isTensorBoardRole } from './tensorboard-task.ts';
 import type { Transition } from './transition.ts';
 
-// Growth of elastic jobs. When the cluster has room, extra containers are allocated and wait idle until a checkpoint makes a new generation
-// cheap. Each growth restarts all members, so the job grows only at intervals.
+// Elastic jobs grow when the cluster has free resources. Extra containers are allocated and stay idle until the next checkpoint, when a new
+// generation loses no progress. Each growth restarts all members, so there is a minimum interval between growths.
 
-/** At a checkpoint, forms a new generation that includes the tasks that became ready since the current one started. */
+/** At a checkpoint, forms a new generation that includes the newly available tasks. */
 export function grow(transition: Transition): void {
   const { gang, now } = transition.state;
   if (!transition.checkpointed || gang === null) {
@@ -24,7 +24,7 @@ export function grow(transition: Transition): void {
   if (newcomers.length === 0 || !isInFullSwing(transition.state)) {
     return;
   }
-  // Checkpoints are frequent: wait for the next one and include the arriving tasks too.
+  // The next checkpoint follows soon. Wait for it to include the arriving tasks.
   const soon = before !== null && now - before < LIMITS.arrivingMs;
   if (soon && transition.state.tasks.some((task) => !isMember(task) && isArriving(transition.state, task))) {
     return;
@@ -33,9 +33,7 @@ export function grow(transition: Transition): void {
   newGeneration(transition, { incidentUntil: null, why: `the cluster has room for ${newcomers.map(nameOf).join(', ')}` });
 }
 
-/**
- * Returns the tasks that hold a container and wait for growth, if another task has waited for a container for longer than `LIMITS.yieldMs`.
- */
+/** Returns idle extra tasks with a container, if another task has waited for a container for longer than `LIMITS.yieldMs`. */
 export function sparesInTheWay(state: JobState): Task[] {
   const role = elasticRole(jobOf(state));
   if (state.gang?.phase !== 'started' || role === null) {
@@ -51,8 +49,8 @@ export function sparesInTheWay(state: JobState): Task[] {
 }
 
 /**
- * Frees resources for a required task that has waited long for a container: removes one optional member of the elastic role. Returns false
- * if there is no optional member.
+ * Frees resources for a required task that has waited long for a container by removing one optional member of the elastic role. Returns
+ * false if there is no optional member.
  */
 export function shrinkFor(transition: Transition, needy: Task): boolean {
   const role = elasticRole(jobOf(transition.state));

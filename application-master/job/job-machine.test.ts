@@ -118,7 +118,7 @@ describe('a job without failures', () => {
     expect(scene.result).toBeNull();
     scene.end(ps, 'exited', 0);
     expect(scene.result).toBeNull();
-    // The cluster stops the container of an executor that does not exit by itself.
+    // The cluster stops the container if its executor does not exit.
     scene.wait(5_500);
     expect(scene.ordered('stop-container')).toHaveLength(1);
     expect(scene.result?.state).toBe('SUCCEEDED');
@@ -141,7 +141,7 @@ describe('a job without failures', () => {
     expect(scene.task('helper:0').state).toBe('running');
     expect(scene.status()).toMatchObject({ state: 'RUNNING', failure: { role: 'helper', index: 1 } });
     expect(scene.history.join()).toContain('the chief decides how the job ends');
-    // The chief itself may be lost and restarted.
+    // The chief can be lost and restarted, too.
     scene.end(scene.container('chief:0'), 'preempted');
     scene.serve();
     scene.wait(11_000);
@@ -276,7 +276,7 @@ describe('a silent executor', () => {
     scene.serve();
     const second = scene.container('evaluator:0');
     expect(scene.ordered('start')).not.toContain(second);
-    // The cluster's report of a lost node does not prove that its processes have ended.
+    // A lost node does not prove that its processes have ended.
     scene.end(first, 'node-lost');
     expect(scene.ordered('start')).not.toContain(second);
     scene.wait(155_000);
@@ -389,7 +389,6 @@ describe('a container that the cluster gives up while its executor is still conn
     const other = lost('node-lost');
     other.scene.say({ type: 'left', containerId: other.first });
     expect(other.scene.status().orphanedContainers).toEqual([]);
-    // The NodeManager kills a preempted container soon.
     expect(lost('preempted').scene.status().orphanedContainers).toEqual([]);
   });
 
@@ -522,7 +521,7 @@ describe('a failing program', () => {
   it('is charged once when its peers fail as a consequence, before or after its own report', () => {
     const scene = JobScenario.running(frozen({ roles: [workers({ instances: 4 })] }));
     scene.exit('c2', -1, { signal: 'SIGKILL' });
-    // The peers send these reports before the order to prepare reaches them.
+    // The peers send these reports before they receive the order to prepare.
     scene.exit('c1', 1);
     scene.end('c3', 'exited', 1);
     scene.silent.add('c4');
@@ -577,7 +576,6 @@ describe('a failing program', () => {
     scene.silent.add('c1');
     scene.wait(5_000);
     expect(scene.ordered('stop-program')).toEqual([]);
-    // Silence after success does not undo the success.
     scene.wait(6_000);
     expect(scene.ordered('prepare')).toEqual([]);
     expect(scene.task('worker:0')).toMatchObject({ state: 'succeeded', failures: 0 });
@@ -625,7 +623,7 @@ describe('a program that loses a peer', () => {
     scene.silent.add('c2');
     scene.wait(10_500);
     expect(scene.status().tasks.map(({ failures }) => failures)).toEqual([0, 1]);
-    // Its executor is intact: the next generation continues in the same container.
+    // The executor is intact: the next generation continues in the same container.
     scene.serve();
     expect(scene.task('worker:0')).toMatchObject({ attempts: 1, state: 'running' });
   });
@@ -682,7 +680,7 @@ describe('the loss of a container through the cluster', () => {
     overdrawn.end('c1', 'memory-exceeded', -104);
     expect(overdrawn.status().message).toContain('was killed for using more than its 1 GiB of memory; raise roles.worker.resources.memory');
 
-    // The cluster ended the executor too. The job may detect the executor's silence before the cluster's report arrives.
+    // The cluster ended the executor, too. The job may detect the silence before it receives the cluster's report.
     const hasty = JobScenario.running(frozen({ ...job.job, heartbeat: { intervalMs: 300, missed: 6 } }));
     hasty.silent.add('c1');
     hasty.exit('c1', -1, { signal: 'SIGKILL' });
@@ -711,7 +709,6 @@ describe('an incomplete gang', () => {
     scene.allocate('worker', 'h2:1');
     scene.wait(59_000);
     expect(scene.status().state).toBe('WAITING');
-    // A launched container is not reported as late before the deadline.
     expect(scene.status().message).toMatch(/^Waiting for 59 s\. worker:2 got no container \(.*\)\. worker:1 is starting\.$/);
     scene.wait(1_500);
     expect(scene.history.find((line) => line.startsWith('gang-timeout'))).toBe(
@@ -805,7 +802,6 @@ describe('a node on which a role fails', () => {
     }
     expect(scene.ordered('release')).toHaveLength(2);
     expect(scene.of('ask').at(-1)).toMatchObject({ count: 1, excludedNodes: ['h2:1'] });
-    // A container that was allocated before its node was excluded is released and requested again.
     const asks = scene.of('ask').length;
     const unlucky = scene.allocate('worker', 'h2:1');
     expect(scene.ordered('release')).toContain(unlucky);
@@ -1261,7 +1257,7 @@ describe('the TensorBoard of a job', () => {
         scene.wait(500);
       }
       pauses.push(scene.now - fell);
-      // A program ends with its container.
+      // A container's end includes the end of its program.
       for (const ended of scene.ordered('stop-container')) {
         scene.end(ended, 'stopped-by-master', -105);
       }

@@ -22,9 +22,9 @@ import { isTensorBoardRole } from './tensorboard-task.ts';
 import { Transition } from './transition.ts';
 import { isStall, watch } from './watch.ts';
 
-// The job state machine: every decision of the ApplicationMaster, as a pure function from a state and an event to the next state and a list
-// of actions. It uses no clock, sockets, promises or randomness. `step` first applies the event and then runs the rules in `follow`, which
-// derive all consequences. The rules read only the state and not the event.
+// The job state machine makes all decisions of the ApplicationMaster. It is a pure function from a state and an event to the next state and
+// a list of actions, without clock, sockets, promises or randomness. `step` first applies the event and then calls the rules in `follow`,
+// which depend only on the state.
 
 export type { JobState } from './job-state.ts';
 export { statusOf } from './job-status.ts';
@@ -35,9 +35,8 @@ export interface Step {
 }
 
 /**
- * Creates the state of a job from the frozen configuration that the client submitted.
- *
- * @param snapshot the state that an earlier attempt saved; null for a new job
+ * Creates a job's state from the configuration frozen at submission.
+ * @param snapshot the state saved by an earlier attempt; null for a new job
  */
 export function createJob(
   frozen: FrozenJob,
@@ -69,7 +68,7 @@ export function createJob(
   return snapshot === null ? fresh : withSnapshot(fresh, snapshot);
 }
 
-/** Returns the task that a container is assigned to; null if the container does not belong to the job. */
+/** Returns the task to which a container is assigned; null if the container is not part of the job. */
 export function assignmentOf(state: JobState, containerId: string): { role: string; index: number } | null {
   const task = state.tasks[state.byContainer.get(containerId) ?? -1];
   return task === undefined ? null : { role: task.role.name, index: task.index };
@@ -81,7 +80,8 @@ export function step(state: JobState, event: Event): Step {
     transition.patch({ heardFloor: transition.now });
   }
   apply(transition, event);
-  // A heartbeat without a new checkpoint changes only its own task. Skipping `follow` keeps the heartbeats of a thousand executors cheap.
+  // Skip the rules for a heartbeat without a new checkpoint, which changes only its own task. This keeps the heartbeats of a thousand
+  // executors cheap.
   if (event.type !== 'heartbeat' || transition.checkpointed) {
     follow(transition);
   }
@@ -177,7 +177,7 @@ function registered(transition: Transition, event: Extract<Event, { type: 'regis
     detail: `attempt ${transition.state.attempt}, queue ${queue}, ${event.survivors.length} containers of the previous attempt`,
   });
   matchSurvivors(transition, event);
-  // An earlier attempt has run on this cluster. The largest node may be unavailable only temporarily.
+  // An earlier attempt has run on this cluster, so the request is satisfiable. The largest node may be temporarily unavailable.
   if (transition.state.restored) {
     return;
   }
@@ -192,8 +192,8 @@ function registered(transition: Transition, event: Extract<Event, { type: 'regis
 }
 
 /**
- * Lets a held job request containers. Its run time and its wait for containers begin now. A job that was already running before this
- * attempt keeps its start time.
+ * Ends the hold, so that the job can request containers. Its run time and its wait for containers start now. A job that was running before
+ * this attempt keeps its start time.
  */
 function admitted(transition: Transition): void {
   const { admission, generation, startedAt, now } = transition.state;
@@ -209,7 +209,7 @@ function admitted(transition: Transition): void {
   }
 }
 
-/** Continues without TensorBoard, because no node of the cluster can satisfy its request. */
+/** Continues without TensorBoard, because no node in the cluster can satisfy its request. */
 function goWithout(transition: Transition, role: Role, sentence: string): void {
   const failure = { cause: { kind: 'impossible', reason: sentence }, cost: 'free', node: null, lines: [] } as const;
   for (const task of transition.state.tasks) {
@@ -222,8 +222,8 @@ function goWithout(transition: Transition, role: Role, sentence: string): void {
 }
 
 /**
- * Before any container has run, a refusal shows that the request is invalid, and the job fails. Later, a refusal may be temporary, for
- * example because a node is unavailable; the gang's timeout then ends the job.
+ * Before the job's first container has run, a refusal means that the request is invalid, and the job fails. Later refusals may be
+ * temporary, for example because a node is unavailable. In this case, the gang timeout limits the wait.
  */
 function askRefused(transition: Transition, name: string, message: string): void {
   const { requests } = transition.state;
@@ -271,8 +271,8 @@ function containerEnded(transition: Transition, event: Extract<Event, { type: 'c
     return;
   }
   const pendingExit = transition.task(slot).executor?.pendingExit ?? null;
-  // After a failed exit of the program, the executor's own exit adds no information. If the cluster ended the container, the
-  // cause that the cluster reports replaces the exit.
+  // If the program has already failed, the executor's own exit adds no information. If the cluster ended the container, use the cause
+  // reported by the cluster.
   if (pendingExit !== null && end === 'exited') {
     failTask(transition, slot, { kind: 'program', exit: pendingExit.exit }, 'ended');
   } else {
@@ -280,7 +280,7 @@ function containerEnded(transition: Transition, event: Extract<Event, { type: 'c
   }
 }
 
-/** Records the end of a container. Skips unknown containers, because an earlier attempt has recorded their ends. */
+/** Records the end of a container. Skips unknown containers: an earlier attempt has recorded their ends. */
 function recordEnd(transition: Transition, { containerId, end, exitStatus }: Extract<Event, { type: 'container-ended' }>): void {
   const slot = transition.state.byContainer.get(containerId);
   const ending = transition.state.ending.get(containerId);

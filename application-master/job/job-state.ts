@@ -6,88 +6,88 @@ import type { Member } from '../../training/process/task-context.ts';
 import { type Generation, next, type Revision } from './counters.ts';
 import type { Container, JobLimits, ProgramExit } from './events.ts';
 
-/** The complete state of the job machine. It is immutable: `step` derives a new state from the old one. */
+/** The complete, immutable state of the job machine. `step` derives a new state from it. */
 export interface JobState {
   readonly frozen: FrozenJob;
   readonly attempt: number;
-  /** True for an attempt that continues from the snapshot of an earlier attempt. */
+  /** True if this attempt continues from a snapshot of an earlier attempt. */
   readonly restored: boolean;
   readonly startedAt: number;
   readonly now: number;
-  /** The earliest time from which an executor's silence counts, because the ApplicationMaster itself was stalled until then. */
+  /** Earlier silence of executors does not count, because the ApplicationMaster itself was stalled until this time. */
   readonly heardFloor: number;
-  /** When a program last used CPU or GPU, or reported progress. */
+  /** Time at which a program last used CPU or GPU, or reported progress. */
   readonly busyAt: number;
   readonly admission: Admission;
   readonly cluster: ClusterState;
   readonly requests: ContainerRequests;
-  /** The highest generation that may have been started. While the gang is forming, the generation being formed is the next one. */
+  /** The highest generation that may have been started. The forming gang will become the next generation. */
   readonly generation: Generation;
-  /** Null if no role of the job runs in the gang. */
+  /** Null if no role of the job belongs to the gang. */
   readonly gang: Gang | null;
-  /** Ordered by role and index. The position of a task in this array is its `slot`. */
+  /** Ordered by role and index. The `slot` of a task is its position in this array. */
   readonly tasks: readonly Task[];
-  /** Container ID to slot of its task. A container that is not listed here is not part of the job. */
+  /** Maps container IDs to task slots. All other containers are not part of the job. */
   readonly byContainer: ReadonlyMap<string, number>;
-  /** Containers that were ordered to stop and whose end is not confirmed yet. */
+  /** Containers with a stop order whose end is still unconfirmed. */
   readonly ending: ReadonlyMap<string, Ending>;
-  /** Revision of the newest snapshot, and of the newest snapshot that is durable. */
+  /** Revisions of the newest snapshot and of the newest durable snapshot. */
   readonly revisions: { readonly newest: Revision; readonly durable: Revision };
   readonly firstFailure: { readonly failure: FirstFailure; readonly containerId: string | null } | null;
   readonly training: TrainingReports;
-  /** How the job ends; null until that is decided. */
+  /** The result of the job; null while the job continues. */
   readonly decision: Decision | null;
 }
 
-/** What the admin's quotas and limits permit. */
+/** Permissions from the admin's quotas and limits. */
 export interface Admission {
-  /** Why the job must not request containers yet; empty until the reason is known; null if the job may request containers. */
+  /** Reason why the job must not request containers yet; empty if the reason is unknown; null if the job may request containers. */
   readonly held: string | null;
   readonly limits: JobLimits;
 }
 
-/** The cluster, as the ResourceManager has reported it. */
+/** The cluster's state, as reported by the ResourceManager. */
 export interface ClusterState {
-  /** Null until the ResourceManager has registered this attempt. No containers are requested before that. */
+  /** Null until the ResourceManager has registered this attempt. The job cannot request containers before the registration. */
   readonly registration: Registration | null;
-  /** The number of nodes; 1 until it is reported. */
+  /** Number of nodes; 1 until reported. */
   readonly nodes: number;
   readonly headroom: Readonly<Record<string, number>>;
-  /** Nodes that ran containers of the job and that the cluster has lost. A node is removed when the job gets a new container on it. */
+  /** Lost nodes with earlier containers of the job. A node is removed from this set when the job gets a new container on it. */
   readonly lostNodes: ReadonlySet<string>;
 }
 
 export interface ContainerRequests {
-  /** The latest request to the negotiator, by role. */
+  /** The last request to the negotiator, keyed by role. */
   readonly asks: ReadonlyMap<string, Ask>;
-  /** The ResourceManager's message when it refused the request of a role, by role. */
+  /** The ResourceManager's refusal message, keyed by role. */
   readonly refusals: ReadonlyMap<string, string>;
 }
 
-/** Reports of programs about the training as a whole. */
+/** Reports of programs about the whole training. */
 export interface TrainingReports {
   /** Metrics from an earlier attempt. */
   readonly metrics: Readonly<Record<string, number>>;
   readonly checkpointStep: number;
   readonly notices: readonly TaskNotice[];
-  /** Why training in this generation ends before its last epoch, for the job's final diagnostics; null without an early end. */
+  /** Reason why training ends before its last epoch, for the final diagnostics; null without an early end. */
   readonly earlyEnd: string | null;
 }
 
 export interface Decision {
-  /** Set once and never changed. */
+  /** Immutable once it is set. */
   readonly result: JobResult;
   readonly at: number;
   /** Revision of the first snapshot that contains the result. */
   readonly revision: Revision;
-  /** When the stop orders were sent; null before that. */
+  /** Time of the stop orders; null before that. */
   readonly stoppedAt: number | null;
   readonly finished: boolean;
 }
 
-/** A message for the user that a program of the job reported. */
+/** A message to the user from one of the job's programs. */
 export interface TaskNotice extends Notice {
-  /** `worker:1` */
+  /** Name of the task, e.g. `worker:1`. */
   readonly task: string;
 }
 
@@ -100,7 +100,7 @@ export interface Registration {
 export interface Ask {
   readonly count: number;
   readonly excludedNodes: readonly string[];
-  /** When this request was first sent. No container has been allocated since. */
+  /** Time of the first identical request. No container has been allocated since then. */
   readonly since: number;
 }
 
@@ -108,32 +108,32 @@ export interface Gang {
   /**
    * - `forming`: generation + 1 is waiting for its members.
    * - `started`: `generation` is running.
-   * - `reattaching`: a later attempt waits until the executors have reattached and reported whether `generation` is running.
+   * - `reattaching`: a later attempt waits for the executors to reattach and to report whether `generation` is running.
    */
   readonly phase: 'forming' | 'started' | 'reattaching';
-  /** When the current phase or round of forming began. */
+  /** Start time of the current phase or forming round. */
   readonly since: number;
-  /** Rounds in a row that timed out. */
+  /** Number of consecutive rounds that timed out. */
   readonly rounds: number;
-  /** No containers are requested before this time. */
+  /** Earliest time of the next container request. */
   readonly notBefore: number;
-  /** Revision of the snapshot that stores the generation being formed with its members; null until the members are chosen. */
+  /** Revision of the snapshot that contains the next generation and its members; null until the members are selected. */
   readonly claimRevision: Revision | null;
-  /** Generations in a row that failed before they wrote a checkpoint or ran for `LIMITS.fruitfulMs`. */
+  /** Number of consecutive generations that failed without a new checkpoint before they had run for `LIMITS.fruitfulMs`. */
   readonly fruitless: number;
-  /** Step of the newest checkpoint when `generation` started. */
+  /** Step of the newest checkpoint at the start of `generation`. */
   readonly startedFrom: number;
-  /** The member list sent to the members of `generation`. A repeated start order sends the same list. */
+  /** The member list sent to the members of `generation`. Repeated start orders contain the same list. */
   readonly members: readonly Member[];
-  /** The failure that ended a generation. Until `until`, further failures of that generation's tasks count as consequences. */
+  /** The failure that ended a generation. Until `until`, further failures of that generation's tasks are considered consequences. */
   readonly incident: { readonly generation: Generation; readonly until: number } | null;
-  /** Why the generation is formed, for the history; empty for the first generation. */
+  /** Reason to form the generation, for the history; empty for the first generation. */
   readonly why: string;
-  /** Elastic jobs: when enough members became ready. The gang waits briefly for others from then on. Null while too few are ready. */
+  /** Elastic jobs: time at which enough members were ready. The gang then waits briefly for more members. Null while there are too few. */
   readonly enoughSince: number | null;
-  /** Growths in a row. The pause before the next growth doubles with each. */
+  /** Number of consecutive growths. Each growth doubles the pause before the next. */
   readonly growths: number;
-  /** When the newest checkpoint was reported. */
+  /** Time at which the newest checkpoint was reported. */
   readonly checkpointAt: number | null;
 }
 
@@ -141,58 +141,58 @@ export interface Task {
   readonly slot: number;
   readonly role: Role;
   readonly index: number;
-  /** The rank in the newest claimed or started generation; null without a rank. */
+  /** Rank in the newest claimed or started generation; null without a rank. */
   readonly rank: number | null;
   readonly state: TaskState;
   readonly container: TaskContainer | null;
-  /** Null until the executor in the container sends its Hello. */
+  /** Null until the executor sends its Hello. */
   readonly executor: Executor | null;
-  /** Containers allocated to the task so far. */
+  /** Number of containers allocated to the task so far. */
   readonly attempts: number;
   readonly failures: TaskFailures;
   readonly wait: Wait;
   /** Generation of the task's newest program. */
   readonly generation: Generation;
-  /** The end of the task's newest program. */
+  /** Exit of the task's newest program. */
   readonly exit: ProgramEnd | null;
-  /** The last report of the task's programs. */
+  /** The last progress reported by the task's programs. */
   readonly progress: { readonly step: number; readonly metrics: Readonly<Record<string, number>> };
 }
 
-/** The container that a task holds. */
+/** The container assigned to a task. */
 export interface TaskContainer extends Container {
   /** Revision of the first snapshot that contains the container. */
   readonly savedRevision: Revision;
-  /** A succeeded task keeps its container until the snapshot of this revision is durable. Null for other tasks. */
+  /** A succeeded task keeps its container until the snapshot with this revision is durable. Null for other tasks. */
   readonly leaveRevision: Revision | null;
-  /** Deadline for this container's executor to reattach to a later attempt; null if the attempt is not waiting for it. */
+  /** Deadline for the executor to reattach to a later attempt; null if the attempt is not waiting for it. */
   readonly reattachBy: number | null;
 }
 
 export interface TaskFailures {
-  /** Failures charged to the restart budget. */
+  /** Number of failures charged to the restart budget. */
   readonly charged: number;
-  /** Failures that are not charged: caused by the cluster or by the failure of another task. */
+  /** Number of failures that are not charged, because the cluster or another task's failure caused them. */
   readonly free: number;
-  /** Failures in a row before a program was started. */
+  /** Number of consecutive failures before a program was started. */
   readonly unstarted: number;
-  /** TensorBoard only: failures in a row. */
+  /** Number of consecutive failures; used only for TensorBoard. */
   readonly inARow: number;
   readonly newest: TaskFailure | null;
-  /** Message of the newest failed launch. */
+  /** Error message of the last failed launch. */
   readonly launch: string | null;
-  /** The nodes of failures that a faulty node may have caused, one entry per failure. */
+  /** Nodes of failures that a faulty node may have caused. One entry per failure. */
   readonly nodes: readonly string[];
 }
 
-/** A task's wait for a container and its executor. */
+/** The task's wait for a container and its executor. */
 export interface Wait {
   readonly since: number;
   /** Number of waits that timed out. Counted only for tasks that restart without the gang. */
   readonly rounds: number;
-  /** The earliest time of the next request. */
+  /** Earliest time of the next request. */
   readonly notBefore: number;
-  /** True while the task's container is requested and not yet allocated. */
+  /** True while the task's container is requested but not allocated. */
   readonly asked: boolean;
 }
 
@@ -201,21 +201,21 @@ export interface Executor {
   readonly attached: boolean;
   readonly host: string;
   readonly port: number;
-  /** Generation that the port was bound for; 0 if no program has used it yet. */
+  /** Generation for which the port was bound; 0 for an unused port. */
   readonly portFor: Generation;
   readonly lastHeard: number;
   readonly stoppedSince: number | null;
   readonly awaiting: { readonly answer: 'ready' | 'started'; readonly since: number } | null;
   readonly program: Program | null;
-  /** Newest generation in which the executor ran a program; 0 if it has run none. */
+  /** Newest generation in which the executor ran a program; 0 for none. */
   readonly ranIn: Generation;
-  /** True if a program of any generation may be running in the executor. */
+  /** True if the executor may be running a program of any generation. */
   readonly mayRun: boolean;
-  /** The rank that the program reports as lost, and when it was reported. */
+  /** The rank that the program reported as lost, and the time of the report. */
   readonly lostRank: { readonly rank: number; readonly since: number } | null;
-  /** True once the program has taken its last training step. */
+  /** True after the program's last training step. */
   readonly ending: boolean;
-  /** A failed exit whose evaluation is deferred to `until`, because its cause may be reported elsewhere. */
+  /** A failed exit. Its evaluation is deferred to `until`, because another report may reveal the cause. */
   readonly pendingExit: { readonly exit: ProgramExit; readonly until: number } | null;
   readonly usage: Usage | null;
 }
@@ -228,82 +228,82 @@ export interface Program {
 export interface Ending {
   readonly containerId: string;
   readonly role: string;
-  /** -1 if unknown: the container may belong to any task of the role. */
+  /** Index of the task; -1 if the container may belong to any task of the role. */
   readonly index: number;
   readonly node: string;
   readonly since: number;
-  /** The program may keep running until this time, when the executor's lease has ended. 0 if no program can be running. */
+  /** The program may run until this time, at which the executor's lease has ended. 0 if no program can be running. */
   readonly until: number;
   /** True while the executor's stream is open. */
   readonly attached: boolean;
   /**
-   * The ResourceManager's report about the container's end. The container's processes may still be running after such a report: the
-   * ResourceManager only presumes the end, or the NodeManager has not yet killed a preempted container.
+   * The kind of report received from the ResourceManager. The container's processes may still be running after a report: either the
+   * ResourceManager only presumes the end, or the NodeManager has not killed the preempted container yet.
    */
   readonly reported: 'nothing' | 'presumed' | 'preempted';
-  /** When to send the next stop order to the cluster. */
+  /** Time of the next stop order to the cluster. */
   readonly stopAt: number;
-  /** True if the container was stopped at the end of the job. The job waits briefly for such containers to end. */
+  /** True if the container was stopped at the end of the job. The job waits briefly for the end of such containers. */
   readonly drains: boolean;
   /** True if the failure was charged, but the cluster may still report that it caused the failure. */
   readonly refundable: boolean;
 }
 
-/** Limits of a job that are not configurable. */
+/** Limits of a job that cannot be configured. */
 export const LIMITS = {
-  /** How many times forming the gang, or waiting for a single task, may time out before the job fails. */
+  /** Number of timeouts, of the forming gang or of a single task, after which the job fails. */
   rounds: 3,
   /**
-   * A task is not restarted after `unstarted` consecutive failures in which no program was started, or after `freeFailures` uncharged
-   * failures in total.
+   * A task is not restarted after `unstarted` consecutive failures before its program started. Neither is it restarted after `freeFailures`
+   * uncharged failures in total.
    */
   unstarted: 10,
   freeFailures: 200,
-  /** Failures on a node after which a role excludes the node. */
+  /** Number of failures on a node after which a role excludes the node. */
   failuresPerNode: 2,
-  /** A generation that ran this long counts as productive, even without a new checkpoint. */
+  /** A generation that ran this long is considered productive, even without a new checkpoint. */
   fruitfulMs: 10 * 60_000,
   /**
-   * How long a gang with enough ready members waits for members that already have a container (`arrivingMs`), and for members that may
-   * still get one (`moreMs`).
+   * How long a gang with enough ready members waits for further members. `arrivingMs` applies to members that already have a container, and
+   * `moreMs` to members that may still get one.
    */
   arrivingMs: 20_000,
   moreMs: 3_000,
-  /** Minimum run time of an elastic generation before it grows. It doubles with each growth, up to `longestGrowMs`. */
+  /** Minimum run time of an elastic generation before it grows. Each growth doubles it, up to `longestGrowMs`. */
   growMs: 10_000,
   longestGrowMs: 5 * 60_000,
   /**
-   * An elastic job requests extra containers only during the first `growAskMs` of each `growAskEveryMs`: on a full cluster, YARN would
-   * otherwise reserve room for a permanent request.
+   * An elastic job requests extra containers only in the first `growAskMs` of each `growAskEveryMs`. For a permanent request, YARN would
+   * reserve resources on a full cluster.
    */
   growAskMs: 8_000,
   growAskEveryMs: 30_000,
-  /** Time without a container after which a request no longer excludes nodes. */
+  /** A request that waits this long for a container no longer excludes nodes. */
   choosyMs: 30_000,
-  /** How long another task waits for a container before TensorBoard or an idle elastic task returns its container. */
+  /** If another task waits this long for a container, TensorBoard or an idle elastic task returns its container. */
   yieldMs: 15_000,
-  /** Run time after which TensorBoard counts as stable. */
+  /** Run time after which TensorBoard is considered stable. */
   tensorBoardSteadyMs: 2 * 60_000,
-  /** Longest pause before a restart of TensorBoard. */
+  /** Maximum pause before a restart of TensorBoard. */
   tensorBoardPauseMs: 60_000,
-  /** How long to wait, at the end of the job, for its result to be saved. */
+  /** Timeout for saving the result at the end of the job. */
   saveMs: 30_000,
-  /** How long to wait, after the result is saved, for programs to end. */
+  /** Time for programs to end after the result has been saved. */
   drainMs: 5_000,
-  /** How long an executor may take to exit before the cluster is ordered to stop its container. */
+  /** Timeout for an executor to exit. The cluster is then ordered to stop its container. */
   leaveMs: 10_000,
-  /** The pause between repeated stop orders. */
+  /** Interval between repeated stop orders. */
   stopAgainMs: 30_000,
-  /** A NodeManager kills a preempted container at its next heartbeat. */
+  /** Time within which a NodeManager kills a preempted container, at its next heartbeat. */
   preemptedMs: 10_000,
   /**
-   * After this time, a container that was ordered to stop is dropped from the state: by default, YARN declares a silent node lost, and
-   * reports the end of its containers, within 10 minutes.
+   * Time after which a stopped container is removed from the state. By default, YARN declares a silent node lost within 10 minutes and then
+   * reports the end of its containers.
    */
   forgetMs: 15 * 60_000,
-  /** How long the job waits for the cluster to report the cause of a death by a signal, if that death would end the job. */
+  /** If a program's death by a signal would end the job, the job waits this long for the cluster to report the cause. */
   truthMs: 3_000,
-  /** How long a later attempt waits for a report on a container that the cluster no longer lists. */
+  /** How long a later attempt waits for a report on a container that the cluster does not list. */
   unlistedMs: 10_000,
   stderrBytes: 2_048,
   textBytes: 1_024,
@@ -315,7 +315,7 @@ export function jobOf(state: JobState): Job {
   return state.frozen.job;
 }
 
-/** The generation that messages from gang tasks must have now. */
+/** Returns the generation that messages from gang tasks must contain. */
 export function currentGeneration(state: JobState): Generation {
   return state.gang?.phase === 'forming' ? next(state.generation) : state.generation;
 }
@@ -328,7 +328,7 @@ export function isOver(task: Task): boolean {
   return isTaskOver(task.state);
 }
 
-/** True if the executor is attached and idle and its port can be given to a program of `generation`. */
+/** Returns true if the executor is attached and idle, and its port is valid for a program of `generation`. */
 export function isReady(task: Task, generation: Generation): boolean {
   const executor = task.executor;
   return (

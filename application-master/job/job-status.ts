@@ -7,10 +7,10 @@ import { awaitedTasks, elasticRole, inGang, isIndependentlyReplaceable, isMember
 import { describePredecessors, describeWait } from './pending-reasons.ts';
 import { mergedMetrics } from './snapshot.ts';
 
-/** Shorter waits are normal and need no explanation. */
+/** Shorter waits are normal and not reported. */
 const PATIENCE_MS = 5_000;
 
-/** Builds the status of the job that users see. */
+/** Builds the job status for users. */
 export function statusOf(state: JobState, now: number): JobStatus {
   const { frozen, decision } = state;
   const [phase, message] =
@@ -61,7 +61,8 @@ function phaseOf(state: JobState): readonly [JobStatus['state'], string] {
   if (ranWell) {
     return ['RUNNING', message];
   }
-  // Without a gang, tasks start one by one: the first start of a task is not a recovery, even if others are already running.
+  // Without a gang, tasks start individually. The first start of a task is therefore not a recovery, even if other tasks are already
+  // running.
   const before =
     state.gang === null
       ? awaited.some((task) => task.generation > 0 && (waited.includes(task) || task.state === 'registered'))
@@ -74,8 +75,8 @@ function phaseOf(state: JobState): readonly [JobStatus['state'], string] {
 }
 
 /**
- * Returns the status of the job's own TensorBoard. Its metrics report when it is ready, and its notices explain why it is not. A
- * user-defined role of the same name is not TensorBoard.
+ * Returns the status of the job's TensorBoard. Its metrics show that it is ready, or its notices explain why it is not. A user-defined role
+ * with the same name is not TensorBoard.
  */
 function tensorBoardOf(state: JobState): TensorBoardStatus {
   const task = state.frozen.job.tensorboard.serve ? state.tasks.find((each) => each.role.name === TENSORBOARD_ROLE) : undefined;
@@ -122,12 +123,12 @@ function orphansOf({ ending }: JobState, now: number): OrphanedContainer[] {
   );
 }
 
-/** True if the status lists the task. An optional task of an elastic role is listed once it has had a container. */
+/** Returns true if the status lists the task. An optional task of an elastic role is listed after it has had a container. */
 function isListed(task: Task): boolean {
   return task.index < task.role.instances || task.attempts > 0;
 }
 
-/** The step of the chief, or the highest step of all tasks if none is ranked. */
+/** Returns the chief's step. Without ranked tasks, returns the highest step of all tasks. */
 function stepOf(state: JobState): number {
   return state.tasks.find((task) => task.rank === 0)?.progress.step ?? Math.max(0, ...state.tasks.map((task) => task.progress.step));
 }

@@ -3,15 +3,15 @@ import { backoffMs } from '../../platform/backoff.ts';
 import { currentGeneration, isOver, isReady, type JobState, jobOf, LIMITS, type Task } from './job-state.ts';
 import { isChief } from './ranks.ts';
 
-// Membership in a generation: the tasks that train and the tasks that hold the weights. An elastic role takes part with all available
-// tasks, but at least with its minimum.
+// A generation consists of the tasks that train and the parameter servers. All available tasks of an elastic role are members, but at least
+// its minimum number.
 
-/** True for roles that run in generations. */
+/** Returns true if the role belongs to the gang. */
 export function inGang({ role }: { readonly role: Role }): boolean {
   return role.ranked || role.servesParameters;
 }
 
-/** True if the newest generation, claimed or started, includes the task. */
+/** Returns true if the task belongs to the newest claimed or started generation. */
 export function isMember(task: Task): boolean {
   return task.role.servesParameters || task.rank !== null;
 }
@@ -24,12 +24,12 @@ export function memberTasks(state: JobState): Task[] {
   return state.tasks.filter(isMember);
 }
 
-/** With parameter servers, workers do not connect to each other: a failed worker is replaced while the others continue. */
+/** Returns true if a failed worker is replaced while the others continue. With parameter servers, workers do not connect to each other. */
 export function isIndependentlyReplaceable(job: Job, role: Role): boolean {
   return role.ranked && job.roles.some(({ servesParameters }) => servesParameters);
 }
 
-/** True if the running generation continues when the task fails. */
+/** Returns true if the running generation continues after a failure of the task. */
 export function restartsAlone(state: JobState, task: Task): boolean {
   if (!inGang(task)) {
     return true;
@@ -44,19 +44,19 @@ export function isElastic(role: Role): boolean {
   return role.maxInstances > role.instances;
 }
 
-/** `2..8` */
+/** Formats the range of the number of tasks, e.g. `2..8`. */
 export function describeRange(role: Role): string {
   return `${role.instances}..${role.maxInstances}`;
 }
 
-/** The job's elastic role; a job has at most one. */
+/** Returns the job's elastic role; a job has at most one. */
 export function elasticRole(job: Job): Role | null {
   return job.roles.find(isElastic) ?? null;
 }
 
 /**
- * Returns the tasks of the elastic role that need a container for the next generation: the chief, and enough other tasks to reach the
- * minimum.
+ * Returns the elastic role's tasks that need a container for the next generation: the chief, and as many other tasks as the minimum
+ * requires.
  */
 export function lackingTasks(state: JobState, eligible: (task: Task) => boolean = () => true): Task[] {
   const role = elasticRole(jobOf(state));
@@ -86,7 +86,7 @@ export function awaitedTasks(state: JobState): Task[] {
   });
 }
 
-/** True if the job can continue without this task: enough other tasks of its elastic role remain. */
+/** Returns true if the job can continue without this task because enough other tasks of its elastic role remain. */
 export function isExpendable(state: JobState, task: Task): boolean {
   if (!isElastic(task.role) || isChief(task)) {
     return false;
@@ -96,8 +96,8 @@ export function isExpendable(state: JobState, task: Task): boolean {
 }
 
 /**
- * True if the job continues when this task has used up its restarts: the chief alone decides the result, or enough other tasks remain. The
- * job always needs its parameter servers, because they hold the weights.
+ * Returns true if the job continues after this task has exhausted its restarts: enough other tasks remain, or the chief alone decides the
+ * result. Parameter servers hold the weights, so the job always needs them.
  */
 export function canBeGivenUp(state: JobState, task: Task): boolean {
   const { success } = jobOf(state);
@@ -105,12 +105,12 @@ export function canBeGivenUp(state: JobState, task: Task): boolean {
   return shielded || isExpendable(state, task);
 }
 
-/** True if the task has used up its restarts or was lost permanently. */
+/** Returns true if the task has exhausted its restarts or was lost permanently. */
 export function isGivenUp(task: Task): boolean {
   return task.state === 'failed' || task.state === 'lost';
 }
 
-/** Returns the tasks that the generation being formed needs and that are not ready. */
+/** Returns the tasks that the next generation needs and that are not ready. */
 export function missingTasks(state: JobState): Task[] {
   const generation = currentGeneration(state);
   const late = gangTasks(state).filter((task) => !isOver(task) && !isReady(task, generation));
@@ -132,13 +132,12 @@ export function missingTasks(state: JobState): Task[] {
   return missing;
 }
 
-/** True if the job should request extra containers now, because it may grow soon and the request window is open. */
+/** Returns true if the job should request extra containers: it may grow soon, and the request window is open. */
 export function mayGrowSoon(state: JobState): boolean {
   const { gang, training, now, admission } = state;
   if (!admission.limits.mayGrow) {
     return false;
   }
-  // A job grows only at a checkpoint.
   if (gang?.phase !== 'started' || training.checkpointStep === 0 || elasticRole(jobOf(state)) === null) {
     return false;
   }
@@ -146,14 +145,14 @@ export function mayGrowSoon(state: JobState): boolean {
   return ready >= 0 && ready % LIMITS.growAskEveryMs < LIMITS.growAskMs && isInFullSwing(state);
 }
 
-/** True if every member is running and none is about to end. */
+/** Returns true if all members are running and no member is about to end. */
 export function isInFullSwing(state: JobState): boolean {
   return memberTasks(state).every(
     ({ state: now, executor }) => now === 'running' && executor?.pendingExit === null && executor.lostRank === null && !executor.ending,
   );
 }
 
-/** The minimum run time of a generation before it grows, in ms. */
+/** Returns the minimum run time in ms of a generation before it grows. */
 export function growPause(growths: number): number {
   return backoffMs(growths + 1, { firstMs: LIMITS.growMs, mostMs: LIMITS.longestGrowMs });
 }

@@ -5,16 +5,15 @@ import { type JobState, nameOf, type Task } from './job-state.ts';
 
 export const GPU = 'yarn.io/gpu';
 
-/** The resources of a role's container, by YARN's resource names. */
+/** Returns the resources of a role's container, keyed by YARN's resource names. */
 export function askedResources(role: Role): Record<string, number> {
   const { memoryMb, vcores, gpus, other } = role.resources;
   const counted = { 'memory-mb': memoryMb, vcores, ...(gpus > 0 ? { [GPU]: gpus } : {}) };
-  // `counted` comes first to fix the order of the keys, and again last because entries of `other` must not override the amounts that quotas
-  // count.
+  // The first `counted` fixes the order of the keys. The second prevents `other` from overriding the amounts that quotas use.
   return { ...counted, ...other, ...counted };
 }
 
-/** Explains why this cluster can never satisfy the role's request, with a remedy; null if it can. */
+/** Explains why this cluster can never satisfy the role's request, with a remedy. Returns null if it can. */
 export function impossibleAsk(state: JobState, role: Role): string | null {
   const registration = state.cluster.registration;
   if (registration === null) {
@@ -44,7 +43,7 @@ export function impossibleAsk(state: JobState, role: Role): string | null {
   return null;
 }
 
-/** Describes which tasks are missing and why, in one sentence per reason. */
+/** Explains in sentences which tasks are missing and why, one sentence per reason. */
 export function describeMissing(state: JobState, missing: readonly Task[]): string {
   const reasons = new Map<string, Task[]>();
   for (const task of missing) {
@@ -70,7 +69,7 @@ function reasonOf(state: JobState, task: Task): string {
   return `got no container (${lackOf(state, task.role)})${launch}`;
 }
 
-/** Explains an unsatisfied request from the cluster's own figures. */
+/** Explains an unsatisfied request based on the cluster's reported figures. */
 function lackOf(state: JobState, role: Role): string {
   const asked = askedResources(role);
   const ask = `each requests ${describeAll(asked)}${role.nodeLabel === null ? '' : ` on nodes labelled ${role.nodeLabel}`}`;
@@ -100,7 +99,7 @@ function describeAmount(name: string, amount: number): string {
   return `${amount} ${name}`;
 }
 
-/** Formats tasks as ranges, such as `worker:0-6, worker:9, ps:1`, in the order of the job's roles. */
+/** Formats tasks as ranges in the order of the job's roles, e.g. `worker:0-6, worker:9, ps:1`. */
 function list(tasks: readonly Task[]): string {
   const runs: { first: Task; last: Task }[] = [];
   for (const task of tasks) {
@@ -115,7 +114,7 @@ function list(tasks: readonly Task[]): string {
   return names.length <= 10 ? names.join(', ') : `${names.slice(0, 10).join(', ')} and others (${tasks.length} in total)`;
 }
 
-/** Describes how long the job has waited and for which tasks. Tasks whose executors were just launched are listed as starting. */
+/** Describes how long the job has waited, and for which tasks. Lists recently launched executors as starting. */
 export function describeWait(state: JobState, missing: readonly Task[], since: number): string {
   const starting = missing.filter((task) => task.container !== null && task.executor === null);
   const others = missing.filter((task) => !starting.includes(task));

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { frozen, role, workers } from './simulator/example-job.ts';
 import { JobScenario } from './simulator/job-scenario.ts';
 
-/** A running job of two workers and an evaluator. */
+/** Returns a running job with two workers and an evaluator. */
 function scene(): JobScenario {
   const job = new JobScenario(frozen({ roles: [workers({ instances: 2 }), role({ name: 'evaluator' })] }));
   job.register();
@@ -19,7 +19,7 @@ test('all ranked tasks store a checkpoint when the cluster announces the preempt
     [job.container('worker:1'), 1],
   ]);
   expect(job.history.filter((line) => line.startsWith('preemption-announced'))).toHaveLength(1);
-  // The announcement is not a failure, because the cluster may still withdraw it.
+  // An announcement is not a failure, because the cluster may withdraw it.
   expect(job.status()).toMatchObject({ state: 'RUNNING', generations: 1 });
 });
 

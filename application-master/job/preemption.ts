@@ -4,7 +4,7 @@ import type { Transition } from './transition.ts';
 
 /**
  * Handles the announcement that the cluster will preempt containers of the job, usually a few seconds later. All ranked tasks store a
- * checkpoint now, so that the next generation loses only the steps after this checkpoint.
+ * checkpoint now. The next generation then loses only the steps after this checkpoint.
  */
 export function preemptionAnnounced(transition: Transition, containerIds: readonly string[]): void {
   const announced = containerIds.flatMap((id): Task[] => {

@@ -5,12 +5,12 @@ export interface Place {
   readonly index: number;
 }
 
-/** Every task that the job can have, ordered by role and index. */
+/** Returns all tasks that the job can have, ordered by role and index. */
 export function places(job: Job): Place[] {
   return job.roles.flatMap((role) => Array.from({ length: role.maxInstances }, (_, index) => ({ role, index })));
 }
 
-/** The ranked tasks of a generation in rank order: the chief first, the others in the given order. */
+/** Returns the ranked tasks of a generation in rank order: first the chief, then the others in the given order. */
 export function inRankOrder<Ranked extends Place>(members: readonly Ranked[]): Ranked[] {
   const ranked = members.filter(({ role }) => role.ranked);
   return [...ranked.filter(isChief), ...ranked.filter((place) => !isChief(place))];

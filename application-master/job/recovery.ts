@@ -18,9 +18,9 @@ import { canBeGivenUp, gangTasks, inGang, isExpendable, isMember, memberTasks, r
 import { graceMs } from './timeouts.ts';
 import type { Transition } from './transition.ts';
 
-// The recovery of a job, from a lost task to the programs of the next generation, in the order in which it happens.
+// The steps of a recovery in chronological order, from a lost task to the start of the next generation.
 
-/** 1. On every tick: finds lost tasks, such as those whose executor has missed its heartbeats. */
+/** Step 1, on every tick: detects lost tasks, for example a task whose executor has missed heartbeats. */
 export function detectLostTasks(transition: Transition): void {
   for (const { slot } of transition.state.tasks) {
     const cause = lossOf(transition.state, transition.task(slot));
@@ -38,12 +38,12 @@ export function detectLostTasks(transition: Transition): void {
 }
 
 /**
- * 2. Counts the failure, stops the task's container, and restarts the task if its role's restart budget permits. Also called for failures
- * that executors or the cluster report.
+ * Step 2: charges the failure, stops the task's container, and restarts the task if its restart budget permits. Failures reported by
+ * executors or by the cluster start here.
  */
 export function failTask(transition: Transition, slot: number, cause: Cause, how: Detachment = 'stop'): void {
   const task = transition.task(slot);
-  // Failures after a task's success or after the end of the job do not count.
+  // Ignore failures after the task's success or after the end of the job.
   if (task.state === 'succeeded' || transition.state.decision !== null) {
     detach(transition, slot, how, 'it is no longer needed');
     return;
@@ -67,11 +67,11 @@ function restart(transition: Transition, { task, facts }: Failure): void {
   }
 }
 
-/** Continues the job without the task if it can, and fails the job otherwise. */
+/** Continues the job without the task if possible; otherwise fails the job. */
 function giveUp(transition: Transition, failure: Failure, end: NonNullable<ReturnType<typeof whyNotRestarted>>): void {
   const { task, cause } = failure;
   transition.update(task.slot, { state: cause.kind === 'program' ? 'failed' : 'lost' });
-  // The job continues without a sidecar, unless the sidecar is a member of the gang: a missing rank would break the ring.
+  // The job continues without a sidecar that is not in the gang. Without a gang member, a rank would be missing in the ring.
   if (task.role.tracking === 'sidecar' && !inGang(task)) {
     return;
   }
@@ -82,7 +82,7 @@ function giveUp(transition: Transition, failure: Failure, end: NonNullable<Retur
   }
   const why = expendable ? 'enough other tasks remain' : 'the chief decides how the job ends';
   transition.recordTask('task-given-up', transition.task(task.slot), { detail: `it ${end.text}; ${why}` });
-  // If the task was a member, a new generation continues without it.
+  // If the task was a member, continue without it in a new generation.
   if (isMember(task) && (expendable || !restartsAlone(transition.state, task))) {
     endGeneration(transition, task, 'was given up');
   }
@@ -96,8 +96,8 @@ function endGeneration(transition: Transition, task: Task, what: string): void {
 }
 
 /**
- * 3. Ends the running generation: its members stop their programs and bind new ports; members without an executor are requested again.
- * Until `incidentUntil`, further failures of members count as consequences of the failure that ended the generation.
+ * Step 3: ends the running generation. Its members stop their programs and bind new ports; members without an executor get new containers.
+ * Until `incidentUntil`, further failures of members are considered consequences of the first failure.
  */
 export function newGeneration(transition: Transition, options: { incidentUntil: number | null; why: string }): void {
   const ended = transition.state.generation;
@@ -124,8 +124,8 @@ export function newGeneration(transition: Transition, options: { incidentUntil: 
 }
 
 /**
- * 4. After every event: starts programs that can start, and requests containers for the tasks that lack one. The cluster answers with
- * `allocated`, the executor in the new container with `hello`, and a prepared executor with `ready`.
+ * Step 4, after every event: starts programs that can start, and requests containers for tasks without one. The cluster responds with
+ * `allocated`, the executor in a new container with `hello`, and a prepared executor with `ready`.
  */
 export function recover(transition: Transition): void {
   if (transition.gang?.phase === 'forming') {
@@ -137,7 +137,10 @@ export function recover(transition: Transition): void {
   ask(transition);
 }
 
-/** 5. Chooses the members as soon as possible. Starts them once all of them are ready and the snapshot that names them is durable. */
+/**
+ * Step 5: selects the members when the next generation is complete. Starts their programs when all members are ready and the snapshot with
+ * their names is durable.
+ */
 function formGeneration(transition: Transition): void {
   const claimRevision = transition.gang?.claimRevision ?? null;
   if (claimRevision === null) {

@@ -9,16 +9,16 @@ import type { Snapshot, SnapshotTask } from './snapshot-format.ts';
 import { reattachMs } from './timeouts.ts';
 import type { Transition } from './transition.ts';
 
-// A later attempt continues where the previous attempt stopped, without interrupting running programs: the executors report which programs
-// are running. The snapshot lists the job's containers and the generation that may have been started. This generation number is never
-// reused for other members.
+// A later attempt continues from a snapshot without interrupting running programs. The snapshot contains the job's containers and the
+// highest generation that may have been started. This number is never reused for other members. Executors report which programs are
+// running.
 
 /** Merges a snapshot into the initial state of a new attempt. */
 export function withSnapshot(fresh: JobState, snapshot: Snapshot): JobState {
   const saved = new Map(snapshot.tasks.map((task) => [`${task.role}:${task.index}`, task]));
   const tasks = fresh.tasks.map((task) => withSaved(task, saved.get(`${task.role.name}:${task.index}`), snapshot));
   const { job } = fresh.frozen;
-  // Only a claimed or started generation assigns ranks.
+  // Ranks exist only if a generation was claimed or started.
   const whole =
     snapshot.generation > 0 &&
     tasks.some(({ rank }) => rank !== null) &&
@@ -28,7 +28,7 @@ export function withSnapshot(fresh: JobState, snapshot: Snapshot): JobState {
   return {
     ...fresh,
     restored: true,
-    // The user can write the snapshot file: a start time in the future would disable every time limit.
+    // Users can edit the snapshot file. A start time in the future would disable all time limits.
     startedAt: Math.min(snapshot.startedAt, fresh.now),
     generation: snapshot.generation,
     tasks,
@@ -82,13 +82,13 @@ function withSaved(task: Task, saved: SnapshotTask | undefined, snapshot: Snapsh
       memoryMb: task.role.resources.memoryMb,
       savedRevision: snapshot.revision,
       leaveRevision: null,
-      // `matchSurvivors` replaces this with a deadline that begins at the registration, because executors cannot find this attempt earlier.
+      // A preliminary value: `matchSurvivors` sets the deadline at registration, because executors can find this attempt only then.
       reattachBy: Number.MAX_SAFE_INTEGER,
     },
   };
 }
 
-/** Matches the restored tasks with the cluster's list of containers that are still running. */
+/** Matches the restored tasks with the cluster's list of running containers. */
 export function matchSurvivors(transition: Transition, event: Extract<Event, { type: 'registered' }>): void {
   const alive = new Map(event.survivors.map((container) => [container.id, container]));
   for (const task of transition.state.tasks) {
@@ -97,7 +97,7 @@ export function matchSurvivors(transition: Transition, event: Extract<Event, { t
       continue;
     }
     const survivor = alive.get(container.id);
-    // A container that is not listed either has ended, and the cluster will report why, or is listed later.
+    // A missing container has either ended, in which case the cluster will report the cause, or it will be listed later.
     const patience = survivor === undefined ? LIMITS.unlistedMs : reattachMs(jobOf(transition.state));
     transition.update(task.slot, { container: { ...container, ...survivor, reattachBy: transition.now + patience } });
   }
@@ -109,7 +109,7 @@ export function matchSurvivors(transition: Transition, event: Extract<Event, { t
   }
 }
 
-/** Once all members have reattached: resumes the generation if it is running, and forms a new one if it is not. */
+/** Resumes the generation after all members have reattached. If the generation is not running, forms a new one. */
 export function settle(transition: Transition): void {
   const { gang, generation, cluster } = transition.state;
   if (gang === null || gang.phase !== 'reattaching' || cluster.registration === null) {
@@ -123,13 +123,13 @@ export function settle(transition: Transition): void {
   const active = tasks.filter((task) => task.state !== 'succeeded');
   const inGeneration = active.filter((task) => task.executor?.program?.generation === generation);
   const rest = active.filter((task) => !inGeneration.includes(task));
-  // Workers with parameter servers are replaced individually and may be absent.
+  // Workers with parameter servers can be absent, because they are replaced individually.
   const bound = rest.filter((task) => !loose(task) || task.executor !== null);
   const startable = bound.every(
     ({ executor }) => executor?.program === null && executor.port > 0 && (executor.portFor === 0 || executor.portFor === generation),
   );
-  // If the previous attempt failed while it was sending start orders, this attempt sends the rest. It can rebuild the member list only if
-  // all members are present.
+  // If the previous attempt failed while sending start orders, this attempt sends the remaining ones. Rebuilding the member list requires
+  // all members.
   const nameable = tasks.every((task) => task.state !== 'succeeded' || loose(task));
   const completable = bound.length === 0 || (startable && inGeneration.length > 0 && nameable);
   if (!completable) {

@@ -11,14 +11,14 @@ const taskSchema = z.object({
   role: z.string(),
   index: count,
   state: z.enum(TASK_STATES),
-  /** The task's rank in the snapshot's `generation`; null for tasks without one. */
+  /** The task's rank in `generation`; null without a rank. */
   rank: count.nullable(),
   /** Generation of the task's newest program. */
   generation,
   containerId: z.string().nullable(),
   node: z.string().nullable(),
   attempts: count,
-  /** Failures charged to the restart budget. */
+  /** Number of failures charged to the restart budget. */
   failures: count,
   failedNodes: z.array(z.string()).readonly(),
   exit: programEndSchema.nullable(),
@@ -29,9 +29,9 @@ const endingSchema = z.object({
   role: z.string(),
   index: z.int().min(-1),
   node: z.string(),
-  /** The executor's lease has ended by this time (ms since the epoch). */
+  /** Time in ms since the epoch at which the executor's lease has ended. */
   until: z.number(),
-  /** See `Ending`. It is saved, because the ResourceManager does not repeat its report to a later attempt. */
+  /** See `Ending`. Saved because the ResourceManager does not repeat its report to a later attempt. */
   reported: z.enum(['nothing', 'presumed', 'preempted']),
   /** True if the failure that ended the container was charged, but the cluster may still report that it caused the failure. */
   refundable: z.boolean(),
@@ -39,27 +39,27 @@ const endingSchema = z.object({
 
 const schema = z.object({
   version: z.literal(1),
-  /** Increases with every snapshot of an attempt; the highest revision is valid. */
+  /** Increases with each snapshot of an attempt. The highest revision is valid. */
   revision: count.transform(asRevision),
   /** The highest generation that may have been started once this snapshot is durable. */
   generation,
   startedAt: z.number(),
   tasks: z.array(taskSchema),
-  /** Containers that were ordered to stop and whose end is not confirmed yet. */
+  /** Containers with a stop order whose end is still unconfirmed. */
   ending: z.array(endingSchema),
   firstFailure: firstFailureSchema.nullable(),
-  /** Generations in a row that failed before they made progress. */
+  /** Number of consecutive generations that failed without progress. */
   fruitless: count,
   metrics: z.record(z.string(), z.number()),
   earlyEnd: z.string().nullable(),
   result: z.object({ state: z.enum(END_STATES), diagnostics: z.string() }).nullable(),
 });
 
-/** The state that a later ApplicationMaster attempt needs to continue; JSON. */
+/** The state with which a later ApplicationMaster attempt continues, stored as JSON. */
 export type Snapshot = Readonly<z.infer<typeof schema>>;
 export type SnapshotTask = Snapshot['tasks'][number];
 
-/** Parses a stored snapshot. Throws STATE_UNREADABLE unless the text is a complete, valid snapshot. */
+/** Parses a stored snapshot. Throws STATE_UNREADABLE if the text is not a complete, valid snapshot. */
 export function parseSnapshot(text: string): Snapshot {
   try {
     return schema.parse(JSON.parse(text));

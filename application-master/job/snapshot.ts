@@ -9,7 +9,7 @@ export function snapshotOf(state: JobState): Snapshot {
   return {
     version: 1,
     revision: state.revisions.newest,
-    // A claimed generation may be started as soon as this snapshot is durable.
+    // A claimed generation may start as soon as this snapshot is durable.
     generation: state.gang?.phase === 'forming' && state.gang.claimRevision !== null ? next(state.generation) : state.generation,
     startedAt: state.startedAt,
     tasks: state.tasks.map((task) => ({
@@ -45,8 +45,8 @@ export function snapshotOf(state: JobState): Snapshot {
 }
 
 /**
- * Merges the metrics of all tasks. If several tasks report the same metric, the chief's value wins. TensorBoard's metrics are excluded,
- * because they describe only TensorBoard itself.
+ * Merges the metrics of all tasks. If several tasks report the same metric, the chief's value takes precedence. Excludes TensorBoard's
+ * metrics, because they describe only TensorBoard itself.
  */
 export function mergedMetrics(state: JobState): Record<string, number> {
   const reporting = state.tasks.filter((task) => task.role.name !== TENSORBOARD_ROLE);

@@ -3,19 +3,19 @@ import { backoffMs } from '../../platform/backoff.ts';
 import { isOver, type JobState, jobOf, LIMITS, type Task } from './job-state.ts';
 import { awaitedTasks, restartsAlone } from './membership.ts';
 
-// The job's TensorBoard task. It uses only spare capacity: it gives up its container when another task waits for one, and its failures do
-// not affect the job.
+// The job's TensorBoard task uses only spare capacity. It returns its container if another task waits for one. Its failures do not affect
+// the job.
 
 export function isTensorBoardRole(job: Job, role: Role): boolean {
   return job.tensorboard.serve && role.name === TENSORBOARD_ROLE && role.tracking === 'sidecar' && !role.ranked;
 }
 
-/** Returns the tasks that the job is waiting for or running with, except TensorBoard. */
+/** Returns the tasks, other than TensorBoard, that the job is waiting for or running with. */
 function others(state: JobState): Task[] {
   return awaitedTasks(state).filter((task) => !isTensorBoardRole(jobOf(state), task.role));
 }
 
-/** True if all other tasks have what they need. */
+/** Returns true if no other task is waiting for a container. */
 export function othersRun(state: JobState): boolean {
   if (state.gang !== null && state.gang.phase !== 'started') {
     return false;
@@ -23,7 +23,7 @@ export function othersRun(state: JobState): boolean {
   return others(state).every((task) => task.state === 'running' || isOver(task));
 }
 
-/** Returns the TensorBoard tasks that hold a container while another task has waited long for one. */
+/** Returns TensorBoard tasks with a container if another task has waited long for one. */
 export function tensorBoardTasksInTheWay(state: JobState): Task[] {
   if (state.cluster.registration === null || state.decision !== null) {
     return [];
@@ -41,13 +41,13 @@ function waitedMs(state: JobState, task: Task): number {
   return state.now - Math.max(since, task.wait.notBefore);
 }
 
-/** Failures in a row, including this one. The count restarts at 1 if TensorBoard ran long enough before this failure. */
+/** Returns the number of consecutive failures, including this one. A sufficiently long run of TensorBoard resets the number to 1. */
 export function failuresInARow(state: JobState, task: Task): number {
   // `wait.since` is the time at which the container was allocated.
   return state.now - task.wait.since >= LIMITS.tensorBoardSteadyMs ? 1 : task.failures.inARow + 1;
 }
 
-/** The pause before the next restart, in ms. Restarts are unlimited; the pause doubles up to a maximum. */
+/** Returns the pause in ms before the next restart. The pause doubles up to a maximum; the number of restarts is unlimited. */
 export function tensorBoardPause(count: number): number {
   return backoffMs(count, { firstMs: 1_000, mostMs: LIMITS.tensorBoardPauseMs });
 }

@@ -2,55 +2,55 @@ import type { Job } from '../../conf/job.ts';
 import { LEAST_LEASE_MS } from '../../conf/values/lease.ts';
 import { LINK_LOSS_MS } from '../../protos/pinned-channel.ts';
 
-/** Upper bound for heartbeats per second that one ApplicationMaster processes. */
+/** Maximum number of heartbeats per second that one ApplicationMaster processes. */
 const BEATS_PER_SECOND = 500;
-/** Upper bound for the time from the end of an executor's lease until the executor has killed its program. */
+/** Maximum time in ms that an executor needs to kill its program after the end of its lease. */
 const END_MS = 10_000;
 
 /**
- * The heartbeat interval sent to executors: the value from job.yaml, or longer if heartbeats of this many executors would exceed
- * `BEATS_PER_SECOND`.
+ * Returns the heartbeat interval in ms for executors. It is the value in job.yaml, or a longer interval if this number of executors would
+ * exceed `BEATS_PER_SECOND`.
  */
 export function heartbeatIntervalMs(job: Job): number {
   const tasks = job.roles.reduce((sum, role) => sum + role.maxInstances, 0);
   return Math.max(job.heartbeat.intervalMs, Math.ceil((tasks * 1000) / BEATS_PER_SECOND));
 }
 
-/** An executor that is silent for this long counts as lost. */
+/** Returns the duration of silence in ms after which an executor is considered lost. */
 export function silenceMs(job: Job): number {
   return heartbeatIntervalMs(job) * job.heartbeat.missed;
 }
 
 /**
- * The lease: an executor without a connection to an ApplicationMaster for this long stops its program and exits. Within the lease, a later
- * attempt can start and the executors can find it.
+ * Returns the lease duration in ms. An executor that has had no connection to an ApplicationMaster for this long stops its program and
+ * exits. During the lease, a later attempt can start and executors can find it.
  */
 export function leaseMs(job: Job): number {
   return Math.max(LEAST_LEASE_MS, silenceMs(job) * 3);
 }
 
 /**
- * How long a program may keep running after its executor's last message. The lease begins when the executor notices that its stream is
- * broken.
+ * Returns how long in ms a program may keep running after its executor's last message. The lease starts when the executor detects the
+ * broken stream.
  */
 export function outlivesMs(job: Job): number {
   return leaseMs(job) + LINK_LOSS_MS + END_MS;
 }
 
 /**
- * Within this time after a failure, failures of other members count as its consequences. After a member reports a lost peer, the job also
- * waits this long for the failure of that peer, because a silent peer is detected only after `silenceMs`.
+ * Returns the period in ms after a failure in which failures of other members are considered consequences. After a lost-peer report, the
+ * job also waits this long for the failure of that peer, because a silent peer is detected only after `silenceMs`.
  */
 export function graceMs(job: Job): number {
   return silenceMs(job) + heartbeatIntervalMs(job);
 }
 
-/** How long a later attempt waits for executors to reattach. Executors retry with an increasing pause. */
+/** Returns how long in ms a later attempt waits for executors to reattach. Executors retry with increasing pauses. */
 export function reattachMs(job: Job): number {
   return Math.min(leaseMs(job), Math.max(60_000, silenceMs(job) * 2));
 }
 
-/** How long an executor may take to answer Prepare or Start while its heartbeats arrive. */
+/** Returns the timeout in ms for an executor's response to Prepare or Start while its heartbeats arrive. */
 export function answerMs(job: Job): number {
   return Math.max(30_000, silenceMs(job));
 }

@@ -7,16 +7,16 @@ type Group = 'failures' | 'wait' | 'progress';
 export type TaskChanges = Partial<Omit<Task, Group>> & { readonly [Name in Group]?: Partial<Task[Name]> };
 
 /**
- * The working copy of one step. It copies only changed parts of the state. The old state stays intact, and a heartbeat in a job with
+ * The working copy of one step. It copies only the changed parts of the state, and the old state remains valid. A heartbeat in a job with
  * thousands of tasks costs one shallow array copy.
  */
 export class Transition {
   readonly actions: Action[] = [];
-  /** True if state that a later attempt needs has changed. */
+  /** True if this step changes state that a later attempt needs. */
   dirty = false;
-  /** True if this step reports a new checkpoint. Starting a new generation is cheapest then. */
+  /** True if this step reports a new checkpoint. A new generation would lose no progress now. */
   checkpointed = false;
-  /** Roles whose request must be sent again even if its count is unchanged. */
+  /** Roles whose request must be sent again even if the number of containers is unchanged. */
   readonly askAgain = new Set<string>();
   #state: JobState;
   #tasks: Task[] | null = null;
@@ -24,7 +24,7 @@ export class Transition {
   #ending: Map<string, Ending> | null = null;
 
   constructor(state: JobState, now: number) {
-    // Time never goes backwards, because that would postpone deadlines.
+    // The time never decreases, because this would postpone deadlines.
     this.#state = now > state.now ? { ...state, now } : state;
   }
 
@@ -40,7 +40,7 @@ export class Transition {
     return this.#state.gang;
   }
 
-  /** Revision of the next snapshot, which will contain the changes of this step. */
+  /** Returns the revision of the next snapshot, which will contain the changes of this step. */
   get nextRevision(): Revision {
     return next(this.#state.revisions.newest);
   }
@@ -68,7 +68,7 @@ export class Transition {
     }
   }
 
-  /** Changes fields of a task, and single fields of the groups `failures`, `wait` and `progress`. */
+  /** Updates fields of a task. Merges the groups `failures`, `wait` and `progress` with their current values. */
   update(slot: number, changes: TaskChanges): void {
     if (this.#tasks === null) {
       this.#tasks = [...this.#state.tasks];

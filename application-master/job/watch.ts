@@ -12,10 +12,10 @@ import { isTensorBoardRole, tensorBoardTasksInTheWay } from './tensorboard-task.
 import { heartbeatIntervalMs, silenceMs } from './timeouts.ts';
 import type { Transition } from './transition.ts';
 
-/** Applies every rule that depends on time. */
+/** Applies all rules that depend on time. */
 export function watch(transition: Transition): void {
   chaseEnding(transition);
-  // A held job has nothing to monitor, and its timeouts do not run.
+  // A held job has no tasks to monitor, and its timeouts are suspended.
   if (transition.state.decision !== null || transition.state.admission.held !== null) {
     return;
   }
@@ -36,8 +36,7 @@ export function watch(transition: Transition): void {
 }
 
 /**
- * True if the gap between events is so long that the ApplicationMaster itself must have been stalled. This time does not count as silence
- * of executors.
+ * Returns true if the ApplicationMaster itself was stalled, based on the gap between events. This time does not count as executor silence.
  */
 export function isStall(transition: Transition, before: number): boolean {
   const job = jobOf(transition.state);
@@ -67,7 +66,7 @@ function endIdleJob(transition: Transition): void {
     return;
   }
   const { idle } = admission.limits;
-  // A job without a running program still waits for containers, which does not count as idle.
+  // A job without running programs is waiting for containers, which is not idleness.
   if (!tasks.some((task) => task.state === 'running')) {
     transition.patch({ busyAt: transition.now });
   } else if (idle !== null && transition.now - busyAt >= idle.ms) {
@@ -82,10 +81,7 @@ function fail(transition: Transition, diagnostics: string): void {
   decide(transition, { state: 'FAILED', diagnostics });
 }
 
-/**
- * Ends a wait that timed out, for a task that restarts alone. Only this task returns its container, because it does not depend on the
- * containers of other tasks.
- */
+/** Ends a wait that timed out for a task that restarts alone. Other tasks do not depend on it, so only this task returns its container. */
 function endLoneRound(transition: Transition, slot: number): void {
   const task = transition.task(slot);
   const { timeoutMs } = jobOf(transition.state).gang;

@@ -14,17 +14,17 @@ export interface FinishedRun {
   readonly result: JobResult;
   readonly cluster: Cluster;
   readonly training: Training;
-  /** True if the cluster has room for the job. */
+  /** True if the cluster has enough resources for the job. */
   readonly roomy: boolean;
   /** True if a user killed the job. */
   readonly killed: boolean;
-  /** True if no fault has harmed a task. */
+  /** True if no fault affected a task. */
   readonly calm: boolean;
-  /** Crashes of the ApplicationMaster while the training made no progress. */
+  /** Number of ApplicationMaster crashes while the training made no progress. */
   readonly earlyCrashes: number;
 }
 
-/** Reports a violation for each property that does not hold at the end of the run. */
+/** Reports a violation for each invariant that does not hold at the end of a run. */
 export function checkOutcome(run: FinishedRun): void {
   checkContainers(run);
   checkBudgets(run);
@@ -76,7 +76,7 @@ function checkFailure({ world, state, result: { diagnostics } }: FinishedRun): v
     violate(world, 'failed with a message that is too long');
   }
   for (const task of state.tasks) {
-    // A single task of an elastic role is not a valid reason: the whole role must have failed.
+    // In an elastic role, a single failed task must not fail the job: too few tasks must remain.
     if (!isElastic(task.role) || isChief(task)) {
       continue;
     }
@@ -114,7 +114,7 @@ function checkSuccess({ world, state, training }: FinishedRun): void {
   }
 }
 
-/** Checks that every new generation had a reason, and that a job with enough restarts succeeded. */
+/** Verifies that every new generation had a reason, and that a job with enough restarts succeeded. */
 function checkEffort({ world, state, result, roomy, killed, calm, earlyCrashes }: FinishedRun): void {
   const job = jobOf(state);
   if (calm && roomy && state.generation > 1 + earlyCrashes && !job.roles.some(isElastic)) {

@@ -8,9 +8,9 @@ export interface SimulatedNode {
   readonly name: string;
   slots: number;
   up: boolean;
-  /** No traffic reaches or leaves the node. */
+  /** True while the node has no network connection. */
   cut: boolean;
-  /** The NodeManager is down. The node's processes continue and their streams stay open. */
+  /** True while the NodeManager is down. The node's processes and their streams continue. */
   unmanaged: boolean;
 }
 
@@ -19,24 +19,26 @@ export interface SimulatedContainer {
   readonly node: SimulatedNode;
   phase: 'allocated' | 'launching' | 'live' | 'ended';
   executor: Executor | null;
-  /** How the cluster has decided to end the container. It is reported even if something else ends the container first. */
+  /**
+   * The cluster's decision to end the container. It determines the reported cause, even if the container ends earlier for another reason.
+   */
   fate: { readonly end: ContainerEnd; readonly status: number } | null;
-  /** The ApplicationMaster has ordered the container to stop, or released it. */
+  /** True if the ApplicationMaster has stopped or released the container. */
   reported: boolean;
 }
 
-/** Reports of the cluster to the registered attempt. */
+/** Receives the cluster's reports for the registered attempt. */
 export interface ClusterListener {
   allocated(containers: readonly Container[]): void;
   ended(containerId: string, end: ContainerEnd, exitStatus: number, diagnostics: string): void;
   launchFailed(containerId: string, message: string): void;
 }
 
-/** A ResourceManager and NodeManagers, each with a fixed number of container slots. */
+/** A simulated ResourceManager with NodeManagers that have a fixed number of container slots. */
 export class Cluster {
   readonly nodes: readonly SimulatedNode[];
   readonly containers = new Map<string, SimulatedContainer>();
-  /** Faults still to be injected into container launches. */
+  /** Number of container launches that will fail. */
   launchFaults: ('refused' | 'mute' | 'dies')[] = [];
   surplusChance = 0;
   readonly #world: World;
@@ -52,7 +54,7 @@ export class Cluster {
     this.nodes = nodes;
   }
 
-  /** Registers an attempt and returns the running containers of the previous one. */
+  /** Registers an attempt and returns the running containers of the previous attempt. */
   register(listener: ClusterListener): Container[] {
     this.#listener = listener;
     const unreported = this.#unreported;
@@ -65,7 +67,7 @@ export class Cluster {
       .map((each) => each.container);
   }
 
-  /** Drops the requests of an attempt that has ended, and the containers that it has not launched. */
+  /** Drops the requests of an ended attempt, and the containers that it did not launch. */
   unregister(): void {
     this.#listener = null;
     this.#asks.clear();
@@ -149,7 +151,7 @@ export class Cluster {
     const { timeline, random } = this.#world;
     timeline.after(random.between(10, 200), () => {
       if (!isManaged(each.node)) {
-        // The NodeManager does not answer: the ResourceManager accepts the stop order and reports it as carried out.
+        // The NodeManager does not respond, but the ResourceManager accepts the stop order and reports the container as stopped.
         if (random.chance(0.5) && each.phase !== 'ended') {
           each.phase = 'ended';
           this.#tellSoon(each, 'released', -100, '');
@@ -161,7 +163,7 @@ export class Cluster {
     });
   }
 
-  /** Kills a container on its node; the ResourceManager reports the end later. */
+  /** Kills a container on its node. The ResourceManager reports the end later. */
   end(each: SimulatedContainer, end: ContainerEnd, status: number, diagnostics = ''): void {
     if (each.phase === 'ended') {
       return;
@@ -177,7 +179,7 @@ export class Cluster {
     this.#downUntil = this.#world.timeline.now + ms;
   }
 
-  /** Turns the machine off. The ResourceManager detects this much later. */
+  /** Turns the machine off. The ResourceManager detects the loss much later. */
   crash(node: SimulatedNode, noticeAfter: number): void {
     node.up = false;
     for (const each of this.containers.values()) {
@@ -195,7 +197,7 @@ export class Cluster {
     });
   }
 
-  /** Cuts the machine's network. Its processes continue, even if the ResourceManager reports their end. */
+  /** Disconnects the machine from the network. Its processes continue, even if the ResourceManager reports their end. */
   cut(node: SimulatedNode, ms: number, noticeAfter: number): void {
     node.cut = true;
     const affected = [...this.containers.values()].filter((each) => each.node === node && each.phase !== 'ended');
@@ -211,7 +213,7 @@ export class Cluster {
     this.#giveUp(affected, ms, noticeAfter, () => (node.cut = false));
   }
 
-  /** Stops the NodeManager; its containers continue. */
+  /** Stops the NodeManager. Its containers continue. */
   abandon(node: SimulatedNode, ms: number, noticeAfter: number): void {
     node.unmanaged = true;
     const affected = [...this.containers.values()].filter((each) => each.node === node && each.phase !== 'ended');
@@ -223,7 +225,7 @@ export class Cluster {
     this.#giveUp(affected, ms, noticeAfter, () => (node.unmanaged = false));
   }
 
-  /** The ResourceManager reports containers on a silent node as ended. The NodeManager kills them when it returns. */
+  /** The ResourceManager reports containers on a silent node as ended. Their NodeManager kills them when it reconnects. */
   #giveUp(affected: readonly SimulatedContainer[], ms: number, noticeAfter: number, back: () => void): void {
     const { timeline } = this.#world;
     if (noticeAfter < ms) {
@@ -248,7 +250,7 @@ export class Cluster {
   }
 
   #tellSoon(each: SimulatedContainer, end: ContainerEnd, status: number, diagnostics: string): void {
-    // The ResourceManager reports its own decisions with its next heartbeat.
+    // The ResourceManager reports its own decisions at its next heartbeat.
     const delay = this.#world.random.between(50, each.fate === null ? 1_200 : 400);
     this.#world.timeline.after(delay, () => this.#tell(each.container.id, end, status, diagnostics));
   }
@@ -256,7 +258,8 @@ export class Cluster {
   #tell(containerId: string, end: ContainerEnd, status: number, diagnostics: string): void {
     const wait = this.#downUntil - this.#world.timeline.now;
     if (wait > 0) {
-      // Until the ResourceManager can report the cause, the job machine sees only a silent executor and charges the failure.
+      // The ResourceManager cannot report the cause yet. Until then, the job machine detects only a silent executor and charges the
+      // failure.
       this.#world.charges++;
       this.#world.timeline.after(wait + 1, () => this.#tell(containerId, end, status, diagnostics));
     } else if (this.#listener === null) {
@@ -269,7 +272,7 @@ export class Cluster {
     }
   }
 
-  /** One scheduler heartbeat: allocates containers to each role while there is room. */
+  /** Allocates the requested containers that fit into the cluster, as at one scheduler heartbeat. */
   #turn(): void {
     this.#turning = true;
     if (this.#world.timeline.now >= this.#downUntil) {
@@ -287,7 +290,7 @@ export class Cluster {
   }
 
   #allocate(name: string, excluded: readonly string[]): void {
-    // Ignores the exclusions in 10% of cases: a real ResourceManager may have allocated the container before it received them.
+    // Ignore the excluded nodes in 10% of cases: a real ResourceManager may allocate a container before it receives the exclusion.
     const choosy = this.#world.random.chance(0.9);
     const free = this.nodes.filter((node) => {
       if (!isManaged(node) || (choosy && excluded.includes(node.name))) {
@@ -317,7 +320,7 @@ export class Cluster {
   }
 }
 
-/** True if the node's NodeManager carries out orders. */
+/** Returns true if the NodeManager carries out orders. */
 function isManaged(node: SimulatedNode): boolean {
   return node.up && !node.cut && !node.unmanaged;
 }

@@ -4,7 +4,7 @@ import type { ProgramExit, UntimedEvent } from '../events.ts';
 import type { Program, Training } from './training.ts';
 import { trace, violate, type World } from './world.ts';
 
-/** The running attempt of the ApplicationMaster, as executors reach it. */
+/** The running ApplicationMaster attempt, from an executor's point of view. */
 export interface Endpoint {
   readonly attempt: number;
   accept(stream: Stream, hello: UntimedEvent, lostRank: number | null): void;
@@ -16,17 +16,17 @@ export interface ExecutorOptions {
   readonly containerId: string;
   readonly role: string;
   readonly index: number;
-  /** The task's part in the gang: workers train, servers hold the weights. Null outside the gang. */
+  /** The task's part in the gang: workers train, servers hold the weights. Null for tasks outside the gang. */
   readonly part: 'worker' | 'server' | null;
   readonly intervalMs: number;
   readonly leaseMs: number;
   readonly training: Training;
-  /** Null if there is no ApplicationMaster, or its network is cut. */
+  /** Null while no ApplicationMaster is running or its network is disconnected. */
   readonly master: () => Endpoint | null;
   readonly exit: (status: number) => void;
 }
 
-/** An ordered stream with latency. When it breaks, messages in flight are lost. */
+/** An ordered stream with latency. Messages in flight are lost when it breaks. */
 export class Stream {
   open = true;
   #upAt = 0;
@@ -51,7 +51,9 @@ export class Stream {
     this.#world.timeline.after(this.#downAt - this.#world.timeline.now, () => this.open && deliver());
   }
 
-  /** @param noticedWithin maximum time until the executor detects the loss (ms). It is long if the other machine no longer responds. */
+  /**
+   * @param noticedWithin maximum time in ms until the executor detects the broken stream. It is long if the other machine does not respond.
+   */
   break(noticedWithin = 1_500): void {
     if (!this.open) {
       return;
@@ -67,11 +69,11 @@ export class Stream {
   }
 }
 
-/** The process in a container, as the ApplicationMaster sees it. */
+/** The executor process in a container, with the behaviour that the ApplicationMaster can observe. */
 export class Executor {
   readonly options: ExecutorOptions;
   alive = true;
-  /** Stopped by SIGSTOP: the executor does nothing, its program continues. */
+  /** True while SIGSTOP suspends the executor. Its program continues. */
   frozen = false;
   program: Program | null = null;
   stream: Stream | null = null;
@@ -82,7 +84,7 @@ export class Executor {
   #changing = false;
   #starting = 0;
   #exit: ProgramExit | null = null;
-  /** The lost rank that the program has reported. */
+  /** The lost rank reported by the program. */
   #lostRank: number | null = null;
   #since: number;
   #attempt = 0;
@@ -144,7 +146,7 @@ export class Executor {
     if (generation < this.#portFor) {
       return;
     }
-    // The order was repeated, and the executor is still carrying out the first order.
+    // The order is a repetition: the executor is still carrying out the first one.
     if (generation === this.#portFor && this.#changing) {
       return;
     }
@@ -219,7 +221,7 @@ export class Executor {
     }
   }
 
-  /** Stops the program and this executor. */
+  /** Stops the program and the executor. */
   leave(status: number): void {
     if (!this.alive || this.frozen) {
       return;
@@ -237,14 +239,14 @@ export class Executor {
     this.options.exit(status);
   }
 
-  /** An external cause kills the executor together with its program. */
+  /** An external cause kills the executor and its program. */
   die(): void {
     this.alive = false;
     this.#endProgram('SIGKILL', false);
     this.stream?.break();
   }
 
-  /** The cluster kills the container: programs get a signal, and the executor may still report the exit. */
+  /** The cluster kills the container. Programs receive a signal, and the executor may still report the exit. */
   terminated(): void {
     if (!this.frozen) {
       this.#endProgram('SIGTERM', true);
@@ -284,7 +286,7 @@ export class Executor {
     if (this.#exit !== null) {
       return { type: 'hello', ...where, generation: this.#exit.generation, phase: 'ended', port: this.#port, exit: this.#exit };
     }
-    // From the start order until the actual start, the program counts as running.
+    // A program is considered running from its start order on.
     const phase = this.#portUsed ? 'running' : 'idle';
     return {
       type: 'hello',

@@ -11,7 +11,7 @@ export interface Fault {
   readonly strike: () => void;
 }
 
-/** The parts of the model that faults affect. */
+/** The parts of the model that faults can affect. */
 export interface FaultTargets {
   readonly world: World;
   readonly roles: readonly Role[];
@@ -27,7 +27,7 @@ export function allFaults(targets: FaultTargets): Fault[] {
   return [...programFaults(targets), ...containerFaults(targets), ...nodeFaults(targets), ...masterFaults(targets)];
 }
 
-/** Returns how many programs may crash as a consequence of one fault and be charged before the root cause is known. */
+/** Returns the number of programs that may crash as a consequence of a fault and be charged before the root cause is known. */
 function extraChargesOf({ manners, roles }: FaultTargets): number {
   if (manners !== 'crashes') {
     return 0;
@@ -72,7 +72,7 @@ function programFaults(targets: FaultTargets): Fault[] {
         if (victim.part === null || victim.mute || !training.hasPeers(victim)) {
           return;
         }
-        // If workers crash because of a silent server, the failing program cannot be determined.
+        // If a silent server makes workers crash, the machine cannot determine which program failed.
         if (victim.part === 'server' && manners === 'crashes') {
           return;
         }
@@ -121,8 +121,8 @@ function containerFaults(targets: FaultTargets): Fault[] {
         if (each.executor === null) {
           return;
         }
-        // A frozen process cannot enforce its lease. If the NodeManager cannot kill it either, the model does, because a job makes no
-        // guarantee when both faults occur together.
+        // A frozen process cannot enforce its lease. If the NodeManager cannot kill it either, the model kills it, because a job gives no
+        // guarantee for both faults together.
         if (each.node.cut || each.node.unmanaged) {
           each.executor.die();
         } else {
@@ -133,7 +133,7 @@ function containerFaults(targets: FaultTargets): Fault[] {
     { name: 'memory exceeded', strike: endByCluster(1 + extraCharges, 'memory-exceeded', -104) },
     { name: 'preemption', strike: endByCluster(extraCharges, 'preempted', -102) },
     { name: 'disks fail', strike: endByCluster(extraCharges, 'disks-failed', -101) },
-    // Listed twice to occur more often.
+    // Listed twice to increase its probability.
     breakStream,
     breakStream,
   ];
@@ -153,7 +153,7 @@ function nodeFaults(targets: FaultTargets): Fault[] {
     trace(world, () => `       at ${node.name}`);
     strike(node);
   };
-  // Some outages outlive every lease.
+  // Some outages last longer than any lease.
   const outageMs = () => (random.chance(0.2) ? random.between(100_000, 400_000) : random.between(500, 40_000));
   return [
     { name: 'node crashes', strike: aNode((node) => cluster.crash(node, random.between(1_000, 40_000))) },

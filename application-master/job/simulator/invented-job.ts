@@ -37,7 +37,7 @@ export function inventJob(random: Random): FrozenJob {
     roles,
     success: random.chance(0.8) ? 'all' : 'chief',
     heartbeat: { intervalMs: 1_000, missed: random.between(4, 10) },
-    // The job's own TensorBoard, or a sidecar that the user defines.
+    // Either the job's own TensorBoard or a user-defined sidecar.
     tensorboard: { logdir: null, serve: sidecar && random.chance(0.7), memoryMb: 1024 },
     strategy: serves ? { type: 'parameter-server', staleness: null } : { type: 'all-reduce', wire: 'float32' },
   });
@@ -45,7 +45,7 @@ export function inventJob(random: Random): FrozenJob {
 }
 
 /**
- * Creates the nodes. If `roomy`, the job fits even while one node is down and containers are being stopped. Otherwise the job never fits.
+ * Creates the nodes. With `roomy`, the job fits even if one node is down and containers are being stopped. Otherwise, the job never fits.
  */
 export function inventNodes(random: Random, roomy: boolean, tasks: number): SimulatedNode[] {
   const count = random.between(1, 4);

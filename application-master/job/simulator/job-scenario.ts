@@ -13,20 +13,20 @@ const RUNNING: Usage = { rssBytes: 1, cpuCores: 1, gpus: [], stopped: false };
 type Plain<Value> = Value extends number ? number : Value extends object ? { readonly [Key in keyof Value]: Plain<Value[Key]> } : Value;
 
 /**
- * A scripted job: the test states each event, and the actions of the machine can be queried. Snapshots become durable immediately, and
- * executors send heartbeats unless marked silent, so a test states only the events that matter to it.
+ * A scripted job. A test sends events and inspects the machine's actions. Snapshots become durable immediately, and all executors except
+ * `silent` ones send heartbeats, so a test contains only the relevant events.
  */
 export class JobScenario {
   state: JobState;
   now = START;
-  /** All actions so far except history records. */
+  /** All actions except history records. */
   readonly actions: Action[] = [];
   readonly history: string[] = [];
   snapshot: Snapshot | null = null;
   storageAway = false;
-  /** Containers whose executors send no heartbeats. */
+  /** IDs of containers whose executors send no heartbeats. */
   readonly silent = new Set<string>();
-  /** CPU cores that each program uses, as reported by heartbeats. */
+  /** CPU cores used by each program according to its heartbeats. */
   cpuCores = RUNNING.cpuCores;
   readonly #executors = new Map<string, { generation: number; stopped: boolean }>();
   #ids = 0;
@@ -35,7 +35,7 @@ export class JobScenario {
     this.state = createJob(job, snapshot && parseSnapshot(JSON.stringify(snapshot)), { attempt, now: this.now });
   }
 
-  /** Creates a job in which every task is running. */
+  /** Creates a job whose tasks are all running. */
   static running(job: FrozenJob): JobScenario {
     const scene = new JobScenario(job);
     scene.register();
@@ -77,7 +77,7 @@ export class JobScenario {
     this.say({ type: 'cluster', nodes: 3, headroom: { 'memory-mb': 512, vcores: 0 } });
   }
 
-  /** Advances time, with ticks and heartbeats. */
+  /** Advances time with ticks and heartbeats. */
   wait(ms: number): void {
     const end = this.now + ms;
     while (this.now < end) {
@@ -133,7 +133,7 @@ export class JobScenario {
     this.say({ type: 'container-ended', containerId, end, exitStatus, diagnostics });
   }
 
-  /** From now on, heartbeats report that the program is stopped by a signal. */
+  /** Makes all further heartbeats report a program suspended by a signal. */
   freeze(containerId: string): void {
     const executor = this.#executors.get(containerId);
     if (executor !== undefined) {
@@ -152,7 +152,7 @@ export class JobScenario {
     });
   }
 
-  /** Answers the job's requests and orders (containers, Hello, ports, starts) until there are no more. */
+  /** Responds to the job's requests and orders (containers, Hello, ports, starts) until there are none left. */
   serve(): void {
     for (let before = -1; before !== this.actions.length; ) {
       before = this.actions.length;
@@ -179,12 +179,12 @@ export class JobScenario {
     }
   }
 
-  /** The number of containers currently requested for a role. */
+  /** Returns the number of containers currently requested for a role. */
   wanted(name: string): number {
     return this.of('ask').findLast((action) => action.role.name === name)?.count ?? 0;
   }
 
-  /** The task's current container. */
+  /** Returns the task's current container. */
   container(name: string): string {
     const id = this.#named(name)?.containerId;
     if (id === undefined || id === null) {
@@ -193,7 +193,7 @@ export class JobScenario {
     return id;
   }
 
-  /** The sentence about the task's newest failure. */
+  /** Describes the task's newest failure in a sentence. */
   failure(name: string): string {
     const { role, failure } = this.task(name);
     return failure === null ? '' : describeFailure(failure, role);
@@ -215,7 +215,7 @@ export class JobScenario {
     return this.actions.filter((action): action is Extract<Action, { type: Type }> => action.type === type);
   }
 
-  /** Containers that received an order of this kind. */
+  /** Returns the containers that received an order of this kind. */
   ordered(type: 'release' | 'launch' | 'stop-container' | 'prepare' | 'start' | 'stop-program'): string[] {
     return this.of(type).map((action) => action.containerId);
   }

@@ -12,10 +12,10 @@ import { type Endpoint, Executor, type Stream } from './executor.ts';
 import type { Training } from './training.ts';
 import { trace, violate, type World } from './world.ts';
 
-/** The storage that all attempts share. */
+/** Storage shared by all attempts. */
 export interface Storage {
   durable: Snapshot | null;
-  /** No snapshot is written before this time. */
+  /** Storage is unavailable until this time. */
   slowUntil: number;
 }
 
@@ -25,14 +25,14 @@ export interface MasterOptions {
   readonly cluster: Cluster;
   readonly training: Training;
   readonly storage: Storage;
-  /** Number of workers of each generation. */
+  /** Number of workers in each generation. */
   readonly sizes: Map<number, number>;
   /** The current attempt. */
   readonly current: () => Endpoint | null;
   readonly finished: (result: JobResult) => void;
 }
 
-/** Runs the job machine in the simulation, as JobShell does in the ApplicationMaster. */
+/** Runs the job machine in the simulation, like JobShell in the ApplicationMaster. */
 export class Master implements Endpoint {
   readonly attempt: number;
   state: JobState;
@@ -113,7 +113,7 @@ export class Master implements Endpoint {
     }
   }
 
-  /** Stalls the process; events that arrive meanwhile are delivered together afterwards. */
+  /** Suspends the process. It receives all events of the meantime together afterwards. */
   stall(ms: number): void {
     if (this.#stalled !== null) {
       return;
@@ -134,17 +134,17 @@ export class Master implements Endpoint {
 
   crash(): void {
     this.alive = false;
-    // The cluster does not repeat reports that it has delivered to this attempt.
+    // The cluster reports each event only once to an attempt.
     for (const news of this.#stalled ?? []) {
       if (news.type === 'container-ended') {
         this.#world.charges++;
       }
     }
-    // A write in flight may complete or fail, but only before the next attempt reads the snapshot.
+    // A write in flight may succeed or fail, but only before the next attempt reads the snapshot.
     if (this.#writing !== null && this.#world.random.chance(0.5)) {
       this.#options.storage.durable = this.#writing;
     }
-    // Refunds that were not saved are lost, so their failures are charged again.
+    // Unsaved refunds are lost: the next attempt charges these failures again.
     if ((this.#options.storage.durable?.revision ?? 0) < this.state.revisions.newest) {
       this.#world.charges++;
     }
@@ -241,7 +241,7 @@ export class Master implements Endpoint {
     }
   }
 
-  /** Checks that TensorBoard is requested only when all other tasks have containers. */
+  /** Verifies that TensorBoard is requested only while all other tasks have containers. */
   #checkAsk({ role, count }: Extract<Action, { type: 'ask' }>): void {
     const { job } = this.#options.frozen;
     if (count === 0 || !isTensorBoardRole(job, role)) {
@@ -278,7 +278,7 @@ export class Master implements Endpoint {
     stream?.down(() => deliver(stream.executor));
   }
 
-  /** Checks that the stored snapshot contains a program before the program starts. */
+  /** Verifies that a program starts only after the stored snapshot contains it. */
   #checkDurable(action: Extract<Action, { type: 'start' }>): void {
     const { durable } = this.#options.storage;
     const saved = durable?.tasks.find((task) => task.containerId === action.containerId);
@@ -292,7 +292,7 @@ export class Master implements Endpoint {
     }
   }
 
-  /** Checks that a generation is complete: enough members, the chief first, and every parameter server. */
+  /** Verifies that a generation is complete: enough members, the chief first, and all parameter servers. */
   #checkMembers({ containerId, generation, members }: Extract<Action, { type: 'start' }>): void {
     const self = this.state.tasks.find((task) => task.container?.id === containerId);
     if (self === undefined || !inGang(self)) {

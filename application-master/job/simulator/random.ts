@@ -1,4 +1,4 @@
-/** A seeded random generator (mulberry32): the same seed gives the same simulated run. */
+/** A seeded random number generator (mulberry32). The same seed reproduces the same simulated run. */
 export class Random {
   #state: number;
 
@@ -6,7 +6,7 @@ export class Random {
     this.#state = seed | 0;
   }
 
-  /** In [0, 1). */
+  /** Returns a number in [0, 1). */
   next(): number {
     this.#state = (this.#state + 0x6d2b79f5) | 0;
     let t = Math.imul(this.#state ^ (this.#state >>> 15), 1 | this.#state);
@@ -18,7 +18,7 @@ export class Random {
     return this.next() < probability;
   }
 
-  /** An integer from `low` to `high`, both inclusive. */
+  /** Returns an integer between `low` and `high`, both inclusive. */
   between(low: number, high: number): number {
     return low + Math.floor(this.next() * (high - low + 1));
   }

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { simulate } from './simulate.ts';
 
-// Each seed determines one simulated day, so the result changes only when the code changes. To run a single day with its trace: SEED=123
-// npx vitest run --project unit application-master/job/simulator. To run more or other days: DAYS=10001-50000 npx vitest run ...
+// Each seed determines one simulated day, so results change only with the code. To trace a single day: SEED=123 npx vitest run --project
+// unit application-master/job/simulator. To simulate other days: DAYS=10001-50000 npx vitest run ...
 
 const TRACE_LINES = 200;
 const [first = 1, last = first] = (process.env.SEED ?? process.env.SEEDS ?? '1-10000').split('-').map(Number);

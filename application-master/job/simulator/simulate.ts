@@ -12,8 +12,8 @@ import { Timeline } from './timeline.ts';
 import { type Manners, Training } from './training.ts';
 import { trace, violate, type World } from './world.ts';
 
-// A simulated day, determined by a seed: a job, a cluster, and faults during the first minutes. After these minutes no further faults
-// occur, and the job must reach the correct end.
+// Simulates a day determined by a seed: a job, a cluster and random faults. Faults occur only in the first minutes. The job must then end
+// correctly.
 
 export interface Outcome {
   readonly seed: number;
@@ -23,7 +23,7 @@ export interface Outcome {
   readonly generations: number;
   readonly attempts: number;
   readonly failures: number;
-  /** Number of workers of each generation. */
+  /** Number of workers in each generation. */
   readonly sizes: readonly number[];
 }
 
@@ -47,7 +47,7 @@ class SimulatedRun {
   readonly #storage: Storage = { durable: null, slowUntil: 0 };
   #master: Master;
   #crashes = 0;
-  /** Crashes of the ApplicationMaster while the training made no progress. */
+  /** Number of ApplicationMaster crashes while the training made no progress. */
   #earlyCrashes = 0;
   #harm = 0;
   #killed = false;
@@ -79,8 +79,7 @@ class SimulatedRun {
       servers: roles.reduce((sum, each) => sum + (each.servesParameters ? each.instances : 0), 0),
       work: random.between(2, 40) * (roles.some(isElastic) ? 4_000 : 1_000),
       manners: this.#manners,
-      // Run times of tracked tasks outside the gang; some outlive every lease. Parameter servers and TensorBoard run until they are
-      // stopped.
+      // Run times of tracked tasks outside the gang. Some exceed every lease. Parameter servers and TensorBoard run until they are stopped.
       alone: new Map(
         roles
           .filter((each) => each.tracking === 'tracked')
@@ -97,7 +96,7 @@ class SimulatedRun {
         break;
       }
     }
-    // Containers allocated while the job was ending still arrive and must be released.
+    // Containers allocated near the end of the job still arrive and must be released.
     const end = this.#timeline.now + AFTERMATH_MS;
     while (this.#finished !== null && this.#timeline.now < end) {
       if (!this.#timeline.advance()) {
@@ -187,7 +186,7 @@ class SimulatedRun {
     }
   }
 
-  /** Changes the free room, as other applications do when they end and start. */
+  /** Changes the free resources, as if other applications started and ended. */
   #planRoom(span: number): void {
     const { random } = this.#world;
     for (const node of this.#cluster.nodes) {
@@ -205,7 +204,7 @@ class SimulatedRun {
     if (!this.#training.isProgressing) {
       this.#earlyCrashes++;
     }
-    // The next attempt may count failures differently that the crashed attempt had not saved.
+    // The crashed attempt may not have saved its last failures. The next attempt may account for them differently.
     this.#world.charges += this.#manners === 'crashes' ? 1 : 0;
     this.#master.crash();
     this.#timeline.after(this.#random.between(500, 20_000), () => {

@@ -4,7 +4,7 @@ interface Entry {
   readonly run: () => void;
 }
 
-/** Virtual time: events run in the order of their time, and in the order of scheduling for equal times. */
+/** Virtual time. Events run in order of time; events with the same time run in the order in which they were scheduled. */
 export class Timeline {
   now: number;
   #heap: Entry[] = [];
@@ -30,7 +30,7 @@ export class Timeline {
     heap[at] = entry;
   }
 
-  /** Runs the next event; returns false if none is scheduled. */
+  /** Runs the next event; returns false if there is none. */
   advance(): boolean {
     const heap = this.#heap;
     const first = heap[0];

@@ -12,9 +12,9 @@ export interface Program {
   readonly generation: Generation;
   readonly containerId: string;
   alive: boolean;
-  /** Stopped by SIGSTOP. */
+  /** True while SIGSTOP suspends the program. */
   stopped: boolean;
-  /** The program runs, but its peers receive nothing from it. */
+  /** True if the program runs, but its peers receive no data from it. */
   mute: boolean;
   lostRank: number | null;
   readonly ended: (exit: ProgramExit) => void;
@@ -22,15 +22,15 @@ export interface Program {
 
 const CHECKPOINT_MS = 2_000;
 
-/** How a program reacts to a lost peer: it reports the loss and waits to be stopped, reports it and exits, or exits without a report. */
+/** A program's reaction to a lost peer: it reports the loss and waits, reports the loss and exits, or exits without a report. */
 export type Manners = 'waits' | 'says so' | 'crashes';
 
 /**
- * All of the user's programs. Ranked programs make progress only together, in one generation, from the newest checkpoint; with parameter
- * servers, any worker makes progress as long as all servers are running.
+ * Simulates all of the user's programs. Ranked programs make progress together, in one generation, from the newest checkpoint. With
+ * parameter servers, each worker makes progress while all servers are running.
  */
 export class Training {
-  /** Tasks that exited with code 0, with the newest generation in which they did so. */
+  /** Tasks that exited with code 0, with the newest generation in which they exited. */
   readonly succeeded = new Map<string, number>();
   /** Number of programs that will fail at the end of their work. */
   failAtEnd = 0;
@@ -41,10 +41,10 @@ export class Training {
   readonly #alone: ReadonlyMap<string, number>;
   readonly #alive = new Set<Program>();
   #saved = 0;
-  /** When the current period of progress began; null while the training makes none. */
+  /** Start of the current period of progress; null while there is no progress. */
   #since: number | null = null;
   #runs = 0;
-  /** The generation that is making progress. */
+  /** The generation that makes progress. */
   #running = 0;
 
   constructor(world: World, options: { servers: number; work: number; manners: Manners; alone: ReadonlyMap<string, number> }) {
@@ -64,8 +64,8 @@ export class Training {
       if (other.role !== program.role || other.index !== program.index) {
         continue;
       }
-      // An older program of the gang may still run, because newer generations reject it. Outside the gang, nothing rejects an older
-      // program.
+      // An older program of the gang may still be running, because newer generations reject it. Outside the gang, there is no such
+      // protection.
       if (program.part === null || other.generation === program.generation) {
         violate(
           this.#world,
@@ -99,7 +99,7 @@ export class Training {
     }
   }
 
-  /** Ends a program for any cause. Its peers detect the end. */
+  /** Ends a program for any reason. Its peers detect the end. */
   end(program: Program, code: number, signal: string, report = true): void {
     if (!program.alive) {
       return;
@@ -140,7 +140,7 @@ export class Training {
   }
 
   hasPeers(program: Program): boolean {
-    // Once the training is done, programs no longer depend on each other.
+    // After the end of the training, programs no longer depend on each other.
     return this.#saved < this.#work && (this.#servers > 0 || this.#workers(program.generation).some((other) => other !== program));
   }
 
@@ -148,13 +148,13 @@ export class Training {
   silence(program: Program): void {
     program.mute = true;
     this.#peersNotice(program);
-    // A worker that has lost its server detects this itself; the other workers continue.
+    // A worker detects the loss of its server. The other workers continue.
     if (this.#servers > 0 && program.part === 'worker') {
       this.#losePeer(program, program.worldSize + this.#world.random.between(0, this.#servers - 1));
     }
   }
 
-  /** Keeps the newest generation, because a program of an older generation that was cut off may exit late. */
+  /** Keep the newest generation: a disconnected program of an older generation may exit late. */
   #note({ role, index, generation }: Program): void {
     const key = `${role}:${index}`;
     this.succeeded.set(key, Math.max(generation, this.succeeded.get(key) ?? 0));
@@ -172,7 +172,7 @@ export class Training {
     }
   }
 
-  /** A program has lost its connection to another one and reacts according to `Manners`. */
+  /** Handles a lost connection to another program according to `Manners`. */
   #losePeer(peer: Program, rank: number): void {
     const { timeline, random } = this.#world;
     timeline.after(random.between(1, 300), () => {
@@ -216,7 +216,7 @@ export class Training {
   }
 
   #proceed(generation: Generation): void {
-    // With parameter servers, an additional worker does not affect the running ones.
+    // With parameter servers, an additional worker does not affect the running workers.
     if (!this.#complete(generation) || (this.#since !== null && this.#running === generation)) {
       return;
     }
@@ -230,7 +230,7 @@ export class Training {
       }
       this.#saved = this.#work;
       this.#since = null;
-      // With a large spread, some programs have exited when another program fails.
+      // With a large spread, some programs have already exited when another fails.
       const spread = random.chance(0.2) ? 8_000 : 400;
       for (const program of this.#workers(generation)) {
         timeline.after(random.between(0, spread), () => {

@@ -7,12 +7,12 @@ export interface World {
   readonly random: Random;
   /** Faults occur only before this time. After it, a job that can finish must finish. */
   readonly faultsEnd: number;
-  /** Upper bound for the failures that the machine may charge. */
+  /** Maximum number of failures that the machine may charge. */
   charges: number;
-  /** Every bound port has a unique number. */
+  /** Bound ports have unique numbers. */
   ports: number;
   readonly violations: string[];
-  /** Null if the trace is not recorded. */
+  /** Null if no trace is recorded. */
   readonly trace: string[] | null;
 }
 
