@@ -1,4 +1,4 @@
-/** The library `tony-ts`: functions to define, submit, follow and kill jobs from a program. */
+/** Public API of `tony-ts`: functions that define, submit, follow and kill jobs. */
 
 export { describeEntry, describeFailure } from '../conf/event-text.ts';
 export type { ExplainedKey } from '../conf/explain-key.ts';

@@ -2,15 +2,15 @@ import { types } from 'node:util';
 import { TonyError } from '../../platform/errors.ts';
 import { MAXIMUM_RECORD_BYTES } from '../../protos/feed-protocol.ts';
 
-/** A string is sent as UTF-8; a typed array or buffer is sent as its bytes. Readers receive bytes. */
+/** A record to send: a string (encoded as UTF-8), a typed array or a buffer. Readers receive bytes. */
 export type FeedRecord = string | ArrayBufferView | ArrayBufferLike;
 
 const CHUNK_BYTES = 256 * 1024;
 const CHUNK_RECORDS = 256;
-/** The estimated memory overhead of a buffered record (bytes). */
+/** Estimated memory overhead of a buffered record (bytes). */
 const RECORD_COST = 64;
 
-/** Records that travel in one message. Sequence numbers start at 1 and have no gaps. */
+/** Records that are sent in one message. Sequence numbers start at 1 and have no gaps. */
 export interface Chunk {
   readonly sequence: number;
   readonly records: readonly Uint8Array[];
@@ -18,13 +18,13 @@ export interface Chunk {
 }
 
 /**
- * Buffers the records of one producer until workers acknowledge them. A named producer may continue the sequence of an earlier process.
- * Its chunks therefore get their numbers only when the job sends the next expected number, which the caller passes to `numberFrom`.
+ * Buffers the records of one producer until workers acknowledge them. Chunks have no sequence numbers until the job reports the next
+ * expected number, because a named producer may continue the sequence of an earlier process. The caller passes this number to `numberFrom`.
  */
 export class ChunkQueue {
   readonly #chunks: Chunk[] = [];
   #chunkBytes = 0;
-  /** Records that are not in a chunk yet. */
+  /** Records that are not part of a chunk yet. */
   #records: Uint8Array[] = [];
   #recordBytes = 0;
   #nextSequence = 1;
@@ -38,19 +38,19 @@ export class ChunkQueue {
     return this.#chunkBytes + this.#recordBytes;
   }
 
-  /** The sequence number of the oldest chunk; if the queue is empty, of the next chunk. */
+  /** Sequence number of the oldest chunk. If the queue is empty, it is the number of the next chunk. */
   get first(): number {
     return this.#chunks[0]?.sequence ?? this.#nextSequence;
   }
 
-  /** The sequence number of the newest chunk; 0 before the first chunk, null while chunks have no numbers. */
+  /** Sequence number of the newest chunk; 0 before the first chunk, null while chunks have no numbers. */
   get last(): number | null {
     return this.#isNumbered ? this.#nextSequence - 1 : null;
   }
 
   /**
    * Adds a record from `toRecordBytes`.
-   * @returns `full` if the pending records fill a chunk, `begun` if this is the first pending record
+   * @returns `full` if the pending records fill a chunk; `begun` if this is the first pending record
    */
   add(record: Uint8Array): 'full' | 'begun' | 'pending' {
     if (this.#recordBytes + record.length > CHUNK_BYTES) {
@@ -64,7 +64,7 @@ export class ChunkQueue {
     return this.#records.length === 1 ? 'begun' : 'pending';
   }
 
-  /** Moves the pending records into chunks. Does nothing until chunks have numbers. */
+  /** Moves the pending records into chunks. Has no effect until chunks have numbers. */
   cut(): void {
     if (!this.#isNumbered) {
       return;
@@ -79,7 +79,7 @@ export class ChunkQueue {
       this.#chunkBytes += bytes;
       [records, bytes] = [[], 0];
     };
-    // Records that were added before chunks had numbers may need more than one chunk.
+    // Before the chunks have numbers, more records than one chunk can hold may accumulate.
     for (const record of this.#records) {
       const cost = record.length + RECORD_COST;
       if (records.length >= CHUNK_RECORDS || bytes + cost > CHUNK_BYTES) {
@@ -93,7 +93,7 @@ export class ChunkQueue {
     this.#recordBytes = 0;
   }
 
-  /** Numbers the chunks from `sequence`. Only the first call has an effect. */
+  /** Assigns numbers to the chunks, starting with `sequence`. Ignores all calls except the first. */
   numberFrom(sequence: number): void {
     if (!this.#isNumbered) {
       this.#isNumbered = true;
@@ -102,7 +102,10 @@ export class ChunkQueue {
     }
   }
 
-  /** Removes the chunks up to the sequence number `taken`. @returns the number of their records */
+  /**
+   * Removes acknowledged chunks, up to the sequence number `taken`.
+   * @returns the number of removed records
+   */
   acknowledge(taken: number): number {
     let count = 0;
     for (let chunk = this.#chunks[0]; chunk !== undefined && chunk.sequence <= taken; chunk = this.#chunks[0]) {
@@ -114,14 +117,14 @@ export class ChunkQueue {
   }
 
   /**
-   * Yields the chunks from sequence number `from` that fit into a window of `windowBytes`. Earlier chunks that are not acknowledged also
-   * occupy the window.
+   * Yields the chunks from sequence number `from` that fit into a window of `windowBytes`. The window also contains earlier chunks that are
+   * not acknowledged yet.
    */
   *within(windowBytes: number, from: number): Generator<Chunk> {
     let bytes = 0;
     for (const chunk of this.#chunks) {
       bytes += chunk.bytes;
-      // A chunk that is larger than the window may be sent alone, unless the window is 0.
+      // A chunk that exceeds the window may be sent alone, unless the window is 0.
       if (bytes > windowBytes && (bytes > chunk.bytes || windowBytes === 0)) {
         return;
       }
@@ -132,7 +135,10 @@ export class ChunkQueue {
   }
 }
 
-/** Copies the record's bytes, because the caller may reuse its buffer. Throws USAGE if the value is unsupported or too large. */
+/**
+ * Converts a record to bytes, and copies them because the caller may reuse the buffer.
+ * @throws TonyError USAGE if the value is unsupported or too large.
+ */
 export function toRecordBytes(record: FeedRecord): Uint8Array {
   const bytes = bytesOf(record);
   if (bytes.length > MAXIMUM_RECORD_BYTES) {

@@ -9,7 +9,7 @@ import {
 } from '../../protos/feed-protocol.ts';
 import { grpcAddress, PINNED_CHANNEL_OPTIONS, pinnedCredentials } from '../../protos/pinned-channel.ts';
 
-/** Timeout (ms) for the job's first message after connecting. */
+/** Timeout (ms) for the first message of the job after connecting. */
 const FIRST_MESSAGE_MS = 15_000;
 
 const FeedClient = makeClientConstructor(feedService(), 'Feed');
@@ -17,13 +17,13 @@ type Stream = ClientDuplexStream<ProducerMessage, FeedMessage>;
 
 export interface FeedConnectionEvents {
   readonly message: (message: FeedMessage) => void;
-  /** Called when the send buffer has drained. */
+  /** Called when the send buffer is empty again. */
   readonly room: () => void;
-  /** Called once, when the connection ends. `isFinal`: reconnecting would fail with the same error. */
+  /** Called once, when the connection ends. If `isFinal` is true, reconnecting would fail with the same error. */
   readonly lost: (reason: string, isFinal: boolean) => void;
 }
 
-/** A producer's TLS connection to the job's ApplicationMaster. Trusts only the job's own certificate. */
+/** TLS connection from a producer to the ApplicationMaster. Accepts only the certificate of the job. */
 export class FeedConnection {
   readonly #client: InstanceType<typeof FeedClient>;
   readonly #stream: Stream;
@@ -61,7 +61,7 @@ export class FeedConnection {
     this.#stream.write({ opening });
   }
 
-  /** Whether the send buffer is full; `room` is called when it has drained. */
+  /** Whether the send buffer is full. `room` is called when it is empty again. */
   get isFull(): boolean {
     return this.#stream.writableNeedDrain;
   }

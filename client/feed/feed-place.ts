@@ -8,10 +8,10 @@ import { type ConnectOptions, checkId } from '../connections/connect-job.ts';
 import { localPaths } from '../files/local-layout.ts';
 import { localRoot } from '../staging/local-folder.ts';
 
-/** The file in which a job publishes the address of its feeds. */
+/** File in which a job publishes the address of its feeds. */
 export interface FeedPlace {
   /**
-   * Returns null until the job accepts feeds.
+   * Returns null if the job does not accept feeds yet.
    * @throws TonyError ACCESS_DENIED for another user's job, HDFS_UNREACHABLE
    */
   read(): Promise<FeedAddress | null>;

@@ -1,7 +1,7 @@
 import { clip, harmless, terminalOf } from '../terminal/terminal.ts';
 import type { FeedProgress } from './feed.ts';
 
-/** Shows the progress of a feed: a line updated in place on a terminal, otherwise one line per change of state. */
+/** Shows the progress of a feed. On a terminal, it updates one line; otherwise, it prints a line for each change of state. */
 export function progressLine(stream: NodeJS.WriteStream): { show(progress: FeedProgress): void; end(): void } {
   const terminal = terminalOf(stream);
   let last = '';
@@ -29,8 +29,8 @@ export function progressLine(stream: NodeJS.WriteStream): { show(progress: FeedP
 }
 
 /**
- * Describes the progress in one line. Removes control characters from the reason: the text comes from the job, which may be another
- * user's.
+ * Describes the progress in one line. Removes control characters from the reason, which comes from the job and thus possibly from another
+ * user.
  */
 export function describeProgress({ state, reason: text, written, taken, readers }: FeedProgress): string {
   const reason = harmless(text);

@@ -11,24 +11,24 @@ import { type FeedPlace, openFeedPlace } from './feed-place.ts';
 
 export interface FeedProgress {
   /**
-   * `waiting`: the job does not accept records yet, or is unreachable. `connected`: the job accepts records. `full`: the job's buffers are
-   * full. `over`: the feed has ended.
+   * `waiting`: the job does not accept records yet, or is unreachable. `connected`: the job accepts records. `full`: the buffers of the job
+   * are full. `over`: the feed has ended.
    */
   readonly state: 'waiting' | 'connected' | 'full' | 'over';
-  /** Why the feed makes no progress, as a clause without a final period; empty while records flow. */
+  /** Why no records are sent, without a final period; empty while records are sent. */
   readonly reason: string;
-  /** The number of records passed to `write`. */
+  /** Number of records passed to `write`. */
   readonly written: number;
-  /** The number of records that workers have acknowledged. */
+  /** Number of records acknowledged by workers. */
   readonly taken: number;
-  /** The number of workers that read this feed. */
+  /** Number of workers that read this feed. */
   readonly readers: number;
 }
 
 export interface FeedOptions extends ConnectOptions {
   /**
-   * Name of this producer; default: a random name. The feed ends when every producer has called `end`. If a producer's process crashes
-   * before `end`, another process with the same name can continue or end the feed. Records that the crashed process had not sent are lost.
+   * Name of this producer; default: a random name. The feed ends when all producers have called `end`. If a producer crashes before `end`,
+   * a new process with the same name can continue or end the feed. The records that the crashed process had not sent are lost.
    */
   readonly producer?: string;
   /** Called when the progress changes, at most a few times per second. */
@@ -38,21 +38,21 @@ export interface FeedOptions extends ConnectOptions {
 
 const FEED_OPTIONS: OptionNames<FeedOptions> = { ...CONNECT_OPTIONS, producer: true, onProgress: true, signal: true };
 
-/** The buffer limit until the job has announced its window. */
+/** Maximum buffer size until the job announces its window. */
 const FIRST_WINDOW_BYTES = 1024 * 1024;
 const BACKOFF = { firstMs: 200, mostMs: 2_000 };
-/** Interval (ms) at which to check whether an unreachable job has ended. */
+/** Interval (ms) at which the client checks whether an unreachable job has ended. */
 const CHECK_EVERY_MS = 2_000;
 const PROGRESS_MS = 250;
 
 /**
- * Opens a feed of a running job for writing. The job's program reads the records with `fromFeed(name)`. While the job's buffers are full,
- * `write` waits without a timeout. Each record is delivered to exactly one worker: after a lost connection or a restart of the
- * ApplicationMaster, the writer resends every record that no worker has acknowledged.
+ * Opens a feed to a running job. The program in the job reads the records with `fromFeed(name)`.
  *
- * @param name the feed's name in the job's program
- * @throws TonyError USAGE, APPLICATION_UNKNOWN; later, from `write` and `end`: FEED_ENDED when the job has ended, with its result,
- *   FEED_REFUSED, ACCESS_DENIED
+ * Each record is delivered to exactly one worker. After a lost connection or a restart of the ApplicationMaster, the client resends all
+ * records that no worker has acknowledged. While the buffers of the job are full, `write` waits without a timeout.
+ * @param name name of the feed in the program
+ * @throws TonyError USAGE, APPLICATION_UNKNOWN. `write` and `end` throw FEED_ENDED with the result when the job has ended, FEED_REFUSED,
+ *   ACCESS_DENIED
  */
 export async function openFeed(applicationId: string, name: string, options: FeedOptions = {}): Promise<FeedWriter> {
   checkOptions('openFeed', options, FEED_OPTIONS);
@@ -85,7 +85,7 @@ export class FeedWriter {
   readonly #job: JobConnection;
   readonly #place: FeedPlace;
   readonly #feed: string;
-  /** The producer's name, which another process can use to continue the feed. */
+  /** Name of this producer. A process with the same name can continue the feed. */
   readonly producer: string;
   readonly #options: FeedOptions;
   readonly #closing = new AbortController();
@@ -95,7 +95,7 @@ export class FeedWriter {
   #endSent = false;
   #window = FIRST_WINDOW_BYTES;
   #connection: FeedConnection | null = null;
-  /** Sequence number of the next chunk to send on this connection; null until the job has sent the number that it expects first. */
+  /** Sequence number of the next chunk to send; null until the job has reported the first expected number. */
   #sendFrom: number | null = null;
   #isOver = false;
   #failure: unknown = null;
@@ -124,10 +124,9 @@ export class FeedWriter {
   }
 
   /**
-   * Adds a record and resolves when the buffer has room for the next one. Without awaiting each call, memory use is unbounded. `write`
-   * copies the bytes before it returns.
-   *
-   * @throws TonyError USAGE for an unsupported value, for a record that is too large, and after `end`; other records are not affected
+   * Adds a record. Resolves when the buffer has space for the next record. Await each call, because otherwise memory use is unbounded. The
+   * bytes are copied before the call returns.
+   * @throws TonyError USAGE for an unsupported value, for a record that is too large, and after `end`. Other records are not affected
    */
   async write(record: FeedRecord): Promise<void> {
     const bytes = toRecordBytes(record);
@@ -140,7 +139,7 @@ export class FeedWriter {
     if (state === 'full') {
       this.#cut();
     } else if (state === 'begun') {
-      // Records written in the same tick share a chunk; the chunk is not delayed further.
+      // Combine the records of one turn of the event loop into a chunk.
       setImmediate(() => this.#cut());
     }
     while (this.#queue.bytes > this.#window && this.#failure === null) {
@@ -161,8 +160,8 @@ export class FeedWriter {
   }
 
   /**
-   * Closes the connection without ending the feed: the job waits for another producer with the same name. Records that no worker has
-   * acknowledged may be lost.
+   * Closes the connection without ending the feed, so the job waits for another producer with the same name. Unacknowledged records may be
+   * lost.
    */
   async close(): Promise<void> {
     this.#failure ??= new TonyError('USAGE', 'The feed was closed.');
@@ -183,7 +182,7 @@ export class FeedWriter {
     this.#job.close();
   }
 
-  /** Connects, and reconnects after a lost connection, until workers have acknowledged all records or the job has ended. */
+  /** Connects, and reconnects after a lost connection. Returns when workers have acknowledged all records, or the job has ended. */
   async #run(): Promise<void> {
     const { signal } = this.#closing;
     let checkedAt = Number.NEGATIVE_INFINITY;
@@ -225,7 +224,10 @@ export class FeedWriter {
     }
   }
 
-  /** Opens a connection and resolves when it is lost. @returns whether the job has sent a message on it */
+  /**
+   * Opens a connection and resolves when it is lost.
+   * @returns true if the job has sent a message on this connection
+   */
   #connect(address: FeedAddress): Promise<boolean> {
     const opening = { feed: this.#feed, producer: this.producer, first: this.#queue.first };
     return new Promise((resolve, reject) => {
@@ -276,12 +278,12 @@ export class FeedWriter {
     this.#pump();
   }
 
-  /** The sequence number of this producer's last chunk; null until `end` was called and chunks have numbers. */
+  /** Sequence number of the last chunk of this producer; null until `end` is called and chunks have numbers. */
   get #last(): number | null {
     return this.#isEnded ? this.#queue.last : null;
   }
 
-  /** Sends as many chunks as the job's window and the connection allow. */
+  /** Sends as many chunks as the window of the job and the connection allow. */
   #pump(): void {
     const connection = this.#connection;
     if (connection === null || this.#sendFrom === null) {

@@ -2,8 +2,8 @@ import type { WriteStream } from 'node:fs';
 import { open } from 'node:fs/promises';
 
 /**
- * Opens a file, calls `write` to fill it, and always closes it. The file exists before `write` is called. With `createWriteStream`, Node 20
- * may create the file only after the `pipeline` into it has failed, when the caller is already removing the folder.
+ * Creates a file, calls `write` to fill it, and always closes it. The file exists before `write` is called. In contrast,
+ * `createWriteStream` in Node 20 may create the file after its `pipeline` has failed, while the caller is already removing the folder.
  */
 export async function intoFile(file: string, mode: number, write: (stream: WriteStream) => Promise<void>): Promise<void> {
   const handle = await open(file, 'w', mode);

@@ -1,6 +1,6 @@
 import path from 'node:path';
 
-/** Returns the paths of a local job's files. LocalNegotiator in the ApplicationMaster uses the same container paths. */
+/** Returns the paths of the files of a local job. LocalNegotiator in the ApplicationMaster uses the same container paths. */
 export function localPaths(root: string, applicationId: string) {
   const job = path.join(root, 'jobs', applicationId);
   const containers = path.join(job, 'containers');
@@ -10,14 +10,14 @@ export function localPaths(root: string, applicationId: string) {
     job,
     history: path.join(root, 'history', applicationId),
     output: path.join(root, 'output', applicationId),
-    /** Host, ports and token of the ApplicationMaster; the file has mode 0600. */
+    /** Host, ports and token of the ApplicationMaster. The file has mode 0600. */
     masterAddress: path.join(job, 'am.json'),
-    /** Process IDs: the ApplicationMaster, and before the last attempt also the process that starts the next attempt. */
+    /** Process IDs of the ApplicationMaster and, before the last attempt, of the process that starts the next attempt. */
     masterPid: path.join(job, 'master.pid'),
     containers,
-    /** Returns the container ID of the ApplicationMaster's attempt; the first attempt is 1. */
+    /** Returns the container ID for an attempt of the ApplicationMaster. The first attempt is 1. */
     masterContainer,
-    /** The container IDs of all attempts, whether or not they have started. */
+    /** Container IDs of all possible attempts. */
     masterContainers: Array.from({ length: LOCAL_ATTEMPTS }, (_, at) => masterContainer(at + 1)),
     work: (containerId: string) => path.join(containers, containerId, 'work'),
     logs: (containerId: string) => path.join(containers, containerId, 'logs'),
@@ -26,7 +26,7 @@ export function localPaths(root: string, applicationId: string) {
 
 export type LocalPaths = ReturnType<typeof localPaths>;
 
-/** The number of attempts, which is YARN's default: the job survives one crash of the ApplicationMaster. */
+/** Maximum number of attempts, as in YARN's default configuration. */
 export const LOCAL_ATTEMPTS = 2;
 
 export function isLocalId(applicationId: string): boolean {

@@ -1,15 +1,14 @@
 import { stat } from 'node:fs/promises';
 import { TonyError } from '../../platform/errors.ts';
 
-/** Write permission for group or others. */
+/** Mode bits that allow group or others to write. */
 const OTHERS_WRITE = 0o022;
 const ROOT = 0;
 
 /**
- * Rejects a folder with programs if another user owns it or can write to it, because this process or a job runs these programs. Accepts a
- * missing folder and a folder that root owns.
- *
- * @param variable the environment variable that selects another folder. The error message names it.
+ * Rejects a folder that another user owns or can write to, because this process or a job executes programs in it. Accepts a missing folder,
+ * and a folder owned by root.
+ * @param variable environment variable with which users select another folder, for the error message.
  * @throws TonyError FOLDER_UNSAFE
  */
 export async function refuseForeignFolder(folder: string, variable: string, user = process.getuid?.()): Promise<void> {

@@ -4,20 +4,20 @@ import { cookieOf, Gate, isAddressedHere, sameText } from '../../web/access.ts';
 import { answer, answerText } from '../../web/answer.ts';
 import type { JobPlace } from '../records/job-place.ts';
 
-/** The sender of a request. */
+/** Authenticated sender of a request. */
 export interface Visitor {
-  /** Null with token access, which grants the rights of the user who started the server. */
+  /** null with token access, which grants the rights of the user who runs the server. */
   readonly user: string | null;
 }
 
-/** Authenticates requests and authorizes access to histories. */
+/** Authenticates requests and controls access to histories. */
 export interface HistoryAccess {
-  /** Authenticates a request. Returns null after it has rejected or redirected the request. */
+  /** Authenticates a request. Returns null if it has already sent a rejection or redirect. */
   admit(request: IncomingMessage, response: ServerResponse): Promise<Visitor | null>;
   mayView(visitor: Visitor, place: JobPlace): Promise<boolean>;
 }
 
-/** Access with the token in the printed URL. Visitors may read everything that the user who started the server may read. */
+/** Grants access to everyone with the token in the printed URL. Visitors can read everything that the user who runs the server can read. */
 export class TokenAccess implements HistoryAccess {
   readonly #gate: Gate;
 
@@ -35,20 +35,21 @@ export class TokenAccess implements HistoryAccess {
 }
 
 const COOKIE = 'tony-history-user';
-/** Protects the form from other sites: its hidden field must repeat the value of this cookie, which other sites cannot read. */
+/**
+ * Cookie against cross-site requests. The hidden field of the form must contain the value of this cookie, which other sites cannot read.
+ */
 const FORM_COOKIE = 'tony-history-form';
 const FORM_FIELD = 'sign-in';
 const FORM_SECRET = /^[\w-]{24}$/;
 const CHALLENGE = { 'WWW-Authenticate': 'PseudoAuth' };
 const LIFE_MS = 12 * 3_600_000;
-/** Linux user names. The limit keeps the cookie short enough for a header. */
+/** Pattern of Linux user names. The maximum length ensures that the cookie fits into a header. */
 const USER = /^[A-Za-z0-9_][\w.@-]{0,127}\$?$/;
 
 /**
- * Access for all users of a cluster without Kerberos, where Hadoop trusts the user name in a request. Programs add `?user.name=` to each
- * request, as for Hadoop's own pages. In a browser, users sign in with the server's form and receive a signed cookie. A link with
- * `?user.name=` only fills in the form, because an attacker could make a user follow such a link. Each job's view ACL controls access to
- * its history.
+ * Grants access to all users of a cluster without Kerberos, where Hadoop trusts the user name in a request. Programs add `?user.name=` to
+ * each request, as for Hadoop's own pages. In a browser, users sign in with a form and receive a signed cookie. A link with `?user.name=`
+ * only fills in the form, because an attacker could send such a link to a user. The view ACL of each job controls access to its history.
  */
 export class SimpleAccess implements HistoryAccess {
   readonly #key = randomBytes(32);
@@ -145,7 +146,7 @@ function wantsPage(request: IncomingMessage): boolean {
   return (request.headers.accept ?? '').includes('text/html');
 }
 
-/** Removes the user name from the query and returns a relative URL, which also works behind a proxy that changes the path. */
+/** Returns the URL without the user name in the query. The URL is relative, so it also works behind a proxy with another path. */
 function withoutName(target: string): string {
   const [path = '', query = ''] = target.split('?', 2);
   const rest = query

@@ -33,7 +33,7 @@ class WatchedStorage extends FileStorage {
   }
 }
 
-/** A store with one folder of histories per user. */
+/** A store with one history folder per user. */
 function storeOf(answer: ClusterAnswer = 'forgotten'): HistoryStore {
   const storage = new WatchedStorage();
   return {
@@ -102,7 +102,7 @@ test("large damaged final.json files count only against their owner's share", as
   end('alice', 1);
   const index = new HistoryIndex(storeOf(), { limits: LIMITS });
   expect((await index.list({ user: null, limit: 50 })).jobs.map(({ place }) => place.user)).toEqual([...Array(3).fill('mallory'), 'alice']);
-  // The next list contains more jobs, because the index has cached the outlines that it read before.
+  // The second list contains more jobs, because the outlines of the first list are cached.
   expect((await index.list({ user: null, limit: 50 })).jobs).toHaveLength(7);
 });
 
@@ -167,7 +167,7 @@ test('a list keeps its time limit, even if access checks are slow', async () => 
   const { jobs, message } = await index.list({ user: null, limit: 200 });
   expect(jobs.filter(({ place }) => place.user === 'alice')).toHaveLength(3);
   expect(message).toContain('84 of mallory.');
-  // Checking access takes time even for cached jobs.
+  // Access checks take time even for cached jobs.
   const mayView = async (): Promise<boolean> => {
     now += 3_000;
     return false;

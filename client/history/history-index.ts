@@ -9,24 +9,24 @@ import { type ClusterAnswer, outlineStatus } from '../records/stored-status.ts';
 import { ListBudget, type ListLimits } from './list-budget.ts';
 
 const AT_ONCE = 16;
-/** Maximum number of jobs with a cached outline. */
+/** Maximum number of cached jobs. */
 const REMEMBERED = 2_000;
-/** Sufficient for several thousand typical jobs. A list omits the jobs that exceed these limits. */
+/** Limits for one list, which suffice for several thousand typical jobs. A list omits the jobs beyond these limits. */
 const LIMITS: ListLimits = { userBytes: 128 << 20, userMs: 10_000, ms: 30_000 };
-/** The number of bytes charged for listing a job's folder, regardless of its content. */
+/** Number of bytes charged for listing the folder of a job. */
 const FOLDER_BYTES = 4 << 10;
-/** Timeout for the files of one job. */
+/** Timeout (ms) for reading the files of one job. */
 const JOB_MS = 10_000;
 const MOST_MESSAGES = 3;
 
 export interface HistoryQuery {
-  /** The owner of the jobs; null for all users. */
+  /** Owner of the jobs; null for all users. */
   readonly user: string | null;
   readonly state?: JobStatus['state'] | undefined;
-  /** Part of the job's name; case-insensitive. */
+  /** Part of the job name; ignores case. */
   readonly name?: string | undefined;
   readonly limit: number;
-  /** Returns whether the visitor may view the job. Called only for jobs that match the other criteria. */
+  /** Returns true if the visitor may view the job. Called only for jobs that match the other criteria. */
   readonly mayView?: ((place: JobPlace) => Promise<boolean>) | undefined;
 }
 
@@ -51,17 +51,17 @@ interface Known {
 
 interface Looked {
   readonly place: JobPlace;
-  /** Null if the job was omitted or cannot be read. */
+  /** null if the job was omitted or cannot be read. */
   readonly found: Known['found'] | null;
   readonly bytes: number;
 }
 
-/** Lists jobs from their histories, newest first. Caches the result for each job, and reads only files that have changed. */
+/** Lists jobs from their histories, newest first. Caches each job, and reads only changed files. */
 export class HistoryIndex {
   readonly #store: HistoryStore;
   readonly #limits: ListLimits;
   readonly #now: () => number;
-  /** Keyed by folder. */
+  /** Cached jobs by the URI of their history folder. */
   readonly #known = new Map<string, Known>();
 
   constructor(store: HistoryStore, options: { readonly limits?: ListLimits; readonly now?: () => number } = {}) {
@@ -98,7 +98,6 @@ export class HistoryIndex {
     return { jobs, message: [...general, ...messages.slice(0, MOST_MESSAGES)].join(' ') };
   }
 
-  /** Returns the jobs of `users`, newest first. */
   async #places(users: readonly string[], messages: string[]): Promise<JobPlace[]> {
     const places: JobPlace[] = [];
     for (let at = 0; at < users.length; at += AT_ONCE) {
@@ -137,7 +136,7 @@ export class HistoryIndex {
     const { storage } = this.#store;
     const { user, folder, applicationId } = place;
     const known = this.#known.get(folder);
-    // The outline of a finished job does not change.
+    // The files of a finished job do not change.
     if (known !== undefined && 'ended' in known.found) {
       return { place, found: known.found, bytes: 0 };
     }
@@ -173,8 +172,8 @@ export class HistoryIndex {
   }
 
   /**
-   * Reads one job. Reports every error as STORAGE_REFUSED, so that the list omits the job and continues: the storage has just answered
-   * another request, so the cause must be the job's files.
+   * Reads one job. Reports all errors as STORAGE_REFUSED, so that the list omits only this job. The storage has just answered another
+   * request, so the files of the job must be the cause.
    */
   async #read(place: JobPlace, files: OutlineFiles): Promise<ReadOutline> {
     try {
@@ -190,7 +189,7 @@ export class HistoryIndex {
     if (mayView === undefined) {
       return true;
     }
-    // The access check also reads files, and counts against the time budget.
+    // Access checks also read files, so they use up the time budget.
     if (budget.isOver(place.user)) {
       budget.leaveOut(place.user);
       return false;
@@ -222,8 +221,8 @@ function matches({ status }: ListedJob, { state, name }: HistoryQuery): boolean 
 }
 
 /**
- * Returns a message for a job or folder that cannot be read; the list omits it. Rethrows the error if the storage is unreachable, which
- * fails the whole list.
+ * Returns the message for a job or folder that cannot be read. Rethrows the error if the storage is unreachable, so that the whole list
+ * fails.
  */
 function passOver(error: unknown, what: string): string {
   if (error instanceof TonyError && error.exitCode === 3) {

@@ -72,7 +72,7 @@ const everybody = (): SimpleAccess =>
     now: () => now,
   });
 
-/** Sends the request that a browser sends to open a page, with `cookie` and the host name from the address bar. */
+/** Sends a browser's request for a page, with `cookie` and the host name in the address bar. */
 function browse(
   url: string,
   { cookie = '', host = '127.0.0.1' } = {},
@@ -87,7 +87,7 @@ function browse(
 
 const cookieIn = (headers: IncomingHttpHeaders): string => headers['set-cookie']?.[0]?.split(';')[0] ?? '';
 
-/** Signs in as a user does: opens the page, fills in the form and sends it. */
+/** Signs in like a user: opens the page, fills in the form and submits it. */
 async function signedIn(url: string, name: string, cookie = ''): Promise<{ location: string | undefined; cookie: string }> {
   const form = await browse(`${url}?user.name=${name}`, { cookie });
   const secret = /name="sign-in" value="([\w-]+)"/.exec(form.body)?.[1] ?? '';
@@ -191,7 +191,7 @@ test('a link fills in the sign-in form but cannot sign in as another user', asyn
   expect(linked.body).toContain('value="mallory"');
   expect(cookieIn(linked.headers)).toMatch(/^tony-history-form=/);
   expect((await browse(`${url}?user.name=alice`, { cookie })).status).toBe(200);
-  // A page of another site can cause such requests, for example for images: the server answers them without signing in a user.
+  // A page of another site can cause such requests, for example for images. The server does not sign in a user for them.
   const program = await fetch(`${url}tony/api/history?user.name=mallory`, { headers: { cookie } });
   expect([program.status, program.headers.get('set-cookie')]).toEqual([200, null]);
 });

@@ -18,17 +18,17 @@ import { historySummary } from './history-summary.ts';
 import { StoredJobView } from './stored-job-view.ts';
 import { PooledTensorBoard, type TensorBoardPool } from './tensorboard-pool.ts';
 
-/** IDs of cluster jobs and local jobs. */
+/** Matches IDs of cluster jobs and local jobs. */
 const APPLICATION_ID = /^(?:application|local)_\w{1,100}$/;
-/** Stands for the user who started the server. Real user names are never empty. */
+/** Represents the user who runs the server. The name cannot conflict with real users, because it is empty. */
 const OWNER = '';
 const DEFAULT_JOBS = 200;
 const MOST_JOBS = 1_000;
-/** Limits for jobs in memory: their number, and the total size of the files from which they were read. */
+/** Limits for the jobs in memory: number of jobs, and total size of their files (bytes). */
 const MOST_OPEN = 16;
 const MOST_OPEN_BYTES = 48 << 20;
 const STATES: readonly string[] = ['SUCCEEDED', 'FAILED', 'KILLED', 'RUNNING', 'STARTING', 'WAITING', 'RECOVERING'];
-/** How long viewers share one job list (ms). */
+/** How long a job list is cached for all viewers (ms). */
 const LIST_LIFE_MS = 2_000;
 const MOST_LISTS = 50;
 
@@ -38,7 +38,7 @@ export interface HistoryServerOptions {
   readonly tensorBoards: TensorBoardPool;
   /** See StoredJobView. */
   readonly anywhere: boolean;
-  /** Queries a running job. Set only for token access, where visitors have the rights of this process. */
+  /** Requests the status of a running job. Set only for token access, where visitors have the rights of this process. */
   readonly live?: ((place: JobPlace) => Promise<JobStatus | null>) | undefined;
   readonly log: Logger;
 }
@@ -53,14 +53,14 @@ interface OpenJob {
 /**
  * Serves the pages of jobs from their histories:
  *
- *   /                                the job list
- *   /tony/api/history                the job list as JSON: ?user= ?state= ?name= ?limit=
- *   /jobs/<user>/<application id>/   a job's pages, as its ApplicationMaster served them
+ *   /                                job list
+ *   /tony/api/history                job list as JSON; parameters: ?user= ?state= ?name= ?limit=
+ *   /jobs/<user>/<application id>/   pages of a job, as served by its ApplicationMaster
  */
 export class HistoryServer implements JobPages {
   readonly #options: HistoryServerOptions;
   readonly #index: HistoryIndex;
-  /** Keyed by folder. */
+  /** Jobs by the URI of their history folder. */
   readonly #open = new Map<string, OpenJob>();
   readonly #lists = new Map<string, { readonly at: number; readonly list: Promise<HistoryList> }>();
 
@@ -97,7 +97,7 @@ export class HistoryServer implements JobPages {
     return answer(request, response, { ...asset, headers: { 'Cache-Control': 'public, max-age=31536000, immutable' } });
   }
 
-  /** Starts a job's TensorBoard before a viewer opens it. */
+  /** Starts the TensorBoard of a job before a viewer opens it. */
   async prepare(place: JobPlace): Promise<void> {
     await this.#wake(this.#opened(place), OWNER);
   }
@@ -111,11 +111,11 @@ export class HistoryServer implements JobPages {
 
   async #job(request: IncomingMessage, response: ServerResponse, visitor: Visitor, parts: RegExpExecArray): Promise<void> {
     const [, name = '', applicationId = '', rest, query = ''] = parts;
-    // The ID becomes part of a redirect URL, where a colon could make it the URL of another site.
+    // Validate the ID before the redirect. With a colon in the ID, the URL could point to another site.
     if (!APPLICATION_ID.test(applicationId)) {
       return answerText(request, response, 404, 'This is not an application ID.');
     }
-    // The pages contain relative links, which require the trailing slash.
+    // Redirect to the URL with a trailing slash, because the pages contain relative links.
     if (rest === undefined) {
       return answerText(request, response, 308, 'The path of a job ends with a slash.', { Location: `./${applicationId}/${query}` });
     }
@@ -123,7 +123,7 @@ export class HistoryServer implements JobPages {
     const { access, store } = this.#options;
     const place = user === null ? null : await store.place(user, applicationId);
     if (place === null || !(await access.mayView(visitor, place))) {
-      // A user without access gets the same answer for an existing job as for a missing one.
+      // Without access, an existing job and a missing job get the same answer.
       const who = visitor.user === null ? '' : ` that ${visitor.user} may view: ask its owner to add you to acls.view`;
       return answerText(
         request,
@@ -137,7 +137,7 @@ export class HistoryServer implements JobPages {
       await this.#wake(job, visitor.user ?? OWNER);
     }
     await job.site.handle(request, response, `${rest}${query}`);
-    // The size of a job is known only after its files have been read.
+    // The size of a job is known only after its files are read.
     this.#closeOthers(job);
   }
 
@@ -249,14 +249,14 @@ function close({ site, view }: OpenJob): void {
   view.close();
 }
 
-/** The job's own TensorBoard ended with the job. Replaces it in the stored status with this server's TensorBoard. */
+/** Replaces the job's own TensorBoard, which ended with the job, with the TensorBoard of this server. */
 function withTensorBoard(view: StoredJobView, tensorBoard: PooledTensorBoard): JobView {
   let shown: { readonly of: JobStatus; readonly status: JobStatus } | null = null;
   return {
     status: async () => {
       const of = await view.status();
       const tensorboard = tensorBoard.status();
-      // JobSite serialises a status object only once, so return the same object until a value changes.
+      // Return the same object until a value changes, because JobSite serialises each status object only once.
       const same =
         shown?.of === of &&
         shown.status.tensorboard.state === tensorboard.state &&

@@ -1,7 +1,7 @@
 import type { HistorySummary } from '../../web/history-list.ts';
 import type { ListedJob } from './history-index.ts';
 
-/** The maximum length of a message in the list (characters); the job's own page shows the full message. */
+/** Maximum length of a message in the job list (characters). The job's own page shows the full message. */
 const LONGEST_MESSAGE = 2_000;
 
 /** Returns a row of the job list. */

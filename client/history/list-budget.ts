@@ -1,10 +1,9 @@
-/** Limits on the work for one list. */
 export interface ListLimits {
-  /** Bytes to read from each user's histories. */
+  /** Maximum number of bytes to read per user. */
   readonly userBytes: number;
-  /** Time (ms) for each user's histories. */
+  /** Maximum time (ms) per user. */
   readonly userMs: number;
-  /** Total time (ms). */
+  /** Maximum total time (ms). */
   readonly ms: number;
 }
 
@@ -17,8 +16,8 @@ interface Share {
 }
 
 /**
- * Limits the work for one list. Each user has a separate share, so that a user with many or large histories cannot hide the jobs of other
- * users.
+ * Limits the work for one job list. Each user has a separate budget, so that many or large histories of one user cannot displace the jobs
+ * of other users.
  */
 export class ListBudget {
   readonly #limits: ListLimits;
@@ -26,7 +25,7 @@ export class ListBudget {
   readonly #end: number;
   readonly #shares = new Map<string, Share>();
 
-  /** @param now a monotonic clock in ms */
+  /** @param now monotonic clock in ms */
   constructor(limits: ListLimits, now: () => number) {
     this.#limits = limits;
     this.#now = now;
@@ -34,8 +33,8 @@ export class ListBudget {
   }
 
   /**
-   * Takes bytes from a user's share. Returns false if the share is too small, and then also for all later calls for this user, so that the
-   * list contains the user's newest jobs without gaps.
+   * Charges bytes to the budget of a user. Returns false if the rest of the budget is too small. Later calls for this user then also return
+   * false, so that the list contains the newest jobs of the user without gaps.
    */
   take(user: string, bytes: number): boolean {
     const share = this.#of(user);
@@ -56,7 +55,7 @@ export class ListBudget {
     return this.#of(user).ms <= 0 || this.#now() >= this.#end;
   }
 
-  /** Charges the time of a concurrent read to the users whose histories were read, in proportion to their bytes. */
+  /** Distributes the time of a concurrent read among the users whose histories were read, in proportion to their bytes. */
   spend(ms: number, read: readonly { readonly user: string; readonly bytes: number }[]): void {
     const sum = read.reduce((total, { bytes }) => total + bytes, 0);
     for (const { user, bytes } of read) {
@@ -70,7 +69,7 @@ export class ListBudget {
     this.#of(user).leftOut++;
   }
 
-  /** Describes the omitted jobs; empty if none were omitted. */
+  /** Describes the omitted jobs; returns '' if there are none. */
   get message(): string {
     const all = [...this.#shares].filter(([, { leftOut }]) => leftOut > 0).sort(([, a], [, b]) => b.leftOut - a.leftOut);
     if (all.length === 0) {

@@ -10,7 +10,7 @@ import type { Found, JobPlace } from '../records/job-place.ts';
 import type { LogPiece } from '../records/log-piece.ts';
 import type { ClusterAnswer } from '../records/stored-status.ts';
 
-/** Container IDs as YARN and the local negotiator assign them. */
+/** Matches container IDs of YARN and of the local negotiator. */
 const CONTAINER_ID = /^container_[\w]{1,100}$/;
 
 /** Histories of local jobs. */
@@ -80,7 +80,7 @@ export class LocalHistory implements HistoryStore {
   }
 }
 
-/** Returns the submission time (ms since the epoch), which is part of the ID. */
+/** Returns the submission time (ms since the epoch), which the ID contains. */
 function startOf(applicationId: string): number {
   return Number(/^local_(\d+)_/.exec(applicationId)?.[1] ?? 0);
 }

@@ -7,9 +7,9 @@ import { localRoot } from '../staging/local-folder.ts';
 import { LocalHistory } from './local-history.ts';
 
 export interface StoreOptions extends ClusterOptions {
-  /** Use local jobs instead of a cluster's. */
+  /** Whether to use local jobs instead of the jobs of a cluster. */
   readonly local: boolean;
-  /** Folder of local jobs; default ~/.tony-ts/local. */
+  /** Folder for local jobs; default ~/.tony-ts/local. */
   readonly localRoot?: string | undefined;
 }
 

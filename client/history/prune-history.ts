@@ -10,12 +10,12 @@ import { mayRun } from '../records/stored-status.ts';
 const AT_ONCE = 8;
 
 export interface PruneOptions {
-  /** The owner of the histories; null for all users whose histories are writable. */
+  /** Owner of the histories; null for all users whose histories this user may remove. */
   readonly user: string | null;
-  /** Remove histories whose last write is older than this (ms). */
+  /** Minimum age (ms) of removed histories, measured from the last write. */
   readonly olderThanMs: number;
   readonly dryRun: boolean;
-  /** ms since the epoch. */
+  /** Current time in ms since the epoch. */
   readonly now: number;
 }
 
@@ -24,13 +24,13 @@ const PRUNE_OPTIONS: OptionNames<PruneOptions> = { user: true, olderThanMs: true
 export interface Pruned {
   readonly place: JobPlace;
   readonly bytes: number;
-  /** ms since the epoch. */
+  /** Time in ms since the epoch. */
   readonly lastWritten: number;
-  /** Why the removal failed; empty after a successful removal or in a dry run. */
+  /** Why the removal failed; empty after a successful removal and in a dry run. */
   readonly failure: string;
 }
 
-/** Removes old histories, oldest first, and yields each one. Keeps the history of any job that may still be running. */
+/** Removes old histories, oldest first, and yields each removed history. Keeps the histories of jobs that may still be running. */
 export async function* pruneHistory(store: HistoryStore, options: PruneOptions): AsyncGenerator<Pruned> {
   checkOptions('pruneHistory', options, PRUNE_OPTIONS);
   const { user, olderThanMs, dryRun, now } = options;
@@ -40,7 +40,7 @@ export async function* pruneHistory(store: HistoryStore, options: PruneOptions):
     try {
       places = (await store.places(each)).found.toSorted(byAge).reverse();
     } catch (error) {
-      // This user can neither read nor remove these histories.
+      // Skip folders that this user can neither read nor change.
       if (error instanceof TonyError && error.code === 'ACCESS_DENIED') {
         continue;
       }
@@ -53,7 +53,7 @@ export async function* pruneHistory(store: HistoryStore, options: PruneOptions):
         if (outcome.status === 'fulfilled') {
           looked.push(outcome.value);
         }
-        // Skips a history that this user may not read.
+        // Skip a history that this user may not read.
         else if (!(outcome.reason instanceof TonyError && outcome.reason.code === 'ACCESS_DENIED')) {
           throw outcome.reason;
         }
@@ -88,7 +88,7 @@ interface Measured {
   readonly place: JobPlace;
   readonly bytes: number;
   readonly lastWritten: number;
-  /** Whether the job has written its final status. */
+  /** Returns true if the job has written its final status. */
   readonly ended: boolean;
 }
 

@@ -22,42 +22,41 @@ import { TensorBoardPool, type TensorBoardPoolOptions } from './tensorboard-pool
 
 /** Disk limit (bytes) of each TensorBoard with `--auth simple`, so that no user can fill the disk. */
 const SHARED_COPY_BYTES = 4 * 1024 ** 3;
-/** Cache size for view ACLs (characters). Entries never expire, because job.json does not change. */
+/** Size of the cache for view ACLs (characters). Entries never expire, because job.json does not change. */
 const REMEMBERED_CHARACTERS = 8 << 20;
-/** Overhead of a list entry, in characters. */
+/** Estimated overhead of a list entry (characters). */
 const LIST_CHARACTERS = 32;
 
 export interface ServeOptions extends ClusterOptions {
   readonly local: boolean;
   readonly localRoot?: string | undefined;
   /**
-   * `token`: visitors need the printed URL, and have the rights of this process. `simple`: all users have access, limited by each job's view
-   * ACL.
+   * `token`: visitors need the printed URL and have the rights of this process. `simple`: all users of the cluster have access, subject to
+   * the view ACL of each job.
    */
   readonly auth: 'token' | 'simple';
   /** Address to listen on. */
   readonly listen: string;
-  /** The port to listen on; 0 selects a free port. */
+  /** Port to listen on; 0 selects a free port. */
   readonly port: number;
   readonly log: Logger;
-  /** Receives progress messages while the first TensorBoard is prepared. */
+  /** Called with progress messages while the first TensorBoard is downloaded. */
   readonly onProgress: (line: string) => void;
 }
 
 export interface RunningHistoryServer {
-  /** URL of the job list, including the token for `--auth token`. */
+  /** URL of the job list. For `--auth token`, the URL contains the token. */
   readonly url: string;
   /** Returns the URL of a job's pages. */
   jobUrl(place: JobPlace): string;
-  /** Starts a job's TensorBoard before a viewer opens it. */
+  /** Starts the TensorBoard of a job before a viewer opens it. */
   prepare(place: JobPlace): Promise<void>;
   readonly store: HistoryStore;
   close(): Promise<void>;
 }
 
 /**
- * Serves the pages of jobs from their histories until it is closed.
- *
+ * Starts a server for the pages of jobs, which reads their histories.
  * @throws TonyError USAGE, LISTEN_FAILED, and the errors of openHistoryStore
  */
 export async function serveHistory(options: ServeOptions): Promise<RunningHistoryServer> {
@@ -65,7 +64,7 @@ export async function serveHistory(options: ServeOptions): Promise<RunningHistor
   if (auth === 'simple' && local) {
     throw new TonyError('USAGE', '--auth simple works only with the histories of a cluster.', { hint: 'Remove either --local or --auth.' });
   }
-  // Check before `openCluster`, which requires a Kerberos ticket.
+  // Check the options before `openCluster`, which requires a Kerberos ticket.
   if (auth === 'simple' && (await readConfiguration(options)).secure) {
     throw new TonyError('USAGE', '--auth simple does not verify user names, but the cluster requires Kerberos.', {
       hint: 'Use --auth token, if necessary behind a proxy that authenticates users.',
@@ -110,7 +109,7 @@ export async function serveHistory(options: ServeOptions): Promise<RunningHistor
   }
 }
 
-/** Returns a function that starts TensorBoard on this machine. The first start downloads TensorBoard if needed. */
+/** Returns a function that starts TensorBoard on this machine, and downloads it if necessary. */
 function tensorBoardStarter({ auth, log, onProgress }: ServeOptions, { storage }: HistoryStore): TensorBoardPoolOptions['start'] {
   return async ({ summaryDir, folder }) => {
     const { ensureTensorBoard } = await import('../runtime/ensure-tensorboard.ts');
@@ -131,7 +130,7 @@ async function listening(options: { address: string; port: number; site: JobPage
   }
 }
 
-/** Reads view ACLs from job.json. If a job's file is unreadable, only the job's owner and administrators have access. */
+/** Reads the view ACL of a job from job.json. If the file cannot be read, only the owner and administrators have access. */
 async function simpleAccess(
   options: ServeOptions,
   store: HistoryStore,
@@ -154,12 +153,12 @@ async function simpleAccess(
     }
     return jobViewers(configuration, { user: place.user, view });
   };
-  // SimpleAccess expects IPv6 addresses without brackets.
+  // Remove the brackets of IPv6 addresses.
   const named = url === null ? [] : [new URL(url).hostname.toLowerCase().replace(/^\[(.*)\]$/, '$1')];
   return new SimpleAccess({ viewers, hosts: [...hosts, ...named] });
 }
 
-/** Queries the status of a running job; null if the job does not answer. */
+/** Requests the status of a running job; returns null if the job does not answer. */
 async function askJob({ applicationId }: JobPlace, options: ServeOptions): Promise<JobStatus | null> {
   const connection = await connectJob(applicationId, pickOptions<ConnectOptions>(options, CONNECT_OPTIONS));
   try {

@@ -11,20 +11,20 @@ import type { JobPlace } from '../records/job-place.ts';
 import { readConfiguration, readRecord, readSamples } from '../records/job-record.ts';
 import { storedStatus } from '../records/stored-status.ts';
 
-/** How long the files of a job without a final status are cached (ms), because the job may still write. */
+/** How long the files of a job without a final status are cached (ms), because the job may still change them. */
 const FRESH_MS = 2_000;
 const EVENTS_AT_ONCE = 5_000;
-/** Approximate memory of one task in a status (bytes). Counted because a short job.json may request very many tasks. */
+/** Estimated memory for one task in a status (bytes). A short job.json can define very many tasks. */
 const TASK_BYTES = 300;
 
 export interface StoredJobViewOptions {
   readonly store: HistoryStore;
   readonly place: JobPlace;
-  /** Queries the running job; resolves to null if it does not answer. */
+  /** Requests the status of the running job; resolves to null if the job does not answer. */
   readonly live?: (() => Promise<JobStatus | null>) | undefined;
   /**
-   * Whether the job's files may refer to a summary folder outside the job's history. True with token access; false if the server reads on
-   * behalf of other users, who could otherwise make it read foreign files.
+   * Whether the files of a job may refer to a summary folder outside the job's history. True for token access. False if the server reads
+   * files for other users, who could otherwise read files without permission.
    */
   readonly anywhere: boolean;
   readonly log: Logger;
@@ -33,13 +33,13 @@ export interface StoredJobViewOptions {
 interface Loaded {
   readonly entries: readonly HistoryEntry[];
   readonly status: JobStatus;
-  /** Whether the job has written its final status, possibly damaged. The files do not change afterwards. */
+  /** Whether the job has written its final status, which may be damaged. After that, the files do not change. */
   readonly isFinal: boolean;
   readonly bytes: number;
   readonly at: number;
 }
 
-/** The data of a job's pages, read from its history. */
+/** Data for the pages of a job, read from its history. */
 export class StoredJobView implements JobView {
   readonly #options: StoredJobViewOptions;
   #loaded: Loaded | null = null;
@@ -103,7 +103,7 @@ export class StoredJobView implements JobView {
     return this.#scalars.reader.charts();
   }
 
-  /** Returns the URI of the summaries folder; null if the server must not read this folder. */
+  /** Returns the URI of the summary folder; null if the server must not read it. */
   async summaryDir(): Promise<string | null> {
     const { folder } = this.#options.place;
     const { summaryDir } = await this.status();
@@ -135,7 +135,7 @@ export class StoredJobView implements JobView {
     this.#scalars?.reader.close();
   }
 
-  /** Approximate memory use, measured as the size of the files. */
+  /** Estimated memory use, measured as the size of the files. */
   get bytes(): number {
     return (this.#loaded?.bytes ?? 0) + this.#sampleBytes;
   }
@@ -151,7 +151,7 @@ export class StoredJobView implements JobView {
     return found?.containerId ?? null;
   }
 
-  /** Returns the job's record, from the cache if it is final or recent. */
+  /** Returns the record of the job. Uses the cached record if it is final or recent. */
   async #load(): Promise<Loaded> {
     const known = this.#loaded;
     if (known !== null && (known.isFinal || performance.now() - known.at < FRESH_MS)) {

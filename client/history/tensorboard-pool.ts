@@ -5,15 +5,15 @@ import { messageOf } from '../../platform/errors.ts';
 import type { Logger } from '../../platform/log.ts';
 import type { TensorBoardTarget } from '../../web/tensorboard-target.ts';
 
-/** The maximum number of TensorBoards at the same time. Each needs several hundred megabytes of memory. */
+/** Maximum number of running TensorBoards. Each needs several hundred MB of memory. */
 const MOST = 3;
-/** A TensorBoard without viewers stops after this time (ms). */
+/** Time (ms) without viewers after which a TensorBoard stops. */
 const IDLE_MS = 10 * 60_000;
-/** A TensorBoard without viewers stops after this shorter time (ms) if another job needs its slot. */
+/** Time (ms) without viewers after which a TensorBoard stops if another job needs its slot. */
 const SPARE_MS = 60_000;
 /**
- * The time (ms) after which the pool may replace a TensorBoard even while it is in use. An open page polls its TensorBoard, which then never
- * becomes idle.
+ * Run time (ms) after which a TensorBoard may be replaced even if it has viewers. Without this limit, an open page would block the slot,
+ * because it polls its TensorBoard.
  */
 const TURN_MS = 10 * 60_000;
 const LOOK_MS = 15_000;
@@ -26,9 +26,9 @@ export interface RunningTensorBoard {
 }
 
 export interface TensorBoardPoolOptions {
-  /** Starts a TensorBoard that shows `summaryDir` and uses `folder` as its working folder. */
+  /** Starts a TensorBoard for `summaryDir`, with `folder` as its working directory. */
   readonly start: (options: { readonly summaryDir: string; readonly folder: string }) => Promise<RunningTensorBoard>;
-  /** Absolute path of the parent of the working folders. */
+  /** Absolute path of the folder for the working directories. */
   readonly folder: string;
   readonly log: Logger;
   readonly most?: number;
@@ -38,15 +38,15 @@ export interface TensorBoardPoolOptions {
 interface Slot {
   readonly running: Promise<RunningTensorBoard>;
   ready: RunningTensorBoard | null;
-  /** The error message of a failed start; otherwise empty. */
+  /** Error message of a failed start; otherwise empty. */
   failure: string;
   usedAt: number;
   readonly startedAt: number;
-  /** The visitor whose request started it. */
+  /** Visitor whose request started the TensorBoard. */
   readonly visitor: string;
 }
 
-/** Runs one TensorBoard per viewed job, and limits the number that run at the same time. */
+/** Runs one TensorBoard per viewed job, and limits their number. */
 export class TensorBoardPool {
   readonly #options: TensorBoardPoolOptions;
   readonly #slots = new Map<string, Slot>();
@@ -64,10 +64,9 @@ export class TensorBoardPool {
   }
 
   /**
-   * Starts a TensorBoard for these summaries unless one runs, and records the access.
-   *
-   * @param visitor the viewer, whose own TensorBoards the pool replaces first
-   * @returns an empty string, or the reason why no TensorBoard can start
+   * Starts a TensorBoard for these summaries if none runs, and records the access.
+   * @param visitor the viewer. The pool first replaces TensorBoards that this visitor has started
+   * @returns '', or the reason why no TensorBoard can start
    */
   wake(summaryDir: string, visitor: string): string {
     if (this.#closed) {
@@ -104,8 +103,8 @@ export class TensorBoardPool {
   }
 
   /**
-   * Selects the TensorBoard to replace: an idle one, or the one that has run longest beyond its minimum time, preferably of this visitor;
-   * undefined if there is none.
+   * Returns the TensorBoard to replace; undefined if there is none. Prefers an idle TensorBoard, then a TensorBoard of this visitor that
+   * has run longer than `TURN_MS`, then any other that has.
    */
   #expendable(running: readonly (readonly [string, Slot])[], visitor: string): string | undefined {
     const now = this.#now();
@@ -154,7 +153,7 @@ export class TensorBoardPool {
     for (const summaryDir of this.#slots.keys()) {
       this.#end(summaryDir);
     }
-    // Also waits for TensorBoards that were already stopping.
+    // Also wait for TensorBoards that are already stopping.
     await Promise.all(this.#endings);
   }
 
@@ -168,7 +167,7 @@ export class TensorBoardPool {
   }
 }
 
-/** The TensorBoard of one job, which starts on first access. */
+/** TensorBoard of one job, which starts on first access. */
 export class PooledTensorBoard implements TensorBoardTarget {
   readonly #pool: TensorBoardPool;
   #summaryDir: string | null = null;
@@ -190,7 +189,6 @@ export class PooledTensorBoard implements TensorBoardTarget {
     return this.#summaryDir !== null && this.#refusal === null;
   }
 
-  /** Marks TensorBoard as unavailable. */
   refuse(message: string): void {
     this.#refusal = { state: 'unavailable', message };
   }

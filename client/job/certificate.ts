@@ -34,16 +34,16 @@ const TRUE = Buffer.from('0101ff', 'hex');
 const DIGITAL_SIGNATURE = Buffer.from('03020780', 'hex');
 
 export interface CertificateRequest {
-  /** The common name and DNS name. */
+  /** Common name and DNS name. */
   readonly name: string;
   readonly serial: Uint8Array;
   readonly notBefore: Date;
   readonly notAfter: Date;
-  /** A P-256 key. */
+  /** P-256 key. */
   readonly privateKey: KeyObject;
 }
 
-/** Creates a certificate in PEM format, for TLS servers and clients. */
+/** Returns a self-signed certificate (PEM) for TLS servers and clients. */
 export function selfSignedCertificate({ name, serial, notBefore, notAfter, privateKey }: CertificateRequest): string {
   const subject = der(SEQUENCE, der(SET, der(SEQUENCE, COMMON_NAME, der(UTF8_STRING, Buffer.from(name)))));
   const extensions = der(
@@ -88,14 +88,17 @@ function oid(hexadecimal: string): Buffer {
   return der(0x06, Buffer.from(hexadecimal, 'hex'));
 }
 
-/** Encodes an unsigned number as DER, without redundant leading zeros. Adds a zero byte if the first bit is 1, because it is the sign bit. */
+/**
+ * Encodes an unsigned number in DER without redundant leading zeros. If the first bit is 1, prepends a zero byte, because the first bit is
+ * the sign bit.
+ */
 function unsigned(bytes: Uint8Array): Buffer {
   const first = bytes.findIndex((byte) => byte !== 0);
   const significant = first < 0 ? Buffer.from([0]) : Buffer.from(bytes.subarray(first));
   return (significant[0] ?? 0) >= 0x80 ? Buffer.concat([Buffer.from([0]), significant]) : significant;
 }
 
-/** UTCTime has a two-digit year and covers only years up to 2049. */
+/** UTCTime has a two-digit year, so it ends in 2049. */
 function time(date: Date): Buffer {
   const text = `${date.toISOString().replace(/[-:T]|\.\d+/g, '')}`;
   return date.getUTCFullYear() < 2050 ? der(UTC_TIME, Buffer.from(text.slice(2))) : der(GENERALIZED_TIME, Buffer.from(text));

@@ -10,20 +10,18 @@ export interface FreezeOptions {
   readonly submittedAt: number;
   /** URI of the staging root. */
   readonly root: string;
-  /** Location of the user's histories; default: the staging root, which only the user can read. */
+  /** Location of the user's histories. The default is the staging root, which only the user can read. */
   readonly history?: HistoryPlace;
   readonly data: Readonly<Record<string, string>>;
   readonly resources: readonly Resource[];
-  /** TensorBoard's packages; null or omitted if the job has no TensorBoard of tony-ts, or building it failed. */
+  /** Archive with TensorBoard; null if the job does not need it or the build failed. */
   readonly tensorboard?: Resource | null;
   readonly cluster: FrozenJob['cluster'];
-  /** Base URI of relative locations: `hdfs://host:8020/user/alice`, or a folder's file:// URI. */
+  /** Base URI of relative locations: `hdfs://host:8020/user/alice`, or the file:// URI of a folder. */
   readonly home: string;
 }
 
-/**
- * Converts the job to the form that the ApplicationMaster and the executors read. All locations are absolute URIs.
- */
+/** Returns the content of job.json, in which all locations are absolute URIs. */
 export function freezeJob(job: Job, options: FreezeOptions): FrozenJob {
   const { applicationId, root, home } = options;
   const place = options.history ?? { folder: joinUri(root, 'history'), shared: false, url: null };
@@ -49,7 +47,10 @@ export function freezeJob(job: Job, options: FreezeOptions): FrozenJob {
   };
 }
 
-/** Returns the URI of a job's output folder. @param root URI of the staging root. */
+/**
+ * Returns the URI of a job's output folder.
+ * @param root URI of the staging root.
+ */
 export function jobOutput(root: string, applicationId: string): string {
   return joinUri(root, 'output', applicationId);
 }

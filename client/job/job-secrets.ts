@@ -4,16 +4,15 @@ import { Secret } from '../../platform/secret.ts';
 import { selfSignedCertificate } from './certificate.ts';
 
 const HOUR = 3_600_000;
-/** Lifetime of the certificate (ms), which must exceed the duration of any job. */
+/** Lifetime of the certificate (ms). It must exceed the run time of any job. */
 const VALIDITY = 365 * 24 * HOUR;
-/** Maximum time (ms) by which a node's clock may be behind the client's clock. */
+/** Maximum time (ms) by which the clock of a node may be behind the clock of the client. */
 const CLOCK_SKEW = 24 * HOUR;
 
 /**
- * Creates the secrets with which a job's processes authenticate each other: a shared secret, and a private key with its certificate. The
- * keys of the map are the names in `CREDENTIALS`. YARN passes the secrets to the ApplicationMaster in its container's credentials.
- *
- * @param jobFile the text of job.json. The ApplicationMaster verifies the digest of the file that it reads.
+ * Creates the secrets with which the processes of a job authenticate each other: a shared secret, a private key and its certificate. The
+ * keys of the map are the names in `CREDENTIALS`. YARN passes the secrets to the ApplicationMaster in the credentials of its container.
+ * @param jobFile text of job.json. The ApplicationMaster verifies its digest.
  */
 export function createJobSecrets(now: number, jobFile: string): ReadonlyMap<string, Secret> {
   const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });

@@ -14,10 +14,10 @@ export interface NewJob {
 
 const NEW_JOB: OptionNames<NewJob> = { name: true, workers: true, gpus: true, queue: true };
 
-/** The module that programs import. */
+/** Module that programs import. */
 const LIBRARY = 'tony-ts/training';
 
-/** Returns a job file and a program that trains a small model on generated data, ready to run. */
+/** Returns a job.yaml and a runnable program that trains a small model on generated data. */
 export function newJobFiles({ name, workers, gpus, queue }: NewJob): Readonly<Record<string, string>> {
   const job = `# tony-ts submit --conf job.yaml [--local]        tony-ts config explain lists all keys
 name: ${name}
@@ -56,8 +56,7 @@ if (cluster.rank === 0) console.log(\`accuracy: \${(100 * (history.acc?.at(-1) ?
 }
 
 /**
- * Creates a folder with the files of a new job. Never changes existing files.
- *
+ * Creates a folder with the files of a new job, and never changes existing files.
  * @returns the names of the files.
  * @throws TonyError ALREADY_EXISTS, JOB_INVALID
  */

@@ -25,7 +25,7 @@ async function identity(folder: string): Promise<{ hash: string; bytes: string }
   };
 }
 
-/** Unpacks as the NodeManager does, except that it applies the modes of the archive regardless of the umask. */
+/** Unpacks an archive like the NodeManager, but ignores the umask. */
 async function unpack(folder: string): Promise<string> {
   const target = await mkdtemp(path.join(root, 'unpacked-'));
   const archive = await buffer(packFolder(await hashFolder(await listFolder(folder, 'source folder'))));
@@ -38,7 +38,7 @@ test('the same content gives the same hash and the same bytes, in any folder and
   await mkdir(path.join(first, 'sub'), { recursive: true });
   await writeFile(path.join(first, 'a.ts'), 'a');
   await writeFile(path.join(first, 'sub', 'b.ts'), 'b');
-  // A hard link has no effect on the content.
+  // A hard link has the same content as a copy.
   await link(path.join(first, 'a.ts'), path.join(first, 'c.ts'));
   const second = path.join(root, 'second');
   await cp(first, second, { recursive: true });

@@ -6,18 +6,21 @@ import { createGzip } from 'node:zlib';
 import { TonyError } from '../../platform/errors.ts';
 import type { FolderEntry, FolderListing } from './source-folder.ts';
 
-/** The version of the archive format. Change it with every change to the bytes of an archive; otherwise, old archives are reused. */
+/**
+ * Version of the archive format. Increment it whenever the bytes of archives change; otherwise, cached archives in the old format are
+ * reused.
+ */
 const FORMAT = 'tony-archive-1';
-/** The modification time of every entry. It is constant, so that an archive's bytes depend only on names and contents. */
+/** Modification time of every entry. It is constant, so that the archive depends only on names and contents. */
 const MODIFIED = new Date('2000-01-01T00:00:00Z');
 const BLOCK = 512;
 const FILES_AT_ONCE = 16;
 
-/** A listing with a hash of the whole tree: equal hashes mean equal names, contents, executable bits and links. */
+/** A folder listing with a hash over all names, contents, executable bits and links. */
 export interface HashedFolder extends FolderListing {
-  /** Hexadecimal sha256. */
+  /** Hexadecimal SHA-256. */
   readonly hash: string;
-  /** sha256 of each file's content, by path. */
+  /** SHA-256 of each file, by path. */
   readonly digests: ReadonlyMap<string, string>;
 }
 
@@ -62,8 +65,8 @@ function identity(entry: FolderEntry, digest: string | undefined): readonly (str
 }
 
 /**
- * Packs a folder as a tar.gz whose bytes depend only on names and contents: the entries are sorted, and owner and time are constant. The
- * stream fails if a file has changed since it was hashed, because the cache stores the archive under its hash.
+ * Packs a folder as a reproducible tar.gz: entries are sorted, and owner and time are constant. The stream fails if a file has changed
+ * since it was hashed, because the archive is cached under the hash.
  */
 export function packFolder(folder: HashedFolder): Readable {
   const gzip = createGzip();
@@ -79,7 +82,7 @@ function modeOf(entry: FolderEntry): number {
   return entry.type === 'file' && !entry.executable ? 0o644 : 0o755;
 }
 
-/** Writes the ustar format, with pax headers for long names; see POSIX.1-2008, pax, "ustar Interchange Format". */
+/** Writes the ustar format with pax headers for long names (POSIX.1-2008, pax, "ustar Interchange Format"). */
 async function* tarBlocks(folder: HashedFolder): AsyncGenerator<Buffer> {
   const { Header, Pax } = await import('tar');
   for (const entry of folder.entries) {
@@ -107,7 +110,7 @@ async function* tarBlocks(folder: HashedFolder): AsyncGenerator<Buffer> {
 async function* paddedContent(file: string, size: number, digest: string | undefined): AsyncGenerator<Buffer> {
   const hash = createHash('sha256');
   let sent = 0;
-  // `end` is inclusive: this reads one byte more if the file has grown.
+  // `end` is inclusive. The additional byte reveals that the file has grown.
   for await (const chunk of createReadStream(file, { end: size, highWaterMark: 256 * 1024 })) {
     sent += (chunk as Buffer).length;
     if (sent > size) {

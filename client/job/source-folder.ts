@@ -3,27 +3,27 @@ import path from 'node:path';
 import type { Ignore } from 'ignore';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 
-/** An entry of a folder to upload. Paths are relative, with `/`. */
+/** Entry of a folder to upload. Paths are relative and use `/`. */
 export type FolderEntry =
   | { readonly type: 'folder'; readonly path: string }
   | { readonly type: 'file'; readonly path: string; readonly size: number; readonly executable: boolean }
-  /** `target` is relative to the link's folder, and is inside the uploaded folder. */
+  /** `target` is relative to the folder of the link, and within the uploaded folder. */
   | { readonly type: 'link'; readonly path: string; readonly target: string };
 
 export interface FolderListing {
-  /** Absolute path with links resolved. */
+  /** Absolute path without links. */
   readonly root: string;
-  /** Sorted by path; a folder precedes its content. */
+  /** Sorted by path; a folder precedes its contents. */
   readonly entries: readonly FolderEntry[];
-  /** Total size of all files. */
+  /** Total size of all files in bytes. */
   readonly bytes: number;
-  /** Paths omitted because their names suggest secrets; a folder ends with `/`. */
+  /** Paths that are not uploaded because their names indicate secrets. Folders end with `/`. */
   readonly withheld: readonly string[];
 }
 
 /**
- * Files in which tools store passwords, tokens and private keys. They are excluded unless a line such as `!.env` in .tonyignore includes
- * them. Installed packages are exempt, because they contain public certificates.
+ * Files that usually contain passwords, tokens or private keys. A line such as `!.env` in .tonyignore includes such a file. Installed
+ * packages are exempt, because they contain public certificates.
  */
 const SECRETS = [
   ...['.env', '.env.*', '!.env.example', '!.env.sample', '!.env.template', '.envrc', '.npmrc', '.netrc', '_netrc', '.pypirc', '.pgpass'],
@@ -34,14 +34,13 @@ const SECRETS = [
   ...['!**/node_modules/**', '!**/site-packages/**'],
 ];
 
-/** Paths that jobs do not need. A line such as `!.git/` in .tonyignore includes a path anyway. */
+/** Paths that jobs do not need. A line such as `!.git/` in .tonyignore includes such a path. */
 const NEVER_WANTED = ['.git/', '.hg/', '.svn/', '.DS_Store'];
 const IGNORE_FILE = '.tonyignore';
 
 /**
- * Lists the files of a source folder to upload. Excludes version control folders, files whose names suggest secrets, and the paths in
- * `exclude` and the folder's .tonyignore (both in gitignore syntax). Rejects links to targets outside the folder, because a container does
- * not have the targets.
+ * Lists the files of a source folder to upload. Excludes version control folders, files whose names indicate secrets, and the patterns in
+ * `exclude` and .tonyignore (gitignore syntax). Rejects links to targets outside the folder, because containers do not have these targets.
  */
 export async function listSource(folder: string, exclude: readonly string[]): Promise<FolderListing> {
   const root = await resolveFolder(folder, 'source folder');
@@ -60,12 +59,12 @@ export async function listSource(folder: string, exclude: readonly string[]): Pr
   });
 }
 
-/** Lists everything in a folder, without exclusions. */
+/** Lists all files and folders in a folder. */
 export async function listFolder(folder: string, what: string): Promise<FolderListing> {
   return walk(await resolveFolder(folder, what), null);
 }
 
-/** Lists input data: a folder with all of its content, or a single file. Follows links to files, because only contents are staged. */
+/** Lists input data: a folder with all of its contents, or a single file. Follows links to files, because only contents are uploaded. */
 export async function listData(place: string, name: string): Promise<FolderListing> {
   const found = await stat(place).catch(() => null);
   if (found?.isFile()) {
@@ -100,9 +99,9 @@ async function ignoreFile(root: string): Promise<string> {
 }
 
 interface Rules {
-  /** All rules. */
+  /** Applies all rules. */
   readonly rules: Ignore;
-  /** All rules except SECRETS. Files that only SECRETS excludes are reported to the user. */
+  /** Applies all rules except SECRETS. The difference is reported to the user. */
   readonly withoutSecrets: Ignore;
 }
 
@@ -168,13 +167,11 @@ async function linkedFile(link: string): Promise<{ size: number }> {
   });
 }
 
-/**
- * Returns a link's target for the archive: relative to the link's folder.
- */
+/** Returns the target of a link, relative to the folder of the link. */
 async function insideTarget(root: string, link: string): Promise<string> {
   const target = await readlink(link);
   const aim = path.resolve(path.dirname(link), target);
-  // Also check the final target, because the link may point to another link whose target is outside the folder.
+  // Also check the final target, because the link may point to another link.
   const real = await realpath(link).catch(() => aim);
   if (!isInside(root, aim) || !isInside(root, real)) {
     throw new TonyError('SOURCE_UNSAFE', `${link} is a link to ${target}, which is outside the uploaded folder ${root}.`, {

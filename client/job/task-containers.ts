@@ -1,16 +1,16 @@
 import type { HistoryEntry, JobStatus } from '../../conf/status.ts';
 
 export interface TaskContainer {
-  /** `worker:0` */
+  /** Task name, such as `worker:0`. */
   readonly task: string;
   readonly containerId: string;
   /** host:port of the NodeManager, if known. */
   readonly node: string | null;
-  /** host:port of that NodeManager's web server, if known. */
+  /** host:port of the NodeManager's web server, if known. */
   readonly nodeHttp: string | null;
 }
 
-/** Returns all containers of a job's tasks, including past ones: by task in the job's order, and oldest first within a task. */
+/** Returns all containers of all tasks, including ended containers. Sorted by task in the order of the job, then oldest first. */
 export function orderContainers(status: JobStatus | null, history: readonly HistoryEntry[]): TaskContainer[] {
   const found = new Map<string, TaskContainer>();
   for (const { containerId, role, index, node } of history) {
@@ -25,6 +25,6 @@ export function orderContainers(status: JobStatus | null, history: readonly Hist
     }
   }
   const order = new Map(status?.tasks.map(({ role, index }, at) => [`${role}:${index}`, at]));
-  // Within a task, the containers keep the order of the history: a Map keeps insertion order, and sorting is stable.
+  // Sorting is stable, so the containers of a task stay in the order of the history.
   return [...found.values()].toSorted((a, b) => (order.get(a.task) ?? order.size) - (order.get(b.task) ?? order.size));
 }

@@ -12,7 +12,7 @@ import { waitingReason } from '../cluster/yarn-diagnostics.ts';
 import { checkedStatus } from '../connections/job-status.ts';
 import type { MasterShortages } from '../plan/master-shortage.ts';
 
-/** States of a listed job: YARN's states before it runs, the states that the ApplicationMaster reports, and results. */
+/** States in a job list: YARN states before the job runs, states that the ApplicationMaster reports, and results. */
 export const LISTED_STATES = [
   'SUBMITTED',
   'ACCEPTED',
@@ -28,35 +28,34 @@ export type ListedState = (typeof LISTED_STATES)[number];
 
 export interface ListOptions extends ClusterOptions {
   /**
-   * List local jobs instead of a cluster's; default false. `user` and `ask` do not apply: local jobs are always the caller's, and always
-   * report their state.
+   * Whether to list local jobs instead of the jobs of a cluster; default false. `user` and `ask` have no effect on local jobs, which always
+   * belong to the caller and always report their state.
    */
   readonly local?: boolean | undefined;
-  /** Folder of local jobs; default ~/.tony-ts/local. */
+  /** Folder for local jobs; default ~/.tony-ts/local. */
   readonly localRoot?: string | undefined;
-  /** The owner of the jobs; null for all users; default: the caller. */
+  /** Owner of the jobs; null for all users. The default is the caller. */
   readonly user?: string | null | undefined;
-  /** Include finished jobs that the ResourceManager still lists; default: only unfinished jobs. */
+  /** Whether to include finished jobs that the ResourceManager still lists; default false. */
   readonly ended?: boolean | undefined;
-  /** Only jobs whose name contains this text; case-insensitive. */
+  /** Part of the job name; ignores case. */
   readonly name?: string | undefined;
   readonly queue?: string | undefined;
-  /** Only jobs in this state; a final state implies `ended`. `WAITING` matches every job that waits or has a task that waits. */
+  /** State of the jobs. A final state implies `ended`. `WAITING` matches jobs that wait, and jobs with a waiting task. */
   readonly state?: ListedState | undefined;
   /** Maximum number of jobs, newest first. */
   readonly limit?: number | undefined;
-  /** Query the ApplicationMasters of running jobs; default: query only YARN, and `job` is null. */
+  /** Whether to query the ApplicationMasters of running jobs. By default, only YARN is queried and `job` is null. */
   readonly ask?: boolean | undefined;
 }
 
 export interface JobSummary extends Application {
-  /** The job's state. */
   readonly phase: ListedState;
-  /** Why the job or some of its tasks do not run; empty if all tasks run or the reason is unknown. */
+  /** Why the job or some of its tasks wait; empty if all tasks run or the reason is unknown. */
   readonly waiting: string;
-  /** The ApplicationMaster's report while the job runs; null if it was not queried, does not answer, or denies access. */
+  /** Report of the ApplicationMaster; null if it was not queried, does not answer, or denies access. */
   readonly job: JobProgress | null;
-  /** How long the ApplicationMaster has not answered (ms); null if it answers, or was not queried. */
+  /** Time (ms) since the last answer of the ApplicationMaster; null if it answers or was not queried. */
   readonly masterSilentMs: number | null;
 }
 
@@ -72,12 +71,15 @@ export interface JobProgress {
   readonly tasks: number;
 }
 
-/** Maximum number of jobs to query. For further jobs, the list shows YARN's state. */
+/** Maximum number of jobs to query. The list shows the YARN state of all other jobs. */
 const MOST_ASKED = 200;
-/** Number of concurrent queries. */
+/** Maximum number of concurrent queries. */
 const ASKED_AT_ONCE = 50;
 
-/** Opens a cluster for repeated listings, without connecting yet. @throws TonyError NO_HADOOP_CONF, HADOOP_CONF_INVALID, KERBEROS_* */
+/**
+ * Opens a cluster for repeated job lists. Does not contact the cluster yet.
+ * @throws TonyError NO_HADOOP_CONF, HADOOP_CONF_INVALID, KERBEROS_*
+ */
 export async function openLister(options: ClusterOptions = {}): Promise<JobLister> {
   checkOptions('openLister', options, CLUSTER_OPTIONS);
   return new JobLister(await openCluster(options));
@@ -86,10 +88,10 @@ export async function openLister(options: ClusterOptions = {}): Promise<JobListe
 export class JobLister {
   readonly #cluster: HadoopCluster;
   readonly #resourceManager: ResourceManager;
-  /** A client with a short timeout, so that a hanging ApplicationMaster does not delay the list. */
+  /** Client with a short timeout, so that an unresponsive ApplicationMaster does not delay the list. */
   readonly #hasty: ResourceManager;
   #shortages: MasterShortages | null = null;
-  /** Silences of ApplicationMasters by application ID. */
+  /** By application ID. */
   #silences: ReadonlyMap<string, MasterSilence> = new Map();
 
   constructor(cluster: HadoopCluster) {
@@ -101,7 +103,7 @@ export class JobLister {
     });
   }
 
-  /** @throws TonyError USAGE when the queue does not exist, RM_UNREACHABLE */
+  /** @throws TonyError USAGE if the queue does not exist, RM_UNREACHABLE */
   async list(options: Omit<ListOptions, keyof ClusterOptions | 'local' | 'localRoot'>): Promise<JobSummary[]> {
     const { name = '', queue, state, limit, ask = false } = options;
     const user = options.user === undefined ? this.#cluster.user : options.user;
@@ -118,7 +120,7 @@ export class JobLister {
       .filter((each) => each.name.toLowerCase().includes(name.toLowerCase()) && (queue === undefined || isQueue(each.queue, queue)))
       .sort((a, b) => b.startedAt - a.startedAt || (a.id < b.id ? 1 : -1));
     const mayBe = found.filter((each) => state === undefined || isIn(wordOf(each), state) || each.state === 'RUNNING');
-    // With `state`, apply the limit later: the state of a running job is known only after its ApplicationMaster has answered.
+    // With `state`, apply the limit later, because the state of a running job is known only after the query.
     const chosen = state === undefined ? mayBe.slice(0, limit) : mayBe;
     const statuses = ask || isReported(state) ? await this.#ask(chosen) : new Map<string, JobStatus>();
     const shortages = ask ? await this.#shortagesOf(chosen) : new Map<string, string>();
@@ -146,7 +148,7 @@ export class JobLister {
     const next = silences.entries();
     const ask = async (): Promise<void> => {
       for (const [id, silence] of next) {
-        // After the deadline, the list shows YARN's state for the remaining jobs.
+        // After the deadline, show the YARN state of the remaining jobs.
         if (performance.now() > deadline) {
           return;
         }
@@ -186,14 +188,17 @@ export class JobLister {
   }
 }
 
-/** Combines YARN's and the job's information. @param shortage the explanation from `MasterShortages` */
+/**
+ * Combines the information from YARN and from the ApplicationMaster.
+ * @param shortage the explanation from `MasterShortages`
+ */
 export function summaryOf(
   application: Application,
   status: JobStatus | null,
   { masterSilentMs = null, shortage = null }: { readonly masterSilentMs?: number | null; readonly shortage?: string | null } = {},
 ): JobSummary {
   const job = status && progressOf(status);
-  // YARN still reports RUNNING for a moment after the ApplicationMaster has reported the end.
+  // For a short time after the end of a job, YARN still reports RUNNING.
   const phase = job?.state ?? wordOf(application);
   const yarnReason = application.state === 'ACCEPTED' ? waitingReason(application.diagnostics, shortage) : '';
   const waiting = job === null ? yarnReason : isEndState(job.state) ? '' : job.message;
@@ -205,7 +210,7 @@ export function progressOf({ state, message, step, metrics, checkpointStep, gene
   return { state, message, step, metrics, checkpointStep, generations, tasksRunning, tasks: tasks.length };
 }
 
-/** Whether a job matches the listing's options. */
+/** Returns true if a job matches the list options. */
 export function matchesListing(
   { name, queue, phase, waiting }: JobSummary,
   options: Pick<ListOptions, 'ended' | 'name' | 'queue' | 'state'>,
@@ -220,7 +225,7 @@ export function matchesListing(
   );
 }
 
-/** Converts YARN's state. Returns the result of a finished application. */
+/** Converts a YARN state; returns the result of a finished application. */
 function wordOf({ state, finalStatus }: Application): ListedState {
   switch (state) {
     case 'FINISHED':
@@ -237,12 +242,12 @@ function isIn(phase: ListedState, wanted: ListedState): boolean {
   return phase === wanted || (wanted === 'WAITING' && phase === 'ACCEPTED');
 }
 
-/** Whether only the ApplicationMaster reports this state. */
+/** Returns true if only the ApplicationMaster reports this state. */
 function isReported(state: ListedState | undefined): boolean {
   return state === 'STARTING' || state === 'WAITING' || state === 'RECOVERING' || state === 'RUNNING';
 }
 
-/** Compares queue names. The ResourceManager uses either the last component or the full path. */
+/** Compares queue names. The ResourceManager reports either the last component or the full path. */
 function isQueue(actual: string, wanted: string): boolean {
   return actual === wanted || actual === `root.${wanted}` || actual.endsWith(`.${wanted}`);
 }

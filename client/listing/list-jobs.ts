@@ -18,10 +18,9 @@ const LIST_OPTIONS: OptionNames<ListOptions> = {
 };
 
 /**
- * Lists a cluster's jobs, as its ResourceManager reports them, or local jobs; newest first.
- *
+ * Lists local jobs, or jobs of a cluster as reported by its ResourceManager. The newest job is first.
  * @throws TonyError USAGE if the queue does not exist or options contradict each other, NO_HADOOP_CONF, HADOOP_CONF_INVALID,
- * RM_UNREACHABLE, KERBEROS_*
+ *   RM_UNREACHABLE, KERBEROS_*
  */
 export async function listJobs(options: ListOptions = {}): Promise<JobSummary[]> {
   checkOptions('listJobs', options, LIST_OPTIONS);

@@ -12,7 +12,7 @@ import { type JobSummary, type ListOptions, matchesListing, summaryOf } from './
 const MOST_LOOKED_AT = 10_000;
 
 export interface LocalListOptions extends Pick<ListOptions, 'ended' | 'name' | 'queue' | 'state' | 'limit'> {
-  /** Folder of local jobs; default ~/.tony-ts/local. */
+  /** Folder for local jobs; default ~/.tony-ts/local. */
   readonly localRoot?: string | undefined;
   readonly environment?: NodeJS.ProcessEnv;
 }
@@ -27,7 +27,6 @@ export const LOCAL_LIST_OPTIONS: OptionNames<LocalListOptions> = {
   environment: true,
 };
 
-/** Lists local jobs repeatedly. */
 export class LocalLister {
   readonly #root: string;
   readonly #user: string;
@@ -55,13 +54,12 @@ export class LocalLister {
     if (isEndState(known.state)) {
       return summaryOf(applicationOf(known), null);
     }
-    // The history of an unfinished job contains neither its step nor its metrics, so query the job.
+    // Query an unfinished job, because its history contains neither its step nor its metrics.
     const { status } = await new LocalJob(known.applicationId, this.#root).observe();
     return summaryOf(applicationOf(status ?? known), status ?? known);
   }
 }
 
-/** Returns the local jobs, newest first. */
 export async function listLocalJobs(options: LocalListOptions = {}): Promise<JobSummary[]> {
   checkOptions('listLocalJobs', options, LOCAL_LIST_OPTIONS);
   const lister = new LocalLister(options);
