@@ -86,7 +86,6 @@ interface WebAssemblyApi {
 }
 
 interface Kernel {
-  /** The module's memory for the bytes to sum. */
   readonly window: Uint8Array;
   update(crc: number, at: number, to: number): number;
 }

@@ -34,7 +34,7 @@ export interface IdxHeader {
 
 /**
  * Parses the header of an IDX file.
- * @param bytes the file, or at least its first MAX_HEADER_BYTES bytes.
+ * @param bytes the beginning of the file: MAX_HEADER_BYTES bytes, or the whole file if it is shorter.
  * @param where the file name for error messages.
  * @throws TonyError DATA_INVALID.
  */

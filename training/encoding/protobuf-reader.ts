@@ -17,7 +17,6 @@ export class WireReader {
     return this.#at;
   }
 
-  /** The end of the current message. */
   get end(): number {
     return this.#end;
   }
@@ -100,7 +99,7 @@ export class WireReader {
     this.#end = outerEnd;
   }
 
-  /** Skips `count` bytes. Returns the position before them. */
+  /** Skips `count` bytes and returns their offset. */
   take(count: number): number {
     if (count > this.#end - this.#at) {
       throw broken('ends within a number');
@@ -126,7 +125,6 @@ export function broken(what: string): TonyError {
   return new TonyError('DATA_INVALID', `the message ${what}`);
 }
 
-/** A field in wire format. */
 export interface Field {
   readonly number: number;
   /** The wire type: 0 varint, 1 eight bytes, 2 length-prefixed bytes, 5 four bytes. */

@@ -10,7 +10,7 @@ export const WIRE = { varint: 0, eightBytes: 1, bytes: 2, fourBytes: 5 } as cons
 const NOTHING = Buffer.alloc(0);
 
 export function double(field: number, value: number): Buffer {
-  // Only +0 is the default value; -0 must be written.
+  // -0 is not the default value.
   if (Object.is(value, 0)) {
     return NOTHING;
   }

@@ -63,7 +63,6 @@ export class TfRecordParser {
     return this.#taken;
   }
 
-  /** True if the rest of the file is unreadable. */
   get isLost(): boolean {
     return this.#isLost;
   }

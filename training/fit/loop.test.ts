@@ -367,7 +367,7 @@ test('a checkpoint contains each model of a loop under its name', async () => {
   restoreWeights(tf, modelWeightsOf(discriminator), stored?.tensors ?? [], 'there', 'discriminator');
   expect([...weightsOf(generator), ...weightsOf(discriminator)]).toEqual(end?.weights);
   expect(() => restoreWeights(tf, modelWeightsOf(generator), stored?.tensors ?? [], 'there')).toThrow(
-    'it holds several models: name one of generator, discriminator',
+    'it contains several models: name one of generator, discriminator',
   );
 });
 

@@ -61,7 +61,7 @@ export async function broadcastVariables(tf: typeof tfjs, ring: Ring, variables:
   const there = tensors.map(describe);
   if (here.join() !== there.join()) {
     throw new TonyError('RANKS_DIFFER', `rank 0 broadcasts ${there.join(', ')}; rank ${ring.rank} expects ${here.join(', ')}`, {
-      hint: 'Name the same variables in the same order on every rank.',
+      hint: 'Pass the same variables in the same order on every rank.',
     });
   }
   tf.tidy(() => {

@@ -23,7 +23,7 @@ export function trainedVariables(tf: typeof tfjs, given: Trainable | readonly Tr
   const variables = [...new Set(list.flatMap((each, index) => variablesOf(tf, each, index)))];
   const disposed = variables.find(({ isDisposed }) => isDisposed);
   if (disposed !== undefined) {
-    throw new TonyError('USAGE', `the variable ${disposed.name} is disposed`, { hint: 'Leave it out of the variables to train.' });
+    throw new TonyError('USAGE', `the variable ${disposed.name} is disposed`, { hint: 'Remove it from the variables to train.' });
   }
   if (variables.length === 0) {
     throw new TonyError('USAGE', 'there are no variables to train', { hint: 'Create the model or its variables before the first step.' });

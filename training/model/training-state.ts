@@ -117,7 +117,7 @@ export function checkOptimizer(optimizer: tfjs.Optimizer, tensors: readonly Stor
   for (const { name } of tensors.filter((tensor) => tensor.name.startsWith(`${prefix}:`))) {
     const [, property = ''] = name.split(':');
     if (!(property in optimizer)) {
-      throw misfit(where, `it was trained by another optimizer, with ${property}`);
+      throw misfit(where, `it was trained with another optimizer, which has the property ${property}`);
     }
   }
 }
@@ -161,7 +161,7 @@ export function restoreWeights(
   const stored = weightsAmong(tensors, model === undefined ? 'model' : `model/${model}`);
   if (stored.size === 0 && weights.length > 0) {
     const names = [...new Set(tensors.flatMap(({ name }) => /^model\/([^:]+):/.exec(name)?.[1] ?? []))];
-    throw misfit(where, names.length === 0 ? 'it holds no model' : `it holds several models: name one of ${names.join(', ')}`);
+    throw misfit(where, names.length === 0 ? 'it contains no model' : `it contains several models: name one of ${names.join(', ')}`);
   }
   if (stored.size !== weights.length) {
     throw misfit(where, `it has ${stored.size} weights instead of ${weights.length}`);

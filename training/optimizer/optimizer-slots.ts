@@ -7,7 +7,7 @@ export interface OptimizerSlot {
   readonly variable: tfjs.Variable;
 }
 
-/** `applyGradients` accepts null gradients, although its type declaration excludes them. */
+/** `applyGradients` accepts null gradients, but its type declaration excludes them. */
 type ToApply = Parameters<tfjs.Optimizer['applyGradients']>[0];
 
 type SlotArray = (OptimizerSlot | null | undefined)[];

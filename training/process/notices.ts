@@ -1,6 +1,6 @@
 import type { Report } from './task-context.ts';
 
-/** Shows a message about the run to the user. A later notice with the same `about` replaces the earlier one. */
+/** Shows a message to the user. A later notice with the same `about` replaces it. */
 export type OnNotice = (message: string, about?: string) => void;
 
 /** Returns a function that writes notices to stderr and reports them to the executor. */

@@ -89,7 +89,7 @@ function install(): void {
 
 let withinRequired = false;
 
-/** Resolves a specifier as `require` in the file `from` would, without these hooks. */
+/** Resolves a specifier as `require` in the file `from` would without these hooks. */
 function required(specifier: string, from: string): string {
   withinRequired = true;
   try {

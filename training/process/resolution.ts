@@ -2,11 +2,10 @@
  * The file URLs from which modules are resolved. Resolution from a file searches node_modules in the file's folder and all parent folders.
  */
 export interface Places {
-  /** The training library that the job shipped. */
   readonly training: string | null;
   /** A file in the container's runtime. */
   readonly runtime: string | null;
-  /** The user's script. Modules that it can resolve take precedence over the container's modules. */
+  /** The user's script. Modules that the script can resolve take precedence over the container's modules. */
   readonly program: string;
 }
 

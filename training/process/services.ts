@@ -27,7 +27,6 @@ export interface ServiceReply {
 export class Services {
   readonly #folder: string;
 
-  /** @param folder the folder of the executor's socket, from the task file. */
   constructor(folder: string) {
     this.#folder = folder;
   }

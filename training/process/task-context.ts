@@ -24,7 +24,6 @@ export interface TaskContext {
   readonly parameterServers: readonly { readonly host: string; readonly port: number }[];
   readonly checkpoint: { readonly dir: string; readonly everySteps: number; readonly keep: number };
   readonly summaryDir: string;
-  /** The folder for the job's results. */
   readonly outputDir: string;
   /** Input folders by name, as URIs. */
   readonly data: Readonly<Record<string, string>>;

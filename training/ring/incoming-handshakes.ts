@@ -68,7 +68,7 @@ export class IncomingHandshakes {
   }
 }
 
-/** Performs the handshake on one connection. Resolves with the dialer's rank. */
+/** Resolves with the rank of the authenticated dialer. */
 function authenticate(socket: Socket, key: Uint8Array, expected: ExpectedDialer): Promise<number> {
   return new Promise<number>((resolve, reject) => {
     const timer = setTimeout(() => settle('took too long to authenticate'), HANDSHAKE_MS);
@@ -107,7 +107,7 @@ function authenticate(socket: Socket, key: Uint8Array, expected: ExpectedDialer)
       }
       if (proof !== null && received.length === HELLO_BYTES + MAC_BYTES) {
         if (!macMatches(received.subarray(HELLO_BYTES), proof)) {
-          settle('has another key of the ring');
+          settle('has a different ring key');
           return;
         }
         socket.setKeepAlive(true, KEEP_ALIVE_MS);

@@ -9,10 +9,9 @@ export interface Listener {
   readonly port: number;
 }
 
-/** The maximum number of early connections that a listener holds. */
 const MAX_EARLY = 16;
 
-/** The connections that each early listener has accepted before its ring starts to form. */
+/** The early connections that each listener holds for its ring. */
 const held = new WeakMap<Server, Socket[]>();
 
 /** Listens on a free port for a ring that forms later. Holds incoming connections until `takeHeld` returns them. */
@@ -43,7 +42,7 @@ export async function openListener(listener: Listener): Promise<Server> {
     try {
       return await listen(listener.port, { fd: listener.fd });
     } catch {
-      // The descriptor refers to another socket.
+      // The descriptor belongs to another socket.
     }
   }
   try {

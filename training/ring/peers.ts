@@ -1,7 +1,7 @@
 import type { Ring } from './ring.ts';
 import { gatherBytes } from './ring-bytes.ts';
 
-/** The workers of a job, as the data pipeline uses them. */
+/** Communication between the workers of a job, for the data pipeline. */
 export interface Peers {
   readonly rank: number;
   readonly worldSize: number;

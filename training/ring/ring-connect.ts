@@ -53,7 +53,6 @@ export function acceptNeighbour(
   });
 }
 
-/** Receives a connection's data. */
 export interface Reader {
   /** Returns the buffer for the next read. The buffer is never empty. */
   destination(): Uint8Array;
@@ -115,7 +114,7 @@ function dialOnce(
   });
 }
 
-/** The dialer's side of the handshake. It reads one frame at a time, so later bytes stay in the socket. */
+/** The dialer's side of the handshake. Reads one frame at a time and leaves later bytes in the socket. */
 class DialerHandshake implements Reader {
   readonly hello: Buffer;
   readonly #key: Uint8Array;

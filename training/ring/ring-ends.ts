@@ -4,14 +4,13 @@ import type { Exchange } from './ring-exchange.ts';
 import { decodeFrame, encodeFrame, FRAME_BYTES, type Frame } from './ring-frame.ts';
 import { PIECE_BYTES } from './ring-vector.ts';
 
-/** The events of the connection to one neighbour. No event follows `lost`. */
+/** Connection events for one neighbour. No event follows `lost`. */
 export interface EndEvents {
-  /** The neighbour's frame does not match this rank's call. */
   readonly mismatch: (actual: Frame) => void;
   /** The neighbour has closed its ring with a `bye` frame after `calls` collective calls. */
   readonly ended: (calls: number) => void;
   readonly lost: (cause: string) => void;
-  /** Bytes have arrived, or the operating system has accepted bytes to send. */
+  /** Called when bytes arrive and when the operating system accepts bytes to send. */
   readonly progress: () => void;
 }
 
@@ -34,7 +33,7 @@ export class RingReceiver implements Reader {
   readonly #header = new Uint8Array(FRAME_BYTES);
   #headerFilled = 0;
   readonly #early = new Uint8Array(PIECE_BYTES);
-  /** The offsets of the first unprocessed byte in `#early` and of the byte after the last one. */
+  /** The unprocessed part of `#early`, from #earlyFrom up to but not including #earlyTo. */
   #earlyFrom = 0;
   #earlyTo = 0;
   #readsEarly = false;
@@ -168,7 +167,6 @@ export class RingReceiver implements Reader {
     return this.#socket;
   }
 
-  /** True while the current call expects more bytes. */
   get waiting(): boolean {
     return this.#receipt !== null;
   }

@@ -4,7 +4,7 @@ import { Exchange, planAllReduce, planBroadcast, type Wire } from './ring-exchan
 import { createPlainVector, createVector, type Lane, PIECE_BYTES, type RingVector } from './ring-vector.ts';
 import { SendWindow } from './send-window.ts';
 
-/** Runs a ring in memory. Each rank's sent bytes wait in a queue until the right neighbour receives them in chunks of the given size. */
+/** Runs a ring in memory and delivers the sent bytes in chunks of the given size. */
 function runRing(
   vectors: RingVector[],
   plans: ReturnType<typeof planAllReduce>[],

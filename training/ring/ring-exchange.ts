@@ -90,7 +90,7 @@ export class Exchange {
   readonly #send: (bytes: Uint8Array) => void;
   readonly #onReceived: (count: number) => void;
   #step = 0;
-  /** Byte offsets into the image: the end of the received bytes and the end of the processed bytes. */
+  /** Byte offsets into the image: #received is the end of the received bytes, and #done is the end of the processed bytes. */
   #received = 0;
   #done = 0;
   /** The number of bytes in `scratch` that have not been added yet. */
@@ -120,7 +120,6 @@ export class Exchange {
     return scratch.subarray(this.#held, Math.min(PIECE_BYTES, this.#held + end - this.#received));
   }
 
-  /** Processes the next `count` bytes in `destination()`. */
   received(count: number): void {
     const { width } = this.#lane;
     const step = this.#current();

@@ -51,7 +51,7 @@ test('SIMD and plain JavaScript write identical bits and change no other memory'
         kernels.encode(4096 + at * 2, 1024 + at * 4, count);
         kernels.decode(8192 + at * 4, 1024 + at * 2, count);
         kernels.addHalf(8192 + at * 4, 4096 + at * 2, count);
-        // The payload bits of NaN may differ.
+        // NaN payloads may differ.
         const floats = new Float32Array(memory.buffer, 8192, 200).map((value) => (Number.isNaN(value) ? Number.NaN : value));
         return [...all.subarray(4096, 4296), ...new Uint8Array(floats.buffer)];
       });

@@ -75,7 +75,6 @@ export function decodeHalf(half: number): number {
   return sign * (exponent === 0 ? fraction * 2 ** -24 : (1024 + fraction) * 2 ** (exponent - 25));
 }
 
-/** Creates conversion functions in plain JavaScript. */
 export function plainHalfKernels(buffer: ArrayBuffer): HalfKernels {
   const floats = new Float32Array(buffer, 0, buffer.byteLength >>> 2);
   const halves = new Uint16Array(buffer, 0, buffer.byteLength >>> 1);

@@ -39,7 +39,6 @@ export function decodeFrame(bytes: Uint8Array): Frame | null {
   return { kind: header.kind, sequence, length };
 }
 
-/** Describes a call for the error message about mismatched calls. */
 export function describeFrame(frame: Frame): string {
   switch (frame.kind) {
     case 'bye':

@@ -21,7 +21,6 @@ export interface Identity {
   readonly to: number;
 }
 
-/** The identity that the acceptor requires from the dialer. */
 export interface ExpectedDialer extends Omit<Identity, 'from'> {
   /** The dialer's rank; null to accept any rank. */
   readonly from: number | null;
@@ -68,7 +67,7 @@ export function refusalOf(head: Buffer, expected: ExpectedDialer): string | null
     return `belongs to generation ${generation}, but this rank belongs to generation ${expected.generation}`;
   }
   if (worldSize !== expected.worldSize) {
-    return `belongs to a job of ${worldSize} ranks, but this job has ${expected.worldSize}`;
+    return `belongs to a job with ${worldSize} ranks, but this job has ${expected.worldSize}`;
   }
   if (expected.from === null && from >= expected.worldSize) {
     return `claims to be rank ${from}, but the job has only ${expected.worldSize} ranks`;
@@ -108,7 +107,7 @@ export function answerChallenge(
     return { refusal };
   }
   if (!macMatches(challenge.subarray(HELLO_BYTES, CHALLENGE_BYTES), macOf(key, 'acceptor', hello, head))) {
-    return { refusal: 'has another key of the ring' };
+    return { refusal: 'has a different ring key' };
   }
   return { proof: macOf(key, 'dialer', hello, head) };
 }

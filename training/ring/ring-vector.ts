@@ -22,7 +22,7 @@ export interface RingVector {
 
 /** The vector in one network format. Number i begins at `image[i * width]`. */
 export interface Lane {
-  /** The number of bytes per element. */
+  /** Bytes per number. */
   readonly width: 2 | 4;
   readonly image: Uint8Array<ArrayBuffer>;
   readonly scratch: Uint8Array<ArrayBuffer>;

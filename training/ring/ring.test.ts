@@ -31,7 +31,7 @@ interface Setup {
   timeouts?: Partial<RingTimeouts>;
   lost?: Lost[];
   refused?: string[];
-  /** Opens a proxy in front of the rank that listens on `port`. Returns the proxy's port. */
+  /** Opens a proxy in front of the rank that listens on `port`. Resolves with the proxy's port. */
   through?: (port: number) => Promise<number>;
 }
 
@@ -63,7 +63,7 @@ async function joinAll(setup: Setup): Promise<Ring[]> {
   return await Promise.all(joins);
 }
 
-/** Opens a proxy to the port `target`. `onBytes` must forward each chunk. Resolves with the proxy's port. */
+/** Opens a proxy to `target` and resolves with the proxy's port. `onBytes` must forward each chunk. */
 async function proxy(target: number, onBytes: (chunk: Buffer, to: Socket, ends: [Socket, Socket]) => void): Promise<number> {
   const server = createServer((inner) => {
     const outer = connect(target, '127.0.0.1');
@@ -261,7 +261,7 @@ describe('unauthenticated or missing peers', () => {
   test('a rank with another key is rejected', async () => {
     const error = await failing({ size: 2, keys: [KEY, new Secret(randomBytes(32))] });
     expect(error.code).toBe('RING_JOIN_FAILED');
-    expect(error.message).toContain('has another key of the ring');
+    expect(error.message).toContain('has a different ring key');
   });
 
   test('a rank of another generation is rejected', async () => {
@@ -299,7 +299,6 @@ describe('unauthenticated or missing peers', () => {
       listener: own.server,
       onRefused: (reason) => refused.push(reason),
     });
-    // Exceeds the limit of concurrent handshakes.
     for (let stranger = 0; stranger < 40; stranger++) {
       const silent = connect(port, '127.0.0.1');
       silent.on('error', () => {});
@@ -354,7 +353,7 @@ describe('unauthenticated or missing peers', () => {
         onLost: () => {},
         timeouts: { joinMs: 2000 },
       });
-      await expect(join).rejects.toThrow(/has another key of the ring|connecting to rank/);
+      await expect(join).rejects.toThrow(/has a different ring key|connecting to rank/);
     };
     await Promise.all([believe(randomBytes(32), 1), believe(KEY.reveal(), 0)]);
   });

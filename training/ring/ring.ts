@@ -15,7 +15,6 @@ export interface RingOptions {
   readonly worldSize: number;
   readonly generation: number;
   readonly key: Secret;
-  /** This rank's address, or a server that already listens. */
   readonly listener: Listener | Server;
   /** The listening address of each rank, indexed by rank. */
   readonly addresses: readonly { readonly host: string; readonly port: number }[];
@@ -164,7 +163,7 @@ export class Ring {
   /**
    * Allocates a vector that collective calls use without a copy.
    * @param length the number of elements.
-   * @param wire 'float16' to allow both float16 and float32 calls; 'float32' to allow float32 calls only.
+   * @param wire 'float32' if only float32 calls use the vector; 'float16' if both float16 and float32 calls use it.
    */
   vector(length: number, wire: Wire = 'float32'): Float32Array<ArrayBuffer> {
     const vector = createVector(length, wire === 'float16');
@@ -215,7 +214,6 @@ export class Ring {
     if (this.worldSize === 1) {
       return;
     }
-    // Runs calls one at a time, in call order.
     const before = this.#tail;
     const done = before.then(() => this.#run(kind, numbers, plan, wire));
     this.#tail = done.catch(() => {});
@@ -326,7 +324,7 @@ export class Ring {
     );
   }
 
-  /** Reports the loss at once. Calls fail only after `graceMs`, so the job learns the original cause before this process fails. */
+  /** Reports the loss at once. Delaying the failure of calls lets the job learn the original cause before this process fails. */
   lose(peer: number, cause: string): void {
     if (this.#state !== 'open') {
       return;

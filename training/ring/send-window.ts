@@ -1,6 +1,6 @@
 /**
- * The number of bytes that each of two ranks may send beyond the bytes it has received. A window of this size keeps both directions busy
- * and fits into the processor's cache.
+ * With two ranks, the number of bytes that a rank may send ahead of the bytes it has received. A window of this size keeps both directions
+ * busy and fits into the processor's cache.
  */
 const AHEAD_BYTES = 512 * 1024;
 /** The minimum size of a write while more bytes are queued. */

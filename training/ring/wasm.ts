@@ -24,7 +24,6 @@ function moduleOf(bytes: Uint8Array): object | null {
   return module;
 }
 
-/** Creates a WebAssembly memory, or a plain ArrayBuffer if WebAssembly is unavailable. */
 export function createMemory(bytes: number): Memory {
   return wasm === undefined ? { buffer: new ArrayBuffer(bytes) } : new wasm.Memory({ initial: Math.ceil(bytes / PAGE_BYTES) });
 }

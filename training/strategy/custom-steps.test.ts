@@ -18,7 +18,6 @@ afterEach(() => {
   tf.disposeVariables();
 });
 
-/** Runs the same program on several ranks. Each rank has its own variables. */
 async function onRanks<T>(worldSize: number, program: (steps: CustomSteps, ring: Ring) => Promise<T>): Promise<T[]> {
   const made = await joinRing(worldSize);
   rings.push(...made);
@@ -85,7 +84,7 @@ describe.each(Object.keys(OPTIMIZERS))('with %s', (name) => {
   const make = OPTIMIZERS[name] as () => tf.Optimizer;
 
   describe.each([1, 2, 3])('on %i ranks', (worldSize) => {
-    /** The mean over the ranks is step * 0.1, as in the reference. */
+    /** The mean over the ranks is step * 0.1. */
     const numberOf = (rank: number, step: number) => step * 0.1 + (rank - (worldSize - 1) / 2);
 
     async function compare(

@@ -54,7 +54,6 @@ export class CustomSteps {
   readonly #wire: Wire;
   /** The plans, most recently used first. */
   readonly #plans: Plan[] = [];
-  /** The variables and optimizers that are known to be equal on all ranks. */
   readonly #shared = new WeakSet<object>();
   readonly #optimizers = new Set<tfjs.Optimizer>();
 
@@ -105,7 +104,6 @@ export class CustomSteps {
     return trainedVariables(tf, allTrainable(tf, this.#optimizers));
   }
 
-  /** Returns this rank's share of the step's examples, from 0 to 1. */
   async #weightOf(examples: number | undefined): Promise<number> {
     if (examples === undefined) {
       return 1 / this.#ring.worldSize;
@@ -167,7 +165,7 @@ export class CustomSteps {
     }
   }
 
-  /** Broadcasts rank 0's values of the variables and the optimizer, unless they are already equal on all ranks. */
+  /** Broadcasts rank 0's variables and optimizer unless they are already equal on all ranks. */
   async #share(optimizer: tfjs.Optimizer, { variables, moving }: TrainedVariables): Promise<void> {
     const isNew = (each: object) => !this.#shared.has(each);
     const unshared = [...variables, ...moving].filter(isNew);

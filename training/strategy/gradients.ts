@@ -78,7 +78,6 @@ export class FusedGradients {
     }
   }
 
-  /** All gradients as one vector. */
   get numbers(): Float32Array<ArrayBuffer> {
     return this.#vector.subarray(0, this.#extrasAt);
   }

@@ -1,11 +1,11 @@
 import type * as tfjs from '@tensorflow/tfjs';
 import { LazyValues, type Share, type StepPart } from '../model/step-part.ts';
 
-/** The gradients, loss and metrics of one worker's examples in one step, on the worker's backend. */
+/** The gradients, loss and metrics of one worker's step, as tensors on the backend. */
 export interface LocalGradients {
   /**
-   * The weighted gradients, summed over the parts, by variable name. Contains only variables on which the loss depends. null if no part has
-   * examples. The caller must dispose the gradients.
+   * The weighted gradients, summed over the parts, by variable name. Variables on which the loss does not depend are missing. null if no
+   * part has examples. The caller must dispose the gradients.
    */
   readonly gradients: tfjs.NamedTensorMap | null;
   /** This worker's weighted share of the loss and the metrics. The caller must read or dispose it. */

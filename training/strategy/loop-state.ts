@@ -13,7 +13,6 @@ import {
 } from '../model/training-state.ts';
 import type { KeptState } from './restore-newest.ts';
 
-/** One value, or several values by name. */
 type OneOrNamed<T> = T | Readonly<Record<string, T>>;
 
 export interface LoopParts {
@@ -65,7 +64,7 @@ export class LoopState implements KeptState {
     }
   }
 
-  /** All variables, trained and untrained, in the same order on all ranks. */
+  /** In the same order on all ranks. */
   get variables(): tfjs.Variable[] {
     return this.#weights.map(({ variable }) => variable);
   }

@@ -1,4 +1,3 @@
-/** The phases of a step, in the order in which reports list them. */
 export const PHASES = ['input', 'compute', 'exchange', 'update', 'checkpoint', 'validation', 'other'] as const;
 
 /**
@@ -30,7 +29,7 @@ export class StepClock {
     this.#since = now();
   }
 
-  /** Switches to another phase. @returns the previous phase. */
+  /** Switches to `phase`. @returns the previous phase. */
   enter(phase: Phase): Phase {
     const now = this.#now();
     const left = this.#phase;

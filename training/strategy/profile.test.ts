@@ -47,7 +47,6 @@ describe('the profile', () => {
   });
 });
 
-/** Returns the metrics of each progress report that contains a profile. */
 function profileOf(reports: readonly Report[]): Record<string, number>[] {
   return reports.flatMap((report) =>
     report.type === 'progress' && report.metrics?.['profile/step ms'] !== undefined ? [report.metrics as Record<string, number>] : [],
@@ -119,7 +118,6 @@ describe('the profile attributes the time of a step', () => {
     };
     await fitTogether(models, data, (rank) => ({ batchSize: 1, ...(rank === 1 ? { callbacks } : {}) }), { reports, summaries });
     const [[fast], [slow]] = [profileOf(reports[0] as Report[]), profileOf(reports[1] as Report[])];
-    // Five of the six steps take 40 ms.
     const mean = 33.333;
     expect(fast).toMatchObject({ 'profile/exchange ms': mean, 'profile/other ms': 0, 'profile/step ms': mean });
     expect(slow).toMatchObject({ 'profile/exchange ms': 0, 'profile/other ms': mean, 'profile/step ms': mean });

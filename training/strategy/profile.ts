@@ -28,14 +28,12 @@ export class StepProfile {
     return elapsed;
   }
 
-  /** Records each rank's busy time in one step, in ms. */
   addBusyTimes(busy: Float32Array): void {
     busy.forEach((ms, rank) => {
       this.#busy[rank] = (this.#busy[rank] ?? 0) + ms;
     });
   }
 
-  /** Opens a reporting window that begins now. */
   window(): ProfileWindow {
     return new ProfileWindow(() => ({ times: this.clock.read(), steps: this.#steps, busy: [...this.#busy] }));
   }
@@ -47,7 +45,6 @@ interface Reading {
   readonly busy: readonly number[];
 }
 
-/** Reports the time between two readings of a profile. */
 export class ProfileWindow {
   readonly #read: () => Reading;
   #last: Reading;
@@ -89,7 +86,6 @@ export class ProfileWindow {
   }
 }
 
-/** Rounds to microseconds. */
 function rounded(ms: number): number {
   return Math.round(ms * 1000) / 1000;
 }

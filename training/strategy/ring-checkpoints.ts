@@ -47,7 +47,6 @@ export class RingCheckpoints {
     return head.position;
   }
 
-  /** Captures the current state. Rank 0 then writes it in the background. */
   async record(position: TrainingPosition): Promise<void> {
     await this.#writer?.record(async () => ({ position, tensors: await this.#state.capture() }));
   }

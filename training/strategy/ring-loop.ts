@@ -9,7 +9,6 @@ import type { LoopContext, LoopStrategy } from './loop-strategy.ts';
 import { RingCheckpoints } from './ring-checkpoints.ts';
 import { verifyEqual } from './verify-equal.ts';
 
-/** Runs a custom loop whose ranks take each step together. */
 export class RingLoop implements LoopStrategy {
   readonly peers: Peers;
   readonly #ring: Ring;
@@ -64,7 +63,6 @@ export class RingLoop implements LoopStrategy {
     await this.#checkpoints.finish(last, afterwards);
   }
 
-  /** Averages the layers' state and verifies that all ranks hold the same bits. */
   async #settle(step: number): Promise<void> {
     await this.#layerState.agree();
     const named = this.#context.state.named().map(({ name, variable }) => {

@@ -27,7 +27,7 @@ const COUNT = 24;
 const X = Float32Array.from({ length: COUNT * 3 }, (_, index) => Math.sin(index * 1.3) * 2);
 const Y = Float32Array.from({ length: COUNT }, (_, index) => Math.cos(index));
 
-/** A linear model with an extra variable that does not influence the loss. */
+/** A linear model with an extra variable, `unused`, that does not influence the loss. */
 class Learner {
   readonly w: tf.Variable;
   readonly b: tf.Variable;

@@ -28,7 +28,7 @@ export interface StepperOptions extends StepOptions {
 }
 
 const VERIFY_EVERY_STEPS = 100;
-/** The maximum number of steps whose losses stay on the backend as tensors. */
+/** The maximum number of steps whose losses may remain on the backend. */
 const MAX_UNREAD = 64;
 /** The interval in ms at which a single worker yields to the event loop. A single worker never waits for the network. */
 const YIELD_MS = 20;
@@ -47,7 +47,7 @@ export class Stepper {
   readonly #moving: MovingAverages;
   #steps = 0;
   #withoutGradient: readonly string[] | null = null;
-  /** The losses and metrics that are still on the backend, oldest first. */
+  /** Losses and metrics that remain on the backend, oldest first. */
   readonly #unread: LazyValues[] = [];
   #yieldedAt = 0;
 

@@ -13,7 +13,6 @@ import type { StepOptions } from './step-options.ts';
 /** Defines where a run stores checkpoints, how often it takes one and how many it keeps. */
 export interface CheckpointPlan {
   readonly store: CheckpointStore;
-  /** The phase to which the run's checkpoints belong. */
   readonly phase: Phase;
   readonly everySteps: number;
   readonly keep: number;
@@ -37,7 +36,6 @@ export interface StrategyContext {
   readonly onNotice: (message: string, about?: string) => void;
 }
 
-/** Creates the strategy of a training run. */
 export interface StrategyFactory {
   readonly rank: number;
   readonly worldSize: number;

@@ -86,16 +86,15 @@ export class SyncBatchNorm {
       : new SyncBatchNorm(tf, ring, sync, model, [...new Set(layers)]);
   }
 
-  /** Restores TensorFlow.js's own implementation. */
   uninstall(): void {
     for (const layer of this.#layers) {
-      // Uncovers the `call` method of the layer's class.
+      // Makes the class's own `call` method visible again.
       Reflect.deleteProperty(layer, 'call');
     }
     this.#ring.close();
   }
 
-  /** Takes part in the other ranks' exchanges with zeros, for a step in which this rank has no examples. */
+  /** Takes part in the other ranks' exchanges for a step in which this rank has no examples. */
   runWithoutExamples(variables: readonly tfjs.Variable[]): void {
     const tf = this.#tf;
     this.#isEmpty = true;

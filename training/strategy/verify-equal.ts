@@ -8,7 +8,9 @@ export interface Comparable {
   dataSync(): unknown;
 }
 
-/** Resolves with the hash of each variable on each rank, as `[variable][rank]`. Sends two numbers per variable, regardless of its size. */
+/**
+ * Resolves with the hash of each variable on each rank, as `[variable][rank]`. The traffic is two numbers per variable, regardless of size.
+ */
 async function hashesOf(ring: Ring, variables: readonly Comparable[]): Promise<number[][]> {
   const { rank, worldSize } = ring;
   // Each rank fills its own row with the hashes as 16-bit halves, which float32 represents exactly. The sum contains all rows.

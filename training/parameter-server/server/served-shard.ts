@@ -278,7 +278,7 @@ export class ServedShard {
     const optimizer = this.optimizer(0);
     const foreign = tensors.find(({ name }) => name.startsWith('optimizer:') && !optimizer.keeps(String(name.split(':')[1])));
     if (foreign !== undefined) {
-      throw misfit(where, `it was trained by another optimizer, with ${foreign.name.split(':')[1]}`);
+      throw misfit(where, `it was trained with another optimizer, which has the property ${foreign.name.split(':')[1]}`);
     }
     for (const served of this.#variables.values()) {
       const { piece, described } = served;
