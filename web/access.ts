@@ -5,12 +5,11 @@ import { isIP } from 'node:net';
 import { answer, answerText } from './answer.ts';
 
 /**
- * How the server authenticates viewers. On YARN, all requests come through the ResourceManager's proxy, which authenticates the user and
- * sends the user name in a cookie (see YARN's AmIpFilter). On a single machine, each request must contain a token: first in the printed
- * URL and then in a cookie, or as a bearer token.
+ * How the server authenticates viewers. On YARN, the ResourceManager's proxy authenticates the user and forwards each request with the user
+ * name in a cookie (see YARN's AmIpFilter). On a single machine, each request must contain a token: in the printed URL, in a cookie, or as
+ * a bearer token.
  */
 export type Access =
-  /** The caller has already authorised the request. */
   | { readonly kind: 'authorised' }
   | { readonly kind: 'proxy'; readonly hosts: readonly string[]; readonly mayView: (user: string | null) => boolean }
   | {
@@ -23,11 +22,11 @@ export type Access =
 export type Verdict =
   | { readonly kind: 'admitted' }
   | { readonly kind: 'refused'; readonly message: string }
-  /** The token was correct: the response moves it from the URL into a cookie. */
+  /** The URL contained the correct token. The response moves the token from the URL into a cookie. */
   | { readonly kind: 'entered'; readonly cookie: string; readonly location: string };
 
 const ADMITTED: Verdict = { kind: 'admitted' };
-/** How long the resolved addresses of the proxy hosts are cached (ms). */
+/** How long the resolved addresses of the proxy hosts are cached, in ms. */
 const LOOKUP_LIFE_MS = 60_000;
 
 /** Authorises each request. */
@@ -43,7 +42,7 @@ export class Gate {
     this.#cookieName = access.kind === 'token' ? `tony-${createHash('sha256').update(access.token).digest('hex').slice(0, 12)}` : '';
   }
 
-  /** Returns whether the request may proceed. If not, this method has sent the response. */
+  /** Returns whether the request is authorised. Responds to unauthorised requests itself. */
   async admits(request: IncomingMessage, response: ServerResponse): Promise<boolean> {
     const verdict = await this.authorise(request);
     if (verdict.kind === 'refused') {
@@ -111,7 +110,9 @@ export class Gate {
     return mayView(user) ? ADMITTED : refused(`User ${user ?? '(none)'} may not view this job: ask its owner to add you to acls.view.`);
   }
 
-  /** Resolves the addresses of the proxy hosts. Cached addresses are refreshed in the background: only the first request waits for DNS. */
+  /**
+   * Resolves the addresses of the proxy hosts. Cached addresses are refreshed in the background, so only the first request waits for DNS.
+   */
   async #proxyAddresses(hosts: readonly string[]): Promise<ReadonlySet<string>> {
     const known = this.#proxies;
     if (known !== null && performance.now() - known.at < LOOKUP_LIFE_MS) {
@@ -137,8 +138,8 @@ async function lookUp(hosts: readonly string[]): Promise<ReadonlySet<string>> {
 function moveTokenToCookie(request: IncomingMessage, response: ServerResponse, { cookie, location }: Verdict & { kind: 'entered' }): void {
   const headers = { 'Set-Cookie': cookie };
   if (/^(?:cross|same)-site$/.test(String(request.headers['sec-fetch-site'] ?? ''))) {
-    // After a link on another site, browsers omit a SameSite=Strict cookie from redirected requests. They send the cookie when one
-    // of our own pages navigates.
+    // After a link on another site, browsers omit a SameSite=Strict cookie from redirected requests. A navigation that our own page starts
+    // includes the cookie.
     const to = location.replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
     const body = `<!doctype html><meta http-equiv="refresh" content="0; url=${to}"><a href="${to}">Continue</a>\n`;
     answer(request, response, { type: 'text/html; charset=utf-8', body, headers });
@@ -152,9 +153,9 @@ function refused(message: string): Verdict {
 }
 
 /**
- * Returns whether the Host header names this machine or one of `hosts`. This check prevents DNS rebinding: an attacker's site makes its
- * own name resolve to this machine so that its scripts can read the responses. The Host header of such a request contains the attacker's
- * name.
+ * Returns whether the Host header names this machine or one of `hosts`. This check prevents DNS rebinding, in which an attacker's host name
+ * resolves to this machine so that the attacker's scripts can read the responses. The Host header of such a request contains the attacker's
+ * host name.
  */
 export function isAddressedHere(request: IncomingMessage, hosts: readonly string[]): boolean {
   const host = hostname(request.headers.host ?? '');
@@ -174,8 +175,8 @@ function isOwnName(host: string): boolean {
 }
 
 /**
- * Removes the token from a request's target. The result is a relative URL, which preserves the path prefix of a gateway. The leading
- * `./` prevents browsers from parsing a segment with a colon as a scheme.
+ * Removes the token from a request's target. The result is a relative URL, which preserves the path prefix of a gateway. The leading `./`
+ * prevents browsers from parsing a segment with a colon as a scheme.
  */
 function withoutToken(target: string): string {
   const [path = '', query = ''] = target.split('?', 2);

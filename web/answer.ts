@@ -1,6 +1,6 @@
 import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http';
 
-/** Headers of every response that this server generates, as opposed to responses that it forwards. */
+/** Headers of every response that this server generates. Forwarded responses do not have them. */
 const HEADERS: OutgoingHttpHeaders = {
   'Content-Security-Policy': "default-src 'none'; frame-ancestors 'self'",
   'Cross-Origin-Opener-Policy': 'same-origin',
@@ -9,7 +9,7 @@ const HEADERS: OutgoingHttpHeaders = {
   'X-Content-Type-Options': 'nosniff',
 };
 
-/** A request fails with this status and message. */
+/** Makes the server respond with this status and message. */
 export class HttpError extends Error {
   readonly status: number;
 

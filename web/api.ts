@@ -15,12 +15,12 @@ export interface ApiAnswer {
 type Query = URLSearchParams;
 type Resource = (view: JobView, query: Query) => Promise<unknown>;
 
-/** Shorter responses are not compressed (bytes). */
+/** The minimum size in bytes of a response to compress. */
 const WORTH_COMPRESSING = 1024;
-/** Equal queries within this time share one response (ms), so the load does not grow with the number of viewers. */
+/** The time in ms for which equal queries share one response, so the load is independent of the number of viewers. */
 const SHARED_MS = 250;
 const MAX_SHARED = 64;
-/** The deadline for one resource (ms). Views of ended jobs read from storage. */
+/** The deadline for one resource, in ms. Views of ended jobs read from storage. */
 const DEADLINE_MS = 30_000;
 const DEFAULT_TAIL = 64 << 10;
 const MAX_TAIL = 1 << 20;
@@ -49,7 +49,7 @@ const RESOURCES: Readonly<Record<string, Resource>> = {
     return log;
   },
 };
-/** The query parameters that affect the response. The API ignores other parameters, which gateways may add. */
+/** The query parameters that affect the response. The API ignores all other parameters, because gateways may add parameters. */
 const PARAMETERS = ['after', 'task', 'file', 'tail'];
 
 /** Serves one job's JSON below `/tony/api/`. */
@@ -63,7 +63,6 @@ export class Api {
     this.#view = view;
   }
 
-  /** Never rejects. */
   get(name: string, query: Query): Promise<ApiAnswer> {
     const resource = Object.hasOwn(RESOURCES, name) ? RESOURCES[name] : undefined;
     if (resource === undefined) {
@@ -101,7 +100,7 @@ export class Api {
       if (error instanceof HttpError) {
         return failure(error.status, error.message);
       }
-      // The message of a TonyError is written for users. Any other error is a bug, so viewers do not see its message.
+      // The message of a TonyError is intended for users. Any other error is a bug, whose message is hidden from viewers.
       if (error instanceof TonyError) {
         return failure(503, error.message);
       }

@@ -36,7 +36,7 @@ export function parseEntry(line: string): HistoryEntry | null {
   return checkedEntry(parsed(line));
 }
 
-/** Like `parseEntry`, for a value that is already parsed. */
+/** Like `parseEntry`, for a parsed value. */
 export function checkedEntry(value: unknown): HistoryEntry | null {
   // The cast is safe because JSON has no undefined: an optional field is either absent or has a value.
   return (entrySchema.safeParse(value).data as HistoryEntry | undefined) ?? null;
@@ -64,8 +64,7 @@ export function parseSamples(text: string): UsageSample[] {
 }
 
 /**
- * Parses a line of metrics and drops unknown fields. Also drops entries without a valid task name, because an invalid name can have any
- * length.
+ * Parses a line of metrics and drops unknown fields. Also drops entries with an invalid task name, because such a name can have any length.
  */
 export function parseSample(line: string): UsageSample | null {
   const value = parsed(line);

@@ -1,9 +1,9 @@
 import type { JobStatus } from '../conf/status.ts';
 
-/** The response to `GET api/history`: the jobs that the history page lists, newest first. */
+/** The response to `GET api/history`: the jobs on the history page, newest first. */
 export interface HistoryList {
   readonly jobs: readonly HistorySummary[];
-  /** Why some jobs are missing from the list; empty if the list is complete. */
+  /** The reason why some jobs are missing from the list; empty if the list is complete. */
   readonly message: string;
 }
 
@@ -14,10 +14,9 @@ export interface HistorySummary {
   readonly queue: string;
   readonly state: JobStatus['state'];
   readonly startedAt: number;
-  /** Null if the job is still running or ended without a final status. */
+  /** null if the job is still running or ended without a final status. */
   readonly finishedAt: number | null;
   readonly step: number;
-  /** The job's final message. */
   readonly message: string;
   /** The URL of the job's page, relative to the index page. */
   readonly href: string;

@@ -11,7 +11,7 @@ import type { JobView } from './job-view.ts';
 import { WebServer } from './server.ts';
 import { NO_TENSORBOARD, type TensorBoardTarget } from './tensorboard-target.ts';
 
-// Serves a job's pages on their own port for tests and sends requests that well-behaved clients would not send.
+// Serves a job's pages on their own port for tests, and sends requests that well-behaved clients would not send.
 
 export const SILENT = pino({ level: 'silent' });
 
@@ -38,7 +38,6 @@ export async function serve(options: { view?: JobView; tensorboard?: TensorBoard
   return web.port;
 }
 
-/** Starts an HTTP server in the place of TensorBoard. */
 export async function upstream(listener: RequestListener, state: TensorBoardStatus['state'] = 'ready'): Promise<TensorBoardTarget> {
   const server = createServer(listener).listen(0, '127.0.0.1');
   await once(server, 'listening');

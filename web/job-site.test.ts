@@ -200,13 +200,13 @@ describe('a job site in front of TensorBoard', () => {
     const used = new Set<Socket>();
     const waiting: ServerResponse[] = [];
     const tensorboard = await upstream(({ socket }, response) => {
-      // Closes before the proxy notices: the next request meets a dead connection.
+      // Closes the connection before the proxy notices, so the proxy reuses a dead connection for the next request.
       if (used.has(socket)) {
         return void socket.destroy();
       }
       used.add(socket);
       waiting.push(response);
-      // Answers the first requests together, so that each uses its own connection.
+      // Answers the first requests at the same time to force one connection per request.
       if (used.size >= 3) {
         for (const each of waiting.splice(0)) {
           each.end('x');

@@ -18,10 +18,9 @@ import { WAITING_POLICY, waitingPage } from './waiting-page.ts';
 const HTML = 'text/html; charset=utf-8';
 const JSON_TYPE = 'application/json; charset=utf-8';
 const READ = ['GET', 'HEAD'];
-/** The request methods of the tunnel (tunnel.ts). */
 const TUNNEL = ['GET', 'PUT'];
 const FOREVER = { 'Cache-Control': 'public, max-age=31536000, immutable' };
-/** The minimum time between two log messages about failed requests to TensorBoard (ms). */
+/** The minimum time in ms between two log messages about failed requests to TensorBoard. */
 const LOG_INTERVAL_MS = 60_000;
 
 const UPSTREAM_STATUS: Readonly<Record<UpstreamError['kind'], readonly [number, string]>> = {
@@ -31,8 +30,8 @@ const UPSTREAM_STATUS: Readonly<Record<UpstreamError['kind'], readonly [number, 
 };
 
 /**
- * Serves the pages of one job: TensorBoard at `/` (or the job's page if TensorBoard is unavailable), the job's page at `/tony/`, and
- * JSON at `/tony/api/`. All links are relative, because the public path prefix is unknown.
+ * Serves the pages of one job: TensorBoard at `/` (or the job's page if TensorBoard is unavailable), the job's page at `/tony/`, and JSON
+ * at `/tony/api/`. All links are relative, because the public path prefix is unknown.
  */
 export class JobSite {
   readonly #api: Api;
@@ -53,7 +52,7 @@ export class JobSite {
     this.#log = options.log;
   }
 
-  /** @param target path and query relative to the site's root, for example `/tony/api/job?x=1` */
+  /** @param target path and query relative to the site's root, for example `/tony/api/job?x=1`. */
   async handle(request: IncomingMessage, response: ServerResponse, target: string = request.url ?? '/'): Promise<void> {
     if (!isPath(target)) {
       return answerText(request, response, 400, 'The path is not valid.');
@@ -95,7 +94,6 @@ export class JobSite {
     this.#tunnel.close();
   }
 
-  /** Serves the job's own pages, below `/tony/`. */
   async #own(request: IncomingMessage, response: ServerResponse, path: string, query: URLSearchParams): Promise<void> {
     if (path === '/tony/tunnel' || path.startsWith('/tony/tunnel/')) {
       return this.#tunnelled(request, response, path, query);
@@ -146,7 +144,7 @@ export class JobSite {
         return answerText(request, response, 404, 'There is no such page.');
       }
       const upstream = await this.#tunnel.received(request, query);
-      // Browsers must not cache the response: the URL does not identify the tunnelled request.
+      // Disables browser caching, because the URL does not identify the tunnelled request.
       await this.#forward(request, response, path, upstream, NO_STORE);
     } catch (error) {
       if (!(error instanceof HttpError)) {
@@ -156,7 +154,6 @@ export class JobSite {
     }
   }
 
-  /** Sends a request to TensorBoard and relays the response. */
   async #forward(
     request: IncomingMessage,
     response: ServerResponse,
@@ -229,8 +226,8 @@ function allowed(request: IncomingMessage, response: ServerResponse, methods: re
 }
 
 /**
- * Returns whether the target is a valid path below the site's root: no other host, no `..` segment, and only characters that HTTP
- * clients send.
+ * Returns whether the target is a valid path below the site's root. Rejects other hosts, `..` segments, and characters that HTTP clients
+ * never send.
  */
 function isPath(target: string): boolean {
   if (!/^\/(?!\/)[\x21-\x7e]*$/.test(target)) {

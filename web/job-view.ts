@@ -1,8 +1,8 @@
 import type { HistoryEntry, JobStatus, UsageSample } from '../conf/status.ts';
 
 /**
- * The data of a job's pages. While the job runs, the ApplicationMaster provides the data; after the job has ended, the history does.
- * Each method is one resource under `/tony/api/`. Pages poll most resources, so reading a resource repeatedly must be cheap.
+ * The data of a job's pages. The ApplicationMaster provides the data of a running job, and the history provides the data of an ended job.
+ * Each method is one resource under `/tony/api/`. Pages poll most resources, so repeated reads must be cheap.
  */
 export interface JobView {
   /** `GET /tony/api/job`. */
@@ -17,7 +17,7 @@ export interface JobView {
   scalars(): Promise<ScalarCharts>;
   /**
    * `GET /tony/api/log?task=worker:0&file=stderr&tail=BYTES`. `task` is a task of the job, a container ID, or `master` for the
-   * ApplicationMaster. Null if the log does not exist.
+   * ApplicationMaster. null if the log does not exist.
    */
   log(task: string, file: LogFile, tail: number): Promise<LogTail | null>;
 }
@@ -32,13 +32,13 @@ export interface EventPage {
 
 export interface UsagePage {
   readonly samples: readonly UsageSample[];
-  /** The value of `after` for the next request, ms since the epoch. */
+  /** The value of `after` for the next request, in ms since the epoch. */
   readonly next: number;
 }
 
 export interface ScalarCharts {
   readonly runs: readonly ScalarRun[];
-  /** Why curves are missing or outdated; empty if all curves are up to date. */
+  /** The reason why curves are missing or outdated; empty if all curves are up to date. */
   readonly message: string;
 }
 
@@ -50,11 +50,11 @@ export interface ScalarRun {
 
 export interface ScalarSeries {
   readonly tag: string;
-  /** At most 500 points, evenly thinned, including the first and the newest. All three arrays have the same length. */
+  /** At most 500 evenly thinned points, including the first and the newest point. All three arrays have the same length. */
   readonly steps: readonly number[];
-  /** s since the epoch. */
+  /** In s since the epoch. */
   readonly times: readonly number[];
-  /** Null for values that JSON cannot represent (NaN, infinities). */
+  /** null for values that JSON cannot represent (NaN, infinities). */
   readonly values: readonly (number | null)[];
 }
 

@@ -6,7 +6,7 @@ import { createGunzip, gzip } from 'node:zlib';
 import { acceptsGzip } from './answer.ts';
 import { pathToRoot, withRelativeUrls } from './tensorboard-page.ts';
 
-/** The response headers that are forwarded: no hop-by-hop headers and no cookies. */
+/** The response headers to forward. Hop-by-hop headers and cookies are missing. */
 const FORWARDED = [
   'accept-ranges',
   'cache-control',
@@ -23,9 +23,9 @@ const FORWARDED = [
   'vary',
 ];
 
-/** A response fails if no byte arrives for this long (ms). */
+/** The maximum time in ms without a byte before a response fails. */
 const SILENCE_MS = 60_000;
-/** The maximum size of a page or style sheet to rewrite (bytes). */
+/** The maximum size in bytes of a page or style sheet to rewrite. */
 const MAX_REWRITTEN = 16 << 20;
 /** Limits of the cache of compressed pages. */
 const MAX_KEPT = 8;
@@ -37,14 +37,14 @@ export interface PageChange {
   policy(policy: string | undefined): string;
 }
 
-/** Forwards the upstream server's responses. */
 export class Relay {
   readonly #kept = new Map<string, Buffer>();
 
   /**
-   * @param options.path path of the browser's request; links in the page are relative to it
-   * @param options.upstreamPath path of the upstream request
-   * @throws if either connection fails; when the headers have already been sent, the response is destroyed first
+   * Forwards a response. Destroys it if a connection fails after the headers have been sent.
+   * @param options.path path of the browser's request, which links in the page are relative to.
+   * @param options.upstreamPath path of the upstream request.
+   * @throws if either connection fails.
    */
   async pass(
     answered: IncomingMessage,
@@ -79,7 +79,7 @@ export class Relay {
         delete headers[name];
       }
     }
-    // The page contains the token of this process, so browsers must not cache it.
+    // Disables browser caching, because the page contains the token of this process.
     if (whole && type === 'text/html') {
       headers['cache-control'] = 'no-store';
     }
@@ -180,11 +180,11 @@ async function wholeBody(answered: IncomingMessage): Promise<Buffer> {
 
 /**
  * Converts the target of a redirect to a relative URL. Returns null if the target is outside the site.
- * @param root relative path to the site's root
+ * @param root relative path to the site's root.
  */
 export function relativeLocation(location: string, path: string, root: string): string | null {
   try {
-    // Any origin serves as the base: it only detects redirects to other hosts.
+    // An arbitrary origin as the base detects redirects to other hosts.
     const site = 'http://tensorboard';
     const to = new URL(location, `${site}${path}`);
     return to.origin === site && !to.pathname.startsWith('//') ? `${root || './'}${to.pathname.slice(1)}${to.search}${to.hash}` : null;

@@ -6,8 +6,8 @@ const HARMLESS = /^(?:true|false|yes|no|\d{1,2}|)$/i;
 const SECRET_VALUE =
   /-----BEGIN [A-Z ]*PRIVATE KEY-----|^(?:gh[pousr]_\w{20,}|xox[abpr]-[\w-]{10,}|AKIA[A-Z0-9]{16}|eyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]*)$/;
 /*
- * The input contains up to many megabytes of text that other users write, so every pattern below must run in linear time: a match can
- * start only at `://` or at the beginning of a word, and never within text that has just failed to match.
+ * The input can be many megabytes of text that other users write, so every pattern below must run in linear time. A match can start only at
+ * `://` or at the beginning of a word, and never within text that has just failed to match.
  */
 /** The part after `scheme` in `scheme://user:password@host`. */
 const USER_INFO = /:\/\/([^\s/:@]*):[^\s/@]+@/g;
@@ -16,7 +16,7 @@ const ASSIGNMENT = /(?<![\w.-])(-[\w.-]*\s+(?!-)|[\w.-]+=)("[^"]*"|'[^']*'|[^\s;
 const HIDDEN = '***';
 
 /**
- * Returns the value with secrets replaced by `***`: values with secret names (environment variables, Hadoop properties), values in
+ * Returns the value with secrets replaced with `***`: values with secret names (environment variables, Hadoop properties), values in
  * well-known secret formats, passwords in URIs, and secrets in commands.
  */
 export function redacted(value: unknown, name = ''): unknown {

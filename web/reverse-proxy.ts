@@ -14,7 +14,7 @@ export interface UpstreamRequest {
   readonly body: Buffer | null;
 }
 
-/** `absent`: TensorBoard cannot be reached. `late`: TensorBoard exceeded the deadline. `busy`: too many requests are in progress. */
+/** `absent`: TensorBoard is unreachable. `late`: TensorBoard exceeded the deadline. `busy`: too many requests are in progress. */
 export class UpstreamError extends Error {
   readonly kind: 'absent' | 'late' | 'busy';
 
@@ -24,18 +24,18 @@ export class UpstreamError extends Error {
   }
 }
 
-/** Deadlines for connecting and for the response headers (ms). For some responses TensorBoard reads many files. */
+/** Deadlines in ms for connecting and for the response headers. For some responses, TensorBoard reads many files. */
 const CONNECT_MS = 5_000;
 const ANSWER_MS = 60_000;
-/** How long idle connections stay open (ms). */
+/** How long idle connections stay open, in ms. */
 const IDLE_MS = 15_000;
 const MAX_CONNECTIONS = 16;
 const MAX_IDLE = 4;
 const MAX_IN_PROGRESS = 256;
 
 /**
- * The request headers that are forwarded. Cookies, Authorization and headers that identify the client are dropped; the proxy sets its
- * own Host header.
+ * The request headers to forward. The proxy drops cookies, Authorization and headers that identify the client, and sets its own Host
+ * header.
  */
 const FORWARDED = [
   'accept',
@@ -54,7 +54,6 @@ const FORWARDED = [
 export class ReverseProxy {
   readonly #target: TensorBoardTarget;
   readonly #agent: ConnectingAgent;
-  /** Opens a new connection for each request. */
   readonly #newConnections: ConnectingAgent;
   #inProgress = 0;
 
@@ -66,7 +65,7 @@ export class ReverseProxy {
 
   /**
    * Sends a request and returns the response. The caller must read or destroy the response's body.
-   * @throws UpstreamError, or the reason of `signal`
+   * @throws UpstreamError, or the reason of `signal`.
    */
   async send(request: UpstreamRequest, signal: AbortSignal): Promise<IncomingMessage> {
     if (this.#target.connect === null) {
@@ -78,8 +77,7 @@ export class ReverseProxy {
     this.#inProgress++;
     try {
       const response = await this.#try(request, signal, this.#agent).catch((error: unknown) => {
-        // TensorBoard may have closed the idle connection just before this request, so the proxy retries once on a new
-        // connection.
+        // TensorBoard may have closed the idle connection just before this request, so the proxy retries once on a new connection.
         if (error instanceof StaleConnection) {
           return this.#try(request, signal, this.#newConnections);
         }
@@ -109,7 +107,7 @@ export class ReverseProxy {
         headers: {
           ...forwarded,
           Host: 'tensorboard',
-          // The proxy must be able to decompress the pages that it rewrites.
+          // Requests only encodings that the proxy can decompress, because it rewrites pages.
           'Accept-Encoding': 'gzip',
           ...(body !== null && { 'Content-Length': body.length }),
         },
@@ -154,8 +152,8 @@ class ConnectingAgent extends Agent {
       closeUnlessConnected(connection);
       return connection;
     } catch (error) {
-      // The agent may call this method while it completes another request, and an exception would then fail that request. A
-      // connection that fails asynchronously reports the error to the right request.
+      // Avoids an exception: the agent may call this method while it completes another request, which would then fail. A connection that
+      // fails asynchronously reports the error to the right request.
       const failed = new Duplex({ read() {}, write() {} });
       process.nextTick(() => failed.destroy(error as Error));
       return failed;

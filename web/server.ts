@@ -16,17 +16,17 @@ export interface JobPages {
   expects?(address: string): boolean;
 }
 
-/** Serves HTTPS, only to clients with a certificate of `clientAuthority`. All in PEM. */
+/** Enables HTTPS and accepts only clients with a certificate of `clientAuthority`. All values are PEM. */
 export interface ServerTls {
   readonly key: string;
-  /** The server's certificate and those that lead to its authority. */
+  /** The server's certificate, followed by its intermediate certificates. */
   readonly certificate: string;
   readonly clientAuthority: string;
 }
 
-/** A ResourceManager forwards up to 64 KiB of request line and headers, and other gateways may add headers (bytes). */
+/** The maximum size of request line and headers, in bytes. A ResourceManager forwards up to 64 KiB, and other gateways may add headers. */
 const MAX_HEADER_BYTES = 128 << 10;
-/** The deadlines for the request headers and for the complete request, and the idle timeout of a connection (ms). */
+/** The deadlines for the request headers and for the complete request, and the idle timeout of a connection, all in ms. */
 const HEADERS_MS = 10_000;
 const REQUEST_MS = 60_000;
 const SILENCE_MS = 120_000;
@@ -43,14 +43,14 @@ export class WebServer {
     this.#server = server;
   }
 
-  /** @param options.port default 0: the system chooses the port */
+  /** @param options.port 0, the default, lets the system choose the port. */
   static async open(options: {
     address: string;
     port?: number;
     site: JobPages;
     log: Logger;
     mostConnections?: number;
-    /** Without it, the server speaks plain HTTP. */
+    /** Without TLS options, the server uses plain HTTP. */
     tls?: ServerTls | null;
   }): Promise<WebServer> {
     const { address, port = 0, site, log, mostConnections = MAX_CONNECTIONS, tls = null } = options;
@@ -70,7 +70,7 @@ export class WebServer {
       const limit = limitOf.get(socket);
       limit?.proven(socket);
       response.once('close', () => limit?.answered(socket));
-      // A client that disconnects is not an error.
+      // A client may disconnect at any time.
       response.on('error', () => {});
       site.handle(request, response).catch((error: unknown) => {
         log.error({ error: messageOf(error), path: request.url?.split('?', 1)[0] }, 'a request for the pages failed');

@@ -3,8 +3,8 @@ import { createHash } from 'node:crypto';
 // Rewrites TensorBoard's pages to work under any path prefix and behind gateways that reject POST.
 
 /**
- * Adds a missing trailing slash to the page's URL: a gateway may serve `/proxy/application_1`, where relative links fail. The script
- * uses the URL class, because it must not interpret a path with two leading slashes as another host.
+ * Adds a missing trailing slash to the page's URL: a gateway may serve `/proxy/application_1`, where relative links fail. The URL class
+ * prevents a path with two leading slashes from naming another host.
  */
 export const SLASH_SCRIPT =
   "if(!location.pathname.endsWith('/')){const to=new URL(location.href);to.pathname+='/';location.replace(to.href)}";
@@ -34,8 +34,8 @@ export function withRelativeUrls(css: string, root: string): string {
 }
 
 /**
- * Extends the page's content security policies: allows `scripts`, and allows only this site to frame the page. TensorBoard allows all
- * sites to frame it, which would override the gateway's policy.
+ * Extends the page's content security policies: allows `scripts`, and allows only this site to frame the page. TensorBoard allows all sites
+ * to frame it, which would override the gateway's policy.
  */
 export function withScripts(policies: string | undefined, scripts: readonly string[]): string {
   const own = (policies ?? '').split(',').filter((policy) => policy.trim() !== '');
@@ -49,7 +49,7 @@ function amended(policy: string, scripts: readonly string[]): string {
   const directives = new Map<string, string[]>();
   for (const each of policy.split(';')) {
     const [name, ...sources] = each.trim().split(/\s+/);
-    // If a directive occurs more than once, browsers use the first one.
+    // If a directive occurs more than once, browsers use the first occurrence.
     if (name && !directives.has(name.toLowerCase())) {
       directives.set(name.toLowerCase(), sources);
     }

@@ -11,5 +11,5 @@ export interface TensorBoardTarget {
   readonly connect: (() => Duplex) | null;
 }
 
-/** A job without TensorBoard: the job's own page is at the root. */
+/** The target of a job without TensorBoard. The job's own page is at the root. */
 export const NO_TENSORBOARD: TensorBoardTarget = { status: () => ({ state: 'off', message: '' }), connect: null };

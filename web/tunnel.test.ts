@@ -65,7 +65,6 @@ test('PUT, one GET, and several GETs in parts deliver the same request', async (
   }
   const expected = { method: 'POST', url: u, type: 'text/x; boundary=1', body: '686920e282ac0a2078' };
   expect(received).toEqual([expected, expected, expected]);
-  // The parts are discarded after the request.
   expect((await ask(port, last)).status).toBe(409);
 });
 
@@ -121,7 +120,7 @@ test('the tunnel drops unsafe headers, and distinguishes damaged data from wrong
 test('the tunnel limits the size of a body and of incomplete requests', async () => {
   const { port, token } = await site();
   const large = await put(port, `${token}.${'x'.repeat(17 << 20)}`).catch(() => null);
-  // The server may close the connection while the body is still being sent: both outcomes are refusals.
+  // The server may close the connection while the client still sends the body. Both outcomes are refusals.
   if (large !== null) {
     expect(large.status).toBe(413);
   }

@@ -4,7 +4,7 @@ import { HttpError } from './answer.ts';
 import type { UpstreamRequest } from './reverse-proxy.ts';
 
 // YARN's proxy rejects POST, drops most headers and some queries, and corrupts bodies that are not plain text. A script in TensorBoard's
-// page (page/browser/tunnel.ts) therefore encodes such a request in characters that all gateways forward, and sends
+// page (page/browser/tunnel.ts) therefore encodes each affected request as an "envelope" of characters that all gateways forward. It sends
 //
 //   PUT tony/tunnel                       with the envelope as a text/plain body. If a gateway rejects PUT, the script sends
 //   GET tony/tunnel?e=ENVELOPE            or, if that URL would be too long,
@@ -14,16 +14,16 @@ import type { UpstreamRequest } from './reverse-proxy.ts';
 //   envelope = TOKEN "." base64url(JSON {m: method, u: path and query below the site's root, h: [[header, value], ...]}) "." base64url(body)
 //
 // The server responds with TensorBoard's response. To find out whether a gateway forwards PUT, the script sends PUT and GET requests to
-// tony/tunnel/probe with TOKEN "." NONCE (as the body, or as ?e=), and the server returns the nonce. TOKEN prevents other sites from
-// forging requests, because only the page contains it.
+// tony/tunnel/probe with TOKEN "." NONCE (as the body, or as ?e=), and the server returns the nonce. Only the page contains TOKEN, which
+// prevents other sites from forging requests.
 
-/** The maximum size of one envelope (bytes). TensorBoard itself rejects larger forms much earlier, at 1000 parts (about 200 KiB). */
+/** The maximum size of one envelope in bytes. TensorBoard itself rejects larger forms much earlier, at 1000 parts (about 200 KiB). */
 const MAX_ENVELOPE = 16 << 20;
-/** The maximum total size of the bodies that are being read, and of the parts of incomplete envelopes. */
+/** The maximum total size in bytes of the bodies that are being read, and of the parts of incomplete envelopes. */
 const MAX_READING = 64 << 20;
 const MAX_WAITING = 32 << 20;
 const MAX_PARTS = 4096;
-/** How long incomplete envelopes are kept, ms. */
+/** How long incomplete envelopes are kept, in ms. */
 const PART_LIFE_MS = 60_000;
 const METHODS: readonly string[] = ['GET', 'POST'];
 
@@ -38,14 +38,13 @@ export class Tunnel {
     this.#token = token;
   }
 
-  /** @throws HttpError */
   async received(request: IncomingMessage, query: URLSearchParams): Promise<UpstreamRequest> {
     return this.#opened(await this.#envelope(request, query));
   }
 
   /**
    * Returns the nonce of a probe; the script compares it with the nonce that it sent.
-   * @throws HttpError
+   * @throws HttpError when the token is wrong.
    */
   async probed(request: IncomingMessage, query: URLSearchParams): Promise<string> {
     const [token = '', nonce = ''] = (await this.#envelope(request, query)).split('.');
@@ -56,7 +55,6 @@ export class Tunnel {
     return nonce;
   }
 
-  /** @throws HttpError */
   keepPart(query: URLSearchParams): void {
     this.#check(query.get('t') ?? '');
     const id = query.get('id') ?? '';

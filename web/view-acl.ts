@@ -1,7 +1,7 @@
 import type { HadoopConfiguration } from '../hadoop/configuration/configuration.ts';
 
 /**
- * Returns a function that decides which users may view a job's pages on a cluster: the job's owner, the users in its view ACL, and
+ * Returns a function that decides which users may view a job's pages on a cluster: the job's owner, the users in the job's view ACL, and
  * YARN's administrators. If the cluster does not check ACLs, all users may view the pages, as with YARN's own pages. Groups in the ACLs
  * have no effect here, because only YARN's daemons can resolve their members.
  */

@@ -6,13 +6,12 @@ export interface Asset {
   readonly type: string;
   readonly body: Buffer;
   readonly gzip: Buffer;
-  /** Hash of the content. The asset's name contains it, so browsers can cache the asset forever. */
+  /** The hash of the content. It is part of the asset's name, so browsers can cache the asset forever. */
   readonly hash: string;
 }
 
 type SourceName = keyof typeof built;
 
-/** The scripts and style sheets of the pages, by name. */
 export const ASSETS: ReadonlyMap<string, Asset> = new Map(
   Object.values(built).map(({ name, type, hash, gzip }) => {
     const compressed = Buffer.from(gzip, 'base64');

@@ -10,8 +10,8 @@ interface Point {
 }
 
 /**
- * The values of one tag, ascending by step. A growing curve is thinned: it keeps every `stride`-th value, and the stride doubles when
- * the curve has too many points. The newest value is always included.
+ * The values of one tag, ascending by step. A growing curve is thinned: it keeps every `stride`-th value, and the stride doubles when the
+ * curve has too many points. The newest value is always included.
  */
 export class Curve {
   #kept: Point[] = [];
@@ -20,8 +20,8 @@ export class Curve {
   #count = 0;
 
   /**
-   * Adds a value. If `step` is not greater than the newest step, the value replaces the values of this and all later steps: a run was
-   * restarted, or a value was written again.
+   * Adds a value. If `step` is not greater than the newest step, the value replaces the values of this and all later steps. This happens
+   * when a run has restarted or has written a value again.
    */
   add(step: number, time: number, value: number): void {
     const last = this.#newest;
@@ -63,7 +63,7 @@ export class Curve {
     return true;
   }
 
-  /** Returns at most `maximum` points, including the first and the newest. */
+  /** Returns at most `maximum` points, including the first and the newest point. */
   points(maximum: number): Omit<ScalarSeries, 'tag'> {
     const every = Math.max(1, Math.ceil(this.#kept.length / Math.max(1, maximum - 1)));
     const chosen = every === 1 ? [...this.#kept] : this.#kept.filter((_, at) => at % every === 0);

@@ -1,6 +1,6 @@
 import { type Field, fieldsOf } from '../../training/encoding/protobuf-reader.ts';
 
-/**
+/*
  * The fields that curves need:
  *
  *   Event (tensorflow/core/util/event.proto): 1 wall_time double, 2 step int64, 3 file_version string, 5 summary,
@@ -11,27 +11,26 @@ import { type Field, fieldsOf } from '../../training/encoding/protobuf-reader.ts
  *
  * TensorFlow 2 writes a scalar as a tensor without dimensions whose metadata names the plugin `scalars`.
  */
+
 export interface ScalarEvent {
-  /** s since the epoch. */
+  /** In s since the epoch. */
   readonly wallTime: number;
   readonly step: number;
   /** Set in the first event of a file, for example `brain.Event:2`; otherwise null. */
   readonly fileVersion: string | null;
-  /** Marks the start of a run. Values of this and later steps that an earlier run has written are invalid. */
+  /** Marks the start of a run. Values of this and later steps from an earlier run are invalid. */
   readonly isStart: boolean;
   readonly values: readonly EventValue[];
 }
 
 export interface EventValue {
   readonly tag: string;
-  /** Null if the value is not a number. */
+  /** null if the value is not a number. */
   readonly number: number | null;
   /**
-   * A `simple` value is always a scalar. A `tensor` is a scalar if its plugin is `scalars`; only the first value of a tag names the
-   * plugin.
+   * A `simple` value is always a scalar. A `tensor` is a scalar if its plugin is `scalars`; only the first value of a tag names the plugin.
    */
   readonly form: 'simple' | 'tensor' | 'other';
-  /** Null if absent. */
   readonly plugin: string | null;
 }
 
@@ -42,7 +41,7 @@ const FLOAT = 5;
 /** Tensor types, framework/types.proto. */
 const DT = { float: 1, double: 2, int32: 3, int64: 9, bool: 10, bfloat16: 14, half: 19 } as const;
 
-/** @throws TonyError DATA_INVALID if the bytes are not an event */
+/** @throws TonyError DATA_INVALID if the bytes are not an event. */
 export function decodeEvent(data: Buffer): ScalarEvent {
   let wallTime = 0;
   let step = 0;

@@ -5,10 +5,10 @@ import { TfRecordParser } from '../../training/encoding/tfrecord.ts';
 import { Curve } from './curve.ts';
 import { decodeEvent, type EventValue } from './event-decoder.ts';
 
-/** The reader skips longer records without buffering them: they contain images or graphs (bytes). */
+/** The maximum size in bytes of a record. The reader skips longer records, which contain images or graphs, without buffering them. */
 const MAXIMUM_RECORD_BYTES = 1024 * 1024;
 
-/** The reader ignores longer tags, because it keeps every tag in memory. */
+/** The maximum length of a tag. The reader keeps every tag in memory and therefore ignores longer tags. */
 const LONGEST_TAG = 1024;
 
 /** The number of records between two calls of `yieldIfDue`. Reading one record takes a few microseconds. */
@@ -25,8 +25,8 @@ export interface RunReaderOptions {
 }
 
 /**
- * Reads the curves from one folder of event files. As in TensorBoard, the reader reads the files in the order of their names, and never
- * returns to an earlier file.
+ * Reads the curves from one folder of event files. As in TensorBoard, the reader reads the files in name order, and never returns to an
+ * earlier file.
  */
 export class RunReader {
   readonly name: string;
@@ -58,7 +58,10 @@ export class RunReader {
     return name < this.#file.name || records.isLost ? 0 : Math.max(0, size - records.taken);
   }
 
-  /** Reads new data; `files` are the folder's event files, sorted by name. */
+  /**
+   * Reads new data.
+   * @param files the folder's event files, sorted by name.
+   */
   async read(files: readonly Entry[], onBytes: (count: number) => void): Promise<void> {
     const current = files.find(({ name }) => name === this.#file?.name);
     if (files.length === 0 || (current !== undefined && current.size < (this.#file?.records.taken ?? 0))) {
@@ -154,11 +157,10 @@ export class RunReader {
   }
 }
 
-/** The state of the current file. A file that is still being written may end within a record; the parser buffers the incomplete record. */
+/** The state of the current file. A growing file may end within a record; the parser buffers the incomplete record. */
 interface EventFile {
   readonly name: string;
   readonly records: TfRecordParser;
-  /** The number of records whose checksum does not match. */
   damaged: number;
 }
 

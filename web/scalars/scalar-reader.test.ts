@@ -20,7 +20,7 @@ afterEach(async () => {
   await rm(folder, { recursive: true });
 });
 
-/** Uses a constant clock by default, so that reads take no time and the next read follows soon. */
+/** By default, the clock is constant: reads take no time and the next read follows soon. */
 function open({ storage = new FileStorage(), clock = () => 0 }: { storage?: Storage; clock?: () => number } = {}): ScalarReader {
   reader = new ScalarReader({ storage, dir: fileUri(folder), log: pino({ level: 'silent' }), patienceMs: 60_000, pauseMs: 50, clock });
   return reader;
@@ -143,7 +143,6 @@ test('the reader drops curves whose tag is too long', async () => {
 test('the reader yields to other work every few milliseconds while it reads a long file', async () => {
   const values = Array.from({ length: 10 }, (_, at) => ({ tag: `metric/${at}`, value: at / 7 }));
   await write('train', '1', encodeFileVersion(1), ...Array.from({ length: 20_000 }, (_, step) => encodeScalars(step, step, values)));
-  // Each reading of the clock advances it by 1 ms.
   let now = 0;
   let [turnAt, longest] = [0, 0];
   let next = setImmediate(function turned() {

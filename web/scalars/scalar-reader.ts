@@ -7,13 +7,13 @@ import type { ScalarCharts } from '../job-view.ts';
 import { MAXIMUM_POINTS } from './curve.ts';
 import { RunReader } from './run-reader.ts';
 
-/** Reading stops this long after the last request (ms). */
+/** The time in ms after the last request at which reading stops. */
 const VIEWED_WITHIN_MS = 60_000;
 const PAUSE_MS = 4_000;
 const LONGEST_PAUSE_MS = 60_000;
-/** The maximum share of the time that reading takes. */
+/** The maximum fraction of the time that reading takes. */
 const READING_SHARE = 0.05;
-/** The longest time slice (ms). The reader runs in processes that must also send heartbeats. */
+/** The longest time slice in ms. The reader runs in processes that must also send heartbeats. */
 const SLICE_MS = 4;
 const MAXIMUM_RUNS = 200;
 const MAXIMUM_DEPTH = 8;
@@ -24,14 +24,14 @@ const MAXIMUM_ANSWER_POINTS = 40_000;
 
 export interface ScalarReaderOptions {
   readonly storage: Storage;
-  /** URI of the summary folder. Each folder with event files is a run. */
+  /** The URI of the summary folder. Each folder with event files is a run. */
   readonly dir: string;
   readonly log: Logger;
-  /** How long the first response waits for the first pass over the files (ms); default 1000. */
+  /** How long the first response waits for the first pass over the files, in ms; 1000 by default. */
   readonly patienceMs?: number;
-  /** The pause between two passes (ms); default 4000. Slow passes lengthen the pause, so that reading takes at most 5 % of the time. */
+  /** The pause between two passes, in ms; 4000 by default. Slow passes lengthen the pause to limit reading to 5 % of the time. */
   readonly pauseMs?: number;
-  /** The current time (ms since an arbitrary origin). */
+  /** Returns the current time in ms since an arbitrary origin. */
   readonly clock?: () => number;
 }
 
@@ -41,8 +41,8 @@ interface Run {
 }
 
 /**
- * Reads the curves of a job's summaries while the job writes them, with less memory than TensorBoard needs. The reader is active only
- * while requests arrive. It reads one file at a time, only new bytes, and in short time slices.
+ * Reads the curves of a job's summaries while the job writes them. Uses less memory than TensorBoard: the reader is active only while
+ * requests arrive, and reads one file at a time, only new bytes, in short time slices.
  */
 export class ScalarReader {
   readonly #options: ScalarReaderOptions;
@@ -223,8 +223,8 @@ export class ScalarReader {
 }
 
 /**
- * Returns the progress in steps of ten per cent, so that the message changes only a few times. Returns an empty string if little remains
- * to be read.
+ * Returns the progress in steps of ten per cent, so that the message changes only a few times. Returns an empty string if little data
+ * remains unread.
  */
 function progressOf(done: number, total: number): string {
   if (total < 4 * 1024 * 1024 || done >= total) {

@@ -16,7 +16,7 @@ import { TensorBoard } from './tensorboard.ts';
 // The program of the `tensorboard` role: serves TensorBoard to the job's ApplicationMaster only.
 
 const LOOK_MS = 5_000;
-/** The job shows a limited number of notices, so other notices need space. */
+/** Leaves space for other notices, because the job shows a limited number of notices. */
 const MAX_NOTICES = 5;
 
 const log = createLogger({ task: 'tensorboard' });
@@ -83,7 +83,7 @@ async function run(): Promise<void> {
 function join(socket: TLSSocket, tensorBoard: TensorBoard): void {
   try {
     const upstream = tensorBoard.connect();
-    // An error on one side closes both sockets. At a normal end, all sent data is delivered.
+    // An error on one side closes both sockets. After a normal end, all sent data is still delivered.
     pipeline(socket, upstream, () => {});
     pipeline(upstream, socket, () => {});
   } catch {

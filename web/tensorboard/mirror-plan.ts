@@ -1,10 +1,10 @@
 /** A file in the storage. */
 export interface StoredFile {
-  /** Path relative to the mirrored folder, separated by `/`. */
+  /** The path relative to the mirrored folder, separated by `/`. */
   readonly name: string;
   readonly uri: string;
   readonly size: number;
-  /** ms since the epoch. */
+  /** In ms since the epoch. */
   readonly modifiedAt: number;
 }
 
@@ -12,13 +12,13 @@ export interface MirrorLimits {
   /** The maximum number of files and folders in a listing. */
   readonly files: number;
   readonly depth: number;
-  /** The maximum total size on disk. */
+  /** The maximum total size on disk, in bytes. */
   readonly bytes: number;
-  /** The maximum size of a file without events, such as an image of the embedding projector. */
+  /** The maximum size in bytes of a file without events, such as an image of the embedding projector. */
   readonly otherBytes: number;
   /**
-   * The number of bytes before the end of the copy that are read again, to detect a replaced file. These bytes differ between two
-   * files, because each event contains its time and checksums.
+   * The number of bytes before the end of the copy that are read again to detect a replaced file. Two files differ in these bytes, because
+   * each event contains its time and checksums.
    */
   readonly overlapBytes: number;
 }
@@ -32,11 +32,11 @@ export const MIRROR_LIMITS: MirrorLimits = {
 };
 
 export interface MirrorPlan {
-  /** Names of local files that no longer exist in the storage. */
+  /** The names of local files that no longer exist in the storage. */
   readonly removed: readonly string[];
   /** The files to read, grouped by folder and sorted by name. */
   readonly folders: readonly (readonly StoredFile[])[];
-  /** Why some files are not copied; empty if all files are copied. */
+  /** The reason why some files are not copied; empty if all files are copied. */
   readonly refusal: string;
 }
 

@@ -8,23 +8,23 @@ import { untilAborted } from '../../platform/until-aborted.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { isSafeName, MIRROR_LIMITS, type MirrorLimits, planOf, type StoredFile } from './mirror-plan.ts';
 
-/** The deadline for listing a folder and for each chunk of a file (ms). */
+/** The deadline in ms for listing a folder and for each chunk of a file. */
 const ANSWER_MS = 60_000;
 const MAX_CONCURRENT = 4;
 const FIRST_PAUSE_MS = 1_000;
 const PAUSE_MS = 5_000;
 const LONGEST_PAUSE_MS = 60_000;
-/** The mirror polls more often during this time after its start, so that the first curves of a new job appear soon (ms). */
+/** How long the mirror polls more often after its start, in ms, so that the first curves of a new job appear soon. */
 const EAGER_MS = 60_000;
 
 export interface MirrorOptions {
   readonly storage: Storage;
-  /** URI of the folder to copy. It need not exist yet. */
+  /** The URI of the folder to copy. The folder may not exist yet. */
   readonly source: string;
-  /** Absolute path. No other code writes to this folder. */
+  /** The absolute path of a folder that only the mirror writes to. */
   readonly folder: string;
   readonly log: Logger;
-  /** Called after a file that TensorBoard may have read was replaced. */
+  /** Called after the mirror has replaced a file that TensorBoard may have read. */
   readonly onReplaced: () => void;
   readonly limits?: Partial<MirrorLimits>;
 }
@@ -36,8 +36,8 @@ interface Copy {
 }
 
 /**
- * Keeps a local copy of a folder, and reads only the new bytes of each file. The files of a folder appear in the order of their names,
- * as readers of event files expect.
+ * Keeps a local copy of a folder, and reads only the new bytes of each file. The files of a folder appear in name order, as readers of
+ * event files expect.
  */
 export class Mirror {
   readonly #options: MirrorOptions;
@@ -61,7 +61,7 @@ export class Mirror {
     this.#incoming = `${options.folder}.incoming`;
   }
 
-  /** Why the copy is outdated or incomplete; empty if the copy is up to date. */
+  /** The reason why the copy is outdated or incomplete; empty if the copy is up to date. */
   get problem(): string {
     return this.#problem;
   }
@@ -267,7 +267,7 @@ export class Mirror {
     });
   }
 
-  /** Removes what exists at the path: a file may have replaced a folder, or a folder a file. */
+  /** Removes a file or folder at the path. A file in the storage may have replaced a folder, or a folder a file. */
   async #makeRoom(name: string): Promise<void> {
     const folder = path.dirname(this.#pathOf(name));
     await rm(this.#pathOf(name), { recursive: true, force: true });

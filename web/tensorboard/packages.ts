@@ -19,7 +19,7 @@ export interface PackagesDescription {
 export interface Packages {
   readonly tensorboard: string;
   readonly machine: string;
-  /** Absolute paths of the folders to import from, by Python version. */
+  /** The absolute paths of the folders to import from, by Python version. */
   readonly pythons: ReadonlyMap<string, readonly string[]>;
 }
 

@@ -4,7 +4,7 @@ import type { Packages } from './packages.ts';
 
 /** A Python interpreter that matches TensorBoard's packages. */
 export interface Python {
-  /** Absolute path of the executable. */
+  /** The absolute path of the executable. */
   readonly command: string;
   /** For example `3.11`. */
   readonly version: string;
@@ -17,8 +17,8 @@ const PROBE_MS = 20_000;
 export const ISOLATION = ['-I', '-S'] as const;
 
 /**
- * Finds the Python interpreters on the PATH that can run these packages, newest first. Runs each candidate, because a name on the PATH
- * may lead to a program that does not work. Returns a message with the reasons if no interpreter fits.
+ * Finds the Python interpreters on the PATH that can run these packages, newest first. Runs each candidate, because a file on the PATH may
+ * be a broken program. Returns a message with the reasons if no interpreter fits.
  */
 export async function findPythons(packages: Packages, environment: NodeJS.ProcessEnv = process.env): Promise<Python[] | string> {
   const versions = [...packages.pythons.keys()].sort((a, b) => minorOf(b) - minorOf(a));

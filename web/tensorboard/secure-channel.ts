@@ -5,7 +5,7 @@ import { ConnectionLimit } from '../../platform/connection-limit.ts';
 
 /*
  * TensorBoard has no authentication, so only the job's own ApplicationMaster may connect to it. TensorBoard's container accepts TLS
- * connections with a pre-shared key, which both sides derive from the ring key (RFC 4279; ECDHE_PSK: RFC 5489 and RFC 7905). TLS 1.2 is
+ * connections with a pre-shared key. Both sides derive this key from the ring key (RFC 4279; ECDHE_PSK: RFC 5489 and RFC 7905). TLS 1.2 is
  * the newest version in which Node.js supports pre-shared keys.
  */
 
@@ -21,7 +21,6 @@ export function channelKey(ringKey: Uint8Array): Buffer {
 }
 
 interface ServeOptions {
-  /** The job's ring key. */
   readonly ringKey: Uint8Array;
   /** Receives each authenticated connection, and must handle its errors and close it. */
   readonly onConnection: (socket: TLSSocket) => void;
@@ -29,7 +28,7 @@ interface ServeOptions {
   readonly onRefused: (message: string) => void;
 }
 
-/** Creates a server that does not listen yet: the caller passes a file descriptor or a port to `listen`. */
+/** Creates a server that does not listen yet. The caller passes a file descriptor or a port to `listen`. */
 export function serveTls({ ringKey, onConnection, onRefused }: ServeOptions): Server {
   const key = channelKey(ringKey);
   const server = createServer(
@@ -48,8 +47,8 @@ export function serveTls({ ringKey, onConnection, onRefused }: ServeOptions): Se
 }
 
 /**
- * Connects to TensorBoard's HTTP server. The caller may write to the socket immediately; if the connection fails, the socket emits
- * `error` within the handshake deadline.
+ * Connects to TensorBoard's HTTP server. The caller may write to the socket immediately. A failed connection emits `error` within the
+ * handshake deadline.
  */
 export function dialTls({ host, port, ringKey }: { host: string; port: number; ringKey: Uint8Array }): TLSSocket {
   const psk = channelKey(ringKey);

@@ -14,7 +14,6 @@ const KEPT_ENVIRONMENT = ['PATH', 'HOME', 'USER', 'LANG', 'LC_ALL', 'TZ', 'TMPDI
 
 export interface ServerProcessOptions {
   readonly python: Python;
-  /** The working folder. */
   readonly folder: string;
   /** The socket's path as TensorBoard's process sees it. */
   readonly socket: string;
@@ -26,11 +25,11 @@ export interface ServerProcessOptions {
 export interface ServerEnd {
   /** For example `TensorBoard was stopped: it did not answer for 120 s.` */
   readonly message: string;
-  /** Why TensorBoard cannot be imported; null if the import succeeded. */
+  /** The reason why TensorBoard cannot be imported; null if the import succeeded. */
   readonly missing: string | null;
 }
 
-/** A Python process that serves TensorBoard. The process ends when its standard input closes, and therefore always ends with its parent. */
+/** A Python process that serves TensorBoard. The process ends when its standard input closes, so it never outlives its parent. */
 export class ServerProcess {
   /** Resolves to true when TensorBoard listens, and to false if the process ends first. */
   readonly ready: Promise<boolean>;

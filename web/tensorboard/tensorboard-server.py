@@ -16,7 +16,7 @@ import threading
 
 
 def leave_with_parent():
-    # When the parent exits for any reason, the kernel closes its end of the pipe.
+    # When the parent exits for any reason, the kernel closes the parent's end of the pipe.
     while os.read(0, 4096):
         pass
     os._exit(0)
@@ -55,7 +55,7 @@ def main():
             return "unix://" + arguments["socket"]
 
         def handle_error(self, request, client_address):
-            # A browser that disconnects is not an error.
+            # A browser may disconnect at any time.
             if not isinstance(sys.exc_info()[1], OSError):
                 super().handle_error(request, client_address)
 

@@ -13,35 +13,32 @@ import { readPackages } from './packages.ts';
 import { findPythons, type Python } from './python.ts';
 import { type ServerEnd, ServerProcess } from './server-process.ts';
 
-/** How long TensorBoard may take to start (ms). The first start may load its modules from a slow disk. */
+/** The maximum start time of TensorBoard, in ms. The first start may load its modules from a slow disk. */
 const START_MS = 180_000;
 /**
- * How long TensorBoard's start waits for the first copy (ms). TensorBoard's page requests the list of runs only once, so the runs must
- * exist by then.
+ * How long TensorBoard's start waits for the first copy, in ms. TensorBoard's page requests the list of runs only once, so the runs must
+ * exist before.
  */
 const FIRST_COPY_MS = 20_000;
-/**
- * The pause between two liveness probes and the deadline of a probe (ms). TensorBoard may take long to answer while it reads a large
- * run.
- */
+/** The pause between two liveness probes and the deadline of a probe, in ms. TensorBoard may respond slowly while it reads a large run. */
 const PROBE_PAUSE_MS = 15_000;
 const PROBE_MS = 120_000;
 const BACKOFF = { firstMs: 1_000, mostMs: 60_000 };
-/** A process that ran for this long (ms) resets the backoff. */
+/** The run time in ms after which a process resets the backoff. */
 const STEADY_MS = 120_000;
-/** The minimum time between two restarts for replaced files (ms), so that TensorBoard remains available between restarts. */
+/** The minimum time in ms between two restarts for replaced files. TensorBoard must remain available between restarts. */
 const RESTART_PAUSE_MS = 60_000;
 const SOCKET = 'tensorboard.sock';
 
 export interface TensorBoardOptions {
-  /** Folder with TensorBoard's Python packages (packages.ts). */
+  /** The folder with TensorBoard's Python packages (packages.ts). */
   readonly packages: string;
-  /** URI of the summary folder, which may not exist yet. */
+  /** The URI of the summary folder, which may not exist yet. */
   readonly summaryDir: string;
   readonly storage: Storage;
-  /** Absolute path of a private folder. It is created with mode 0700 and removed at the end. */
+  /** The absolute path of a private folder. The folder is created with mode 0700 and removed at the end. */
   readonly folder: string;
-  /** The maximum size of the local copy of the summaries; default 16 GiB. */
+  /** The maximum size in bytes of the local copy of the summaries; 16 GiB by default. */
   readonly copyBytes?: number;
   readonly log: Logger;
 
@@ -50,8 +47,8 @@ export interface TensorBoardOptions {
 }
 
 /**
- * Keeps a TensorBoard process running on a copy of the summaries. TensorBoard listens on a Unix socket in a private folder that only
- * this user can access; the caller must authorise all other access.
+ * Keeps a TensorBoard process running on a copy of the summaries. TensorBoard listens on a Unix socket in a private folder that only this
+ * user can access. The caller must authorise all other access.
  */
 export class TensorBoard {
   readonly #options: TensorBoardOptions;
@@ -84,7 +81,7 @@ export class TensorBoard {
 
   /**
    * Resolves before TensorBoard is ready (see `status`).
-   * @throws if the folder cannot be created
+   * @throws if the folder cannot be created.
    */
   static async start(options: TensorBoardOptions): Promise<TensorBoard> {
     await rm(options.folder, { recursive: true, force: true });
@@ -101,7 +98,7 @@ export class TensorBoard {
 
   /**
    * Connects to TensorBoard's HTTP server. If the connection fails, the socket emits `error`.
-   * @throws TonyError TENSORBOARD_UNAVAILABLE unless TensorBoard is ready
+   * @throws TonyError TENSORBOARD_UNAVAILABLE unless TensorBoard is ready.
    */
   connect(): Socket {
     const { state, message } = this.#state;
@@ -206,7 +203,7 @@ export class TensorBoard {
     return end;
   }
 
-  /** Kills the process when it no longer responds, so that `#keepRunning` restarts it. */
+  /** Kills an unresponsive process, so that `#keepRunning` restarts it. */
   async #watch(server: ServerProcess): Promise<void> {
     const { signal } = this.#closing;
     while (this.#server === server && !signal.aborted) {

@@ -9,10 +9,9 @@ import { plainText } from './parts/plain-text.ts';
 import { PolledResource, usePolledResource } from './parts/polled-resource.ts';
 
 const EVERY_MS = 30_000;
-/** Browsers lay out this number of rows without a visible delay. */
+/** The number of rows that browsers lay out without a visible delay. */
 const PAGE = 200;
 
-/** Lists the finished jobs that the user may view. */
 export function HistoryPage(): Content {
   const feed = useMemo(() => new PolledResource({ load: () => getJson<HistoryList>('history'), everyMs: EVERY_MS }), []);
   const { data, problem } = usePolledResource(feed);
@@ -78,7 +77,7 @@ function row(job: HistorySummary): Content {
   </tr>`;
 }
 
-/** Returns the URL of a page below this page; any other link is replaced by this page's own URL. */
+/** Returns the URL of a page below this page. Replaces any other link with this page's own URL. */
 function safe(href: string): string {
   const base = new URL('.', location.href);
   try {

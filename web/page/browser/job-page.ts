@@ -76,7 +76,7 @@ function skip(event: MouseEvent): void {
   document.getElementById('content')?.focus();
 }
 
-/** Replaces a view that fails to render with an error message, so that the rest of the page keeps working. */
+/** Replaces a view that fails to render with an error message. The rest of the page keeps working. */
 class Guard extends Component<{ children: Content }, { error: unknown }> {
   override state = { error: null };
 

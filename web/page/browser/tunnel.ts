@@ -1,7 +1,7 @@
 /**
- * Runs before all other scripts of TensorBoard's pages. Gateways such as YARN's proxy reject POST and some queries. This script replaces
- * fetch and XMLHttpRequest so that such requests are sent to `tony/tunnel` (the protocol is described in web/tunnel.ts); the page's own
- * scripts need no change. A probe determines whether the gateway forwards PUT; if not, the script uses GET.
+ * Runs before all other scripts of TensorBoard's pages. Gateways such as YARN's proxy reject POST and some queries. This script therefore
+ * redirects such requests of fetch and XMLHttpRequest to `tony/tunnel` (see web/tunnel.ts for the protocol). The page's own scripts need no
+ * change. A probe determines whether the gateway forwards PUT; if not, the script uses GET.
  */
 import './tunnel/fetch.ts';
 import './tunnel/request.ts';

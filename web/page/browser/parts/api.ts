@@ -1,4 +1,4 @@
-/** The default deadline of a request (ms). A busy ApplicationMaster may need several seconds for a response. */
+/** The default deadline of a request, in ms. A busy ApplicationMaster may need several seconds for a response. */
 const DEADLINE_MS = 15_000;
 
 /** The URL of `tony/`: the script is in `tony/assets/`, and the API is at `tony/api/`. */
@@ -23,14 +23,13 @@ export class ApiError extends Error {
   }
 }
 
-/** The server's clock minus the browser's clock (ms). The page computes durations with the server's clock. */
+/** The server's clock minus the browser's clock, in ms. The page computes durations with the server's clock. */
 let clockOffset = 0;
 
 export function serverNow(): number {
   return Date.now() + clockOffset;
 }
 
-/** @throws ApiError */
 export async function getJson<T>(
   resource: string,
   query: Readonly<Record<string, string | number>> = {},
@@ -92,7 +91,7 @@ async function sentenceOf(response: Response): Promise<string | null> {
   }
 }
 
-/** Adjusts the clock offset. The Date header has a resolution of one second, so differences below two seconds are ignored. */
+/** Adjusts the clock offset. Ignores differences below two seconds, because the Date header has a resolution of one second. */
 function learnClock(response: Response): void {
   const date = Date.parse(response.headers.get('date') ?? '');
   if (!Number.isFinite(date)) {

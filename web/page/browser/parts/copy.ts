@@ -17,7 +17,7 @@ export function Copy({ text, what, label = 'Copy' }: { text: string; what: strin
   </button>`;
 }
 
-/** Copies text to the clipboard. On pages served over http://, browsers have no Clipboard API, so the text is copied from a selection. */
+/** Copies text to the clipboard. On http:// pages, browsers have no Clipboard API, so the function copies a selection instead. */
 async function copy(text: string): Promise<boolean> {
   try {
     await navigator.clipboard.writeText(text);

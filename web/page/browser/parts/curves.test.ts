@@ -5,7 +5,7 @@ import { curvesByTag, nearest, positive, smoothed } from './curves.ts';
 describe('smoothing', () => {
   test('a smoothed curve starts with the first value and follows the trend', () => {
     expect(smoothed([4, 4, 4], 0.9)).toEqual([4, 4, expect.closeTo(4, 12)]);
-    // 0.6 of the previous value, 0.4 of the current one, divided by the sum of the weights.
+    // 0.6 of the previous value plus 0.4 of the current value, divided by the sum of the weights.
     expect(smoothed([1, 2], 0.6)).toEqual([expect.closeTo(1, 12), expect.closeTo((0.6 * 0.4 * 1 + 0.4 * 2) / (1 - 0.36), 12)]);
   });
 

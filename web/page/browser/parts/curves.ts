@@ -10,7 +10,7 @@ export interface TagCurves {
   readonly curves: readonly Curve[];
 }
 
-/** Returns one chart per tag: loss and throughput first, then the others in natural order of their names. */
+/** Returns one chart per tag: loss and throughput first, then all other tags in natural name order. */
 export function curvesByTag({ runs }: ScalarCharts): TagCurves[] {
   const byTag = new Map<string, Curve[]>();
   for (const { name, scalars } of runs) {
@@ -43,7 +43,7 @@ function importance(tag: string): number {
 }
 
 /**
- * Removes points that a later point replaces: training that resumes from a checkpoint writes some steps again, and TensorBoard shows the
+ * Removes points that a later point replaces. Training that resumes from a checkpoint writes some steps again, and TensorBoard shows the
  * newer values.
  */
 function withoutOverwritten(curve: Curve): Curve {
@@ -66,8 +66,8 @@ function withoutOverwritten(curve: Curve): Curve {
 }
 
 /**
- * Smooths the values by an exponential moving average, as TensorBoard does for the same slider position. `weight` 0 changes nothing;
- * near 1, only the trend remains. The bias correction keeps the first value unchanged.
+ * Smooths the values by an exponential moving average, as TensorBoard does for the same slider position. `weight` 0 changes nothing; near
+ * 1, only the trend remains. The bias correction keeps the first value unchanged.
  */
 export function smoothed(values: readonly (number | null)[], weight: number): (number | null)[] {
   if (weight <= 0) {

@@ -2,10 +2,7 @@ import { useEffect, useState } from 'preact/hooks';
 import { serverNow } from './api.ts';
 import { parseRoute, type Route } from './route.ts';
 
-/**
- * Returns the server's time (ms since the epoch) and rerenders the component every `everyMs`; if null, only when the component rerenders
- * anyway.
- */
+/** Returns the server's time in ms since the epoch, and rerenders the component every `everyMs`. null disables the rerendering. */
 export function useNow(everyMs: number | null): number {
   const [, setTurn] = useState(0);
   useEffect(() => {
@@ -18,7 +15,7 @@ export function useNow(everyMs: number | null): number {
   return serverNow();
 }
 
-/** Returns the section that the URL fragment names. While the fragment names no known section, the current section stays selected. */
+/** Returns the section that the URL fragment names. An unknown fragment leaves the current section selected. */
 export function useRoute(first: Route): Route {
   const [route, setRoute] = useState<Route>(() => parseRoute(location.hash) ?? first);
   useEffect(() => {
@@ -29,7 +26,6 @@ export function useRoute(first: Route): Route {
   return route;
 }
 
-/** Returns whether a media query matches. */
 export function useMedia(query: string): boolean {
   const [holds, setHolds] = useState(() => matchMedia(query).matches);
   useEffect(() => {

@@ -18,7 +18,7 @@ export function formatElapsed(ms: number): string {
   return formatDuration(Math.max(0, Math.floor(ms / 1000) * 1000)).replace(/^0 ms$/, '0 s');
 }
 
-/** Formats a duration in tenths of seconds below a minute, because the phases of a start can be shorter than a second. */
+/** Formats a duration below a minute in tenths of seconds, because the phases of a start can be shorter than a second. */
 export function formatSpan(ms: number): string {
   return ms < 60_000 ? formatDuration(Math.max(0, Math.round(ms / 100) * 100)).replace(/^0 ms$/, '0 s') : formatElapsed(ms);
 }
@@ -45,8 +45,8 @@ export function formatMoment(at: number): string {
 }
 
 /**
- * Formats the label of a tick on a time axis with ticks every `step` seconds: the date for steps of a day or more, and no seconds for
- * steps of a minute or more.
+ * Formats the label of a tick on a time axis with ticks every `step` seconds: the date for steps of a day or more, and no seconds for steps
+ * of a minute or more.
  */
 export function formatMark(at: number, step: number): string {
   if (step >= 86_400) {
@@ -64,8 +64,8 @@ export function spoken(tag: string): string {
 }
 
 /**
- * Formats a metric's value: accuracies in percent, large numbers without decimals. With `step`, formats the label of an axis tick;
- * `step` is the distance between ticks.
+ * Formats a metric value: accuracies in percent, large numbers without decimals. With `step`, formats an axis tick label; `step` is the
+ * distance between ticks.
  */
 export function formatMetric(name: string, value: number | null, step?: number): string {
   // JSON represents NaN as null.

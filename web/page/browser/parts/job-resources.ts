@@ -5,7 +5,7 @@ import { PolledResource } from './polled-resource.ts';
 import { withSamples } from './usage-history.ts';
 
 const JOB_EVERY_MS = 2_000;
-/** The ApplicationMaster answers this request from memory, so the deadline is short (ms). */
+/** The deadline is short, in ms, because the ApplicationMaster answers this request from memory. */
 const JOB_DEADLINE_MS = 4_000;
 const CHARTS_EVERY_MS = 5_000;
 const LOG_EVERY_MS = 2_000;
@@ -14,7 +14,6 @@ export function isOver(status: JobStatus | null): boolean {
   return status !== null && isEndState(status.state);
 }
 
-/** The resources of the job that the page polls. */
 export class JobResources {
   readonly job: PolledResource<JobStatus>;
   readonly events: PolledResource<EventPage>;

@@ -4,8 +4,8 @@ const ESCAPES = /\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\
 const CONTROLS = /[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
 
 /**
- * Converts a program's output to the text that a terminal would show, without colours. Of a line that carriage returns overwrite, only
- * the last version remains.
+ * Converts a program's output to the text that a terminal would show, without colours. If carriage returns overwrite a line, only the last
+ * version remains.
  */
 export function plainText(text: string): string {
   return text

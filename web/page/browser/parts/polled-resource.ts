@@ -10,7 +10,7 @@ export interface Problem {
 export interface Reading<T> {
   /** The newest response; null before the first response. */
   readonly data: T | null;
-  /** When `data` arrived, by the browser's clock (ms since the epoch). */
+  /** The arrival time of `data` by the browser's clock, in ms since the epoch. */
   readonly at: number | null;
   /** The error of the last request; null if it succeeded. */
   readonly problem: Problem | null;
@@ -19,13 +19,13 @@ export interface Reading<T> {
 export interface PolledResourceOptions<T> {
   readonly load: (known: T | null) => Promise<T>;
   readonly everyMs: number;
-  /** Returns true when the data no longer changes, so that the next request is the last one. */
+  /** Returns true after the data has become final. Polling then stops after one more request. */
   readonly isLast?: () => boolean;
   /** Returns true if this response is final. */
   readonly isComplete?: (data: T) => boolean;
 }
 
-/** After the job has ended, polling stops after this number of failed requests: the job's server may have stopped. */
+/** The number of failed requests after which polling stops for an ended job, because the job's server may have stopped. */
 const LAST_TRIES = 3;
 
 /** Polls one resource of the job while at least one component subscribes to it. Sends one request at a time. */
@@ -91,7 +91,7 @@ export class PolledResource<T> {
       this.#failures++;
       const { kind, message } = error instanceof ApiError ? error : new ApiError('unreachable', String(error));
       this.#reading = { ...this.#reading, problem: { kind, text: message } };
-      // The server would refuse the next request as well, so polling stops.
+      // Stops polling, because the server would refuse the next request as well.
       this.#complete = kind === 'refused' || (last && this.#failures >= LAST_TRIES);
     }
     this.#loading = false;

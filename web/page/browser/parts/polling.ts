@@ -1,13 +1,15 @@
 import { backoffMs } from '../../../../platform/backoff.ts';
 
 /**
- * While the page is hidden, requests are this many times less frequent. Occasional requests keep the data recent for when the user
+ * The factor by which polling slows down while the page is hidden. It still polls occasionally, so the data is recent when the user
  * returns.
  */
 const HIDDEN_FACTOR = 8;
 const LONGEST_MS = 30_000;
 
-/** Returns the delay before the next request (ms): longer while the page is hidden, with exponential backoff after failures. */
+/**
+ * Returns the delay before the next request, in ms. The delay is longer while the page is hidden, and grows exponentially after failures.
+ */
 export function nextDelay({ everyMs, hidden, failures }: { everyMs: number; hidden: boolean; failures: number }): number {
   const calm = hidden ? everyMs * HIDDEN_FACTOR : everyMs;
   return Math.max(calm, backoffMs(failures + 1, { firstMs: everyMs, mostMs: LONGEST_MS }));

@@ -9,7 +9,7 @@ export const SECTIONS = ['overview', 'charts', 'resources', 'tasks', 'timeline',
 
 export type Section = (typeof SECTIONS)[number];
 
-/** Returns null if the fragment names no section. */
+/** Parses a URL fragment; returns null for an unknown section. */
 export function parseRoute(hash: string): Route | null {
   const [first = '', ...rest] = hash.replace(/^#/, '').split('/');
   const section = SECTIONS.find((each) => each === first);

@@ -13,7 +13,7 @@ const TITLES: Readonly<Record<Section, string>> = {
   configuration: 'Configuration',
 };
 
-/** The tab list, which the mouse and the arrow keys control, and the panel of the selected tab. */
+/** The tab list with mouse and arrow key control, and the panel of the selected tab. */
 export function Tabs({ route, children }: { route: Route; children: Content }): Content {
   const list = useRef<HTMLDivElement>(null);
   const panel = useRef<HTMLDivElement>(null);
@@ -29,8 +29,7 @@ export function Tabs({ route, children }: { route: Route; children: Content }): 
       first.current = false;
       return;
     }
-    // If the focus is outside the tabs and the panel, the user has followed a link on the page: focus the panel and scroll it into
-    // view.
+    // If the focus is outside the tabs and the panel, the user has followed a link on the page. Focuses the panel and scrolls it into view.
     if (!list.current?.contains(document.activeElement) && !panel.current?.contains(document.activeElement)) {
       panel.current?.focus({ preventScroll: true });
       list.current?.scrollIntoView({ block: 'start' });

@@ -1,9 +1,9 @@
 import type { UsageSample } from '../../../../conf/status.ts';
 
-/** The maximum number of samples that a page keeps. When a page is open for days, older samples are thinned. */
+/** The maximum number of samples that a page keeps. A page that is open for days thins older samples. */
 const MOST_SAMPLES = 1_200;
 
-/** Appends the samples that are newer than the known ones. Samples are ordered by time, oldest first. */
+/** Appends samples that are newer than all known samples. Samples are in chronological order. */
 export function withSamples(known: readonly UsageSample[], added: readonly UsageSample[]): readonly UsageSample[] {
   const last = known.at(-1)?.at ?? Number.NEGATIVE_INFINITY;
   const fresh = added.filter(({ at }) => at > last);
@@ -28,18 +28,17 @@ const VALUE: Readonly<Record<ResourceName, (task: UsageSample['tasks'][number]) 
   gpuMemory: ({ gpuMemoryBytes }) => gpuMemoryBytes,
 };
 
-/** How a chart groups its lines: one per task, or one per role. */
 export type Grouping = 'tasks' | 'mean' | 'highest' | 'sum';
 
 export interface UsageLine {
   readonly name: string;
-  /** One value per sample; null where the task did not exist. */
+  /** One value per sample; null at times when the task did not exist. */
   readonly values: readonly (number | null)[];
 }
 
 /**
  * Returns one line per task or role.
- * @param only a role (`worker`) or a task (`worker:3`) to show; empty for all
+ * @param only a role (`worker`) or a task (`worker:3`) to show; empty for all.
  */
 export function usageLines(samples: readonly UsageSample[], resource: ResourceName, grouping: Grouping, only: string): UsageLine[] {
   const lines = new Map<string, (number | null)[]>();

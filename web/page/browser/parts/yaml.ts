@@ -1,4 +1,4 @@
-/** Formats a JSON value as block-style YAML. A YAML parser reads the same value back. */
+/** Formats a JSON value as block-style YAML. A YAML parser restores the same value. */
 export function toYaml(value: unknown): string {
   return `${block(value, 0)}\n`;
 }
@@ -39,7 +39,7 @@ function inline(value: unknown, depth: number): string {
   return String(value);
 }
 
-/** Returns whether a multi-line text can be written as a literal block. */
+/** Returns whether YAML can represent a multi-line text as a literal block. */
 function isLiteral(text: string): boolean {
   return /^\S.*\n/.test(text) && /^[\t\n\x20-\x7e\u00a0-\ud7ff]+$/.test(text) && !/^\s*\n|\n\n$/.test(text) && !/[ \t]\n|[ \t]$/.test(text);
 }
@@ -50,7 +50,7 @@ function literal(text: string, depth: number): string {
   return `|${ends ? '' : '-'}\n${lines.map((line) => (line === '' ? '' : pad(depth) + line)).join('\n')}`;
 }
 
-/** Quotes every string that a parser could read as another value. JSON strings are valid YAML strings. */
+/** Quotes every string that a parser could interpret as another value. JSON strings are valid YAML strings. */
 function scalar(text: string): string {
   const plain = /^[A-Za-z_/$][\w ./$@+=~%(){},;:-]*$/.test(text) && !/:[ :]|[ :]$/.test(text);
   const word = /^(true|false|yes|no|on|off|null|y|n|nan|inf)$/i.test(text);

@@ -2,7 +2,7 @@ import { ROOT } from './site.ts';
 
 const STRIP_HEIGHT = '34px';
 
-/** Adds a bar with a link to the job's page below TensorBoard. TensorBoard's styles do not affect the shadow tree of the bar. */
+/** Adds a bar with a link to the job's page below TensorBoard. The bar has a shadow tree, which TensorBoard's styles do not affect. */
 export function addLink(): void {
   const strip = document.createElement('nav');
   strip.setAttribute('aria-label', 'tony-ts');

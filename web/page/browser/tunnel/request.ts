@@ -24,7 +24,7 @@ interface Packed {
 const calls = new WeakMap<XMLHttpRequest, Call>();
 const responseUrl = Object.getOwnPropertyDescriptor(XMLHttpRequest.prototype, 'responseURL');
 
-/** Returns the bytes of a body; null if they can only be read asynchronously. */
+/** Returns the bytes of a body; null if the bytes are only available asynchronously. */
 function packedNow(body: Document | XMLHttpRequestBodyInit | null | undefined): Packed | null {
   if (body === null || body === undefined) {
     return { bytes: new Uint8Array(), type: null };
@@ -90,7 +90,7 @@ function sendByRequest(request: XMLHttpRequest, call: Call, way: Transport, cont
   native.send.call(request, content);
 }
 
-/** Ends a request that was never sent, and fires the events of a failed request. */
+/** Ends an unsent request and fires the events of a failed request. */
 function endUnsent(request: XMLHttpRequest, event: 'abort' | 'error', stateAfter: number): void {
   Object.defineProperty(request, 'readyState', { value: XMLHttpRequest.DONE, configurable: true });
   request.dispatchEvent(new Event('readystatechange'));
@@ -135,7 +135,7 @@ XMLHttpRequest.prototype.open = function open(
 
 XMLHttpRequest.prototype.setRequestHeader = function setRequestHeader(this: XMLHttpRequest, name: string, value: string): void {
   const call = calls.get(this);
-  // The request is not open or has already been sent: the native method throws the appropriate error.
+  // The request is unopened or already sent, so the native method throws the appropriate error.
   if (call === undefined || call.state === 'sent') {
     native.setRequestHeader.call(this, name, value);
     return;
@@ -159,8 +159,8 @@ XMLHttpRequest.prototype.send = function send(this: XMLHttpRequest, body?: Docum
     sendNow(this, call, body);
     return;
   }
-  // If the response reports an outdated token, gets a new token for the page's next requests. This request itself cannot be repeated,
-  // because the page has already received its response.
+  // Renews an outdated token for the page's next requests. This request cannot be repeated, because the page has already received its
+  // response.
   this.addEventListener('load', () => void renewAfter(this), { once: true });
   call.state = 'packing';
   const ready = packedNow(body);

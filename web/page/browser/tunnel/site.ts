@@ -14,7 +14,7 @@ export const native = {
   abort: XMLHttpRequest.prototype.abort,
   setRequestHeader: XMLHttpRequest.prototype.setRequestHeader,
 };
-/** The tunnel's own requests use the native methods of this class. */
+/** The class of the tunnel's own requests, which call the native methods. */
 export const PlainRequest = XMLHttpRequest;
 
 export let token = script.dataset.token ?? '';
@@ -47,8 +47,8 @@ function passesAsItIs(path: string): boolean {
 let renewing: Promise<void> | null = null;
 
 /**
- * If the response reports an outdated token, reads the new token from the site's root page: each attempt of the ApplicationMaster has
- * its own token. Returns whether the token has changed.
+ * If the response reports an outdated token, gets the new token from the site's root page. Each attempt of the ApplicationMaster has its
+ * own token. Returns whether the token has changed.
  */
 export async function renewIfOutdated(status: number, text: string): Promise<boolean> {
   if (status !== 403 || !text.startsWith(OUTDATED)) {

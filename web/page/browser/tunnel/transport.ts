@@ -13,7 +13,7 @@ function tunnelAddress(suffix: string, parameters: Readonly<Record<string, strin
   return `${TUNNEL}${suffix}?${query.join('&')}`;
 }
 
-/** Returns the URLs of the GET requests for an envelope: first request all `parts`, then `last`, which returns the response. */
+/** Returns the URLs of the GET requests for an envelope. The script first requests all `parts`, then `last`, which returns the response. */
 export function addressesOf(envelope: string): { readonly parts: readonly string[]; readonly last: string } {
   const whole = tunnelAddress('', { e: envelope });
   if (whole.length <= MAX_ADDRESS) {
@@ -71,7 +71,7 @@ async function probe(): Promise<Transport | null> {
       }
       await renewIfOutdated(answer.status, text);
     } catch {
-      // No connection, or the gateway closes the connection on PUT. The loop tries the next method.
+      // There is no connection, or the gateway closes the connection on PUT. The loop tries the next method.
     }
   }
   return null;

@@ -17,7 +17,7 @@ export function alerts(status: JobStatus): Content {
   }
   const sentence = describeFailure(failure, failure.role);
   const [head = ''] = message.split('\n');
-  // If the message describes the same failure and the ApplicationMaster's reaction to it, a single card shows the message.
+  // Shows a single card if the message describes the same failure and the ApplicationMaster's reaction to it.
   const isSame = isNewest(failure, status) && head.includes(sentence);
   return html`
     ${failureCard(failure, isSame ? head : sentence, status)}
@@ -65,7 +65,7 @@ function messageCard(status: JobStatus): Content {
   </section>`;
 }
 
-/** A banner that reports that the job does not respond, since when, the possible causes, and the next step. */
+/** A banner for a job that does not respond. It shows since when, the possible causes, and the next step. */
 export function connectionBanner({ data, at, problem }: Reading<JobStatus>): Content {
   if (problem === null || data === null) {
     return null;

@@ -8,7 +8,7 @@ import { TIME_STEPS } from '../parts/time-steps.ts';
 /** A line with its own ascending x values. */
 export interface Line {
   readonly name: string;
-  /** Index into the palette. */
+  /** The index into the palette. */
   readonly color: number;
   readonly xs: readonly number[];
   readonly ys: readonly (number | null)[];
@@ -19,10 +19,10 @@ export interface Line {
 export interface ChartProps {
   readonly title: string;
   readonly lines: readonly Line[];
-  /** `time`: x counts seconds. */
+  /** `time`: x is in seconds. */
   readonly x: 'number' | 'time';
   readonly logarithmic: boolean;
-  /** Formats an x value; with `step`, the label of an axis tick, where `step` is the distance between ticks. */
+  /** Formats an x value. With `step`, formats an axis tick label; `step` is the distance between ticks. */
   readonly formatX: (x: number, step?: number) => string;
   /** Formats a y value; `step` as in `formatX`. */
   readonly formatY: (y: number, step?: number) => string;
@@ -32,12 +32,12 @@ export interface ChartProps {
   readonly range?: (low: number, high: number) => [number, number];
 }
 
-/** Charts with more lines show the legend as a separate list. */
+/** The maximum number of lines for a legend within the chart. Above it, the legend is a separate list. */
 const MOST_NAMES = 12;
 const HEIGHT = 220;
 export const COLORS = 10;
 
-/** Reads the colours for the canvas from the style sheet. */
+/** Gets the canvas colours from the style sheet. */
 function paint(element: Element): { line: (index: number) => string; grid: string; text: string } {
   const style = getComputedStyle(element);
   const read = (name: string) => style.getPropertyValue(name).trim();
@@ -109,9 +109,9 @@ export function Chart(props: ChartProps): Content {
 
 /**
  * Returns the options of a new plot.
- * @param newest returns the current properties, because the formats may change without a new plot
- * @param from the initial x value of the cursor; null for no cursor
- * @param onPoint called with the x value of the cursor; null when the cursor leaves the plot
+ * @param newest returns the current properties, because the formats may change without a new plot.
+ * @param from the initial x value of the cursor; null for no cursor.
+ * @param onPoint called with the x value of the cursor; null when the cursor leaves the plot.
  */
 function plotOptions(
   element: HTMLElement,
@@ -161,7 +161,7 @@ function plotOptions(
   };
 }
 
-/** Returns the series of one line: the values before smoothing, if they are shown, and the line itself. */
+/** Returns the series of one line: the values before smoothing if they are visible, and the line itself. */
 function seriesOf(stroke: string, hasRaw: boolean): UPlot.Series[] {
   const line = { stroke, width: 1.75, points: { show: few } };
   return hasRaw ? [{ stroke, width: 1, alpha: 0.28, points: { show: false } }, line] : [line];
@@ -174,7 +174,7 @@ function widthIn(element: HTMLElement): number {
 /** Moves the cursor to the next (1) or the previous (-1) x value. */
 function movePoint(plot: UPlot, direction: number): void {
   const xs = plot.data[0];
-  // Reads the position from the plot's cursor, because keys may be pressed faster than the chart renders.
+  // Uses the position of the plot's cursor, because users may press keys faster than the chart renders.
   const { left = -1 } = plot.cursor;
   const at = left < 0 ? (direction > 0 ? 0 : xs.length - 1) : nearest(xs as number[], plot.posToVal(left, 'x')) + direction;
   const to = xs[Math.max(0, Math.min(xs.length - 1, at))];
@@ -183,7 +183,6 @@ function movePoint(plot: UPlot, direction: number): void {
   }
 }
 
-/** Moves the cursor to an x value. */
 function point(plot: UPlot, x: number): void {
   plot.setCursor({ left: plot.valToPos(x, 'x'), top: plot.bbox.height / 2 / devicePixelRatio });
 }
@@ -248,7 +247,7 @@ function aligned(lines: readonly Line[]): UPlot.AlignedData {
   return UPlot.join(lines.map((line) => [line.xs as number[], ...columns(line)] as UPlot.AlignedData));
 }
 
-/** Returns whether the line has so few values that its points are drawn. */
+/** Returns whether the line has few enough values to draw its points. */
 function few(plot: UPlot, series: number): boolean {
   return (plot.data[series] ?? []).filter((value) => value !== null && value !== undefined).length <= 20;
 }

@@ -27,7 +27,7 @@ export function HeadlineCharts({ feeds }: { feeds: JobResources }): Content {
   const tags = useMemo(() => (data === null ? [] : curvesByTag(data)), [data]);
   const colors = useMemo(() => colorsOf(data), [data]);
   const headlines = [tags.find(({ tag }) => isLoss(tag)), tags.find(({ tag }) => isThroughput(tag))];
-  // If the job logs only one of the two, the chart of another tag fills the space.
+  // If the job logs only loss or only throughput, the chart of another tag fills the space.
   const shown = [...new Set([...headlines, ...tags])].filter((tag) => tag !== undefined).slice(0, 2);
   if (shown.length === 0) {
     return null;
@@ -112,7 +112,7 @@ function lineOf(curve: Curve, { smoothing, logarithmic, axis }: Look, color: num
   };
 }
 
-/** Makes the times strictly ascending: they may repeat or decrease when a clock was set back. */
+/** Makes the times strictly ascending. Times may repeat or decrease when a clock is set back. */
 function ascending(xs: readonly number[]): number[] {
   let last = Number.NEGATIVE_INFINITY;
   return xs.map((x) => {

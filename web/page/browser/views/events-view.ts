@@ -8,7 +8,7 @@ import type { JobResources } from '../parts/job-resources.ts';
 import { plainText } from '../parts/plain-text.ts';
 import { usePolledResource } from '../parts/polled-resource.ts';
 
-/** Browsers lay out this number of rows without a visible delay. */
+/** The number of rows that browsers lay out without a visible delay. */
 const PAGE = 300;
 
 export function Events({ feeds }: { feeds: JobResources }): Content {

@@ -16,10 +16,10 @@ import { nameOf } from './task-table.ts';
 const FILES: readonly LogFile[] = ['stdout', 'stderr', 'tony.log'];
 const FIRST_BYTES = 64 * 1024;
 const MOST_BYTES = 1024 * 1024;
-/** The name of the ApplicationMaster in the URLs of logs. */
+/** The name of the ApplicationMaster in log URLs. */
 const MASTER = 'master';
 
-/** @param rest the task and the file, from the route */
+/** @param rest the task and the file, from the route. */
 export function Logs({ status, feeds, rest }: { status: JobStatus; feeds: JobResources; rest: readonly string[] }): Content {
   const failed = status.failure === null ? null : nameOf(status.failure);
   const first = failed ?? (status.tasks[0] === undefined ? MASTER : nameOf(status.tasks[0]));
@@ -70,7 +70,7 @@ function Log({ feeds, status, task, file, tail, follow, wrap, words, onMore }: L
   const atEnd = useRef(true);
   const text = useMemo(() => (data === null || data === 'none' ? '' : plainText(data.text)), [data]);
   const lines = useMemo(() => withWords(text, words), [text, words]);
-  // Scrolls before the browser paints, so that the beginning of the new text does not flash.
+  // Scrolls before the browser paints. Otherwise, the beginning of the new text would flash.
   useLayoutEffect(() => {
     const element = box.current;
     // After the user has scrolled back, the position stays unchanged.

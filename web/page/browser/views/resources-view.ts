@@ -10,7 +10,7 @@ import { type Grouping, RESOURCES, type ResourceName, usageLines } from '../part
 import { Chart, COLORS } from './chart.ts';
 import { byRole, nameOf } from './task-table.ts';
 
-/** With more tasks, the charts show one line per role by default. */
+/** The maximum number of tasks for which charts show one line per task by default. Above it, they show one line per role. */
 const MOST_LINES = 10;
 
 const TITLES: Readonly<Record<ResourceName, string>> = {

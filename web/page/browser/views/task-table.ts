@@ -20,7 +20,7 @@ export function restartsOf({ attempts }: TaskStatus): number {
   return Math.max(0, attempts - 1);
 }
 
-/** Returns the mean utilisation of the task's GPUs, 0..1; null if the task has no GPUs. */
+/** Returns the mean utilisation of the task's GPUs, from 0 to 1; null if the task has no GPUs. */
 export function gpuOf({ usage }: TaskStatus): number | null {
   return usage && gpuUtilization(usage);
 }
@@ -56,7 +56,6 @@ export function sorted(tasks: readonly TaskStatus[], { key, descending }: Sort):
   });
 }
 
-/** Returns whether each word of the filter occurs in the task's row. */
 export function matches(task: TaskStatus, filter: string): boolean {
   const failure = task.failure === null ? '' : describeFailure(task.failure, task.role);
   return containsWords([nameOf(task), task.state, task.node, failure, task.containerId].join('\n'), filter);

@@ -23,7 +23,7 @@ const COLUMNS: readonly { readonly key: SortKey; readonly title: string; readonl
   { key: 'gpu', title: 'GPU', number: true },
 ];
 
-/** @param first the initial filter, from a link to this view: a role */
+/** @param first the initial filter: a role, from a link to this view. */
 export function Tasks({ status, first }: { status: JobStatus; first: string }): Content {
   const [sort, setSort] = useState<Sort>({ key: 'task', descending: false });
   const [filter, setFilter] = useState(first === '' ? '' : `${first}:`);
@@ -102,7 +102,7 @@ function roleGroup(
   </tbody>`;
 }
 
-/** Numeric columns initially sort in descending order; names and states in ascending order. */
+/** Numeric columns initially sort in descending order, names and states in ascending order. */
 function startsDescending(key: SortKey): boolean {
   return !['task', 'state', 'node'].includes(key);
 }

@@ -21,7 +21,7 @@ const PHASES: Readonly<Record<Phase, string>> = {
 
 const OUTCOMES: Readonly<Record<End['outcome'], string>> = { succeeded: '✓', failed: '✗', stopped: '■' };
 
-/** The visible part of the timeline. A start takes seconds and a job hours, so they need different scales. */
+/** The visible part of the timeline. Starts need a different scale, because a start takes seconds and a job hours. */
 type Window = 'all' | 'start' | 'recent';
 
 const RECENT_MS = 10 * 60_000;

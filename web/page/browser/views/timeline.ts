@@ -3,19 +3,19 @@ import { type HistoryEntry, isTaskOver, type JobStatus } from '../../../../conf/
 import { nameOf } from './task-table.ts';
 
 /**
- * `requested`: the task waits for a container. `launching`: the container is allocated, but its executor has not registered.
- * `registered`: the executor waits for the gang. `running`: the program runs in one generation.
+ * `requested`: the task waits for a container. `launching`: the container is allocated, but its executor has not registered. `registered`:
+ * the executor waits for the gang. `running`: the program runs in one generation.
  */
 export type Phase = 'requested' | 'launching' | 'registered' | 'running';
 
 export interface Span {
   readonly phase: Phase;
-  /** ms since the epoch. */
+  /** In ms since the epoch. */
   readonly from: number;
   readonly to: number;
   /** The generation of the running program; null in all other phases. */
   readonly generation: number | null;
-  /** The number of the task's container, counted from 1. */
+  /** The number of the task's container, starting at 1. */
   readonly attempt: number;
   readonly node: string | null;
   readonly containerId: string | null;
@@ -31,7 +31,7 @@ export interface End {
 
 export interface TaskTimeline {
   readonly task: string;
-  /** Spans and ends in the order in which they occurred, because some have the same timestamp. */
+  /** Spans and ends in chronological order, because some have the same timestamp. */
   readonly steps: readonly (Span | End)[];
   readonly spans: readonly Span[];
   readonly ends: readonly End[];
