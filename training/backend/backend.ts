@@ -90,8 +90,8 @@ async function importModule(specifier: string): Promise<typeof tfjs> {
 }
 
 /**
- * Gradient kernels that silently return wrong results in tfjs-backend-wasm 4.22, compared with the cpu backend. Without them, a program
- * that needs such a kernel fails with an error.
+ * Gradient kernels that silently return wrong results in tfjs-backend-wasm 4.22. Programs that need one of these kernels should fail
+ * instead.
  */
 const WRONG_WASM_KERNELS = ['MaxPoolGrad', 'MaxPool3DGrad', 'ResizeNearestNeighborGrad', 'Conv3DBackpropInputV2'];
 

@@ -8,7 +8,6 @@ export interface PatienceOptions {
 }
 
 export interface Assessment {
-  /** True if the value is better than all earlier values. */
   readonly isBest: boolean;
   /** True once `patience` is exhausted and training should stop. */
   readonly isEnough: boolean;
@@ -18,7 +17,7 @@ export interface Assessment {
 export class BestSoFar {
   readonly #options: PatienceOptions;
   #best: number | null;
-  /** The value at the last improvement by more than `minDelta`. */
+  /** The last value that improved by more than `minDelta`. */
   #reference: number | null;
   #wait = 0;
 

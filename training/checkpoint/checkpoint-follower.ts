@@ -58,7 +58,7 @@ export async function* followCheckpoints(store: CheckpointStore, options: Follow
 
 interface Seen {
   last: StoredCheckpoint | null;
-  /** The steps of the checkpoints that could not be read in the last poll. */
+  /** The checkpoints that could not be read in the last poll, by step. */
   doubtful: ReadonlySet<number>;
 }
 

@@ -36,7 +36,6 @@ export interface TrainingPosition {
   readonly seed: number;
   /** The optimizer's own step counter; 0 in loops. */
   readonly iterations: number;
-  /** True if the phase is complete. */
   readonly final: boolean;
   /** True if the loss or a weight is NaN or infinite. Such a checkpoint only records the end of training. */
   readonly diverged?: boolean | undefined;
@@ -65,7 +64,6 @@ export interface Snapshot {
   readonly tensors: readonly StoredTensor[];
 }
 
-/** Identifies the writer of a checkpoint. */
 export interface Origin {
   readonly applicationId: string;
   readonly generation: number;
@@ -81,7 +79,6 @@ const describedTensor = z.object({
   /** The byte offset in the file. */
   offset: count,
   bytes: count,
-  /** See StoredTensor. */
   from: count.optional(),
   sha256: z.string().regex(/^[0-9a-f]{64}$/),
 });
@@ -93,7 +90,6 @@ export const shardDescription = shardFile.extend({ tensors: z.array(describedTen
 
 export type ShardDescription = Readonly<z.infer<typeof shardDescription>>;
 
-/** See TrainingPosition. */
 export const trainingPosition = z.object({
   step: count,
   phase: z.object({ name: z.string(), start: count }),
@@ -123,7 +119,6 @@ const bodySchema = z.object({
   tensors: z.array(tensorPlace),
 });
 
-/** The content of manifest.json. */
 export type Manifest = Readonly<z.infer<typeof bodySchema>>;
 
 export function shardName(index: number, shards: number): string {

@@ -10,7 +10,7 @@ import type { CheckpointThread } from './checkpoint-thread.ts';
 const HELD = '.held';
 const BEST = 'best.json';
 const END = 'end.json';
-/** The maximum time in ms for which `setEndNow` blocks an exiting process. */
+/** Limits the time for which `setEndNow` blocks an exiting process. */
 const END_NOW_MS = 10_000;
 
 const step = z.number().int().nonnegative();

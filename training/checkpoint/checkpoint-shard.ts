@@ -5,7 +5,10 @@ import type { Storage } from '../../storage/storage.ts';
 import { joinUri } from '../../storage/uri.ts';
 import { byName, type Manifest, type ShardDescription, type StoredTensor, shardName, type TensorPlace } from './checkpoint-format.ts';
 
-/** The number of bytes to hash and send at once. Larger pieces would block the event loop; smaller pieces would slow down storage. */
+/**
+ * The number of bytes to hash and send at once. Larger pieces would block the event loop for too long; smaller pieces would slow down
+ * uploads.
+ */
 const PIECE_BYTES = 1024 * 1024;
 /** The maximum number of bytes in one read request. Adjacent tensors share a request. */
 const RANGE_BYTES = 64 * 1024 * 1024;
@@ -131,7 +134,7 @@ async function verify(bytes: Uint8Array, expected: string, what: string): Promis
   for (let at = 0; at < bytes.length; at += PIECE_BYTES) {
     hash.update(bytes.subarray(at, at + PIECE_BYTES));
     if (at > 0) {
-      // Yields to other work on this thread.
+      // Lets other work on this thread continue.
       await setImmediate();
     }
   }

@@ -292,7 +292,7 @@ export class CheckpointStore {
   }
 
   /**
-   * Resolves with the newest intact checkpoint; null if there is none. Calls `onSkipped` for each newer checkpoint that is damaged or
+   * Resolves with the newest intact checkpoint; null if there is none. Calls `onSkipped` for each newer checkpoint that is damaged or has
    * diverged.
    */
   async newest(onSkipped: (message: string) => void): Promise<StoredCheckpoint | null> {

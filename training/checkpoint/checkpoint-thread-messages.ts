@@ -7,7 +7,6 @@ import type { Origin, StoredTensor, TrainingPosition } from './checkpoint-format
  */
 export interface ToCheckpointThread {
   readonly id: number;
-  /** The URI of the checkpoint folder. */
   readonly dir: string;
   readonly origin: Origin;
   readonly position: TrainingPosition;
@@ -20,7 +19,6 @@ export interface ToCheckpointThread {
  */
 export interface EndToMark {
   readonly endOf: string;
-  /** The URI of the checkpoint folder. */
   readonly dir: string;
   readonly done: Int32Array<SharedArrayBuffer>;
 }

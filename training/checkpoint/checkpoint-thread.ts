@@ -104,7 +104,6 @@ export class CheckpointThread {
     }
   }
 
-  /** Fails all pending and future saves. */
   #end(why: string): void {
     this.#failure ??= new TonyError('INTERNAL', `the checkpoint thread failed: ${why}`);
     for (const { reject } of this.#waiting.values()) {

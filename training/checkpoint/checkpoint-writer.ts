@@ -17,7 +17,6 @@ export interface WriterOptions {
   readonly finishMs?: number;
 }
 
-/** The values of `about` in notices. */
 const WRITING = 'checkpoints';
 const PRUNING = 'old checkpoints';
 const DEFAULT_RETRY = { firstMs: 1000, mostMs: 30_000 };
@@ -134,7 +133,6 @@ export class CheckpointWriter {
         await this.#pause(jittered(backoffMs(failures, this.#options.retry ?? DEFAULT_RETRY)));
       }
       if (this.#waiting !== null) {
-        // The newer snapshot replaces the failed one.
         return;
       }
     }
@@ -169,7 +167,7 @@ export class CheckpointWriter {
     }
   }
 
-  /** Waits before a retry. Ends early if a newer snapshot arrives or the writer gives up. */
+  /** Waits before a retry. A newer snapshot or `giveUp` ends the wait early. */
   async #pause(ms: number): Promise<void> {
     if (this.#closing) {
       return;

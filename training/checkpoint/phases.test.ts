@@ -91,7 +91,6 @@ describe.each([1, 2])('a program with three phases and two models, on %i ranks',
       [{ name: 'fit-2', start: 10 }, true],
       [{ name: 'fit-3', start: 25 }, true],
     ]);
-    // A program that restarts after its last phase restores everything and takes no step.
     expect(await live({ dir, generation: deaths.length + 2, workers })).toEqual(undisturbed);
   });
 });

@@ -43,7 +43,7 @@ export class Phases {
 
   /**
    * Begins the next phase. Every rank must begin the same phases in the same order.
-   * @param name Default: the kind and the number of the phase among phases of this kind, for example `fit-2`.
+   * @param name Default: the kind and a counter for each kind, for example `fit-2`.
    * @throws TonyError USAGE if the name is invalid or already used.
    */
   begin(kind: PhaseKind, name?: string): Phase {
@@ -81,7 +81,6 @@ export class Phases {
     return new Phase('unkept', this.#steps, this.#applicationId, { kept: this.#ends, onEnd: () => {} });
   }
 
-  /** The number of phases begun so far. */
   get count(): number {
     return this.#names.size;
   }
@@ -116,7 +115,6 @@ export class Phase {
     return this.#start;
   }
 
-  /** Identifies this phase in its checkpoints. */
   get place(): PhasePlace {
     return { name: this.name, start: this.#start };
   }
@@ -179,7 +177,6 @@ export class Phase {
     }
   }
 
-  /** Returns the notice about the checkpoint from which training resumes. */
   noticeOf({ uri, position }: { readonly uri: string; readonly position: TrainingPosition }): string {
     const { step, final } = position;
     return final ? `phase ${this.name} is already complete: restored from ${uri}` : `training resumes from ${uri}, step ${step}`;

@@ -5,7 +5,6 @@ import type { Ring } from '../ring/ring.ts';
 import { broadcastBytes } from '../ring/ring-bytes.ts';
 import { capture, tensorOf } from './training-state.ts';
 
-/** Tensors with a JSON value. */
 interface Parcel<Head> {
   readonly head: Head;
   readonly tensors: readonly StoredTensor[];

@@ -55,7 +55,7 @@ export interface CompiledModel {
   evaluate(x: readonly tfjs.Tensor[], y: readonly tfjs.Tensor[]): tfjs.Scalar[];
 }
 
-/** Faster implementations of losses for which TensorFlow.js runs dozens of small operations. */
+/** One-pass implementations of losses for which TensorFlow.js runs dozens of small operations. */
 const IN_ONE_PASS: Readonly<Record<string, typeof categoricalCrossentropy>> = { categoricalCrossentropy, sparseCategoricalCrossentropy };
 
 /** Returns all weights of a compiled or uncompiled model, in the model's order. */
@@ -133,7 +133,7 @@ function runOf(tf: typeof tfjs, inner: CompiledInternals, losses: readonly LossF
   };
 }
 
-/** Returns the name of an output's loss; null if the loss is a function. */
+/** Returns null if the loss is a function. */
 function lossNameOf({ loss, outputNames }: CompiledInternals, output: number): string | null {
   const byOutput = loss as Readonly<Record<string | number, unknown>> | undefined;
   const own = typeof loss === 'string' ? loss : byOutput?.[Array.isArray(loss) ? output : (outputNames[output] as string)];
@@ -161,7 +161,7 @@ function named(name: string): string {
   return name === '' || name.endsWith('_') ? `${name}metric` : name;
 }
 
-/** Appends a number to repeated names. */
+/** Appends `_1`, `_2` and so on to repeated names. */
 function distinct(names: readonly string[]): string[] {
   const counts = new Map<string, number>();
   return names.map((name) => {

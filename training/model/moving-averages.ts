@@ -7,7 +7,6 @@ import type * as tfjs from '@tensorflow/tfjs';
 export class MovingAverages {
   readonly #tf: typeof tfjs;
   readonly #variables: readonly tfjs.Variable[];
-  /** The total number of elements in all variables. */
   readonly size: number;
 
   constructor(tf: typeof tfjs, variables: readonly tfjs.Variable[]) {

@@ -24,7 +24,6 @@ export interface StepValues {
   dispose(): void;
 }
 
-/** One part's loss, or its metrics in order. */
 export interface Share {
   readonly kind: 'loss' | 'metrics';
   readonly tensors: readonly tfjs.Scalar[];

@@ -198,7 +198,6 @@ export function misfit(where: string, what: string): TonyError {
   return new TonyError('CHECKPOINT_MISFIT', `${where} does not fit this model: ${what}`);
 }
 
-/** Creates a tensor from stored values. */
 export function tensorOf(tf: typeof tfjs, stored: StoredTensor): tfjs.Tensor {
   // Creates an aligned copy; Buffer.slice() would return a view.
   const { buffer } = new Uint8Array(stored.bytes);

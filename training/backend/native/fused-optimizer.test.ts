@@ -3,8 +3,6 @@ import { expect, test } from 'vitest';
 import { FusedOptimizer } from './fused-optimizer.ts';
 import { installNativeKernels, nativeKernelsOf, uninstallNativeKernels } from './native-kernels.ts';
 
-// integration-tests/local/native-kernels.test.ts tests the native backend.
-
 test('on other backends, no native kernels are installed and TensorFlow.js takes the steps', async () => {
   await tf.setBackend('cpu');
   const own = tf.getGradient('Relu');

@@ -11,7 +11,7 @@ import { ResourceVariable } from './resource-variable.ts';
 interface Group {
   readonly variable: tfjs.Variable;
   readonly slots: readonly OptimizerSlot[];
-  /** The resource variable of `variable`, followed by those of the slots. */
+  /** The mirrors of `variable` and of each slot, in this order. */
   readonly mirrors: readonly ResourceVariable[];
 }
 
@@ -120,7 +120,7 @@ export class FusedOptimizer {
         return null;
       }
       const group = this.#groupOf(native, rule, variable);
-      // `#groupOf` has already created the slots. TensorFlow.js also creates slots for a variable without a gradient.
+      // A variable without a gradient stays unchanged, but `#groupOf` must create its slots, as TensorFlow.js does.
       if (gradient === null || gradient === undefined) {
         continue;
       }
@@ -163,7 +163,7 @@ export class FusedOptimizer {
     return null;
   }
 
-  /** Returns the variable's slot. Creates a missing slot exactly as the optimizer would. */
+  /** Creates a missing slot exactly as the optimizer would. */
   #slotOf(tf: typeof tfjs, kind: SlotKind, place: number, variable: tfjs.Variable): OptimizerSlot {
     const slots = (this.#optimizer as unknown as Record<string, (OptimizerSlot | undefined)[]>)[kind.property] as (
       | OptimizerSlot

@@ -5,7 +5,6 @@ import type * as tfjs from '@tensorflow/tfjs';
  * operation registry defines. The interface that all backends share does not contain these methods.
  */
 
-/** Type constants of TensorFlow's C API. */
 interface TypeNumbers {
   readonly TF_FLOAT: number;
   readonly TF_INT32: number;
@@ -46,7 +45,7 @@ export class NativeBackend {
   readonly #executor: Executor;
   readonly #types: TypeNumbers;
   readonly #float: readonly Attribute[];
-  /** The `name` arguments of `runWithFallback` whose preferred variant has failed. */
+  /** The names of the variants that have failed; see `runWithFallback`. */
   readonly #unavailable = new Set<string>();
 
   private constructor(tf: typeof tfjs, executor: Executor) {
@@ -117,7 +116,6 @@ export class NativeBackend {
     return this.#executor.refCount(tensor.dataId);
   }
 
-  /** Creates a type attribute with the value float32. */
   type(name: string): Attribute {
     return { name, type: this.#types.TF_ATTR_TYPE, value: this.#types.TF_FLOAT };
   }

@@ -42,7 +42,6 @@ const NATIVE_GRADIENTS: Readonly<Record<string, NativeGradient>> = {
   Tanh: (native, dy, [y]) => (isFloat(y) ? { x: () => native.run('TanhGrad', [y, dy]) } : null),
 };
 
-/** The TensorFlow.js kernels whose gradients have a native replacement. */
 export const WITH_NATIVE_GRADIENT: readonly string[] = Object.keys(NATIVE_GRADIENTS);
 
 /**
@@ -108,7 +107,7 @@ function meanGradient(native: NativeBackend, dy: tfjs.Tensor, [x]: readonly tfjs
   return { x: () => spread(native, native.run('RealDiv', [dy, native.tf.scalar(x.size / dy.size)]), x.shape, attributes) };
 }
 
-/** Broadcasts a sum's gradient to all terms. */
+/** Broadcasts the gradient of a sum to all terms of the sum. */
 function spread(native: NativeBackend, dy: tfjs.Tensor, shape: readonly number[], attributes: tfjs.NamedAttrMap): tfjs.Tensor {
   const { tf } = native;
   const axes = tf.util.parseAxisParam(attributes.axis as number | number[], [...shape]);
@@ -197,7 +196,6 @@ function batchNormGradient(native: NativeBackend, dy: tfjs.Tensor, saved: readon
   if (!isFloat(x) || !isFloat(mean) || !isFloat(variance) || !isFloat(scale) || x.rank !== 4) {
     return null;
   }
-  // The kernel supports only vectors.
   if ([mean, variance, scale].some(({ rank }) => rank !== 1)) {
     return null;
   }

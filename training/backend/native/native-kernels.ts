@@ -7,7 +7,7 @@ interface Installed {
   readonly replaced: readonly tfjs.GradConfig[];
 }
 
-/** By engine, because all copies of TensorFlow.js in a process share one engine. */
+/** Keyed by engine, because all copies of TensorFlow.js in a process share one engine. */
 const installed = new WeakMap<object, Installed>();
 
 /**

@@ -196,7 +196,6 @@ function numberOf(scalar: tfjs.Tensor): number {
 
 function adagrad(native: NativeBackend, optimizer: Adagrad): RuleOrReason {
   const { initialAccumulatorValue: initial } = optimizer;
-  // TensorFlow.js's adagrad has no epsilon option.
   const epsilon = native.tf.backend().epsilon();
   if (!(initial >= SMALLEST_ACCUMULATOR)) {
     return { reason: `TensorFlow's adagrad kernel is inaccurate for accumulators below ${SMALLEST_ACCUMULATOR}` };

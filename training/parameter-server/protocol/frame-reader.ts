@@ -24,7 +24,7 @@ export class FrameReader {
   #frame: Frame | null = null;
   #head: unknown = null;
   #over = false;
-  /** A buffer for data that arrives after the reader has stopped. */
+  /** Receives data that arrives after the reader has stopped. */
   readonly #nowhere = new Uint8Array(64 * 1024);
 
   constructor(events: FrameEvents) {
@@ -36,7 +36,6 @@ export class FrameReader {
     return this.#over ? this.#nowhere : this.#filled === 0 ? this.#place : this.#place.subarray(this.#filled);
   }
 
-  /** Processes the next `count` bytes in `destination()`. */
   received(count: number): void {
     if (this.#over) {
       return;

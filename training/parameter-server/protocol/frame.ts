@@ -16,7 +16,6 @@ import { FrameHeader } from '../../encoding/frame-header.ts';
  */
 export interface Frame {
   readonly kind: FrameKind;
-  /** The ID of the request. */
   readonly id: number;
   readonly headBytes: number;
   readonly bodyBytes: number;

@@ -2,9 +2,7 @@
 export interface Piece {
   /** The variable's index in the list of trained variables. */
   readonly variable: number;
-  /** The index of the range's first element. */
   readonly from: number;
-  /** The number of elements in the range. */
   readonly count: number;
 }
 

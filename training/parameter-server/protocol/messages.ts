@@ -92,7 +92,6 @@ export const ask = z.discriminatedUnion('ask', [
     optimizer: count,
     /** False if the worker had no examples. The servers then take no step. */
     hasExamples: z.boolean(),
-    /** The variables that have a gradient. */
     present: z.array(count),
     /** The worker's current learning rate, for this update. */
     learningRate: z.number(),
@@ -153,7 +152,6 @@ export const weightsAnswer = z.object({ variables: z.array(count), iterations: c
 export const stateAnswer = z.object({ state: optimizerState });
 export const signalAnswer = z.object({ signalled: count, reason: z.string().nullable() });
 export const getAnswer = z.object({ tensors: z.array(storedShape) });
-/** The positions by rank. */
 export const positionsAnswer = z.object({ positions: z.array(positionSchema.nullable()) });
 export const captureAnswer = z.object({ iterations: count });
 export const writeAnswer = z.object({ shard: z.unknown() });

@@ -22,7 +22,6 @@ export class DelayedRequests {
     }
   }
 
-  /** Answers all requests that are due. */
   release(): void {
     const due = this.#delayed.filter(({ isDue }) => isDue());
     if (due.length > 0) {
@@ -54,7 +53,6 @@ export class DelayedRequests {
     return this.#delayed.some(({ request, inStep }) => inStep && request.rank === rank);
   }
 
-  /** Drops the requests of a disconnected client. */
   drop(client: Client | undefined): void {
     this.#delayed = this.#delayed.filter(({ request }) => request.client !== client);
   }

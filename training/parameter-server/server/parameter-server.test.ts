@@ -23,7 +23,6 @@ import { listening } from '../../testing/listening.ts';
 import { parameterServerStrategy } from '../worker/parameter-server-strategy.ts';
 import { ParameterServer } from './parameter-server.ts';
 
-/** Long enough for a busy machine. */
 vi.setConfig({ testTimeout: 30_000 });
 
 const cleanups: (() => unknown)[] = [];
@@ -211,7 +210,6 @@ describe('one worker with parameter servers trains like a worker without servers
   });
 });
 
-/** Returns the complete optimizer state. */
 const slotsOf = (trained: tf.LayersModel) =>
   optimizerVariables(
     tf,
@@ -241,7 +239,7 @@ describe('several fits of one compiled model keep the state of its optimizer, as
       expectClose(weightsOf(remote), weightsOf(alone));
       expectClose(slotsOf(remote), slotsOf(alone));
     }
-    // Verifies the optimizer state, which affects the weights only in a further step.
+    // Slots affect the weights only in the next step.
     await trainPlainly(alone, 1);
     await trainPlainly(remote, 1);
     expectClose(weightsOf(remote), weightsOf(alone));
@@ -653,8 +651,7 @@ describe('when a process fails', () => {
     for (const each of models) {
       each.optimizer.dispose();
     }
-    // After all workers have ended, three kinds of tensors are freed: the workers' powers of beta, the servers' powers of beta, and the
-    // servers' slots (two for each of four weights).
+    // The workers' powers of beta, the servers' powers of beta, and the servers' slots (two for each of four weights) are freed.
     await expect.poll(() => tf.memory().numTensors).toBeLessThanOrEqual(Math.min(...tensors) - 4 - 4 - 8);
     for (const rank of [1, 0]) {
       const replacement = model('adam', 55);
@@ -783,7 +780,6 @@ describe('when a process fails', () => {
         const second = await start({ workers: 1, servers: 3, generation: 2, checkpoints, everySteps });
         const trained = model(tf.train.adam(0.01), 99);
         await fitModel(second.worker(0), trained, data, options);
-        // Without a checkpoint, training starts from the chief's weights.
         const fresh = model(tf.train.adam(0.01), 99);
         await trainAlone(fresh, options);
         const expected = [flat(undisturbed), flat(fresh)];

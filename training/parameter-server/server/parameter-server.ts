@@ -17,9 +17,8 @@ export interface ParameterServerOptions {
   readonly index: number;
   readonly worldSize: number;
   readonly generation: number;
-  /** The ring's key. */
   readonly key: Secret;
-  /** The address or file descriptor at which to listen, or a server that already listens. */
+  /** Where to listen, or a server that already listens. */
   readonly listener: Listener | Server;
   readonly onNotice: (message: string) => void;
   readonly timeouts?: Partial<ServerTimeouts>;
@@ -36,7 +35,6 @@ export const DEFAULT_SERVER_TIMEOUTS: ServerTimeouts = { joinMs: 300_000, replac
 
 /** The interval in ms at which the server sends `held` to waiting workers. */
 export const HOLD_MS = 5000;
-/** The maximum number of concurrent unauthenticated connections. */
 const MAX_UNAUTHENTICATED = 64;
 /** The maximum number of runs on one server. A run is a call of `fit`, a loop, or the custom steps between them. */
 const MAX_RUNS = 64;
@@ -51,7 +49,6 @@ export class ParameterServer {
   readonly #options: ParameterServerOptions;
   readonly #server: Server;
   readonly #sessions = new Map<number, Session>();
-  /** The numbers of the runs that have been removed. */
   readonly #removed = new Set<number>();
   readonly #handshakes: IncomingHandshakes;
   readonly #connections = new Set<Socket>();

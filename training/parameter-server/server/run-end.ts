@@ -47,7 +47,6 @@ export class RunEnd {
     this.#delayed.release();
   }
 
-  /** Answers once the run is sealed. */
   awaitSeal(request: WorkerRequest): void {
     this.#delayed.when(
       request,

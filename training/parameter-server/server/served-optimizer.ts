@@ -36,15 +36,14 @@ interface Stepped {
  */
 export class ServedOptimizer {
   readonly description: OptimizerDescription;
-  /** The ranks whose programs have disposed the optimizer. */
   readonly droppedBy = new Set<number>();
   readonly #tf: typeof tfjs;
   readonly #optimizer: tfjs.Optimizer;
   readonly #fused: FusedOptimizer;
   readonly #slots: OptimizerSlots;
-  /** The optimizer's variables that have a piece on this server. */
+  /** Variables that have a piece on this server. */
   readonly #stepped: Stepped[] = [];
-  /** The IDs of the optimizer's variables, including variables on other servers. */
+  /** The IDs of all the optimizer's variables, including variables on other servers. */
   readonly #ids = new Set<number>();
   #retired: ServedState | null = null;
 
@@ -65,7 +64,6 @@ export class ServedOptimizer {
     return this.#ids.has(id);
   }
 
-  /** Assigns a variable to this optimizer. */
   add(id: number, served: ServedVariable): void {
     this.#ids.add(id);
     const { variable, piece } = served;
@@ -148,7 +146,6 @@ export class ServedOptimizer {
     this.#tf.tidy(() => this.#slots.restore(stepped, property, `${stepped.name}${suffix}`, this.#tf.tensor1d(numbers)));
   }
 
-  /** Returns true if this kind of optimizer has the property. */
   keeps(property: string): boolean {
     return property in this.#optimizer;
   }
@@ -193,7 +190,6 @@ export class ServedOptimizer {
     this.#retired = state;
   }
 
-  /** Frees the state of a retired optimizer. */
   forgetState(): void {
     if (this.#retired !== null) {
       this.#retired = { head: { ...this.#retired.head, slots: [] }, numbers: [] };

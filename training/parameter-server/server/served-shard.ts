@@ -13,7 +13,6 @@ export interface Addition {
   /** The number of the first variable. The other variables are numbered consecutively. */
   readonly first: number;
   readonly variables: readonly TrainedVariable[];
-  /** The pieces of the variables that this server holds. */
   readonly pieces: readonly Piece[];
   /** New optimizers, and existing optimizers with additional variables. */
   readonly optimizers: readonly OptimizerHead[];
@@ -40,7 +39,6 @@ export class ServedShard {
     return this.#retired;
   }
 
-  /** The total number of weights on this server. */
   get size(): number {
     return numbersOf([...this.#variables.values()].flatMap(({ piece }) => piece ?? []));
   }
@@ -171,7 +169,6 @@ export class ServedShard {
     return new Map(pairs);
   }
 
-  /** Returns the number of bytes in the pieces of these variables. */
   bytesOf(ids: readonly number[]): number {
     return ids.reduce((sum, id) => sum + (this.variable(id).piece?.count ?? 0), 0) * 4;
   }
@@ -305,7 +302,6 @@ export class ServedShard {
     optimizer.setIterations(steps);
   }
 
-  /** Frees the optimizer states if the shard is retired. */
   forgetStates(): void {
     if (this.#retired) {
       for (const optimizer of this.#optimizers.values()) {
@@ -340,7 +336,7 @@ export class ServedShard {
   }
 }
 
-/** Copies bytes to new, aligned memory and interprets them as float32. */
+/** Copies the bytes, because a Float32Array requires aligned memory. */
 function numbersIn(bytes: Uint8Array): Float32Array {
   return new Float32Array(new Uint8Array(bytes).buffer);
 }

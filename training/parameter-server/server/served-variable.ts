@@ -1,7 +1,6 @@
 import type * as tfjs from '@tensorflow/tfjs';
 import type { Piece } from '../protocol/layout.ts';
 
-/** The names and the shape of a trained variable. */
 export interface TrainedVariable {
   /** The variable's name in the program, which is also the prefix of its slot names. */
   readonly name: string;
@@ -17,9 +16,7 @@ export class ServedVariable {
   readonly described: TrainedVariable;
   /** null if other servers hold the whole variable. */
   readonly piece: Piece | null;
-  /** The piece as a variable; null without a piece. */
   readonly variable: tfjs.Variable | null;
-  /** The ranks whose programs have disposed the variable. */
   readonly droppedBy = new Set<number>();
   readonly #tf: typeof tfjs;
   /** The version of the value that each rank holds. */
@@ -54,7 +51,6 @@ export class ServedVariable {
     this.changed();
   }
 
-  /** Records that the optimizer has changed the variable. */
   changed(): void {
     this.#version++;
     this.#numbers = null;

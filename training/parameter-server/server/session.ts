@@ -42,7 +42,6 @@ export class Session {
   #shard: ServedShard | null = null;
   /** The number of `prepare` requests. Only the last one takes effect. */
   #prepares = 0;
-  /** The number of steps that the chief has taken in this run. */
   #chiefSteps = 0;
   #start: TrainingPosition | null = null;
   readonly #positions: (TrainingPosition | null)[];
@@ -59,7 +58,7 @@ export class Session {
     this.#positions = new Array<TrainingPosition | null>(worldSize).fill(null);
   }
 
-  /** Adds a worker. Replaces and returns the rank's previous client. */
+  /** Adds a worker. Returns the rank's previous client, which it replaces. */
   attach(client: Client): Client | undefined {
     const before = this.#clients.get(client.rank);
     this.#clients.set(client.rank, client);
@@ -253,7 +252,6 @@ export class Session {
     return new ServedShard(this.#options.tf, staleness === 0);
   }
 
-  /** Answers once the server is open. */
   #join(request: WorkerRequest): void {
     const answer = () => {
       const { sealed } = this.#end;

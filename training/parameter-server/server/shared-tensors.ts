@@ -26,7 +26,6 @@ export class SharedTensors {
     this.#delayed.release();
   }
 
-  /** Answers once tensors are stored under the name. */
   get(request: WorkerRequest, { name }: AskOf<'get'>): void {
     this.#delayed.when(
       request,

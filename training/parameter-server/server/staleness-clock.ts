@@ -28,7 +28,6 @@ export class StalenessClock {
     return this.#worker(rank).state;
   }
 
-  /** Returns the number of steps that this worker has finished. */
   stepsOf(rank: number): number {
     return this.#worker(rank).steps;
   }

@@ -15,7 +15,7 @@ export class WorkerConnection implements Client {
   readonly #sessionOf: (run: number) => Session;
   readonly #reader: FrameReader;
   #session: Session | null = null;
-  /** The request in the head of the incoming frame, while the frame's body arrives. */
+  /** The request whose body is arriving. */
   #message: Ask | null = null;
   /** The memory for gradients. All pushes reuse it, because `handle` consumes the gradients before it returns. */
   #gradients = new Uint8Array(0);

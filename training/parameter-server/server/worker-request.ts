@@ -1,4 +1,3 @@
-/** A session's connection to one worker. */
 export interface Client {
   readonly rank: number;
   answer(id: number, head: object, body?: readonly Uint8Array[]): void;

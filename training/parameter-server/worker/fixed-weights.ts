@@ -51,7 +51,6 @@ export class FixedWeights {
     }
   }
 
-  /** Calls `update` unless the last upload was less than UPDATE_MS ago. */
   async updateIfDue(servers: ServerGroup): Promise<void> {
     if (performance.now() - this.#sentAt >= UPDATE_MS) {
       await this.update(servers);

@@ -14,7 +14,7 @@ export interface SlotPlace {
   readonly property: string;
   /** The suffix that the optimizer appends to the variable's name, for example `/m`. */
   readonly suffix: string;
-  /** The variable's index in the list for which the state was read. */
+  /** The variable's index in the `variables` argument. */
   readonly variable: number;
 }
 

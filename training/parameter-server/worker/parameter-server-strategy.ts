@@ -60,7 +60,6 @@ class ParameterServerStrategy implements TrainingStrategy {
   readonly #options: ParameterServers;
   readonly #context: StrategyContext;
   readonly #writer: CheckpointWriter | null;
-  /** The trained variables with their names in checkpoints. */
   readonly #trained: readonly NamedVariable[];
   readonly #fixed: FixedWeights;
   readonly #isFixed: (tensor: string) => boolean;
@@ -164,7 +163,6 @@ class ParameterServerStrategy implements TrainingStrategy {
     return true;
   }
 
-  /** @throws TonyError CHECKPOINT_MISFIT. */
   #checkFits({ uri, manifest }: OpenedCheckpoint): void {
     const storedWeights = manifest.tensors.filter(({ name }) => name.startsWith('model:'));
     const names = new Set(storedWeights.map(({ name }) => name));
@@ -189,7 +187,6 @@ class ParameterServerStrategy implements TrainingStrategy {
     const remote = this.#begun();
     clock.enter('compute');
     const own = parts.reduce((sum, { weight }) => sum + weight, 0);
-    // The gradient is the mean over this worker's own examples.
     const shares = parts.map((part) => ({ ...part, weight: own === 0 ? 0 : part.weight / own }));
     const { gradients, values } = localGradients(
       tf,
@@ -331,7 +328,7 @@ class ParameterServerStrategy implements TrainingStrategy {
   }
 }
 
-/** Clips the gradients. Disposes the gradients that it replaces. */
+/** Clips the gradients. Disposes gradients that it replaces. */
 function clip(tf: typeof tfjs, gradients: tfjs.NamedTensorMap, options: StrategyContext['stepOptions']): tfjs.NamedTensorMap {
   const named = Object.entries(gradients as Record<string, tfjs.Tensor | null>).flatMap(([name, tensor]): NamedGradient[] =>
     tensor === null ? [] : [{ name, tensor }],
@@ -342,7 +339,7 @@ function clip(tf: typeof tfjs, gradients: tfjs.NamedTensorMap, options: Strategy
 /** Assigns the chief's untrained weights to this worker's variables. The variables' names may differ. */
 function restoreFixed(tf: typeof tfjs, fixed: readonly NamedVariable[], stored: readonly StoredTensor[]): void {
   const byKey = new Map(stored.map((tensor) => [weightKey(tensor.name), tensor]));
-  // `restoreWeights` expects the names of a model that consists of these weights only.
+  // `restoreWeights` matches weights by position in the model.
   const inOrder = fixed.flatMap(({ name }, index) => {
     const found = byKey.get(weightKey(name));
     return found === undefined ? [] : [{ ...found, name: `model:${index}:${name}` }];

@@ -11,7 +11,6 @@ import { listening } from '../../testing/listening.ts';
 import { ParameterServer } from '../server/parameter-server.ts';
 import { ParameterServerWorker } from './parameter-server-worker.ts';
 
-/** Long enough for a busy machine. */
 vi.setConfig({ testTimeout: 60_000 });
 
 const cleanups: (() => unknown)[] = [];
@@ -48,7 +47,6 @@ async function start(workers: number, servers: number, staleness: number | null 
   };
 }
 
-/** Takes steps with parameter servers, or with TensorFlow.js alone. */
 interface Trainer {
   step(loss: () => tf.Scalar, optimizer: tf.Optimizer, variables: readonly tf.Variable[]): Promise<unknown>;
 }

@@ -239,7 +239,6 @@ export class RemoteVariables {
     return answer.reason;
   }
 
-  /** Copies the state of the servers' optimizers to this worker's optimizers. */
   async pullOptimizers(): Promise<void> {
     for (const optimizer of this.#registry.liveOptimizers()) {
       await this.#pullOptimizer(optimizer);

@@ -159,8 +159,8 @@ export class ServerConnection implements Reader {
     }
     this.#socket?.ref();
     this.#silentTicks = 0;
-    // If the process was blocked, only one tick is late, and the process reads the received data before the next tick. Elapsed time would
-    // report a silent server instead.
+    // Counts ticks instead of elapsed time. If the process was blocked, only one tick is late, and the process reads the received data
+    // before the next tick.
     this.#watch = setInterval(() => {
       this.#silentTicks++;
       if (this.#silentTicks >= SILENT_TICKS) {

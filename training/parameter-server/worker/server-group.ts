@@ -11,9 +11,7 @@ export interface ServerGroupOptions {
   readonly rank: number;
   readonly worldSize: number;
   readonly generation: number;
-  /** The ring's key. */
   readonly key: Secret;
-  /** The address of each parameter server, by index. */
   readonly addresses: readonly { readonly host: string; readonly port: number }[];
   /** Called once, when the first server is lost. */
   readonly onLost: (server: number, cause: string) => void;

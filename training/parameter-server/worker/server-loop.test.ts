@@ -21,7 +21,6 @@ import { listening } from '../../testing/listening.ts';
 import { ParameterServer } from '../server/parameter-server.ts';
 import { ParameterServerWorker } from './parameter-server-worker.ts';
 
-/** Long enough for a busy machine. */
 vi.setConfig({ testTimeout: 60_000 });
 
 const cleanups: (() => unknown)[] = [];
@@ -36,7 +35,6 @@ beforeAll(async () => {
 
 const storage = new FileStorage();
 
-/** The environment of one worker process. */
 interface World {
   readonly rank: number;
   readonly reports: Report[];

@@ -28,7 +28,6 @@ export function takeWeights(tf: typeof tfjs, registry: VariableRegistry, parts: 
   });
 }
 
-/** Returns the new value of each variable, joined from the variable's pieces. */
 function wholeValues(registry: VariableRegistry, parts: readonly WeightsPart[]): Map<number, Float32Array> {
   const values = new Map<number, Float32Array>();
   const counts = new Map<number, number>();

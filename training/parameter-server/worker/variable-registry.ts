@@ -21,11 +21,8 @@ export interface NewEntry {
   /** The number of the first new variable. The other new variables are numbered consecutively. */
   readonly first: number;
   readonly variables: readonly tfjs.Variable[];
-  /** The index of the optimizer. */
   readonly optimizer: number;
-  /** The variables to assign to the optimizer. */
   readonly joined: readonly tfjs.Variable[];
-  /** Returns the number of a registered or new variable. */
   readonly numberOf: (variable: tfjs.Variable) => number;
 }
 
@@ -50,7 +47,6 @@ export class VariableRegistry {
   readonly #tf: typeof tfjs;
   /** The variables by number, in the order of registration. Disposed variables are removed. */
   readonly #variables = new Map<number, RemoteVariable>();
-  /** The number of each variable, by its ID in TensorFlow.js. */
   readonly #numbers = new Map<number, number>();
   #count = 0;
   readonly #optimizers = new WeakMap<tfjs.Optimizer, RemoteOptimizer>();

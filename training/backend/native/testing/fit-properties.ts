@@ -80,7 +80,6 @@ function makeData(count: number): TrainingData {
   return { x: { values, shape: [count, 6, 6, 2] }, y: { values: labels, shape: [count, 3] } };
 }
 
-/** Trains one model per rank, with all ranks in this process. */
 async function train(models: readonly tfjs.LayersModel[], options: FitOptions, checkpoints: string | null = null): Promise<void> {
   const rings = await joinRing(models.length);
   const storage = new FileStorage();

@@ -80,12 +80,10 @@ for (const [name, activation] of Object.entries(ACTIVATIONS)) {
 }
 
 await property('relu at zero', fc.tuple(anyShape, seed), ([shape, seed]) => ({
-  // Most values are exactly zero.
   inputs: [tf.mul(normal(shape, seed), tf.randomUniform(shape, 0, 1, 'float32', seed).greater(0.8))],
   compute: (x) => tf.relu(x),
 }));
 
-/** Generates two shapes that broadcast to each other. */
 const broadcast = fc
   .tuple(anyShape, fc.array(fc.boolean(), { minLength: 4, maxLength: 4 }), fc.integer({ min: 0, max: 4 }), fc.boolean())
   .map(([shape, ones, dropped, swap]) => {
@@ -127,12 +125,12 @@ const classified = fc.record({
     .tuple(fc.array(size, { minLength: 1, maxLength: 2 }), fc.integer({ min: 2, max: 9 }))
     .map(([rows, classes]) => [...rows, classes]),
   scale: fc.constantFrom(1e-6, 1),
-  // One-hot labels, smoothed labels, or no labels (rows of zeros).
+  // `smooth` means smoothed labels; `none` means rows of zeros.
   labels: fc.constantFrom('one', 'smooth', 'none'),
   seed,
 });
 const crossentropy = categoricalCrossentropy(tf, (target, output) => tf.metrics.categoricalCrossentropy(target, output));
-/** The tolerance if TensorFlow.js subtracts two rounded numbers. */
+/** The gradient subtracts two rounded numbers, which requires a larger tolerance. */
 const OF_DIFFERENCES = 1e-5;
 const crossentropyOfSoftmax = ({ shape, scale, labels, seed }: Classified) => {
   const classes = shape.at(-1) as number;

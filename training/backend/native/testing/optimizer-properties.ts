@@ -52,7 +52,6 @@ function end({ optimizer, variables }: Run): void {
   }
 }
 
-/** Returns the values of the optimizer's variables and slots, by name. */
 function stateOf({ optimizer, variables }: Run): Map<string, Float32Array> {
   const state = new Map<string, Float32Array>();
   variables.forEach((variable, index) => {
@@ -81,7 +80,6 @@ function gradientsOf(run: Run, step: number, seed: number, exponent: number): { 
   }));
 }
 
-/** Copies the variables and slots of one run to another. */
 function equalise(to: Run, from: Run): void {
   const slotsOf = ({ optimizer }: Run) => Object.values(optimizer).flatMap((value) => (Array.isArray(value) ? (value as Slots) : []));
   const sources = [...from.variables, ...slotsOf(from).map((slot) => slot?.variable)];
