@@ -10,12 +10,12 @@ import type { Negotiator } from './containers/negotiator.ts';
 import type { JobShell, Outcome } from './job-shell.ts';
 import { readSettings } from './settings.ts';
 
-/** Passed by a client that starts the ApplicationMaster on its own machine: the job ends when the client exits. */
+/** Flag from a client that runs the ApplicationMaster on its own machine: the job ends when the client exits. */
 const END_WITH_STDIN = '--end-with-stdin';
 const EXIT_CODES: Readonly<Record<Outcome, number>> = { SUCCEEDED: 0, FAILED: 1, KILLED: 1, FENCED: 1 };
 
 let log = createLogger({ container: process.env.CONTAINER_ID ?? '' });
-/** Set once this process can end the job after an unexpected error. */
+/** Null until this process can end the job after an unexpected error. */
 let shell: JobShell | null = null;
 
 function fail(error: unknown): void {
@@ -25,7 +25,7 @@ function fail(error: unknown): void {
   }
   const hint = error instanceof TonyError ? error.hint : undefined;
   log.fatal({ error: error instanceof TonyError ? undefined : (error as Error).stack, hint }, messageOf(error));
-  // YARN shows the last lines of stderr of a failed ApplicationMaster.
+  // YARN displays the last lines of stderr if an ApplicationMaster fails.
   process.stderr.write(`${messageOf(error)}\n${hint ?? ''}\n`);
   process.exit(1);
 }
@@ -65,7 +65,7 @@ async function start(parts: Parts): Promise<Connections> {
 
   const http = `${tls === null ? 'http' : 'https'}://${authority}:${web.port}`;
   const isLocal = frozen.cluster.kind === 'local';
-  // An attempt publishes its address before it reads the previous attempt's state: see `JobFiles.persist`.
+  // Publish the address before reading the previous attempt's state, see `JobFiles.persist`.
   void files.writeAddress({ host, port, attempt, ...(isLocal && { pid: process.pid, http, token }) });
   void files
     .writeFrozenJob(settings.frozenText)
@@ -74,14 +74,14 @@ async function start(parts: Parts): Promise<Connections> {
   return { web, negotiator };
 }
 
-/** Registers with the cluster, reads the state that earlier attempts saved, and starts the job machine. */
+/** Registers with the cluster, reads the state saved by earlier attempts, and starts the job machine. */
 async function beginJob(
   { settings: { attempt, host }, log, job, files, gatekeeper }: Parts,
   negotiator: Negotiator,
   endpoint: { readonly rpcPort: number; readonly trackingUrl: string },
 ): Promise<void> {
   const registering = negotiator.register({ host, ...endpoint }).catch((error: unknown) => {
-    // This attempt ends without a decision about the job. A later attempt may be able to register.
+    // End this attempt without deciding the job's result. A later attempt may be able to register.
     process.stderr.write(`${messageOf(error)}\n`);
     job.fence(messageOf(error));
     return null;
@@ -103,7 +103,7 @@ async function beginJob(
   job.hear({ type: 'registered', ...registration });
 }
 
-/** Holds the job until the admin's limits admit it, then enforces the limits while it runs. */
+/** Holds the job until the admin's limits permit it, then enforces the limits while it runs. */
 async function guard(gatekeeper: Gatekeeper, job: JobShell, queue: string, policy: ReturnType<typeof admissionPolicy>): Promise<void> {
   if (policy !== null) {
     job.hear({ type: 'held', reason: '' });
@@ -130,7 +130,7 @@ async function shutDown(parts: Parts, { web, negotiator }: Connections): Promise
   parts.storage.close();
 }
 
-/** The client sends SIGINT to a local job when the user interrupts it, and SIGTERM when the user kills the job. */
+/** The client of a local job sends SIGINT when the user interrupts the job, and SIGTERM when the user kills it. */
 function endOfLocalJob(signal: 'SIGTERM' | 'SIGINT' | 'SIGHUP'): string {
   return signal === 'SIGINT' ? 'The user interrupted the command that ran the job.' : `The job was killed by ${signal}.`;
 }
@@ -141,7 +141,8 @@ function endWithThisProcess(job: JobShell, frozen: FrozenJob, log: Logger): void
       if (frozen.cluster.kind === 'local') {
         job.hear({ type: 'kill', reason: endOfLocalJob(signal) });
       } else {
-        // Either YARN has killed the application and kills its containers itself, or it starts another attempt, which keeps the containers.
+        // Exit without stopping containers. Either YARN has killed the application and also kills the containers, or it starts another
+        // attempt that adopts them.
         log.warn(`ended by ${signal}`);
         process.exit(1);
       }

@@ -13,7 +13,7 @@ const JOB: FrozenJob = { ...frozen({ roles: [workers({ instances: 2 })] }), user
 const TOKEN = { identifier: new Uint8Array([1]), password: new Secret(new Uint8Array([2])), kind: MASTER_TOKEN_KIND, service: '' };
 const ENVIRONMENT = { CONTAINER_ID: 'container_1_0001_02_000001', NM_HOST: 'node1', NM_HTTP_PORT: '8042', USER: 'alice' };
 
-/** Creates a container's folder. The credentials are those of a submission with `submitted` as job.json. */
+/** Creates a container's folder. The credentials belong to a submission with `submitted` as its job.json. */
 async function settings(localised: FrozenJob, { submitted = localised, byYarn = true } = {}) {
   const folder = await mkdtemp(path.join(tmpdir(), 'tony-ts-test-'));
   onTestFinished(() => rm(folder, { recursive: true, force: true }));

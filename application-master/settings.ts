@@ -8,13 +8,13 @@ import { TonyError } from '../platform/errors.ts';
 import type { Secret } from '../platform/secret.ts';
 import type { OwnNode } from './admission/gatekeeper.ts';
 
-/** The ApplicationMaster's settings from its container: environment, credentials and job.json. */
+/** The ApplicationMaster's settings, read from its environment, credentials and job.json. */
 export interface MasterSettings {
   readonly frozen: FrozenJob;
   /** The unparsed text of job.json. */
   readonly frozenText: string;
   readonly attempt: number;
-  /** The name under which other hosts reach this host. */
+  /** Host name of this machine for other hosts. */
   readonly host: string;
   readonly node: OwnNode;
   readonly credentials: Credentials;
@@ -51,8 +51,8 @@ export async function readSettings(environment: Readonly<Record<string, string |
 }
 
 /**
- * Rejects a job.json that was modified after the submission, because the user can write the file. Its digest is part of the credentials,
- * which YARN stores at submission and passes to every attempt.
+ * Rejects a job.json that was modified after submission; users can write the file. The credentials contain its digest. YARN stores the
+ * credentials at submission and passes them to every attempt.
  */
 function refuseReplaced(job: Buffer, digest: Secret): void {
   const found = createHash('sha256').update(job).digest();
@@ -65,7 +65,7 @@ function refuseReplaced(job: Buffer, digest: Secret): void {
   });
 }
 
-/** Rejects a local job in a YARN container. Local jobs have no gatekeeper, so the job would bypass every quota. */
+/** Rejects a local job in a YARN container: local jobs have no gatekeeper, so the job would bypass all quotas. */
 function refuseLocal({ cluster }: FrozenJob, { tokens }: Credentials): void {
   if (cluster.kind === 'yarn' || !tokens.some(({ token }) => token.kind === MASTER_TOKEN_KIND)) {
     return;

@@ -41,7 +41,6 @@ async function write(folder: string, container: string, file: string, content: s
 
 test('the status includes the ApplicationMaster, and is computed once for many viewers', async () => {
   const { view } = await open();
-  // The cached status stays valid, because no time passes in this test.
   vi.useFakeTimers({ toFake: ['performance'] });
   onTestFinished(() => void vi.useRealTimers());
   const status = await view.status();
@@ -82,7 +81,7 @@ test('serves logs of tasks and of the ApplicationMaster, and none for unknown co
   await write(folder, 'container_1_0001_01_000002/logs', 'stdout', 'größer');
   await write(folder, 'master', 'tony.log', 'm');
   expect(await view.log('worker:0', 'stdout', 100)).toEqual({ text: 'größer', skipped: 0 });
-  // The second byte of ß and of ö: a character is not cut in two.
+  // The second byte of ß and of ö: the log must not start with a partial character.
   expect(await view.log('worker:0', 'stdout', 3)).toEqual({ text: 'er', skipped: 6 });
   expect(await view.log('worker:0', 'stderr', 3)).toBeNull();
   expect(await view.log('master', 'tony.log', 3)).toEqual({ text: 'm', skipped: 0 });

@@ -12,9 +12,9 @@ import type { LogOwner, TaskLogs } from '../records/task-logs.ts';
 import { sampleOf, UsageHistory } from '../records/usage-history.ts';
 
 const SAMPLE_MS = 5_000;
-/** How long a cached status is reused (ms), because many viewers may poll at the same time. */
+/** Lifetime in ms of the cached status. Many viewers may poll at the same time. */
 const STATUS_LIFE_MS = 250;
-/** How long a request waits for the events of earlier attempts (ms). After that the page is served without them and requests them again. */
+/** Timeout in ms for loading the events of earlier attempts. After the timeout, the page is served without them and requests them again. */
 const EARLIER_MS = 3_000;
 
 export interface LiveJobViewOptions {
@@ -26,7 +26,7 @@ export interface LiveJobViewOptions {
   readonly logs: Pick<TaskLogs, 'own' | 'read'>;
   readonly history: Pick<JobFiles, 'earlier' | 'sampled'>;
   readonly log: Logger;
-  /** ms since the epoch. */
+  /** Returns the time in ms since the epoch. */
   readonly now: () => number;
 }
 
@@ -37,7 +37,7 @@ export class LiveJobView implements JobView {
   readonly #usage = new UsageHistory();
   readonly #configuration: unknown;
   readonly #timer: NodeJS.Timeout;
-  /** Web address of each node on which the job has had a container. */
+  /** Web addresses of all nodes on which the job has had a container. */
   readonly #nodes = new Map<string, string>();
   #status: { readonly at: number; readonly status: JobStatus } | null = null;
   #earlier: Promise<void> | null = null;
@@ -63,7 +63,7 @@ export class LiveJobView implements JobView {
   }
 
   async events(after: number): Promise<EventPage> {
-    // Entries are delivered in order, so the events of this attempt wait for those of earlier attempts.
+    // Return no events of this attempt before those of earlier attempts, to keep them in order.
     return (await this.#haveEarlier()) ? this.#events.page(after) : { entries: [], next: after };
   }
 
@@ -111,7 +111,7 @@ export class LiveJobView implements JobView {
     }
   }
 
-  /** Loads the records of earlier attempts once; retries at the next request if loading fails. */
+  /** Loads the records of earlier attempts once. After a failure, the next request tries again. */
   async #haveEarlier(): Promise<boolean> {
     if (this.#knowsEarlier) {
       return true;
@@ -135,7 +135,7 @@ export class LiveJobView implements JobView {
   }
 
   /**
-   * Finds the container of a log request. `worker:0` selects the task's current or last container; a container ID selects that container.
+   * Finds the container for a log request. `worker:0` selects the task's current or last container; a container ID selects that container.
    */
   async #ownerOf(task: string): Promise<LogOwner | null> {
     const present = this.#statusNow().tasks.find(({ role, index, containerId }) => `${role}:${index}` === task || containerId === task);

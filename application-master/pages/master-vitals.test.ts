@@ -8,14 +8,14 @@ test('a delay counts once for every beat that it delayed', () => {
     lateness.record(1);
   }
   lateness.record(1000);
-  // Twenty of 1020 beats were late, by 1000, 950, ... ms.
+  // Twenty of 1020 beats were late: by 1000, 950, ... ms.
   expect(lateness.percentile(0.99)).toBeGreaterThan(400);
   expect(lateness.percentile(0.9)).toBe(1);
   for (let beat = 0; beat < 1200; beat++) {
     lateness.record(2);
   }
   expect(lateness.percentile(0.999)).toBe(2);
-  // The process was suspended for longer than the window, for example by closing a laptop.
+  // The process was suspended for longer than the window, for example because a laptop was closed.
   lateness.record(1e9);
   expect(lateness.percentile(0)).toBeGreaterThan(1e8);
 });

@@ -1,18 +1,18 @@
 import type { MasterStatus } from '../../conf/status.ts';
 
-/** Period of a timer (ms) whose lateness measures event loop delay. */
+/** Interval in ms of the timer that measures event loop delay. */
 const BEAT_MS = 50;
 const WINDOW_MS = 60_000;
 const BEATS = WINDOW_MS / BEAT_MS;
 
-/** The lateness of a timer over the last minute, in ms. */
+/** Records how late a timer fired during the last minute, in ms. */
 export class Lateness {
   readonly #ring = new Float32Array(BEATS);
   #count = 0;
 
   /**
-   * Records that a timer fired `late` ms after its due time. The delay also counts for every beat that was due in the meantime, so a delay
-   * of one second counts as many late beats.
+   * Records that a timer fired `late` ms after its due time. Beats that were due during the delay were late too, so a delay of one second
+   * adds one value for each of them.
    */
   record(late: number): void {
     for (let rest = Math.max(0, late), beats = 0; beats < BEATS; rest -= BEAT_MS, beats++) {
@@ -29,7 +29,7 @@ export class Lateness {
   }
 }
 
-/** Measures the memory, CPU usage and event loop delay of the ApplicationMaster's process. */
+/** Measures the ApplicationMaster's memory, CPU usage and event loop delay. */
 export class MasterVitals {
   readonly #node: string;
   readonly #lateness = new Lateness();
@@ -48,7 +48,7 @@ export class MasterVitals {
       () => {
         const late = Math.max(0, performance.now() - due);
         this.#lateness.record(late);
-        // The missed beats are already counted.
+        // Skip the missed beats: `record` has already added them.
         this.#next(due + BEAT_MS * (1 + Math.floor(late / BEAT_MS)));
       },
       Math.max(0, due - performance.now()),
@@ -56,7 +56,7 @@ export class MasterVitals {
     this.#timer.unref();
   }
 
-  /** Returns the current measurements. CPU usage covers the time since the last measurement; it is measured at most once per second. */
+  /** Returns the current measurements. CPU usage is the average since the last measurement and is updated at most once per second. */
   read(): MasterStatus {
     const elapsed = performance.now() - this.#cpuAt;
     if (elapsed >= 1000) {

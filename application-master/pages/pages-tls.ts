@@ -7,10 +7,10 @@ import type { Logger } from '../../platform/log.ts';
 import type { ServerTls } from '../../web/server.ts';
 
 /**
- * The secrets that the ResourceManager adds to the credentials of an ApplicationMaster (org.apache.hadoop.yarn.server.security.AMSecretKeys)
- * where yarn.resourcemanager.application-https.policy is LENIENT or STRICT: a key store (JKS) with a certificate for this application, and a
- * truststore (JKS) with the authority that signed it. The ResourceManager's proxy trusts only this authority and, as a client, presents the
- * authority's own certificate.
+ * If yarn.resourcemanager.application-https.policy is LENIENT or STRICT, the ResourceManager adds these secrets to the ApplicationMaster's
+ * credentials (org.apache.hadoop.yarn.server.security.AMSecretKeys). One is a JKS key store with a certificate for this application, the
+ * other a JKS truststore with the authority that signed it. The ResourceManager's proxy trusts only this authority and presents the
+ * authority's own certificate as a client certificate.
  */
 const SECRETS = {
   keyStore: 'yarn.application.am.keystore',
@@ -19,7 +19,7 @@ const SECRETS = {
   trustStorePassword: 'yarn.application.am.truststore.password',
 } as const;
 
-/** Returns the keys with which the job's pages are served over HTTPS; null where YARN's proxy reads them over plain HTTP. */
+/** Returns the keys for serving the job's pages over HTTPS; null if YARN's proxy uses plain HTTP. */
 export function pagesTls({ secrets }: Credentials, configuration: HadoopConfiguration, log: Logger): ServerTls | null {
   const [keyStore, trustStore] = [secrets.get(SECRETS.keyStore), secrets.get(SECRETS.trustStore)];
   if (keyStore === undefined || trustStore === undefined) {

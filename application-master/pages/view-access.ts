@@ -4,8 +4,8 @@ import type { Access } from '../../web/access.ts';
 import { jobViewers } from '../../web/view-acl.ts';
 
 /**
- * Returns who may read the job's pages. Behind YARN's proxy, these are the job's owner, the users in its view ACL, and YARN's
- * administrators; or everyone, if the cluster does not check ACLs. A local job grants access to clients with the token.
+ * Returns the users who may read the job's pages through YARN's proxy: the job's owner, the users in its view ACL, and YARN's
+ * administrators. If the cluster does not check ACLs, all users may read them. A local job grants access to clients with the token.
  */
 export function viewAccess(frozen: FrozenJob, token: string): Access {
   if (frozen.cluster.kind === 'local') {

@@ -1,14 +1,14 @@
 import type { HistoryEntry } from '../../conf/status.ts';
 import type { EventPage } from '../../web/job-view.ts';
 
-/** Entries kept per attempt: the first ones, which show how the job started, and the newest. */
+/** Number of entries kept per attempt: the first entries, which show how the job started, and the newest. */
 const FIRST_ENTRIES = 5_000;
 const NEWEST_ENTRIES = 15_000;
 const ENTRIES_A_PAGE = 5_000;
-/** Each attempt numbers its entries from a multiple of this value, because the entries of earlier attempts may be loaded later. */
+/** Each attempt numbers its entries from a multiple of this value, so that the entries of earlier attempts can be loaded later. */
 const NUMBERS_PER_ATTEMPT = 1_000_000_000;
 
-/** The job's events, numbered across the attempts of the ApplicationMaster. */
+/** The job's events, numbered across ApplicationMaster attempts. */
 export class EventLog {
   readonly #base: number;
   readonly #first: HistoryEntry[] = [];
@@ -27,13 +27,13 @@ export class EventLog {
       return;
     }
     this.#newest.push(entry);
-    // Truncates rarely and by many entries at once, so that the cost per entry is negligible.
+    // Truncate rarely and remove many entries at once, to keep the cost per entry low.
     if (this.#newest.length >= NEWEST_ENTRIES * 1.25) {
       this.#newest = this.#newest.slice(-NEWEST_ENTRIES);
     }
   }
 
-  /** Adds the entries that earlier attempts left in the history. */
+  /** Adds the entries that earlier attempts wrote to the history. */
   prepend(attempts: readonly { readonly attempt: number; readonly entries: readonly HistoryEntry[] }[]): void {
     this.#earlier = attempts.flatMap(({ attempt, entries }) =>
       entries.slice(0, FIRST_ENTRIES + NEWEST_ENTRIES).map((entry, at) => ({ number: (attempt - 1) * NUMBERS_PER_ATTEMPT + at, entry })),
@@ -54,7 +54,7 @@ export class EventLog {
     return { entries: page.map(({ entry }) => entry), next: (page.at(-1)?.number ?? after - 1) + 1 };
   }
 
-  /** Returns the newest entry for which `holds` is true. */
+  /** Returns the newest entry for which `holds` returns true. */
   last(holds: (entry: HistoryEntry) => boolean): HistoryEntry | undefined {
     return this.#newest.findLast(holds) ?? this.#first.findLast(holds) ?? this.#earlier.findLast(({ entry }) => holds(entry))?.entry;
   }

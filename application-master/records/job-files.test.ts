@@ -16,7 +16,7 @@ function newFolders(): { folder: string; gone: Mock<() => void>; of: (attempt: n
   const folder = mkdtempSync(path.join(tmpdir(), 'tony-job-files-'));
   onTestFinished(() => rmSync(folder, { recursive: true }));
   const places = { staging: fileUri(path.join(folder, 'staging')), history: fileUri(path.join(folder, 'history')) };
-  // The staging folder as the client creates it.
+  // Creates a staging folder as the client does.
   mkdirSync(path.join(folder, 'staging'));
   const gone = vi.fn();
   return { folder, gone, of: (attempt) => new JobFiles({ storage, ...places, attempt, gone, log: pino({ level: 'silent' }) }) };
@@ -57,7 +57,6 @@ const final = (message: string): JobStatus => ({ state: 'FAILED', message }) as 
 it('writes the newest state, and passes it to the next attempt', async () => {
   const { of } = newFolders();
   const outcomes = await persist(of(1), snapshot(1), snapshot(2), snapshot(3));
-  // The second snapshot was superseded before it was written.
   expect(outcomes).toEqual([snapshot(1), snapshot(3)]);
   expect(await of(2).recover()).toMatchObject({ final: null, snapshot: { revision: 3 } });
   expect(await of(3).recover()).toMatchObject({ snapshot: { revision: 3 } });
@@ -90,7 +89,6 @@ it('keeps the final status that was written first', async () => {
 
 it('gives up writing the final status after its timeout when storage is unreachable', async () => {
   const { of, folder } = newFolders();
-  // A file where a folder is expected.
   writeFileSync(path.join(folder, 'history'), '');
   expect(await of(1).writeFinal(final('late'), 300)).toEqual({ status: final('late'), written: false });
 });
@@ -117,7 +115,6 @@ it('keeps all events in order, and removes the files that only a running job nee
 
 it('retries writing its address', async () => {
   const { of, folder, gone } = newFolders();
-  // A folder where the file is expected.
   mkdirSync(path.join(folder, 'staging', 'am.json'));
   const files = of(1);
   const written = files.writeAddress({ attempt: 1 });

@@ -10,11 +10,11 @@ import { parseSnapshot, type Snapshot } from '../job/snapshot-format.ts';
 import { RewrittenFile } from './rewritten-file.ts';
 import { retryStorage, STORAGE_BACKOFF } from './storage-retry.ts';
 
-/** How long events are collected before a write (ms). One ms is added per event. */
+/** Delay in ms before events are written. One ms is added per event. */
 const EVENTS_PAUSE_MS = 1000;
-/** How long usage samples are collected before a write (ms). */
+/** Delay in ms before usage samples are written. */
 const SAMPLES_PAUSE_MS = 30_000;
-/** Beyond the maximum, a job keeps its first events, which show how it started, and the newest. */
+/** Above the maximum, the job keeps its first events, which show how it started, and the newest. */
 const FIRST_EVENTS = 5_000;
 const MAXIMUM_EVENTS = 25_000;
 
@@ -26,26 +26,26 @@ export interface EarlierAttempt {
 }
 
 /**
- * The files that an attempt of the ApplicationMaster keeps on storage:
- * - `<staging>/am.json`: address of the newest attempt, for executors.
- * - `<staging>/state-<attempt>.json`: the job's state. Each attempt writes its own file, so an older attempt that is still running
- *   overwrites nothing.
+ * Reads and writes the files of an ApplicationMaster attempt:
+ * - `<staging>/am.json`: address of the newest attempt. Executors connect to this address.
+ * - `<staging>/state-<attempt>.json`: state of the job. Each attempt has its own file, so that an older attempt that is still running
+ *   cannot overwrite newer state.
  * - `<staging>/services-<attempt>.json`: commitments to the job's programs (see DurableNotes).
- * - `<staging>/feed.json`: address of the feeds, for producers.
+ * - `<staging>/feed.json`: address of the feed server. Producers connect to this address.
  * - `<history>/`: `events-<attempt>.jsonl`, `metrics-<attempt>.jsonl`, `job.json` and `final.json`.
  */
 export class JobFiles {
   readonly #storage: Storage;
   readonly #staging: string;
   readonly #history: string;
-  /** Permission of files in the history. */
+  /** Permissions of history files. */
   readonly #historyPermission: number;
   readonly #attempt: number;
   readonly #gone: () => void;
   readonly #log: Logger;
   readonly #closing = new AbortController();
   #publish = (): void => {};
-  /** Resolves when `writeAddress` has published this attempt's address, or has been closed. */
+  /** Resolves when `writeAddress` has published this attempt's address or `close` has been called. */
   readonly addressed = new Promise<void>((resolve) => {
     this.#publish = resolve;
   });
@@ -56,7 +56,7 @@ export class JobFiles {
   #samples: () => readonly UsageSample[] = () => [];
   readonly #samplesFile: RewrittenFile;
 
-  /** @param options.gone called when the staging folder no longer exists */
+  /** @param options.gone called if the staging folder no longer exists */
   constructor(options: {
     storage: Storage;
     staging: string;
@@ -92,9 +92,9 @@ export class JobFiles {
   }
 
   /**
-   * Writes the newest given snapshot, one write at a time. After each write, calls `durable`, or `superseded` if a newer attempt has
-   * published its address. A new attempt publishes its address before it reads the state. So either the new attempt reads this snapshot, or
-   * this attempt detects the new attempt before it acts on the snapshot.
+   * Writes the newest snapshot; only one write runs at a time. After each write, calls `durable`, or `superseded` if a newer attempt has
+   * published its address. A new attempt publishes its address before it reads the state. Therefore, either the new attempt reads this
+   * snapshot, or this attempt detects the new attempt before it acts on the snapshot.
    */
   persist(snapshot: Snapshot, durable: (snapshot: Snapshot) => void, superseded: (attempt: number) => void): void {
     this.#waiting = snapshot;
@@ -127,8 +127,8 @@ export class JobFiles {
   }
 
   /**
-   * Writes a file that only the job's user may read. Does not recreate the staging folder: a client that kills the job removes the folder,
-   * possibly before YARN has stopped this process.
+   * Writes a file that only the job's user may read. If the staging folder does not exist, the write fails: a client that kills the job
+   * removes the folder, possibly before YARN has stopped this process.
    */
   async #stage(uri: string, content: object): Promise<void> {
     try {
@@ -147,7 +147,7 @@ export class JobFiles {
     }
   }
 
-  /** Returns the newest attempt that has published its address; 0 if none has. */
+  /** Returns the number of the newest attempt that has published its address; 0 if there is none. */
   async newestAttempt(): Promise<number> {
     const uri = joinUri(this.#staging, 'am.json');
     try {
@@ -162,7 +162,7 @@ export class JobFiles {
     }
   }
 
-  /** Reads the newest readable state of an earlier attempt; null if there is none. */
+  /** Reads the newest readable state of an earlier attempt; returns null if there is none. */
   async #readSnapshot(): Promise<Snapshot | null> {
     for (let attempt = this.#attempt - 1; attempt >= 1; attempt--) {
       const uri = this.#stateUri(attempt);
@@ -194,8 +194,8 @@ export class JobFiles {
   }
 
   /**
-   * Writes the address of the feeds, with the token for producers. Skips the write if a newer attempt has published its address, because
-   * the write would direct producers to this attempt.
+   * Writes the feed server's address and the producers' token. Skips the write if a newer attempt has published its address: producers must
+   * connect to the newer attempt.
    */
   async writeFeedAddress(address: FeedAddress): Promise<void> {
     await this.#retry("could not write the address of the job's feeds; trying again", async () => {
@@ -207,8 +207,8 @@ export class JobFiles {
   }
 
   /**
-   * Reads the final status of the job, if it has ended, and the state of the newest earlier attempt. Retries while storage is unavailable;
-   * the job's programs continue meanwhile.
+   * Reads the job's final status, if it exists, and the newest state of an earlier attempt. Retries while storage is unavailable; the job's
+   * programs continue meanwhile.
    */
   async recover(): Promise<{ final: JobStatus | null; snapshot: Snapshot | null }> {
     const read = await this.#retry('could not read the state of the earlier attempt; trying again', async () => {
@@ -223,7 +223,7 @@ export class JobFiles {
     return retryStorage(message, action, { log: this.#log, signal: this.#closing.signal });
   }
 
-  /** The size and modification time of a file in the staging folder, as YARN requires them. */
+  /** Returns the size and modification time of a file in the staging folder. YARN requires both for localisation. */
   async staged(name: string): Promise<Entry> {
     const uri = joinUri(this.#staging, name);
     const entry = await this.#storage.stat(uri);
@@ -249,13 +249,13 @@ export class JobFiles {
     this.#eventsFile.touch();
   }
 
-  /** Schedules a write of the usage samples. `samples` is called at the time of the write. */
+  /** Schedules a write of the usage samples. Calls `samples` when the write starts. */
   sampled(samples: () => readonly UsageSample[]): void {
     this.#samples = samples;
     this.#samplesFile.touch();
   }
 
-  /** Reads the events and samples of earlier attempts. */
+  /** Reads the events and usage samples of earlier attempts. */
   async earlier(): Promise<readonly EarlierAttempt[]> {
     const names = (await this.#storage.list(this.#history)).map(({ name }) => name);
     const text = async (kind: 'events' | 'metrics', attempt: number): Promise<string> => {
@@ -272,8 +272,8 @@ export class JobFiles {
   }
 
   /**
-   * Writes the final status if none is stored: the first attempt to write it decides the result. Returns the valid status and whether it is
-   * stored. Gives up if storage is unavailable for longer than `patienceMs`.
+   * Writes the final status unless another attempt has already stored one; the first stored status is valid. Returns the valid status and
+   * whether it is stored. Fails to store it if storage is unavailable for longer than `patienceMs`.
    */
   async writeFinal(status: JobStatus, patienceMs: number): Promise<{ status: JobStatus; written: boolean }> {
     const uri = joinUri(this.#history, 'final.json');
@@ -303,13 +303,13 @@ export class JobFiles {
     return JSON.parse((await this.#storage.read(uri)).toString()) as JobStatus;
   }
 
-  /** Ends pending retries and writes the last events and samples. */
+  /** Cancels retries and writes the last events and usage samples. */
   async close(): Promise<void> {
     this.#closing.abort();
     await Promise.all([this.#writing, this.#eventsFile.close(), this.#samplesFile.close()]);
   }
 
-  /** Removes the files that only a running job needs, or with `everything` the whole folder. */
+  /** Removes the files that only a running job needs. `everything` removes the whole folder. */
   async removeStaging(everything: boolean): Promise<void> {
     if (everything) {
       await this.#storage.remove(this.#staging);

@@ -7,12 +7,12 @@ export interface RewrittenFileOptions {
   readonly uri: string;
   readonly permission: number;
   readonly content: () => Buffer;
-  /** Time from the first change to the write that includes it (ms). */
+  /** Delay in ms between the first change and the write. */
   readonly pauseMs: () => number;
   readonly log: Logger;
 }
 
-/** A growing file on a storage that does not support appending. The whole file is rewritten periodically. */
+/** A growing file on storage without append operations. Rewrites the whole file periodically. */
 export class RewrittenFile {
   readonly #options: RewrittenFileOptions;
   #isStale = false;

@@ -14,6 +14,6 @@ export async function retryStorage<T>(
   { log, signal }: { readonly log: Logger; readonly signal: AbortSignal },
 ): Promise<T | undefined> {
   const onFailure = (error: unknown): void => log.warn({ error: messageOf(error) }, message);
-  // `retry` rejects only when the signal aborts.
+  // `retry` rejects only if the signal aborts.
   return retry(action, { ...STORAGE_BACKOFF, signal, onFailure }).catch(() => undefined);
 }

@@ -9,30 +9,30 @@ import type { LogFile, LogTail } from '../../web/job-view.ts';
 
 const MAXIMUM_TAIL_BYTES = 1024 * 1024;
 const DEADLINE_MS = 10_000;
-/** Limits memory: each read may hold a tail of `MAXIMUM_TAIL_BYTES`. */
+/** Maximum number of concurrent reads. Each read can use up to `MAXIMUM_TAIL_BYTES` of memory. */
 const MAXIMUM_READS = 8;
 
 export interface LogOwner {
   readonly containerId: string;
-  /** `host:port` of the web server of the container's node; null if unknown. */
+  /** Web address of the container's NodeManager (`host:port`); null if unknown. */
   readonly nodeHttp: string | null;
 }
 
-/** Reads the tails of log files of this process and of the job's containers. */
+/** Reads the last bytes of log files of this process and of the job's containers. */
 export class TaskLogs {
   readonly #frozen: FrozenJob;
   readonly #ownFolders: readonly string[];
   readonly #cluster: ContainerLogs | null;
   #reads = 0;
 
-  /** @param options.logDirs this container's `LOG_DIRS`: folders separated by commas. */
+  /** @param options.logDirs the environment variable `LOG_DIRS`: comma-separated folders */
   constructor(options: { frozen: FrozenJob; hadoop: HadoopConfiguration | null; logDirs: string }) {
     this.#frozen = options.frozen;
     this.#ownFolders = options.logDirs.split(',').filter((folder) => folder !== '');
     this.#cluster = options.hadoop === null ? null : new ContainerLogs({ configuration: options.hadoop, user: options.frozen.user });
   }
 
-  /** Reads a log of the ApplicationMaster; null if the file does not exist. */
+  /** Reads a log file of the ApplicationMaster; returns null if the file does not exist. */
   async own(file: LogFile, tail: number): Promise<LogTail | null> {
     for (const folder of this.#ownFolders) {
       const found = await tailOf(path.join(folder, file), bounded(tail));
@@ -44,8 +44,8 @@ export class TaskLogs {
   }
 
   /**
-   * Reads a log of a container; null if the file does not exist.
-   * @throws TonyError LOGS_UNAVAILABLE, or the errors of hadoop/logs/container-logs.ts.
+   * Reads a container's log file; returns null if the file does not exist.
+   * @throws TonyError LOGS_UNAVAILABLE, and the errors of hadoop/logs/container-logs.ts
    */
   async read(owner: LogOwner, file: LogFile, tail: number): Promise<LogTail | null> {
     const { cluster } = this.#frozen;
@@ -94,7 +94,7 @@ function bounded(tail: number): number {
   return Math.min(MAXIMUM_TAIL_BYTES, Math.max(0, tail));
 }
 
-/** Skips the rest of a character that is cut at the beginning, and counts its bytes as skipped. */
+/** Skips a partial character at the start. */
 function textOf(bytes: Buffer, offset: number): LogTail {
   let cut = 0;
   while (offset > 0 && cut < Math.min(3, bytes.length) && ((bytes[cut] as number) & 0xc0) === 0x80) {

@@ -1,7 +1,7 @@
 import { gpuUtilization, type TaskStatus, type TaskUsageSample, type UsageSample } from '../../conf/status.ts';
 import type { UsagePage } from '../../web/job-view.ts';
 
-/** Maximum number of samples, and of task entries in all samples. */
+/** Maximum number of samples, and maximum number of task entries in all samples. */
 const MAXIMUM_SAMPLES = 1_000;
 const MAXIMUM_TASK_SAMPLES = 20_000;
 /** Minimum number of samples to keep. In very large jobs, only the first `MAXIMUM_TASKS` tasks are sampled. */
@@ -9,8 +9,8 @@ const FEWEST_SAMPLES = 20;
 const MAXIMUM_TASKS = MAXIMUM_TASK_SAMPLES / FEWEST_SAMPLES;
 
 /**
- * The resource usage of the job's tasks since the job started. When there are too many samples, neighbouring pairs are merged and the
- * sampling interval doubles. The history thus always covers the whole job, in less detail the longer the job runs.
+ * The tasks' resource usage since the start of the job. If there are too many samples, neighbouring samples are merged in pairs and the
+ * sampling interval doubles. The history thus covers the whole job, and its resolution decreases with the run time.
  */
 export class UsageHistory {
   #samples: UsageSample[] = [];
@@ -41,7 +41,7 @@ export class UsageHistory {
     }
   }
 
-  /** Adds the samples that earlier attempts of the ApplicationMaster left. */
+  /** Adds the samples of earlier ApplicationMaster attempts. */
   prepend(samples: readonly UsageSample[]): void {
     this.#samples = [...samples, ...this.#samples];
     this.#recount();
@@ -69,7 +69,7 @@ export class UsageHistory {
       const [one, two] = [this.#samples[at] as UsageSample, this.#samples[at + 1]];
       pairs.push(two === undefined ? one : merged(one, two, 1 / 2));
     }
-    // The newest sample may be unpaired and still incomplete.
+    // Without a partner, the newest sample is still incomplete.
     if (this.#samples.length % 2 === 0) {
       this.#gathered += this.#gather;
     }
@@ -113,8 +113,8 @@ export function sampleOf(tasks: readonly TaskStatus[], at: number): UsageSample 
 }
 
 /**
- * Merges two neighbouring samples: load is averaged (`share` is the weight of the later one), memory is the maximum, and all other values
- * come from the later sample.
+ * Merges two neighbouring samples. Averages the load (`share` is the weight of the later sample), uses the maximum of the memory, and
+ * copies all other values from the later sample.
  */
 function merged(earlier: UsageSample, later: UsageSample, share: number): UsageSample {
   const before = new Map(earlier.tasks.map((task) => [task.task, task]));
@@ -143,7 +143,7 @@ function mean(old: number | null, fresh: number | null, share: number): number |
   return old === null || fresh === null ? (fresh ?? old) : rounded(old + (fresh - old) * share);
 }
 
-/** Rounds to thousandths: more digits are noise and take space. */
+/** Rounds to three decimals, because further digits are noise and take up space. */
 function rounded(value: number): number {
   return Math.round(value * 1000) / 1000;
 }

@@ -24,25 +24,28 @@ import { listenPinned, onStreamEnd, type PinnedListener } from './pinned-server.
 
 type ExecutorStream = ServerDuplexStream<ExecutorMessage, MasterMessage>;
 
-/** Maximum number of concurrent requests per container. A program sends a few at a time, and a service may hold each for seconds. */
+/**
+ * Maximum number of concurrent requests per container. A program sends few requests at a time, but a service may hold each request for
+ * seconds.
+ */
 const CALLS_OF_CONTAINER = 32;
-/** Closes a stream whose first message does not arrive within this time (ms). */
+/** Timeout in ms for the first message of a stream. */
 const HELLO_DEADLINE_MS = 10_000;
 
 export interface ExecutorServiceOptions {
-  /** PEM. */
+  /** Certificate in PEM format. */
   readonly certificate: Secret;
   readonly privateKey: Secret;
   readonly jobSecret: Secret;
   readonly attempt: number;
   /**
-   * Returns the task to which the container is assigned; null if the container is not part of the job; undefined while the state of an
-   * earlier attempt is being read.
+   * Returns the task to which the container is assigned. Returns null if the container is not part of the job, and undefined while an
+   * earlier attempt's state is being read.
    */
   readonly assignmentOf: (containerId: string) => { role: string; index: number } | null | undefined;
   readonly welcomeFor: (role: string) => Omit<Welcome, 'masterAttempt'>;
   readonly hear: (event: UntimedEvent) => void;
-  /** Answers a program's request; null if another attempt has taken over. */
+  /** Handles a program's request; returns null if another attempt has taken over. */
   readonly serve: (call: Omit<ServiceCall, 'ranked'>) => Promise<ServiceAnswer | null>;
   readonly log: Logger;
 }
@@ -64,7 +67,7 @@ export class ExecutorService {
     });
   }
 
-  /** Listens on the address and returns the port. */
+  /** Starts listening and returns the port. */
   async listen(address: string): Promise<number> {
     this.#listener = await listenPinned(this.#server, address, { ...this.#options, clients: 'certificate' });
     return this.#listener.port;
@@ -87,7 +90,7 @@ export class ExecutorService {
     this.#send(containerId, { checkpoint: { generation } });
   }
 
-  /** Ends every stream. */
+  /** Ends all streams. */
   close(): void {
     this.#closed = true;
     for (const stream of this.#streams.values()) {
@@ -98,7 +101,7 @@ export class ExecutorService {
     this.#server.forceShutdown();
   }
 
-  /** Drops the message if the executor has no stream: the job machine repeats its order at the next Hello. */
+  /** Sends a message, or drops it if the executor has no stream. The job machine repeats its order after the next Hello. */
   #send(containerId: string, message: MasterMessage): void {
     this.#streams.get(containerId)?.write(message);
   }
@@ -134,7 +137,7 @@ export class ExecutorService {
     onStreamEnd(stream, ended);
   }
 
-  /** Authenticates a Hello and returns the container's ID. If this fails, refuses the stream and returns null. */
+  /** Authenticates a Hello and returns the container's ID. Otherwise, rejects the stream and returns null. */
   #welcome(stream: ExecutorStream, hello: Hello | null): string | null {
     const { attempt, log } = this.#options;
     if (hello === null || !this.#isProof(hello)) {
@@ -144,7 +147,7 @@ export class ExecutorService {
     }
     const { containerId } = hello;
     if (hello.masterAttempt > attempt) {
-      // The executor has seen a newer attempt and will reconnect to it.
+      // The executor has been in contact with a newer attempt and will reconnect to it.
       log.error({ container: containerId, newer: hello.masterAttempt }, 'another attempt of the ApplicationMaster has taken over');
       this.#refuse(stream, status.ABORTED, 'a newer ApplicationMaster has taken over');
       return null;
@@ -153,7 +156,7 @@ export class ExecutorService {
       this.#refuse(stream, status.UNAVAILABLE, 'the job is being restored');
       return null;
     }
-    // Containers that are not part of the job are accepted too: the job machine orders them to stop and waits for their answer.
+    // Also accept containers that are not part of the job. The job machine sends them stop orders and waits for their responses.
     this.#streams.get(containerId)?.end();
     this.#streams.set(containerId, stream);
     stream.write({ welcome: { ...this.#options.welcomeFor(hello.role), masterAttempt: attempt } });
@@ -165,7 +168,7 @@ export class ExecutorService {
 
   #refuse(stream: ExecutorStream, code: status, details: string): void {
     const metadata = new Metadata();
-    // Lets an executor ignore refusals from an outdated attempt.
+    // With this number, an executor can ignore rejections from an outdated attempt.
     metadata.set('tony-attempt', String(this.#options.attempt));
     stream.emit('error', { code, details, metadata });
   }
@@ -238,19 +241,19 @@ export class ExecutorService {
   }
 }
 
-/** The container's proof of identity, known only to the ApplicationMaster and that container. */
+/** Returns the secret with which a container proves its identity. Only the ApplicationMaster and that container have it. */
 export function containerProof(jobSecret: Secret, containerId: string): Buffer {
   return createHmac('sha256', jobSecret.reveal()).update(`container|${containerId}`).digest();
 }
 
-/** The key that all executors of the job share. */
+/** Returns the key shared by all executors of the job. */
 export function ringKey(jobSecret: Secret): Buffer {
   return createHmac('sha256', jobSecret.reveal()).update('ring').digest();
 }
 
 /**
- * Converts a Hello to events. A Hello contains everything that the program has reported. If the program reported a lost peer and then
- * exited, the report comes first, because it explains the exit.
+ * Converts a Hello to events. A Hello repeats everything that the program has reported. A lost-peer report comes before the exit, because
+ * it explains the exit.
  */
 function eventsOf(hello: Hello): UntimedEvent[] {
   const { containerId, role, index, host, port } = hello;

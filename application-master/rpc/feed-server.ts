@@ -15,31 +15,34 @@ import { listenPinned, onStreamEnd, type PinnedListener } from './pinned-server.
 
 type ProducerStream = ServerDuplexStream<ProducerMessage, FeedMessage>;
 
-/** A producer's first message must arrive within this time (ms). */
+/** Timeout in ms for a producer's first message. */
 const OPENING_MS = 10_000;
 const MAXIMUM_STREAMS = 64;
-/** Valid names of feeds and producers. */
+/** Pattern for names of feeds and producers. */
 const NAME = /^[\w.-]{1,100}$/;
-/** Keepalive pings detect producers whose machine has failed. Such a producer would keep its stream and its share of the buffer. */
+/**
+ * Interval in ms of keepalive pings. They detect producers on failed machines, which would otherwise occupy a stream and a share of the
+ * buffer.
+ */
 const KEEPALIVE_MS = 20_000;
 const KEEPALIVE_ANSWER_MS = 10_000;
 
 export interface FeedServerOptions extends ProducerEvents {
-  /** PEM. */
+  /** Certificate in PEM format. */
   readonly certificate: Secret;
   readonly privateKey: Secret;
   readonly token: string;
-  /** How long a client may take to present the token (ms). */
+  /** Timeout in ms for a client to send the token. */
   readonly proofMs?: number;
   readonly log: Logger;
 }
 
-/** Returns the feed token, which users who may read the job's staging folder can also read there. */
+/** Returns the feed token. Users who may read the job's staging folder can also read it there. */
 export function feedToken(jobSecret: Secret): string {
   return createHmac('sha256', jobSecret.reveal()).update('feed').digest('hex');
 }
 
-/** The server for producers. It authenticates them and passes their messages to the feeds. */
+/** Accepts connections from producers, authenticates them and passes their messages to the feeds. */
 export class FeedServer {
   readonly #options: FeedServerOptions;
   readonly #server = new Server({
@@ -57,7 +60,7 @@ export class FeedServer {
     this.#server.addService(feedService(), { Put: (stream: ProducerStream) => this.#put(stream) });
   }
 
-  /** Listens on the address and returns the port. */
+  /** Starts listening and returns the port. */
   async listen(address: string): Promise<number> {
     this.#listener = await listenPinned(this.#server, address, { ...this.#options, clients: 'token' });
     return this.#listener.port;
@@ -82,7 +85,7 @@ export class FeedServer {
     }
   }
 
-  /** Passes the messages of an authenticated producer to the feeds until its stream ends or is refused. */
+  /** Passes an authenticated producer's messages to the feeds until its stream ends or is rejected. */
   #accept(stream: ProducerStream): void {
     const { opened, received, closed, log } = this.#options;
     let link: ProducerLink | null = null;

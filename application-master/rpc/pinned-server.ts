@@ -5,38 +5,38 @@ import { type Server, ServerCredentials, type ServerDuplexStream } from '@grpc/g
 import { ConnectionLimit } from '../../platform/connection-limit.ts';
 import type { Secret } from '../../platform/secret.ts';
 
-/** Time limit for the handshake and, for clients that authenticate with a token, for presenting it (ms). */
+/** Timeout in ms for the handshake, and for sending the token if clients authenticate with a token. */
 const PROOF_MS = 10_000;
 /**
- * Age from which an unauthenticated connection may be closed in favour of a newer connection (ms). Authentication takes milliseconds, but
- * the handshakes of many executors that connect at the same time queue.
+ * Minimum age in ms at which an unauthenticated connection may be closed to make room for a new one. Authentication takes milliseconds, but
+ * handshakes queue if many executors connect at the same time.
  */
 const GRACE_MS = 1_000;
 const MAX_UNPROVEN = 512;
 
 export interface PinnedServerOptions {
-  /** PEM. */
+  /** Certificate in PEM format. */
   readonly certificate: Secret;
   readonly privateKey: Secret;
   /**
-   * How clients authenticate.
+   * Authentication method of the clients:
    * - `certificate`: the handshake succeeds only with the job's key.
-   * - `token`: clients pin the job's certificate and authenticate with their messages; the caller passes the address of an authenticated
-   *   client to `PinnedListener.proven`.
+   * - `token`: clients verify the job's certificate and send a token in their messages. The caller then passes the address of an
+   *   authenticated client to `PinnedListener.proven`.
    */
   readonly clients: 'certificate' | 'token';
-  /** Maximum number of connections from unauthenticated clients. Default: 512. */
+  /** Maximum number of unauthenticated connections; default 512. */
   readonly mostUnproven?: number;
-  /** How long a client may take to authenticate (ms). Default: 10 s. */
+  /** Timeout in ms for authentication; default 10 s. */
   readonly proofMs?: number;
   readonly graceMs?: number;
 }
 
 export interface PinnedListener {
   readonly port: number;
-  /** Keeps the connection of an authenticated client. `peer` is in gRPC's form `address:port`. */
+  /** Marks a client's connection as authenticated. `peer` is in gRPC's form `address:port`. */
   proven(peer: string): void;
-  /** Stops accepting connections. The gRPC server ends existing ones. */
+  /** Stops accepting connections. The gRPC server ends existing connections. */
   close(): void;
 }
 
@@ -62,7 +62,7 @@ export async function listenPinned(server: Server, address: string, options: Pin
   });
   front.on('connection', (socket) => limit.admit(socket));
   front.on('secureConnection', (socket) => {
-    // A broken connection is not an error of this server; the session handles its end.
+    // A broken connection is not a server error. The session handles it.
     socket.on('error', () => {});
     if (isProof) {
       limit.proven(socket);
@@ -83,7 +83,7 @@ export async function listenPinned(server: Server, address: string, options: Pin
   };
 }
 
-/** Calls `ended` for each sign that a client's stream has ended, and ends the server's side of the stream. */
+/** Calls `ended` when a client's stream ends in any way, and ends the server's side of the stream. */
 export function onStreamEnd<Request, Response>(stream: ServerDuplexStream<Request, Response>, ended: () => void): void {
   stream.on('end', () => {
     ended();

@@ -9,7 +9,7 @@ export interface Requester {
   readonly role: string;
   /** Generation of the requesting program. */
   readonly generation: number;
-  /** True if the role's programs form generations together. Programs of other roles start and end independently. */
+  /** True if the role's programs run in generations. Programs of other roles start and end independently. */
   readonly ranked: boolean;
 }
 
@@ -27,14 +27,14 @@ const question = z.object({
   log: z.array(split).optional(),
   restored: z.boolean().optional(),
   at: count.optional(),
-  /** Workers only: the splits that the worker has finished. */
+  /** Splits that the worker has finished. Used only for kind `workers`. */
   done: z.array(split).optional(),
 });
 
-/** A pass over a dataset, with the role and generation whose programs read it. */
+/** A pass over a dataset by the programs of a role in a generation. */
 interface KeptPass {
   readonly role: string;
-  /** 0 for roles without generations. */
+  /** Generation; 0 for roles without generations. */
   readonly generation: number;
   readonly pass: SplitPass;
 }
@@ -43,13 +43,10 @@ export interface StoredDispatcher {
   readonly passes: readonly { readonly key: string; readonly role: string; readonly generation: number; readonly pass: StoredPass }[];
 }
 
-/** Number of recently used passes to keep. Readers of a dropped pass are asked to report their splits again. */
+/** Number of recently used passes to keep. After a pass is dropped, its readers must report their splits again. */
 const KEPT_PASSES = 64;
 
-/**
- * Tracks which splits of which datasets are assigned to which reader. It uses neither clock nor network; the caller decides when to store
- * its state.
- */
+/** Assigns the splits of datasets to readers. It uses neither clock nor network; the caller decides when to store its state. */
 export class Dispatcher {
   readonly #passes = new Map<string, KeptPass>();
 
@@ -66,8 +63,8 @@ export class Dispatcher {
   }
 
   /**
-   * Registers a reader with the splits that it has received so far.
-   * @returns true if the state must be stored.
+   * Registers a reader and the splits that it has already received.
+   * @returns true if the state must be stored
    * @throws TonyError DATA_INVALID
    */
   join(requester: Requester, body: unknown): boolean {
@@ -92,7 +89,7 @@ export class Dispatcher {
 
   /**
    * Returns the next split for a reader.
-   * @returns the answer, and whether it may be sent only after the state is stored.
+   * @returns the response, and whether the state must be stored before it is sent
    */
   next(requester: Requester, body: unknown): { readonly answer: NextSplit | typeof SPLITS_FORGOTTEN; readonly isNew: boolean } {
     const asked = parse(body);
@@ -104,7 +101,7 @@ export class Dispatcher {
     if (kept === undefined || before === null || (asked.at ?? 0) > before) {
       return { answer: SPLITS_FORGOTTEN, isNew: false };
     }
-    // Moves the pass to the end: passes in use are kept.
+    // Move the pass to the end, because the oldest passes are dropped first.
     this.#passes.delete(key);
     this.#passes.set(key, kept);
     const finished = (asked.done ?? []).map((split) => kept.pass.done(reader, split)).includes(true);
@@ -114,7 +111,7 @@ export class Dispatcher {
 
   /**
    * Takes back the splits of workers that are no longer running.
-   * @returns true if there were any.
+   * @returns true if there were any
    */
   sweep(isAlive: (containerId: string, generation: number) => boolean): boolean {
     let found = false;
@@ -138,7 +135,7 @@ export class Dispatcher {
     return this.#passes.size === 0;
   }
 
-  /** Drops the passes of older generations of the role. A new generation continues from its checkpoint and reports its splits again. */
+  /** Drops passes of the role's older generations. A new generation continues from its checkpoint and reports its splits again. */
   #forgetBefore(requester: Requester): void {
     const { role } = requester;
     const generation = generationOf(requester);
@@ -166,7 +163,10 @@ function parse(body: unknown): Question {
   throw new TonyError('DATA_INVALID', `a request for splits is invalid: ${issue?.path.join('.')}: ${issue?.message}`);
 }
 
-/** A share is one reader, even if different programs read it in turn. A worker is one reader for the lifetime of its program. */
+/**
+ * For shares, a reader is identified by its share, even if different programs read the share in turn. For workers, a reader is identified
+ * by its running program.
+ */
 function readerOf({ containerId, generation }: Requester, { kind, share }: Question): string {
   return kind === 'shares' ? String(share.index) : JSON.stringify([containerId, generation]);
 }

@@ -8,25 +8,24 @@ export interface DurableNotesOptions {
   readonly storage: Pick<Storage, 'read' | 'stat' | 'write'>;
   readonly staging: string;
   readonly attempt: number;
-  /** Returns the complete current state to store. */
+  /** Returns the complete state to store. */
   readonly content: () => string;
-  /** The newest attempt that has published its address. */
+  /** Returns the newest attempt that has published its address. */
   readonly newestAttempt: () => Promise<number>;
-  /** Minimum time between the starts of two writes (ms), to limit the load on the NameNode. */
+  /** Minimum interval in ms between two writes, to limit the load on the NameNode. */
   readonly pauseMs: number;
   readonly log: Logger;
 }
 
 /**
- * Stores the commitments of an ApplicationMaster attempt (which reader gets which split or chunk) before they are sent, in
- * `<staging>/services-<attempt>.json`. Concurrent commitments share one write. The next attempt therefore knows every commitment that was
- * sent: either it reads the commitment from the file, or this attempt detects the next one after the write and does not send the
- * commitment.
+ * Stores commitments of an ApplicationMaster attempt before they are sent: the assignments of splits and chunks to readers. The file is
+ * `<staging>/services-<attempt>.json`. Concurrent commitments share one write. The next attempt learns of every commitment that was sent.
+ * Either it reads the commitment from the file, or this attempt detects the next attempt after the write and does not send the commitment.
  */
 export class DurableNotes {
   readonly #options: DurableNotesOptions;
   readonly #closing = new AbortController();
-  /** The next write, which has not started. Concurrent callers of `save` share it. */
+  /** The next write, which has not started yet. Concurrent calls of `save` share it. */
   #next: Promise<boolean> | null = null;
   #running: Promise<unknown> = Promise.resolve();
   #begunAt = Number.NEGATIVE_INFINITY;
@@ -35,7 +34,7 @@ export class DurableNotes {
     this.#options = options;
   }
 
-  /** Reads the notes of the newest earlier attempt; null if there are none. Retries while storage is unavailable. */
+  /** Reads the state stored by the newest earlier attempt; returns null if there is none. Retries while storage is unavailable. */
   async earlier(): Promise<string | null> {
     const { attempt, storage } = this.#options;
     const read = await this.#retry('could not read the commitments of an earlier attempt; trying again', async () => {
@@ -50,7 +49,7 @@ export class DurableNotes {
     return read ?? null;
   }
 
-  /** Resolves to true once the current state is durable, and to false if another attempt has taken over. */
+  /** Resolves to true when the current state is durable, or to false if another attempt has taken over. */
   save(): Promise<boolean> {
     this.#next ??= this.#running.then(async () => {
       const wait = this.#begunAt + this.#options.pauseMs - performance.now();
@@ -69,7 +68,7 @@ export class DurableNotes {
   async #write(): Promise<boolean> {
     const { attempt, content, newestAttempt, storage } = this.#options;
     const isOurs = await this.#retry('could not write the commitments; trying again', async () => {
-      // Does not create parent folders: if the staging folder was removed, the job has ended.
+      // Do not create parent folders: a missing staging folder means that the job has ended.
       await storage.write(this.#uri(attempt), Buffer.from(content()), { permission: 0o600, makeParents: false });
       return (await newestAttempt()) <= attempt;
     });

@@ -65,8 +65,8 @@ describe('a feed', () => {
   });
 
   /*
-   * Producers send, lose their connection and reconnect. Readers lose answers, repeat requests, and sometimes die before they have consumed
-   * an answer. The process is replaced by one that restores the state stored before the last delivered answer.
+   * Simulates producers and readers with faults. Producers disconnect and reconnect. Readers lose responses, repeat requests, and sometimes
+   * die before they have consumed a response. A new process restores the state stored before the last delivered response.
    */
   it('delivers each record exactly once, even if messages are lost', () => {
     fc.assert(
@@ -79,7 +79,7 @@ describe('a feed', () => {
           const below = (limit: number) => Math.floor(random() * limit);
           let feed = new FeedQueue();
           let written = feed.store();
-          /** The state of each producer: the first chunk that it holds, and the next one to send (null: not connected). */
+          /** State of each producer: its first unconsumed chunk, and the next chunk to send (null while disconnected). */
           const producers = sizes.map((size, index) => ({ id: `p${index}`, size, first: 1, next: null as number | null, isOver: false }));
           const readers = Array.from({ length: workers }, (_, index) => ({
             id: `${index}`,
@@ -118,7 +118,7 @@ describe('a feed', () => {
             }
             const reader = readers[below(readers.length)] as (typeof readers)[number];
             if (!calm && random() < 0.03) {
-              // The reader dies before it can use any part of this answer.
+              // The reader dies before it can use any part of the response.
               const dead = `${reader.id}.${reader.life}`;
               const { answer, isNew } = feed.take(dead, reader.at, producers.length);
               if (isNew) {

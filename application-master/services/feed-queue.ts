@@ -1,15 +1,15 @@
 import { TonyError } from '../../platform/errors.ts';
 
-/** The answer to a reader. */
+/** The response to a reader. */
 export type Taken = { readonly records: readonly Uint8Array[] } | 'wait' | 'over';
 
-/** Identifies a chunk of records: the producer's ID and the chunk's number. */
+/** Identifies a chunk of records by the producer's ID and the chunk's number. */
 type ChunkId = readonly [producer: string, sequence: number];
 
 interface Producer {
-  /** Every chunk up to this one has been received by this process. */
+  /** Number of the last chunk received by this process. All earlier chunks have been received, too. */
   received: number;
-  /** Every chunk up to this one has been consumed; `takenAhead` holds consumed chunks beyond it. */
+  /** All chunks up to this number have been consumed. `takenAhead` contains the numbers of later chunks that have been consumed. */
   taken: number;
   readonly takenAhead: Set<number>;
   /** Number of the producer's last chunk; null until the producer reports it. */
@@ -18,12 +18,12 @@ interface Producer {
 }
 
 interface Reader {
-  /** Number of the reader's newest request. The next request confirms the previous answer. */
+  /** Number of the reader's newest request. The next request confirms the previous response. */
   at: number;
   given: readonly ChunkId[];
 }
 
-/** The stored state. The records themselves stay with their producers until they are consumed. */
+/** The stored state. It does not contain records: producers keep them until they are consumed. */
 export interface StoredFeed {
   readonly producers: readonly {
     readonly id: string;
@@ -34,22 +34,22 @@ export interface StoredFeed {
   readonly readers: readonly { readonly id: string; readonly at: number; readonly given: readonly ChunkId[] }[];
 }
 
-/** Maximum size of an answer, unless a single chunk is larger. */
+/** Maximum size of a response in bytes. A single chunk may be larger. */
 const ANSWER_BYTES = 1024 * 1024;
-/** Maximum number of producers, including those that have ended, because the end of the feed depends on them. */
+/** Maximum number of producers. It includes ended producers, because the end of the feed depends on them. */
 const MAXIMUM_PRODUCERS = 10_000;
 
 /**
- * A queue of records between the producers of a feed and the workers that read it. It delivers each chunk to exactly one reader. Producers
- * keep a chunk until it is consumed, and resend it to the next attempt of the ApplicationMaster. A repeated request gets the same answer,
- * also from the next attempt, because assignments are stored. Readers are responsible for the records that they have consumed.
+ * A queue of records between a feed's producers and the workers that read it. It delivers each chunk to exactly one reader. Producers keep
+ * a chunk until it is consumed, and resend it to the next ApplicationMaster attempt. Assignments are stored, so a repeated request gets the
+ * same response, even from the next attempt. Readers are responsible for the records that they have consumed.
  */
 export class FeedQueue {
   readonly #producers = new Map<string, Producer>();
   readonly #readers = new Map<string, Reader>();
   readonly #chunks = new Map<string, readonly Uint8Array[]>();
   #queue: ChunkId[] = [];
-  /** Location of each chunk that is not consumed. */
+  /** Locations of all chunks that have not been consumed. */
   readonly #places = new Map<string, 'queued' | 'given'>();
   #bytes = 0;
 
@@ -76,8 +76,8 @@ export class FeedQueue {
 
   /**
    * Registers a producer that connects or reconnects.
-   * @param first the first chunk that the producer holds. All earlier chunks have been consumed. Any number is valid.
-   * @returns the number of the chunk that the producer should send next.
+   * @param first number of the producer's first unconsumed chunk; any number is valid
+   * @returns the number of the chunk that the producer must send next
    */
   open(id: string, first: number): number {
     let producer = this.#producers.get(id);
@@ -90,15 +90,15 @@ export class FeedQueue {
     }
     this.#passOver(id, producer, first - 1);
     producer.received = Math.max(producer.received, first - 1);
-    // A producer that has ended reports its end again. If it does not, another process continues under the same ID.
+    // An ended producer reports its end again. Without such a report, another process continues under the same ID.
     producer.last = null;
     return producer.received + 1;
   }
 
   /**
    * Adds a chunk.
-   * @returns false if the chunk was received before.
-   * @throws TonyError DATA_INVALID if an earlier chunk is missing.
+   * @returns false if the chunk was received before
+   * @throws TonyError DATA_INVALID if an earlier chunk is missing
    */
   put(id: string, sequence: number, records: readonly Uint8Array[]): boolean {
     const producer = this.#known(id);
@@ -123,8 +123,8 @@ export class FeedQueue {
   }
 
   /**
-   * Records the producer's last chunk.
-   * @returns true if it was not known before.
+   * Records the number of the producer's last chunk.
+   * @returns true if the number is new
    */
   end(id: string, last: number): boolean {
     const producer = this.#known(id);
@@ -134,9 +134,9 @@ export class FeedQueue {
   }
 
   /**
-   * Returns the answer to the reader's request with number `at`.
-   * @param producers number of producers that must at least have ended before the feed is over.
-   * @returns the answer, and whether it may be sent only after the current state is stored.
+   * Returns the response to the reader's request with number `at`.
+   * @param producers minimum number of producers that must have ended before the feed ends
+   * @returns the response, and whether the state must be stored before it is sent
    */
   take(id: string, at: number, producers: number): { readonly answer: Taken; readonly isNew: boolean } {
     let reader = this.#readers.get(id);
@@ -144,7 +144,7 @@ export class FeedQueue {
       reader = { at, given: [] };
       this.#readers.set(id, reader);
     }
-    // The request is outdated: the reader no longer waits for the answer.
+    // The reader has already sent a newer request and ignores this response.
     if (at < reader.at) {
       return { answer: 'wait', isNew: false };
     }
@@ -166,7 +166,7 @@ export class FeedQueue {
     const records: Uint8Array[] = [];
     for (const chunk of reader.given) {
       const held = this.#chunks.get(keyOf(chunk));
-      // The records have not reached this attempt yet. The producer resends them.
+      // This attempt has not received the records yet. The producer will resend them.
       if (held === undefined && !this.#isTaken(chunk)) {
         return { answer: 'wait', isNew };
       }
@@ -193,7 +193,7 @@ export class FeedQueue {
     return found;
   }
 
-  /** True if all producers have ended and all of their chunks are assigned. */
+  /** Returns true if all producers have ended and all of their chunks are assigned. */
   isOver(producers: number): boolean {
     const all = [...this.#producers.values()];
     return (
@@ -207,25 +207,25 @@ export class FeedQueue {
     return this.#known(id).taken;
   }
 
-  /** True if the producer has reported its last chunk and all of its chunks are consumed. */
+  /** Returns true if the producer has reported its last chunk and all of its chunks are consumed. */
   isDone(id: string): boolean {
     const { last, taken } = this.#known(id);
     return last !== null && taken >= last;
   }
 
-  /** Bytes held for a producer. */
+  /** Returns the number of bytes buffered for a producer. */
   bytesOf(id: string): number {
     return this.#known(id).bytes;
   }
 
-  /** True if a reader waits for the records of this chunk or of a later chunk of the producer. */
+  /** Returns true if a reader waits for this chunk or a later chunk of the producer. */
   isAwaited(id: string, sequence: number): boolean {
     const isMissing = (chunk: ChunkId): boolean =>
       chunk[0] === id && chunk[1] >= sequence && !this.#chunks.has(keyOf(chunk)) && !this.#isTaken(chunk);
     return [...this.#readers.values()].some(({ given }) => given.some(isMissing));
   }
 
-  /** Bytes held for all producers, including those that have disconnected. */
+  /** Returns the number of bytes buffered for all producers, including disconnected ones. */
   get bytes(): number {
     return this.#bytes;
   }
@@ -241,7 +241,7 @@ export class FeedQueue {
     let bytes = 0;
     for (const chunk of this.#queue) {
       const records = this.#chunks.get(keyOf(chunk));
-      // The records are missing, because an earlier attempt received them. The producer resends this chunk and all later chunks.
+      // An earlier attempt received these records. The producer will resend this chunk and all later chunks.
       if (records === undefined) {
         continue;
       }
@@ -286,7 +286,7 @@ export class FeedQueue {
     this.#bytes += bytes;
   }
 
-  /** Marks every chunk up to `last` as consumed. */
+  /** Marks all chunks up to `last` as consumed. */
   #passOver(id: string, producer: Producer, last: number): void {
     if (last <= producer.taken) {
       return;
@@ -329,7 +329,7 @@ function keyOf([producer, sequence]: ChunkId): string {
   return `${sequence} ${producer}`;
 }
 
-/** The memory that records occupy, in bytes: each record has an overhead in addition to its content. */
+/** Returns the memory usage of records in bytes, including an overhead per record. */
 export function bytesOf(records: readonly Uint8Array[]): number {
   return records.reduce((sum, { length }) => sum + length + 64, 0);
 }

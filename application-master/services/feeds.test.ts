@@ -31,7 +31,7 @@ function newProducer(feeds: Feeds, feed: string, producer: string): Producer {
 
 const windowOf = ({ sent }: Producer): number | undefined => sent.at(-1)?.windowBytes;
 
-/** The code of the error that `act` throws; null if it throws none. */
+/** Returns the error code thrown by `act`; null if it does not throw. */
 function refusal(act: () => void): string | null {
   try {
     act();
@@ -100,7 +100,6 @@ describe('feeds', () => {
     const late = newProducer(feeds, 'b', 'late');
     feeds.opened(late, 1);
     expect(late.sent[0]).toMatchObject({ expected: 1, windowBytes: 0 });
-    // A chunk that was in flight is resent only when there is room.
     expect(refusal(() => feeds.received(other, { chunk: { sequence: 1, records: [record] } }))).toBe('INTERNAL');
     const requester = { containerId: 'c', role: 'worker', ranked: true, generation: 1 };
     for (const at of [0, 1]) {
@@ -125,7 +124,7 @@ describe('feeds', () => {
       feeds.closed(dead);
     }
     expect([waiting, other].map(windowOf)).toEqual([0, 0]);
-    // The producer knows from the previous ApplicationMaster that its first chunk was consumed.
+    // The previous ApplicationMaster has told the producer that its first chunk was consumed.
     const back = newProducer(feeds, 'a', 'dead0');
     feeds.opened(back, 2);
     for (const producer of [waiting, other]) {

@@ -12,17 +12,17 @@ import type { Requester } from './dispatcher.ts';
 import { bytesOf, FeedQueue, type StoredFeed, type Taken } from './feed-queue.ts';
 import type { ProducerLink } from './producer-link.ts';
 
-/** Approximate capacity of all feeds together. */
+/** Approximate capacity of all feeds in bytes. */
 const CAPACITY_BYTES = 64 * 1024 * 1024;
-/** Hard limit. It includes chunks of disconnected producers and large records that exceed the windows. */
+/** Hard limit in bytes. It also includes chunks of disconnected producers, and large records that exceed a window. */
 const MAXIMUM_HELD_BYTES = 4 * CAPACITY_BYTES;
-/** Minimum window of each producer, however many producers share the capacity. */
+/** Minimum window of each producer in bytes, regardless of the number of producers. */
 const LEAST_WINDOW_BYTES = 512 * 1024;
-/** This window pauses a producer. Every other window permits at least one chunk of any size. */
+/** A window that pauses a producer. All other windows permit at least one chunk of any size. */
 const NO_WINDOW = 0;
 const MAXIMUM_FEEDS = 64;
 
-/** The format of requests, which training/data/sources/feed-source.ts sends. */
+/** The request format of training/data/sources/feed-source.ts. */
 const question = z.object({
   feed: z.string().regex(/^[\w.-]{1,100}$/),
   /** Identifies the reader within its process. */
@@ -35,12 +35,12 @@ const farewell = question.pick({ feed: true, reader: true });
 
 interface Feed {
   readonly queue: FeedQueue;
-  /** The newest connection of each producer. */
+  /** Maps each producer to its newest connection. */
   readonly links: Map<string, ProducerLink>;
   readonly reported: Map<ProducerLink, string>;
 }
 
-/** Room for further chunks. `scarce`: only producers without held chunks may send. */
+/** Free buffer space. With `scarce`, only producers without buffered chunks may send. */
 type Room = 'enough' | 'scarce' | 'none';
 
 export type StoredFeeds = Readonly<Record<string, StoredFeed>>;
@@ -48,18 +48,18 @@ export type StoredFeeds = Readonly<Record<string, StoredFeed>>;
 export interface FeedsOptions {
   /** Called when the state has changed and must be stored. */
   readonly note: () => void;
-  /** Called when a change may allow a waiting request to be answered. */
+  /** Called when a waiting request may have become answerable. */
   readonly changed: () => void;
-  /** Resolves once the current state is stored; to false if another attempt has taken over. */
+  /** Resolves to true when the current state is stored, or to false if another attempt has taken over. */
   readonly isDurable: () => Promise<boolean>;
   readonly log: Logger;
 }
 
-/** All feeds of a job: assigns chunks to readers and limits how much each producer may send. */
+/** Manages all feeds of a job: assigns chunks to readers and limits how much each producer may send. */
 export class Feeds {
   readonly #options: FeedsOptions;
   readonly #feeds = new Map<string, Feed>();
-  /** The room last reported to producers. */
+  /** The free buffer space last reported to producers. */
   #reportedRoom: Room = 'enough';
 
   constructor(options: FeedsOptions) {
@@ -77,7 +77,7 @@ export class Feeds {
   }
 
   /**
-   * Answers a reader's request.
+   * Handles a reader's request.
    * @throws TonyError DATA_INVALID, USAGE
    */
   take(requester: Requester, body: unknown): Taken {
@@ -94,7 +94,7 @@ export class Feeds {
 
   /**
    * Removes a reader and returns its unconfirmed chunks to the queue.
-   * @returns true if the reader was known.
+   * @returns false if the reader is unknown
    */
   leave(requester: Requester, body: unknown): boolean {
     const { feed, reader } = parse(farewell, body);
@@ -104,16 +104,16 @@ export class Feeds {
   readonly opened = (link: ProducerLink, first: number): void => {
     const feed = this.#open(link.feed);
     const { queue, links } = feed;
-    // Throws for a producer beyond the maximum. Such a producer must not replace another connection.
+    // Throws if there are too many producers. Check this first: a rejected producer must not replace another connection.
     const expected = queue.open(link.producer, first);
     const before = links.get(link.producer);
     links.set(link.producer, link);
-    // The producer has reconnected, so its previous connection is dead.
+    // A producer has only one connection, so the previous one is dead.
     before?.refuse(new Error('the producer has reconnected on another connection'));
     this.#options.note();
     this.#options.log.info({ feed: link.feed, producer: link.producer, expected }, 'a producer has connected');
     link.send({ expected, ...this.#progress(feed, link, this.#room()), over: false });
-    // Every producer's window is smaller now.
+    // An additional producer reduces all windows.
     this.#reportAll();
   };
 
@@ -128,13 +128,13 @@ export class Feeds {
       if (records.length > MAXIMUM_CHUNK_RECORDS) {
         throw new TonyError('USAGE', `a chunk may contain at most ${MAXIMUM_CHUNK_RECORDS} records`);
       }
-      // One chunk may exceed the window, so that a record larger than the window can be sent. A producer exceeds this limit if it uses an
-      // outdated window from a time with fewer producers. It then reconnects, receives its current window, and waits.
+      // The limit includes one chunk beyond the window, because a single record may be larger than the window. A producer exceeds the limit
+      // if it still uses a window from a time with fewer producers. It then reconnects, receives its current window, and waits.
       if (queue.bytesOf(link.producer) > this.#window() * 2 + MAXIMUM_RECORD_BYTES) {
         throw new TonyError('INTERNAL', 'the producer has exceeded its send window');
       }
-      // Other chunks filled the buffer while this chunk was in flight. The producer reconnects, receives a window of 0, and waits. A chunk
-      // that is already assigned to a reader is accepted anyway, because the reader waits for this chunk.
+      // Other chunks filled the buffer while this chunk was in flight. The producer reconnects, receives a window of 0, and waits. Still
+      // accept a chunk that is already assigned to a reader, because the reader waits for it.
       if (this.#held() + bytesOf(records) > MAXIMUM_HELD_BYTES && !queue.isAwaited(link.producer, message.chunk.sequence)) {
         throw new TonyError('INTERNAL', 'the buffer of the feeds is full');
       }
@@ -208,7 +208,7 @@ export class Feeds {
     }
   }
 
-  /** Informs producers when the available room changes. */
+  /** Notifies producers when the free buffer space has changed. */
   #reportRoom(): void {
     if (this.#room() !== this.#reportedRoom) {
       this.#reportAll();
@@ -216,8 +216,8 @@ export class Feeds {
   }
 
   /**
-   * Sends producers their changed progress. Before a producer is informed that all of its records are consumed, the state must be stored:
-   * the producer then exits, and no other process has the records.
+   * Sends producers their changed progress. A producer exits after the message that all of its records are consumed; no other process then
+   * has the records. The state must therefore be stored before this message is sent.
    */
   #report(feed: Feed): void {
     const room = this.#room();
@@ -246,10 +246,7 @@ export class Feeds {
     return { taken: queue.takenOf(producer), windowBytes, over: queue.isDone(producer), readers: queue.readers };
   }
 
-  /**
-   * Returns the room for further chunks. The windows limit only connected producers; chunks of disconnected producers also occupy the
-   * buffer.
-   */
+  /** Returns the free buffer space. Windows limit only connected producers, but chunks of disconnected producers also occupy the buffer. */
   #room(): Room {
     const held = this.#held();
     if (held + MAXIMUM_MESSAGE_BYTES > MAXIMUM_HELD_BYTES) {

@@ -22,7 +22,7 @@ beforeEach(async () => {
 
 afterEach(() => rm(folder, { recursive: true, force: true }));
 
-/** In-memory storage with delays: an operation takes effect after some turns of the event loop and completes some turns later. */
+/** In-memory storage with delays. An operation takes effect after some iterations of the event loop and completes later. */
 class MemoryStorage {
   readonly #files = new Map<string, Buffer>();
   readonly #random: () => number;
@@ -57,17 +57,17 @@ class MemoryStorage {
   }
 
   async #pass(): Promise<void> {
-    // Most delays are short; a few are so long that other requests are answered in between.
+    // Most delays are short. A few are so long that other requests complete in between.
     for (let turns = Math.floor(this.#random() ** 4 * 30); turns > 0; turns--) {
       await turn();
     }
   }
 }
 
-/** Successive attempts of an ApplicationMaster that share one storage. */
+/** Successive ApplicationMaster attempts with shared storage. */
 class Masters {
   attempt = 0;
-  /** Containers whose programs are running. */
+  /** Containers with a running program. */
   readonly alive = new Set<string>();
   services: Services;
   readonly #storage: DurableNotesOptions['storage'];
@@ -77,7 +77,7 @@ class Masters {
     this.services = this.replace();
   }
 
-  /** The previous attempt keeps running, as if it were cut off from the network. */
+  /** The previous attempt continues, as if it had lost its network connection. */
   replace(): Services {
     const attempt = ++this.attempt;
     this.services = new Services({
@@ -155,7 +155,7 @@ describe('services', () => {
             if (random() < 0.1 && masters.attempt < 6) {
               opened.push(masters.replace());
             }
-            // Some clients still talk to a replaced attempt.
+            // Some clients still send requests to a replaced attempt.
             const to = random() < 0.2 ? (opened[Math.floor(random() * opened.length)] as Services) : masters.services;
             const question = joined ? { ...place, at: own.length } : { ...place, log: own, restored: false };
             const answer = await ask(to, joined ? SPLITS_NEXT : SPLITS_JOIN, question);

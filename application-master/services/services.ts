@@ -9,20 +9,20 @@ import type { DurableNotes } from './durable-notes.ts';
 import { Feeds, type StoredFeeds } from './feeds.ts';
 import type { ProducerEvents } from './producer-link.ts';
 
-/** How long a service holds a request that it cannot answer yet (ms). After that, the client must repeat the request. */
+/** Maximum time in ms to hold a request without an answer. The client then repeats the request. */
 const HOLD_MS = 10_000;
-/** Interval (ms) at which to check whether readers and workers are still running. */
+/** Interval in ms between checks whether readers and workers are still running. */
 const SWEEP_MS = 1_000;
 const NOTHING = Buffer.alloc(0);
 
 export interface ServicesOptions {
-  /** @param content returns the complete state to store. */
+  /** @param content returns the complete state to store */
   readonly notes: (content: () => string) => DurableNotes;
-  /** Resolves when this attempt has published its address. Only then may it read the notes of the previous attempt. */
+  /** Resolves when this attempt has published its address. It must not read the previous attempt's notes earlier. */
   readonly addressed: Promise<unknown>;
-  /** Whether a program of that generation may be running in the container. */
+  /** Returns true if a program of this generation may be running in the container. */
   readonly isAlive: (containerId: string, generation: number) => boolean;
-  /** Starts the server for producers; called when a program first reads a feed. */
+  /** Starts the server for producers. Called when a program first reads a feed. */
   readonly openFeedServer: (events: ProducerEvents) => Promise<{ close(): void }>;
   readonly log: Logger;
 }
@@ -39,7 +39,7 @@ interface Answered {
   readonly body?: Uint8Array;
 }
 
-/** The services that the ApplicationMaster offers to the job's programs: splits and feeds. */
+/** The ApplicationMaster's services for the job's programs: splits and feeds. */
 export class Services {
   readonly #options: ServicesOptions;
   readonly #notes: DurableNotes;
@@ -47,9 +47,9 @@ export class Services {
   readonly #feeds: Feeds;
   #feedServer: Promise<{ close(): void }> | null = null;
   #restored: Promise<void> | null = null;
-  /** The pending write of state that is not stored yet. */
+  /** The pending write of unsaved state. */
   #unsaved: Promise<boolean> | null = null;
-  /** Aborted, and replaced, whenever the state changes. Requests without an answer wait for this. */
+  /** Aborted and replaced whenever the state changes. Unanswered requests wait for it. */
   #change = new AbortController();
   readonly #sweeper: NodeJS.Timeout;
   #closed = false;
@@ -66,7 +66,7 @@ export class Services {
     this.#sweeper = setInterval(() => this.#sweep(), SWEEP_MS);
   }
 
-  /** Answers a request; null if another attempt has taken over, to which the client must send the request. */
+  /** Handles a request. Returns null if another attempt has taken over; the client must then send the request to that attempt. */
   async serve(call: ServiceCall): Promise<ServiceAnswer | null> {
     try {
       this.#restored ??= this.#restore();
@@ -82,7 +82,7 @@ export class Services {
         { container: call.containerId, service: call.service, error: messageOf(error) },
         'a service rejected a request',
       );
-      // An error is a commitment too, so a superseded attempt must not send it.
+      // An error is a commitment, too. A superseded attempt must not send it.
       this.#note();
       if (!(await this.#isDurable())) {
         return null;
@@ -104,7 +104,7 @@ export class Services {
     this.#wake();
   }
 
-  /** Null if another attempt has taken over. */
+  /** Returns null if another attempt has taken over. */
   async #answer(call: ServiceCall): Promise<Answered | null> {
     switch (call.service) {
       case SPLITS_JOIN: {
@@ -149,13 +149,13 @@ export class Services {
     return { answer: { lengths: records.map(({ length }) => length) }, body: Buffer.concat(records) };
   }
 
-  /** Repeats a request until an answer is available, and returns the answer once the state is stored. */
+  /** Tries a request again until it has an answer. Returns the answer when the state is stored. */
   async #held(call: ServiceCall, ask: (body: unknown) => unknown): Promise<Answered | null> {
     const until = performance.now() + HOLD_MS;
     const body = parseBody(call.body);
     for (;;) {
       const answer = ask(body);
-      // An earlier copy of the same request may have changed state that is not stored yet.
+      // Also wait for the write if this is a repeated request: the first one may have changed the state.
       if (answer !== 'wait' && !(await this.#isDurable())) {
         return null;
       }
@@ -172,7 +172,7 @@ export class Services {
     const saving = this.#notes.save();
     this.#unsaved = saving;
     void saving.then((isOurs) => {
-      // A takeover is final: state of this attempt that was not stored is discarded.
+      // A takeover is final. Discard unsaved state.
       if (!isOurs) {
         this.#closed = true;
       }
@@ -183,7 +183,7 @@ export class Services {
     this.#wake();
   }
 
-  /** Resolves once the current state is stored; to false if another attempt has taken over. */
+  /** Resolves to true when the current state is stored, or to false if another attempt has taken over. */
   async #isDurable(): Promise<boolean> {
     return (await (this.#unsaved ?? true)) && !this.#closed;
   }
@@ -215,7 +215,7 @@ export class Services {
       // Readers receive the error SPLITS_FORGOTTEN and report their splits again.
       this.#options.log.error({ error: messageOf(error) }, 'could not read the commitments of an earlier attempt');
     }
-    // The notes may contain commitments that the previous attempt could not send. This attempt stores them as its own before it answers.
+    // The notes may contain commitments that the previous attempt did not send. Store them for this attempt before answering any request.
     this.#note();
   }
 }
