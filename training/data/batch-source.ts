@@ -8,7 +8,7 @@ import { shardOfStep } from './shard.ts';
 export interface BatchStep {
   /** Creates the batch's tensors; null if this rank has no examples in this step. Call it within tf.tidy. */
   readonly batch: (() => Batch) | null;
-  /** The fraction of the step's examples that this rank has. It weights the rank's gradient. */
+  /** The weight of this rank's gradient: the rank's fraction of the step's examples. */
   readonly weight: number;
   /** The number of examples in this step, summed over all ranks. */
   readonly used: number;

@@ -36,7 +36,10 @@ export interface Batch {
   readonly sampleWeight: tfjs.Tensor | null;
 }
 
-/** @throws TonyError DATA_INVALID when the columns are empty or differ in their number of examples. */
+/**
+ * Returns the number of examples.
+ * @throws TonyError DATA_INVALID when the columns are empty or differ in their number of examples.
+ */
 export function countExamples(data: TrainingData): number {
   const { x, y, sampleWeight } = data;
   const columns = [...columnsIn(x), ...columnsIn(y), ...(sampleWeight === undefined ? [] : [sampleWeight])];

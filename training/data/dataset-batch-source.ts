@@ -33,7 +33,10 @@ export interface DatasetBatchSourceOptions {
 const PREFETCH_BATCHES = 2;
 const REPORTED_DAMAGES = 3;
 const NO_NAMES: ModelNames = { inputs: [], outputs: [] };
-/** The interval between messages that the ranks exchange while one of them waits for data. A silent rank would be considered lost. */
+/**
+ * The interval, in ms, at which the ranks exchange messages while at least one rank waits for data. The other ranks would treat a silent
+ * rank as lost.
+ */
 const ROUND_MS = 10_000;
 
 /**
@@ -81,8 +84,8 @@ export function sharesOfRank(rank: number, ranks: number, shares: number): { ind
 }
 
 /**
- * Distributes a dataset among the ranks; each element goes to one rank. Before each step, each rank tells the others how many examples it
- * has and whether more examples follow.
+ * Distributes a dataset among the ranks; each element goes to one rank. Before each step, the ranks exchange how many examples they have
+ * and whether more examples follow.
  */
 export class DatasetBatchSource implements BatchSource {
   readonly #dataset: Dataset<unknown>;
@@ -126,12 +129,12 @@ export class DatasetBatchSource implements BatchSource {
     return { batch: count === 0 ? null : () => this.#batchOf(element), weight: used === 0 ? 0 : count / used, used, ended, release };
   }
 
-  /** Returns this rank's batch of the next step in the form in which the dataset yields it. */
+  /** Takes the next step and returns this rank's batch as an unconverted dataset element. */
   async take(): Promise<TakenBatch> {
     const { stepsTogether, worldSize } = this.#options.peers;
     let { element, count, used, more } = await this.#agree();
     while (!stepsTogether && used === 0 && more > 0) {
-      // Another rank uses the next batch of the shared share, so this rank takes no step and tries again.
+      // Another rank gets the next batch of this share, so this rank takes no step and tries again.
       ({ element, count, used, more } = await this.#agree());
     }
     if (used === 0 && !stepsTogether && worldSize > 1) {

@@ -55,7 +55,10 @@ export function batchSizeOf(data: FitData, wanted: number | undefined): number |
   return null;
 }
 
-/** @param position the data position from the checkpoint from which training resumes. */
+/**
+ * Opens the batch source for the data of `fit`.
+ * @param position the data position in the checkpoint.
+ */
 export function openBatchSource(
   world: { readonly tf: typeof tfjs; readonly peers: Peers; readonly storage?: Storage; readonly onNotice: (message: string) => void },
   { model }: CompiledModel,
@@ -81,7 +84,10 @@ export function openBatchSource(
   });
 }
 
-/** @throws TonyError DATA_INVALID when `data` has none of the accepted forms. */
+/**
+ * Converts the data to columns or a dataset.
+ * @throws TonyError DATA_INVALID when `data` has none of the accepted forms.
+ */
 export function standardFitData(tf: typeof tfjs, model: tfjs.LayersModel, data: FitData): StandardFitData {
   const given = Array.isArray(data) && data.length === 2 ? { x: data[0], y: data[1] } : data;
   return isDataset(given) ? (given as StandardFitData) : standardData(tf, model, given as Examples);

@@ -27,7 +27,6 @@ function feedOf(data: Dataset<unknown>, rank: number, worldSize: number, positio
   });
 }
 
-/** Returns the examples of up to `steps` steps, and stops at the end of the pass. */
 async function take(feed: DatasetBatchSource, steps: number): Promise<{ seen: number[]; ended: boolean }> {
   const seen: number[] = [];
   for (let step = 0; step < steps; step++) {

@@ -4,7 +4,7 @@ export interface StepShard {
   readonly to: number;
   /** The position after the examples of all ranks, where the next step starts. */
   readonly next: number;
-  /** The fraction of the step's examples that this rank has. It weights the rank's gradient. */
+  /** The weight of this rank's gradient: the rank's fraction of the step's examples. */
   readonly weight: number;
 }
 

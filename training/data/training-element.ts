@@ -21,7 +21,10 @@ export interface ModelNames {
   readonly outputs: readonly string[];
 }
 
-/** @throws TonyError DATA_INVALID when the element is not a training batch. */
+/**
+ * Converts a training batch to tensors.
+ * @throws TonyError DATA_INVALID when the element is not a training batch.
+ */
 export function tensorsOf(tf: typeof tfjs, element: unknown, names: ModelNames): RawBatch {
   const [xs, ys] = partsOf(element);
   const { sampleWeight } = element as { readonly sampleWeight?: unknown };

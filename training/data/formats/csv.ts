@@ -116,7 +116,10 @@ function namesOf(header: Buffer, delimiter: string): readonly string[] {
   return splitFields(header.toString('utf8').replace(/^\ufeff/, ''), delimiter).map((name) => name.trim());
 }
 
-/** @throws Error for a misplaced quote. */
+/**
+ * Splits a line into its fields.
+ * @throws Error for a misplaced quote.
+ */
 export function splitFields(line: string, delimiter: string): string[] {
   if (!line.includes('"')) {
     return line.split(delimiter);

@@ -32,7 +32,7 @@ export class LineSplitter {
     this.#offset = options.offset;
   }
 
-  /** The offset of the first line that `add` has not returned yet. */
+  /** The offset of the first line that `push` has not returned yet. */
   get offset(): number {
     return this.#offset;
   }

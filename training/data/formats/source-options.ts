@@ -10,8 +10,8 @@ export interface SourceOptions {
   /** The maximum size in bytes of each part of a splittable file; 64 MiB by default. */
   readonly splitBytes?: number;
   /**
-   * Copies this reader's share of the data to the local disk. Later epochs read and verify the copies, and the share is the same in every
-   * epoch. false by default.
+   * Copies this reader's share of the data to the local disk; off by default. Later epochs read and verify the copies. The share is the
+   * same in every epoch.
    */
   readonly localCopy?: boolean | LocalCopyOptions;
 }

@@ -32,7 +32,6 @@ class WatchedStorage extends FileStorage {
   }
 }
 
-/** About 2.5 blocks per file. */
 const records = (file: number) => numbers(250).map((index) => `${file}/${index}`.padEnd(10_000, 'x'));
 const text = (file: number) => `${records(file).join('\n')}\n`;
 

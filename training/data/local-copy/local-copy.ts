@@ -12,9 +12,9 @@ export const BLOCK_BYTES = 1024 * 1024;
 const stores = new Map<string, Promise<LocalBlocks>>();
 
 /**
- * Wraps a storage. Copies the data that is read from `files` to the local disk, from which later reads are served. Each reader copies only
- * the data that it reads. A file's size and modification time identify its version. A block without a valid copy is read from storage, for
- * example after a disk-full error.
+ * Wraps a storage. Copies the data that is read from `files` to the local disk, and serves later reads from the copies. Each reader copies
+ * only the data that it reads. A file's size and modification time identify its version. A block without a valid copy is read from storage,
+ * for example after a disk-full error.
  */
 export async function withLocalCopies(
   storage: Storage,
@@ -70,7 +70,7 @@ class CopyingStorage implements Storage {
         at = Math.min(to, start + bytes.length);
       } else {
         const count = yield* this.#blocks.isFull ? this.#pass(file, at, to) : this.#fetch(file, at, to);
-        // The file is now shorter than in the listing. `readContents` throws an error for it.
+        // The file is now shorter than in the listing. `readContents` reports this as an error.
         if (count === 0) {
           return;
         }

@@ -7,8 +7,8 @@ const schema = place.extend({ before: place.optional() });
 
 /**
  * Joins the positions of independently stepping workers into one dataset position in the current pass of this worker (`own`). A worker in
- * the same pass contributes the current positions of its shares. A worker in the next pass contributes the positions of its shares at the
- * end of the previous pass. For a worker in an earlier pass, the shares start at their beginning.
+ * the same pass contributes the current positions of its shares. A worker in the next pass contributes the positions at the end of the
+ * previous pass. A worker in an earlier pass contributes the beginning of its shares.
  */
 export function joinPositions(own: Json | undefined, others: readonly (Json | undefined)[]): Json | undefined {
   const first = schema.safeParse(own);

@@ -13,7 +13,6 @@ interface PassLog {
   readonly log: number[];
   /** True if a stored state contains the pass. Other readers may then have logs of the pass too. */
   readonly isRestored: boolean;
-  /** True if all splits of the pass have been assigned. */
   readonly isOver: boolean;
   /** True if this reader has begun the pass, in this process or before its state was stored. False if only other readers have begun it. */
   isBegun: boolean;
@@ -51,8 +50,8 @@ export class DispatchLog {
   /** The number of the earliest pass in this reader's state; 0 for a new reader. */
   readonly #first: number;
   /**
-   * The highest `#first` of all readers. A reader proceeds to the next pass only after all splits have been assigned, so all splits of
-   * earlier passes have been assigned.
+   * The highest `#first` of all readers. All splits of earlier passes have been assigned, because a reader starts a pass only after all
+   * splits of the previous pass have been assigned.
    */
   readonly #farthest: number;
 
@@ -83,7 +82,7 @@ export class DispatchLog {
 
   /**
    * Opens a new pass, or a pass that a stored state contains.
-   * @throws TonyError USAGE if the pass is already open, because a dataset contains the same dispatched files twice.
+   * @throws TonyError USAGE if the pass is already open, which means that a dataset contains the same dispatched files twice.
    */
   open(pass: Pass): OpenPass {
     const found = this.#find(pass) ?? this.#add({ ...pass, number: this.#nextNumber() }, { log: [], isRestored: false, isBegun: true });
@@ -209,7 +208,6 @@ function parseState(stored: Json): StoredPass[] {
   return parsed.data;
 }
 
-/** Returns the number of the earliest pass in a reader's state. */
 function firstNumber(passes: readonly StoredPass[]): number {
   return passes.length === 0 ? 0 : Math.min(...passes.map(({ number }) => number));
 }

@@ -34,7 +34,7 @@ export interface ReadContext {
   readonly dispatch?: boolean;
   /** The splits assigned to this reader; undefined within operations that do not support dispatched data. */
   readonly dispatchLog?: DispatchLog | undefined;
-  /** A source that cannot be read twice calls this function. The position of such a reader cannot be stored. */
+  /** A source calls this function if it cannot be read twice. The reader's position then cannot be stored. */
   readonly onUnrepeatable?: () => void;
   /**
    * A source calls this function when other readers have received all dispatched splits. This reader then yields no elements, although the
@@ -76,7 +76,10 @@ export function undispatched(context: ReadContext): ReadContext {
   return { ...context, dispatchLog: undefined };
 }
 
-/** @throws TonyError DATA_INVALID when a caller reads the dataset split by split, which `method` does not support. */
+/**
+ * Rejects reading split by split.
+ * @throws TonyError DATA_INVALID when the context selects a split, which `method` does not support.
+ */
 export function refuseSplits(context: ReadContext, method: string, why: string): void {
   if (context.split === undefined) {
     return;

@@ -18,7 +18,7 @@ export interface Pass {
 /** A pass and the share of the reader that begins it. */
 export interface PassPlace extends Pass {
   readonly kind: ReaderKind;
-  /** The number of earlier times that this process began the same pass. It distinguishes two loops over the same files. */
+  /** How many times this process has already begun the same pass. This number distinguishes two loops over the same files. */
   readonly reading: number;
   readonly share: Share;
 }
@@ -38,10 +38,11 @@ export interface SplitRequest extends PassPlace {
 }
 
 /**
- * Assigns the splits of datasets to readers. The ApplicationMaster assigns the splits in a job, and this process in a standalone program.
+ * Assigns the splits of datasets to readers. In a job, the ApplicationMaster assigns the splits. In a standalone program, this process
+ * assigns them.
  */
 export interface SplitAssigner {
-  /** Begins a pass as the reader of this share. Returns the number of earlier times that this process began the pass. */
+  /** Begins a pass as the reader of this share. Returns how many times this process has already begun the pass. */
   begin(pass: Pass, share: Share): number;
   join(place: PassPlace, log: readonly number[], restored: boolean, signal: AbortSignal): Promise<void>;
   /**
@@ -104,7 +105,6 @@ class RemoteSplits implements SplitAssigner {
 }
 
 const PAUSE_MS = 20;
-/** The number of most recent passes to keep. */
 const KEPT_PASSES = 64;
 
 /** Assigns splits within one process, for standalone programs. */

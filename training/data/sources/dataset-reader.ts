@@ -160,7 +160,10 @@ export class DatasetReader<T> implements AsyncIterableIterator<T> {
   }
 }
 
-/** @throws TonyError DATA_INVALID when the dataset cannot be read split by split. */
+/**
+ * Returns the splits of the dataset's files.
+ * @throws TonyError DATA_INVALID when the dataset cannot be read split by split.
+ */
 export async function splitsOf<T>(node: DatasetNode<T>, options: Pick<ReadOptions, 'storage' | 'signal'>): Promise<SplitList> {
   const storage = options.storage ?? (await openStorage());
   let found: SplitList | null = null;

@@ -101,17 +101,17 @@ export class Dataset<T> implements AsyncIterable<T> {
     return this.#with(shuffleNode(this.node, { bufferSize: count('bufferSize', bufferSize, 1), seed, reshuffleEachIteration }));
   }
 
-  /** Repeats the dataset `count` times; endlessly by default. */
+  /** Repeats the dataset `times` times; endlessly by default. */
   repeat(times = Number.POSITIVE_INFINITY): Dataset<T> {
     return this.#with(repeatNode(this.node, times === Number.POSITIVE_INFINITY ? times : count('repeat', times, 0)));
   }
 
-  /** Keeps the first `count` elements of the whole dataset. */
+  /** Keeps only the first elements of the whole dataset. */
   take(elements: number): Dataset<T> {
     return this.#with(sliceNode(this.node, 0, count('take', elements, 0)));
   }
 
-  /** Skips the first `count` elements of the whole dataset. */
+  /** Skips the first elements of the whole dataset. */
   skip(elements: number): Dataset<T> {
     return this.#with(sliceNode(this.node, count('skip', elements, 0), Number.POSITIVE_INFINITY));
   }

@@ -26,8 +26,8 @@ let readings = 0;
 
 /**
  * Yields records that other processes send to this job while it runs: with `tony-ts feed`, or `openFeed` of the library. Each record goes
- * to the worker that next requests records. A feed can be read once, in one epoch, and ends when its producers have ended. Checkpoints
- * contain no feed position: after a restart, training continues with undelivered records.
+ * to one worker: the next worker that requests records. A feed can be read once, in one epoch, and ends when its producers have ended.
+ * Checkpoints contain no feed position: after a restart, training continues with undelivered records.
  * @param name letters, digits, dots, underscores and dashes.
  * @throws TonyError USAGE when a program reads the dataset outside a job.
  */

@@ -4,7 +4,6 @@ import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
 import { encodeTfRecord } from '../../encoding/tfrecord.ts';
 
-/** Creates a folder with these files and removes it when the test ends. */
 export async function folderWith(files: Readonly<Record<string, string | Uint8Array>> = {}): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'datasets-'));
   onTestFinished(() => rm(folder, { recursive: true, force: true }));

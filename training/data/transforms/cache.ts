@@ -162,7 +162,6 @@ class KeptOnDisk<T> implements Kept<T> {
   readonly #limit: number;
   readonly #folder: string;
   readonly #file: FileHandle;
-  /** The number of elements and the offset of each chunk. */
   readonly #chunks: { readonly count: number; readonly offset: number }[] = [];
   #bytes = 0;
 

@@ -49,7 +49,6 @@ export function interleaveNode<T, U>(
 }
 
 interface Open<U> {
-  /** The position of the outer element from which the dataset was created. */
   readonly element: Json;
   readonly cursor: Cursor<U>;
 }
