@@ -27,7 +27,10 @@ export class Divergence {
     this.#options = options;
   }
 
-  /** @throws TonyError TRAINING_DIVERGED, unless `onNaN` is `continue`. */
+  /**
+   * Checks the loss of a step.
+   * @throws TonyError TRAINING_DIVERGED, unless `onNaN` is `continue`.
+   */
   checkLoss(loss: number | undefined, step: number): void {
     this.#lossIsBad = loss !== undefined && !Number.isFinite(loss);
     if (this.#lossIsBad) {

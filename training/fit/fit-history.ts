@@ -26,7 +26,6 @@ export class HistorySoFar {
   #open: OpenEpoch | null = null;
   #running: { readonly epoch: number; readonly means: EpochMeans } | null = null;
 
-  /** @param names the names of the loss and the metrics. */
   constructor(names: readonly string[]) {
     this.logs = Object.fromEntries(names.map((name) => [name, []]));
   }

@@ -143,7 +143,10 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   yieldEvery: 'omit it, because fit yields after each step',
 };
 
-/** @throws TonyError USAGE, DATA_INVALID for invalid options or data. */
+/**
+ * Validates the options and adds defaults.
+ * @throws TonyError USAGE or DATA_INVALID for invalid options or data.
+ */
 export function planFit(given: StandardFitData, options: FitOptions): FitPlan {
   checkNames(options);
   const { sampleWeight, validationSplit, stepsPerEpoch, summaries } = options;

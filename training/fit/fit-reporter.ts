@@ -64,7 +64,6 @@ export class FitReporter {
     }
   }
 
-  /** Starts to measure the speed of training, in examples per second. */
   start(): void {
     this.#reportedAt = Date.now();
   }
@@ -138,7 +137,6 @@ export class FitReporter {
     report({ type: 'progress', step: progress.globalStep, metrics: logsOf(model.metricNames, means, 'val/') });
   }
 
-  /** Prints a line for a completed epoch if `verbose` is set. */
   printEpoch(epoch: number, logs: Readonly<Record<string, number>>): void {
     const { plan, strategy } = this.#parts;
     if (plan.printsEpochs && strategy.rank === 0) {

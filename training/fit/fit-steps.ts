@@ -31,8 +31,8 @@ export interface FitStepsParts {
 
 export interface FitStep {
   /**
-   * The means over the examples of all ranks that step together; otherwise over this rank's examples. The caller must read or dispose the
-   * values.
+   * The mean values of the step: over the examples of all ranks if the ranks step together, otherwise over this rank's examples. The caller
+   * must read or dispose them.
    */
   readonly values: StepValues;
   /** The number of examples over which `values` are means. */
@@ -104,7 +104,6 @@ export class FitSteps {
     const { stepsPerEpoch } = plan;
     const { stepsTogether } = strategy.peers;
     const covered = stepsTogether ? used : batches.reduce((sum, batch) => sum + batch.weight * batch.used, 0);
-    // With `stepsPerEpoch`, every epoch has the same number of steps.
     const endsEpoch = stepsPerEpoch === null ? batches.some((batch) => batch.ended) : (progress.step + 1) % stepsPerEpoch === 0;
     profile.stepTaken();
     progress.advance(used, endsEpoch);

@@ -63,8 +63,8 @@ export interface FitEnvironment {
 }
 
 /**
- * The interval, in steps, at which a single worker checks the loss, because each read makes the GPU wait. Several workers read the loss
- * from the backend in every step anyway and check it in every step.
+ * The interval, in steps, at which a single worker checks the loss. Each check makes the GPU wait. Several workers check every step,
+ * because they read the loss from the backend anyway.
  */
 const LOSS_EVERY_STEPS = 10;
 

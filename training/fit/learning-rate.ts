@@ -7,7 +7,7 @@ export interface ScheduleStep {
   readonly epoch: number;
   /** The number of ranks of this generation. In an elastic job, a restart may change it. */
   readonly worldSize: number;
-  /** The rate with which the optimizer was created. */
+  /** The learning rate with which the program created the optimizer. */
   readonly initial: number;
 }
 

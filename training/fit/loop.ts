@@ -69,7 +69,7 @@ export interface LoopEnvironment {
   readonly unfinished: UnfinishedTraining;
 }
 
-/** The state of a loop that a checkpoint contains in addition to the tensors. */
+/** The loop state that a checkpoint contains in addition to the tensors. */
 interface Kept {
   readonly own: Json;
   readonly endedEarly: string | null;
@@ -205,8 +205,8 @@ export class TrainingLoop<T, State extends Json> implements AsyncIterable<LoopSt
   }
 
   /**
-   * Reports metrics of this iteration to the job's pages and TensorBoard. Call `report` with the same values on every rank, or only on rank
-   * 0.
+   * Reports metrics of this iteration to the job's pages and TensorBoard. Call `metrics` with the same values on every rank, or only on
+   * rank 0.
    */
   metrics(values: Readonly<Record<string, number>>): void {
     this.#environment.onMetrics(this.#progress.globalStep + 1, values);

@@ -1,7 +1,6 @@
 import type { TrainingPosition } from '../checkpoint/checkpoint-format.ts';
 import type { Phase } from '../checkpoint/phases.ts';
 
-/** The progress of a phase of training. */
 export class PhaseProgress {
   readonly #phase: Phase;
   #step = 0;
@@ -46,7 +45,6 @@ export class PhaseProgress {
     return { step: this.globalStep, phase: this.#phase.place, epoch: this.#epoch, examples: this.#examples, seed: this.#seed };
   }
 
-  /** Continues from the position of a checkpoint. */
   resume(position: TrainingPosition): void {
     this.#phase.resume(position);
     this.#step = position.step - position.phase.start;

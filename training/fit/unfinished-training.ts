@@ -8,7 +8,6 @@ export interface TrainingProgress {
   readonly epochs: number | null;
 }
 
-/** A `fit` call or a loop that has begun. */
 interface Running {
   /** Records the progress. Call it after each step, and with null after the last checkpoint has been written. */
   at(progress: TrainingProgress | null): void;

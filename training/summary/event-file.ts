@@ -83,7 +83,10 @@ export function encodeTensorValue(wallTime: WallTime, step: number, value: Tenso
   return frame(double(1, wallTime), integer(2, step), bytes(5, summary));
 }
 
-/** @param values in row-major order. */
+/**
+ * Encodes a tensor of doubles.
+ * @param values in row-major order.
+ */
 export function doubleTensor(shape: readonly number[], values: Float64Array): Buffer {
   return Buffer.concat([integer(1, DT_DOUBLE), shapeOf(shape), bytes(4, littleEndian(values))]);
 }

@@ -54,7 +54,6 @@ export class EventLog {
   /** Collects small records. A full or flushed block becomes an entry. */
   #block: Buffer = Buffer.alloc(0);
   #blockLength = 0;
-  /** The records that are being written. */
   #writing: Buffer[] = [];
   /** The content of the newest file on HDFS, which is the start of the file's next version. Empty for a local disk. */
   #content: Buffer[] = [];
@@ -76,7 +75,6 @@ export class EventLog {
     this.#isLocal = parseUri(options.dir).scheme === 'file';
   }
 
-  /** True if all records have been written. */
   get isEmpty(): boolean {
     return this.#entries.length === 0 && this.#blockLength === 0 && this.#writing.length === 0;
   }

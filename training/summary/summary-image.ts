@@ -69,7 +69,10 @@ function anyAbove(limit: number, values: ArrayLike<number>, length: number): boo
   return false;
 }
 
-/** @returns null unless the shape is [h, w], [h, w, c] or [n, h, w, c] with 1 to 4 channels and non-empty pictures. */
+/**
+ * Returns the picture layout of a tensor shape. The shape must be [h, w], [h, w, c] or [n, h, w, c] with 1 to 4 channels and non-empty
+ * pictures; otherwise, the result is null.
+ */
 export function picturesShape(shape: readonly number[]): Omit<Pictures, 'pixels'> | null {
   const [count, height, width, channels] = shape.length === 4 ? shape : shape.length === 3 ? [1, ...shape] : [1, ...shape, 1];
   if (count === undefined || height === undefined || width === undefined || channels === undefined || shape.length > 4) {

@@ -97,7 +97,6 @@ export class SummaryWriter implements Summaries {
     this.#log = new EventLog(options);
   }
 
-  /** True if all values have been written. */
   get isEmpty(): boolean {
     return this.#log.isEmpty && this.#hparams === null;
   }
@@ -269,7 +268,7 @@ export class SummaryWriter implements Summaries {
     }
   }
 
-  /** Prepares the session for each value. The first value of a step above 0 starts the session, which fixes the hyperparameters. */
+  /** Registers the step of a value. The first value of a step above 0 starts the session, which fixes the hyperparameters. */
   #begin(step: number): void {
     if (step > this.#largestStep) {
       this.#largestStep = step;
