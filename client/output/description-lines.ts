@@ -15,12 +15,10 @@ import { gpuText, jobStyle, memoryText, metricsText, nodeName, oneLine, STATE_ST
 const LABEL = 13;
 const INDENT = '  ';
 const TEXT_LINES = 12;
-/** The maximum number of checkpoints to list; the newest are listed. */
+/** Maximum number of checkpoints to list. The newest are listed. */
 const STEPS_NAMED = 12;
 
-/**
- * Describes a job on one page, beginning with the first failure. Wraps lines to the terminal, except URLs and the configuration's YAML.
- */
+/** Describes a job on one page, starting with its first failure. Wraps lines to the terminal width, except URLs and YAML. */
 export function descriptionLines(job: JobDescription, terminal: Terminal, now: number): string[] {
   return [
     ...failureSection(job, terminal),
@@ -35,7 +33,7 @@ export function descriptionLines(job: JobDescription, terminal: Terminal, now: n
   ];
 }
 
-/** Shows the first failure of a task. If the job failed without a failed task, shows the job's diagnostics. */
+/** Describes the first task failure. If the job failed without a task failure, shows the diagnostics of the job. */
 function failureSection({ failure, result }: JobDescription, terminal: Terminal): string[] {
   const hasFailed = result?.state === 'FAILED';
   if (failure === null && !hasFailed) {
@@ -61,7 +59,7 @@ function headSection(job: JobDescription, terminal: Terminal, now: number): stri
     terminal.paint('bold', applicationId),
     ...fact('name', name, terminal),
     ...fact('state', state, terminal).map((line) => line.replace(state, painted)),
-    // failureSection has already shown the failure.
+    // Omit the message that failureSection has already shown.
     ...fact('', job.failure === null && job.result?.state !== 'FAILED' ? message : (message.split('\n')[0] ?? ''), terminal),
     ...fact('user', user, terminal),
     ...fact('queue', queue, terminal),
@@ -177,7 +175,7 @@ const TASK_COLUMNS: readonly FittedColumn<DescribedTask>[] = [
   },
 ];
 
-/** Formats the task table, with a task's failure below its row. */
+/** Returns the task table. A failed task has its failure in additional lines. */
 function taskLines(tasks: readonly DescribedTask[], terminal: Terminal): string[] {
   if (tasks.length === 0) {
     return [];
@@ -225,7 +223,7 @@ function placeLines({ places }: JobDescription): string[] {
   return Object.entries(places).flatMap(([name, place]) => (place === null ? [] : [address(name, place, 0)]));
 }
 
-/** Formats the job's configuration without the locations of its staged files, which only `--output yaml` shows. */
+/** Returns the configuration of the job without the paths of its staged files, which `--output yaml` shows. */
 function configurationLines(configuration: unknown): string[] {
   if (typeof configuration !== 'object' || configuration === null) {
     return [];
@@ -259,7 +257,7 @@ function roomOf(terminal: Terminal): number {
   return Math.max(40, terminal.columns - 1) - INDENT.length;
 }
 
-/** Returns a terminal for lines that are indented below a title. */
+/** Returns a terminal with less width, for lines that are indented below a title. */
 function narrower(terminal: Terminal): Terminal {
   return {
     live: terminal.live,

@@ -3,7 +3,7 @@ import type { TonyError } from '../../platform/errors.ts';
 import { harmless, printable, type Terminal } from '../terminal/terminal.ts';
 import { fold } from '../terminal/text-width.ts';
 
-/** Formats an error with its hint. Includes the stack trace with --debug and for internal errors. */
+/** Formats an error with its hint. Includes the stack trace if --debug is set, and for internal errors. */
 export function describeError(error: TonyError, terminal: Terminal, debug: boolean): string {
   const labelled = (label: string, text: string): string[] => {
     const lines = harmless(text).split('\n');
@@ -19,6 +19,6 @@ export function describeError(error: TonyError, terminal: Terminal, debug: boole
   if (debug || error.code === 'INTERNAL') {
     lines.push(terminal.paint('dim', inspect(error, { depth: 5 })));
   }
-  // The message and the stack may contain another user's text, and thus control characters.
+  // Sanitize the message and the stack, because they may contain another user's text.
   return `${printable(lines.join('\n'))}\n`;
 }

@@ -5,15 +5,15 @@ import { clip, harmless, type Style, type Terminal, wrap } from '../terminal/ter
 import { padTo, widthOf } from '../terminal/text-width.ts';
 import { nodeWithPort, oneLine } from './job-table.ts';
 
-/** Terminals with fewer columns show no dates. */
+/** Width in columns below which the output contains no dates. */
 const ROOM_FOR_DATES = 100;
 const TASK_WIDTH = 12;
 const EVENT_WIDTH = 19;
-/** The maximum number of further lines for the text of an event. */
+/** Maximum number of additional lines for the text of an event. */
 const MORE_LINES = 3;
 const INDENT = '    ';
 
-/** Formats an event as a line with time, task and text. Further lines, such as the last output of a failed program, follow below. */
+/** Formats an event as one line with time, task and text. The last output lines of a failed program follow. */
 export function eventLines(entry: HistoryEntry, terminal: Terminal): string[] {
   const { at, event, generation, attempt, node } = entry;
   const [first = '', ...more] = harmless(describeEntry(entry)).split('\n');
@@ -32,7 +32,7 @@ export function eventLines(entry: HistoryEntry, terminal: Terminal): string[] {
   return [begin, ...rest, ...below.map((line) => terminal.paint('dim', line))];
 }
 
-/** Wraps the text below the head if both do not fit on one line. Does not wrap the output to a pipe, so that it can be searched. */
+/** Moves the text to additional lines if it does not fit. Output to a pipe is not wrapped, so that users can search it. */
 function wrapped(head: string, what: string, terminal: Terminal): string[] {
   const whole = `${head}  ${what}`.trimEnd();
   const width = Math.max(20, terminal.columns - 1);

@@ -1,12 +1,10 @@
 import { harmless, wrap } from '../terminal/terminal.ts';
 import { oneLine } from './job-table.ts';
 
-/**
- * The maximum number of terminal lines for the sentence, and for each line of output. A long line often ends with the location of an error.
- */
+/** Maximum number of terminal lines for the sentence and for each output line. A long line often ends with the location of an error. */
 const MOST_LINES = 4;
 
-/** Formats a failure, `sentence`, and the last lines of its program, wrapped to `width` columns. */
+/** Formats a failure as `sentence` and the last output lines of its program, wrapped to `width` columns. */
 export function failureLines(sentence: string, lines: readonly string[], width: number): string[] {
   const written = lines.flatMap((line) => wrap(harmless(line).replace(/\s/g, ' '), width - 2, MOST_LINES));
   return [...wrap(oneLine(sentence), width, MOST_LINES), ...written.map((line) => `  ${line}`)];

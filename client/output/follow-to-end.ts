@@ -8,7 +8,7 @@ import type { JobOutput } from './job-output.ts';
 export interface FollowToEndOptions {
   readonly output: JobOutput;
   readonly ask: (question: string) => void;
-  /** The terminal that reads answers; null if stdin is not interactive. */
+  /** Terminal for interactive answers; null if stdin is not interactive. */
   readonly input: ReadStream | null;
   readonly mayDetach: boolean;
 }
@@ -21,7 +21,7 @@ class Detached extends Error {
   }
 }
 
-/** Shows the progress of a job until it ends or the user detaches. Returns the exit code of the command. */
+/** Shows the progress of a job until it ends or the user detaches. Returns the exit code. */
 export async function followToEnd(connection: JobConnection, options: FollowToEndOptions): Promise<number> {
   const { output, ask, input, mayDetach } = options;
   const away = new AbortController();
@@ -52,7 +52,7 @@ export async function followToEnd(connection: JobConnection, options: FollowToEn
         break;
       }
       output.look(next.value);
-      // The URL changes with each attempt of the ApplicationMaster.
+      // Report the URL again, because each attempt of the ApplicationMaster has another URL.
       const master = next.value.observation.status?.masterAttempt ?? 0;
       if (connection.trackingUrl !== null || master === shownBy) {
         continue;

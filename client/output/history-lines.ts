@@ -10,12 +10,12 @@ import { failureLines } from './failure-lines.ts';
 import { jobStyle, nodeName, oneLine } from './job-table.ts';
 import { statusLines } from './status-lines.ts';
 
-/** The number of events to show; the newest are shown. */
+/** Maximum number of events to show. The newest are shown. */
 const EVENTS_SHOWN = 20;
 const LONGEST_USER = 12;
 const LOST_LINES = 3;
 
-/** Formats one line per job, fitted to the terminal. */
+/** Returns one line per job, clipped to the terminal width. */
 export function historyTable(jobs: readonly ListedJob[], terminal: Terminal, withUsers: boolean): string[] {
   return fittedTable(
     jobs,
@@ -31,7 +31,7 @@ export function historyTable(jobs: readonly ListedJob[], terminal: Terminal, wit
   );
 }
 
-/** Describes a job from its history. The failure is at the end, next to the shell's prompt. */
+/** Describes a job from its history. The failure is at the end, so that it is visible above the shell prompt. */
 export function historyDetails(
   job: { readonly folder: string; readonly status: JobStatus; readonly entries: readonly HistoryEntry[] },
   terminal: Terminal,
@@ -44,7 +44,7 @@ export function historyDetails(
     `started ${startOf(status)}${status.finishedAt === null ? '' : `, ended ${fullTime(status.finishedAt)}, took ${took(status)}`}`,
     `history: ${oneLine(folder)}`,
   ];
-  // A node may have been lost before the events that are shown below.
+  // Lost nodes may be older than the events below.
   const lost = lostNodesText(lostNodes(entries));
   if (lost !== '') {
     lines.push(...wrap(oneLine(`lost nodes: ${lost}`), width, LOST_LINES));

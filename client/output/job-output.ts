@@ -7,25 +7,24 @@ export interface SubmittedNotice {
   readonly applicationId: string;
   readonly name: string;
   readonly queue: string;
-  /** The URL for browsers; null in local mode. */
+  /** URL for browsers; null for local jobs. */
   readonly trackingUrl: string | null;
 }
 
-/** Shows the progress of a job while it is submitted and followed: as a live table, lines of text, or lines of JSON. */
+/** Shows the submission and progress of a job as a live table, lines of text, or lines of JSON. */
 export interface JobOutput {
-  /** Shows the containers that the job will request, before files are uploaded. */
+  /** Shows the planned containers before the upload. */
   plan(plan: JobPlan): void;
-  /** Shows the request that a submission would send to the ResourceManager. */
+  /** Shows the submission request. */
   request(request: SubmitRequest): void;
   staging(event: StagingEvent): void;
   submitted(notice: SubmittedNotice): void;
-  /** Shows the URL of the job's pages, if it becomes known only after the submission. */
+  /** Shows the URL of the job's pages if it was not known at the submission. */
   pages(url: string): void;
   look(look: Look): void;
   report(report: JobReport): void;
-  /** Shows a final text when the user detaches from the running job. Keeps the previous output. */
+  /** Shows a final text when the user detaches from the job. Keeps the previous output. */
   leave(text: string): void;
-  /** Shows a message to the user. */
   say(text: string): void;
   /** Restores the terminal. */
   close(): void;

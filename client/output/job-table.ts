@@ -5,7 +5,6 @@ import { formatDuration, formatMemory } from '../../conf/values/units.ts';
 import { type FittedColumn, fittedTable } from '../terminal/fitted-table.ts';
 import { clip, harmless, type Style, type Terminal, wrap } from '../terminal/terminal.ts';
 
-/** The columns of a task table. */
 export const TASK_COLUMNS: readonly FittedColumn<TaskStatus>[] = [
   { title: 'TASK', cell: (task) => `${task.role}:${task.index}`, least: 8, keep: 9 },
   { title: 'STATE', cell: stateText, style: ({ state }) => STATE_STYLE[state], least: 9, keep: 8 },
@@ -25,7 +24,7 @@ export const TASK_COLUMNS: readonly FittedColumn<TaskStatus>[] = [
   { title: 'METRICS', cell: (task) => metricsText(task.metrics), least: 10, keep: 4 },
 ];
 const MESSAGE_LINES = 3;
-/** Maximum number of lines about orphaned containers: per sentence (`each`), and in total (`all`). */
+/** Maximum number of lines about orphaned containers, per sentence (`each`) and in total (`all`). */
 const ORPHAN_LINES = { each: 2, all: 4 };
 
 export const STATE_STYLE: Readonly<Record<TaskState, Style>> = {
@@ -39,7 +38,7 @@ export const STATE_STYLE: Readonly<Record<TaskState, Style>> = {
   stopped: 'dim',
 };
 
-/** Formats a line for the job and one line per task. Fits the terminal, and leaves a line for the prompt. */
+/** Returns a line for the job and one line per task. The result fits the terminal and leaves a line for the prompt. */
 export function jobTable(status: JobStatus, terminal: Terminal, now: number): string[] {
   const width = Math.max(20, terminal.columns - 1);
   const head = jobLines(status, terminal, now, width);
@@ -50,7 +49,7 @@ export function jobTable(status: JobStatus, terminal: Terminal, now: number): st
   return [...head, ...lines, ...(hidden > 0 ? [terminal.paint('dim', clip(`and ${hidden} more tasks`, width))] : [])];
 }
 
-/** Formats the job's progress, why it waits, and orphaned containers whose programs may still be running. */
+/** Returns the job's progress, why it waits, and the orphaned containers whose programs may still be running. */
 export function jobLines(status: JobStatus, terminal: Terminal, now: number, width: number): string[] {
   const facts = [
     status.step > 0 ? `step ${status.step}` : '',
@@ -69,7 +68,7 @@ export function jobLines(status: JobStatus, terminal: Terminal, now: number, wid
   ];
 }
 
-/** `3 of 2..8 worker` */
+/** Formats numbers of tasks, such as `3 of 2..8 worker`. */
 function elasticText({ role, running, least, most }: ElasticStatus): string {
   return `${running} of ${least}..${most} ${oneLine(role)}`;
 }
@@ -90,13 +89,13 @@ export function jobStyle(state: JobStatus['state']): Style {
   }
 }
 
-/** Selects the tasks to show if there are more tasks than lines: failed and waiting tasks first. */
+/** Selects the tasks to show if not all tasks fit. Prefers failed and waiting tasks. */
 function mostUrgent(tasks: readonly TaskStatus[], room: number): TaskStatus[] {
   const chosen = tasks.toSorted((a, b) => urgency(a.state) - urgency(b.state)).slice(0, room);
   return tasks.filter((task) => chosen.includes(task));
 }
 
-/** Returns the sort key of a task state. The lowest key is the most urgent. */
+/** Returns the sort key of a task state; the most urgent state has the lowest key. */
 export function urgency(state: TaskState): number {
   switch (state) {
     case 'failed':
@@ -121,7 +120,7 @@ export function stateText(task: TaskStatus): string {
   return task.usage?.stopped === true ? 'suspended' : task.state;
 }
 
-/** Formats the mean utilisation of the task's GPUs and their memory use. */
+/** Returns the mean utilisation of the task's GPUs, and their memory use. */
 export function gpuText({ usage }: TaskStatus): string {
   const busy = usage && gpuUtilization(usage);
   if (usage === null || busy === null) {
@@ -141,12 +140,12 @@ export function metricsText(metrics: Readonly<Record<string, number>>): string {
     .join('  ');
 }
 
-/** Removes the profile of the training steps, which only the final report, the job's pages and `--output json` show. */
+/** Removes the profile of the training steps, which is shown only in the final report, on the job's pages and by `--output json`. */
 export function withoutProfile(metrics: Readonly<Record<string, number>>): Record<string, number> {
   return Object.fromEntries(Object.entries(metrics).filter(([name]) => !name.startsWith('profile/')));
 }
 
-/** Returns a node's host name without its domain, which is usually the same for all nodes. */
+/** Returns the host name of a node without its domain. */
 export function hostOf(node: string | null): string {
   if (node === null) {
     return '-';
@@ -155,16 +154,14 @@ export function hostOf(node: string | null): string {
   return /^[\d.]+$|:/.test(host) ? host : (host.split('.')[0] ?? host);
 }
 
-/** Returns the host of a node, with its port if the rows contain several NodeManagers on this host. */
+/** Returns the host name of a node. Adds the port if several NodeManagers run on this host. */
 export function nodeName(node: string | null, rows: readonly { readonly node: string | null }[]): string {
   const host = hostOf(node);
   const isShared = node !== null && rows.some((row) => row.node !== node && row.node?.startsWith(host) && hostOf(row.node) === host);
   return isShared ? `${host}${/:\d+$/.exec(node)?.[0] ?? ''}` : host;
 }
 
-/**
- * Returns a node's host with the NodeManager's port. Local jobs have no NodeManager, so their port is 0 and is omitted.
- */
+/** Returns the host name of a node and the port of its NodeManager. Omits port 0, which local jobs have. */
 export function nodeWithPort(node: string): string {
   return node.replace(/:0$/, '');
 }

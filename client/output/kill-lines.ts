@@ -12,14 +12,14 @@ interface Tense {
   readonly are: string;
 }
 
-/** Describes the impact of killing a job, before the kill. */
+/** Describes the impact before the kill. */
 export function killImpactLines(impact: KillImpact, terminal: Terminal): string[] {
   const { applicationId, name, state } = impact;
   const head = [applicationId, oneLine(name), state].filter((part) => part !== '').join('  ');
   return [clip(head, Math.max(20, terminal.columns - 1)), ...factLines(impact, terminal, { has: 'has', are: 'would be' })];
 }
 
-/** Describes the impact of a kill, after the kill. */
+/** Describes the impact after the kill. */
 export function killedLines({ killed, impact, observation }: KillReport, terminal: Terminal): string[] {
   const { applicationId, name, running, tasks } = impact;
   const { result } = observation;
@@ -36,7 +36,7 @@ function factLines(impact: KillImpact, terminal: Terminal, tense: Tense): string
   return facts.flatMap((fact) => wrap(fact, width, MOST_LINES).map((line) => `${INDENT}${line}`));
 }
 
-/** `2 worker on node1, node2; 1 ps on node1` */
+/** Formats tasks by role, such as `2 worker on node1, node2; 1 ps on node1`. */
 function rolesText({ roles }: KillImpact): string {
   if (roles.length === 0) {
     return 'no task has a container';

@@ -9,7 +9,10 @@ const INDENT = '    ';
 const REASON_LINES = 2;
 const GPUS = 'yarn.io/gpu';
 
-/** Formats one line per job, fitted to the terminal. A line below states why the job waits, or that its ApplicationMaster does not answer. */
+/**
+ * Returns one line per job, clipped to the terminal width. A second line explains why the job waits, or that its ApplicationMaster does not
+ * answer.
+ */
 export function jobListLines(
   jobs: readonly JobSummary[],
   terminal: Terminal,
@@ -26,7 +29,6 @@ function reasonLines({ waiting, masterSilentMs }: JobSummary, terminal: Terminal
   );
 }
 
-/** Returns the columns of a job list. */
 export function listColumns({ withUsers, now }: { readonly withUsers: boolean; readonly now: number }): FittedColumn<JobSummary>[] {
   return [
     { title: 'JOB', cell: ({ id }) => id, keep: 9 },
@@ -55,7 +57,7 @@ export function listColumns({ withUsers, now }: { readonly withUsers: boolean; r
   ];
 }
 
-/** Returns the columns of `top`, which are the columns of a job list and the metrics. */
+/** Returns the columns of `top`: the columns of a job list and the metrics. */
 export function progressColumns(options: { readonly withUsers: boolean; readonly now: number }): FittedColumn<JobSummary>[] {
   return [
     ...listColumns(options),
@@ -74,7 +76,7 @@ function some(holds: (job: JobSummary) => boolean): (jobs: readonly JobSummary[]
 }
 
 function tookText({ startedAt, finishedAt }: JobSummary, now: number): string {
-  // YARN reports 0 if the job's view ACL denies access.
+  // YARN reports 0 if the view ACL of the job denies access.
   return startedAt === 0 ? '-' : formatDuration(1000 * Math.round(Math.max(0, (finishedAt ?? now) - startedAt) / 1000));
 }
 

@@ -13,7 +13,7 @@ import { eventLine, reportLines, stagingLine, uploadBar } from './report-lines.t
 const HIDE_CURSOR = '\x1b[?25l';
 const SHOW_CURSOR = '\x1b[?25h';
 
-/** Redraws upload bars or the job's table in the last lines of a terminal. Permanent lines scroll up above them. */
+/** Redraws the upload bars or the job table in the last lines of a terminal. Permanent lines scroll up above them. */
 export class LiveOutput implements JobOutput {
   readonly #write: (text: string) => void;
   readonly #terminal: Terminal;
@@ -22,7 +22,7 @@ export class LiveOutput implements JobOutput {
   readonly #uploads = new Map<string, { sent: number; total: number; since: number }>();
   #look: Look | null = null;
   #question = '';
-  /** The number of lines that the next frame replaces. */
+  /** Number of lines that the next frame overwrites. */
   #drawn = 0;
   #hidden = false;
 
@@ -65,7 +65,7 @@ export class LiveOutput implements JobOutput {
 
   look(look: Look): void {
     this.#look = look;
-    // The table shows the current state, so notices and failures are printed permanently above it.
+    // Print notices and failures permanently, because the table shows only the current state.
     this.#draw(
       look.events
         .filter((event) => event.type === 'notice' || (event.type === 'task' && (event.state === 'failed' || event.state === 'lost')))
@@ -75,7 +75,7 @@ export class LiveOutput implements JobOutput {
 
   report(report: JobReport): void {
     this.#question = '';
-    // Print the last table permanently, without the message: the report below contains the message.
+    // Print the last table permanently. Omit the message, which is part of the report below.
     if (this.#look?.observation.status) {
       this.#look = { ...this.#look, observation: withoutMessage(this.#look.observation) };
     }
@@ -113,7 +113,7 @@ export class LiveOutput implements JobOutput {
   #draw(above: readonly string[]): void {
     const frame = [...this.#uploadLines(), ...this.#jobLines(), ...(this.#question === '' ? [] : [this.#question])];
     const back = this.#drawn > 0 ? `\x1b[${this.#drawn}A\r\x1b[J` : '';
-    // Hide the cursor while the screen has lines that are redrawn.
+    // Hide the cursor while lines are redrawn.
     const hides = frame.length > 0;
     const cursor = hides === this.#hidden ? '' : hides ? HIDE_CURSOR : SHOW_CURSOR;
     this.#hidden = hides;

@@ -2,31 +2,31 @@ import type { LogLine } from '../connections/log-reader.ts';
 import { harmless, type Style, type Terminal } from '../terminal/terminal.ts';
 import { fold, widthOf } from '../terminal/text-width.ts';
 
-/** The colours of tasks. Red is reserved for errors. */
+/** Colours of task names. Red is reserved for errors. */
 const COLOURS: readonly Style[] = ['cyan', 'green', 'yellow', 'magenta', 'blue'];
 const LONGEST_PREFIX = 32;
 const LEAST_ROOM = 20;
 const TAB = 8;
 
 /**
- * Formats log lines of several tasks. Each line begins with its task's name. On a terminal, the names are coloured and aligned, and long
- * lines wrap within the column to the right of the names.
+ * Formats the log lines of several tasks. Each line starts with the task name. On a terminal, names are coloured and aligned, and long
+ * lines wrap to the right of the names.
  */
 export class LogLines {
   readonly #prefixed: boolean;
   #width = 0;
 
-  /** @param options.prefixed whether lines begin with the task's name; false for a single task */
+  /** @param options.prefixed whether lines start with the task name; false for a single task */
   constructor({ prefixed }: { readonly prefixed: boolean }) {
     this.#prefixed = prefixed;
   }
 
-  /** Announces the tasks, whose names determine the width of the prefix. */
+  /** Sets the tasks, whose names determine the width of the prefix. */
   expect(tasks: readonly string[]): void {
     this.#width = Math.max(this.#width, ...tasks.map((task) => Math.min(task.length, LONGEST_PREFIX)));
   }
 
-  /** Formats a line with its newline. A pipe receives the text unchanged, so that programs can parse it. */
+  /** Returns a line with its newline. Output to a pipe contains the unchanged text, so that programs can parse it. */
   line({ task: name, text }: LogLine, terminal: Terminal): string {
     const task = terminal.live ? harmless(name) : name;
     const shown = terminal.live ? visible(text) : text;
@@ -44,17 +44,17 @@ export class LogLines {
   }
 }
 
-/** Returns the colour of a task. It depends only on the task's name, and differs between neighbouring tasks of a role. */
+/** Returns the colour of a task, which depends only on its name. Neighbouring tasks of a role have different colours. */
 export function colourOf(task: string): Style {
   const [role = '', index = '0'] = task.split(':');
   const sum = [...role].reduce((hash, letter) => (hash * 31 + (letter.codePointAt(0) ?? 0)) % 65_521, 0);
   return COLOURS[(sum + Number(index)) % COLOURS.length] ?? 'cyan';
 }
 
-/** Removes the text that carriage returns overwrite, as a terminal does. */
+/** Removes text that a carriage return overwrites on a terminal. */
 function visible(text: string): string {
   const last = harmless(text.slice(text.lastIndexOf('\r') + 1));
-  // Expand tabs, because the prefix shifts the terminal's tab stops.
+  // Expand tabs, because the prefix shifts the tab stops.
   const parts = last.split('\t');
   return parts.map((part, at) => (at === parts.length - 1 ? part : part + ' '.repeat(TAB - (widthOf(part) % TAB)))).join('');
 }

@@ -94,7 +94,7 @@ test('the reason for early stopping follows directly below the state', () => {
 test.each([
   ['runtime', 81e6, 180e6, 1500, 80, 'runtime  [#########----------]   45 %  81.0 MB of 180.0 MB  54.0 MB/s  2 s left'],
   ['tensorboard', 1.5e9, 12e9, 90_000, 80, 'tensorboard  [#--------]   13 %  1.5 GB of 12.0 GB  16.7 MB/s  10 min 30 s left'],
-  // On narrow terminals the bar is omitted first, then the amounts; the remaining time is always shown.
+  // On narrow terminals, the bar is omitted first, then the amounts. The remaining time is always shown.
   ['images-of-street-signs', 1.5e9, 12e9, 90_000, 80, 'images-of-street-signs   13 %  1.5 GB of 12.0 GB  16.7 MB/s  10 min 30 s left'],
   ['images-of-street-signs-in-rain', 1.5e9, 12e9, 90_000, 80, 'images-of-street-signs-in-rain   13 %  16.7 MB/s  10 min 30 s left'],
   ['runtime', 0, 180e6, 0, 80, 'runtime  [------------------------------]    0 %  0 B of 180.0 MB  0 B/s'],

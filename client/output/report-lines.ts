@@ -8,7 +8,7 @@ import { clip, harmless, type Terminal } from '../terminal/terminal.ts';
 import { fold } from '../terminal/text-width.ts';
 import { metricsText, nodeName, nodeWithPort, withoutProfile } from './job-table.ts';
 
-/** `source unchanged (12.3 kB already on HDFS)`; undefined for an upload in progress. */
+/** Returns a line such as `source unchanged (12.3 kB already on HDFS)`; undefined during an upload. */
 export function stagingLine(event: StagingEvent, where: string): string | undefined {
   if (event.type === 'unchanged') {
     return `${event.name} unchanged (${formatBytes(event.bytes)} already ${where})`;
@@ -17,7 +17,8 @@ export function stagingLine(event: StagingEvent, where: string): string | undefi
 }
 
 /**
- * `runtime  [#####-----]  45 %  81.0 MB of 180.0 MB  64.2 MB/s  2 s left`; on a narrow terminal the bar is omitted first, then the amounts.
+ * Returns a line such as `runtime  [#####-----]  45 %  81.0 MB of 180.0 MB  64.2 MB/s  2 s left`. On a narrow terminal, omits the bar
+ * first, then the amounts.
  */
 export function uploadBar(name: string, sent: number, total: number, elapsedMs: number, columns: number): string {
   const { percent, amounts, speed } = factsOf(sent, total, elapsedMs);
@@ -32,7 +33,7 @@ export function uploadBar(name: string, sent: number, total: number, elapsedMs: 
   return `${label}  [${'#'.repeat(done)}${'-'.repeat(width - done)}]  ${facts}`;
 }
 
-/** `runtime: 45 %, 81.0 MB of 180.0 MB, 64.2 MB/s, 2 s left` */
+/** Returns a line such as `runtime: 45 %, 81.0 MB of 180.0 MB, 64.2 MB/s, 2 s left`. */
 export function uploadFacts(name: string, sent: number, total: number, elapsedMs: number): string {
   const { percent, amounts, speed } = factsOf(sent, total, elapsedMs);
   return `${name}: ${[percent.trim(), amounts, ...speed.split('  ')].join(', ')}`;
@@ -49,10 +50,13 @@ function factsOf(sent: number, total: number, elapsedMs: number): { percent: str
   };
 }
 
-/** States in which a task's failure is news. A failed task that restarts is in the state `requested`. */
+/** Task states in which a failure is reported. `requested` is the state of a failed task that restarts. */
 const ENDED_BADLY: ReadonlySet<string> = new Set(['requested', 'failed', 'lost']);
 
-/** Formats an event. @param rows the job's tasks, which determine whether node names need a port; undefined if unknown */
+/**
+ * Formats an event.
+ * @param rows the tasks of the job, from which to determine whether node names need a port; undefined if unknown
+ */
 export function eventLine(event: JobEvent, terminal: Terminal, rows?: readonly { readonly node: string | null }[]): string {
   switch (event.type) {
     case 'state':
@@ -61,7 +65,7 @@ export function eventLine(event: JobEvent, terminal: Terminal, rows?: readonly {
       const node = event.node === null ? '' : rows === undefined ? nodeWithPort(event.node) : nodeName(event.node, rows);
       const where = node === '' ? '' : ` on ${harmless(node)}`;
       const again = event.attempts > 1 ? `, attempt ${event.attempts}` : '';
-      // In other states, `failure` is the failure of the previous attempt, which has already been reported.
+      // In all other states, `failure` is an earlier failure that has already been reported.
       const why = event.failure === null || !ENDED_BADLY.has(event.state) ? '' : `: ${describeFailure(event.failure, event.role)}`;
       return `${event.role}:${event.index} ${event.state}${where}${event.generation > 1 ? `, generation ${event.generation}` : ''}${again}${harmless(why)}`;
     }
@@ -74,7 +78,7 @@ export function eventLine(event: JobEvent, terminal: Terminal, rows?: readonly {
   }
 }
 
-/** Formats the final report of a job: the cause of a failure, or the results and their locations. */
+/** Returns the final report of a job: the cause of a failure, or the results and their paths. */
 export function reportLines(report: JobReport, terminal: Terminal): string[] {
   const lines: string[] = [];
   if (report.state === 'SUCCEEDED') {
@@ -105,7 +109,7 @@ export function reportLines(report: JobReport, terminal: Terminal): string[] {
   return terminal.live ? lines.flatMap((line) => fold(line, terminal.columns - 1)) : lines;
 }
 
-/** Formats the profile, longest phase first: `step time: 6.2 ms exchange, 3.6 ms compute, ...; rank 0 was the slowest`. */
+/** Formats the profile, longest phase first, such as `step time: 6.2 ms exchange, 3.6 ms compute, ...; rank 0 was the slowest`. */
 function profileLine(metrics: Readonly<Record<string, number>>): string[] {
   const phases = Object.entries(metrics).flatMap(([name, value]) => {
     const phase = /^profile\/([a-z]+) ms$/.exec(name)?.[1];

@@ -5,7 +5,7 @@ import { harmless, type Terminal } from '../terminal/terminal.ts';
 import { jobTable } from './job-table.ts';
 import { reportLines } from './report-lines.ts';
 
-/** Formats the output of `tony-ts status`, with the failure at the end, next to the shell's prompt. */
+/** Returns the output of `tony-ts status`. The failure is at the end, so that it is visible above the shell prompt. */
 export function statusLines(
   { applicationId, pages }: { readonly applicationId: string; readonly pages: string | null },
   { status, phase, waiting, masterSilentMs, result }: Observation,
@@ -14,7 +14,7 @@ export function statusLines(
 ): string[] {
   const lines: string[] = [];
   if (status !== null) {
-    // Show all tasks regardless of the window's height, because the output is not redrawn. The report below contains the message.
+    // Show all tasks, because this output is not redrawn. Omit the message, which is part of the report below.
     const whole = { ...terminal, columns: terminal.columns, rows: Number.POSITIVE_INFINITY };
     lines.push(...jobTable(result === null ? status : { ...status, state: result.state, message: '' }, whole, now));
     for (const notice of status.notices) {

@@ -9,14 +9,14 @@ import { printable, type Terminal } from '../terminal/terminal.ts';
 import type { JobOutput, SubmittedNotice } from './job-output.ts';
 import { eventLine, reportLines, stagingLine, uploadFacts } from './report-lines.ts';
 
-/** The minimum interval (ms) between lines with metrics. It keeps log files small. */
+/** Minimum interval (ms) between lines with metrics, to limit the size of log files. */
 const METRICS_EVERY_MS = 10_000;
-/** The minimum interval (ms) between lines that state why a job waits. The reason may change with every new container. */
+/** Minimum interval (ms) between lines that explain why a job waits, because the reason may change with each container. */
 const WAIT_EVERY_MS = 10_000;
-/** The minimum interval (ms) between progress lines of an upload. */
+/** Minimum interval (ms) between progress lines of an upload. */
 const UPLOAD_EVERY_MS = 10_000;
 
-/** Prints a line of text for each change: for logs, pipes and CI. */
+/** Prints one line of text per change, for logs, pipes and CI. */
 export class TextOutput implements JobOutput {
   readonly #write: (text: string) => void;
   readonly #terminal: Terminal;
@@ -27,7 +27,7 @@ export class TextOutput implements JobOutput {
   #state = '';
   #stateAt = Number.NEGATIVE_INFINITY;
 
-  /** @param where the location of staged files, e.g. `on HDFS` */
+  /** @param where location of staged files in messages, such as `on HDFS` */
   constructor(write: (text: string) => void, terminal: Terminal, where: string, clock: () => number = () => performance.now()) {
     this.#write = write;
     this.#clock = clock;
@@ -50,7 +50,7 @@ export class TextOutput implements JobOutput {
     }
   }
 
-  /** Returns a progress line if the last one is older than UPLOAD_EVERY_MS. */
+  /** Returns a progress line if the last one was printed more than UPLOAD_EVERY_MS ago. */
   #progress(event: StagingEvent): string | undefined {
     if (event.type === 'unchanged') {
       return undefined;
@@ -86,7 +86,7 @@ export class TextOutput implements JobOutput {
     const now = this.#clock();
     switch (event.type) {
       case 'state':
-        // The final report contains the end state.
+        // Omit the final state, which is part of the report.
         if (isEndState(event.state) || (event.state === this.#state && now - this.#stateAt < WAIT_EVERY_MS)) {
           return false;
         }
@@ -100,7 +100,7 @@ export class TextOutput implements JobOutput {
         this.#metricsAt = now;
         return true;
       case 'task':
-        // `requested` without a failure is the initial state of every task.
+        // Without a failure, `requested` is the initial state of a task.
         return event.state !== 'requested' || event.failure !== null;
       case 'checkpoint':
       case 'notice':

@@ -1,9 +1,10 @@
-/** The output formats of a command: a table for users, or values for programs. */
+/** Output formats of a command: a table for users, and values for programs. */
 export const OUTPUT_FORMATS = ['table', 'json', 'yaml'] as const;
 export type OutputFormat = (typeof OUTPUT_FORMATS)[number];
 
 /**
- * Characters that a terminal may interpret, but JSON and YAML do not escape: C1 control characters and changes of the text direction.
+ * Characters that JSON and YAML do not escape, but that a terminal may interpret: C1 control characters, and characters that change the
+ * text direction.
  */
 const UNSAFE = /[\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
 
@@ -11,16 +12,16 @@ function escaped(character: string): string {
   return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`;
 }
 
-/** Formats values as text: JSON as one line per value, YAML as one document per value. */
+/** Formats values: JSON with one line per value, YAML with one document per value. */
 export async function valueFormatter(format: Exclude<OutputFormat, 'table'>): Promise<(value: unknown) => string> {
   if (format === 'json') {
     return (value) => `${JSON.stringify(value).replace(UNSAFE, escaped)}\n`;
   }
   const { Document, Scalar, visit } = await import('yaml');
   return (value) => {
-    // Convert through JSON, so that both formats omit undefined and write dates as strings.
+    // Convert to JSON first, so that both formats omit undefined and contain dates as strings.
     const document = new Document(JSON.parse(JSON.stringify(value)));
-    // YAML supports escapes only in double quotes.
+    // YAML supports escape sequences only in double quotes.
     const quote = (_: unknown, scalar: InstanceType<typeof Scalar>): void => {
       if (typeof scalar.value === 'string' && scalar.value.search(UNSAFE) >= 0) {
         scalar.type = Scalar.QUOTE_DOUBLE;

@@ -12,22 +12,23 @@ import type { HadoopCluster } from '../cluster/cluster.ts';
 import { countedJobs } from '../quotas/running-jobs.ts';
 import type { NodeRoom } from './placement.ts';
 
-/**
- * The cluster's state for a plan. The plan only informs the user, so the timeout is short, and a plan may have missing parts.
- */
+/** State of the cluster for a plan. The timeout is short and parts may be missing, because a plan is only informative. */
 export interface Answers {
   readonly nodes: readonly NodeRoom[] | null;
   readonly queue: QueueRoom | null;
-  /** The totals that the job would exceed; null if the running jobs are unknown. */
+  /** Totals that the job would exceed; null if the running jobs are unknown. */
   readonly shortages: readonly Shortage[] | null;
-  /** The missing parts, with the reasons. */
+  /** Missing parts, and the reasons. */
   readonly notes: readonly string[];
 }
 
-/** Timeout (ms), counted from the call of `answers`. */
+/** Timeout (ms), starting with the call of `answers`. */
 const PATIENCE_MS = 2_000;
 
-/** Starts the requests. `answers` waits up to `patienceMs` for pending requests. It throws JOB_INVALID if the job's queue does not exist. */
+/**
+ * Starts the requests. `answers` waits up to `patienceMs` for the remaining answers.
+ * @throws TonyError JOB_INVALID (from `answers`) if the queue of the job does not exist.
+ */
 export function askCluster(
   job: Job,
   cluster: Pick<HadoopCluster, 'configuration' | 'user'>,
@@ -67,7 +68,7 @@ export function askCluster(
 
 type Outcome<T> = { readonly value: T } | { readonly why: string };
 
-/** Converts a rejection to a value, so that a request may fail before the caller awaits it. */
+/** Converts a rejection to a value, because a request may fail before the caller awaits it. */
 function outcome<T>(asked: Promise<T>): Promise<Outcome<T>> {
   return asked.then(
     (value) => ({ value }),

@@ -9,7 +9,7 @@ import { type ClusterRoom, fitOf, roundedUp } from './verdict.ts';
 
 export type PlanParts = readonly Pick<Part<unknown>, 'name' | 'bytes' | 'missing'>[];
 
-/** Creates the plan of a job on a cluster with the given resources. */
+/** Plans a job on a cluster with the given resources. */
 export function planOf(job: Job, room: ClusterRoom, parts: PlanParts, notes: readonly string[]): JobPlan {
   const asks = asksOf(job);
   const { verdict, fitNow } = fitOf(asks, room);
@@ -18,7 +18,7 @@ export function planOf(job: Job, room: ClusterRoom, parts: PlanParts, notes: rea
   return { ...plan, where: 'yarn', headroom: headroomOf(room), verdict, notes: [...roundingNotes(asks, room), ...notes] };
 }
 
-/** Creates the plan of a local job, whose processes run on this machine without resource limits. */
+/** Plans a local job. Its processes run on this machine without resource limits. */
 export function localPlan(job: Job, user: string, parts: PlanParts, notes: readonly string[]): JobPlan {
   const containers = asksOf(job).map((ask) => ({ ...ask, fitNow: null }));
   return { ...commonPlan(job, user, containers, parts), where: 'local', headroom: null, verdict: { type: 'fits' }, notes };
@@ -37,7 +37,7 @@ function commonPlan(
   return { name, user, queue, containers, total: totalOf(containers), uploads, uploadBytes };
 }
 
-/** Returns the container requests of the ApplicationMaster and of each role, including a TensorBoard that tony-ts adds. */
+/** Returns the container requests of the ApplicationMaster and of each role, including the TensorBoard role. */
 export function asksOf(job: Job): Ask[] {
   const { memoryMb, vcores, nodeLabel } = job.master;
   return [
@@ -69,7 +69,7 @@ function totalOf(containers: readonly PlannedContainers[]): JobPlan['total'] {
   };
 }
 
-/** Lists the requests whose memory the ResourceManager rounds up. */
+/** Returns the requests whose memory the ResourceManager rounds up. */
 function roundingNotes(asks: readonly Ask[], { queue }: ClusterRoom): string[] {
   const rounded = asks.flatMap(({ role, resources }) => {
     const given = roundedUp(resources, queue).memory ?? 0;

@@ -7,14 +7,14 @@ import { nodeRoom } from './ask-cluster.ts';
 import { type Ask, masterAsk, type NodeRoom } from './placement.ts';
 import { fitOf } from './verdict.ts';
 
-/** How long YARN usually takes to start an ApplicationMaster (ms). */
+/** Usual time until YARN starts an ApplicationMaster (ms). */
 const USUAL_WAIT_MS = 3_000;
 /** How long answers about nodes and queues are cached (ms). */
 const ANSWERS_LAST_MS = 10_000;
 
 /**
- * Determines for which resource an ApplicationMaster waits. YARN's diagnostics do not contain the resource, so this class compares the
- * request with the free resources of nodes and queues.
+ * Determines which resource an ApplicationMaster waits for. YARN's diagnostics do not contain it, so this class compares the request with
+ * the free resources of nodes and queues.
  */
 export class MasterShortages {
   readonly #resourceManager: Pick<ResourceManager, 'nodes' | 'queueRoom'>;
@@ -24,8 +24,8 @@ export class MasterShortages {
   readonly #answers = new Map<string, { readonly at: number; readonly value: Promise<unknown> }>();
 
   /**
-   * @param user the user of this process
-   * @param now returns ms since the epoch
+   * @param user user of this process
+   * @param now returns the current time in ms since the epoch
    */
   constructor(resourceManager: Pick<ResourceManager, 'nodes' | 'queueRoom'>, user: string, now: () => number = Date.now) {
     this.#resourceManager = resourceManager;
@@ -33,7 +33,7 @@ export class MasterShortages {
     this.#now = now;
   }
 
-  /** Returns a clause without a final period; null if the reason is uncertain or the wait has just begun. Never rejects. */
+  /** Returns the reason without a final period; null if the reason is uncertain or the wait has just begun. Never rejects. */
   async of(application: Application): Promise<string | null> {
     const ask = masterAskOf(application);
     if (ask === null || !this.#waitsLong(application)) {
@@ -51,8 +51,8 @@ export class MasterShortages {
   }
 
   /**
-   * Whether the application has waited longer than usual. Clocks differ, so the wait begins at the earlier of two times: YARN's start time,
-   * and the time at which this process first saw the application.
+   * Returns true if the application has waited longer than usual. Because clocks differ, the start of the wait is the earlier of YARN's
+   * start time and the time at which this process first saw the application.
    */
   #waitsLong({ id, startedAt }: Application): boolean {
     const first = this.#seen.get(id) ?? this.#now();
@@ -60,7 +60,7 @@ export class MasterShortages {
     return this.#now() - Math.min(first, startedAt) >= USUAL_WAIT_MS;
   }
 
-  /** Returns the cached answer, or sends the request. Also caches failures. */
+  /** Returns the cached answer, or sends the request. Failures are also cached. */
   #asked<T>(key: string, ask: () => Promise<T>): Promise<T> {
     const known = this.#answers.get(key);
     if (known !== undefined && this.#now() - known.at < ANSWERS_LAST_MS) {
@@ -72,7 +72,9 @@ export class MasterShortages {
   }
 }
 
-/** Returns the request for the ApplicationMaster; null if the application does not wait for resources or is not a tony-ts job. */
+/**
+ * Returns the request for the ApplicationMaster's container; null if the application does not wait for resources or is not a tony-ts job.
+ */
 export function masterAskOf({ state, diagnostics, tags }: Pick<Application, 'state' | 'diagnostics' | 'tags'>): Ask | null {
   const partition = state === 'ACCEPTED' ? awaitedPartition(diagnostics) : null;
   const { memory, vcores } = demandOfTags(tags)?.master ?? {};
@@ -88,9 +90,9 @@ export function shortageOf(
   queue: QueueRoom | null,
   { user, knowsUser }: { readonly user: string; readonly knowsUser: boolean },
 ): string | null {
-  // YARN has accepted the application, so the queue's state, its labels and its limit for ApplicationMasters are not the reason. If a node
-  // has reserved resources for a container, which may be this ApplicationMaster's, the queue counts them as used. In that case, only the
-  // free resources of the nodes are exact.
+  // YARN has already accepted the application, so the state of the queue, its labels and its limit for ApplicationMasters cannot be the
+  // reason. If a node has reserved resources, possibly for this ApplicationMaster, the queue usage includes the reservation. In this case,
+  // only the free resources of the nodes are reliable.
   const isExact = queue?.reservedContainers === 0;
   const labels = Object.entries(queue?.labels ?? {}).map(([label, { levels, user: own }]) => {
     return [label, { levels: isExact ? levels : [], user: isExact && knowsUser ? own : null, masters: null }] as const;

@@ -1,23 +1,23 @@
 import type { QueueRoom, Room } from '../../hadoop/yarn/queue-room.ts';
 import type { PlannedContainers } from './job-plan.ts';
 
-/** A container request of a job. */
+/** A container request. */
 export type Ask = Omit<PlannedContainers, 'fitNow'>;
 
 export interface NodeRoom {
   readonly host: string;
-  /** Whether YARN currently starts containers on the node. False for an unhealthy node, for example, which may recover. */
+  /** False if YARN does not start containers on the node now, for example because it is unhealthy. */
   readonly usable: boolean;
   readonly labels: readonly string[];
-  /** The node's resources. The amount of an omitted type is unknown. */
+  /** Resources of the node. The amount of a missing resource type is unknown. */
   readonly total: Room;
   readonly free: Room;
 }
 
-/** Whether the scheduler counts a resource type. */
+/** Returns true if the scheduler considers a resource type. */
 export type Counted = (resource: string) => boolean;
 
-/** The role name of the ApplicationMaster's container, which starts first. */
+/** Role name of the ApplicationMaster's container, which is placed first. */
 export const MASTER = 'ApplicationMaster';
 
 export function masterAsk(resources: Room, nodeLabel: string | null): Ask {
@@ -25,16 +25,16 @@ export function masterAsk(resources: Room, nodeLabel: string | null): Ask {
 }
 
 interface PlacementOptions {
-  /** The label for requests without one. */
+  /** Node label for requests without a label. */
   readonly defaultLabel: string;
   readonly counted: Counted;
-  /** The free resources under each limit of the job's queue, by label; see `budgetsOf`. */
+  /** Free resources under each limit of the queue, by label; see `budgetsOf`. */
   readonly budgets?: ReadonlyMap<string, readonly Room[]>;
 }
 
 /**
- * Simulates the placement of containers on nodes: required containers before optional ones, largest first, each on the node with the least
- * free resources. Returns the number of placed containers by role. YARN may use another placement.
+ * Returns the number of containers that fit on the nodes, by role. Simulates a placement: required containers before optional containers,
+ * large before small, each on the node with the least free resources. YARN may place containers differently.
  */
 export function placed(
   asks: readonly Ask[],
@@ -49,13 +49,13 @@ export function placed(
   const place = ({ role, resources, nodeLabel }: Ask, wanted: number): void => {
     const label = nodeLabel ?? defaultLabel;
     const bounds = budgets === undefined ? [] : limits.get(label);
-    // The queue may not use nodes with this label.
+    // The queue has no access to nodes with this label.
     if (bounds === undefined) {
       return;
     }
     const fitting = free.filter(({ node, left }) => isOf(node, label) && holds(left, resources, counted));
     let count = 0;
-    // A node that has received a container has even fewer free resources, so it remains the best fit.
+    // Placing a container leaves the node with even fewer free resources, so it remains the best fit.
     for (const { left } of fitting.sort((a, b) => byTightness(a.left, b.left))) {
       while (count < wanted && holds(left, resources, counted) && bounds.every((bound) => allows(bound, resources, counted))) {
         for (const room of [left, ...bounds]) {
@@ -83,7 +83,7 @@ export function placed(
     if (ask.optional) {
       place(ask, ask.instances.least);
     }
-    // The ApplicationMaster requests tasks above the minimum only after the minimum has containers.
+    // The ApplicationMaster requests optional tasks only after all required tasks have containers.
     if (counts.get(ask.role) === ask.instances.least) {
       place(ask, ask.instances.most - ask.instances.least);
     }
@@ -91,7 +91,7 @@ export function placed(
   return counts;
 }
 
-/** Returns the free resources of the queue, of its parent queues, and of the user, by label. An omitted resource type is unlimited. */
+/** Returns the free resources of the queue, of its parent queues, and of the user, by label. Missing resource types are unlimited. */
 export function budgetsOf(queue: QueueRoom): Map<string, Room[]> {
   return new Map(
     Object.entries(queue.labels).map(([label, { levels, user }]) => {
@@ -101,7 +101,7 @@ export function budgetsOf(queue: QueueRoom): Map<string, Room[]> {
   );
 }
 
-/** Returns the resources that the user may still request in the queue, under all limits. */
+/** Returns the resources that the user can still request in the queue, subject to all limits. */
 export function freeInQueue(queue: QueueRoom): Room {
   const free: Record<string, number> = {};
   for (const left of budgetsOf(queue).get(queue.defaultLabel) ?? []) {
@@ -116,17 +116,17 @@ function lessUsed(maximum: Room, used: Room): Room {
   return Object.fromEntries(Object.entries(maximum).map(([resource, most]) => [resource, most - (used[resource] ?? 0)]));
 }
 
-/** Whether YARN places requests with this label on the node. Requests without a label go to nodes without a label. */
+/** Returns true if YARN places requests with this label on the node. Requests without a label need a node without a label. */
 export function isOf({ labels }: NodeRoom, label: string): boolean {
   return label === '' ? labels.every((each) => each === '') : labels.includes(label);
 }
 
-/** Whether `room` has enough of all counted resources. */
+/** Returns true if `room` contains enough of all considered resources. */
 export function holds(room: Room, resources: Room, counted: Counted): boolean {
   return asked(resources).every(([name, amount]) => !counted(name) || (room[name] ?? 0) >= amount);
 }
 
-/** Whether the resources are within a limit. An omitted resource type is unlimited. */
+/** Returns true if the resources are within the limit. Missing resource types are unlimited. */
 export function allows(bound: Room, resources: Room, counted: Counted): boolean {
   return asked(resources).every(([name, amount]) => !counted(name) || bound[name] === undefined || bound[name] >= amount);
 }
@@ -139,7 +139,7 @@ export function times(resources: Room, factor: number): Room {
   return Object.fromEntries(Object.entries(resources).map(([name, amount]) => [name, amount * factor]));
 }
 
-/** Sorts by free GPUs, then by free memory. */
+/** Compares free GPUs, then free memory. */
 function byTightness(one: Room, other: Room): number {
   return (one.gpus ?? 0) - (other.gpus ?? 0) || (one.memory ?? 0) - (other.memory ?? 0);
 }

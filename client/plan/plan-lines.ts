@@ -5,11 +5,11 @@ import { type Terminal, wrap } from '../terminal/terminal.ts';
 import type { Headroom, JobPlan, PlannedUpload, Span, Verdict } from './job-plan.ts';
 import type { SubmitRequest } from './submit-request.ts';
 
-/** The maximum number of lines for a reason. */
+/** Maximum number of lines for a reason. */
 const LINES_OF_A_REASON = 6;
 const INDENT = '  ';
 
-/** Formats a plan: a table of containers, the queue's free resources, the uploads, and whether the job fits. */
+/** Formats a plan: the container table, the free resources of the queue, the uploads, and whether the job fits. */
 export function planLines(plan: JobPlan, terminal: Terminal): string[] {
   return plan.where === 'local' ? localLines(plan, terminal) : yarnLines(plan, terminal);
 }
@@ -50,7 +50,7 @@ function yarnLines(plan: JobPlan, terminal: Terminal): string[] {
   ];
 }
 
-/** Formats the user's free resources in the queue, for every resource type that the job requests. */
+/** Formats the free resources of the user in the queue, for all requested resource types. */
 function roomText({ free, maximum }: Headroom, types: readonly string[]): string {
   const parts = types.flatMap((name) => {
     const most = maximum[name];
@@ -63,7 +63,7 @@ function roomText({ free, maximum }: Headroom, types: readonly string[]): string
   return parts.length === 0 ? ': the ResourceManager does not report its limits' : ` has left: ${parts.join(', ')}`;
 }
 
-/** `upload: 1.5 MB (source 12.3 kB, tony 1.5 MB); already on HDFS: runtime 180.2 MB` */
+/** Returns a line such as `upload: 1.5 MB (source 12.3 kB, tony 1.5 MB); already on HDFS: runtime 180.2 MB`. */
 function uploadLines({ uploads, uploadBytes }: JobPlan, verb: string, there: string, terminal: Terminal): string[] {
   const missing = uploads.filter((part) => part.missing > 0);
   const present = uploads.filter((part) => part.missing < part.bytes);
@@ -75,7 +75,7 @@ function uploadLines({ uploads, uploadBytes }: JobPlan, verb: string, there: str
   return wrapped(`${first}${second}`, terminal);
 }
 
-/** Formats a request as a line `POST URL` and the JSON body. */
+/** Formats a request as `POST URL` and the JSON body. */
 export function requestLines({ method, url, body }: SubmitRequest): string[] {
   return [`${method} ${url}`, ...JSON.stringify(body, null, 2).split('\n')];
 }
@@ -145,7 +145,7 @@ function amountText(resource: string, span: Span | undefined): string {
   return text.replace(/^(\S+) (\S+)\.\.(\S+) \2$/, '$1..$3 $2');
 }
 
-/** Formats a span as `4` or `2..4`. */
+/** Formats a range as `4` or `2..4`. */
 function spanText({ least, most }: Span, text: (amount: number) => string): string {
   return least === most ? text(least) : `${text(least)}..${text(most)}`;
 }

@@ -1,7 +1,7 @@
-/** The request that a submission would send to the ResourceManager. */
+/** Submission request to the ResourceManager. */
 export interface SubmitRequest {
   readonly method: 'POST';
   readonly url: string;
-  /** The request body, with secrets replaced by `***`. */
+  /** Request body, with secrets replaced with `***`. */
   readonly body: Readonly<Record<string, unknown>>;
 }

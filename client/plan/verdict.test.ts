@@ -221,7 +221,7 @@ describe('a job can never run because', () => {
     ]);
     expect(reasons([large], { nodes: [...nodes, node('c', EMPTY, { usable: false })] })[0]).toBe('waits');
     expect(reasons([large], { nodes: [] })[0]).toBe('waits');
-    // A node whose resources are unknown may be large enough.
+    // A node with unknown resources may be large enough.
     expect(reasons([large], { nodes: [...nodes, node('c', EMPTY, { total: { memory: 8 * GIB, vcores: 8 } })] })[0]).toBe('waits');
     expect(reasons([large], { nodes: [...nodes, node('c', EMPTY, { total: {} })] })[0]).toBe('waits');
   });

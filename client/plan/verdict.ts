@@ -3,28 +3,31 @@ import type { LabelRoom, QueueRoom, Room } from '../../hadoop/yarn/queue-room.ts
 import type { Verdict } from './job-plan.ts';
 import { type Ask, allows, asked, budgetsOf, type Counted, holds, isOf, MASTER, type NodeRoom, placed, times } from './placement.ts';
 
-/** The cluster's resources that the ResourceManager reports. */
+/** Resources of the cluster, as reported by the ResourceManager. */
 export interface ClusterRoom {
   readonly user: string;
-  /** The largest container, with every resource type of the cluster. */
+  /** Maximum resources of a container, with every resource type of the cluster. */
   readonly largest: Room;
   /** null if unknown. */
   readonly nodes: readonly NodeRoom[] | null;
   /** null if unknown. */
   readonly queue: QueueRoom | null;
-  /** Totals of the site file that the job would exceed; null if the running jobs are unknown. */
+  /** Totals in the site file that the job would exceed; null if the running jobs are unknown. */
   readonly shortages: readonly Shortage[] | null;
-  /** Whether a job that exceeds these totals waits or fails. */
+  /** Whether a job that exceeds a total waits or fails. */
   readonly over: 'wait' | 'fail';
 }
 
 export interface Fit {
   readonly verdict: Verdict;
-  /** The number of containers that currently fit, by role; null if unknown. */
+  /** Number of containers that fit now, by role; null if unknown. */
   readonly fitNow: ReadonlyMap<string, number> | null;
 }
 
-/** Determines whether a job can run now, later or never. @param subject the job's name in the reasons */
+/**
+ * Determines whether a job can run now, later or never.
+ * @param subject name of the job in the reasons
+ */
 export function fitOf(wanted: readonly Ask[], room: ClusterRoom, subject = 'the job'): Fit {
   const { nodes, queue, shortages } = room;
   const asks = wanted.map((ask) => ({ ...ask, resources: roundedUp(ask.resources, queue) }));
@@ -50,13 +53,16 @@ export function fitOf(wanted: readonly Ask[], room: ClusterRoom, subject = 'the 
   return { verdict: { type: isKnown ? 'fits' : 'unknown' }, fitNow };
 }
 
-/** Rounds memory up to a multiple of the smallest container, as the ResourceManager does. */
+/** Rounds memory up to a multiple of the minimum allocation, like the ResourceManager. */
 export function roundedUp(resources: Room, queue: QueueRoom | null): Room {
   const step = queue?.memoryStep ?? 1;
   return { ...resources, memory: Math.ceil((resources.memory ?? 0) / step) * step };
 }
 
-/** Returns which resources the scheduler counts. Its default calculator counts only memory. With GPUs, YARN requires one that counts all. */
+/**
+ * Returns which resources the scheduler considers. The default calculator considers only memory. Clusters with GPUs need a calculator that
+ * considers all resources.
+ */
 function countedBy({ queue, largest }: ClusterRoom): Counted {
   const all = queue?.countsAll ?? Object.keys(largest).some((name) => name !== 'memory' && name !== 'vcores');
   return all ? () => true : (resource) => resource === 'memory';
@@ -83,7 +89,7 @@ function impossibleReasons({ role, resources, nodeLabel }: Ask, room: ClusterRoo
     return reasons;
   }
   const counted = countedBy(room);
-  // Nodes with a label may also serve requests without a label.
+  // Nodes with a label may also accept requests without a label.
   const candidates = nodeLabel === null ? nodes : nodes.filter(({ labels }) => labels.includes(nodeLabel));
   if (candidates.length === 0 || candidates.some(({ total }) => allows(total, resources, counted))) {
     return [];
@@ -91,7 +97,7 @@ function impossibleReasons({ role, resources, nodeLabel }: Ask, room: ClusterRoo
   return [`${each(role)} requests ${describeAll(resources)}; no node${labelled(nodeLabel)} has all of these. Request less.`];
 }
 
-/** Returns the reasons why YARN would reject the job, regardless of free resources. */
+/** Returns the reasons why YARN would reject the job, independent of free resources. */
 function refusals(needed: readonly Ask[], queue: QueueRoom): string[] {
   const { path, state, reaches } = queue;
   const barred = reaches.includes('*') ? [] : labelsOf(needed, queue).filter((label) => label !== '' && !reaches.includes(label));
@@ -106,7 +112,7 @@ function labelsOf(asks: readonly Ask[], { defaultLabel }: QueueRoom): string[] {
 }
 
 interface QueueReason {
-  /** The resource type that is missing; null for other reasons. */
+  /** Missing resource type; null for other reasons. */
   readonly resource: string | null;
   readonly text: string;
 }
@@ -179,7 +185,7 @@ function userReason(
   return `${user} is limited to ${describeAmount(resource, most)} in queue ${path} and has ${describeAmount(resource, used)}; ${subject} requests ${describeAmount(resource, amount)}`;
 }
 
-/** Returns a reason if the queue's limit for ApplicationMasters is reached. YARN always permits a queue's first ApplicationMaster. */
+/** Returns a reason if the limit for ApplicationMasters is reached. YARN always allows the first ApplicationMaster of a queue. */
 function masterReason({ masters }: LabelRoom, { path, runningApplications }: QueueRoom, { resources }: Ask): string | null {
   if (masters === null || runningApplications === 0) {
     return null;

@@ -1,6 +1,6 @@
 const MOST_NAMED = 5;
 
-/** Returns a note about the files that `listSource` excludes because of their names; empty without such files. */
+/** Returns a note about the files that `listSource` excludes because their names indicate secrets; [] if there are none. */
 export function withheldNotes(withheld: readonly string[]): string[] {
   const [first] = withheld;
   if (first === undefined) {

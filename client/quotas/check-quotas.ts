@@ -8,7 +8,7 @@ import { TonyError } from '../../platform/errors.ts';
 import type { HadoopCluster } from '../cluster/cluster.ts';
 import { withTensorBoard } from '../job/tensorboard-role.ts';
 
-/** Returns the user, groups and queue whose quotas apply to a job. Looks up groups only if the site file has quotas for groups. */
+/** Returns the user, groups and queue that determine the quotas of a job. Requests groups only if the site file has quotas for groups. */
 export async function ownerOf(
   job: Pick<Job, 'queue'>,
   cluster: Pick<HadoopCluster, 'configuration' | 'user'>,
@@ -20,9 +20,8 @@ export async function ownerOf(
 }
 
 /**
- * Rejects a job whose values differ from the site's final values.
- *
- * @throws TonyError FINAL_VALUES with every value that differs
+ * Rejects a job whose settings differ from the final values of the site file.
+ * @throws TonyError FINAL_VALUES with every difference
  */
 export function refuseNotFinal(job: Job, site: SiteConfig): void {
   const { changed } = withFinalValues(job, site.final);
@@ -35,8 +34,7 @@ export function refuseNotFinal(job: Job, site: SiteConfig): void {
 }
 
 /**
- * Rejects a job whose own requests exceed the admin's limits, regardless of other jobs.
- *
+ * Rejects a job that exceeds limits on its own, independent of other jobs.
  * @throws TonyError QUOTA_EXCEEDED with every exceeded limit
  */
 export function refuseBeyondQuotas(job: Job, owner: Owner, site: SiteConfig): void {
@@ -46,7 +44,7 @@ export function refuseBeyondQuotas(job: Job, owner: Owner, site: SiteConfig): vo
   }
 }
 
-/** Returns the limits that the job exceeds. Like the ApplicationMaster, counts a TensorBoard that tony-ts adds as a task. */
+/** Returns the limits that the job exceeds. Includes the TensorBoard role that tony-ts adds, like the ApplicationMaster. */
 export function violationsOfWhole(job: Job, owner: Owner, site: Pick<SiteConfig, 'quotas'>): Violation[] {
   return violationsOf(withTensorBoard(job), owner, site.quotas);
 }

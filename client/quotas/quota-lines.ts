@@ -15,7 +15,7 @@ const GAPS = 4;
 const LEAST_TEXT = 16;
 const MOST_LINES = 8;
 
-/** Formats all limits as a table with one row for each subject and kind of limit. */
+/** Returns a table of all limits, with one row per subject and type of limit. */
 export function quotaLines(quotas: Quotas, from: string | null, terminal: Terminal): string[] {
   const rows = entriesOf(quotas).flatMap(({ who, limits }) => limitsOf(limits).map((limit) => ({ who, ...limit })));
   if (rows.length === 0) {
@@ -35,7 +35,7 @@ const COLUMNS: readonly FittedColumn<Row>[] = [
   { title: 'AT MOST', cell: ({ text }) => text, keep: 3 },
 ];
 
-/** Omits repeated names, and wraps text that is too long for the terminal. */
+/** Omits repeated names, and wraps text to the terminal width. */
 function folded(rows: readonly Row[], width: number): Row[] {
   const widest = (cell: (row: Row) => string): number => Math.max(...rows.map((row) => cell(row).length));
   const room = Math.max(LEAST_TEXT, width - GAPS - widest(({ who }) => who) - widest(({ what }) => what));

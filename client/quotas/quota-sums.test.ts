@@ -74,7 +74,7 @@ test('a waiting job uses nothing, and counts as waiting only for the totals that
       shortages: [{ path: 'quotas.queues.gpu.total.gpus', resource: 'gpus', limit: 4, asked: 3, used: 3, holders: ['j1'] }],
     },
   ]);
-  // A job that has just been admitted has no containers yet either.
+  // A job that has just been admitted does not have containers yet.
   expect(linesOf(text, [job(1, 'alice', 3, { has: 0 })])[1]).toBe('quotas.queues.gpu.total.gpus gpu/- 3/4 [j1] []');
 });
 

@@ -1,30 +1,30 @@
 import type { Amounts, Quotas, RoleLimits } from '../../conf/quota-schema.ts';
 import { amountsOf, type Owner, type RunningJob, type Shortage, shortagesWithin } from '../../conf/quotas.ts';
 
-/** An unfinished job, as counted in totals. */
+/** An unfinished job. */
 export interface CountedJob extends RunningJob {
   /** Whether the job has containers for its tasks. */
   readonly holds: boolean;
 }
 
-/** Use of one total in the site file, for one subject. */
+/** Use of a total in the site file. */
 export interface QuotaSum {
-  /** Path of the limit, e.g. `quotas.users.*.total.gpus`. */
+  /** Key in the site file, such as `quotas.users.*.total.gpus`. */
   readonly path: string;
   /**
-   * The user, group or queue whose jobs are summed. At most one of the three fields is set; for all jobs, all are null. `*` means any name
-   * that the site file does not list, if no such user or queue has jobs.
+   * User, group or queue whose jobs the sum includes. At most one of the three fields is set. All are null if the sum includes all jobs.
+   * `*` stands for the names without an entry, as long as none of them has jobs.
    */
   readonly user: string | null;
   readonly group: string | null;
   readonly queue: string | null;
-  /** The role whose tasks count; null for all roles. */
+  /** Role whose tasks the sum includes; null for all roles. */
   readonly role: string | null;
   readonly resource: string;
   readonly limit: number;
-  /** Resources of the started and admitted jobs, including containers that they have not received yet. */
+  /** Resources of all started and admitted jobs, including containers that they have not received yet. */
   readonly used: number;
-  /** IDs of the jobs whose resources count. */
+  /** IDs of the jobs in the sum. */
   readonly jobs: readonly string[];
   /** IDs of the jobs that wait because they would exceed the total. */
   readonly waiting: readonly string[];
@@ -38,7 +38,7 @@ export interface WaitingJob {
   readonly shortages: readonly Shortage[];
 }
 
-/** A job that uses more than its tags declare. The excess counts towards the totals of every role. */
+/** A job that uses more than the demand in its tags. The total of every role includes the excess. */
 export interface UndeclaredUse {
   readonly applicationId: string;
   readonly user: string;
@@ -63,9 +63,8 @@ const EVERYBODY = '*';
 const NOBODY = { user: null, group: null, queue: null };
 
 /**
- * Computes the use of every total, with the same rules by which ApplicationMasters admit jobs.
- *
- * @param jobs in order of submission. If two jobs together exceed a total, the later job waits, unless it has already started.
+ * Calculates the use of every total with the same rules as the ApplicationMasters.
+ * @param jobs in order of submission. If two jobs together exceed a total, the later job waits unless it has already started.
  */
 export function quotaSums(quotas: Quotas, jobs: readonly CountedJob[]): QuotaSums {
   const checked = jobs.map((job, index) => {
@@ -148,7 +147,7 @@ function scopesOf(quotas: Quotas, jobs: readonly CountedJob[]): Scope[] {
   ];
 }
 
-/** Returns all listed names. Replaces `*` with the unlisted names in `found`; keeps `*` if there are none. */
+/** Returns all names with an entry. Replaces `*` with the names in `found` that have no entry; keeps `*` if there are none. */
 function namesWithin<T>(
   entries: Readonly<Record<string, T>>,
   found: readonly string[],

@@ -5,12 +5,12 @@ import { harmless, type Style, type Terminal, wrap } from '../terminal/terminal.
 import type { QuotaSum } from './quota-sums.ts';
 import type { QuotaUsage } from './quota-usage.ts';
 
-/** The share of a limit above which the next job will probably wait. */
+/** Used share of a limit above which the next job will probably wait. */
 const NEARLY_FULL = 0.9;
 const INDENT = '  ';
 const MOST_LINES = 8;
 
-/** Formats a table with one row per total. Below the table, lists the waiting jobs and the totals for which they wait. */
+/** Returns a table with one row per total, followed by the waiting jobs and the totals that they wait for. */
 export function quotaUsageLines({ from, over, totals, waiting, undeclared }: QuotaUsage, terminal: Terminal): string[] {
   if (totals.length === 0) {
     return [from === null ? 'There is no site file, so there are no totals.' : `${from} sets no matching totals.`];
@@ -66,10 +66,10 @@ const COLUMNS: readonly FittedColumn<QuotaSum>[] = [
   },
 ];
 
-/** The subject of a limit: a user, group or queue, a role, or a role within one of these. */
+/** Subject of a limit: a user, group or queue, a role, or a role within one of them. */
 export type Who = Pick<QuotaSum, 'user' | 'group' | 'queue' | 'role'>;
 
-/** Formats a subject: `queue research, role worker`, `every other user`. */
+/** Formats a subject, such as `queue research, role worker` or `every other user`. */
 export function whoText({ user, group, queue, role }: Who): string {
   const parts = Object.entries({ user, group, queue, role }).flatMap(([kind, name]) => {
     if (name === null) {

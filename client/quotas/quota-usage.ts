@@ -9,7 +9,7 @@ import { type QuotaSum, type QuotaSums, quotaSums } from './quota-sums.ts';
 import { countedJobs } from './running-jobs.ts';
 
 export interface QuotaUsageOptions extends ClusterOptions {
-  /** Restrict the result to totals of this user, queue or role. */
+  /** User, queue or role to which the result is restricted. */
   readonly user?: string | undefined;
   readonly queue?: string | undefined;
   readonly role?: string | undefined;
@@ -18,16 +18,15 @@ export interface QuotaUsageOptions extends ClusterOptions {
 const USAGE_OPTIONS: OptionNames<QuotaUsageOptions> = { ...CLUSTER_OPTIONS, user: true, queue: true, role: true };
 
 export interface QuotaUsage extends QuotaSums {
-  /** The site file; null if there is none. */
+  /** Path or URI of the site file; null without a site file. */
   readonly from: string | null;
   /** Whether a job that would exceed a total waits or fails. */
   readonly over: Quotas['over'];
 }
 
 /**
- * Returns the use of each total in the site file, and the jobs that are waiting for it. Like ApplicationMasters, reads the site file on HDFS;
- * without a site file on HDFS, reads the local site file.
- *
+ * Returns the use of each total in the site file, and the jobs that wait for it. Uses the site file on HDFS, like ApplicationMasters, or
+ * else the local site file.
  * @throws TonyError NO_HADOOP_CONF, HADOOP_CONF_INVALID, RM_UNREACHABLE, HDFS_UNREACHABLE, SITE_INVALID, KERBEROS_*
  */
 export async function quotaUsage(options: QuotaUsageOptions = {}): Promise<QuotaUsage> {

@@ -7,9 +7,9 @@ const SUBMIT = 'acl_submit_applications';
 const ADMINISTER = 'acl_administer_queue';
 
 /**
- * Writes the `queues` limits of users and groups to the access list of each queue. YARN's lists can only grant access, and the grants of a
- * queue also apply to its child queues. This function therefore removes the grants of parent queues. It cannot exclude a user from a queue
- * that everybody may use.
+ * Adds the `queues` limits of users and groups to the access lists of the queues. YARN's access lists can only grant access, and child
+ * queues inherit the grants of their parents, so this function also removes grants of parent queues. It cannot exclude single users from a
+ * queue that is open to everyone.
  */
 export function limitSubmitters(draft: SchedulerDraft, { quotas, root, groupsOf, aclsEnabled }: SchedulerView): void {
   const users = Object.keys(quotas.users).filter((user) => user !== EVERYBODY);
@@ -24,7 +24,7 @@ export function limitSubmitters(draft: SchedulerDraft, { quotas, root, groupsOf,
   const leaves = leafQueues(root);
   for (const queue of staticQueues(root)) {
     const isLeaf = leaves.includes(queue);
-    // A queue's administrators may also submit to it. By default, only the root queue has administrators: everybody.
+    // Administrators of a queue may also submit to it. By default, everyone is an administrator of the root queue.
     const usual = queue === root ? EVERYBODY : NOBODY;
     if ((draft.get(`${queue.path}.${ADMINISTER}`) ?? usual).trim() === EVERYBODY) {
       draft.set(`${queue.path}.${ADMINISTER}`, NOBODY, 'administrators of a queue may also submit to it');
@@ -69,7 +69,7 @@ export function limitSubmitters(draft: SchedulerDraft, { quotas, root, groupsOf,
   }
 }
 
-/** Formats an access list: `alice,bob research`. Omits names with a comma, a space or an asterisk, which are separators or wildcards. */
+/** Formats an access list such as `alice,bob research`. Omits names with a comma, a space or an asterisk, which have a special meaning. */
 function accessList(draft: SchedulerDraft, users: readonly string[], groups: readonly string[]): string {
   const writable = (names: readonly string[]): string =>
     names

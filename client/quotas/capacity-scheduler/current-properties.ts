@@ -4,18 +4,17 @@ import { TonyError } from '../../../platform/errors.ts';
 import { allocation, vector } from './resource-vector.ts';
 import { PREFIX, staticQueues } from './scheduler-draft.ts';
 
-/** The scheduler's defaults. A property with its default value is omitted, because it was probably not configured. */
+/** Default values of the scheduler. Properties with these values are omitted, because they were probably not configured. */
 const DEFAULTS = { maximumApplications: 10_000, masterPercent: 0.1, rootOrdering: 'utilization', leafOrdering: 'fifo' } as const;
 const NOBODY = ' ';
 
 /**
- * Reconstructs the scheduler's configuration file from the ResourceManager's report on its queues.
- *
- * @throws TonyError USAGE if the report lacks the size of a queue
+ * Reconstructs the scheduler configuration from the queues that the ResourceManager reports.
+ * @throws TonyError USAGE if the size of a queue is missing
  */
 export function currentProperties(root: CapacityQueue): Map<string, string> {
   const properties = new Map<string, string>();
-  // The default calculator considers only memory. With more than two resource types, the ResourceManager does not start without this one.
+  // The default calculator considers only memory, and the ResourceManager rejects it if there are more than two resource types.
   properties.set(`${PREFIX}resource-calculator`, 'org.apache.hadoop.yarn.util.resource.DominantResourceCalculator');
   const parents = new Map(staticQueues(root).flatMap((queue) => queue.children.map((child) => [child, queue] as const)));
   for (const queue of staticQueues(root)) {
@@ -42,7 +41,7 @@ function ofQueue(queue: CapacityQueue, parent: CapacityQueue | null, root: Capac
   ];
   if (isLeaf) {
     const share = Math.floor((DEFAULTS.maximumApplications * largestShare(queue, root)) / 100);
-    // The scheduler computes 0 while no nodes are registered, so 0 is not a configured value.
+    // The scheduler reports 0 while no nodes are registered, so 0 is not a configured value.
     const most = queue.maximumApplications ?? share;
     found.push(
       ['minimum-user-limit-percent', numberOr(queue.minimumUserLimitPercent, 100)],
@@ -64,7 +63,7 @@ function ofQueue(queue: CapacityQueue, parent: CapacityQueue | null, root: Capac
 }
 
 function sizesOf(queue: CapacityQueue, partition: QueuePartition, parent: CapacityQueue | null): [string, string | null][] {
-  // The root always has 100 %.
+  // The root queue always has 100 %.
   if (parent === null) {
     return partition.label === '' ? [] : [[`accessible-node-labels.${partition.label}.capacity`, '100']];
   }
@@ -95,8 +94,7 @@ function sizesOf(queue: CapacityQueue, partition: QueuePartition, parent: Capaci
 }
 
 /**
- * Returns the queue's largest percentage of the cluster over all node labels. The scheduler derives the queue's maximum number of
- * applications from this percentage.
+ * Returns the maximum percentage of the queue over all node labels, from which the scheduler derives the maximum number of applications.
  */
 function largestShare(queue: CapacityQueue, root: CapacityQueue): number {
   const path = staticQueues(root).filter(({ path: above }) => queue.path.startsWith(`${above}.`) || above === queue.path);
@@ -109,13 +107,13 @@ function numberOr(value: number | null, usual: number | null): string | null {
   return value === null || value === usual ? null : String(rounded(value));
 }
 
-/** Trims the list: for a list that contains only users, the report has `alice ` with a trailing space. */
+/** Trim the list. For a list without groups, the report contains a trailing space, as in `alice `. */
 function listOr(list: string, usual: string): string | null {
   const written = list.trimEnd() || NOBODY;
   return written === usual ? null : written;
 }
 
-/** Rounds a percentage. The ResourceManager uses 32-bit floats, and reports 33.3 as 33.300003. */
+/** Rounds a percentage. The ResourceManager calculates with 32-bit floats, and reports 33.3 as 33.300003. */
 function rounded(value: number): number {
   return Number(value.toFixed(3));
 }

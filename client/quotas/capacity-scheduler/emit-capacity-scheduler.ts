@@ -12,13 +12,13 @@ import { type QueueMode, type SchedulerProperty, usualQueueMode } from './schedu
 import { schedulerXml } from './scheduler-xml.ts';
 
 export interface EmitOptions extends ClusterOptions {
-  /** Path of the ResourceManager's current capacity-scheduler.xml; default: reconstruct it from the ResourceManager's report on its queues. */
+  /** Path of the current capacity-scheduler.xml. By default, the file is reconstructed from the queues that the ResourceManager reports. */
   readonly base?: string | undefined;
-  /** Notation of queue sizes; default: `mixed` with Hadoop 3.4, `absolute` with older versions. */
+  /** Notation for queue sizes. The default is `mixed` for Hadoop 3.4 and newer, and `absolute` for older versions. */
   readonly queueMode?: QueueMode | undefined;
   /** Number of ApplicationMasters that fit into a queue in addition to its total; default 8. */
   readonly masters?: number;
-  /** Write queue sizes even though nodes are lost, unhealthy or being decommissioned; default false. */
+  /** Whether to write queue sizes although nodes are lost, unhealthy or being decommissioned; default false. */
   readonly allowMissingNodes?: boolean;
 }
 
@@ -31,22 +31,22 @@ const EMIT_OPTIONS: OptionNames<EmitOptions> = {
 };
 
 export interface EmittedScheduler {
-  /** capacity-scheduler.xml */
+  /** Text of capacity-scheduler.xml. */
   readonly xml: string;
   readonly properties: readonly SchedulerProperty[];
-  /** Limits of the site file that YARN cannot enforce, and warnings about using the file. */
+  /** Limits that YARN cannot enforce, and warnings for the admin. */
   readonly notices: readonly string[];
 }
 
 const MASTERS = 8;
-/** States of the cluster's nodes that currently contribute no resources, or fewer than usual. */
+/** Node states in which a node provides no resources, or fewer than usual. */
 const MISSING = ['LOST', 'UNHEALTHY', 'DECOMMISSIONING', 'REBOOTED', 'SHUTDOWN'];
 
 /**
- * Generates the Capacity Scheduler configuration that enforces the site file's quotas where YARN can, for applications of any kind.
- *
- * @throws TonyError NO_HADOOP_CONF, HADOOP_CONF_INVALID, RM_UNREACHABLE, HDFS_UNREACHABLE, SITE_INVALID, KERBEROS_*; USAGE if the
- * cluster uses another scheduler, lacks nodes, is too old for the mode, or has other queues than the base file
+ * Generates a Capacity Scheduler configuration that enforces the quotas in the site file for all applications, as far as YARN supports
+ * them.
+ * @throws TonyError NO_HADOOP_CONF, HADOOP_CONF_INVALID, RM_UNREACHABLE, HDFS_UNREACHABLE, SITE_INVALID, KERBEROS_*; USAGE if the cluster
+ *   uses another scheduler, lacks nodes, is too old for the mode, or has other queues than the base file
  */
 export async function emitCapacityScheduler(options: EmitOptions = {}): Promise<EmittedScheduler> {
   checkOptions('emitCapacityScheduler', options, EMIT_OPTIONS);
@@ -67,7 +67,7 @@ export async function emitCapacityScheduler(options: EmitOptions = {}): Promise<
       throw new TonyError('USAGE', 'The cluster does not use the Capacity Scheduler.');
     }
     const { quotas } = site;
-    // Groups are needed only for the `queues` limits of groups.
+    // Only `queues` limits of groups require the groups.
     const users = Object.keys(quotas.users).filter((name) => name !== '*');
     const ofGroups = Object.values(quotas.groups).some(({ queues }) => queues !== undefined);
     const groups = new Map(
@@ -96,7 +96,7 @@ export async function emitCapacityScheduler(options: EmitOptions = {}): Promise<
   }
 }
 
-/** Returns whether YARN enforces access lists; null if no ResourceManager reports the setting. */
+/** Returns true if YARN enforces access lists; null if no ResourceManager reports the setting. */
 async function aclsOf({ configuration, login }: HadoopCluster): Promise<boolean | null> {
   for (const address of configuration.resourceManagers) {
     const properties = await propertiesOfDaemon(new URL(address), { login, trust: trustOf(configuration) }).catch(() => []);
@@ -112,7 +112,7 @@ async function readBase(file: string): Promise<ReadonlyMap<string, string>> {
   const text = await readFile(file, 'utf8').catch((error: unknown) => {
     throw new TonyError('USAGE', `Cannot read the base file ${file}: ${fileErrorOf(error)}.`, { cause: error });
   });
-  // Hadoop's files write an empty list of users or labels as a single space. Restore the space, which the XML parser removes.
+  // Restore the single space with which Hadoop's files express an empty list of users or labels. The XML parser removes this space.
   const written = (name: string, value: string): string => (value === '' && /\.(acl_\w+|accessible-node-labels)$/.test(name) ? ' ' : value);
   return new Map(parseHadoopXml(text, file).map(({ name, value }) => [name, written(name, value)]));
 }

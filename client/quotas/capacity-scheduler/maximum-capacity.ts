@@ -9,21 +9,22 @@ import { hasMixedMode, leafQueues, type SchedulerDraft, type SchedulerView, stat
 /** Default resources of an ApplicationMaster. */
 export const MASTER: Resources = { memory: 1024, vcores: 1 };
 
-/** The scheduler's default for the whole cluster. */
+/** Default maximum number of applications in the cluster. */
 const MAXIMUM_APPLICATIONS = 10_000;
 
 interface Limit {
-  /** `quotas.queues.research.total` */
+  /** Key in the site file, such as `quotas.queues.research.total`. */
   readonly path: string;
   readonly amounts: Resources;
 }
 
 /**
- * Writes each queue's `total` as its maximum capacity. The scheduler ignores an absolute maximum if other queues have percentage sizes. In
- * absolute mode, this function therefore converts all sizes to absolute amounts, equal to the current guarantees. In mixed mode, a maximum
- * can limit each resource by an amount or a percentage, and the sizes do not change.
+ * Sets the maximum capacity of each queue to its `total`.
  *
- * @returns whether the sizes are now absolute amounts.
+ * Absolute mode: the scheduler ignores an absolute maximum if other queues have percentage sizes, so this function converts all sizes to
+ * the current guarantees in absolute amounts. Mixed mode: sizes do not change, and a maximum can limit each resource by an amount or a
+ * percentage.
+ * @returns true if the sizes are now absolute amounts.
  */
 export function limitCapacities(draft: SchedulerDraft, view: SchedulerView): boolean {
   const { root } = view;
@@ -80,7 +81,8 @@ export function limitCapacities(draft: SchedulerDraft, view: SchedulerView): boo
 const MOST_NAMED = 5;
 
 /**
- * Rejects missing nodes: all amounts are computed from the queues' current resources, and would be too small when the nodes return.
+ * Rejects clusters with missing nodes. All amounts are calculated from the current resources of the queues, and would be too small when the
+ * nodes return.
  */
 function refuseMissingNodes(draft: SchedulerDraft, { missingNodes, allowMissingNodes }: SchedulerView): void {
   if (missingNodes.length === 0) {
@@ -98,9 +100,9 @@ function refuseMissingNodes(draft: SchedulerDraft, { missingNodes, allowMissingN
 }
 
 /**
- * Sets the maximum number of applications of each queue. By default, the scheduler computes this number from the queue's share of the
- * cluster. With absolute sizes, the share is 0 until the first nodes register after a restart, and the scheduler would reject all
- * submissions and recovered jobs.
+ * Sets the maximum number of applications of each queue. By default, the scheduler calculates it from the queue's share of the cluster.
+ * With absolute sizes, this share is 0 after a restart until the first nodes register, so the scheduler would reject all submissions and
+ * recovered jobs.
  */
 function setMaximumApplications(draft: SchedulerDraft, { root }: SchedulerView): void {
   for (const { path, maximumApplications } of leafQueues(root)) {
@@ -114,8 +116,8 @@ function setMaximumApplications(draft: SchedulerDraft, { root }: SchedulerView):
 }
 
 /**
- * Rejects Hadoop versions before 3.4 where necessary: they do not support mixed mode, and with absolute sizes, queues would have no
- * resources other than memory and vcores.
+ * Rejects Hadoop versions before 3.4 if necessary. These versions do not support mixed mode and, with absolute sizes, provide no resources
+ * except memory and vcores.
  */
 function refuseOldHadoop({ hadoopVersion, queueMode }: SchedulerView, types: readonly string[]): void {
   if (hasMixedMode(hadoopVersion)) {
@@ -156,7 +158,10 @@ function setAmounts(draft: SchedulerDraft, queue: CapacityQueue, limit: Limit | 
   }
 }
 
-/** Returns for each partition that the queue can access: the prefix of its properties, its amounts, and the maximum of the parent queue. */
+/**
+ * Returns, for each node label that the queue can access, the prefix of its properties, the amounts of the queue, and the maximum of its
+ * parent queue.
+ */
 function partitionsOf(
   queue: CapacityQueue,
   view: SchedulerView,
@@ -174,8 +179,8 @@ function partitionsOf(
 }
 
 /**
- * Adds the resources of `masters` ApplicationMasters to a limit, because the scheduler counts them, but totals do not. The result does not
- * exceed the parent queue's maximum.
+ * Adds the resources of `masters` ApplicationMasters to a limit, because totals do not include ApplicationMasters but the scheduler does.
+ * The result does not exceed the maximum of the parent queue.
  */
 function within({ amounts }: Limit, own: QueuePartition, above: Resources, masters: number): Resources {
   const now = amountsOf(own.maximum);

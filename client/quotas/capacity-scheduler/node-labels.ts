@@ -4,7 +4,7 @@ import { leafQueues, type SchedulerDraft, type SchedulerView, staticQueues } fro
 
 const ALL = '*';
 
-/** Returns the node labels that a queue may access according to the site file and its parent queue; null for all labels. */
+/** Returns the node labels that a queue can access according to the site file and its parent queue; null for all labels. */
 export function reachedLabels(queue: CapacityQueue, { quotas, root }: Pick<SchedulerView, 'quotas' | 'root'>): readonly string[] | null {
   const allowed = queue.children.length > 0 ? undefined : entryOf(quotas.queues, queue.name)?.entry.nodeLabels;
   if (allowed === undefined) {
@@ -15,10 +15,9 @@ export function reachedLabels(queue: CapacityQueue, { quotas, root }: Pick<Sched
 }
 
 /**
- * Writes each queue's `nodeLabels` as its accessible labels. If a queue loses access to a label, distributes its share to the sibling queues
- * with access, so that the percentages still add up to 100.
- *
- * @param inAmounts whether sizes are absolute amounts, which need not add up to the parent's size.
+ * Sets the accessible labels of each queue to its `nodeLabels`. If a queue loses access to a label, distributes its share among the sibling
+ * queues with access, so that the sum of the percentages remains 100.
+ * @param inAmounts whether sizes are absolute amounts, whose sum may differ from the size of the parent.
  */
 export function limitLabels(draft: SchedulerDraft, { quotas, root }: SchedulerView, inAmounts: boolean): void {
   const lost = new Map<CapacityQueue, readonly string[]>();
@@ -82,12 +81,12 @@ function shareOut(draft: SchedulerDraft, parent: CapacityQueue, lost: ReadonlyMa
   }
 }
 
-/** Sets a queue's guarantee on nodes with a label. Raises a lower maximum, which the scheduler would reject. */
+/** Sets the guarantee of a queue on nodes with a label. Also raises a lower maximum, because the scheduler would reject it. */
 function giveShare(draft: SchedulerDraft, { path }: CapacityQueue, label: string, share: number): void {
   const key = `${path}.accessible-node-labels.${label}`;
   const why = 'includes the share of sibling queues that lost the label';
   draft.set(`${key}.capacity`, String(share), why);
-  // A vector is not a number, and -1 means all resources.
+  // Skip a resource vector, which is not a number, and -1, which means all resources.
   const most = Number(draft.get(`${key}.maximum-capacity`) ?? -1);
   if (!(most >= 0 && most < share)) {
     return;

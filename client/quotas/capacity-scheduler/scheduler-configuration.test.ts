@@ -12,9 +12,9 @@ import { schedulerXml } from './scheduler-xml.ts';
 import { largestTask } from './task-size.ts';
 
 /**
- * From a ResourceManager of Hadoop 3.4: root has the queues default (40 %, maximum 60 %) and research (60 %); research has a (33.3 %, open
- * to all) and b (66.7 %, open to alice and the group research). The cluster has two nodes with 8 GiB, 8 cores and 4 GPUs each. One node is
- * labelled a100; default has 30 % of it, a and b 35 % each.
+ * Report of a Hadoop 3.4 ResourceManager. The root queue has the queues default (40 %, maximum 60 %) and research (60 %). The queue
+ * research has the queues a (33.3 %, open to all) and b (66.7 %, open to alice and the group research). The cluster has two nodes with 8
+ * GiB, 8 cores and 4 GPUs each. One node has the label a100, which default (30 %), a and b (35 % each) can access.
  */
 const ROOT: CapacityQueue = await (async () => {
   const root = capacitySchedulerSchema.parse(
@@ -47,7 +47,7 @@ function emitted(text: string, more: Partial<SchedulerView> = {}, base: Readonly
   return schedulerConfiguration(view, base);
 }
 
-/** The changes from the current configuration: `name=value`, and `-name` for removed properties. */
+/** Changes of the current configuration: `name=value`, or `-name` for removed properties. */
 function changes(text: string, more: Partial<SchedulerView> = {}, base: ReadonlyMap<string, string> | null = null): string[] {
   const before = base ?? currentProperties(ROOT);
   const { properties } = emitted(text, more, base);
@@ -122,7 +122,7 @@ test('rejects totals while nodes are missing, unless missing nodes are allowed',
   expect(emitted(total, { ...missing, allowMissingNodes: true }).notices).toContain(
     'The queue sizes do not include the resources of node1:8041 (LOST), node2:8041 (DECOMMISSIONING). Generate the file again when the nodes are back.',
   );
-  // Limits other than sizes do not depend on nodes.
+  // Only sizes depend on nodes.
   expect(changes('queues: {b: {timeout: 90s}}', missing)).toHaveLength(2);
 });
 
@@ -141,7 +141,7 @@ test('queues with amounts accept applications before any node has registered', (
   }
   const base = new Map([...currentProperties(ROOT), [`${PREFIX}root.default.maximum-applications`, '7'] as const]);
   expect(set({}, base)).toEqual(['7']);
-  // A percentage is a valid share at any time.
+  // A percentage is valid for any number of nodes.
   expect(set({ root: root(4000), queueMode: 'mixed' })).toEqual([]);
 });
 
@@ -156,7 +156,7 @@ test('in mixed mode, only the maximum of the limited resource changes; other res
     'root.default.accessible-node-labels.a100.maximum-capacity=[memory=100%,vcores=100%,yarn.io/gpu=1]',
     'root.default.maximum-capacity=[memory=60%,vcores=60%,yarn.io/gpu=1]',
   ]);
-  // A cluster already in mixed mode stays in it.
+  // The cluster already uses mixed mode.
   const base = new Map([...currentProperties(ROOT), [`${PREFIX}legacy-queue-mode.enabled`, 'false'] as const]);
   expect(changes('queues: {a: {total: {gpus: 1}}}', {}, base)).toEqual([
     'root.research.a.accessible-node-labels.a100.maximum-capacity=[memory=100%,vcores=100%,yarn.io/gpu=1]',
@@ -235,7 +235,7 @@ queues: {a: {task: {memory: 512m}}}`;
     'root.research.a.maximum-allocation=memory-mb=1024,vcores=8,yarn.io/gpu=2',
     'root.research.b.maximum-allocation=memory-mb=6144,vcores=8,yarn.io/gpu=2',
   ]);
-  // A role without a limit may request any amount.
+  // Tasks of a role without a limit may have any size.
   expect(changes('roles: {worker: {task: {memory: 4g}}}')).toEqual([]);
   expect(largestTask(quotas('roles: {"*": {task: {gpus: 1}}}\nqueues: {a: {roles: {ps: {task: {gpus: 0, memory: 1g}}}}}'), 'a')).toEqual({
     gpus: 1,

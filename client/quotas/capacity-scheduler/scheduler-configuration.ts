@@ -10,17 +10,16 @@ import { limitTasks } from './task-size.ts';
 
 export interface SchedulerConfiguration {
   readonly properties: readonly SchedulerProperty[];
-  /** Limits that the configuration does not contain, and warnings about using the configuration. */
+  /** Limits that YARN cannot enforce, and warnings for the admin. */
   readonly notices: readonly string[];
 }
 
 /**
- * Adds the site file's limits to the configuration of the cluster's Capacity Scheduler, where the scheduler supports them. Keeps all other
- * settings.
- *
- * @param base the current configuration by property name; null: reconstruct it from the ResourceManager's report on its queues.
- * @throws TonyError USAGE if base describes other queues, if base is null and the ResourceManager does not report a queue's size, or if
- * sizes cannot be written as amounts
+ * Adds the limits in the site file to the Capacity Scheduler configuration of the cluster, as far as the scheduler supports them. Keeps all
+ * other settings.
+ * @param base current configuration by property name; null to reconstruct it from the queues that the ResourceManager reports.
+ * @throws TonyError USAGE if `base` has other queues than the cluster, if the size of a queue is unknown, or if sizes cannot be expressed
+ *   as amounts
  */
 export function schedulerConfiguration(view: SchedulerView, base: ReadonlyMap<string, string> | null): SchedulerConfiguration {
   const draft = new SchedulerDraft(base ?? currentProperties(view.root));
@@ -52,7 +51,7 @@ export function schedulerConfiguration(view: SchedulerView, base: ReadonlyMap<st
   return { properties: draft.properties, notices: draft.notices };
 }
 
-/** Writes each queue's `timeout` as its maximum application lifetime, which YARN counts from submission. */
+/** Sets the maximum application lifetime of each queue to its `timeout`. YARN measures the lifetime from the submission. */
 function limitTimes(draft: SchedulerDraft, { quotas, root }: SchedulerView): void {
   for (const { name, path } of leafQueues(root)) {
     const found = entryOf(quotas.queues, name);

@@ -3,30 +3,30 @@ import type { CapacityQueue } from '../../../hadoop/yarn/capacity-queues.ts';
 
 export const PREFIX = 'yarn.scheduler.capacity.';
 
-/** Notation of queue sizes. `mixed` requires Hadoop 3.4, and can limit some resources without limiting others. */
+/** Notation for queue sizes. `mixed` requires Hadoop 3.4, and can limit only some of the resources. */
 export const QUEUE_MODES = ['absolute', 'mixed'] as const;
 export type QueueMode = (typeof QUEUE_MODES)[number];
 
-/** The quotas and the cluster's state that determine the configuration. */
+/** Quotas and cluster state from which the configuration is generated. */
 export interface SchedulerView {
   readonly quotas: Quotas;
   readonly root: CapacityQueue;
-  /** The ResourceManager's version, e.g. `3.4.1`. */
+  /** Version of the ResourceManager, such as `3.4.1`. */
   readonly hadoopVersion: string;
   readonly queueMode: QueueMode;
-  /** Nodes of the cluster that currently contribute no resources, or fewer than usual: `host:port (LOST)`. */
+  /** Nodes that provide no resources, or fewer than usual, such as `host:port (LOST)`. */
   readonly missingNodes: readonly string[];
   /** Whether to write queue sizes despite missing nodes. */
   readonly allowMissingNodes: boolean;
-  /** Number of ApplicationMasters whose resources are added to a queue's total. */
+  /** Number of ApplicationMasters whose resources are added to the total of a queue. */
   readonly masters: number;
-  /** The groups of each user in the site file. */
+  /** Groups of each user in the site file. */
   readonly groupsOf: (user: string) => readonly string[];
   /** Whether the ResourceManager enforces access lists; null if unknown. */
   readonly aclsEnabled: boolean | null;
 }
 
-/** Returns the default mode: `mixed` if Hadoop supports it, because the file stays valid when the cluster grows or shrinks. */
+/** Returns `mixed` if Hadoop supports it, because the file then remains valid when the cluster grows or shrinks. */
 export function usualQueueMode(hadoopVersion: string): QueueMode {
   return hasMixedMode(hadoopVersion) ? 'mixed' : 'absolute';
 }
@@ -40,16 +40,16 @@ export function hasMixedMode(hadoopVersion: string): boolean {
 export interface SchedulerProperty {
   readonly name: string;
   readonly value: string;
-  /** The reason for the value, such as the site file's limits; null for an unchanged property. */
+  /** Origin of the value, such as a limit in the site file; null for an unchanged property. */
   readonly why: string | null;
 }
 
-/** Collects the properties and notices of a new configuration. */
+/** Collects the properties and notices of the new configuration. */
 export class SchedulerDraft {
   readonly #properties = new Map<string, SchedulerProperty>();
   readonly #notices = new Set<string>();
 
-  /** @param base the current configuration: values by full property name. */
+  /** @param base current configuration: values by full property name. */
   constructor(base: ReadonlyMap<string, string>) {
     for (const [name, value] of base) {
       this.#properties.set(name, { name, value, why: null });
@@ -60,7 +60,7 @@ export class SchedulerDraft {
     return this.#properties.get(PREFIX + name)?.value;
   }
 
-  /** @param name without the scheduler's prefix. */
+  /** @param name property name without the scheduler's prefix. */
   set(name: string, value: string, why: string): void {
     // An unchanged value keeps its origin.
     if (this.get(name) !== value) {
@@ -72,7 +72,7 @@ export class SchedulerDraft {
     this.#properties.delete(PREFIX + name);
   }
 
-  /** Removes every property whose name starts with `name`. */
+  /** Removes all properties whose names start with `name`. */
   removeBelow(name: string): void {
     for (const each of [...this.#properties.keys()]) {
       if (each.startsWith(PREFIX + name)) {
@@ -94,7 +94,7 @@ export class SchedulerDraft {
   }
 }
 
-/** Returns the queue and all configured queues below it, parents first. */
+/** Returns the queue and all configured queues below it; parents precede their children. */
 export function staticQueues(queue: CapacityQueue): CapacityQueue[] {
   return queue.dynamic ? [] : [queue, ...queue.children.flatMap(staticQueues)];
 }

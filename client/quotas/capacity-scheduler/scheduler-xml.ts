@@ -3,9 +3,8 @@ import type { SchedulerConfiguration } from './scheduler-configuration.ts';
 const WIDTH = 100;
 
 /**
- * Formats capacity-scheduler.xml.
- *
- * @param about the first lines of the file's comment.
+ * Returns the text of capacity-scheduler.xml.
+ * @param about first lines of the comment in the file.
  */
 export function schedulerXml({ properties, notices }: SchedulerConfiguration, about: readonly string[]): string {
   const comment = [...about, ...(notices.length === 0 ? [] : ['', 'Notices:']), ...notices.map((notice) => `- ${notice}`)];
@@ -27,12 +26,12 @@ export function schedulerXml({ properties, notices }: SchedulerConfiguration, ab
   ].join('\n');
 }
 
-/** Replaces characters that XML 1.0 cannot represent with question marks. */
+/** Replaces characters that are invalid in XML 1.0 with question marks. */
 function escaped(text: string): string {
   return plain(text).replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('\r', '&#13;');
 }
 
-/** Separates dashes, because XML comments must not contain `--` or end with a dash. */
+/** Inserts spaces between dashes, because XML comments must not contain `--` or end with a dash. */
 function commented(text: string): string {
   return plain(text)
     .replace(/-(?=-)/g, '- ')

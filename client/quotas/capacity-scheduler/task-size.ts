@@ -5,9 +5,7 @@ import { MASTER } from './maximum-capacity.ts';
 import { allocation, type Resources } from './resource-vector.ts';
 import { leafQueues, type SchedulerDraft, type SchedulerView } from './scheduler-draft.ts';
 
-/**
- * Writes the `task` limits of queues and roles as each queue's maximum allocation, which is the size of the largest task of any role.
- */
+/** Sets the maximum allocation of each queue to the size of the largest task that its limits allow. */
 export function limitTasks(draft: SchedulerDraft, { quotas, root }: SchedulerView): void {
   const cluster = amountsOf(root.maximumAllocation);
   const smaller: string[] = [];
@@ -21,7 +19,7 @@ export function limitTasks(draft: SchedulerDraft, { quotas, root }: SchedulerVie
     const largest: Resources = Object.fromEntries(
       Object.entries(now).map(([type, most]) => {
         const task = allowed[type];
-        // ApplicationMasters must also fit.
+        // The limit must also allow ApplicationMasters.
         return [type, task === undefined ? most : Math.min(Math.max(task, MASTER[type] ?? 0), cluster[type] ?? 0)];
       }),
     );
@@ -39,7 +37,7 @@ export function limitTasks(draft: SchedulerDraft, { quotas, root }: SchedulerVie
   }
 }
 
-/** Returns the size of the largest task of any role in a queue. Omits resource types without a limit. */
+/** Returns the size of the largest task that a queue allows, over all roles. Omits resource types without a limit. */
 export function largestTask(quotas: Quotas, queue: string): Amounts {
   const ofQueue = entryOf(quotas.queues, queue)?.entry;
   const names = new Set([...Object.keys(quotas.roles), ...Object.keys(ofQueue?.roles ?? {}), '*']);
@@ -47,7 +45,7 @@ export function largestTask(quotas: Quotas, queue: string): Amounts {
     const limits = [entryOf(quotas.roles, role)?.entry, ofQueue, entryOf(ofQueue?.roles ?? {}, role)?.entry].filter(
       (each) => each !== undefined,
     );
-    // Ignore roles that are limited to zero tasks.
+    // Ignore roles for which no tasks are allowed.
     return limits.some(({ instances }) => instances === 0) ? [] : [smallest(limits)];
   });
   const [first = {}, ...others] = all;
