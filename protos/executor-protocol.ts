@@ -4,8 +4,8 @@ import type * as protobuf from 'protobufjs';
 import descriptor from './tony.json' with { type: 'json' };
 
 /*
- * The TypeScript types of the stream between an executor and the ApplicationMaster. tony.proto documents the fields. Absent sub-messages
- * are undefined; absent scalars have their zero value.
+ * TypeScript types of the stream between an executor and the ApplicationMaster. tony.proto documents the fields. Missing sub-messages are
+ * undefined; missing scalars have their zero value.
  */
 
 export interface ExecutorMessage {
@@ -108,7 +108,7 @@ export interface ServiceAnswer {
   readonly body: Uint8Array;
 }
 
-/** Returns the gRPC service definition for executors, for servers and clients. */
+/** Returns the gRPC service definition for communication with executors. */
 export function executorService(): ServiceDefinition {
   return serviceNamed('tony.ApplicationMaster');
 }
@@ -119,5 +119,5 @@ export function serviceNamed(name: 'tony.ApplicationMaster' | 'tony.Feed'): Serv
   ] as ServiceDefinition;
 }
 
-/** The DNS name in every job's certificate. It does not depend on the ApplicationMaster's host. */
+/** The DNS name in every job's certificate, regardless of the ApplicationMaster's host. */
 export const CERTIFICATE_NAME = 'tony-ts';

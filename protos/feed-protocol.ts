@@ -1,7 +1,7 @@
 import type { ServiceDefinition } from '@grpc/grpc-js';
 import { serviceNamed } from './executor-protocol.ts';
 
-/* The TypeScript types of the stream between a feed's producer and the ApplicationMaster. tony.proto documents the fields. */
+/* TypeScript types of the stream between a producer and the ApplicationMaster. tony.proto documents the fields. */
 
 export interface ProducerMessage {
   readonly opening?: { readonly feed: string; readonly producer: string; readonly first: number };
@@ -17,27 +17,27 @@ export interface FeedMessage {
   readonly readers?: number;
 }
 
-/** The connection data for a producer. The ApplicationMaster writes it to the staging folder, readable only by the job's user. */
+/** Connection data for producers. The ApplicationMaster writes it to the staging folder; only the job's user may read it. */
 export interface FeedAddress {
   readonly host: string;
   readonly port: number;
   readonly attempt: number;
-  /** Hexadecimal. */
+  /** Token in hexadecimal form. */
   readonly token: string;
-  /** PEM. */
+  /** Certificate in PEM format. */
   readonly certificate: string;
 }
 
-/** Name of the file in the staging folder that contains the FeedAddress. */
+/** Name of the staging file that contains the FeedAddress. */
 export const FEED_ADDRESS_FILE = 'feed.json';
 export const FEED_TOKEN_METADATA = 'tony-feed-token';
-/** Maximum size of one record, and of the records in one chunk together. */
+/** Maximum size in bytes of a record. The records of a chunk together must not exceed it either. */
 export const MAXIMUM_RECORD_BYTES = 16 * 1024 * 1024;
 export const MAXIMUM_CHUNK_RECORDS = 4096;
-/** Maximum size of one message: the records of a chunk and their framing. */
+/** Maximum size in bytes of a message, including the framing of its records. */
 export const MAXIMUM_MESSAGE_BYTES = MAXIMUM_RECORD_BYTES + 64 * 1024;
 
-/** Returns the gRPC service definition for producers. */
+/** Returns the gRPC service definition for communication with producers. */
 export function feedService(): ServiceDefinition {
   return serviceNamed('tony.Feed');
 }

@@ -3,13 +3,13 @@ import { createSecureContext, type PeerCertificate } from 'node:tls';
 import { type ChannelCredentials, type ChannelOptions, credentials } from '@grpc/grpc-js';
 import { CERTIFICATE_NAME } from './executor-protocol.ts';
 
-/** A failed machine does not close its connections, so only keepalive pings detect its failure. */
+/** Interval in ms of keepalive pings. They detect failed machines, which do not close their connections. */
 const KEEPALIVE_MS = 20_000;
 const KEEPALIVE_ANSWER_MS = 10_000;
-/** Maximum time until one end of a connection detects that the other end's machine has failed (ms). */
+/** Maximum time in ms until one side of a connection detects that the machine of the other side has failed. */
 export const LINK_LOSS_MS = KEEPALIVE_MS + KEEPALIVE_ANSWER_MS;
 
-/** Options of every connection to a job's ApplicationMaster: no proxy, and keepalive pings that detect its loss quickly. */
+/** Channel options for connections to a job's ApplicationMaster: no proxy, and keepalive pings that detect a failed machine quickly. */
 export const PINNED_CHANNEL_OPTIONS: ChannelOptions = {
   'grpc.ssl_target_name_override': CERTIFICATE_NAME,
   'grpc.default_authority': CERTIFICATE_NAME,
@@ -24,9 +24,8 @@ export const PINNED_CHANNEL_OPTIONS: ChannelOptions = {
 
 /**
  * Creates TLS 1.3 credentials that accept only a server with the job's certificate.
- *
- * @param certificate the job's certificate, PEM.
- * @param key the certificate's private key, PEM. If given, it authenticates this client as part of the job.
+ * @param certificate the job's certificate in PEM format
+ * @param key the certificate's private key in PEM format. With this key, the client authenticates itself as part of the job.
  */
 export function pinnedCredentials(certificate: string | Buffer, key?: Buffer): ChannelCredentials {
   const { fingerprint256 } = new X509Certificate(certificate);
@@ -37,7 +36,7 @@ export function pinnedCredentials(certificate: string | Buffer, key?: Buffer): C
   });
 }
 
-/** Formats an address as `host:port`, with brackets around an IPv6 address. */
+/** Formats an address as `host:port`. Encloses an IPv6 address in brackets. */
 export function grpcAddress({ host, port }: { readonly host: string; readonly port: number }): string {
   return `${host.includes(':') ? `[${host}]` : host}:${port}`;
 }

@@ -3,14 +3,14 @@ import net from 'node:net';
 import { getSystemErrorName } from 'node:util';
 
 /**
- * A port that the executor binds before it announces the port to other tasks. The socket does not listen yet, so early connections are
- * refused and the clients retry. The program inherits the socket. If the descriptor does not reach the program, for example because npm
- * does not pass it on, the program can still bind the port itself: Linux permits this as long as the first socket does not listen.
+ * A port that is bound before other tasks learn its number. The socket does not listen yet, so early connections are refused and the
+ * clients retry. The program inherits the socket. If the descriptor does not reach the program, for example because npm does not pass it
+ * on, the program can bind the port itself: Linux permits this while the first socket does not listen.
  */
 export interface BoundPort {
   readonly port: number;
   readonly descriptor: number;
-  /** Closes the socket in this process. A program that has inherited the socket keeps its own descriptor. */
+  /** Closes the socket in this process. A program that has inherited the socket has its own descriptor. */
   close(): void;
 }
 
@@ -21,12 +21,12 @@ interface TcpHandle {
 }
 
 /**
- * An internal function of Node.js, used by its cluster module. No public API binds a socket without listening. A returned number is an
- * error code.
+ * An internal Node.js function, used by its cluster module: no public API binds a socket without listening. If the result is a number, it
+ * is an error code.
  */
 type CreateServerHandle = (address: string, port: number, family: 4 | 6) => TcpHandle | number;
 
-/** Binds a free port to the host's address, or to all interfaces if this machine does not have that address (behind NAT). */
+/** Binds a free port on the host's address. If this machine does not have the address (behind NAT), binds it on all interfaces. */
 export async function bindFreePort(host: string): Promise<BoundPort> {
   const found = await lookup(host).catch(() => null);
   const handle = (found && bind(found.address, found.family === 6 ? 6 : 4)) ?? bind('0.0.0.0', 4);

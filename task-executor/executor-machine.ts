@@ -2,26 +2,26 @@ import { LEAST_LEASE_MS } from '../conf/values/lease.ts';
 import type { Exited, MemberMessage } from '../protos/executor-protocol.ts';
 
 /*
- * The executor's state machine, a pure function: `step(state, event) -> { state, actions }`. Events carry the time.
+ * The executor's state machine is a pure function, `step(state, event) -> { state, actions }`. Events contain the current time.
  *
  *   program   none -> starting -> running -> ended          (one program per generation, one at a time)
- *   port      bound before it is announced, given to one program and never reused
+ *   port      bound before its announcement, used by one program and never reused
  */
 
 export interface ExecutorState {
   readonly link: 'open' | 'lost';
-  /** The highest attempt of the ApplicationMaster seen so far. Messages from lower attempts are rejected. */
+  /** Number of the highest known ApplicationMaster attempt. Messages from earlier attempts are rejected. */
   readonly masterAttempt: number;
-  /** When the ApplicationMaster was last known to be reachable (ms). The lease `leaseMs` runs from this time. */
+  /** Time in ms at which the ApplicationMaster was last known to be reachable. The lease starts at this time. */
   readonly lastContact: number;
   readonly lastTick: number;
   readonly leaseMs: number;
-  /** The generation of the program or, before it starts, of the bound port; 0 before the first generation. */
+  /** Generation of the program or, before its start, of the bound port; 0 before the first generation. */
   readonly generation: number;
-  /** 0 while no port is bound. */
+  /** Port number; 0 while no port is bound. */
   readonly port: number;
   readonly program: Program | null;
-  /** The generation to bind a port for once the current program has ended; null if none is pending. */
+  /** Generation for which to bind a port when the current program has ended; null if none. */
   readonly preparing: number | null;
   readonly leaving: Leaving | null;
 }
@@ -31,11 +31,11 @@ export type Program =
   | { readonly phase: 'running'; readonly pid: number }
   | { readonly phase: 'ended'; readonly exit: Exited };
 
-/** The state of the program and its port, as a Hello reports it. */
+/** The state of the program and its port in a Hello. */
 export interface ReportedState {
   readonly generation: number;
   readonly phase: 'IDLE' | 'RUNNING' | 'ENDED';
-  /** 0 while no port is bound. */
+  /** Port number; 0 while no port is bound. */
   readonly port: number;
 }
 
@@ -47,30 +47,30 @@ export interface Leaving {
 
 export type ExecutorEvent = { readonly now: number } & (
   | { readonly type: 'bound'; readonly generation: number; readonly port: number }
-  /** The ApplicationMaster has accepted the Hello. `reported`: the state that this Hello reported. */
+  /** The ApplicationMaster has accepted the Hello. `reported` is the state that the Hello contained. */
   | { readonly type: 'connected'; readonly masterAttempt: number; readonly leaseMs: number; readonly reported: ReportedState }
   | { readonly type: 'disconnected' }
-  /** The ApplicationMaster has rejected this container, because the container is not part of the job. `masterAttempt` is 0 if unknown. */
+  /** The ApplicationMaster has rejected this container, because it is not part of the job. `masterAttempt` is 0 if unknown. */
   | { readonly type: 'refused'; readonly masterAttempt: number; readonly reason: string }
   | { readonly type: 'prepare'; readonly generation: number }
   | { readonly type: 'start'; readonly generation: number; readonly members: readonly MemberMessage[] }
   | { readonly type: 'checkpoint'; readonly generation: number }
   | { readonly type: 'stop'; readonly reason: string; readonly atOnce: boolean }
   | { readonly type: 'started'; readonly generation: number; readonly pid: number }
-  /** The program and all processes of its group have ended. */
+  /** All processes of the program have ended. */
   | { readonly type: 'exited'; readonly exit: Exited }
-  /** The executor must exit, because it received a signal or cannot continue. */
+  /** The executor must exit, because it has received a signal or cannot continue. */
   | { readonly type: 'terminated'; readonly exitCode: number; readonly reason: string }
   | { readonly type: 'tick' }
 );
 
-/** An output of the state machine. The executor starts the actions in order and does not wait for them to complete. */
+/** An output of the state machine. The executor starts actions in order, without waiting for their completion. */
 export type ExecutorAction =
   | { readonly type: 'bind'; readonly generation: number }
   | { readonly type: 'spawn'; readonly generation: number; readonly members: readonly MemberMessage[] }
   /** Orders the running program to store a checkpoint. */
   | { readonly type: 'order-checkpoint' }
-  /** `gently`: the program gets time to write a checkpoint first. */
+  /** Kills the program. `gently` allows it to write a checkpoint first. */
   | { readonly type: 'kill'; readonly gently: boolean }
   | { readonly type: 'say-ready'; readonly generation: number; readonly port: number }
   | { readonly type: 'say-started'; readonly generation: number; readonly pid: number }
@@ -88,14 +88,11 @@ export interface Step {
 }
 
 /**
- * A longer gap between two ticks (ms) shows that this process was suspended. The ApplicationMaster may have declared it lost in the
- * meantime.
+ * A gap between two ticks longer than this (ms) means that this process was suspended. The ApplicationMaster may have declared the executor
+ * lost meanwhile.
  */
 const HELD_UP_MS = 5_000;
-/**
- * How long the executor waits for a killed program to exit (ms). A disk may block the program; the executor then exits without reporting
- * the exit.
- */
+/** Timeout in ms for a killed program to exit. If a disk blocks the program, the executor exits without reporting the program's exit. */
 const LEAVE_MS = 15_000;
 
 export function createExecutor(now: number): ExecutorState {
@@ -104,7 +101,7 @@ export function createExecutor(now: number): ExecutorState {
     masterAttempt: 0,
     lastContact: now,
     lastTick: now,
-    // Used until an ApplicationMaster sends its lease.
+    // Initial value until an ApplicationMaster sends the lease.
     leaseMs: LEAST_LEASE_MS,
     generation: 0,
     port: 0,
@@ -182,8 +179,7 @@ export function reportedState({ generation, port, program, preparing }: Executor
 }
 
 /**
- * Handles the answer to a Hello. Reports changes that occurred after the Hello was sent, because nothing can be reported before Welcome
- * arrives.
+ * Handles the response to a Hello. Reports all changes since the Hello, because the executor cannot report anything before Welcome arrives.
  */
 function connected(state: ExecutorState, { masterAttempt, leaseMs, now, reported }: Extract<ExecutorEvent, { type: 'connected' }>): Step {
   if (masterAttempt < state.masterAttempt) {
@@ -227,7 +223,7 @@ function prepare(state: ExecutorState, generation: number): Step {
   if (lives(state.program)) {
     return { state: next, actions: [{ type: 'kill', gently: false }] };
   }
-  // A port is already being bound. The `bound` event then binds a port for the newest generation.
+  // A port is already being bound. The handler of `bound` then binds a port for the newest generation.
   if (state.preparing !== null) {
     return only(next);
   }
@@ -251,8 +247,7 @@ function start(state: ExecutorState, generation: number, members: readonly Membe
     }
     return ignore(state, `ignoring Start for generation ${generation}: no port is bound for it`);
   }
-  // The first port is bound for generation 0 and is valid for any generation. Every later port is valid only for the generation for which
-  // it was bound.
+  // The first port is bound for generation 0 and valid for any generation. Each later port is valid only for its own generation.
   if (state.generation !== 0 && state.generation !== generation) {
     return ignore(state, `ignoring Start for generation ${generation}: the port is bound for generation ${state.generation}`);
   }
@@ -264,7 +259,7 @@ function started(state: ExecutorState, generation: number, pid: number): Step {
     return only(state);
   }
   const next: ExecutorState = { ...state, program: { phase: 'running', pid } };
-  // A stop or a newer generation was requested while the program was being started.
+  // A stop or a newer generation was requested during the program's start.
   if (state.leaving !== null || state.preparing !== null) {
     return { state: next, actions: [{ type: 'kill', gently: false }] };
   }
@@ -288,7 +283,7 @@ function exited(state: ExecutorState, exit: Exited): Step {
 
 function leave(state: ExecutorState, now: number, exitCode: number, reason: string, gently: boolean): Step {
   if (state.leaving !== null) {
-    // The program is already ending. A second order without a grace period kills it immediately.
+    // The program is already ending. Another order without a grace period kills it immediately.
     return !gently && lives(state.program) ? { state, actions: [{ type: 'kill', gently: false }] } : only(state);
   }
   const leaving = { since: now, exitCode, reason };
@@ -309,7 +304,7 @@ function left({ exitCode, reason }: Leaving): ExecutorAction {
 
 function tick(state: ExecutorState, now: number): Step {
   const heldUp = now - state.lastTick > HELD_UP_MS;
-  // After a suspension, a broken link may still be marked as open. Only the next tick confirms that the link works.
+  // After a suspension, the link may still be marked as open although it is broken. Only the next tick proves that the link works.
   const next = { ...state, lastTick: now, lastContact: state.link === 'open' && !heldUp ? now : state.lastContact };
   if (next.leaving !== null) {
     return now - next.leaving.since > LEAVE_MS ? { state: next, actions: [left(next.leaving)] } : only(next);

@@ -16,26 +16,24 @@ import type { ExecutorSettings } from './settings.ts';
 import { prepareRun } from './task-folder.ts';
 
 const TICK_MS = 500;
-/**
- * How long a service request of the program waits for an unreachable ApplicationMaster. After that the program gets an error and retries.
- */
+/** Timeout in ms for a service request while the ApplicationMaster is unreachable. The program then receives an error and retries. */
 const SERVICE_PATIENCE_MS = 60_000;
-/** The heartbeat interval until an ApplicationMaster sets one. */
+/** Initial heartbeat interval in ms, until an ApplicationMaster sends one. */
 const FIRST_INTERVAL_MS = 1_000;
 
-/** An event before the executor adds the time. */
+/** An event without its time. */
 type UntimedEvent = ExecutorEvent extends infer One ? (One extends ExecutorEvent ? Omit<One, 'now'> : never) : never;
 
 interface Run {
   readonly generation: number;
   readonly progress: ProgressSoFar;
   readonly report: ReportFile | null;
-  /** A file whose existence orders the program to store a checkpoint. */
+  /** The program stores a checkpoint if this file exists. */
   readonly checkpointOrder: string;
   readonly program: Program | null;
 }
 
-/** Runs the executor's state machine: converts the activity of sockets, processes and timers to events, and carries out the actions. */
+/** Runs the executor's state machine. Converts events of sockets, processes and timers, and carries out actions. */
 export class Executor {
   readonly #settings: ExecutorSettings;
   readonly #environment: Readonly<Record<string, string | undefined>>;
@@ -51,7 +49,7 @@ export class Executor {
   #intervalMs = FIRST_INTERVAL_MS;
   #beat: NodeJS.Timeout | null = null;
   #resolveLeft: (exitCode: number) => void = () => {};
-  /** Resolves with the exit code when the executor may exit. */
+  /** Resolves with the exit code when the executor can exit. */
   readonly left: Promise<number>;
 
   constructor(settings: ExecutorSettings, environment: Readonly<Record<string, string | undefined>>, log: Logger) {
@@ -91,7 +89,7 @@ export class Executor {
     this.#happened({ type: 'terminated', exitCode, reason });
   }
 
-  /** Kills the program after an unexpected error, so that it does not outlive the executor. */
+  /** Kills the program after an unexpected error. Otherwise, it would outlive the executor. */
   abandon(): void {
     this.#run?.program?.kill(false);
   }
@@ -151,7 +149,7 @@ export class Executor {
     this.#port?.close();
     this.#port = null;
     const port = await bindFreePort(this.#settings.host);
-    // One port is bound at a time: the state machine requests the next one after it has received this event.
+    // Only one port is bound at a time: the state machine requests the next one after this event.
     this.#port = port;
     this.#happened({ type: 'bound', generation, port: port.port });
   }
@@ -170,7 +168,7 @@ export class Executor {
     const { checkpointOrder } = prepared;
     const progress = new ProgressSoFar();
     const stderr = path.join(this.#settings.logFolder, 'stderr');
-    // Marks in the program's log where the output of a restarted program begins.
+    // Separate the output of a restarted program in its log.
     if (generation > 1) {
       await appendFile(stderr, `--- generation ${generation} ---\n`);
     }
@@ -183,7 +181,7 @@ export class Executor {
       listener: port.descriptor,
       guard: this.#guard,
     });
-    // From now on, connections to the port reach the program.
+    // From now on, the program receives connections to the port.
     port.close();
     this.#port = null;
     if (!(started instanceof Program)) {
@@ -215,7 +213,7 @@ export class Executor {
     }
   }
 
-  /** Opens the socket of the services; null if this fails. The program starts anyway, because most programs do not use the services. */
+  /** Opens the services socket. Returns null if this fails; the program starts anyway, because most programs do not use the services. */
   async #openServices(generation: number): Promise<string | null> {
     this.#services?.close();
     this.#services = null;
@@ -232,7 +230,7 @@ export class Executor {
     }
   }
 
-  /** Sends the program's last report before its exit, because the ApplicationMaster needs the report to evaluate the exit. */
+  /** Sends the program's last report before its exit. The ApplicationMaster needs the report to evaluate the exit. */
   #sayExited(exit: Exited): void {
     this.#heartbeat();
     this.#link.send({ exited: exit });

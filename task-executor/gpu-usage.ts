@@ -8,10 +8,10 @@ const MEBIBYTE = 1 << 20;
 const EVERY_MS = 10_000;
 const DEADLINE_MS = 5_000;
 const MAX_OUTPUT = 64 * 1024;
-/** Pause after a failed query (ms). It limits the load on a hanging driver. */
+/** Pause in ms after a failed query, to limit the load on a hanging driver. */
 const PAUSE_AFTER_FAILURE_MS = 120_000;
 
-/** Parses lines such as `0, 37, 1024, 81559`. A value that the GPU does not report (`[N/A]`) counts as 0. */
+/** Parses lines such as `0, 37, 1024, 81559`. Replaces missing values (`[N/A]`) with 0. */
 export function parseGpus(text: string): Gpu[] {
   return text
     .split('\n')
@@ -26,15 +26,15 @@ export function parseGpus(text: string): Gpu[] {
 }
 
 /**
- * Samples the GPUs with nvidia-smi. Queries run in the background, because a query can take seconds. If nvidia-smi is not installed,
- * queries stop.
+ * Samples GPU usage with nvidia-smi. Queries run in the background, because they can take seconds. If nvidia-smi is not installed, there
+ * are no further queries.
  */
 export class GpuUsage {
   #latest: readonly Gpu[] = [];
   #askAgainAt: number;
   #asking = false;
 
-  /** @param present true if the task has requested GPUs. */
+  /** @param present true if the task has requested GPUs */
   constructor(present: boolean) {
     this.#askAgainAt = present ? Number.NEGATIVE_INFINITY : Number.POSITIVE_INFINITY;
   }

@@ -4,10 +4,10 @@ import { messageOf } from '../platform/errors.ts';
 import type { Logger } from '../platform/log.ts';
 
 /**
- * Reads process group IDs from standard input, one per line, and acknowledges each with an empty line. When the input closes because the
- * executor has ended, the script kills the last group and then all other processes of that group's session. The session ID is field 6 of
- * /proc/PID/stat, the fourth after the command name. The guard runs in its own session, so a signal that kills the executor's group does
- * not reach the guard.
+ * The script reads process group IDs from standard input, one per line, and acknowledges each with an empty line. When the executor ends,
+ * the input closes. The script then kills the last process group and all other processes of its session. The session ID is field 6 of
+ * /proc/PID/stat, the fourth after the command name. The guard has its own session, so signals to the executor's process group do not reach
+ * it.
  */
 const SCRIPT = `trap '' PIPE
 group=
@@ -39,7 +39,9 @@ export class Guard {
     this.#process = this.#spawn();
   }
 
-  /** Resolves when the guard watches the process group: from then on, the group ends when this process ends. Null watches no group. */
+  /**
+   * Resolves when the guard monitors the process group. From then on, the group is killed when this process ends. Null ends the monitoring.
+   */
   async watch(group: number | null): Promise<void> {
     this.#group = group === null ? '' : String(group);
     await this.#update();
@@ -56,7 +58,7 @@ export class Guard {
     return update;
   }
 
-  /** Sends the process group to the guard. If the guard has died, starts a new one and sends the group again. */
+  /** Sends the process group to the guard. If the guard has died, starts a new guard and sends the group again. */
   async #updateNow(): Promise<void> {
     if (this.#process.stdin === null || this.#process.stdin.destroyed) {
       this.#process = this.#spawn();
@@ -69,7 +71,9 @@ export class Guard {
     }
   }
 
-  /** Resolves when the guard has acknowledged the group. A completed write is not enough, because a guard that dies loses unread data. */
+  /**
+   * Resolves when the guard has acknowledged the group. A completed write does not suffice, because a guard that dies loses unread data.
+   */
   #write({ stdin, stdout }: ChildProcess): Promise<void> {
     return new Promise((resolve, reject) => {
       if (stdin === null || stdout === null || stdout.destroyed) {

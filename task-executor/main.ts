@@ -11,7 +11,7 @@ const log = createLogger({
 });
 let executor: Executor | null = null;
 
-// A NodeManager sends SIGKILL 250 ms after SIGTERM.
+// NodeManagers send SIGKILL 250 ms after SIGTERM.
 for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) {
   process.on(signal, () => {
     const exitCode = 128 + constants.signals[signal];

@@ -9,10 +9,10 @@ export interface MasterAddress {
   readonly attempt: number;
 }
 
-/** The deadline for one read from storage. */
+/** Timeout for reading the address from storage. */
 const DEADLINE_MS = 5_000;
 
-/** Reads the address that the newest attempt of the ApplicationMaster has stored. Returns null if the address cannot be read now. */
+/** Reads the address stored by the newest ApplicationMaster attempt. Returns null if the address is currently unavailable. */
 export async function findMaster(frozen: FrozenJob, log: Logger): Promise<MasterAddress | null> {
   try {
     return await withTimeout(readAddress(frozen), DEADLINE_MS, () => null);
@@ -23,7 +23,7 @@ export async function findMaster(frozen: FrozenJob, log: Logger): Promise<Master
 }
 
 async function readAddress(frozen: FrozenJob): Promise<MasterAddress | null> {
-  // Loaded on demand to save memory: most executors never need storage.
+  // Loaded on demand to save memory: most executors never access storage.
   const [{ createStorage }, { joinUri }, { HadoopConfiguration }] = await Promise.all([
     import('../storage/create-storage.ts'),
     import('../storage/uri.ts'),

@@ -25,11 +25,11 @@ import { grpcAddress, PINNED_CHANNEL_OPTIONS, pinnedCredentials } from '../proto
 import type { MasterAddress } from './master-address.ts';
 
 export interface MasterLinkEvents {
-  /** The ApplicationMaster has accepted `hello`, which was sent when the link was opened. */
+  /** The ApplicationMaster has accepted `hello`, the first message on this link. */
   readonly welcome: (welcome: Welcome, hello: Hello) => void;
   readonly message: (message: MasterMessage) => void;
   readonly lost: () => void;
-  /** The ApplicationMaster has rejected this container permanently. `masterAttempt` is 0 if unknown. */
+  /** The ApplicationMaster has permanently rejected this container. `masterAttempt` is 0 if unknown. */
   readonly refused: (masterAttempt: number, reason: string) => void;
 }
 
@@ -38,20 +38,20 @@ export interface MasterLinkOptions {
   readonly certificate: Secret;
   readonly privateKey: Secret;
   readonly hello: () => Hello;
-  /** Looks up the address of the newest ApplicationMaster. Called when the ApplicationMaster at the current address does not answer. */
+  /** Looks up the address of the newest ApplicationMaster. Called when the current address does not respond. */
   readonly findMaster: () => Promise<MasterAddress | null>;
   readonly events: MasterLinkEvents;
   readonly log: Logger;
 }
 
-/** Time limit from the start of a connection to Welcome (ms). */
+/** Timeout in ms from connecting to Welcome. */
 const WELCOME_MS = 10_000;
 const CONNECT_BACKOFF = { firstMs: 100, mostMs: 3_000 };
-/** How long `close` waits for buffered messages to be sent (ms). After that they are lost. */
+/** Time in ms for `close` to send buffered messages. Messages that remain are lost. */
 const FLUSH_MS = 200;
-/** Metadata key of a rejection. The value is the attempt of the ApplicationMaster that sent it. */
+/** Metadata key of a rejection. Its value is the number of the ApplicationMaster attempt. */
 const ATTEMPT_METADATA = 'tony-attempt';
-/** The deadline for one attempt to forward a service request (ms), and the pauses between attempts. */
+/** Timeout in ms for one attempt to forward a service request. */
 const SERVE_MS = 30_000;
 const SERVE_BACKOFF = { firstMs: 50, mostMs: 1_000 };
 /** An answer may contain a feed record of 16 MiB. */
@@ -71,12 +71,12 @@ interface Connection {
   readonly deadline: NodeJS.Timeout;
 }
 
-/** The stream to the ApplicationMaster. Reconnects until it is accepted, and switches to a newer attempt when one exists. */
+/** The stream to the ApplicationMaster. Retries until an ApplicationMaster accepts it, and switches to newer attempts. */
 export class MasterLink {
   readonly #options: MasterLinkOptions;
   readonly #credentials: ChannelCredentials;
   #address: { readonly host: string; readonly port: number };
-  /** Attempt of the ApplicationMaster at `#address`. An address of an older attempt on storage is ignored. */
+  /** Number of the ApplicationMaster attempt at `#address`. Stored addresses of older attempts are ignored. */
   #attempt = 0;
   #connection: Connection | null = null;
   #failures = 0;
@@ -108,7 +108,7 @@ export class MasterLink {
     stream.write({ hello });
   }
 
-  /** Sends a message. Returns false, and drops the message, if no link is open. */
+  /** Sends a message. If no link is open, drops the message and returns false. */
   send(message: ExecutorMessage): boolean {
     const connection = this.#connection;
     if (connection === null || !connection.welcomed) {
@@ -119,8 +119,8 @@ export class MasterLink {
   }
 
   /**
-   * Forwards a request of the program and retries until an ApplicationMaster answers. The answer may come from a later attempt. Returns
-   * null after `patienceMs` or when `signal` aborts.
+   * Forwards a request of the program. Retries until an ApplicationMaster answers, possibly a later attempt. Returns null after
+   * `patienceMs` or when `signal` aborts.
    */
   async serve(
     request: Omit<ServiceRequest, 'containerId' | 'proof'>,
@@ -173,7 +173,7 @@ export class MasterLink {
     });
   }
 
-  /** True while earlier messages are still buffered. Callers should then postpone messages that can wait. */
+  /** True while earlier messages are buffered. Callers should then postpone less important messages. */
   get congested(): boolean {
     return this.#connection?.stream.writableNeedDrain ?? true;
   }
@@ -185,7 +185,7 @@ export class MasterLink {
     }
   }
 
-  /** Closes the link, after a short wait for buffered messages. */
+  /** Closes the link after a short wait for buffered messages. */
   async close(): Promise<void> {
     this.#closed = true;
     if (this.#retry !== null) {
@@ -270,7 +270,7 @@ export class MasterLink {
       return;
     }
     this.#failures++;
-    // The first failure is usually a broken connection; from the second on, the ApplicationMaster may have moved.
+    // The first failure is usually a broken connection. After a second failure, the ApplicationMaster may be at another address.
     const look = this.#failures > 1;
     this.#retry = setTimeout(
       async () => {

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { type ProcessStat, readStat } from '../platform/process-stat.ts';
 
-/** Keys in /proc/self/auxv, a list of pairs of 64-bit words: key and value. */
+/** Keys in /proc/self/auxv, a list of key-value pairs of 64-bit words. */
 const AT_PAGE_SIZE = 6;
 const AT_CLOCK_TICKS = 17;
 
@@ -14,7 +14,7 @@ function auxiliary(key: number, otherwise: number): number {
       }
     }
   } catch {
-    // Without /proc, use the value of nearly every Linux system.
+    // Default on nearly all Linux systems, used if /proc is unavailable.
   }
   return otherwise;
 }
@@ -22,9 +22,9 @@ function auxiliary(key: number, otherwise: number): number {
 const PAGE_BYTES = auxiliary(AT_PAGE_SIZE, 4096);
 const TICKS_PER_SECOND = auxiliary(AT_CLOCK_TICKS, 100);
 /**
- * The minimum pause between two searches through all processes of the machine (ms). Between searches, only the known processes are read. A
- * search is slow on a machine with thousands of processes. The pause therefore grows until searches take at most `SEARCH_SHARE` of the
- * time; its maximum is `LONGEST_SEARCH_MS`.
+ * Minimum interval in ms between two searches through all processes of the machine. Between searches, only known processes are sampled.
+ * Searches are slow on machines with thousands of processes. The interval therefore grows until searches take at most `SEARCH_SHARE` of the
+ * time, but not beyond `LONGEST_SEARCH_MS`.
  */
 const SEARCH_MS = 5_000;
 const LONGEST_SEARCH_MS = 60_000;
@@ -33,11 +33,11 @@ const SEARCH_SHARE = 0.005;
 export interface TreeUsage {
   readonly rssBytes: number;
   readonly cpuCores: number;
-  /** True if a signal has stopped any of the processes. */
+  /** Returns true if a signal has suspended any of the processes. */
   readonly stopped: boolean;
 }
 
-/** A process that leads its own session and group, and all of its descendants that can be identified. */
+/** A process with its own session and process group, and all of its descendants that can be identified. */
 export class ProcessTree {
   readonly #root: number;
   #known: readonly number[];
@@ -68,12 +68,15 @@ export class ProcessTree {
     };
   }
 
-  /** All living processes, including the root. */
+  /** Returns all living processes, including the root. */
   members(): readonly number[] {
     return this.#living().map(({ pid }) => pid);
   }
 
-  /** Living processes that a signal to the root's process group does not reach: `timeout` and job control create their own groups. */
+  /**
+   * Returns living processes outside the root's process group. `timeout` and job control create their own groups, which a signal to the
+   * root's group does not reach.
+   */
   membersOutsideGroup(): readonly number[] {
     return this.#living()
       .filter(({ group }) => group !== this.#root)
@@ -102,7 +105,7 @@ export class ProcessTree {
       if (known !== undefined) {
         return known;
       }
-      // Set before the recursion, because a pid that is reused during the search can cause a cycle.
+      // Set the result before the recursion: a pid that is reused during the search can cause a cycle.
       belongs.set(stat.pid, false);
       const member = stat.pid === this.#root || stat.session === this.#root || stat.group === this.#root || isMember(all.get(stat.parent));
       belongs.set(stat.pid, member);

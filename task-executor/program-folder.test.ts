@@ -21,7 +21,7 @@ import { createProgramFolder } from './program-folder.ts';
 let container: string;
 let cache: string;
 
-/** A container as a NodeManager lays it out: the source is a link into a cache that other containers share. */
+/** Creates a container in the NodeManager's layout. The source is a symbolic link into a cache shared with other containers. */
 beforeEach(() => {
   const root = mkdtempSync(path.join(tmpdir(), 'tony-program-folder-'));
   onTestFinished(() => {

@@ -4,23 +4,21 @@ import path from 'node:path';
 import { CONTAINER_LAYOUT } from '../conf/job.ts';
 
 /*
- * The working directory of one run of the user's program: `<container>/program/<generation>`, a copy of the localised source.
- *
- * The localised source itself (`<container>/source`) is a link into the NodeManager's cache, which all containers and jobs of the user on
- * that node share. A program that writes there would change the files of later jobs. Each run therefore gets its own copy, and every rank
- * of a generation starts from the same files.
+ * The working directory for one run of the user's program is `<container>/program/<generation>`, a copy of the localised source. The
+ * localised source, `<container>/source`, is a link into the NodeManager's cache. All of the user's containers and jobs on that node share
+ * the cache, so a program that writes there would change the files of later jobs. With separate copies, all ranks of a generation start
+ * from the same files.
  */
 
-/** The number of concurrent copies; libuv's thread pool has 4 threads by default. */
+/** Number of concurrent copies. libuv's thread pool has 4 threads by default. */
 const COPIES_AT_ONCE = 8;
 
 /**
- * Creates the working directory of a generation and removes the directories of earlier generations.
- *
+ * Creates the working directory of a generation and removes those of earlier generations.
  * @param container absolute path of the container's working directory
  * @param source absolute path of the localised source; null for an empty working directory
  * @param onLeftOver receives each earlier directory that cannot be removed; YARN removes it with the container
- * @returns absolute path of the working directory
+ * @returns absolute path of the new working directory
  */
 export async function createProgramFolder(
   container: string,
@@ -46,8 +44,8 @@ interface PendingCopy {
 }
 
 /**
- * Copies files, symbolic links and empty folders. Keeps modes but adds write permission for the owner: a NodeManager localises files as
- * read-only.
+ * Copies files, symbolic links and empty folders. Keeps permissions, but makes everything writable for the owner, because NodeManagers
+ * localise files as read-only.
  */
 async function copyTree(from: string, to: string): Promise<void> {
   const files: PendingCopy[] = [];
@@ -75,7 +73,7 @@ async function copyStructure(from: string, to: string, files: PendingCopy[]): Pr
   }
 }
 
-/** Clones the file where the file system supports it; otherwise the kernel copies it. */
+/** Clones the file if the file system supports it, otherwise copies it in the kernel. */
 async function copyContent({ from, to }: PendingCopy): Promise<void> {
   const [{ mode }] = await Promise.all([lstat(from), copyFile(from, to, constants.COPYFILE_FICLONE | constants.COPYFILE_EXCL)]);
   if ((mode & 0o200) === 0) {
@@ -83,7 +81,7 @@ async function copyContent({ from, to }: PendingCopy): Promise<void> {
   }
 }
 
-/** Also removes folders from which a program has removed its own write permission. */
+/** Removes a folder. If this fails, first restores write permission, which a program may have removed. */
 async function removeTree(folder: string): Promise<void> {
   try {
     await rm(folder, { recursive: true, force: true });

@@ -32,7 +32,7 @@ async function start(
     stderr: path.join(logs, 'stderr'),
     listener: port.descriptor,
     guard,
-    // Longer than any test: a program that is ended gently here exits by itself.
+    // Longer than any test: the program can exit by itself after a gentle kill.
     graceMs: options.graceMs ?? 60_000,
   });
   port.close();
@@ -122,7 +122,7 @@ it('starts another guard when one has died', async () => {
   await expect.poll(() => before.every(isGone)).toBe(true);
   const victim = spawn('sleep', ['1000'], { detached: true, stdio: 'ignore' });
   await guard.watch(victim.pid as number);
-  // Closes the guard's input, as the end of the executor does.
+  // Closes the guard's input, which also happens when the executor ends.
   guard.close();
   await expect.poll(() => isGone(victim.pid as number)).toBe(true);
 });

@@ -8,9 +8,7 @@ import { tailOf } from './stderr-tail.ts';
 
 /** File descriptor of the bound socket in the user's program. */
 export const LISTENER_FD = 3;
-/**
- * Waits until the guard watches the process group, then executes the program. Without the guard, the program could outlive the executor.
- */
+/** Waits for the guard before it executes the program. Without the guard, the program could outlive the executor. */
 const LAUNCHER = 'read -r -u 4 word || exit 125; exec 4<&-; exec /bin/bash -c "$1"';
 const COMMAND_NOT_FOUND = 127;
 const DEFAULT_GRACE_MS = 3_000;
@@ -28,26 +26,26 @@ export interface ProgramOptions {
   /** Descriptor of the bound socket. The program inherits it as `LISTENER_FD`. */
   readonly listener: number;
   readonly guard: Guard;
-  /** How long the program may take to write its last checkpoint after a gentle kill (ms). */
+  /** Grace period in ms for the last checkpoint after a gentle kill. */
   readonly graceMs?: number;
 }
 
 export interface ProgramEnd {
-  /** -1 if a signal ended the program. */
+  /** Exit code; -1 if a signal ended the program. */
   readonly code: number;
   readonly signal: string;
-  /** The last lines that this run wrote to stderr. */
+  /** Last lines of this run's stderr. */
   readonly stderrTail: string;
 }
 
-/** The user's program. It runs in its own session. When it ends, all of its processes are killed. */
+/** The user's program. It runs in its own session. All of its processes are killed when it ends. */
 export class Program {
   readonly pid: number;
   readonly tree: ProcessTree;
-  /** Resolves when the program has ended and its remaining processes have been sent SIGKILL. */
+  /** Resolves when the program has ended and SIGKILL has been sent to its remaining processes. */
   readonly ended: Promise<ProgramEnd>;
   readonly #graceMs: number;
-  /** When the grace period of a gentle kill ends, on the clock of `performance.now()`. */
+  /** End of a gentle kill's grace period, in the time of `performance.now()`. */
   #graceEnds = 0;
   #alive = true;
 
@@ -58,7 +56,7 @@ export class Program {
     this.ended = ended;
   }
 
-  /** Starts the program. If that fails, returns an end with code 127 and writes the reason to the program's stderr. */
+  /** Starts the program. If this fails, returns exit code 127 and appends the reason to the program's stderr. */
   static async start(options: ProgramOptions): Promise<Program | ProgramEnd> {
     const stdout = openSync(options.stdout, 'a');
     const stderr = openSync(options.stderr, 'a');
@@ -103,7 +101,10 @@ export class Program {
     return program;
   }
 
-  /** Sends SIGKILL. If `gently`, first sends SIGTERM (and SIGCONT, in case the program is stopped) and waits for the grace period. */
+  /**
+   * Sends SIGKILL. With `gently`, first sends SIGTERM and waits for the grace period. Also sends SIGCONT, because the program may be
+   * suspended.
+   */
   kill(gently: boolean): void {
     if (!this.#alive) {
       return;
@@ -120,8 +121,9 @@ export class Program {
   }
 
   /**
-   * Kills the processes that remain when the program exits, because they would keep its GPU and its port in use. After a gentle kill, they
-   * may run until the grace period ends: a shell exits on SIGTERM immediately while its child process may still write the last checkpoint.
+   * Kills the remaining processes after the program's exit: they would keep its GPU and its port in use. After a gentle kill, they may run
+   * until the end of the grace period. The reason is that a shell exits immediately on SIGTERM, while its child process may still be
+   * writing the last checkpoint.
    */
   async #endRest(): Promise<void> {
     while (performance.now() < this.#graceEnds && this.tree.members().length > 0) {
@@ -134,7 +136,7 @@ export class Program {
     this.#alive = false;
   }
 
-  /** Signals the process group, then the processes of the tree that have left the group. */
+  /** Sends the signal to the process group, then to the processes that have left the group. */
   #signal(signal: NodeJS.Signals): void {
     const outside = this.tree.membersOutsideGroup();
     killQuietly(-this.pid, signal);

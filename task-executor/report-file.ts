@@ -4,14 +4,14 @@ import type { Report } from '../training/process/task-context.ts';
 
 /** Longer lines are not parsed as reports. */
 const MAX_LINE_BYTES = 64 * 1024;
-/** Maximum number of bytes per read. The next read continues where this one ended. */
+/** Maximum number of bytes per read. The next read continues at the same position. */
 const MAX_READ_BYTES = 1 << 20;
 const MAX_METRICS = 200;
 const MAX_NAME_LENGTH = 200;
 const MAX_NOTICES = 20;
 const MAX_NOTICE_LENGTH = 1000;
 
-/** Parses and validates a line of the report file; null if it is invalid. Programs in any language may write the file. */
+/** Parses and validates a line of the report file; returns null if it is invalid. Programs in any language can write the file. */
 export function parseReport(line: string): Report | null {
   let value: unknown;
   try {
@@ -49,7 +49,7 @@ function isCount(value: unknown): value is number {
   return Number.isSafeInteger(value) && (value as number) >= 0;
 }
 
-/** Omits values that are not finite numbers (a NaN loss arrives as null). */
+/** Omits values that are not finite numbers: JSON represents a NaN loss as null. */
 function numbersOf(metrics: unknown): Record<string, number> {
   if (typeof metrics !== 'object' || metrics === null) {
     return {};
@@ -68,7 +68,7 @@ export class ProgressSoFar {
   #lostRank: number | undefined;
   #notices: readonly Notice[] = [];
   #earlyEnd: ProgressMessage['earlyEnd'];
-  /** The last step of the training phase that is about to end. */
+  /** Last step of the training phase that is about to end. */
   #lastStep: number | null = null;
   #any = false;
   #news = false;
@@ -83,7 +83,7 @@ export class ProgressSoFar {
       this.#note({ text: 'The report file contains an invalid line; invalid lines are ignored.', about: '' });
     } else if (report.type === 'progress') {
       this.#step = report.step;
-      // A step beyond the last step shows that another phase has begun.
+      // A step beyond the last step belongs to another phase.
       if (this.#lastStep !== null && report.step > this.#lastStep) {
         this.#lastStep = null;
       }
@@ -122,13 +122,13 @@ export class ProgressSoFar {
     return message;
   }
 
-  /** Restores a message that could not be sent, so that the next `take` returns it again. */
+  /** Restores an unsent message, so that the next call of `take` returns it again. */
   giveBack(message: ProgressMessage): void {
     this.#news = true;
     this.#notices = this.#notices.reduce(withNotice, message.notices ?? []).slice(0, MAX_NOTICES);
   }
 
-  /** Returns everything reported so far; null if nothing was reported. */
+  /** Returns all accumulated reports; null if there are none. */
   all(): ProgressMessage | null {
     if (!this.#any) {
       return null;
@@ -155,7 +155,7 @@ export class ReportFile {
   readonly #progress: ProgressSoFar;
   #offset = 0;
   #begun: Buffer = Buffer.alloc(0);
-  /** Whether the rest of an overlong line is being skipped. */
+  /** True while the rest of an overlong line is being skipped. */
   #passing = false;
 
   constructor(path: string, progress: ProgressSoFar) {
@@ -163,7 +163,7 @@ export class ReportFile {
     this.#progress = progress;
   }
 
-  /** @param atEnd true if the file is complete. A last line without a line feed then counts too. */
+  /** @param atEnd true if the file is complete. The last line then needs no line feed. */
   read(atEnd = false): void {
     let chunk = this.#next();
     while (chunk.length > 0) {

@@ -13,19 +13,19 @@ export interface ExecutorSettings {
   /** Absolute path of the container's working directory. */
   readonly folder: string;
   readonly logFolder: string;
-  /** The host name under which peers reach this container. */
+  /** Host name of this container for its peers. */
   readonly host: string;
   readonly master: { readonly host: string; readonly port: number };
-  /** PEM. */
+  /** Certificate in PEM format. */
   readonly certificate: Secret;
   readonly privateKey: Secret;
   readonly ringKey: Secret;
   readonly containerProof: Secret;
-  /** Delegation tokens, which the program needs too; empty on a cluster without Kerberos. */
+  /** Delegation tokens for the program; empty on a cluster without Kerberos. */
   readonly tokens: Credentials['tokens'];
 }
 
-/** Names of the environment variables with the executor's settings. */
+/** Environment variables that contain the executor's settings. */
 export const EXECUTOR_ENVIRONMENT = {
   master: 'TONY_MASTER',
   role: 'TONY_ROLE',
@@ -36,7 +36,10 @@ export const EXECUTOR_ENVIRONMENT = {
   host: 'NM_HOST',
 } as const;
 
-/** @throws TonyError CONTAINER_INVALID if a setting is missing or invalid, CREDENTIALS_INVALID */
+/**
+ * Reads the settings of the current container.
+ * @throws TonyError CONTAINER_INVALID if a setting is missing or invalid, CREDENTIALS_INVALID
+ */
 export async function readSettings(environment: Readonly<Record<string, string | undefined>>, folder: string): Promise<ExecutorSettings> {
   const { variable, secret, job, credentials } = await readContainerInputs(environment, folder);
   const frozen = parseCheckedJob(job.toString('utf8'));
@@ -63,7 +66,7 @@ export async function readSettings(environment: Readonly<Record<string, string |
   };
 }
 
-/** Skips validation: the ApplicationMaster has validated this file, and the validator would take 2 MiB of memory in each container. */
+/** Parses without validation: the ApplicationMaster has validated this file, and the validator would need 2 MiB of memory per container. */
 function parseCheckedJob(text: string): FrozenJob {
   let job: FrozenJob;
   try {
@@ -77,7 +80,7 @@ function parseCheckedJob(text: string): FrozenJob {
   return job;
 }
 
-/** Parses `host:port`; an IPv6 address may be enclosed in brackets. */
+/** Parses `host:port`. An IPv6 address can be enclosed in brackets. */
 export function parseAddress(text: string): { host: string; port: number } {
   const [, host = '', digits = ''] = /^(.*):(\d{1,5})$/.exec(text) ?? [];
   const port = Number(digits);

@@ -8,7 +8,6 @@ it('keeps the last whole lines', () => {
   expect(lastLines(Buffer.from('a\nb\n\n'), false)).toBe('a\nb');
   expect(lastLines(Buffer.from('lf of a line\nb\n'), true)).toBe('b');
   expect(lastLines(Buffer.from('…only one'.slice(1)), true)).toBe('only one');
-  // The last two bytes of a truncated character.
   expect(lastLines(Buffer.from('€uro').subarray(1), true)).toBe('uro');
   const lines = Array.from({ length: 100 }, (_, index) => `line ${index}`);
   expect(lastLines(Buffer.from(lines.join('\n')), false).split('\n')).toEqual(lines.slice(80));

@@ -3,7 +3,10 @@ import { open } from 'node:fs/promises';
 const MAX_LINES = 20;
 const MAX_BYTES = 4096;
 
-/** Returns the last lines written to a file after offset `from`; empty if the file cannot be read or nothing was written. */
+/**
+ * Returns the last lines that were written to a file after offset `from`. Returns an empty string if there are none or the file is
+ * unreadable.
+ */
 export async function tailOf(file: string, from: number): Promise<string> {
   try {
     const handle = await open(file, 'r');
@@ -23,7 +26,7 @@ export async function tailOf(file: string, from: number): Promise<string> {
   }
 }
 
-/** @param cut true if the bytes may begin in the middle of a line or of a character. */
+/** @param cut true if the bytes may start within a line or character */
 export function lastLines(bytes: Uint8Array, cut: boolean): string {
   let text = Buffer.from(bytes).toString('utf8').trimEnd();
   if (cut) {

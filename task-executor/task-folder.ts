@@ -11,12 +11,12 @@ import { createProgramFolder } from './program-folder.ts';
 import { EXECUTOR_ENVIRONMENT, type ExecutorSettings } from './settings.ts';
 import { userEnvironment } from './user-environment.ts';
 
-/** The folders, files and environment of one run of the user's program. */
+/** Folder, files and environment for one run of the user's program. */
 export interface PreparedRun {
   readonly folder: string;
   readonly environment: Readonly<Record<string, string>>;
   readonly reportFile: string;
-  /** See TaskContext. */
+  /** Path of the checkpoint order file, see TaskContext. */
   readonly checkpointOrder: string;
 }
 
@@ -24,15 +24,15 @@ export interface RunRequest {
   readonly generation: number;
   readonly members: readonly MemberMessage[];
   readonly port: number;
-  /** The folder of the services socket; null if there is none. */
+  /** Folder of the services socket; null if there is none. */
   readonly services: string | null;
-  /** The variables of the job and the role. */
+  /** Environment variables of the job and the role. */
   readonly jobEnvironment: Readonly<Record<string, string>>;
 }
 
 /**
- * Writes the task file and creates the program's working directory. Removes the files and folders of the previous run, because a program
- * that survived its kill could still write there.
+ * Writes the task file and creates the program's working directory. Removes files and folders of the previous run: a surviving program
+ * could still write there.
  */
 export async function prepareRun(
   settings: ExecutorSettings,
@@ -52,7 +52,7 @@ export async function prepareRun(
   const old = path.join(folder, `services-${generation - 1}`);
   await Promise.all([taskFile, reportFile, checkpointOrder, ...before, old].map((file) => rm(file, { force: true, recursive: true })));
   await Promise.all([
-    // The file contains the ring key.
+    // Private permissions, because the file contains the ring key.
     writeFile(taskFile, `${JSON.stringify(context)}\n`, { mode: 0o600, flag: 'wx' }),
     writeFile(reportFile, '', { mode: 0o600, flag: 'wx' }),
   ]);
@@ -74,8 +74,8 @@ export async function prepareRun(
 }
 
 /**
- * Writes the delegation tokens, without the executor's own secrets, to a file for the program. Returns the environment variable with the
- * file's path, which Hadoop's clients read too.
+ * Writes the delegation tokens to a file for the program, without the executor's own secrets. Returns the environment variable with the
+ * file's path, which Hadoop clients also use.
  */
 async function writeTokens({ folder, tokens }: ExecutorSettings): Promise<Readonly<Record<string, string>>> {
   if (tokens.length === 0) {

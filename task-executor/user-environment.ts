@@ -3,10 +3,13 @@ import { EXECUTOR_ENVIRONMENT } from './settings.ts';
 
 type TaskIdentity = Pick<TaskContext, 'applicationId' | 'role' | 'index' | 'rank' | 'worldSize' | 'generation'>;
 
-/** Variables that give access to the executor's credentials and connections. The program does not inherit them. */
+/** Variables that give access to the executor's credentials and connections. The program must not inherit them. */
 const KEPT_BACK: ReadonlySet<string> = new Set([EXECUTOR_ENVIRONMENT.credentials, EXECUTOR_ENVIRONMENT.master]);
 
-/** The environment of the user's program: the container's variables, overridden by the job's and role's, then by the task's identity. */
+/**
+ * Returns the environment of the user's program. Later sources take precedence: the container's variables, those of the job and role, and
+ * the task's identity.
+ */
 export function userEnvironment(
   container: Readonly<Record<string, string | undefined>>,
   job: Readonly<Record<string, string>>,
