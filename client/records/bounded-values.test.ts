@@ -19,7 +19,7 @@ test('FirstAndNewest keeps the first and the newest values within its weight lim
       if (all.length > 0) {
         expect([values[0], values.at(-1)]).toEqual([0, all.length - 1]);
       }
-      // The dropped values are contiguous, between the first and the newest part.
+      // The dropped values are adjacent: they follow the first values and precede the newest values.
       const gaps = values.filter((at, index) => index > 0 && at !== (values[index - 1] ?? 0) + 1);
       expect(gaps.length).toBeLessThanOrEqual(1);
       if (all.reduce((total, weight) => total + weight, 0) <= 20) {
@@ -41,7 +41,7 @@ test('Thinned keeps evenly spaced values and always the newest', () => {
       const steps = new Set(values.slice(1, -1).map((at, index) => at - (values[index] ?? 0)));
       expect(steps.size).toBeLessThanOrEqual(1);
       expect(kept.weight).toBe(values.reduce((total, at) => total + (all[at] ?? 0), 0));
-      // Excludes the newest value, which may exceed the bound.
+      // Excludes the newest value, which may exceed the limit.
       expect(values.slice(0, -1).reduce((total, at) => total + (all[at] ?? 0), 0)).toBeLessThanOrEqual(60);
     }),
   );

@@ -1,4 +1,4 @@
-/** Keeps the first and the newest values of a sequence. Each of the two parts has a maximum weight. */
+/** Keeps the first and the newest values of a sequence. Each of the two groups has a maximum weight. */
 export class FirstAndNewest<T> {
   readonly #bounds: { readonly first: number; readonly newest: number };
   readonly #first: T[] = [];
@@ -6,7 +6,10 @@ export class FirstAndNewest<T> {
   #isFirstFull = false;
   #newest: { readonly value: T; readonly weight: number }[] = [];
   #newestWeight = 0;
-  /** Index of the oldest valid entry in `#newest`. Earlier entries are removed in batches, because each removal moves the whole array. */
+  /**
+   * Index of the oldest value in `#newest` that is still kept. Older values are removed in batches, because each removal moves the whole
+   * array.
+   */
   #begin = 0;
 
   constructor(bounds: { readonly first: number; readonly newest: number }) {
@@ -41,7 +44,7 @@ export class FirstAndNewest<T> {
   }
 }
 
-/** Keeps an evenly spaced subset of a sequence, always including the newest value, with a total weight of at most `most`. */
+/** Keeps an evenly spaced subset of a sequence with a total weight of at most `most`. The subset always contains the newest value. */
 export class Thinned<T> {
   readonly #most: number;
   #kept: { readonly value: T; readonly weight: number }[] = [];

@@ -16,7 +16,7 @@ test('work waits in order until its bytes fit; work larger than the budget runs 
   expect([...running.keys()]).toEqual(['a', 'b']);
   running.get('a')?.();
   await all[0];
-  // The large work still does not fit, and smaller work that arrived later must not overtake it.
+  // The large task still does not fit, and later tasks must not overtake it.
   expect([...running.keys()]).toEqual(['b']);
   running.get('b')?.();
   await all[1];

@@ -1,4 +1,4 @@
-/** Limits the total bytes of concurrent work. Further work waits in order of arrival. */
+/** Limits the total number of bytes of concurrent work. Additional work waits in order of arrival. */
 export class ByteBudget {
   readonly #most: number;
   #taken = 0;

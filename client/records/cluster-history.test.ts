@@ -13,10 +13,10 @@ import type { JobPlace } from './job-place.ts';
 const ID = 'application_1795225023264_0001';
 const MASTER = 'container_1795225023264_0001_01_000001';
 
-/** The paths that were requested from the ResourceManager. */
+/** Paths requested from the ResourceManager. */
 const asked: string[] = [];
 
-/** The history store of a cluster whose ResourceManager has one application, submitted by alice. */
+/** History store of a cluster whose ResourceManager has one application, submitted by alice. */
 async function open(storage: Storage = new FileStorage(), siteText = ''): Promise<ClusterHistory> {
   const app = {
     id: ID,

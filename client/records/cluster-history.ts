@@ -17,20 +17,16 @@ import type { LogPiece } from './log-piece.ts';
 import type { ClusterAnswer } from './stored-status.ts';
 
 const ENDED: ReadonlySet<string> = new Set(['FINISHED', 'FAILED', 'KILLED']);
-/**
- * The maximum number of applications to request one by one. For more applications, a single request for all of them is cheaper, and its
- * answer is cached.
- */
+/** Maximum number of applications to request individually. For more applications, one cached request for all of them is cheaper. */
 const FEW = 3;
 const ANSWER_LIFE_MS = 5_000;
 /**
- * The maximum numbers of names to read from the shared folder and from each user's folder. Users may create any number of entries in these
- * folders.
+ * Maximum numbers of names to read from the shared folder and from the folder of each user. Users can create any number of entries there.
  */
 const MOST_USERS = 50_000;
 const MOST_HISTORIES = 20_000;
 
-/** Reads histories on HDFS, and asks the ResourceManager about jobs without a final status. */
+/** Reads histories on HDFS, and requests the state of jobs without a final status from the ResourceManager. */
 export class ClusterHistory implements HistoryStore {
   readonly storage: Storage;
   readonly user: string;
@@ -52,7 +48,8 @@ export class ClusterHistory implements HistoryStore {
   }
 
   /**
-   * Opens the histories of a cluster. `close` also closes the cluster. @throws TonyError SITE_INVALID, SITE_UNREADABLE, HDFS_UNREACHABLE
+   * Opens the histories of a cluster. `close` also closes the cluster.
+   * @throws TonyError SITE_INVALID, SITE_UNREADABLE, HDFS_UNREACHABLE
    */
   static async open(cluster: HadoopCluster): Promise<ClusterHistory> {
     return new ClusterHistory(cluster, await cluster.site());
@@ -71,7 +68,7 @@ export class ClusterHistory implements HistoryStore {
   async users(): Promise<Found<string>> {
     const shared = sharedFolder(this.#site, this.#cluster.home);
     const folders = shared === null ? [] : await this.storage.list(shared, { most: MOST_USERS });
-    // Any user may create folders in the shared folder. Trust only a folder that the user of the same name owns.
+    // Trust a user's folder only if this user owns it, because any user can create folders in the shared folder.
     const owners = folders.filter(({ type, name, owner }) => type === 'folder' && owner === name).map(({ name }) => name);
     const message = folders.length < MOST_USERS ? '' : `Users may be missing: ${shared} has more than ${MOST_USERS} entries.`;
     return { found: [...new Set([...owners, this.user])], message };
@@ -95,7 +92,7 @@ export class ClusterHistory implements HistoryStore {
       found.set(name, { applicationId: name, user, folder: uri });
     }
     const full = parents.filter((_, at) => (lists[at]?.length ?? 0) >= MOST_HISTORIES);
-    // HDFS lists names in ascending order, so a truncated list lacks the newest jobs.
+    // HDFS lists names in ascending order, so an incomplete list lacks the newest jobs.
     const message = full
       .map((parent) => `The newest histories may be missing: ${parent} has more than ${MOST_HISTORIES} entries.`)
       .join(' ');
@@ -151,11 +148,11 @@ export class ClusterHistory implements HistoryStore {
   }
 
   async log(place: JobPlace, containerId: string, file: string, tail: number): Promise<LogPiece | null> {
-    // The container ID comes from files that the job's owner can change. Reject the IDs of other applications.
+    // Reject container IDs of other applications. The ID comes from a file that the owner of the job can change.
     if (!belongsTo(containerId, place.applicationId)) {
       return null;
     }
-    // Ignore the node address in the history: with a changed address, a user could direct the server's requests to any machine.
+    // Ignore the node address in the history. With a forged address, a user could direct the requests of the server to any machine.
     const piece = await this.#logs.read({ containerId, nodeHttp: null, owner: place.user }, file, { tail });
     return piece && { bytes: piece.bytes, end: piece.offset + piece.bytes.length };
   }
@@ -195,8 +192,8 @@ export class ClusterHistory implements HistoryStore {
 }
 
 /**
- * Returns YARN's report only if the folder's owner submitted the application. The server queries YARN with its own rights, and must not
- * reveal another user's application.
+ * Returns YARN's report if the owner of the folder submitted the application. The server must not reveal other users' applications, to
+ * which it may have access.
  */
 function answerFor(place: JobPlace, application: Application | undefined): ClusterAnswer {
   if (application === undefined || application.user !== place.user) {
@@ -215,8 +212,8 @@ function belongsTo(containerId: string, applicationId: string): boolean {
 }
 
 /**
- * Infers the ApplicationMasters' container IDs from the tasks' container IDs. The IDs of one attempt differ only in their last number, which
- * is 1 for the ApplicationMaster.
+ * Derives the container IDs of the ApplicationMaster from the container IDs of the tasks. Within one attempt, IDs differ only in the last
+ * number, which is 1 for the ApplicationMaster.
  */
 export function inferredMasters(entries: readonly HistoryEntry[]): string[] {
   const first = new Map<number, string>();
@@ -230,7 +227,7 @@ export function inferredMasters(entries: readonly HistoryEntry[]): string[] {
         first.set(id.attempt, formatContainerId({ ...id, sequence: 1 }));
       }
     } catch {
-      // The text is not a container ID of YARN.
+      // Ignore text that is not a YARN container ID.
     }
   }
   return [...first.entries()].toSorted(([a], [b]) => a - b).map(([, containerId]) => containerId);

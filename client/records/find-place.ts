@@ -8,10 +8,10 @@ const AT_ONCE = 16;
 const MOST_NAMED = 5;
 
 /**
- * Finds the history of a job: first in the histories of `user` (default: the caller), then in the histories of all users. If several users
- * have a history with this ID, returns the history of the application's owner, because any user can create a folder with this name.
- *
- * @throws TonyError HISTORY_UNKNOWN if no history is visible, or if several exist and YARN has no record of the owner
+ * Finds the history of a job. Searches first the histories of `user` (default: the caller), then the histories of all users. If several
+ * users have a history with this ID, returns the one of the user who submitted the application, because any user can create a folder with
+ * this name.
+ * @throws TonyError HISTORY_UNKNOWN if no history is visible, or if there are several and YARN no longer knows the application
  */
 export async function findPlace(store: HistoryStore, applicationId: string, user?: string): Promise<JobPlace> {
   const own = await store.place(user ?? store.user, applicationId);

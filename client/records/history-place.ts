@@ -16,9 +16,9 @@ import { placeUri } from '../files/place-uri.ts';
 const SHARED_FOLDER = 0o750;
 
 export interface HistoryPlace {
-  /** URI of the folder that contains one folder per job of the user. */
+  /** URI of the folder with one history folder per job of the user. */
   readonly folder: string;
-  /** Whether users other than the owner can read the folder. */
+  /** Whether other users can read the folder. */
   readonly shared: boolean;
   /** URL of the history server; null if the site file sets none. */
   readonly url: string | null;
@@ -37,8 +37,7 @@ export function historyPlace(
 }
 
 /**
- * Returns the possible locations of a job's history, most likely first. There may be several, because the admin can change the location for
- * new jobs.
+ * Returns the possible locations of a job's history, most likely first. There are several, because the admin may have changed the location.
  */
 export function historyFolders(
   site: SiteConfig,
@@ -48,7 +47,7 @@ export function historyFolders(
   const shared = sharedFolder(site, reader.home);
   return [
     ...(shared === null ? [] : [joinUri(shared, job.user, job.applicationId)]),
-    // The staging folders of other users are not readable.
+    // Skip the staging folders of other users, which are not readable.
     ...(job.user === reader.user ? [joinUri(reader.root, 'history', job.applicationId)] : []),
   ];
 }
@@ -58,7 +57,7 @@ export function sharedFolder(site: SiteConfig, home: string): string | null {
   return placeUri(site.history.dir, home);
 }
 
-/** Whether the text is a valid user name, and thus a valid folder name. */
+/** Returns true if the text is valid as a user name and thus as a folder name. */
 export function isUserName(text: string): boolean {
   return text.length <= 256 && /^[^/\p{Cc}]+$/u.test(text) && !/^\.\.?$/.test(text);
 }
@@ -68,7 +67,7 @@ export function historyUrl(server: string, user: string, applicationId: string):
   return `${server}/jobs/${encodeURIComponent(user)}/${applicationId}/`;
 }
 
-/** Creates a job's history folder in the shared location, and verifies that the user owns the parent folder. */
+/** Creates the history folder of a job in the shared location. Verifies that the user owns the parent folder. */
 export async function openHistory(storage: Storage, { folder, shared }: HistoryPlace, user: string, applicationId: string): Promise<void> {
   // In the private staging root, the ApplicationMaster creates the folder.
   if (!shared) {

@@ -8,11 +8,11 @@ import { LARGEST_FINAL, LARGEST_JOB, MOST_NAMES, readPart } from './job-record.t
 import { courseOf, type JobCourse, type JobHead, type JobOutline, parseFinalWithoutTasks, shortened } from './stored-status.ts';
 
 /*
- * Reads a job's entry for a list: its final status, or the data of job.json and the newest events. The file sizes and modification times in
- * the folder's listing show how many bytes to read, and whether a file has changed since the last read.
+ * Reads the entry of a job for a list: its final status, or else data from job.json and the newest events. The folder listing determines
+ * how many bytes to read, and whether a file has changed since the last read.
  */
 
-/** Limits on the event data to read, newest files first (bytes, files). */
+/** Limits for reading events, newest files first (bytes, files). */
 const NEWEST_EVENTS = 128 << 10;
 const NEWEST_FILES = 4;
 const LONGEST_TEXT = 1_024;
@@ -20,15 +20,15 @@ const LONGEST_TEXT = 1_024;
 export interface OutlineFiles {
   readonly final: Entry | null;
   readonly job: Entry | null;
-  /** The newest event files, in ascending order. */
+  /** Newest event files, in ascending order. */
   readonly events: readonly Entry[];
-  /** The newest attempt with events; 0 without events. */
+  /** Newest attempt with events; 0 without events. */
   readonly attempt: number;
   /** Whether there are older event files. */
   readonly areMore: boolean;
-  /** Bytes to read; exceeded only when final.json is damaged. */
+  /** Number of bytes to read. It is exceeded only if final.json is damaged. */
   readonly bytes: number;
-  /** A text that changes when one of these files changes. */
+  /** Text that changes whenever one of these files changes. */
   readonly stamp: string;
 }
 
@@ -62,13 +62,16 @@ function sizeOf(job: Entry | null, events: readonly Entry[]): number {
 }
 
 export interface ReadOutline {
-  /** The job's final status, or the available data of a job without one. */
+  /** Final status of the job, or the available data if there is none. */
   readonly found: { readonly ended: JobStatus } | { readonly open: JobOutline };
-  /** Bytes that were read. */
+  /** Number of bytes read. */
   readonly bytes: number;
 }
 
-/** Reads the selected files. Ignores missing and damaged files. @throws TonyError if a file cannot be read */
+/**
+ * Reads the selected files. Ignores missing and damaged files.
+ * @throws TonyError if a file cannot be read
+ */
 export async function readOutline(storage: Storage, place: JobPlace, files: OutlineFiles): Promise<ReadOutline> {
   const { applicationId, user } = place;
   const { job, events } = files;
@@ -113,7 +116,7 @@ async function readCourse(storage: Storage, { events, attempt, areMore }: Outlin
   return { ...course, isStarted: course.isStarted || isCut, masterAttempt: Math.max(course.masterAttempt, attempt) };
 }
 
-/** Extracts the fields that a list shows from a job.json of any version. */
+/** Extracts the fields for a list from a job.json of any version. */
 function parseHead(text: string): JobHead | null {
   const value = parseJson(text);
   if (!isRecord(value)) {
@@ -130,7 +133,7 @@ function parseHead(text: string): JobHead | null {
   };
 }
 
-/** Removes the parts of a status that a list does not show, because their size is unbounded. */
+/** Removes the fields that a list does not need, because their size is unbounded. */
 export function listed(status: JobStatus): JobStatus {
   const { tensorboard, elastic } = status;
   return {

@@ -1,15 +1,15 @@
-/** The location of a job's history. */
+/** Location of a job's history. */
 export interface JobPlace {
   readonly applicationId: string;
-  /** The job's owner. */
+  /** Owner of the job. */
   readonly user: string;
-  /** URI of the history's folder. */
+  /** URI of the history folder. */
   readonly folder: string;
 }
 
-/** Names or locations found in a folder. Only a limited number is read, because other users may add any number of entries. */
+/** Entries of a folder. Their number is limited, because other users can add any number of entries. */
 export interface Found<T> {
   readonly found: readonly T[];
-  /** Why some entries may be missing; empty if the result is complete. */
+  /** Why entries may be missing; empty if the list is complete. */
   readonly message: string;
 }

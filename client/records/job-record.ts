@@ -13,34 +13,33 @@ import { type FinalStatus, type JobRecord, parseFinal } from './stored-status.ts
 import { linesOf } from './text-lines.ts';
 
 /*
- * The owner of a history folder may write anything into it. These limits (bytes) bound the memory use. Files that are larger than any file
- * of an ApplicationMaster count as missing. Lines are read one at a time, and only the first and the newest lines are kept.
+ * Limits (bytes) for the memory use, because the owner of a history folder can change its files. A file that is larger than any file of an
+ * ApplicationMaster is treated as missing. Lines are read one at a time, and only the first and the newest lines are kept.
  */
 export const LARGEST_FINAL = 16 << 20;
 export const LARGEST_JOB = 4 << 20;
-/** The maximum bytes of lines to read for one attempt, and for all attempts of a job together. */
+/** Maximum number of bytes to read for one attempt, and for all attempts of a job. */
 const LARGEST_LINES = 64 << 20;
 const LARGEST_ALL_LINES = 128 << 20;
 const LONGEST_LINE = 256 << 10;
 /** Maximum number of names to read from a history folder. */
 export const MOST_NAMES = 1_000;
-/** Bytes of event lines to keep. An ApplicationMaster writes at most 25,000 events of about 200 bytes. */
+/** Maximum size of the kept event lines (bytes). An ApplicationMaster writes at most 25,000 events of about 200 bytes. */
 const FIRST_EVENTS = 2 << 20;
 const NEWEST_EVENTS = 6 << 20;
 /**
- * Limit for samples: 20,000 values of single tasks, which is the maximum that a page draws. The weight of a sample is the length of its line
- * or the memory of its tasks, whichever is larger.
+ * Maximum weight of the kept samples: 20,000 values of single tasks, which is the maximum that a page can draw. The weight of a sample is
+ * the length of its line or the memory use of its tasks, whichever is greater.
  */
 const TASK_SAMPLE_BYTES = 128;
 const MOST_SAMPLE_BYTES = 20_000 * TASK_SAMPLE_BYTES;
 
-/** Limits the total size of texts that this process parses concurrently. Parsing needs several times the memory of the text. */
+/** Limits the total size of concurrently parsed texts, because parsing needs several times the memory of the text. */
 const READING = new ByteBudget(32 << 20);
 
 /**
- * Reads a job's history. Ignores missing and damaged files.
- *
- * @param withEvents whether to read the events even if final.json is complete
+ * Reads the history of a job. Ignores missing and damaged files.
+ * @param withEvents whether to read the events although final.json is complete
  * @throws TonyError ACCESS_DENIED, HDFS_UNREACHABLE
  */
 export async function readRecord(storage: Storage, place: JobPlace, withEvents: boolean): Promise<JobRecord> {
@@ -53,7 +52,7 @@ export async function readRecord(storage: Storage, place: JobPlace, withEvents: 
   return { applicationId, user, frozen, final, entries: events.entries, bytes: bytes + events.bytes };
 }
 
-/** Reads the final status and returns it with the length of its text. */
+/** Returns the final status and the length of its text. */
 export async function readFinal(
   storage: Storage,
   { folder, applicationId }: Pick<JobPlace, 'folder' | 'applicationId'>,
@@ -64,7 +63,7 @@ export async function readFinal(
   return (await read) ?? { final: null, bytes: 0 };
 }
 
-/** Reads the frozen job from job.json; null if the file is missing or damaged. */
+/** Reads job.json; returns null if it is missing or damaged. */
 export async function readFrozen(storage: Storage, { folder }: Pick<JobPlace, 'folder'>): Promise<FrozenJob | null> {
   return readParsed(storage, joinUri(folder, 'job.json'), LARGEST_JOB, (text) => {
     try {
@@ -75,12 +74,12 @@ export async function readFrozen(storage: Storage, { folder }: Pick<JobPlace, 'f
   });
 }
 
-/** Reads a job.json of any version without validating it; undefined if it is missing or damaged. */
+/** Reads a job.json of any version without validation; returns undefined if it is missing or damaged. */
 export async function readConfiguration(storage: Storage, { folder }: Pick<JobPlace, 'folder'>): Promise<unknown> {
   return (await readParsed(storage, joinUri(folder, 'job.json'), LARGEST_JOB, parseJson)) ?? undefined;
 }
 
-/** Reads the events of all attempts in order; `bytes` is the length of the lines that were kept. */
+/** Reads the events of all attempts in order. `bytes` is the size of the kept lines. */
 export async function readEvents(storage: Storage, folder: string): Promise<{ entries: HistoryEntry[]; bytes: number }> {
   const kept = new FirstAndNewest<HistoryEntry>({ first: FIRST_EVENTS, newest: NEWEST_EVENTS });
   for await (const line of numberedLines(storage, folder, 'events')) {
@@ -92,7 +91,7 @@ export async function readEvents(storage: Storage, folder: string): Promise<{ en
   return { entries: kept.values, bytes: kept.weight };
 }
 
-/** Reads the tasks' usage samples, evenly thinned if there are many. `bytes` is their approximate memory use. */
+/** Reads the usage samples of the tasks. If there are too many, keeps an evenly spaced subset. `bytes` is their estimated memory use. */
 export async function readSamples(
   storage: Storage,
   { folder }: Pick<JobPlace, 'folder'>,
@@ -134,7 +133,7 @@ async function* fileLines(storage: Storage, uri: string, size: number): AsyncGen
   }
 }
 
-/** Reads and parses a file; null if it does not exist or is larger than `largest`. */
+/** Reads and parses a file; returns null if it does not exist or exceeds `largest`. */
 async function readParsed<T>(storage: Storage, uri: string, largest: number, parse: (text: string) => T | null): Promise<T | null> {
   let entry: Entry | null;
   try {
@@ -146,7 +145,7 @@ async function readParsed<T>(storage: Storage, uri: string, largest: number, par
   return entry === null || entry.type !== 'file' || entry.size > largest ? null : readPart(storage, uri, { length: entry.size }, parse);
 }
 
-/** Reads and parses a part of a file; null if the file does not exist. */
+/** Reads and parses a part of a file; returns null if the file does not exist. */
 export async function readPart<T>(
   storage: Storage,
   uri: string,
@@ -167,7 +166,7 @@ export async function readPart<T>(
   }
 }
 
-/** Ignores a NOT_FOUND error, because the file may have just been removed. Rethrows any other error as a TonyError. */
+/** Ignores NOT_FOUND, because the file may have just been removed. Rethrows all other errors as TonyError. */
 function throwUnlessMissing(uri: string, error: unknown): void {
   if (error instanceof TonyError && error.code === 'NOT_FOUND') {
     return;

@@ -1,6 +1,5 @@
-/** A part of a log file. */
 export interface LogPiece {
   readonly bytes: Uint8Array;
-  /** Offset in the file at which `bytes` ends. */
+  /** End of `bytes` as an offset in the file. */
   readonly end: number;
 }

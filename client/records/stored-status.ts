@@ -19,39 +19,39 @@ import { parseJson } from '../../platform/json-value.ts';
 import { fullTime } from '../terminal/clock.ts';
 
 /*
- * Derives a job's final status from its history. A complete final.json contains the status. If the file is missing, because YARN killed the
- * job or its ApplicationMaster was lost, the status is reconstructed from the events and YARN's report. Files may be truncated, damaged or
- * of another version. Their readable parts are displayed, but not trusted.
+ * Derives the final status of a job from its history. Normally, final.json contains the status. If the file is missing, because YARN killed
+ * the job or its ApplicationMaster was lost, the status is derived from the events and YARN's report. Files may be truncated, damaged or
+ * from another version, so their content is displayed but not trusted.
  */
 
-/** The content of one job's history files. */
+/** Content of the history files of one job. */
 export interface JobRecord {
   readonly applicationId: string;
-  /** The owner of the folder. The user name in the files is ignored. */
+  /** Owner of the folder. It replaces the user name in the files. */
   readonly user: string;
   readonly frozen: FrozenJob | null;
   readonly final: FinalStatus;
   readonly entries: readonly HistoryEntry[];
-  /** Total length of the files, as a measure of memory use. */
+  /** Total length of the files, as an estimate of the memory use. */
   readonly bytes: number;
 }
 
-/** The content of final.json; `damaged` if it cannot be parsed, null if it does not exist. */
+/** Content of final.json; `damaged` if it cannot be parsed, null if it does not exist. */
 export type FinalStatus = JobStatus | 'damaged' | null;
 
-/** The cluster's report on a job. */
+/** Report of the cluster about a job. */
 export interface ClusterReport {
   readonly name: string;
   readonly queue: string;
-  /** ms since the epoch. */
+  /** Time in ms since the epoch. */
   readonly startedAt: number;
   readonly finishedAt: number | null;
-  /** The job's result; null while it runs. */
+  /** Result of the job; null while it runs. */
   readonly result: JobResult | null;
 }
 
 const MAXIMUM_TASKS = 100_000;
-/** Limits on texts (characters), because another user may have written them. An ApplicationMaster writes shorter texts. */
+/** Maximum length of texts (characters). An ApplicationMaster writes shorter texts, but another user may have changed the files. */
 const LONGEST_TEXT = 16_384;
 const LONGEST_NAME = 1_024;
 const MAXIMUM_PARTS = 1_000;
@@ -92,7 +92,7 @@ const usage: z.ZodType<Usage | null> = z
   .catch(null);
 
 const task: z.ZodType<TaskStatus> = z.object({
-  // Only valid names, because shell completion inserts roles into commands.
+  // Keep only valid role names, because shell completion inserts role names into commands.
   role: z.string().regex(ROLE_NAME),
   index: z.int().nonnegative(),
   state: z.enum(TASK_STATES).catch('stopped'),
@@ -101,7 +101,7 @@ const task: z.ZodType<TaskStatus> = z.object({
   failures: number,
   containerId: nullableText,
   node: nullableText,
-  // Only a valid address, because the pages link to it.
+  // Keep only a valid address, because the pages contain links to it.
   nodeHttp: z.string().regex(HOST_AND_PORT).nullable().catch(null),
   step: number,
   metrics: numbers,
@@ -158,12 +158,12 @@ const status: z.ZodType<JobStatus> = z.object({
     .transform((each) => each.slice(0, MAXIMUM_PARTS).flatMap((one) => orphan.safeParse(one).data ?? [])),
 });
 
-/** Parses final.json. The status of another job counts as damaged. */
+/** Parses final.json. The status of another job is treated as damaged. */
 export function parseFinal(json: string, applicationId: string): FinalStatus {
   return parsedFinal(json, applicationId, (value) => status.safeParse(value).data);
 }
 
-/** Like `parseFinal`, but omits the tasks, whose validation takes most of the time. */
+/** Like `parseFinal`, but omits the tasks, which take longest to validate. */
 export function parseFinalWithoutTasks(json: string, applicationId: string): FinalStatus {
   return parsedFinal(json, applicationId, (value) => {
     const found = statusWithoutTasks.safeParse(value).data;
@@ -179,7 +179,7 @@ function parsedFinal(json: string, applicationId: string, check: (value: unknown
   return parsed?.applicationId === applicationId ? parsed : 'damaged';
 }
 
-/** Shortens a text to `most` characters. Copies the text, because a slice would keep the whole original in memory. */
+/** Clips a text to `most` characters. Copies the result, because a slice would keep the whole text in memory. */
 export function shortened(value: string, most: number): string {
   return value.length <= most ? value : `${Buffer.from(value.slice(0, most - 1)).toString()}…`;
 }
@@ -187,37 +187,37 @@ export function shortened(value: string, most: number): string {
 /** `forgotten`: the cluster has no record of the job. `silent`: the cluster did not answer. */
 export type ClusterAnswer = ClusterReport | 'forgotten' | 'silent';
 
-/** Whether a job without a final status may still be running; true if the cluster was not queried about it. */
+/** Returns true if a job without a final status may still be running. Also true if the cluster was not queried about the job. */
 export function mayRun(answer: ClusterAnswer | undefined): boolean {
   return answer === undefined || answer === 'silent' || (typeof answer === 'object' && answer.result === null);
 }
 
-/** Returns the status that the job's pages and `history show` display. */
+/** Returns the status for the job's pages and for `history show`. */
 export function storedStatus(record: JobRecord, answer: ClusterAnswer): JobStatus {
   const { user, final } = record;
-  // A finished process uses no resources and sends no heartbeats.
+  // A finished task has neither resource usage nor heartbeats.
   if (final !== null && final !== 'damaged') {
     return { ...final, user, tasks: final.tasks.map((one) => ({ ...one, usage: null, silentMs: null })) };
   }
   return reconstructed(record, answer);
 }
 
-/** The job-level fields of job.json. */
+/** Fields of job.json that describe the whole job. */
 export interface JobHead {
   readonly name: string;
   readonly queue: string;
-  /** ms since the epoch; null if not recorded. */
+  /** Time in ms since the epoch; null if unknown. */
   readonly submittedAt: number | null;
   readonly checkpointDir: string;
   readonly summaryDir: string;
 }
 
-/** The events' information about the job as a whole. */
+/** Fields derived from the events that describe the whole job. */
 export interface JobCourse {
-  /** Time of the first event (ms since the epoch); 0 without events. */
+  /** Time of the first event in ms since the epoch; 0 without events. */
   readonly firstAt: number;
   readonly last: { readonly event: string; readonly at: number } | null;
-  /** The result according to the events; null if they contain no result. */
+  /** Result according to the events; null if they contain no result. */
   readonly end: JobResult | null;
   readonly isStarted: boolean;
   readonly masterAttempt: number;
@@ -247,7 +247,7 @@ export interface JobOutline {
   readonly isDamaged: boolean;
 }
 
-/** Returns the job's status without its tasks, notices and failure. */
+/** Returns the status of the job without its tasks, notices and failure. */
 export function outlineStatus({ applicationId, user, head, course, isDamaged }: JobOutline, answer: ClusterAnswer): JobStatus {
   const report = typeof answer === 'string' ? null : answer;
   const result = report === null ? resultOf(course, isDamaged, answer === 'silent') : report.result;
@@ -289,7 +289,7 @@ function reconstructed({ applicationId, user, frozen, final, entries }: JobRecor
   };
 }
 
-/** Returns the result of a job if neither final.json nor the cluster contains one; null if the job may still be running. */
+/** Returns the result of a job for which neither final.json nor the cluster has one; null if the job may still be running. */
 function resultOf({ end, last }: JobCourse, isDamaged: boolean, silent: boolean): JobResult | null {
   if (end !== null) {
     return end;
@@ -375,7 +375,7 @@ function after(before: TaskStatus, entry: HistoryEntry): TaskStatus {
     case 'task-requested':
       return { ...now, state: 'requested' };
     case 'executor-registered':
-    // The executor stopped the program because the gang restarts. The executor is still registered.
+    // The executor has stopped the program because the gang restarts, and stays registered.
     case 'program-stopped':
       return { ...now, state: 'registered' };
     case 'program-started':

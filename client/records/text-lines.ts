@@ -3,8 +3,8 @@ import type { Readable } from 'node:stream';
 const NEWLINE = 0x0a;
 
 /**
- * Yields the lines of a stream without their newlines, including an unterminated last line. Skips empty lines, and lines longer than
- * `longest` bytes, which are not buffered.
+ * Yields the lines of a stream without newlines, including an unterminated last line. Skips empty lines, and lines longer than `longest`
+ * bytes without buffering them.
  */
 export async function* linesOf(stream: Readable, longest: number): AsyncGenerator<string> {
   let held: Buffer[] = [];

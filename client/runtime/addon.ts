@@ -5,34 +5,34 @@ import { compilerCommand } from './prerequisites.ts';
 import { runExplained } from './tool.ts';
 
 /**
- * The Node-API version for which the addon is compiled. Node 20 and newer support it. tfjs-node loads the addon from a folder with this
- * version in its name.
+ * Node-API version for which the addon is compiled. Node 20 and newer support it. tfjs-node loads the addon from a folder whose name
+ * contains this version.
  */
 const NODE_API = 8;
 
 const SOURCES = ['tfjs_backend', 'tfjs_binding'];
 
 /**
- * Defines a function that the headers of GCC 11 and newer reference, but that an older libstdc++ on the cluster's nodes lacks. With this
- * definition, the addon loads with every libstdc++ that can run Node. The headers call the function only for impossible array sizes.
+ * Defines a function that the headers of GCC 11 and newer reference, but that older versions of libstdc++ lack. With this definition, the
+ * addon loads with every libstdc++ that Node supports. The headers call the function only for impossible array sizes.
  */
 const OLDER_LIBSTDCXX = `#include <cstdlib>
 namespace std { __attribute__((visibility("hidden"), noreturn)) void __throw_bad_array_new_length() { abort(); } }
 `;
 
 export interface AddonInputs {
-  /** The folder node_modules/@tensorflow/tfjs-node, with the TensorFlow libraries in deps/lib. */
+  /** Folder node_modules/@tensorflow/tfjs-node, with the TensorFlow libraries in deps/lib. */
   readonly package: string;
-  /** The folder include/node of Node's headers. */
+  /** Folder include/node of Node's headers. */
   readonly nodeHeaders: string;
   readonly tensorflowHeaders: string;
-  /** A folder for temporary files. */
+  /** Folder for temporary files. */
   readonly scratch: string;
 }
 
 /**
- * Compiles tfjs-node's addon with the same compiler options as the package's binding.gyp. Does not need node-gyp, which requires make,
- * Python modules and downloaded headers.
+ * Compiles the addon of tfjs-node with the compiler options in its binding.gyp. Does not use node-gyp, which requires make, Python modules
+ * and downloaded headers.
  * @throws TonyError RUNTIME_TOOL_MISSING, RUNTIME_COMPILE_FAILED
  */
 export async function compileAddon(inputs: AddonInputs): Promise<void> {
@@ -50,7 +50,7 @@ export async function compileAddon(inputs: AddonInputs): Promise<void> {
       const object = path.join(scratch, `${path.basename(input, '.cc')}.o`);
       const includes = ['-I', inputs.nodeHeaders, '-I', inputs.tensorflowHeaders];
       const defines = [`-DNAPI_VERSION=${NODE_API}`, '-DNODE_GYP_MODULE_NAME=tfjs_binding', '-DBUILDING_NODE_EXTENSION'];
-      // -ffile-prefix-map removes the folder's name from the addon's messages, for reproducible builds.
+      // For reproducible builds, -ffile-prefix-map removes the folder name from the addon's messages.
       const how = ['-std=c++17', '-O2', '-fPIC', '-fno-exceptions', '-fno-rtti', '-w', `-ffile-prefix-map=${folder}=.`];
       await compiler([...how, ...defines, ...includes, '-c', input, '-o', object]);
       return object;

@@ -14,15 +14,15 @@ export interface Archive {
 
 const compress = promisify(gzip);
 const BLOCK = 4 * 1024 * 1024;
-/** The number of blocks that are compressed concurrently on zlib's threads. It also limits the memory use. */
+/** Number of blocks that zlib's threads compress concurrently. It also limits the memory use. */
 const AHEAD = 4;
-/** The first date that zip supports. Some programs warn about earlier dates. */
+/** First date that zip supports. Some programs warn about earlier dates. */
 const MTIME = new Date('1980-01-01T00:00:00Z');
 
 /**
- * Packs a folder into a reproducible .tar.gz, which depends only on the names, modes and contents of the files. Compresses each block as a
- * separate gzip member (RFC 1952 2.2: members may be concatenated), in parallel. Higher levels than 1 hardly shrink machine code, which is
- * most of the content.
+ * Packs a folder as a reproducible .tar.gz, which depends only on the names, modes and contents of the files. Compresses blocks in parallel
+ * as separate gzip members, which may be concatenated (RFC 1952, section 2.2). Uses compression level 1, because higher levels hardly
+ * shrink machine code.
  */
 export async function packFolder(folder: string, output: string): Promise<Archive> {
   const files = (await readdir(folder, { recursive: true, withFileTypes: true }))
@@ -67,7 +67,7 @@ async function* blocks(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
   }
 }
 
-/** Compresses several chunks ahead and yields them in order. */
+/** Compresses several chunks ahead, and yields them in order. */
 async function* compressed(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
   const running: Promise<Buffer>[] = [];
   for await (const chunk of chunks) {

@@ -15,7 +15,7 @@ import type { Recipe } from './recipe.ts';
 import { runExplained, runTool } from './tool.ts';
 import { unpackWheel } from './unpack-wheel.ts';
 
-/** The content of a runtime's runtime.json. */
+/** Content of runtime.json. */
 export interface RuntimeDescription {
   readonly key: string;
   readonly architecture: string;
@@ -23,12 +23,12 @@ export interface RuntimeDescription {
   readonly tensorflowJs: string;
   readonly libtensorflow: string;
   readonly gpu: boolean;
-  /** The SHA-256 of runtime.tar.gz. */
+  /** SHA-256 of runtime.tar.gz. */
   readonly sha256: string;
   readonly size: number;
 }
 
-/** The headers that the addon's sources include, directly or indirectly. */
+/** Headers that the sources of the addon include, directly or indirectly. */
 const HEADERS = [
   ...[
     'c_api',
@@ -90,18 +90,15 @@ export async function buildRuntime(recipe: Recipe, folder: string, progress: Pro
   return description;
 }
 
-/** The temporary folders of a build. */
 interface Parts {
   readonly scratch: string;
   readonly node: string;
   readonly npm: string;
   readonly modules: string;
-  /**
-   * The package with the addon: tfjs-node, or tfjs-node-gpu for GPUs. `otherAddon` is the package that the runtime omits.
-   */
+  /** Package with the addon: tfjs-node or, with GPUs, tfjs-node-gpu. `otherAddon` is the package that the runtime does not contain. */
   readonly addon: string;
   readonly otherAddon: string;
-  /** The unpacked wheels: `tensorflow/` and, for GPUs, `nvidia/`. */
+  /** Unpacked wheels: `tensorflow/` and, with GPUs, `nvidia/`. */
   readonly wheels: string;
   readonly tensorflow: string;
 }
@@ -140,7 +137,7 @@ async function getParts({ node, architecture, libtensorflow }: Recipe, parts: Pa
     await rm(download, { recursive: true });
     say(`downloaded Node ${node.version}`);
   };
-  // Download the wheels one after another, and delete each wheel after unpacking it, to save disk space.
+  // Download and unpack one wheel after the other, and delete each wheel, to save disk space.
   const getWheels = async (signal: AbortSignal) => {
     for (const wheel of [tensorflow, ...nvidia]) {
       const download = path.join(parts.scratch, 'wheel');
@@ -153,7 +150,7 @@ async function getParts({ node, architecture, libtensorflow }: Recipe, parts: Pa
   await sideBySide((signal) => [getPackages(signal), getNode(signal), getWheels(signal)]);
 }
 
-/** Moves the libraries into the addon's package and compiles the addon. */
+/** Moves the libraries into the package with the addon, and compiles the addon. */
 async function buildAddon(parts: Parts, say: Progress): Promise<void> {
   const deps = path.join(parts.addon, 'deps');
   const libraries = LIBRARIES.map((file) => path.join(parts.tensorflow, file));
@@ -168,7 +165,7 @@ async function buildAddon(parts: Parts, say: Progress): Promise<void> {
   for (const file of libraries) {
     await rename(file, path.join(deps, 'lib', path.basename(file)));
   }
-  // libtensorflow_cc looks for CUDA's libraries in $ORIGIN/../nvidia.
+  // libtensorflow_cc searches for the CUDA libraries in $ORIGIN/../nvidia.
   const nvidia = path.join(parts.wheels, 'nvidia');
   if (existsSync(nvidia)) {
     await rename(nvidia, path.join(deps, 'nvidia'));
@@ -198,7 +195,7 @@ function nameOf(wheel: Wheel): string {
   return `${wheel.name} ${wheel.version}`;
 }
 
-/** Removes the debug symbols, which are a quarter of a library's size. Keeps them if this machine has no `strip`. */
+/** Removes debug symbols, which are a quarter of a library's size. Does nothing if this machine has no `strip`. */
 async function strip(file: string, signal: AbortSignal): Promise<void> {
   try {
     await runTool({ command: 'strip', args: ['--strip-unneeded', file], cwd: path.dirname(file), signal, timeoutMs: 10 * 60_000 });

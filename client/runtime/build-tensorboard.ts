@@ -14,17 +14,17 @@ import { type PinnedWheel, PYTHON_FOLDERS, TENSORBOARD_VERSION, tensorBoardWheel
 import { runExplained } from './tool.ts';
 import { unpackWheel } from './unpack-wheel.ts';
 
-/** The content of tensorboard.json, which is stored next to a built archive. */
+/** Content of tensorboard.json. */
 export interface TensorBoardDescription {
   readonly key: string;
   readonly tensorboard: string;
-  /** The SHA-256 of tensorboard.tar.gz. */
+  /** SHA-256 of tensorboard.tar.gz. */
   readonly sha256: string;
   readonly size: number;
 }
 
 const EVERYTHING = /^/;
-/** The number of concurrent downloads. */
+/** Maximum number of concurrent downloads. */
 const AT_ONCE = 3;
 
 /**
@@ -46,7 +46,7 @@ export async function buildTensorBoard(architecture: Architecture, key: string, 
   say(`downloading TensorBoard ${TENSORBOARD_VERSION} for Python ${versions[0]} to ${versions.at(-1)}`);
   const wheels = tensorBoardWheels(architecture);
   const [first = '', ...rest] = versions;
-  // The first download includes the shared packages. It runs alone, so that an unreachable registry is reported only once.
+  // The first download includes the shared packages. It runs alone, so that an unreachable registry causes only one error.
   await fetchFor(first, wheels, architecture, scratch, tree, say, new AbortController().signal);
   const worker = async (signal: AbortSignal): Promise<void> => {
     for (let version = rest.shift(); version !== undefined; version = rest.shift()) {
@@ -100,7 +100,7 @@ async function fetchFor(
 
 const PROOF = 'import sys, json; sys.path[:0] = json.loads(sys.argv[1]); from tensorboard import default, program; default.get_plugins()';
 
-/** Verifies that TensorBoard starts with each supported Python of this machine. The nodes may have other versions. */
+/** Starts TensorBoard with each supported Python on this machine. The nodes may have other versions. */
 async function prove(tree: string, scratch: string, say: Progress): Promise<void> {
   const packages = await readPackages(tree);
   const pythons = typeof packages === 'string' ? packages : await findPythons(packages);

@@ -14,7 +14,7 @@ beforeEach(async () => {
 
 afterEach(() => rm(path.dirname(runtimes), { recursive: true }));
 
-/** The process ID of a process that has ended. */
+/** Process ID of an ended process. */
 async function endedProcess(): Promise<number> {
   const child = spawn('true');
   await once(child, 'exit');

@@ -27,7 +27,10 @@ export function runtimesFolder(environment?: NodeJS.ProcessEnv): string {
   return path.join(cacheFolder(environment), 'runtime');
 }
 
-/** Creates a build folder on the same file system as the finished ones, for `publish`. Removes the folders of builders that have exited. */
+/**
+ * Creates a build folder on the same file system as the finished artefacts, for `publish`. Also removes the build folders of processes that
+ * have ended.
+ */
 export async function openBuildFolder(runtimes: string): Promise<string> {
   await makeFolders(runtimes, 0o755);
   for (const name of await readdir(runtimes)) {
@@ -35,7 +38,7 @@ export async function openBuildFolder(runtimes: string): Promise<string> {
     if (owner === null || !hasEnded(owner[1] ?? '', Number(owner[2]))) {
       continue;
     }
-    // If a download process that outlived its builder still writes to the folder, the removal fails. The next build tries again.
+    // The removal fails if a download process outlives its builder and still writes to the folder. The next build retries the removal.
     await rm(path.join(runtimes, name), { recursive: true, force: true }).catch(() => {});
   }
   const folder = path.join(runtimes, `.build-${os.hostname()}-${process.pid}-${randomBytes(4).toString('hex')}`);
@@ -43,7 +46,7 @@ export async function openBuildFolder(runtimes: string): Promise<string> {
   return folder;
 }
 
-/** Renames a finished folder to its final name. Returns false if another builder was faster. */
+/** Renames a finished build folder to its final name. Returns false if another process has already published the artefact. */
 export async function publish(folder: string, final: string): Promise<boolean> {
   try {
     await rename(folder, final);
@@ -58,8 +61,8 @@ export async function publish(folder: string, final: string): Promise<boolean> {
 }
 
 /**
- * Waits until no other process is building `key`, then runs `work` as its builder.
- * @param waiting is called once, with the process ID of the other builder, before waiting
+ * Waits until no other process is building `key`, then runs `work`.
+ * @param waiting called once before waiting, with the process ID of the other builder
  */
 export async function asOnlyBuilder<T>(runtimes: string, key: string, waiting: (pid: number) => void, work: () => Promise<T>): Promise<T> {
   await makeFolders(runtimes, 0o755);
@@ -87,7 +90,7 @@ export async function asOnlyBuilder<T>(runtimes: string, key: string, waiting: (
   }
 }
 
-/** Whether a process of this machine has ended. Returns false for processes of other machines, which may share the home folder. */
+/** Returns true if a process on this machine has ended. Returns false for other machines, which may share the home folder. */
 function hasEnded(host: string, pid: number): boolean {
   if (host !== os.hostname()) {
     return false;

@@ -8,23 +8,23 @@ import { type Architecture, type NodePackage, PACKAGE_LOCK, WHEEL_PYTHON, type W
 import { runExplained, type ToolCall, type ToolFailure } from './tool.ts';
 
 /*
- * All downloads use npm and pip, which are often configured for a site's mirrors, proxies, certificates and caches. The installer of
- * tfjs-node is not used: it downloads from a host that firewalls often block, and does not verify checksums.
+ * All downloads use npm and pip, which are often configured for the mirrors, proxies, certificates and caches of a site. In contrast, the
+ * installer of tfjs-node uses a host that firewalls often block, and does not verify checksums.
  */
 
 const MINUTES = 60_000;
 
-/** Installs the locked JavaScript packages into `folder`/node_modules without running their install scripts. */
+/** Installs the locked JavaScript packages in `folder`/node_modules without running install scripts. */
 export async function installPackages(folder: string, signal: AbortSignal): Promise<void> {
   await mkdir(folder, { recursive: true });
   await writeFile(path.join(folder, 'package.json'), JSON.stringify(PACKAGE_LOCK.packages['']));
   await writeFile(path.join(folder, 'package-lock.json'), JSON.stringify(PACKAGE_LOCK));
-  // Without --prefix, an npm process below npx uses the working directory of npx.
+  // Without --prefix, npm uses the working directory of npx if it runs below npx.
   const args = ['ci', '--prefix', folder, '--ignore-scripts', '--no-audit', '--no-fund', '--no-bin-links', '--loglevel=error'];
   await download('the TensorFlow.js packages', { command: 'npm', args, cwd: folder, signal, timeoutMs: 10 * MINUTES });
 }
 
-/** Downloads Node as an npm package into `folder` and returns the path of its tarball. */
+/** Downloads Node as an npm package into `folder`, and returns the path of its tarball. */
 export async function downloadNode(node: NodePackage, folder: string, signal: AbortSignal): Promise<string> {
   await mkdir(folder, { recursive: true });
   const spec = `${node.name}@${node.version}`;
@@ -39,14 +39,14 @@ export async function downloadNode(node: NodePackage, folder: string, signal: Ab
   return tarball;
 }
 
-/** Downloads a wheel into `folder` and returns its path. pip verifies the checksum. */
+/** Downloads a wheel into `folder`, and returns its path. pip verifies the checksum. */
 export async function downloadWheel(wheel: Wheel, architecture: Architecture, folder: string, signal: AbortSignal): Promise<string> {
   const place = { python: WHEEL_PYTHON, architecture, folder, signal };
   const [file] = await downloadWheels(`${wheel.name} ${wheel.version}`, [wheel], place);
   return file as string;
 }
 
-/** Downloads wheels for one version of Python; returns their paths in the same order. */
+/** Downloads wheels for one Python version, and returns their paths in the same order. */
 export async function downloadWheels(
   what: string,
   wheels: readonly Wheel[],
@@ -70,7 +70,7 @@ export async function downloadWheels(
   await download(what, { command: 'python3', args, cwd: folder, env, signal, timeoutMs: 30 * MINUTES });
   const files = (await readdir(folder)).filter((name) => name.endsWith('.whl'));
   return wheels.map(({ name, version }) => {
-    // A wheel's file name begins with the package name and the version (PEP 427).
+    // The file name of a wheel begins with the package name and the version (PEP 427).
     const begin = `${name.replaceAll('-', '_')}-${version}-`;
     const file = files.find((each) => each.toLowerCase().startsWith(begin.toLowerCase()));
     if (file === undefined) {
@@ -84,7 +84,7 @@ function download(what: string, call: ToolCall): Promise<void> {
   return runExplained(call, (failure) => explain(what, failure));
 }
 
-/** Converts a failure of npm or pip to an error, whose code depends on the messages in the output. */
+/** Converts a failure of npm or pip to an error. The error code depends on the output of the tool. */
 export function explain(what: string, failure: ToolFailure): TonyError {
   if (/EINTEGRITY|DO NOT MATCH THE HASHES/i.test(failure.log)) {
     return new TonyError('RUNTIME_HASH_MISMATCH', `${what}: the checksum of the download does not match the published checksum`, {

@@ -5,23 +5,26 @@ import { refuseForeignFolder } from '../files/own-folder.ts';
 import { asOnlyBuilder, openBuildFolder, publish } from './cache.ts';
 import type { Progress } from './progress.ts';
 
-/** An artefact that is built once per machine and cached. */
+/** An artefact that is built once per machine and then cached. */
 export interface Built<T> {
-  /** The name in messages: `runtime`. */
+  /** Name in messages, such as `runtime`. */
   readonly what: string;
-  /** The cache folder for all artefacts of this kind. */
+  /** Cache folder for all artefacts of this kind. */
   readonly shelf: string;
-  /** The folder's name in the cache. Builds with equal keys are equivalent. */
+  /** Folder name in the cache. Builds with the same key are equivalent. */
   readonly key: string;
-  /** Returns null if the folder has no artefact. @throws TonyError RUNTIME_BROKEN if it is incomplete */
+  /**
+   * Returns null if the folder contains no artefact.
+   * @throws TonyError RUNTIME_BROKEN if the artefact is incomplete
+   */
   readonly read: (folder: string) => Promise<T | null>;
   /** Builds the artefact in an empty folder. */
   readonly build: (folder: string, progress: Progress) => Promise<unknown>;
 }
 
 /**
- * Returns the artefact from the cache or builds it. Safe for concurrent processes: one process builds, and the others wait. An interrupted
- * build leaves no artefact.
+ * Returns the artefact from the cache, or builds it. If several processes call this function, one builds and the others wait. An
+ * interrupted build leaves no artefact.
  * @throws TonyError FOLDER_UNSAFE, RUNTIME_CACHE_UNWRITABLE, RUNTIME_BROKEN, and the errors of `build`
  */
 export async function ensureBuilt<T>({ what, shelf, key, read, build }: Built<T>, progress: Progress): Promise<T> {
@@ -57,18 +60,17 @@ export async function ensureBuilt<T>({ what, shelf, key, read, build }: Built<T>
   }
 }
 
-/** The paths of a built artefact. */
 export interface BuiltFiles {
-  /** Absolute path of the .tar.gz, which the cluster's nodes unpack. */
+  /** Absolute path of the .tar.gz, which the nodes unpack. */
   readonly archive: string;
   /** Absolute path of the unpacked archive. */
   readonly tree: string;
 }
 
 /**
- * Reads the description `<name>.json` of an artefact that was built in `folder`; null if the folder has none.
- * @param needed path in the tree of a file that must exist
- * @throws TonyError RUNTIME_BROKEN with `broken`, if the archive or the file is missing or damaged
+ * Reads `<name>.json`, which describes the artefact in `folder`; returns null if there is none.
+ * @param needed path of a file that the unpacked archive must contain
+ * @throws TonyError RUNTIME_BROKEN with the message `broken`, if the archive or the file is missing or damaged
  */
 export async function readBuilt<T extends { readonly size: number }>(
   folder: string,
@@ -94,7 +96,10 @@ export async function readBuilt<T extends { readonly size: number }>(
   return built;
 }
 
-/** Rejects a cache that other users can write to, because its archives run on the cluster. @throws TonyError FOLDER_UNSAFE */
+/**
+ * Rejects a cache that other users can write to, because the cluster runs its archives.
+ * @throws TonyError FOLDER_UNSAFE
+ */
 export async function refuseForeignShelf(shelf: string): Promise<void> {
   for (const folder of [path.dirname(shelf), shelf]) {
     await refuseForeignFolder(folder, 'TONY_CACHE_DIR');

@@ -5,18 +5,22 @@ import { type Built, type BuiltFiles, ensureBuilt, readBuilt, refuseForeignShelf
 import type { Progress } from './progress.ts';
 import { type RuntimeOptions, recipeOf } from './recipe.ts';
 
-/** A runtime in this machine's cache. The tree contains bin/node and node_modules/. */
+/** A runtime in the cache of this machine. The unpacked archive contains bin/node and node_modules/. */
 export interface Runtime extends RuntimeDescription, BuiltFiles {}
 
-/** Returns the cached runtime; null if it is not built. @throws TonyError FOLDER_UNSAFE, RUNTIME_BROKEN */
+/**
+ * Returns the cached runtime; null if it is not built.
+ * @throws TonyError FOLDER_UNSAFE, RUNTIME_BROKEN
+ */
 export async function findRuntime(options: RuntimeOptions = {}): Promise<Runtime | null> {
   await refuseForeignShelf(runtimesFolder());
   return read(path.join(runtimesFolder(), recipeOf(options).key));
 }
 
 /**
- * Returns the runtime from the cache or builds it (about a minute, 220 MB of downloads). Safe for concurrent processes; see `ensureBuilt`.
- * @param progress receives lines of progress; not called if the runtime is cached
+ * Returns the runtime from the cache, or builds it (about one minute, 220 MB of downloads). Safe for concurrent processes; see
+ * `ensureBuilt`.
+ * @param progress called with progress lines during a build
  * @throws TonyError RUNTIME_UNSUPPORTED, RUNTIME_TOOL_MISSING, RUNTIME_DOWNLOAD_FAILED, RUNTIME_HASH_MISMATCH, RUNTIME_COMPILE_FAILED,
  *   RUNTIME_BROKEN, RUNTIME_CACHE_UNWRITABLE
  */

@@ -8,10 +8,10 @@ import type { Progress } from './progress.ts';
 import { architectureOf } from './recipe.ts';
 import { PYTHON_FOLDERS, TENSORBOARD_VERSION, tensorBoardWheels } from './tensorboard-pins.ts';
 
-/** TensorBoard in this machine's cache, for all supported Python versions. */
+/** TensorBoard in the cache of this machine, for all supported Python versions. */
 export interface TensorBoardArchive extends TensorBoardDescription, BuiltFiles {}
 
-/** The version of the archive's layout. Increment it when the same wheels produce another archive, so that old archives are not reused. */
+/** Version of the archive layout. Increment it when the same wheels produce another archive, so that cached archives are not reused. */
 const LAYOUT = 2;
 
 /** Returns TensorBoard from the cache; null if it is not built. */
@@ -22,8 +22,8 @@ export async function findTensorBoard(): Promise<TensorBoardArchive | null> {
 }
 
 /**
- * Returns TensorBoard from the cache or builds it (about a minute, 160 MB of downloads). Safe for concurrent processes.
- * @param progress receives lines of progress; not called if TensorBoard is cached
+ * Returns TensorBoard from the cache, or builds it (about one minute, 160 MB of downloads). Safe for concurrent processes.
+ * @param progress called with progress lines during a build
  * @throws TonyError RUNTIME_*
  */
 export async function ensureTensorBoard(progress: Progress = () => {}): Promise<TensorBoardArchive> {

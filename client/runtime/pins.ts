@@ -1,14 +1,14 @@
 import lock from './runtime-lock.json' with { type: 'json' };
 
 /*
- * The exact content of a runtime. Package registries may be mirrored, cached and proxied, so every download is verified against a pinned
- * checksum. The checksums of the JavaScript packages are in runtime-lock.json, which npm generates.
+ * Exact versions and checksums of a runtime's content. Every download is verified against its checksum, because registries may be mirrored,
+ * cached and proxied. runtime-lock.json, which npm generates, contains the checksums of the JavaScript packages.
  */
 
 export type NodeMajor = 20 | 22 | 24;
 export type Architecture = 'x64' | 'arm64';
 
-/** An npm package with bin/node and the headers for compiling addons. */
+/** npm package with bin/node and the headers for compiling addons. */
 export interface NodePackage {
   readonly name: string;
   readonly version: string;
@@ -22,15 +22,15 @@ export interface Wheel {
   readonly sha256: string;
 }
 
-/** The TensorFlow libraries that the addon links, and for GPUs the CUDA libraries that they load. */
+/** TensorFlow libraries to which the addon is linked and, for GPUs, the CUDA libraries that they load. */
 export interface Libtensorflow {
   /** Contains libtensorflow_cc.so.2, libtensorflow_framework.so.2 and the headers of the C API. */
   readonly tensorflow: Wheel;
-  /** Wheels with `nvidia/` trees. */
+  /** Wheels with `nvidia/` folders. */
   readonly nvidia: readonly Wheel[];
 }
 
-/** Node 22 strips types without a flag and needs no shim for TensorFlow.js. */
+/** Node 22 strips types without a flag, and needs no shim for TensorFlow.js. */
 export const DEFAULT_NODE: NodeMajor = 22;
 
 export const NODE_PACKAGES: Readonly<Record<NodeMajor, Readonly<Record<Architecture, NodePackage>>>> = {
@@ -72,10 +72,10 @@ export const NODE_PACKAGES: Readonly<Record<NodeMajor, Readonly<Record<Architect
   },
 };
 
-/** The Python version of the wheels. The Python that runs pip may have another version, because a runtime contains only native libraries. */
+/** Python version of the wheels. pip may run on another Python version, because a runtime contains only native libraries. */
 export const WHEEL_PYTHON = '3.11';
 
-/** The newest TensorFlow that loads quickly and supports all operations of tfjs-node 4.22 in its C API (verified). */
+/** Newest TensorFlow version that loads quickly and whose C API supports all operations of tfjs-node 4.22 (verified). */
 const TENSORFLOW = '2.18.1';
 
 export const CPU_LIBTENSORFLOW: Readonly<Record<Architecture, Libtensorflow>> = {
@@ -93,7 +93,7 @@ export const CPU_LIBTENSORFLOW: Readonly<Record<Architecture, Libtensorflow>> = 
   },
 };
 
-/** The versions of the CUDA libraries are the versions in TensorFlow's extra `and-cuda`. */
+/** Versions of the CUDA libraries in TensorFlow's extra `and-cuda`. */
 export const GPU_LIBTENSORFLOW: Libtensorflow = {
   tensorflow: { name: 'tensorflow', version: TENSORFLOW, sha256: 'c9f87e5d2a680a4595f5dc30daf6bbaec9d4129b46d7ef1b2af63c46ac7d2828' },
   nvidia: [
@@ -112,7 +112,7 @@ export const GPU_LIBTENSORFLOW: Libtensorflow = {
   ],
 };
 
-/** The lock file of the JavaScript packages. It includes both variants of tfjs-node; a runtime contains one of them. */
+/** Lock file of the JavaScript packages. It contains both variants of tfjs-node, of which a runtime contains one. */
 export const PACKAGE_LOCK = lock;
 
 export const TFJS_VERSION = lock.packages['node_modules/@tensorflow/tfjs'].version;

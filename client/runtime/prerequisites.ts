@@ -1,13 +1,13 @@
 import { TonyError } from '../../platform/errors.ts';
 import { runTool, ToolFailure } from './tool.ts';
 
-/** Returns the C++ compiler: CXX if set, otherwise g++. */
+/** Returns the C++ compiler: the value of CXX, or g++. */
 export function compilerCommand(environment: NodeJS.ProcessEnv = process.env): string {
   return environment.CXX || 'g++';
 }
 
 /**
- * Checks that the programs for a build are installed.
+ * Verifies that the programs for a build are installed.
  * @throws TonyError RUNTIME_TOOL_MISSING with all missing programs
  */
 export async function checkPrerequisites(folder: string): Promise<void> {

@@ -1,7 +1,7 @@
 /** Files that only compilers, type checkers and test runners need. */
 const FOLDERS = /(^|\/)(tests?|testdata|include|f2py|distutils)\//;
 const FILES = /\.(pyi|pxd|pyx|a|c|h|cc|f90)$|(^|\/)py\.typed$/;
-/** NumPy's compiled test modules, except `_multiarray_tests`, which NumPy 2.0 imports at start-up. */
+/** Compiled test modules of NumPy, except `_multiarray_tests`, which NumPy 2.0 imports at start-up. */
 const NUMPY_TESTS = /(^|\/)numpy\/_core\/_(simd|(operand_flag|rational|struct_ufunc|umath)_tests)\./;
 /**
  * Pillow's libraries for other formats. TensorBoard uses Pillow only to detect image formats, and Pillow reads PNG, JPEG, GIF and BMP
@@ -9,11 +9,14 @@ const NUMPY_TESTS = /(^|\/)numpy\/_core\/_(simd|(operand_flag|rational|struct_uf
  */
 const PILLOW_FORMATS = /(^|\/)PIL\/_(avif|webp|imagingft|imagingcms|imagingtk)\./;
 const PILLOW_LIBRARIES = /(^|\/)pillow\.libs\/lib(avif|brotli\w+|freetype|harfbuzz|lcms2|png16|sharpyuv|webp\w*)-/;
-/** MarkupSafe's compiled module; its Python fallback works for all Python versions and machines. */
+/** Compiled module of MarkupSafe. Its fallback in Python works with all Python versions and on all machines. */
 const SPEEDUPS = /(^|\/)markupsafe\/_speedups\./;
 const INSTALLER = /\.dist-info\/(RECORD|WHEEL|top_level\.txt|INSTALLER|sboms\/.*)$/;
 
-/** Whether TensorBoard needs a file at run time, or the file is a licence. @param file path within the wheel */
+/**
+ * Returns true if the file is a licence or TensorBoard needs it at run time.
+ * @param file path within the wheel
+ */
 export function isNeededByTensorBoard(file: string): boolean {
   if (/\.dist-info\//.test(file)) {
     return !INSTALLER.test(file);

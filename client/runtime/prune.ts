@@ -3,19 +3,17 @@ import path from 'node:path';
 
 /** Packages that only compilers and browsers need. */
 const PACKAGES = new Set(['core-js', 'regenerator-runtime', 'undici-types', '@types', '@webgpu', '.bin', '.package-lock.json']);
-/**
- * Packages that node-pre-gyp uses to unpack downloads during an installation, and their dependencies. A runtime is already installed.
- */
+/** Packages with which node-pre-gyp unpacks downloads during an installation, and their dependencies. */
 const INSTALLERS = new Set(['tar', 'fs-minipass', 'minizlib', 'minipass', 'chownr', 'yallist', 'mkdirp']);
 const FOLDERS = new Set(['test', 'tests', '__tests__', 'miniprogram', '.github']);
-/** Sources of tfjs-node's addon. */
+/** Sources of the addon of tfjs-node. */
 const ADDON_SOURCES = new Set(['binding', 'scripts', 'src', 'python', 'build']);
 const FILES = /\.(map|ts|mts|cts|md|markdown|html|flow)$|_test\.js$|^(tsconfig.*|binding\.gyp|prep-gpu.*)$/i;
-/** Browser bundles: tf.min.js, tf-core.es2017.js, ... Node loads tf*.node.js and the individual modules. */
+/** Bundles for browsers, such as tf.min.js and tf-core.es2017.js. Node loads tf*.node.js and the separate modules. */
 const BROWSER_BUNDLE = /^tf(-[a-z-]+)?(\.(fesm|es2017))?(\.min)?\.js$/;
 
 /**
- * Whether Node needs a file or folder of node_modules at run time, or the file is a licence.
+ * Returns true if the file is a licence, or if Node needs the file or folder at run time.
  * @param file path within node_modules, such as `@tensorflow/tfjs/dist/tf.min.js`
  */
 export function isNeeded(file: string): boolean {
@@ -49,7 +47,7 @@ export function isNeeded(file: string): boolean {
   return true;
 }
 
-/** Removes the files and folders for which `needed` returns false. Calls `needed` with paths within `folder`, parent folders first. */
+/** Removes the files and folders for which `needed` returns false. Calls `needed` with paths relative to `folder`, parent folders first. */
 export async function pruneFolder(folder: string, needed: (file: string) => boolean): Promise<void> {
   const walk = async (below: string): Promise<void> => {
     const entries = await readdir(path.join(folder, below), { withFileTypes: true });

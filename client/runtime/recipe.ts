@@ -16,24 +16,27 @@ import {
 export interface RuntimeOptions {
   /** Major version of Node for the user's programs; default 22. */
   readonly node?: NodeMajor;
-  /** Includes CUDA libraries and tfjs-node-gpu: downloads about 2.4 GB. */
+  /** Whether to include CUDA libraries and tfjs-node-gpu (about 2.4 GB of downloads). */
   readonly gpu?: boolean;
 }
 
-/** Everything that determines a runtime's content. Equal recipes produce equivalent runtimes. */
+/** Everything that determines the content of a runtime. Equal recipes produce equivalent runtimes. */
 export interface Recipe {
   readonly architecture: Architecture;
   readonly node: NodePackage;
   readonly gpu: boolean;
   readonly libtensorflow: Libtensorflow;
-  /** The runtime's name in the cache: readable versions and a digest of all pins. */
+  /** Name of the runtime in the cache: readable versions, and a digest of all checksums. */
   readonly key: string;
 }
 
-/** The version of the runtime's layout. Increment it when the same parts produce another runtime, so that old runtimes are not reused. */
+/** Version of the runtime layout. Increment it when the same downloads produce another runtime, so that cached runtimes are not reused. */
 const LAYOUT = 4;
 
-/** Returns the architecture of this machine. The cluster's nodes must have the same. @throws TonyError RUNTIME_UNSUPPORTED */
+/**
+ * Returns the architecture of this machine, which must be that of the nodes.
+ * @throws TonyError RUNTIME_UNSUPPORTED
+ */
 export function architectureOf(machine: { readonly platform: string; readonly arch: string } = process): Architecture {
   const { arch } = machine;
   if (machine.platform === 'linux' && (arch === 'x64' || arch === 'arm64')) {

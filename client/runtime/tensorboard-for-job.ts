@@ -3,8 +3,8 @@ import { ensureTensorBoard, type TensorBoardArchive } from './ensure-tensorboard
 import type { Progress } from './progress.ts';
 
 /**
- * Returns TensorBoard for a job that is being submitted. If TensorBoard cannot be built, reports the reason as progress and returns null,
- * because a job can run without TensorBoard.
+ * Returns TensorBoard for a job to submit. If the build fails, reports the reason as progress and returns null, because the job can run
+ * without TensorBoard.
  */
 export async function tensorBoardForJob(onProgress: Progress): Promise<TensorBoardArchive | null> {
   try {

@@ -1,24 +1,24 @@
 import type { Architecture, Wheel } from './pins.ts';
 
 /*
- * The exact versions of TensorBoard and its dependencies; see pins.ts. The folder `packages` contains the packages that have one version for
- * all supported Pythons; their compiled files have the Python version in their names. The other folders contain packages whose version
- * depends on the Python version. setuptools and tensorboard-data-server are omitted: TensorBoard requires them, but does not import them in
- * this configuration.
+ * Exact versions of TensorBoard and its dependencies; see pins.ts. The folder `packages` contains packages with the same version for all
+ * supported Python versions; the names of their compiled files contain the Python version. The other folders contain packages whose version
+ * depends on the Python version. setuptools and tensorboard-data-server are omitted, because TensorBoard does not import them in this
+ * configuration.
  */
 
 export const TENSORBOARD_VERSION = '2.21.0';
 
 export interface PinnedWheel extends Wheel {
-  /** A Python version that the wheel supports. */
+  /** Python version of the wheel. */
   readonly python: string;
-  /** The folder in the archive. */
+  /** Folder in the archive. */
   readonly folder: Folder;
 }
 
 export type Folder = 'packages' | 'python-3.9' | 'python-3.10';
 
-/** The import folders of each Python, in order. */
+/** Import folders for each Python version, in order. */
 export const PYTHON_FOLDERS: Readonly<Record<string, readonly Folder[]>> = {
   '3.9': ['packages', 'python-3.9'],
   '3.10': ['packages', 'python-3.10'],
@@ -27,7 +27,7 @@ export const PYTHON_FOLDERS: Readonly<Record<string, readonly Folder[]>> = {
   '3.13': ['packages', 'python-3.10'],
 };
 
-/** Pure Python packages, which are the same for all architectures. */
+/** Pure Python packages, which are identical for all architectures. */
 const PURE: readonly PinnedWheel[] = [
   {
     name: 'absl-py',

@@ -22,7 +22,7 @@ export class ToolFailure extends Error {
     this.log = log;
   }
 
-  /** Returns the last lines of the output, where tools usually report the cause. */
+  /** Returns the last lines of the output, which usually contain the cause of a failure. */
   lastLines(count: number): string {
     return this.log
       .split('\n')
@@ -35,7 +35,7 @@ export class ToolFailure extends Error {
 
 const LOG_LIMIT = 64 * 1024;
 
-/** Like `runTool`, but converts a ToolFailure to the error that `explain` returns. */
+/** Like `runTool`, but converts a ToolFailure with `explain`. */
 export async function runExplained(call: ToolCall, explain: (failure: ToolFailure) => TonyError): Promise<void> {
   try {
     await runTool(call);
@@ -45,7 +45,7 @@ export async function runExplained(call: ToolCall, explain: (failure: ToolFailur
 }
 
 /**
- * Runs a program on this machine with an empty stdin, and waits for it to exit.
+ * Runs a program with an empty stdin, and waits for it to exit.
  * @throws TonyError RUNTIME_TOOL_MISSING if the program is not installed; ToolFailure if it fails or times out
  */
 export async function runTool(call: ToolCall): Promise<void> {

@@ -2,7 +2,7 @@ import path from 'node:path';
 import { TonyError } from '../../platform/errors.ts';
 import { runExplained } from './tool.ts';
 
-/** `extractall` writes nothing outside of its folder and verifies the checksum of each file. */
+/** `extractall` writes only within its folder, and verifies the checksum of each file. */
 const UNPACK = `
 import re, sys, zipfile
 wheel, folder, wanted = sys.argv[1:]
@@ -11,7 +11,7 @@ with zipfile.ZipFile(wheel) as archive:
 `;
 
 /**
- * Unpacks the files of a Python wheel (a zip archive) whose paths match `wanted`. Python evaluates the pattern.
+ * Unpacks the files of a Python wheel (a zip archive) whose paths match `wanted`, a regular expression in Python syntax.
  * @throws TonyError RUNTIME_CACHE_UNWRITABLE
  */
 export async function unpackWheel(wheel: string, folder: string, wanted: RegExp, signal: AbortSignal): Promise<void> {

@@ -1,6 +1,6 @@
-/** Times in this machine's time zone. */
+/** Formats times in the time zone of this machine. */
 
-/** Formats a time (ms since the epoch) as `2026-11-21 14:03`; `-` if unknown. */
+/** Formats ms since the epoch as `2026-11-21 14:03`; `-` if unknown. */
 export function shortTime(ms: number): string {
   const time = new Date(ms);
   if (Number.isNaN(time.getTime()) || ms <= 0) {
@@ -9,13 +9,13 @@ export function shortTime(ms: number): string {
   return `${time.getFullYear()}-${two(time.getMonth() + 1)}-${two(time.getDate())} ${two(time.getHours())}:${two(time.getMinutes())}`;
 }
 
-/** Formats a time (ms since the epoch) as `2026-11-21 14:03:44`; `-` if unknown. */
+/** Formats ms since the epoch as `2026-11-21 14:03:44`; `-` if unknown. */
 export function fullTime(ms: number): string {
   const short = shortTime(ms);
   return short === '-' ? short : `${short}:${two(new Date(ms).getSeconds())}`;
 }
 
-/** Formats a time (ms since the epoch) as `14:03:44`. */
+/** Formats ms since the epoch as `14:03:44`. */
 export function clockTime(ms: number): string {
   const time = new Date(ms);
   return Number.isNaN(time.getTime()) ? '--:--:--' : `${two(time.getHours())}:${two(time.getMinutes())}:${two(time.getSeconds())}`;

@@ -8,7 +8,7 @@ const TO_END_OF_LINE = '\x1b[K';
 const TO_END = '\x1b[J';
 
 export interface FullScreenOptions {
-  /** The keyboard; null if there is none. */
+  /** Keyboard; null if there is none. */
   readonly input: ReadStream | null;
   readonly output: WriteStream;
   readonly onKey: (key: string) => void;
@@ -16,7 +16,7 @@ export interface FullScreenOptions {
   readonly onResize: () => void;
 }
 
-/** The terminal's alternate screen; closing it restores the previous content of the terminal. */
+/** The alternate screen of a terminal. Closing it restores the previous content. */
 export class FullScreen {
   readonly #options: FullScreenOptions;
   #open = true;
@@ -24,30 +24,29 @@ export class FullScreen {
   constructor(options: FullScreenOptions) {
     this.#options = options;
     const { input, output, onResize } = options;
-    // Also restore the terminal if the process exits without `close`.
+    // Also restore the terminal if the process exits without calling `close`.
     process.on('exit', this.#leave);
     output.write(ENTER);
     output.on('resize', onResize);
-    // Raw mode delivers single keys, and Ctrl-C as a key.
+    // In raw mode, the terminal sends single keys, and Ctrl-C as a key.
     input?.setRawMode(true);
     input?.on('data', this.#typed);
     input?.resume();
   }
 
-  /** @param lines must fit the terminal's width and height. */
+  /** @param lines lines that fit the width and height of the terminal. */
   draw(lines: readonly string[]): void {
     if (this.#open) {
       this.#options.output.write(`${HOME}${lines.map((line) => `${printable(line)}${TO_END_OF_LINE}`).join('\r\n')}${TO_END}`);
     }
   }
 
-  /** Restores the terminal. */
   close(): void {
     this.#leave();
   }
 
   readonly #typed = (bytes: Buffer): void => {
-    // Fast typing or a paste delivers several keys at once.
+    // Split the input, because fast typing or a paste sends several keys at once.
     for (const key of bytes.toString().match(KEY) ?? []) {
       this.#options.onKey(key);
     }

@@ -3,23 +3,23 @@ import type { ReadStream } from 'node:tty';
 /** Exit code of a process that was interrupted by a signal: 128 + SIGINT, as in shells. */
 export const INTERRUPTED = 130;
 
-/** The user's choice for the job when Ctrl-C is pressed while following it. */
+/** What the user chooses after Ctrl-C while following a job. */
 export type Decision = 'detach' | 'kill' | 'continue';
 
 export interface InterruptOptions {
-  /** The terminal from which to read the answer; null if there is none. */
+  /** Terminal for the answer; null if there is none. */
   readonly input: ReadStream | null;
   /** Whether the job can continue without this process. */
   readonly mayDetach: boolean;
   /** Shows the question. Called with an empty text after the answer. */
   readonly ask: (question: string) => void;
-  /** Called with the decision, except for `continue`. */
+  /** Called with the decision unless it is `continue`. */
   readonly decided: (decision: 'detach' | 'kill', by: 'person' | 'signal') => void;
 }
 
 /**
- * Installs signal handlers. On Ctrl-C, asks the user whether to detach, kill the job or continue. On a second Ctrl-C, or on a signal without
- * a terminal, detaches if possible and otherwise kills the job. Returns a function that removes the handlers.
+ * Installs signal handlers, and returns a function that removes them. After Ctrl-C, asks the user whether to detach, kill the job or
+ * continue. After a second Ctrl-C, and after a signal without a terminal, detaches if possible, otherwise kills the job.
  */
 export function onInterrupt({ input, mayDetach, ask, decided }: InterruptOptions): () => void {
   const last = mayDetach ? 'detach' : 'kill';
@@ -49,7 +49,7 @@ export function onInterrupt({ input, mayDetach, ask, decided }: InterruptOptions
     }
     asking = true;
     ask(question);
-    // Raw mode delivers single keys, and Ctrl-C as a key.
+    // In raw mode, the terminal sends single keys, and Ctrl-C as a key.
     input.setRawMode(true);
     input.on('data', answered);
     input.resume();
@@ -70,8 +70,8 @@ export function onInterrupt({ input, mayDetach, ask, decided }: InterruptOptions
 }
 
 /**
- * Decodes terminal input, which contains several keys after fast typing. Returns the first valid choice, or null. Ignores keys that send
- * escape sequences, such as arrows.
+ * Returns the first valid choice in the terminal input, which may contain several keys; null if there is none. Ignores escape sequences,
+ * such as those of arrow keys.
  */
 export function decisionOf(keys: string, mayDetach: boolean): Decision | null {
   if (keys.length > 1 && keys.startsWith('\x1b')) {

@@ -1,12 +1,10 @@
 import { once } from 'node:events';
 import type { Writable } from 'node:stream';
 
-/** The maximum number of characters in one write. One large write is much faster than many small writes. */
+/** Maximum number of characters per write. Few large writes are much faster than many small writes. */
 const LARGEST_CHARACTERS = 64 * 1024;
 
-/**
- * Writes lines to several streams in order. Combines all lines of one turn of the event loop into one write.
- */
+/** Writes lines to several streams in order. Combines the lines of one turn of the event loop into one write. */
 export class LineOutput {
   #stream: Writable | null = null;
   #text = '';

@@ -1,10 +1,9 @@
 import { anySignal } from '../../platform/any-signal.ts';
 
 /**
- * Runs several operations like `Promise.all`. If one rejects or `outer` is aborted, aborts the others and waits for them, so that they can
- * clean up while connections are still open.
- *
- * @throws the first failure, or the reason of `outer`
+ * Runs several operations concurrently, like `Promise.all`. If one of them fails or `outer` is aborted, aborts the others and waits for
+ * their cleanup.
+ * @throws the first failure, or the abort reason of `outer`
  */
 export async function sideBySide<T extends readonly unknown[]>(
   begin: (signal: AbortSignal) => readonly [...T],

@@ -1,8 +1,8 @@
 import { headOf, widthOf } from './text-width.ts';
 
-/** The capabilities of an output stream. */
+/** Capabilities of an output stream. */
 export interface Terminal {
-  /** Whether lines can be overwritten in place. */
+  /** Whether lines can be overwritten. */
   readonly live: boolean;
   readonly columns: number;
   readonly rows: number;
@@ -22,7 +22,7 @@ const CODES: Readonly<Record<Style, readonly [number, number]>> = {
   cyan: [36, 39],
 };
 
-/** Returns the capabilities of a stream. Disables colours if NO_COLOR is set (no-color.org: any non-empty value). */
+/** Returns the capabilities of a stream. Disables colours if NO_COLOR has a value (no-color.org). */
 export function terminalOf(
   stream: { readonly isTTY?: boolean | undefined; readonly columns?: number | undefined; readonly rows?: number | undefined },
   environment: NodeJS.ProcessEnv = process.env,
@@ -31,7 +31,7 @@ export function terminalOf(
   const coloured = live && !environment.NO_COLOR;
   return {
     live,
-    // Read on each access, because the window can be resized.
+    // Read the size on each access, because the window can be resized.
     get columns() {
       return stream.columns ?? 80;
     },
@@ -53,19 +53,19 @@ const OWN_STYLES: ReadonlySet<string> = new Set(
 );
 
 /**
- * Sanitizes text from other sources for a terminal: removes escape sequences, control characters except tab and newline, and characters
- * that change the text direction.
+ * Removes characters that are unsafe for a terminal: escape sequences, control characters except tab and newline, and characters that
+ * change the text direction. Use it for text from other sources.
  */
 export function harmless(text: string): string {
   return text.replace(CONTROL, '');
 }
 
-/** Like `harmless`, but keeps the styles of `paint`. All commands sanitize their text output with this function. */
+/** Like `harmless`, but keeps the styles of `paint`. All commands pass their text output through this function. */
 export function printable(text: string): string {
   return text.replace(CONTROL, (found) => (OWN_STYLES.has(found) ? found : ''));
 }
 
-/** Shortens the text to `width` columns, with an ellipsis in place of the removed end. */
+/** Clips the text to `width` columns, and ends a clipped text with an ellipsis. */
 export function clip(text: string, width: number): string {
   if (widthOf(text) <= width) {
     return text;
@@ -73,7 +73,7 @@ export function clip(text: string, width: number): string {
   return width <= 1 ? headOf(text, width) : `${headOf(text, width - 1)}…`;
 }
 
-/** Breaks the text between words into at most `most` lines of at most `width` columns. Clips the last line. */
+/** Wraps the text between words into at most `most` lines of at most `width` columns. Clips the last line. */
 export function wrap(text: string, width: number, most: number): string[] {
   const lines: string[] = [];
   let rest = text;

@@ -3,7 +3,7 @@ import stringWidth from 'string-width';
 /** Terminals draw a grapheme, such as a letter with its accents or a composed emoji, as one unit. */
 const GRAPHEMES = new Intl.Segmenter(undefined, { granularity: 'grapheme' });
 
-/** Returns the number of terminal columns of a line, without colour codes. */
+/** Returns the number of terminal columns of a line, excluding colour codes. */
 export function widthOf(text: string): number {
   return stringWidth(text);
 }
@@ -20,15 +20,16 @@ export function headOf(text: string, width: number): string {
   return text;
 }
 
-/** Pads with spaces, at the end or the beginning, to `width` columns. */
+/** Pads a text to `width` columns with spaces at its end or beginning. */
 export function padTo(text: string, width: number, align: 'left' | 'right' = 'left'): string {
   const blanks = ' '.repeat(Math.max(0, width - widthOf(text)));
   return align === 'left' ? text + blanks : blanks + text;
 }
 
 /**
- * Breaks a line between words into lines of at most `width` columns. Indents continuation lines by `indent`; default: like the first line.
- * Does not break a long word, such as a URL, so that users can copy it. A colour may continue on the next line.
+ * Wraps a line between words into lines of at most `width` columns. `indent` is the indentation of continuation lines; by default, they are
+ * indented like the first line. Long words, such as URLs, are not broken, so that users can copy them. A colour may continue on the next
+ * line.
  */
 export function fold(line: string, width: number, indent: string = /^ */.exec(line)?.[0] ?? ''): string[] {
   if (widthOf(line) <= width) {

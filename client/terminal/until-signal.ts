@@ -1,4 +1,4 @@
-/** Resolves when this process receives a termination signal. A second signal terminates it immediately. */
+/** Resolves when this process receives a termination signal. A second signal terminates the process immediately. */
 export function untilSignal(): Promise<void> {
   return new Promise((resolve) => {
     for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {

@@ -8,7 +8,7 @@ import { checkOptions, type OptionNames } from '../../platform/check-options.ts'
 import { fileErrorOf, TonyError } from '../../platform/errors.ts';
 import { APPLICATION_KEYS, type Carrying, OTHER_KEYS, ROLE_KEYS } from './tony-keys.ts';
 
-/** Arguments of TonY's ClusterSubmitter in addition to the configuration file. */
+/** Arguments of TonY's ClusterSubmitter that supplement the configuration file. */
 export interface TonyArguments {
   /** `-executes`: the program, or the complete command. */
   readonly executes?: string | undefined;
@@ -18,7 +18,7 @@ export interface TonyArguments {
   readonly python?: string | undefined;
   /** `-src_dir` */
   readonly sourceFolder?: string | undefined;
-  /** `-conf key=value`, overrides the file. */
+  /** `-conf key=value`: overrides the configuration file. */
   readonly settings?: readonly string[];
 }
 
@@ -30,26 +30,26 @@ const TONY_ARGUMENTS: OptionNames<TonyArguments> = {
   settings: true,
 };
 
-/** A key of the TonY configuration and its equivalent in job.yaml. */
+/** A key of the TonY configuration, and the corresponding key in job.yaml. */
 export interface ImportedKey {
   readonly key: string;
   readonly value: string;
-  /** The key in job.yaml; null if there is no equivalent. */
+  /** Key in job.yaml; null if there is none. */
   readonly to: string | null;
-  /** Why the key was not converted, or how its meaning differs in job.yaml; empty if neither applies. */
+  /** Why the key was not converted, or how its meaning differs in job.yaml; otherwise empty. */
   readonly remark: string;
 }
 
 export interface ImportedJob {
-  /** The text of job.yaml. */
+  /** Text of job.yaml. */
   readonly yaml: string;
-  /** All keys of the configuration, in order. */
+  /** All keys of the configuration, in their order. */
   readonly keys: readonly ImportedKey[];
-  /** The mistakes to correct in job.yaml before it can be submitted. */
+  /** Mistakes in job.yaml that the user must correct before the submission. */
   readonly missing: readonly string[];
 }
 
-/** The content of job.yaml, in the order of its keys. `yamlOf` omits undefined and empty values. */
+/** Content of job.yaml, in the order of its keys. `yamlOf` omits undefined and empty values. */
 interface Draft {
   readonly name: string;
   readonly queue: string | undefined;
@@ -89,7 +89,7 @@ interface DraftRole {
   readonly restart: { readonly policy: 'never' } | undefined;
 }
 
-/** TonY's defaults that differ from the defaults of tony-ts. */
+/** Defaults of TonY that differ from the defaults of tony-ts. */
 const DEFAULT_MEMORY = '2g';
 const UNTRACKED = 'ps';
 const SIDECAR = 'tensorboard';
@@ -98,9 +98,8 @@ const LONGEST_GANG_S = 570;
 
 /**
  * Reads the configuration of a TonY job.
- *
  * @throws TonyError JOB_UNREADABLE, HADOOP_CONF_INVALID (not a Hadoop XML file), USAGE (a setting is not an assignment), JOB_INVALID (no
- * role has tasks)
+ *   role has tasks)
  */
 export async function importTony(file: string, given: TonyArguments = {}): Promise<ImportedJob> {
   checkOptions('importTony', given, TONY_ARGUMENTS);
@@ -113,7 +112,7 @@ export async function importTony(file: string, given: TonyArguments = {}): Promi
   return convertTony(text, { ...given, file });
 }
 
-/** Converts the text of a configuration, as TonY 0.5 reads it (TonyConfigurationKeys, tony-default.xml). */
+/** Converts the text of a TonY 0.5 configuration (TonyConfigurationKeys, tony-default.xml). */
 export function convertTony(
   xml: string,
   { file, settings: overrides = [], ...given }: TonyArguments & { readonly file: string },
@@ -137,7 +136,7 @@ export function convertTony(
   return { yaml, keys, missing: missingOf(yaml, dirname(resolve(file))) };
 }
 
-/** Returns the names of the roles with tasks, in the order of the configuration. TonY's role names are lower-case. */
+/** Returns the roles that have tasks, in the order of the configuration. Role names in TonY are lower-case. */
 function rolesOf(settings: ReadonlyMap<string, string>): string[] {
   const named = [...settings].flatMap(([key, value]) => {
     const [, role] = /^tony\.([a-z]+)\.instances$/.exec(key) ?? [];
@@ -146,7 +145,7 @@ function rolesOf(settings: ReadonlyMap<string, string>): string[] {
   if (named.length > 0) {
     return named;
   }
-  // TonY runs this single program within its ApplicationMaster.
+  // TonY runs this program in its ApplicationMaster.
   if (settings.has('tony.am.command')) {
     return ['worker'];
   }
@@ -170,7 +169,7 @@ function draftOf(
   file: string,
 ): Draft {
   const logdir = settings.get('tony.application.tensorboard-log-dir');
-  // If the configuration contains a summary folder, the setting `tensorboard` in job.yaml replaces the role.
+  // If the configuration contains a summary folder, `tensorboard` in job.yaml replaces the role.
   const own = names.filter((name) => logdir === undefined || name !== SIDECAR);
   const roles = Object.fromEntries(own.map((name) => [name, draftRole(settings, name)]));
   const commands = [command, ...Object.values(roles).map((role) => role.command)];
@@ -185,7 +184,7 @@ function draftOf(
     name: jobName(settings.get('tony.application.name') ?? basename(file, '.xml')),
     queue: settings.get('tony.yarn.queue'),
     source: sourceFolder ?? settings.get('tony.src.dir'),
-    // Only programs that run on Node need TensorFlow.js.
+    // Only programs for Node need TensorFlow.js.
     framework: runsNode ? undefined : 'none',
     command,
     tags: tags.length === 0 ? undefined : tags,
@@ -229,7 +228,7 @@ function draftRole(settings: ReadonlyMap<string, string>, name: string): DraftRo
   };
 }
 
-/** @param name of a role, or `am` for the ApplicationMaster */
+/** @param name role name, or `am` for the ApplicationMaster */
 function draftDocker(settings: ReadonlyMap<string, string>, name: string): DraftDocker | undefined {
   const image = settings.get(`tony.docker.${name}.image`) ?? settings.get('tony.docker.containers.image');
   if (settings.get('tony.docker.enabled') !== 'true' || image === undefined) {
@@ -242,7 +241,7 @@ function draftDocker(settings: ReadonlyMap<string, string>, name: string): Draft
 const UNKNOWN: Carrying = { to: null, remark: 'not a key of TonY 0.5' };
 const DEFAULT_VALUE: Carrying = { to: null, remark: 'this is the default' };
 
-/** Returns the equivalent of a key; `to` is null if the draft does not contain the key's value. */
+/** Returns the key in job.yaml for a TonY key. `to` is null if the draft does not contain the value. */
 function carried(
   key: string,
   value: string,
@@ -297,7 +296,7 @@ function carried(
     : { to: null, remark: "a Hadoop setting, not a TonY key; tony-ts reads Hadoop's settings from HADOOP_CONF_DIR" };
 }
 
-/** Whether the draft contains one of the comma-separated keys; `roles.*.nodeLabel` matches any role. */
+/** Returns true if the draft contains one of the comma-separated keys. `roles.*.nodeLabel` matches any role. */
 function contains(draft: Draft, places: string): boolean {
   const below = (value: unknown, keys: readonly string[]): boolean => {
     const [key, ...rest] = keys;
@@ -333,7 +332,7 @@ function yamlOf(draft: Draft, file: string): string {
   return document.toString({ lineWidth: 0, flowCollectionPadding: false });
 }
 
-/** Parses the result as job.yaml and returns the mistakes that the parser reports. */
+/** Parses the result as job.yaml, and returns its mistakes. */
 function missingOf(yaml: string, folder: string): string[] {
   try {
     parseJob(yaml, { file: 'job.yaml', folder });
@@ -349,7 +348,7 @@ function missingOf(yaml: string, folder: string): string[] {
   }
 }
 
-/** Replaces the characters of a TonY name that are invalid in a job name. */
+/** Replaces characters that are invalid in a job name. */
 function jobName(name: string): string {
   return (
     name
@@ -359,7 +358,7 @@ function jobName(name: string): string {
   );
 }
 
-/** Converts a memory size of TonY: `2g`, `2048m`, or a number of MiB. */
+/** Parses a memory size in TonY's format: `2g`, `2048m`, or a number of MiB. */
 function memoryText(text: string = DEFAULT_MEMORY): string {
   const size = /^\d+$/.test(text) ? `${text}m` : text.toLowerCase();
   return parseMemory(size) === undefined ? text : size;
@@ -373,7 +372,7 @@ function number(text: string | undefined): number | undefined {
   return text !== undefined && /^\d+$/.test(text) ? Number(text) : undefined;
 }
 
-/** Returns undefined for -1 and 0, which TonY uses for "no limit", and for text that is not a number. */
+/** Returns undefined for -1 and 0, with which TonY expresses "no limit", and for invalid numbers. */
 function positive(text: string | undefined): number | undefined {
   return number(text) || undefined;
 }
@@ -385,7 +384,7 @@ function splitList(text: string): string[] {
     .filter((part) => part !== '');
 }
 
-/** Parses `A=1,B=2`, the format of Hadoop's lists. */
+/** Parses a list in Hadoop's format, such as `A=1,B=2`. */
 function assignments(text = ''): Record<string, string> {
   return Object.fromEntries(
     splitList(text).flatMap((part) => {

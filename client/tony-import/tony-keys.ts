@@ -1,4 +1,4 @@
-/** The equivalent of a TonY key in job.yaml. `remark` states how the meaning differs or, if `to` is null, why there is no equivalent. */
+/** The key in job.yaml for a TonY key. `remark` explains how the meaning differs or, if `to` is null, why there is no such key. */
 export interface Carrying {
   readonly to: string | null;
   readonly remark: string;
@@ -16,7 +16,7 @@ const NO_PLACEMENT = 'YARN placement constraints are not supported; use node lab
 const NO_FILES = 'put the files into the source folder, or list them under data';
 const NO_STAGES = 'all roles start together; run the preparation as a separate job';
 
-/** Keys that apply to the whole job. A function receives the key's value. */
+/** Keys that apply to the whole job. A function receives the value of the key. */
 export const APPLICATION_KEYS: Readonly<Record<string, Carrying | ((value: string) => Carrying)>> = {
   'tony.application.name': to('name'),
   'tony.yarn.queue': to('queue'),
@@ -90,7 +90,7 @@ export const APPLICATION_KEYS: Readonly<Record<string, Carrying | ((value: strin
   'tony.python-exec-path': not('include the interpreter in the command'),
 };
 
-/** Keys `tony.ROLE.KEY`, by KEY, with their equivalents within `roles.ROLE`. */
+/** Keys `tony.ROLE.KEY`, by KEY, with the corresponding keys within `roles.ROLE`. */
 export const ROLE_KEYS: Readonly<Record<string, Carrying>> = {
   instances: to('instances'),
   memory: to('resources.memory'),
@@ -105,7 +105,7 @@ export const ROLE_KEYS: Readonly<Record<string, Carrying>> = {
   'depends-on': not('TonY itself ignores this key; all roles start together'),
 };
 
-/** Patterns of keys without an equivalent. */
+/** Patterns of keys that have no counterpart in job.yaml. */
 export const OTHER_KEYS: readonly { readonly pattern: RegExp; readonly remark: string }[] = [
   { pattern: /^tony\.task\.max-total-/, remark: OF_THE_SITE },
   { pattern: /^tony\.task\..*(jvm\.opts|timeout|depth)/, remark: NOTHING_NEEDED },

@@ -1,4 +1,4 @@
-/** The order, direction and scroll offset of the rows. */
+/** Sort order, direction and scroll offset of the rows. */
 export interface TopView {
   readonly order: number;
   readonly reversed: boolean;
@@ -7,7 +7,7 @@ export interface TopView {
 
 export interface Ordering<Row> {
   readonly name: string;
-  /** Negative if `a` comes first. */
+  /** Returns a negative number if `a` precedes `b`. */
   readonly compare: (a: Row, b: Row) => number;
 }
 
@@ -52,14 +52,14 @@ export function afterKey(view: TopView, key: string, orders: number): TopView | 
   }
 }
 
-/** Sorts the rows by the view's order; stable for equal rows. */
+/** Sorts the rows; keeps the order of equal rows. */
 export function ordered<Row>(rows: readonly Row[], orderings: readonly Ordering<Row>[], { order, reversed }: TopView): Row[] {
   const compare = orderings[order]?.compare ?? (() => 0);
   const sorted = rows.toSorted(compare);
   return reversed ? sorted.toReversed() : sorted;
 }
 
-/** Compares in descending order. Rows without a value come last. */
+/** Compares in descending order. Rows without a value are last. */
 export function most<Row>(amount: (row: Row) => number | null | undefined): (a: Row, b: Row) => number {
   return (a, b) => (amount(b) ?? -1) - (amount(a) ?? -1);
 }

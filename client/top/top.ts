@@ -69,7 +69,7 @@ export async function topJobs(
   return exitCode;
 }
 
-/** Returns a terminal for static output, which has no height limit. */
+/** Returns a terminal without a height limit, for output that is not redrawn. */
 function whole(terminal: Terminal): Terminal {
   return { live: false, columns: terminal.columns, rows: Number.POSITIVE_INFINITY, paint: (style, text) => terminal.paint(style, text) };
 }

@@ -12,7 +12,7 @@ export interface Watched<T> {
   /** Whether the observation is final. */
   readonly isOver: (seen: T) => boolean;
   readonly frame: (seen: T, view: TopView, notes: FrameNotes) => Frame;
-  /** The number of sort orders. */
+  /** Number of sort orders. */
   readonly orders: number;
 }
 
@@ -22,7 +22,7 @@ export interface WatchOptions {
   readonly intervalMs: number;
 }
 
-/** `last`: the final observation; null if the user quit. */
+/** `last`: final observation; null if the user quit. */
 export interface WatchEnd<T> {
   readonly last: T | null;
   readonly exitCode: number;
@@ -36,7 +36,7 @@ class Left extends Error {
   }
 }
 
-/** Redraws observations until one is final or the user quits, then restores the terminal. */
+/** Redraws the observations until one is final or the user quits, then restores the terminal. */
 export async function watch<T>(watched: Watched<T>, { input, output, intervalMs }: WatchOptions): Promise<WatchEnd<T>> {
   const away = new AbortController();
   const { signal } = away;
