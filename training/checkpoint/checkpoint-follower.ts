@@ -33,7 +33,7 @@ export async function* followCheckpoints(store: CheckpointStore, options: Follow
   for (;;) {
     options.signal?.throwIfAborted();
     try {
-      // Reading the end mark before listing the checkpoints ensures that the list includes all checkpoints written before the end. If a
+      // The end mark must be read before the checkpoints are listed; the list then includes all checkpoints written before the end. If a
       // checkpoint could not be read, one more poll follows.
       const hasEnded = await store.marks.hasEnded(options.applicationId);
       const found = await nextOf(store, seen, options.phase ?? null, report);
@@ -102,8 +102,8 @@ async function nextOf(
 }
 
 /**
- * Returns true if a checkpoint is newer than the last one seen. A lower step with a later creation time is newer, because training has
- * resumed from an earlier step. A lower step with an earlier creation time is an old checkpoint: the last one seen was removed.
+ * Returns true if a checkpoint is newer than the last yielded checkpoint. After training has resumed from an earlier step, a newer
+ * checkpoint has a lower step but a later creation time. An old checkpoint has a lower step and an earlier creation time.
  */
 function isSince({ position, manifest }: StoredCheckpoint, step: number, createdAt: string): boolean {
   return step >= position.step || createdAt > manifest.createdAt;

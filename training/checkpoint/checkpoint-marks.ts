@@ -30,8 +30,8 @@ const heldSchema = z.object({ step });
 const endSchema = z.object({ applicationId: z.string() });
 
 /**
- * Reads and writes the marks in a checkpoint folder: the best checkpoint (best.json), the checkpoints that tasks are reading (.held), and
- * the end of the program (end.json).
+ * Reads and writes the marks in a checkpoint folder. They mark the best checkpoint (best.json), the checkpoints that tasks are reading
+ * (.held), and the end of the program (end.json).
  */
 export class CheckpointMarks {
   readonly #storage: Storage;

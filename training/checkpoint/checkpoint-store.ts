@@ -231,8 +231,8 @@ export class CheckpointStore {
   }
 
   /**
-   * Removes a checkpoint unless it is protected. Renames the checkpoint first to avoid a race with `setBest` and `hold`: either this method
-   * finds their mark and restores the checkpoint, or they find that the checkpoint is missing.
+   * Removes a checkpoint unless a mark protects it. Renaming the checkpoint first avoids a race with `setBest` and `hold`. Either this
+   * method finds the new mark and restores the checkpoint, or `setBest` or `hold` finds that the checkpoint is missing.
    */
   async #drop(step: number): Promise<void> {
     const uri = joinUri(this.dir, `step-${step}`);

@@ -12,8 +12,8 @@ interface Waiting {
 }
 
 /**
- * Writes checkpoints in a worker thread. A training step blocks its own thread. On that thread, each piece of an upload and each call to
- * the NameNode would wait for the end of a step, and the upload would take ten times as long.
+ * Writes checkpoints in a worker thread, because training steps block the main thread. On the main thread, every call to storage would wait
+ * for the end of a step, and an upload would take ten times as long.
  */
 export class CheckpointThread {
   readonly #worker: Worker;

@@ -125,8 +125,8 @@ export class Phase {
   }
 
   /**
-   * Finds this phase's newest intact checkpoint. Skips damaged checkpoints. Also skips checkpoints with a different start of the phase,
-   * which result if earlier phases took a different number of steps. Reports both to `onNotice`.
+   * Finds this phase's newest intact checkpoint. Skips damaged checkpoints, and checkpoints in which the phase starts at a different step
+   * (because earlier phases took a different number of steps). Reports skipped checkpoints to `onNotice`.
    * @param use reads the required parts of a checkpoint. If `use` throws because the checkpoint is damaged, the search continues with the
    *   next older checkpoint.
    * @returns the result of `use` and the position to share with all ranks. `final` is true only if this application has completed the

@@ -2,8 +2,8 @@
  * CRC-32C (Castagnoli, RFC 3720 appendix B.4) with the reflected polynomial 0x82f63b78.
  *
  * Table k contains the contribution of a byte that is followed by k more bytes. With 16 tables, the algorithm processes 16 bytes at a time
- * ("slicing"). The checksum limits the speed of reading records, so a WebAssembly module computes it, more than twice as fast as
- * JavaScript. JavaScript computes short checksums, and all checksums if WebAssembly is unavailable (`node --jitless`).
+ * ("slicing"). Checksums limit the speed of reading records. A WebAssembly module computes them more than twice as fast as JavaScript.
+ * Short inputs use JavaScript, as do all inputs if WebAssembly is unavailable (`node --jitless`).
  *
  *   WebAssembly.Memory
  *   +------------------+-----------------------------------+
@@ -149,7 +149,10 @@ export function plainCrc32c(bytes: Uint8Array, start = 0, end = bytes.length): n
   return ~crc >>> 0;
 }
 
-/** Returns the CRC-32C as TFRecord files store it: rotated, plus a constant. The CRC of data that contains plain CRCs would be weak. */
+/**
+ * Returns the masked CRC-32C that TFRecord files store: the CRC is rotated, and a constant is added. Masking avoids the problems of
+ * computing the CRC of data that contains embedded CRCs.
+ */
 export function maskedCrc32c(bytes: Uint8Array, start = 0, end = bytes.length): number {
   return masked(crc32c(bytes, start, end));
 }

@@ -47,8 +47,8 @@ export interface CompiledModel {
   /**
    * Computes the loss to minimise, including regularisation, and the metrics (without `loss`), as `model.fit` does. tf.tidy does not
    * dispose the metrics.
-   * @param weights for each output, the example weights; null for equal weights. As in `model.fit`, they do not affect the metrics, and the
-   *   weighted losses are divided by the number of examples, not by the sum of the weights.
+   * @param weights for each output, the example weights; null for equal weights. As in `model.fit`, example weights do not affect the
+   *   metrics. The weighted losses are divided by the number of examples, not by the sum of the weights.
    */
   lossOf(x: readonly tfjs.Tensor[], y: readonly tfjs.Tensor[], weights?: readonly (tfjs.Tensor | null)[]): StepLoss;
   /** Computes the loss (without regularisation) and the metrics, as `model.evaluate` does. tf.tidy disposes them. */

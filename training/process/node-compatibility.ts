@@ -1,8 +1,8 @@
 import util from 'node:util';
 
 /**
- * Adds two functions to node:util that tfjs-node 4.22 calls. Node.js 24 removed them, and Node.js 22 prints a deprecation warning for each
- * call.
+ * Adds two functions that tfjs-node 4.22 calls to node:util. Node.js 24 removed these functions, and Node.js 22 prints a deprecation
+ * warning for each call.
  */
 export function restoreUtilFunctions(): void {
   Object.assign(util, {

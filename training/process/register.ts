@@ -43,8 +43,8 @@ interface HooksInThread {
 }
 
 /**
- * The part of the Node.js loader that resolves `require` arguments to files. It is an internal interface without type declarations, but
- * many tools replace it.
+ * The function of the Node.js loader that resolves `require` arguments to files. It is internal and has no type declarations, but many
+ * tools replace it.
  */
 interface FileResolver {
   _resolveFilename(request: string, parent: { filename?: string | null } | null | undefined, ...rest: unknown[]): string;

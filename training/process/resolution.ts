@@ -1,5 +1,6 @@
 /**
- * The file URLs from which modules are resolved. Resolution from a file searches node_modules in the file's folder and all parent folders.
+ * The file URLs from which to resolve modules. Resolution from a file searches `node_modules` in the file's folder and in all parent
+ * folders.
  */
 export interface Places {
   readonly training: string | null;
@@ -49,8 +50,8 @@ function isOurs(parent: string | undefined, places: Places): boolean {
 }
 
 /**
- * Returns the folder of tfjs-node's native addon; null for other packages. tfjs-node is unusable without the addon, which its installation
- * may have failed to download or build.
+ * Returns the folder of tfjs-node's native addon; null for other packages. tfjs-node is unusable without the addon. The addon is missing if
+ * the installation of tfjs-node could not download or build it.
  */
 export function addonFolderOf(specifier: string, found: string): URL | null {
   const name = /^@tensorflow\/tfjs-node(-gpu)?$/.exec(specifier)?.[0];

@@ -45,7 +45,7 @@ export const MAX_NUMBERS = (2 ** 32 - 2 * PIECE_BYTES) / 4 - 1;
 export const MAX_NUMBERS_WITH_IMAGE = (2 ** 32 - 2 * PIECE_BYTES) / 6 - 1;
 
 /*
- * The WebAssembly module in text form. `to` and `from` are byte addresses, `count` is in numbers. Any address aligned to 4 bytes is valid.
+ * The WebAssembly module in text form. `to` and `from` are byte addresses, aligned to 4 bytes; `count` is a number of elements.
  *
  * (module
  *   (import "ring" "memory" (memory 1))

@@ -34,7 +34,7 @@ export interface RingTimeouts {
    */
   readonly silenceMs: number;
   /**
-   * The time in ms between the loss of a neighbour and the failure of calls. Usually, the ApplicationMaster stops this generation within
+   * The time in ms between the loss of a neighbour and the failure of calls. The ApplicationMaster usually stops this generation within
    * that time.
    */
   readonly graceMs: number;
@@ -293,7 +293,7 @@ export class Ring {
     };
   }
 
-  /** Fails the current call if a neighbour closed its ring before it made the same call. */
+  /** Fails the current call if a neighbour closed its ring before making the same call. */
   #checkEnded(): void {
     const frame = this.#currentFrame;
     for (const [peer, calls] of this.#ended) {

@@ -8,9 +8,9 @@ export interface FinalCheckpoint {
 }
 
 /**
- * Returns true if the final checkpoint is complete or not needed. The final checkpoint is complete if training had ended before this run
- * began, or if an earlier process of this rank wrote it in this generation. Do not rewrite a complete final checkpoint: during the rewrite,
- * the folder would have none.
+ * Returns true if the run must not write a final checkpoint, because the checkpoint already exists or is not needed. It exists in two
+ * cases: training had ended before this run began, or an earlier process of this rank wrote it in this generation. Rewriting an existing
+ * final checkpoint would leave the folder without one for a moment.
  * @param ended the step at which training had ended before this run began; null if it had not ended.
  */
 export async function hasFinalCheckpoint(own: FinalCheckpoint, step: number, ended: number | null): Promise<boolean> {

@@ -10,7 +10,7 @@ import { type CheckpointContext, type KeptState, restoreNewest } from './restore
 /** The interval in ms at which rank 0 tells the other ranks whether the final checkpoint is stored. */
 const FINISH_ROUND_MS = 2000;
 
-/** The checkpoints of ranks that step together. All ranks hold the same state. Rank 0 restores, broadcasts and writes it. */
+/** The checkpoints of ranks that step together. All ranks hold the same state. Rank 0 restores, broadcasts and writes this state. */
 export class RingCheckpoints {
   readonly #ring: Ring;
   readonly #context: CheckpointContext;
@@ -61,7 +61,7 @@ export class RingCheckpoints {
       await afterwards;
       return;
     }
-    // A complete final checkpoint must not be rewritten: during the rewrite, the folder would have none.
+    // Rewriting an existing final checkpoint would leave the folder without one for a moment.
     if (this.#ended !== position.step && !checkpoints.phase.isEmpty(position.step)) {
       await this.record(position);
     }

@@ -154,7 +154,8 @@ export class Stepper {
   }
 
   /**
-   * The names of the variables that had no gradient on any rank in the first step: they are frozen, or the loss does not depend on them.
+   * The names of the variables that had no gradient on any rank in the first step. Such variables are frozen, or the loss does not depend
+   * on them.
    */
   get withoutGradient(): readonly string[] {
     return this.#withoutGradient ?? [];

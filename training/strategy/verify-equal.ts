@@ -57,8 +57,8 @@ export async function verifyEqual(ring: Ring, variables: readonly Comparable[], 
 }
 
 /**
- * Describes the groups of ranks with equal hashes: "rank 2 differs from ranks 0, 1 and 3", or "rank 0 versus rank 1" if no group is the
- * largest.
+ * Describes the groups of ranks with equal hashes, for example "rank 2 differs from ranks 0, 1 and 3". If no group is the largest: "rank 0
+ * versus rank 1".
  */
 function describeGroups(hashes: readonly number[]): string {
   const groups = new Map<number, number[]>();

@@ -22,8 +22,9 @@ interface Step {
 
 /**
  * Applies gradients with TensorFlow's fused kernels. A fused kernel updates a variable in one call, whereas TensorFlow.js runs a dozen
- * small operations. The optimizer's slots and counters change as `applyGradients` would change them, so a program can mix fused steps with
- * the optimizer's own steps. Fused steps also use values that other code assigns to variables or slots, for example from a checkpoint.
+ * small operations. Fused steps update the optimizer's slots and counters exactly as `applyGradients` does, so a program can mix fused
+ * steps with the optimizer's own steps. If other code assigns values to variables or slots, for example from a checkpoint, the next fused
+ * step uses these values.
  */
 export class FusedOptimizer {
   readonly #optimizer: tfjs.Optimizer;
@@ -53,7 +54,8 @@ export class FusedOptimizer {
   }
 
   /**
-   * Applies gradients like `applyGradients`, with the same result within float tolerance. In addition, every variable keeps its own slots.
+   * Applies gradients with the same result as `applyGradients` within float tolerance. Unlike `applyGradients`, it lets each step use
+   * different variables.
    */
   apply(gradients: readonly NamedGradient[]): void {
     if (this.#rule === null || this.#native === null || this.#reason !== null || !this.#applyFused(this.#native, this.#rule, gradients)) {

@@ -6,7 +6,7 @@ import { type NativeBackend, sameShape } from './native-backend.ts';
  * the same result within float tolerance, even for equal values and for zeros.
  *
  * - Relu6, Selu and LeakyRelu keep TensorFlow.js's gradients, because TensorFlow's slopes differ at 6 and at 0.
- * - Softmax has no such kernel in TensorFlow. Small tensors use JavaScript.
+ * - TensorFlow has no gradient kernel for Softmax. Small tensors use JavaScript.
  * - MaxPool on a CPU uses the oneDNN kernels, as TensorFlow's own graphs do. They take a tenth of MaxPoolGrad's time, although the forward
  *   pass is repeated to fill the workspace that the gradient needs.
  * - Without oneDNN, MaxPool uses Dilation2DBackpropInput with a filter of zeros, in about half of MaxPoolGrad's time. The sums are the

@@ -131,7 +131,7 @@ export type AskOf<Kind extends Ask['ask']> = Extract<Ask, { ask: Kind }>;
 
 export const helloAnswer = z.object({ state: z.enum(['empty', 'prepared', 'open']) });
 export const joinAnswer = z.object({
-  /** The position that this rank last reported. If it has not reported one, the position at the start of the run. */
+  /** The position that this rank last reported; before the first report, the position at the start of the run. */
   position: positionSchema.nullable(),
   /** True if the run has ended. */
   sealed: z.boolean(),

@@ -11,7 +11,10 @@ export interface TrainedVariable {
 
 let created = 0;
 
-/** A variable of a run on one parameter server: a flat piece of the variable, or only its description if other servers hold it. */
+/**
+ * A variable of a run on one parameter server: a flat piece of the variable, or only a description if other servers hold the whole
+ * variable.
+ */
 export class ServedVariable {
   readonly described: TrainedVariable;
   /** null if other servers hold the whole variable. */

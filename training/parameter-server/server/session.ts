@@ -152,7 +152,7 @@ export class Session {
       case 'hello':
         return request.answer({ state: this.#state });
       case 'prepare':
-        // `during` tells the worker that the server is alive while it reads a large checkpoint.
+        // Reading a large checkpoint takes long. `during` tells the worker that the server is alive.
         await this.#delayed.during(request, this.#prepare(message, body));
         return request.answer({});
       case 'open':
@@ -298,7 +298,8 @@ export class Session {
   }
 
   /**
-   * Sends the weights. A worker becomes live with its first pull for a step. Workers that were waiting for it begin with the same weights.
+   * Sends the weights. A worker becomes live with its first pull for a step. Workers that were waiting for this worker begin with the same
+   * weights.
    */
   #pull(request: WorkerRequest, { now, all }: AskOf<'pull'>): void {
     const { rank } = request;

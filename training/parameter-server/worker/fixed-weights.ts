@@ -19,8 +19,8 @@ export class FixedWeights {
   readonly #content: FixedContent;
   #sentAt = 0;
   /**
-   * The data IDs of the weights that server 0 last received. A changed weight has a different data ID, because each assignment gives a
-   * variable a new one.
+   * The data IDs of the weights that server 0 last received. Each assignment gives a variable a new data ID, so a different data ID means
+   * that the weight has changed.
    */
   #sent: readonly object[] = [];
 

@@ -47,8 +47,8 @@ export class ParameterServerWorker implements StrategyFactory {
   }
 
   /**
-   * Takes one custom step. Then updates the variables of this worker's custom steps that any worker has changed. Variables and optimizers
-   * may change from step to step, but must appear in the same order on all workers.
+   * Takes one custom step. Then pulls the current values of all variables that this worker's custom steps have used. Each step may use
+   * different variables and optimizers, but all workers must use them in the same order.
    */
   async step(
     tf: typeof tfjs,

@@ -211,8 +211,8 @@ export class RemoteVariables {
   }
 
   /**
-   * Sends the values that the chief's program has assigned to variables to the servers. Called on all workers, but assignments on other
-   * workers have no effect.
+   * Sends the servers the values that the chief's program has assigned to variables. Called on all workers; assignments on workers other
+   * than the chief have no effect.
    */
   async assign(): Promise<void> {
     const { rank, servers } = this.#options;

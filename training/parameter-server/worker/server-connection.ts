@@ -27,7 +27,7 @@ interface Pending {
   readonly reject: (error: TonyError) => void;
 }
 
-/** The maximum number of bytes in a body if the request does not determine it. Such bodies are usually small. */
+/** The maximum number of bytes in a body whose size does not follow from the request. Such bodies are usually small. */
 const MOST_UNKNOWN_BYTES = 2 ** 30;
 const SILENT_TICKS = 8;
 

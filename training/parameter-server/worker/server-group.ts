@@ -24,8 +24,8 @@ export interface WorkerOptions extends ServerGroupOptions {
 }
 
 /**
- * A worker's connections to all parameter servers. If a server is lost, calls `onLost`. Requests throw PEER_LOST after `graceMs`; usually,
- * the job stops this generation before then. The lost server's state cannot be recovered, so only a new generation can continue.
+ * A worker's connections to all parameter servers. If a server is lost, calls `onLost`. Requests throw PEER_LOST after `graceMs`; the job
+ * usually stops this generation earlier. The lost server's state cannot be recovered, so only a new generation can continue.
  */
 export class ServerGroup {
   readonly size: number;
@@ -89,7 +89,7 @@ export class ServerGroup {
     });
   }
 
-  /** Selects the run on each server and resolves with its state on each server. This must be the first request. */
+  /** Selects the run on each server and resolves with the state of the run on each server. This must be the first request. */
   async states(): Promise<('empty' | 'prepared' | 'open')[]> {
     const answers = await this.askAll(() => ({ head: { ask: 'hello', run: this.#run } }));
     return answers.map(({ head }) => helloAnswer.parse(head).state);

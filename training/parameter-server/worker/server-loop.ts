@@ -119,8 +119,8 @@ export class ServerLoop implements LoopStrategy {
 
   /**
    * Registers all variables and optimizers before the first step. They then have the same numbers in every process, even if a process
-   * starts at a later step. The chief assigns the variables that have slots in the checkpoint to their optimizers. Steps assign the other
-   * variables.
+   * starts at a later step. The chief assigns each variable with slots in the checkpoint to the optimizer that owns the slots. Other
+   * variables are assigned in their first step.
    * @param isFirst true if no process of this rank has taken a step in this run.
    */
   async #enterAll(remote: RemoteVariables, isFirst: boolean): Promise<void> {
@@ -214,8 +214,8 @@ export class ServerLoop implements LoopStrategy {
   async finish(position: () => Promise<TrainingPosition>, afterwards: Promise<void>): Promise<void> {
     const remote = this.#begun();
     const servers = this.#servers as ServerGroup;
-    // The reported position becomes final only when the run is sealed. A replacement of this process therefore also executes the code
-    // below.
+    // The position stays non-final until the run is sealed. If this process is replaced before the seal, the replacement also executes the
+    // code below.
     const reported = { ...(await position()), final: false };
     if (this.#options.rank === 0) {
       await this.#fixed.update(servers);
