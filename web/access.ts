@@ -29,7 +29,6 @@ const ADMITTED: Verdict = { kind: 'admitted' };
 /** How long the resolved addresses of the proxy hosts are cached, in ms. */
 const LOOKUP_LIFE_MS = 60_000;
 
-/** Authorises each request. */
 export class Gate {
   readonly #access: Access;
   readonly #cookieName: string;
@@ -138,8 +137,8 @@ async function lookUp(hosts: readonly string[]): Promise<ReadonlySet<string>> {
 function moveTokenToCookie(request: IncomingMessage, response: ServerResponse, { cookie, location }: Verdict & { kind: 'entered' }): void {
   const headers = { 'Set-Cookie': cookie };
   if (/^(?:cross|same)-site$/.test(String(request.headers['sec-fetch-site'] ?? ''))) {
-    // After a link on another site, browsers omit a SameSite=Strict cookie from redirected requests. A navigation that our own page starts
-    // includes the cookie.
+    // After a link on another site, browsers omit a SameSite=Strict cookie from redirected requests. They send the cookie when a page of
+    // this site navigates.
     const to = location.replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
     const body = `<!doctype html><meta http-equiv="refresh" content="0; url=${to}"><a href="${to}">Continue</a>\n`;
     answer(request, response, { type: 'text/html; charset=utf-8', body, headers });

@@ -176,7 +176,6 @@ describe('a job site in front of TensorBoard', () => {
     const tensorboard = await upstream((request, response) => {
       response.setHeader('Content-Type', 'text/plain');
       response.end('x');
-      // Announces keep-alive but closes the connection.
       setImmediate(() => request.socket.destroy());
     });
     const counted: TensorBoardTarget = {

@@ -52,7 +52,7 @@ export interface ScalarSeries {
   readonly tag: string;
   /** At most 500 evenly thinned points, including the first and the newest point. All three arrays have the same length. */
   readonly steps: readonly number[];
-  /** In s since the epoch. */
+  /** Seconds since the epoch. */
   readonly times: readonly number[];
   /** null for values that JSON cannot represent (NaN, infinities). */
   readonly values: readonly (number | null)[];

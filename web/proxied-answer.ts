@@ -6,7 +6,7 @@ import { createGunzip, gzip } from 'node:zlib';
 import { acceptsGzip } from './answer.ts';
 import { pathToRoot, withRelativeUrls } from './tensorboard-page.ts';
 
-/** The response headers to forward. Hop-by-hop headers and cookies are missing. */
+/** The response headers to forward. The list omits hop-by-hop headers and cookies. */
 const FORWARDED = [
   'accept-ranges',
   'cache-control',
@@ -42,8 +42,8 @@ export class Relay {
 
   /**
    * Forwards a response. Destroys it if a connection fails after the headers have been sent.
-   * @param options.path path of the browser's request, which links in the page are relative to.
-   * @param options.upstreamPath path of the upstream request.
+   * @param options.path the path of the browser's request. Links in the page are relative to this path.
+   * @param options.upstreamPath the path of the upstream request.
    * @throws if either connection fails.
    */
   async pass(

@@ -1,4 +1,3 @@
-/** Names whose values are secrets. */
 const SECRET_NAME =
   /passw|passphrase|(^|[._-])pwd?($|[._-])|secret|token|credential|(^|[._-])auth($|[._-])|(api|access|private|signing|encryption|ssh)[._-]?key/i;
 /** Values that are never secrets: switches and small numbers. */

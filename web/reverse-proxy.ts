@@ -4,7 +4,6 @@ import { Duplex } from 'node:stream';
 import { TLSSocket } from 'node:tls';
 import type { TensorBoardTarget } from './tensorboard-target.ts';
 
-/** A request to the upstream server. */
 export interface UpstreamRequest {
   readonly method: string;
   /** Path and query, beginning with a slash. */
@@ -117,7 +116,7 @@ export class ReverseProxy {
         clearTimeout(timer);
         resolve(response);
       });
-      // Remains registered after the response headers: a later error is emitted on the response as well.
+      // Remains registered after the response headers, because a later error is emitted on the response as well.
       outgoing.on('error', (error) => {
         clearTimeout(timer);
         if (signal.aborted || error instanceof UpstreamError) {
@@ -152,8 +151,8 @@ class ConnectingAgent extends Agent {
       closeUnlessConnected(connection);
       return connection;
     } catch (error) {
-      // Avoids an exception: the agent may call this method while it completes another request, which would then fail. A connection that
-      // fails asynchronously reports the error to the right request.
+      // The agent may call this method while it completes another request, and an exception would make that request fail. The connection
+      // therefore reports its error asynchronously.
       const failed = new Duplex({ read() {}, write() {} });
       process.nextTick(() => failed.destroy(error as Error));
       return failed;

@@ -8,7 +8,6 @@ import type { Logger } from '../platform/log.ts';
 import { plainAddress } from './access.ts';
 import { answerText } from './answer.ts';
 
-/** The pages that a server serves. */
 export interface JobPages {
   /** Sends the complete response. If the promise rejects, the server responds with 500. */
   handle(request: IncomingMessage, response: ServerResponse): Promise<void>;
@@ -63,7 +62,7 @@ export class WebServer {
     const expected = new ConnectionLimit({ mostUnproven: mostConnections, most: mostConnections });
     const unexpected = new ConnectionLimit({ mostUnproven: MAX_UNEXPECTED, most: MAX_UNEXPECTED });
     const limitOf = new WeakMap<Socket, ConnectionLimit>();
-    /** The socket below that of a TLS connection, by its peer. */
+    /** The TCP socket of each TLS connection, by peer address. */
     const plainSocketOf = new Map<string, Socket>();
     const listener: RequestListener = (request, response) => {
       const socket = plainSocketOf.get(peerOf(request.socket)) ?? request.socket;

@@ -1,7 +1,6 @@
 import type { Duplex } from 'node:stream';
 import type { TensorBoardStatus } from '../conf/status.ts';
 
-/** The connection to a job's TensorBoard. */
 export interface TensorBoardTarget {
   status(): TensorBoardStatus;
   /**

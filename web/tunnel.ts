@@ -27,7 +27,6 @@ const MAX_PARTS = 4096;
 const PART_LIFE_MS = 60_000;
 const METHODS: readonly string[] = ['GET', 'POST'];
 
-/** The server side of the tunnel. */
 export class Tunnel {
   readonly #token: string;
   readonly #parts = new Map<string, { readonly chunks: Map<number, string>; length: number; readonly timer: NodeJS.Timeout }>();

@@ -23,19 +23,18 @@ export interface ClusterEndParts {
 
 /**
  * Completes this process's work when its program ends or calls `cluster.end()` or `cluster.close()`. Writes the remaining summaries and
- * records the end of training. No checkpoint follows this record.
+ * records the end of training. After this record, the job writes no further checkpoint.
  */
 export class ClusterEnd {
   readonly #parts: ClusterEndParts;
   readonly #onExit: (code: number) => void;
   readonly #stopLastWork: () => void;
-  /** True after this process has recorded the end of training. */
   #isMarked = false;
 
   constructor(parts: ClusterEndParts) {
     const { store, writer, onExit } = parts;
     this.#parts = parts;
-    // `onExit` closes the cluster. The other ranks would otherwise consider a program that exits with code 0 as lost.
+    // `onExit` closes the cluster. The other ranks would otherwise treat a program that exits with code 0 as lost.
     this.#onExit = (code) => {
       if (code === 0 && !this.#refuseExit()) {
         this.#markNow();
@@ -55,7 +54,7 @@ export class ClusterEnd {
 
   /**
    * Treats an exit with code 0 in the middle of `fit` as a failure if the program runs in a job: sets the exit code to 1 and returns true.
-   * The other ranks then consider this rank as lost. To end training on purpose, a program closes the cluster first.
+   * The other ranks then treat this rank as lost. To end training on purpose, a program closes the cluster first.
    */
   #refuseExit(): boolean {
     const { unfinished, applicationId, onNotice } = this.#parts;

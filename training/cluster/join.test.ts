@@ -104,7 +104,7 @@ describe('when the chief is killed after the last step', () => {
       expect(stepsOf(worker)).toEqual([]);
     }
     expect(doneOf(again.workers[0])).toEqual(await undisturbed());
-    // The existing checkpoint must remain in place, because a rewrite would leave a moment without a final checkpoint.
+    // The existing checkpoint must remain unchanged, because during a rewrite no final checkpoint would exist.
     expect(await storeOf('after-commit').openCheckpoint(40)).toMatchObject({ manifest: { generation: 1 }, position: { final: true } });
   });
 });
@@ -132,7 +132,6 @@ test.each([1, 2])(
     const last = await run(name, 4);
     expect(await Promise.all(last.map(({ exited }) => exited))).toEqual(last.map(() => 0));
     expect(last.map(doneOf)).toEqual(straight.map(doneOf));
-    // The finished phases take no further steps.
     expect(last[0].events.filter(({ event }) => event === 'step' || event === 'fit-2/step')).toEqual([]);
     expect(existsSync(path.join(gangs.folder, name, 'checkpoints', 'end.json'))).toBe(true);
   },

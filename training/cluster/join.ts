@@ -103,7 +103,7 @@ async function joinJob(task: TaskContext, options: JoinOptions): Promise<Cluster
   });
 }
 
-/** Whether a task computes, as ranks and parameter servers do. Tasks that compute on the same node share its cores. */
+/** Whether a task uses CPU time, as ranks and parameter servers do. Such tasks share the cores of their node. */
 function computes({ parameterServers }: TaskContext, { rank, host, port }: Member): boolean {
   return rank !== null || parameterServers.some((server) => server.host === host && server.port === port);
 }

@@ -65,7 +65,7 @@ export interface EvaluationReport {
    * never removes it.
    */
   readonly best: (BestCheckpoint & { readonly uri: string }) | null;
-  /** The reason why the evaluator ended training; null if training ended without its request. */
+  /** The reason why the evaluator ended training; null if it did not end training. */
   readonly stopped: string | null;
 }
 
@@ -102,7 +102,7 @@ export class Evaluator {
   #stopped: string | null = null;
   readonly #stoppedPhases = new Set<string>();
 
-  /** @throws TonyError MODEL_INVALID, DATA_INVALID, USAGE. */
+  /** @throws TonyError MODEL_INVALID, DATA_INVALID, USAGE for unusable arguments. */
   constructor(world: EvaluationWorld, model: tfjs.LayersModel, data: ValidationData, options: EvaluateOptions) {
     const { tf, storage, store, onNotice } = world;
     this.#world = world;

@@ -35,8 +35,8 @@ export interface MergedCall {
 
 export interface MergedConstant extends MergedTensor {
   /**
-   * The values of the constant. A constant whose length depends on the number of examples has equal values, and this array contains the
-   * value once.
+   * The values of the constant. If their number depends on the number of examples, all values are equal, and this array contains the value
+   * once.
    */
   readonly values: TracedConstant['values'];
 }
@@ -65,7 +65,6 @@ class TraceMerge {
   /** Maps the tensor ids of the second trace to the tensor ids of the first trace. */
   readonly #firstIds = new Map<number, number>();
   readonly #constants = new Map<number, MergedConstant>();
-  /** The call that is being merged, for messages. */
   #current: KernelCall | null = null;
 
   constructor(one: Trace, other: Trace, batches: readonly [number, number]) {

@@ -1,7 +1,6 @@
 import type * as tfjs from '@tensorflow/tfjs';
 import { TonyError } from '../../platform/errors.ts';
 
-/** The value of an attribute of a kernel call. */
 export type Attribute = number | boolean | string | null | undefined | readonly Attribute[] | { readonly [name: string]: Attribute };
 
 export interface TracedTensor {

@@ -106,7 +106,7 @@ export class PredictOutput {
 
   /**
    * Streams the results of a split into its part.
-   * @param records returns the number of results. It is called after `contents` has ended.
+   * @param records returns the number of results; it is called after `contents` has ended.
    * @returns false if another worker finished the split first.
    */
   async write(split: number, contents: Readable, records: () => number): Promise<boolean> {

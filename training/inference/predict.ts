@@ -29,8 +29,8 @@ export interface PredictOptions {
   /** The columns of CSV files; by default, the fields of the first result of each part. */
   readonly columns?: readonly string[];
   /**
-   * A version of the function's dependencies. Change it together with the dependencies. Changes of the model's weights and of the
-   * function's own text are detected without it.
+   * A version of the function's dependencies. Change it together with the dependencies. `predict` itself detects changes of the model's
+   * weights and of the function's own text.
    */
   readonly version?: string;
   readonly signal?: AbortSignal;
@@ -156,7 +156,6 @@ interface Work<T> {
   readonly encoder: () => PartEncoder;
 }
 
-/** A worker that computes splits until all splits are finished. */
 class Predictor<T> {
   readonly #cluster: Cluster;
   readonly #output: PredictOutput;
@@ -226,7 +225,7 @@ class Predictor<T> {
       }
       finished = done.size;
     }
-    // All workers of the remaining splits have probably failed, because no split was finished in this time.
+    // No split was finished in this time, so the workers of all remaining splits have probably failed.
     for (let other = 0; other < this.#output.parts; other++) {
       this.#abandoned.add(other);
     }

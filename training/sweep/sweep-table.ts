@@ -7,7 +7,6 @@ export interface TrialResult<C extends Configuration = Configuration> {
   readonly configuration: C;
   readonly metrics: Readonly<Record<string, number>>;
   readonly seconds: number;
-  /** The task that ran the trial. */
   readonly task: string;
   /** The reason why the trial has no metrics; null if it succeeded. */
   readonly error: string | null;

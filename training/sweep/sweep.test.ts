@@ -98,7 +98,6 @@ test('tasks alternate between trials; the last one writes the table with the bes
   for (const tag of ['session_start_info', 'session_end_info', 'experiment', 'loss', 'extra', 'accuracy', 'rate', 'units']) {
     expect(text).toContain(tag);
   }
-  // A second run returns the stored table without computing any trial.
   const again = await sweep(task(0, 1, folder), SPACE, () => Promise.reject(new Error('computed twice')), OPTIONS);
   expect(again.computed).toEqual([]);
   expect(again.results?.map(({ index }) => index)).toEqual([4, 5, 2, 3, 0, 1]);

@@ -13,7 +13,7 @@ import { type Field, fieldsOf } from '../../training/encoding/protobuf-reader.ts
  */
 
 export interface ScalarEvent {
-  /** In s since the epoch. */
+  /** Seconds since the epoch. */
   readonly wallTime: number;
   readonly step: number;
   /** Set in the first event of a file, for example `brain.Event:2`; otherwise null. */

@@ -7,11 +7,11 @@ import type { ScalarCharts } from '../job-view.ts';
 import { MAXIMUM_POINTS } from './curve.ts';
 import { RunReader } from './run-reader.ts';
 
-/** The time in ms after the last request at which reading stops. */
+/** How long reading continues after the last request, in ms. */
 const VIEWED_WITHIN_MS = 60_000;
 const PAUSE_MS = 4_000;
 const LONGEST_PAUSE_MS = 60_000;
-/** The maximum fraction of the time that reading takes. */
+/** The maximum fraction of time to spend on reading. */
 const READING_SHARE = 0.05;
 /** The longest time slice in ms. The reader runs in processes that must also send heartbeats. */
 const SLICE_MS = 4;
@@ -141,7 +141,6 @@ export class ScalarReader {
     this.#charts = null;
   }
 
-  /** Finds the folders with event files, sorted by name. */
   async #find(): Promise<Run[]> {
     const { storage, dir } = this.#options;
     const runs: Run[] = [];

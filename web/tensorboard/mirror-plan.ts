@@ -1,10 +1,9 @@
-/** A file in the storage. */
 export interface StoredFile {
   /** The path relative to the mirrored folder, separated by `/`. */
   readonly name: string;
   readonly uri: string;
   readonly size: number;
-  /** In ms since the epoch. */
+  /** Milliseconds since the epoch. */
   readonly modifiedAt: number;
 }
 
@@ -88,7 +87,6 @@ function gigabytes(bytes: number): string {
   return `${(bytes / 1e9).toFixed(1)} GB`;
 }
 
-/** Returns whether TensorBoard reads the file as an event file. */
 export function isEventFile(name: string): boolean {
   return name.slice(name.lastIndexOf('/') + 1).includes('tfevents');
 }

@@ -14,7 +14,7 @@ const MAX_CONCURRENT = 4;
 const FIRST_PAUSE_MS = 1_000;
 const PAUSE_MS = 5_000;
 const LONGEST_PAUSE_MS = 60_000;
-/** How long the mirror polls more often after its start, in ms, so that the first curves of a new job appear soon. */
+/** The time after the start, in ms, during which the mirror polls more often. The first curves of a new job should appear soon. */
 const EAGER_MS = 60_000;
 
 export interface MirrorOptions {
@@ -160,7 +160,7 @@ export class Mirror {
             await this.#copy(file);
           } catch (error) {
             failed ??= `The summaries could not be copied: ${messageOf(error)}`;
-            // The folder's remaining files must not appear before this one.
+            // The folder's remaining files must not appear before this file.
             break;
           }
         }
@@ -267,7 +267,7 @@ export class Mirror {
     });
   }
 
-  /** Removes a file or folder at the path. A file in the storage may have replaced a folder, or a folder a file. */
+  /** Removes the file or folder at the path, because a file may have replaced a folder in the storage, or vice versa. */
   async #makeRoom(name: string): Promise<void> {
     const folder = path.dirname(this.#pathOf(name));
     await rm(this.#pathOf(name), { recursive: true, force: true });

@@ -2,12 +2,10 @@ import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { messageOf } from '../../platform/errors.ts';
 
-/** The name of the description file, in the folder of the Python packages. */
 export const PACKAGES_FILE = 'packages.json';
 
 /** The content of packages.json, in a folder with TensorBoard and all of its dependencies. */
 export interface PackagesDescription {
-  /** TensorBoard's version. */
   readonly tensorboard: string;
   /** The machine type as in Python's `platform.machine()`, for example `x86_64`. */
   readonly machine: string;

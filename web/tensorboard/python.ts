@@ -4,7 +4,6 @@ import type { Packages } from './packages.ts';
 
 /** A Python interpreter that matches TensorBoard's packages. */
 export interface Python {
-  /** The absolute path of the executable. */
   readonly command: string;
   /** For example `3.11`. */
   readonly version: string;

@@ -17,7 +17,6 @@ export interface ServerProcessOptions {
   readonly folder: string;
   /** The socket's path as TensorBoard's process sees it. */
   readonly socket: string;
-  /** The folder with event files. */
   readonly logs: string;
   readonly log: Logger;
 }

@@ -24,7 +24,7 @@ const FIRST_COPY_MS = 20_000;
 const PROBE_PAUSE_MS = 15_000;
 const PROBE_MS = 120_000;
 const BACKOFF = { firstMs: 1_000, mostMs: 60_000 };
-/** The run time in ms after which a process resets the backoff. */
+/** The uptime, in ms, after which a process resets the backoff. */
 const STEADY_MS = 120_000;
 /** The minimum time in ms between two restarts for replaced files. TensorBoard must remain available between restarts. */
 const RESTART_PAUSE_MS = 60_000;
@@ -42,7 +42,6 @@ export interface TensorBoardOptions {
   readonly copyBytes?: number;
   readonly log: Logger;
 
-  /** Called after each change of the status. */
   readonly onStatus?: (status: TensorBoardStatus) => void;
 }
 
@@ -80,7 +79,7 @@ export class TensorBoard {
   }
 
   /**
-   * Resolves before TensorBoard is ready (see `status`).
+   * Starts TensorBoard in the background and resolves before TensorBoard is ready (see `status`).
    * @throws if the folder cannot be created.
    */
   static async start(options: TensorBoardOptions): Promise<TensorBoard> {
@@ -181,7 +180,6 @@ export class TensorBoard {
     }
   }
 
-  /** Runs one TensorBoard process until it ends. */
   async #serve(python: Python): Promise<ServerEnd> {
     const { folder, log } = this.#options;
     const logs = this.#mirror === null ? fileURLToPath(this.#options.summaryDir) : path.join(folder, 'summaries');

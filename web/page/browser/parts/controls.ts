@@ -1,6 +1,6 @@
 import { type Content, html } from './html.ts';
 
-/** A select element. The keys of `options` are the values, and the values of `options` are the displayed titles. */
+/** Renders a select element. The keys of `options` are the values, and the values of `options` are the displayed titles. */
 export function choice(
   label: string,
   value: string,

@@ -1,7 +1,7 @@
 import { useEffect, useState } from 'preact/hooks';
 import { type Content, html } from './html.ts';
 
-/** A button that copies `text` to the clipboard and shows the outcome. */
+/** Renders a button that copies `text` to the clipboard and shows the outcome. */
 export function Copy({ text, what, label = 'Copy' }: { text: string; what: string; label?: string }): Content {
   const [outcome, setOutcome] = useState<'' | 'Copied' | 'Not copied'>('');
   useEffect(() => {

@@ -2,7 +2,7 @@ import { useEffect, useState } from 'preact/hooks';
 import { serverNow } from './api.ts';
 import { parseRoute, type Route } from './route.ts';
 
-/** Returns the server's time in ms since the epoch, and rerenders the component every `everyMs`. null disables the rerendering. */
+/** Returns the server's time in ms since the epoch. Rerenders the component every `everyMs` ms; null disables the rerendering. */
 export function useNow(everyMs: number | null): number {
   const [, setTurn] = useState(0);
   useEffect(() => {
@@ -38,7 +38,7 @@ export function useMedia(query: string): boolean {
   return holds;
 }
 
-/** A user preference that the browser stores. */
+/** Returns a user preference that the browser stores, and its setter. */
 export function usePreference<T extends string | number | boolean>(name: string, otherwise: T): [T, (value: T) => void] {
   const key = `tony-ts.${name}`;
   const [value, setValue] = useState<T>(() => {

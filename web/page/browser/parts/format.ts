@@ -3,12 +3,12 @@ import { formatDuration } from '../../../../conf/values/units.ts';
 
 export { formatBytes, formatNumber };
 
-/** 12_345_678 -> `12,345,678`. */
+/** Formats a count: 12_345_678 -> `12,345,678`. */
 export function formatCount(value: number): string {
   return Number.isInteger(value) ? value.toString().replace(/\B(?=(\d{3})+(?!\d))/g, ',') : formatNumber(value);
 }
 
-/** `1 task`, `200 tasks`, or `3 of 200 tasks` if `of` is larger than `count`. */
+/** Formats a count with its noun: `1 task`, `200 tasks`, or `3 of 200 tasks` if `of` is larger than `count`. */
 export function formatNumberOf(count: number, noun: string, of = count): string {
   return `${formatCount(count)}${of === count ? '' : ` of ${formatCount(of)}`} ${noun}${of === 1 ? '' : 's'}`;
 }
@@ -31,13 +31,13 @@ export function formatShare(share: number): string {
   return `${Math.round(share * 100)} %`;
 }
 
-/** `14:03:09`, in the browser's time zone. */
+/** Formats a time: `14:03:09`, in the browser's time zone. */
 export function formatClock(at: number): string {
   const date = new Date(at);
   return [date.getHours(), date.getMinutes(), date.getSeconds()].map((part) => String(part).padStart(2, '0')).join(':');
 }
 
-/** `2026-11-21 14:03:09`. */
+/** Formats a date and time: `2026-11-21 14:03:09`. */
 export function formatMoment(at: number): string {
   const date = new Date(at);
   const day = [date.getFullYear(), date.getMonth() + 1, date.getDate()].map((part) => String(part).padStart(2, '0')).join('-');
@@ -55,7 +55,7 @@ export function formatMark(at: number, step: number): string {
   return step >= 60 ? formatClock(at).slice(0, 5) : formatClock(at);
 }
 
-/** `train/examplesPerSecond` -> `train examples per second`. */
+/** Formats a tag as words: `train/examplesPerSecond` -> `train examples per second`. */
 export function spoken(tag: string): string {
   return tag
     .replace(/([a-z\d])([A-Z])(?=[a-z])/g, (_, before: string, after: string) => `${before} ${after.toLowerCase()}`)

@@ -4,7 +4,6 @@ import { type ComponentChildren, type ComponentType, h, render } from 'preact';
 /** Builds elements from a template. Interpolated values become text or attribute values, never HTML. */
 export const html = htm.bind(h);
 
-/** The values that a component may return or receive as children. */
 export type Content = ComponentChildren;
 
 /** Renders a page's component in place of the text "Loading". */

@@ -21,7 +21,6 @@ export interface PolledResourceOptions<T> {
   readonly everyMs: number;
   /** Returns true after the data has become final. Polling then stops after one more request. */
   readonly isLast?: () => boolean;
-  /** Returns true if this response is final. */
   readonly isComplete?: (data: T) => boolean;
 }
 

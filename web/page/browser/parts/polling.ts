@@ -1,7 +1,7 @@
 import { backoffMs } from '../../../../platform/backoff.ts';
 
 /**
- * The factor by which polling slows down while the page is hidden. It still polls occasionally, so the data is recent when the user
+ * The factor by which polling slows down while the page is hidden. The page still polls occasionally, so its data is recent when the user
  * returns.
  */
 const HIDDEN_FACTOR = 8;

@@ -14,7 +14,7 @@ export const native = {
   abort: XMLHttpRequest.prototype.abort,
   setRequestHeader: XMLHttpRequest.prototype.setRequestHeader,
 };
-/** The class of the tunnel's own requests, which call the native methods. */
+/** The XMLHttpRequest class for the tunnel's own requests, which use the native methods above. */
 export const PlainRequest = XMLHttpRequest;
 
 export let token = script.dataset.token ?? '';

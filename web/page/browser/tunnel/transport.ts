@@ -71,7 +71,7 @@ async function probe(): Promise<Transport | null> {
       }
       await renewIfOutdated(answer.status, text);
     } catch {
-      // There is no connection, or the gateway closes the connection on PUT. The loop tries the next method.
+      // The connection failed, or the gateway closes connections on PUT. The loop tries the next method.
     }
   }
   return null;
@@ -85,7 +85,6 @@ function probeBy(way: Transport, word: string): [address: string, options: Reque
   return [`${TUNNEL}/probe`, { method: 'PUT', headers: { 'Content-Type': 'text/plain' }, body: envelope }];
 }
 
-/** Returns whether a probe has shown that the gateway forwards PUT. */
 export function passesPut(): boolean {
   return found === 'put';
 }

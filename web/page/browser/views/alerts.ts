@@ -65,7 +65,7 @@ function messageCard(status: JobStatus): Content {
   </section>`;
 }
 
-/** A banner for a job that does not respond. It shows since when, the possible causes, and the next step. */
+/** Renders a banner for a job that does not respond, with the time of the last response, the possible causes, and the next step. */
 export function connectionBanner({ data, at, problem }: Reading<JobStatus>): Content {
   if (problem === null || data === null) {
     return null;

@@ -8,7 +8,6 @@ import { TIME_STEPS } from '../parts/time-steps.ts';
 /** A line with its own ascending x values. */
 export interface Line {
   readonly name: string;
-  /** The index into the palette. */
   readonly color: number;
   readonly xs: readonly number[];
   readonly ys: readonly (number | null)[];
@@ -32,12 +31,11 @@ export interface ChartProps {
   readonly range?: (low: number, high: number) => [number, number];
 }
 
-/** The maximum number of lines for a legend within the chart. Above it, the legend is a separate list. */
+/** The maximum number of lines for a compact legend, and in the chart's text alternative. */
 const MOST_NAMES = 12;
 const HEIGHT = 220;
 export const COLORS = 10;
 
-/** Gets the canvas colours from the style sheet. */
 function paint(element: Element): { line: (index: number) => string; grid: string; text: string } {
   const style = getComputedStyle(element);
   const read = (name: string) => style.getPropertyValue(name).trim();

@@ -21,7 +21,6 @@ interface Look {
 /** TensorBoard's default. */
 const SMOOTHING = 0.6;
 
-/** Loss and throughput, shown on the overview. */
 export function HeadlineCharts({ feeds }: { feeds: JobResources }): Content {
   const { data } = usePolledResource(feeds.scalars);
   const tags = useMemo(() => (data === null ? [] : curvesByTag(data)), [data]);

@@ -16,7 +16,6 @@ import { nameOf } from './task-table.ts';
 const FILES: readonly LogFile[] = ['stdout', 'stderr', 'tony.log'];
 const FIRST_BYTES = 64 * 1024;
 const MOST_BYTES = 1024 * 1024;
-/** The name of the ApplicationMaster in log URLs. */
 const MASTER = 'master';
 
 /** @param rest the task and the file, from the route. */

@@ -10,7 +10,7 @@ import { type Grouping, RESOURCES, type ResourceName, usageLines } from '../part
 import { Chart, COLORS } from './chart.ts';
 import { byRole, nameOf } from './task-table.ts';
 
-/** The maximum number of tasks for which charts show one line per task by default. Above it, they show one line per role. */
+/** The maximum number of tasks for which charts show one line per task by default. With more tasks, charts show one line per role. */
 const MOST_LINES = 10;
 
 const TITLES: Readonly<Record<ResourceName, string>> = {
@@ -33,7 +33,6 @@ function bytes(value: number, step?: number): string {
 }
 
 const SHARE = (): [number, number] => [0, 100];
-/** The axis of a usage chart starts at zero. */
 const FROM_ZERO = (_: number, high: number): [number, number] => [0, high > 0 ? high * 1.1 : 1];
 
 export function Resources({ status, feeds }: { status: JobStatus; feeds: JobResources }): Content {

@@ -80,14 +80,13 @@ export function byRole(tasks: readonly TaskStatus[]): RoleTasks[] {
   return [...roles].map(([role, of]) => ({ role, tasks: of }));
 }
 
-/** `2 running, 1 succeeded` */
+/** Returns the state counts as text, for example `2 running, 1 succeeded`. */
 export function countsText(tasks: readonly TaskStatus[]): string {
   return stateCounts(tasks)
     .map(({ state, count }) => `${count} ${state}`)
     .join(', ');
 }
 
-/** The number of tasks per state, in order of urgency. */
 export function stateCounts(tasks: readonly TaskStatus[]): { state: TaskState; count: number }[] {
   return STATES.map((state) => ({ state, count: tasks.filter((task) => task.state === state).length })).filter(({ count }) => count > 0);
 }

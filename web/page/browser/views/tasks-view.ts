@@ -132,7 +132,7 @@ function TaskRow({ task }: { task: TaskStatus }): Content {
     }`;
 }
 
-/** A table cell. On a narrow screen, each cell shows its column's title, and empty cells are hidden. */
+/** Renders a table cell. On a narrow screen, each cell shows its column's title, and empty cells are hidden. */
 function cell(key: SortKey, title: string, text: string, number = false): Content {
   return html`<td role="cell" class=${`c-${key}${number ? ' number' : ''}${text === '' ? ' none' : ''}`} data-title=${title}>${text}</td>`;
 }

@@ -10,7 +10,7 @@ export type Phase = 'requested' | 'launching' | 'registered' | 'running';
 
 export interface Span {
   readonly phase: Phase;
-  /** In ms since the epoch. */
+  /** Milliseconds since the epoch. */
   readonly from: number;
   readonly to: number;
   /** The generation of the running program; null in all other phases. */
@@ -31,7 +31,7 @@ export interface End {
 
 export interface TaskTimeline {
   readonly task: string;
-  /** Spans and ends in chronological order, because some have the same timestamp. */
+  /** Spans and ends in the order of their events, because several may have the same timestamp. */
   readonly steps: readonly (Span | End)[];
   readonly spans: readonly Span[];
   readonly ends: readonly End[];
