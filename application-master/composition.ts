@@ -120,7 +120,6 @@ export function createNegotiator({ settings, log, job, files }: Parts): Negotiat
     : new YarnNegotiator({ frozen, credentials, resources: containerResources(frozen, files), listener, log, host });
 }
 
-/** Starts the feed server and publishes its address. */
 async function openFeedServer(
   { attempt, host, secrets }: MasterSettings,
   files: JobFiles,
@@ -156,7 +155,6 @@ function executorCommand(frozen: FrozenJob): string {
   return [node, ...EXECUTOR_NODE_FLAGS, `${CONTAINER_LAYOUT.bundles}/task-executor.mjs`].join(' ');
 }
 
-/** Returns the files listed in job.json, and job.json itself. */
 async function containerResources(frozen: FrozenJob, files: JobFiles): Promise<readonly Resource[]> {
   const name = CONTAINER_LAYOUT.job;
   const { size, modifiedAt } = await files.staged(name);

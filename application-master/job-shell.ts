@@ -32,9 +32,7 @@ export interface Components {
   readonly files: JobFiles;
   readonly executors: ExecutorService;
   readonly negotiator: Negotiator;
-  /** Address for executors, `host:port`. */
   readonly masterAddress: string;
-  /** Called for each entry of the job's history. */
   readonly recorded: (entry: HistoryEntry) => void;
 }
 
@@ -115,7 +113,6 @@ export class JobShell {
     fenced: (message) => this.fence(message),
   };
 
-  /** Undefined until the job's state has been loaded. */
   readonly assignmentOf = (containerId: string): { role: string; index: number } | null | undefined =>
     this.#state === null ? undefined : assignmentOf(this.#state, containerId);
 
@@ -158,7 +155,6 @@ export class JobShell {
     this.#report('FENCED');
   }
 
-  /** Fails the job after an unexpected error. */
   fail(error: unknown): void {
     if (this.#over) {
       return;
@@ -169,7 +165,7 @@ export class JobShell {
     void this.#finish({ state: 'FAILED', diagnostics: `The ApplicationMaster failed: ${messageOf(error)} ${hint}` });
   }
 
-  /** Ends the job with the result stored by an earlier attempt. */
+  /** Ends the job with the result that an earlier attempt stored. */
   async conclude(final: JobStatus): Promise<void> {
     const state = final.state === 'SUCCEEDED' || final.state === 'KILLED' ? final.state : 'FAILED';
     this.#final = final;

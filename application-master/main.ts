@@ -51,7 +51,6 @@ interface Connections {
   readonly negotiator: Negotiator;
 }
 
-/** Opens the servers, publishes this attempt's address and registers with the cluster. */
 async function start(parts: Parts): Promise<Connections> {
   const { settings, log, job, files, view, executors, site, token, tls } = parts;
   const { frozen, attempt, host } = settings;
@@ -74,7 +73,6 @@ async function start(parts: Parts): Promise<Connections> {
   return { web, negotiator };
 }
 
-/** Registers with the cluster, reads the state saved by earlier attempts, and starts the job machine. */
 async function beginJob(
   { settings: { attempt, host }, log, job, files, gatekeeper }: Parts,
   negotiator: Negotiator,

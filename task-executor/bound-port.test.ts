@@ -4,7 +4,6 @@ import { connect, createServer } from 'node:net';
 import { expect, it, onTestFinished } from 'vitest';
 import { bindFreePort } from './bound-port.ts';
 
-/** Returns the data that a client receives when it connects to the port. */
 async function dial(port: number): Promise<string> {
   const socket = connect(port, '127.0.0.1');
   try {

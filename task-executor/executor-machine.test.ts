@@ -9,7 +9,6 @@ import {
   step,
 } from './executor-machine.ts';
 
-/** An event without its time. */
 type UntimedEvent = ExecutorEvent extends infer One ? (One extends ExecutorEvent ? Omit<One, 'now'> : never) : never;
 
 function run(events: readonly UntimedEvent[], state = createExecutor(0), now = 0): { state: ExecutorState; actions: ExecutorAction[] } {
@@ -184,8 +183,7 @@ describe('the executor', () => {
       fc.constant({ type: 'tick' as const }),
       fc.record({ type: fc.constant('stop' as const), reason: fc.constant(''), atOnce: fc.boolean() }),
     );
-    // The simulated environment's response in each round: it completes a pending bind, starts a pending program, ends a killed program, or
-    // does nothing.
+    // One random reaction of the environment per round: complete a bind, start a program, end a killed program, or nothing.
     const world = fc.constantFrom('bind', 'start', 'end', 'none');
     fc.assert(
       fc.property(fc.array(fc.tuple(anyEvent, world), { maxLength: 60 }), (turns) => {

@@ -68,7 +68,6 @@ export type ExecutorEvent = { readonly now: number } & (
 export type ExecutorAction =
   | { readonly type: 'bind'; readonly generation: number }
   | { readonly type: 'spawn'; readonly generation: number; readonly members: readonly MemberMessage[] }
-  /** Orders the running program to store a checkpoint. */
   | { readonly type: 'order-checkpoint' }
   /** Kills the program. `gently` allows it to write a checkpoint first. */
   | { readonly type: 'kill'; readonly gently: boolean }
@@ -259,7 +258,6 @@ function started(state: ExecutorState, generation: number, pid: number): Step {
     return only(state);
   }
   const next: ExecutorState = { ...state, program: { phase: 'running', pid } };
-  // A stop or a newer generation was requested during the program's start.
   if (state.leaving !== null || state.preparing !== null) {
     return { state: next, actions: [{ type: 'kill', gently: false }] };
   }

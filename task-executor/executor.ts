@@ -21,7 +21,6 @@ const SERVICE_PATIENCE_MS = 60_000;
 /** Initial heartbeat interval in ms, until an ApplicationMaster sends one. */
 const FIRST_INTERVAL_MS = 1_000;
 
-/** An event without its time. */
 type UntimedEvent = ExecutorEvent extends infer One ? (One extends ExecutorEvent ? Omit<One, 'now'> : never) : never;
 
 interface Run {

@@ -9,7 +9,6 @@ export interface MasterAddress {
   readonly attempt: number;
 }
 
-/** Timeout for reading the address from storage. */
 const DEADLINE_MS = 5_000;
 
 /** Reads the address stored by the newest ApplicationMaster attempt. Returns null if the address is currently unavailable. */

@@ -178,7 +178,6 @@ export class MasterLink {
     return this.#connection?.stream.writableNeedDrain ?? true;
   }
 
-  /** Closes the current stream and reconnects. */
   disconnect(reason: string): void {
     if (this.#connection !== null) {
       this.#fail(this.#connection, reason);

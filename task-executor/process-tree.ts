@@ -33,7 +33,6 @@ const SEARCH_SHARE = 0.005;
 export interface TreeUsage {
   readonly rssBytes: number;
   readonly cpuCores: number;
-  /** Returns true if a signal has suspended any of the processes. */
   readonly stopped: boolean;
 }
 
@@ -68,7 +67,6 @@ export class ProcessTree {
     };
   }
 
-  /** Returns all living processes, including the root. */
   members(): readonly number[] {
     return this.#living().map(({ pid }) => pid);
   }

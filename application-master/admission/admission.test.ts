@@ -61,7 +61,7 @@ function quotas(text: string): string {
   return `quotas:\n${text.replace(/^/gm, '  ')}`;
 }
 
-/** Runs the admission check for the job among `others`. Adds the job's own application if it is missing. */
+/** Adds the job's own application if `others` does not contain it. */
 function decisionFor(limits: string, others: readonly Application[] = [], more: Partial<ClusterView> = {}): AdmissionDecision {
   const applications = others.some(({ id }) => id === OWN.id) ? others : [...others, OWN];
   return checkLimits(FROZEN, view(quotas(limits), { applications, ...more }));
@@ -255,7 +255,6 @@ test('accepts an ApplicationMaster that YARN rounded up by more than the smalles
   expect(checkLimits(FROZEN, admits)).toEqual({ type: 'admitted' });
   expect(limitsFor(FROZEN, admits).mayGrow).toBe(true);
   expect(refusalOfRunning(FROZEN, { ...admits, queue: 'root.research' }, 'default')).toBeNull();
-  // The granted memory counts, not the requested memory.
   expect(checkLimits(FROZEN, view(quotas('users: {alice: {total: {memory: 4g}}}'), { applications: [rounded] }))).toMatchObject({
     type: 'refused',
     reason: expect.stringContaining('requests 5 GiB of memory'),
@@ -282,10 +281,8 @@ test('checks the limits in a second attempt unless containers of the job are run
   expect(again?.(FROZEN, view(total))).toEqual({ type: 'admitted' });
   const alive = application(OWN.id, { user: OWN.user, runningContainers: 3 });
   expect(again?.(FROZEN, view(total, { applications: [alive, application('application_100_0004')] }))).toEqual({ type: 'admitted' });
-  // Running containers do not exempt a job if job.json and the tags differ.
   const larger = { ...FROZEN, job: { ...FROZEN.job, roles: [workers({ instances: 50, maxInstances: 50 })] } };
   expect(again?.(larger, view(total, { applications: [alive] })).type).toBe('waits');
-  // Limits set after the admission do not end the job.
   expect(again?.(FROZEN, view(quotas('roles: {worker: {instances: 2}}')))).toMatchObject({
     type: 'waits',
     reason: expect.stringContaining('quotas.roles.worker.instances'),

@@ -18,7 +18,6 @@ import { amountsOf, holdsTasks, runningJob } from '../../hadoop/yarn/running-job
 import type { JobLimits } from '../job/events.ts';
 import type { Snapshot } from '../job/snapshot-format.ts';
 
-/** The result of an admission check. */
 export type AdmissionDecision =
   | { readonly type: 'admitted' }
   /** Other jobs use the requested resources. The job can start after they have ended. */
@@ -28,10 +27,8 @@ export type AdmissionDecision =
 /** Information about the job from the cluster. Unlike job.json, the user cannot edit it. */
 export interface ClusterView {
   readonly applicationId: string;
-  /** The user who owns the application. */
   readonly user: string;
   readonly site: SiteConfig;
-  /** The job's queue, as reported by the ResourceManager. */
   readonly queue: string;
   /** The job's application, as reported by the ResourceManager; null if not reported. */
   readonly own: Application | null;
@@ -39,7 +36,6 @@ export interface ClusterView {
   readonly minimumMemoryMb: number;
   /** All running tony-ts applications, including this one; empty if the site sets no totals. */
   readonly applications: readonly Application[];
-  /** IDs of the applications submitted before this one. */
   readonly earlier: ReadonlySet<string>;
   /** Returns the groups of the job's owner or of another application's owner. */
   readonly groupsOf: (user: string) => readonly string[];

@@ -46,7 +46,6 @@ export interface GatekeeperOptions {
   /** The job's own configuration. It locates the cluster if the NodeManager reports no configuration. */
   readonly configuration: HadoopConfiguration;
   readonly host: string;
-  /** The token that the ResourceManager issued to this attempt. */
   readonly token: Token | undefined;
   readonly node: OwnNode;
   readonly log: Logger;
@@ -70,7 +69,6 @@ export class Gatekeeper {
   /** Looks up groups with the job's own configuration until the NodeManager has reported its configuration. */
   readonly #groupsByOwn: GroupMemory;
   readonly #closing = new AbortController();
-  /** The queue in which this attempt admitted the job. */
   #admittedIn: string | null = null;
   /**
    * An observation for the next call of `#take`. The first observation starts during the registration of the ApplicationMaster, so a job

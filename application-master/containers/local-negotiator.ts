@@ -24,14 +24,13 @@ const KILL_AFTER_MS = 250;
 const WATCH_MS = 200;
 /** Timeout in ms for killed processes to exit at the end of the job. */
 const END_MS = 5_000;
-/** Exit statuses defined by YARN. */
 const STOPPED_BY_MASTER = -105;
 const ABORTED = -100;
 /** Exit status for processes of an earlier attempt, whose real exit status is unknown. */
 const KILLED = 137;
 
 const NODE = 'localhost:0';
-/** Name of a file that exists in a container's folder while its process is running. A later attempt finds the process with it. */
+/** A container's folder contains this file while its process is running. A later attempt reads the file to find the process. */
 const RECORD = 'container.json';
 
 interface ContainerRecord {
@@ -63,7 +62,6 @@ export class LocalNegotiator implements Negotiator {
   readonly #allocated = new Map<string, Container>();
   readonly #running = new Map<string, Running>();
   readonly #wanted = new Map<string, { role: Role; count: number }>();
-  /** Pending cleanups of ended containers. */
   readonly #clearing = new Set<Promise<void>>();
   #sequence = 1;
   #watch: NodeJS.Timeout | null = null;
@@ -104,7 +102,7 @@ export class LocalNegotiator implements Negotiator {
       this.#watch = setInterval(() => this.#look(survivors), WATCH_MS);
     }
     return {
-      // No maximum, so that a job that requests GPUs can also run on a machine without GPUs.
+      // Without a maximum, a job that requests GPUs can also run on a machine without GPUs.
       maximum: {},
       resourceTypes: [...new Set(this.#frozen.job.roles.flatMap((role) => Object.keys(askedResources(role))))],
       queue: 'local',
@@ -174,7 +172,6 @@ export class LocalNegotiator implements Negotiator {
         symlink(fileURLToPath(resource.uri), path.join(work, resource.name)),
       ),
     ]);
-    // The container was stopped before its start.
     if (!this.#allocated.has(container.id) || this.#closed) {
       return;
     }
@@ -339,13 +336,10 @@ function padded(value: number, digits: number): string {
   return String(value).padStart(digits, '0');
 }
 
-/** Sends a signal to a container's process group. Its leader is the container's process. */
 function signalGroup(group: number, signal: NodeJS.Signals): void {
   try {
     process.kill(-group, signal);
-  } catch {
-    // The process group has already ended.
-  }
+  } catch {}
 }
 
 /** Returns the start time of a process; null if it does not exist or is a zombie (state Z or X). */

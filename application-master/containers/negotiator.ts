@@ -13,12 +13,10 @@ export interface Negotiator {
   /** Sets the number of containers to allocate for a role; replaces the previous number. */
   ask(role: Role, count: number, excludedNodes: readonly string[]): void;
   release(containerId: string): void;
-  /** Starts the executor in an allocated container. */
   launch(containerId: string, specification: LaunchSpecification): void;
   stop(containerId: string): void;
   /** Reports the end of the job to the cluster and returns all containers. Resolves when the cluster has confirmed the report. */
   finish(result: JobResult, trackingUrl: string): Promise<void>;
-  /** Stops timers and closes connections. */
   close(): Promise<void>;
 }
 

@@ -49,7 +49,6 @@ export class YarnNegotiator implements Negotiator {
     resources: Promise<readonly Resource[]>;
     listener: NegotiatorListener;
     log: Logger;
-    /** The ApplicationMaster's host name. */
     host: string;
   }) {
     const { frozen, credentials } = options;
@@ -171,7 +170,6 @@ export class YarnNegotiator implements Negotiator {
     await this.#beating;
   }
 
-  /** Sends heartbeats one after another until the negotiator is closed. */
   async #beat(): Promise<void> {
     while (!this.#stopping) {
       try {

@@ -56,7 +56,6 @@ function othersHaveContainers(state: JobState): boolean {
  */
 export function assignContainers(transition: Transition, containers: readonly Container[]): void {
   for (const container of containers) {
-    // The cluster may report a container twice.
     if (transition.state.byContainer.has(container.id) || transition.state.ending.has(container.id)) {
       continue;
     }

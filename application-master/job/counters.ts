@@ -6,7 +6,6 @@ export type Generation = number & { readonly [counted]: 'generations' };
 /** Number of a snapshot; 0 before the first. */
 export type Revision = number & { readonly [counted]: 'snapshots' };
 
-/** Converts a number that comes from outside the job machine. */
 export function asGeneration(value: number): Generation {
   return value as Generation;
 }

@@ -7,7 +7,6 @@ function job(changes: Partial<Role> = {}, others: readonly Role[] = []) {
   return frozen({ roles: [workers({ instances: 2, maxInstances: 4, ...changes }), ...others] });
 }
 
-/** Starts the job on a cluster with room for `count` workers. */
 function startedWith(count: number, frozenJob = job()): JobScenario {
   const scene = new JobScenario(frozenJob);
   scene.register();
@@ -17,7 +16,6 @@ function startedWith(count: number, frozenJob = job()): JobScenario {
   return scene;
 }
 
-/** Allocates `count` containers and registers their executors. */
 function addWorkers(scene: JobScenario, count: number): void {
   for (let n = 0; n < count; n++) {
     scene.hello(scene.allocate('worker', `h${n + 1}:1`));
@@ -38,7 +36,6 @@ function startAll(scene: JobScenario): void {
   }
 }
 
-/** Advances time until the job requests extra containers again. */
 function untilAsked(scene: JobScenario): void {
   for (let waited = 0; scene.wanted('worker') === 0 && waited < 60_000; waited += 500) {
     scene.wait(500);
@@ -68,7 +65,7 @@ test('an elastic job starts with its minimum number of workers after a short wai
   expect(scene.of('start')).toEqual([]);
   scene.wait(2_000);
   expect(scene.ordered('start')).toHaveLength(2);
-  // The job withdraws its request for extra containers: containers allocated much later would be idle.
+  // Withdrawn: containers allocated much later would be idle.
   expect(scene.wanted('worker')).toBe(0);
   expect(scene.status()).toMatchObject({ state: 'RUNNING', message: '', elastic: { role: 'worker', running: 2, least: 2, most: 4 } });
   expect(scene.history).toContain('generation-started 2 ranked tasks (2 of 2..4 workers)');

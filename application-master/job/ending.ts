@@ -60,7 +60,6 @@ export function detach(transition: Transition, slot: number, how: Detachment, re
   });
 }
 
-/** Returns a task's container to the cluster. The task then waits for a new container. */
 export function giveBack(transition: Transition, task: Task, reason: string): void {
   if (task.container !== null) {
     detach(transition, task.slot, 'stop', reason);
@@ -139,7 +138,6 @@ export function stopUnassigned(
   });
 }
 
-/** Handles a Hello from a container without a task. */
 export function greetUnassigned(
   transition: Transition,
   { containerId, role, index, host, phase }: Extract<Event, { type: 'hello' }>,

@@ -9,7 +9,6 @@ import type { Snapshot } from './snapshot-format.ts';
 /** An allocated container. `id` is YARN's string form; YARN never reuses IDs. */
 export interface Container {
   readonly id: string;
-  /** The role that requested the container. */
   readonly role: string;
   /** NodeManager address, `host:port`. */
   readonly node: string;
@@ -96,7 +95,6 @@ export type Event = { readonly now: number } & (
   | { readonly type: 'stream-lost'; readonly containerId: string }
   /** The executor's last message: all processes of its program have ended. */
   | { readonly type: 'left'; readonly containerId: string }
-  /** The cluster has announced that it will preempt these containers for another application. */
   | { readonly type: 'preempting'; readonly containerIds: readonly string[] }
   /** The snapshot with this revision is durable and replaces all earlier snapshots. Actions that wait for this revision can now start. */
   | { readonly type: 'persisted'; readonly revision: Revision }
@@ -105,9 +103,7 @@ export type Event = { readonly now: number } & (
   /** The job must not request containers yet, for example because other jobs use up the quota. The reason is empty until it is known. */
   | { readonly type: 'held'; readonly reason: string }
   | { readonly type: 'admitted' }
-  /** The admin's current limits for a running job. */
   | { readonly type: 'limits'; readonly limits: JobLimits }
-  /** The admin's limits do not permit the job. */
   | { readonly type: 'refused'; readonly reason: string }
   | { readonly type: 'kill'; readonly reason: string }
   | { readonly type: 'tick' }
@@ -116,17 +112,14 @@ export type Event = { readonly now: number } & (
 /** An event without its time. */
 export type UntimedEvent = Event extends infer Each ? (Each extends Event ? Omit<Each, 'now'> : never) : never;
 
-/** An event caused by an executor's message. */
 export type ExecutorEvent = Extract<Event, { type: 'hello' | 'ready' | 'started' | 'heartbeat' | 'exited' | 'stream-lost' | 'left' }>;
 
 /** An output of the job machine. Actions are carried out in order, without waiting for their results. */
 export type Action =
   /** Sets the number of containers to allocate for the role, on any node that is not excluded. Replaces the previous request. */
   | { readonly type: 'ask'; readonly role: Role; readonly count: number; readonly excludedNodes: readonly string[] }
-  /** Returns a container that was not launched. */
   | { readonly type: 'release'; readonly containerId: string }
   | { readonly type: 'launch'; readonly containerId: string; readonly role: string; readonly index: number }
-  /** Stops a launched container through its NodeManager. */
   | { readonly type: 'stop-container'; readonly containerId: string }
   | { readonly type: 'prepare'; readonly containerId: string; readonly generation: Generation }
   | { readonly type: 'start'; readonly containerId: string; readonly generation: Generation; readonly members: readonly Member[] }

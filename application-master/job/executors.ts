@@ -162,7 +162,6 @@ function helloReattaching(transition: Transition, slot: number, event: Said<'hel
 function helloUnranked(transition: Transition, slot: number, event: Said<'hello'>): void {
   const program = transition.task(slot).executor?.program ?? null;
   if (event.phase === 'idle') {
-    // The start order was not sent, or was lost when the previous stream ended.
     if (program === null || program.phase === 'starting') {
       transition.updateExecutor(slot, { program: null, awaiting: null, mayRun: false });
     } else {

@@ -11,10 +11,8 @@ import type { Transition } from './transition.ts';
 
 /** A task failure and its consequences for the restart budget. */
 export interface Failure {
-  /** State of the task before the failure. */
   readonly task: Task;
   readonly cause: Cause;
-  /** The description of the failure for the history and the status. */
   readonly facts: TaskFailure;
   /** True if the cluster may still report that it caused the failure. */
   readonly refundable: boolean;
@@ -125,7 +123,6 @@ export function recordFailure(transition: Transition, { task, cause, facts }: Fa
     },
   });
   transition.dirty = true;
-  // A sidecar's failure does not fail the job.
   if (facts.cost === 'charged' && transition.state.firstFailure === null && role.tracking !== 'sidecar') {
     transition.patch({ firstFailure: { failure: { role: role.name, index, ...facts }, containerId: task.container?.id ?? null } });
   }
@@ -295,7 +292,6 @@ export function restartPause(transition: Transition, slot: number): number {
   return backoffMs(failures.unstarted - 2, { firstMs: 1_000, mostMs: 30_000 });
 }
 
-/** Returns the diagnostics of a job that fails because a task cannot be restarted. */
 export function failureDiagnostics(state: JobState, { task, facts }: Failure, end: string): string {
   const stderr = describeStderr(facts);
   const next = stderr === '' ? ` See its log: tony-ts logs ${state.frozen.applicationId} ${nameOf(task)}` : '';

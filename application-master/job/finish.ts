@@ -46,7 +46,6 @@ export function finish(transition: Transition): void {
   if (decision === null || decision.finished || cluster.registration === null) {
     return;
   }
-  // Withdraws all container requests.
   ask(transition);
   const { result } = decision;
   if (decision.stoppedAt === null) {

@@ -219,7 +219,7 @@ function markStarted(transition: Transition, slot: number, generation: Generatio
   });
 }
 
-/** Returns the member list for start orders: ranked tasks in rank order, followed by all other registered tasks. */
+/** Returns the member list for start orders: first the ranked tasks in rank order, then all other registered tasks. */
 export function membersOf(state: JobState): Member[] {
   const known = state.tasks.flatMap((task): Member[] => {
     const { role, index, rank, executor } = task;

@@ -118,7 +118,6 @@ describe('a job without failures', () => {
     expect(scene.result).toBeNull();
     scene.end(ps, 'exited', 0);
     expect(scene.result).toBeNull();
-    // The cluster stops the container if its executor does not exit.
     scene.wait(5_500);
     expect(scene.ordered('stop-container')).toHaveLength(1);
     expect(scene.result?.state).toBe('SUCCEEDED');
@@ -141,7 +140,6 @@ describe('a job without failures', () => {
     expect(scene.task('helper:0').state).toBe('running');
     expect(scene.status()).toMatchObject({ state: 'RUNNING', failure: { role: 'helper', index: 1 } });
     expect(scene.history.join()).toContain('the chief decides how the job ends');
-    // The chief can be lost and restarted, too.
     scene.end(scene.container('chief:0'), 'preempted');
     scene.serve();
     scene.wait(11_000);
@@ -1257,7 +1255,6 @@ describe('the TensorBoard of a job', () => {
         scene.wait(500);
       }
       pauses.push(scene.now - fell);
-      // A container's end includes the end of its program.
       for (const ended of scene.ordered('stop-container')) {
         scene.end(ended, 'stopped-by-master', -105);
       }

@@ -46,7 +46,6 @@ export interface Admission {
   readonly limits: JobLimits;
 }
 
-/** The cluster's state, as reported by the ResourceManager. */
 export interface ClusterState {
   /** Null until the ResourceManager has registered this attempt. The job cannot request containers before the registration. */
   readonly registration: Registration | null;
@@ -75,7 +74,6 @@ export interface TrainingReports {
 }
 
 export interface Decision {
-  /** Immutable once it is set. */
   readonly result: JobResult;
   readonly at: number;
   /** Revision of the first snapshot that contains the result. */
@@ -87,7 +85,6 @@ export interface Decision {
 
 /** A message to the user from one of the job's programs. */
 export interface TaskNotice extends Notice {
-  /** Name of the task, e.g. `worker:1`. */
   readonly task: string;
 }
 
@@ -147,19 +144,14 @@ export interface Task {
   readonly container: TaskContainer | null;
   /** Null until the executor sends its Hello. */
   readonly executor: Executor | null;
-  /** Number of containers allocated to the task so far. */
   readonly attempts: number;
   readonly failures: TaskFailures;
   readonly wait: Wait;
-  /** Generation of the task's newest program. */
   readonly generation: Generation;
-  /** Exit of the task's newest program. */
   readonly exit: ProgramEnd | null;
-  /** The last progress reported by the task's programs. */
   readonly progress: { readonly step: number; readonly metrics: Readonly<Record<string, number>> };
 }
 
-/** The container assigned to a task. */
 export interface TaskContainer extends Container {
   /** Revision of the first snapshot that contains the container. */
   readonly savedRevision: Revision;
@@ -179,7 +171,6 @@ export interface TaskFailures {
   /** Number of consecutive failures; used only for TensorBoard. */
   readonly inARow: number;
   readonly newest: TaskFailure | null;
-  /** Error message of the last failed launch. */
   readonly launch: string | null;
   /** Nodes of failures that a faulty node may have caused. One entry per failure. */
   readonly nodes: readonly string[];
@@ -192,7 +183,6 @@ export interface Wait {
   readonly rounds: number;
   /** Earliest time of the next request. */
   readonly notBefore: number;
-  /** True while the task's container is requested but not allocated. */
   readonly asked: boolean;
 }
 
@@ -234,7 +224,6 @@ export interface Ending {
   readonly since: number;
   /** The program may run until this time, at which the executor's lease has ended. 0 if no program can be running. */
   readonly until: number;
-  /** True while the executor's stream is open. */
   readonly attached: boolean;
   /**
    * The kind of report received from the ResourceManager. The container's processes may still be running after a report: either the

@@ -10,7 +10,6 @@ const sidecar = role({ name: 'tensorboard', tracking: 'sidecar' });
 const serving = { logdir: null, serve: true, memoryMb: 1024 };
 const scene = JobScenario.running(frozen({ roles: [workers()] }));
 
-/** Returns a running job whose TensorBoard is in the given state. */
 function tensorBoard(change: TaskChanges, notices: JobState['training']['notices'] = []): unknown {
   const running = JobScenario.running(frozen({ roles: [workers(), sidecar], tensorboard: serving })).state;
   const transition = new Transition({ ...running, training: { ...running.training, notices } }, running.now);

@@ -10,7 +10,6 @@ import { mergedMetrics } from './snapshot.ts';
 /** Shorter waits are normal and not reported. */
 const PATIENCE_MS = 5_000;
 
-/** Builds the job status for users. */
 export function statusOf(state: JobState, now: number): JobStatus {
   const { frozen, decision } = state;
   const [phase, message] =

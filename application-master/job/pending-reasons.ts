@@ -69,7 +69,6 @@ function reasonOf(state: JobState, task: Task): string {
   return `got no container (${lackOf(state, task.role)})${launch}`;
 }
 
-/** Explains an unsatisfied request based on the cluster's reported figures. */
 function lackOf(state: JobState, role: Role): string {
   const asked = askedResources(role);
   const ask = `each requests ${describeAll(asked)}${role.nodeLabel === null ? '' : ` on nodes labelled ${role.nodeLabel}`}`;

@@ -2,7 +2,6 @@ import { expect, test } from 'vitest';
 import { frozen, role, workers } from './simulator/example-job.ts';
 import { JobScenario } from './simulator/job-scenario.ts';
 
-/** Returns a running job with two workers and an evaluator. */
 function scene(): JobScenario {
   const job = new JobScenario(frozen({ roles: [workers({ instances: 2 }), role({ name: 'evaluator' })] }));
   job.register();

@@ -43,7 +43,6 @@ export function detectLostTasks(transition: Transition): void {
  */
 export function failTask(transition: Transition, slot: number, cause: Cause, how: Detachment = 'stop'): void {
   const task = transition.task(slot);
-  // Ignore failures after the task's success or after the end of the job.
   if (task.state === 'succeeded' || transition.state.decision !== null) {
     detach(transition, slot, how, 'it is no longer needed');
     return;
@@ -67,7 +66,6 @@ function restart(transition: Transition, { task, facts }: Failure): void {
   }
 }
 
-/** Continues the job without the task if possible; otherwise fails the job. */
 function giveUp(transition: Transition, failure: Failure, end: NonNullable<ReturnType<typeof whyNotRestarted>>): void {
   const { task, cause } = failure;
   transition.update(task.slot, { state: cause.kind === 'program' ? 'failed' : 'lost' });
@@ -101,7 +99,6 @@ function endGeneration(transition: Transition, task: Task, what: string): void {
  */
 export function newGeneration(transition: Transition, options: { incidentUntil: number | null; why: string }): void {
   const ended = transition.state.generation;
-  // The next generation reports its own early end.
   transition.patchTraining({ earlyEnd: null });
   transition.patchGang({
     phase: 'forming',

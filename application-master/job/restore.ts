@@ -13,7 +13,6 @@ import type { Transition } from './transition.ts';
 // highest generation that may have been started. This number is never reused for other members. Executors report which programs are
 // running.
 
-/** Merges a snapshot into the initial state of a new attempt. */
 export function withSnapshot(fresh: JobState, snapshot: Snapshot): JobState {
   const saved = new Map(snapshot.tasks.map((task) => [`${task.role}:${task.index}`, task]));
   const tasks = fresh.tasks.map((task) => withSaved(task, saved.get(`${task.role.name}:${task.index}`), snapshot));

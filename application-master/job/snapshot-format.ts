@@ -13,7 +13,6 @@ const taskSchema = z.object({
   state: z.enum(TASK_STATES),
   /** The task's rank in `generation`; null without a rank. */
   rank: count.nullable(),
-  /** Generation of the task's newest program. */
   generation,
   containerId: z.string().nullable(),
   node: z.string().nullable(),

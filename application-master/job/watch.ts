@@ -12,7 +12,6 @@ import { isTensorBoardRole, tensorBoardTasksInTheWay } from './tensorboard-task.
 import { heartbeatIntervalMs, silenceMs } from './timeouts.ts';
 import type { Transition } from './transition.ts';
 
-/** Applies all rules that depend on time. */
 export function watch(transition: Transition): void {
   chaseEnding(transition);
   // A held job has no tasks to monitor, and its timeouts are suspended.
@@ -93,7 +92,6 @@ function endLoneRound(transition: Transition, slot: number): void {
   ) {
     return;
   }
-  // TensorBoard without a container waits for the other tasks.
   if (isTensorBoardRole(jobOf(transition.state), task.role) && task.container === null) {
     return;
   }

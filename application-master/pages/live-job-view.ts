@@ -30,7 +30,6 @@ export interface LiveJobViewOptions {
   readonly now: () => number;
 }
 
-/** Provides the data for a running job's pages. */
 export class LiveJobView implements JobView {
   readonly #options: LiveJobViewOptions;
   readonly #events: EventLog;

@@ -29,7 +29,6 @@ export class Lateness {
   }
 }
 
-/** Measures the ApplicationMaster's memory, CPU usage and event loop delay. */
 export class MasterVitals {
   readonly #node: string;
   readonly #lateness = new Lateness();

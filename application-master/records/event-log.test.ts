@@ -6,7 +6,6 @@ import { EventLog } from './event-log.ts';
 const entry = (at: number): HistoryEntry => ({ at, event: 'x' });
 const times = (entries: readonly HistoryEntry[]): number[] => entries.map(({ at }) => at);
 
-/** Returns the entries of all pages from `after` on. */
 function follow(log: EventLog, after = 0): { times: number[]; next: number } {
   const all: number[] = [];
   for (let next = after; ; ) {

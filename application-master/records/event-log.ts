@@ -54,7 +54,6 @@ export class EventLog {
     return { entries: page.map(({ entry }) => entry), next: (page.at(-1)?.number ?? after - 1) + 1 };
   }
 
-  /** Returns the newest entry for which `holds` returns true. */
   last(holds: (entry: HistoryEntry) => boolean): HistoryEntry | undefined {
     return this.#newest.findLast(holds) ?? this.#first.findLast(holds) ?? this.#earlier.findLast(({ entry }) => holds(entry))?.entry;
   }

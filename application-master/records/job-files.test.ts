@@ -36,7 +36,6 @@ const snapshot = (revision: number): Snapshot => ({
   result: null,
 });
 
-/** Waits until the snapshots are written. */
 function persist(files: JobFiles, ...snapshots: Snapshot[]): Promise<(Snapshot | { superseded: number })[]> {
   const outcomes: (Snapshot | { superseded: number })[] = [];
   return new Promise((resolve) => {

@@ -18,7 +18,6 @@ const SAMPLES_PAUSE_MS = 30_000;
 const FIRST_EVENTS = 5_000;
 const MAXIMUM_EVENTS = 25_000;
 
-/** The records of an earlier attempt. */
 export interface EarlierAttempt {
   readonly attempt: number;
   readonly entries: readonly HistoryEntry[];
@@ -38,7 +37,6 @@ export class JobFiles {
   readonly #storage: Storage;
   readonly #staging: string;
   readonly #history: string;
-  /** Permissions of history files. */
   readonly #historyPermission: number;
   readonly #attempt: number;
   readonly #gone: () => void;
@@ -154,7 +152,6 @@ export class JobFiles {
       const { attempt } = JSON.parse((await this.#storage.read(uri)).toString()) as { attempt?: unknown };
       return typeof attempt === 'number' ? attempt : 0;
     } catch (error) {
-      // The first attempt may not have published its address yet.
       if (error instanceof TonyError && error.code === 'NOT_FOUND') {
         return 0;
       }
@@ -255,7 +252,6 @@ export class JobFiles {
     this.#samplesFile.touch();
   }
 
-  /** Reads the events and usage samples of earlier attempts. */
   async earlier(): Promise<readonly EarlierAttempt[]> {
     const names = (await this.#storage.list(this.#history)).map(({ name }) => name);
     const text = async (kind: 'events' | 'metrics', attempt: number): Promise<string> => {

@@ -24,7 +24,6 @@ export class RewrittenFile {
     this.#options = options;
   }
 
-  /** Marks the content as changed and schedules a write. */
   touch(): void {
     this.#isStale = true;
     if (this.#timer !== null || this.#isClosed) {
@@ -34,7 +33,6 @@ export class RewrittenFile {
     this.#timer.unref();
   }
 
-  /** Writes pending changes. */
   async close(): Promise<void> {
     this.#isClosed = true;
     await this.#write();

@@ -41,7 +41,6 @@ export class UsageHistory {
     }
   }
 
-  /** Adds the samples of earlier ApplicationMaster attempts. */
   prepend(samples: readonly UsageSample[]): void {
     this.#samples = [...samples, ...this.#samples];
     this.#recount();
@@ -88,7 +87,6 @@ export class UsageHistory {
   }
 }
 
-/** Samples the current usage of the running tasks. */
 export function sampleOf(tasks: readonly TaskStatus[], at: number): UsageSample {
   return {
     at,

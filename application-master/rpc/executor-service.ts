@@ -29,7 +29,6 @@ type ExecutorStream = ServerDuplexStream<ExecutorMessage, MasterMessage>;
  * seconds.
  */
 const CALLS_OF_CONTAINER = 32;
-/** Timeout in ms for the first message of a stream. */
 const HELLO_DEADLINE_MS = 10_000;
 
 export interface ExecutorServiceOptions {
@@ -90,7 +89,6 @@ export class ExecutorService {
     this.#send(containerId, { checkpoint: { generation } });
   }
 
-  /** Ends all streams. */
   close(): void {
     this.#closed = true;
     for (const stream of this.#streams.values()) {

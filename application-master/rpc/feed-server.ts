@@ -18,7 +18,6 @@ type ProducerStream = ServerDuplexStream<ProducerMessage, FeedMessage>;
 /** Timeout in ms for a producer's first message. */
 const OPENING_MS = 10_000;
 const MAXIMUM_STREAMS = 64;
-/** Pattern for names of feeds and producers. */
 const NAME = /^[\w.-]{1,100}$/;
 /**
  * Interval in ms of keepalive pings. They detect producers on failed machines, which would otherwise occupy a stream and a share of the

@@ -25,9 +25,9 @@ export interface PinnedServerOptions {
    *   authenticated client to `PinnedListener.proven`.
    */
   readonly clients: 'certificate' | 'token';
-  /** Maximum number of unauthenticated connections; default 512. */
+  /** Maximum number of unauthenticated connections (default 512). */
   readonly mostUnproven?: number;
-  /** Timeout in ms for authentication; default 10 s. */
+  /** Timeout in ms for authentication (default 10,000). */
   readonly proofMs?: number;
   readonly graceMs?: number;
 }
@@ -36,7 +36,7 @@ export interface PinnedListener {
   readonly port: number;
   /** Marks a client's connection as authenticated. `peer` is in gRPC's form `address:port`. */
   proven(peer: string): void;
-  /** Stops accepting connections. The gRPC server ends existing connections. */
+  /** Stops accepting connections. Existing connections remain until the gRPC server closes them. */
   close(): void;
 }
 

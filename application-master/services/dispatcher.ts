@@ -3,11 +3,9 @@ import { TonyError } from '../../platform/errors.ts';
 import { MAXIMUM_SPLITS, type NextSplit, SplitPass, type StoredPass } from '../../training/data/reading/split-pass.ts';
 import { SPLITS_FORGOTTEN } from '../../training/process/service-names.ts';
 
-/** The program that sends a request. */
 export interface Requester {
   readonly containerId: string;
   readonly role: string;
-  /** Generation of the requesting program. */
   readonly generation: number;
   /** True if the role's programs run in generations. Programs of other roles start and end independently. */
   readonly ranked: boolean;
@@ -34,7 +32,6 @@ const question = z.object({
 /** A pass over a dataset by the programs of a role in a generation. */
 interface KeptPass {
   readonly role: string;
-  /** Generation; 0 for roles without generations. */
   readonly generation: number;
   readonly pass: SplitPass;
 }

@@ -1,6 +1,5 @@
 import { TonyError } from '../../platform/errors.ts';
 
-/** The response to a reader. */
 export type Taken = { readonly records: readonly Uint8Array[] } | 'wait' | 'over';
 
 /** Identifies a chunk of records by the producer's ID and the chunk's number. */
@@ -49,7 +48,6 @@ export class FeedQueue {
   readonly #readers = new Map<string, Reader>();
   readonly #chunks = new Map<string, readonly Uint8Array[]>();
   #queue: ChunkId[] = [];
-  /** Locations of all chunks that have not been consumed. */
   readonly #places = new Map<string, 'queued' | 'given'>();
   #bytes = 0;
 
@@ -213,7 +211,6 @@ export class FeedQueue {
     return last !== null && taken >= last;
   }
 
-  /** Returns the number of bytes buffered for a producer. */
   bytesOf(id: string): number {
     return this.#known(id).bytes;
   }

@@ -31,7 +31,6 @@ function newProducer(feeds: Feeds, feed: string, producer: string): Producer {
 
 const windowOf = ({ sent }: Producer): number | undefined => sent.at(-1)?.windowBytes;
 
-/** Returns the error code thrown by `act`; null if it does not throw. */
 function refusal(act: () => void): string | null {
   try {
     act();

@@ -1,6 +1,5 @@
 import type { FeedMessage, ProducerMessage } from '../../protos/feed-protocol.ts';
 
-/** A connection to a producer. */
 export interface ProducerLink {
   readonly feed: string;
   readonly producer: string;

@@ -67,7 +67,6 @@ class MemoryStorage {
 /** Successive ApplicationMaster attempts with shared storage. */
 class Masters {
   attempt = 0;
-  /** Containers with a running program. */
   readonly alive = new Set<string>();
   services: Services;
   readonly #storage: DurableNotesOptions['storage'];
@@ -155,7 +154,6 @@ describe('services', () => {
             if (random() < 0.1 && masters.attempt < 6) {
               opened.push(masters.replace());
             }
-            // Some clients still send requests to a replaced attempt.
             const to = random() < 0.2 ? (opened[Math.floor(random() * opened.length)] as Services) : masters.services;
             const question = joined ? { ...place, at: own.length } : { ...place, log: own, restored: false };
             const answer = await ask(to, joined ? SPLITS_NEXT : SPLITS_JOIN, question);

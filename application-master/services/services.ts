@@ -47,7 +47,6 @@ export class Services {
   readonly #feeds: Feeds;
   #feedServer: Promise<{ close(): void }> | null = null;
   #restored: Promise<void> | null = null;
-  /** The pending write of unsaved state. */
   #unsaved: Promise<boolean> | null = null;
   /** Aborted and replaced whenever the state changes. Unanswered requests wait for it. */
   #change = new AbortController();
@@ -104,7 +103,6 @@ export class Services {
     this.#wake();
   }
 
-  /** Returns null if another attempt has taken over. */
   async #answer(call: ServiceCall): Promise<Answered | null> {
     switch (call.service) {
       case SPLITS_JOIN: {
@@ -167,7 +165,6 @@ export class Services {
     }
   }
 
-  /** Schedules a write of the state. */
   #note(): void {
     const saving = this.#notes.save();
     this.#unsaved = saving;

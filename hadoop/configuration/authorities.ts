@@ -34,7 +34,7 @@ export async function readAuthorities(
   return { [AUTHORITIES]: additionalAuthorities(`${stored}\n${given}`) };
 }
 
-/** Adds certificate authorities in PEM format to the configuration. */
+/** Adds certificate authorities in PEM format to those of the configuration. */
 export function withAuthorities<C extends Properties & { with(properties: Readonly<Record<string, string>>): C }>(
   configuration: C,
   pem: string,

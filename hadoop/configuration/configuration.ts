@@ -67,7 +67,6 @@ const SENSITIVE = /password|passwd|secret|credential|keytab|private|access[._-]?
 const SUBSTITUTION_LIMIT = 20;
 const VARIABLE = /\$\{([^${}\s]+)\}/;
 
-/** The immutable properties of a Hadoop cluster. */
 export class HadoopConfiguration {
   readonly #properties: ReadonlyMap<string, string>;
   readonly #environment: Environment;
@@ -376,7 +375,6 @@ function osUser(environment: Environment): string {
   }
 }
 
-/** Returns a Java system property that Hadoop configurations commonly use. */
 function systemProperty(name: string, environment: Environment): string | undefined {
   switch (name) {
     case 'user.name':

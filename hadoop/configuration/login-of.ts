@@ -78,7 +78,6 @@ async function ownerOfTokens(file: string): Promise<string | null> {
   return found === undefined ? null : decodeDelegationIdentifier(found.token.identifier).owner;
 }
 
-/** Returns `default_realm` from krb5.conf. */
 async function defaultRealm(environment: NodeJS.ProcessEnv): Promise<string | null> {
   for (const file of (environment.KRB5_CONFIG || '/etc/krb5.conf').split(':')) {
     const text = await readIfExists(file).catch(() => null);

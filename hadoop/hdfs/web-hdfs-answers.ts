@@ -47,9 +47,7 @@ export function jsonOf(text: string, operation: string): Record<string, unknown>
     if (typeof value === 'object' && value !== null) {
       return value as Record<string, unknown>;
     }
-  } catch {
-    // The caller reports this error.
-  }
+  } catch {}
   throw notWebHdfs(`the response to ${operation} is not JSON`);
 }
 

@@ -13,7 +13,6 @@ import { ByteCursor } from './byte-cursor.ts';
 import { CONTENTS, logLengthOf, MAXIMUM_HEAD_BYTES, saysRunning } from './node-log.ts';
 import type { ByteSource } from './tfile.ts';
 
-/** The container whose logs are requested. */
 export interface LogOwner {
   readonly containerId: string;
   /**
@@ -21,7 +20,6 @@ export interface LogOwner {
    * from data written by another user, so an invalid value is treated as unknown.
    */
   readonly nodeHttp: string | null;
-  /** The user who owns the application. */
   readonly owner: string;
 }
 

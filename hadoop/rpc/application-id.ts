@@ -1,7 +1,7 @@
 import { TonyError } from '../../platform/errors.ts';
 
 export interface ApplicationId {
-  /** Start time of the ResourceManager in ms since the epoch. */
+  /** Time in ms since the epoch at which the ResourceManager started. */
   readonly clusterTimestamp: number;
   readonly sequence: number;
 }

@@ -17,7 +17,6 @@ export interface ContainerInputs {
    * @throws TonyError CONTAINER_INVALID if the entry is missing
    */
   readonly secret: (name: string) => Secret;
-  /** Content of job.json. */
   readonly job: Buffer;
   readonly credentials: Credentials;
 }

@@ -107,7 +107,6 @@ const responseId = (bytes: Buffer) => decodeMessage<{ response_id: number }>('Al
 const requestId = (call: FakeCall) => decodeMessage<{ response_id: number }>('AllocateRequestProto', call.request).response_id;
 const allocated = (id: number): Answer => ({ success: 'AllocateResponseProto', message: { response_id: id } });
 
-/** The client's messages inside a protected capture. */
 function registration(name: string): { host: string; rpc_port: number; tracking_url?: string; clientId: Uint8Array } {
   const lines = capture(name).filter(
     ({ from, comment }) => from === 'client' && /call registerApplicationMaster(?! \(wrapped)/.test(comment),

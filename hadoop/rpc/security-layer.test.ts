@@ -16,7 +16,6 @@ const peerKeys: LayerKeys = {
 };
 const CIPHERS: (Cipher | null)[] = [null, '3des', 'rc4'];
 
-/** Returns the token in a captured frame. */
 function tokenOf(frame: Buffer): Uint8Array {
   const { next } = splitDelimited(frame, 4);
   return decodeMessage<{ token: Uint8Array }>('RpcSaslProto', splitDelimited(frame, next).message).token;

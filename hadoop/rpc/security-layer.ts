@@ -28,7 +28,6 @@ export interface SecurityLayer {
 }
 
 interface Sealing {
-  /** Returns the padding length for a message of this length. */
   pad(length: number): number;
   encrypt(bytes: Buffer): Buffer;
   decrypt(bytes: Buffer): Buffer;

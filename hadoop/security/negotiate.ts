@@ -96,7 +96,6 @@ function lastAnswer(text: string): { head: string; status: number; body: string 
   return { head, status: Number(/^HTTP\/\S+ (\d{3})/.exec(head)?.[1] ?? 0), body: rest };
 }
 
-/** Extracts the text of an HTML error page. */
 function plainText(html: string): string {
   return html
     .replace(/<(script|style|title)\b[\s\S]*?<\/\1>/gi, ' ')

@@ -7,7 +7,6 @@ import { makeFolders } from '../../platform/make-folders.ts';
 import { kerberosFailure } from './kerberos-failure.ts';
 import { runTool } from './run-tool.ts';
 
-/** A user's ticket-granting ticket. */
 export interface Ticket {
   readonly principal: string;
   /** Expiry in ms since the epoch. */

@@ -142,7 +142,6 @@ class Reader {
     this.#take(length);
   }
 
-  /** Returns the content of a DER element with this tag. */
   der(tag: number): Buffer {
     const [found, short] = this.#take(2);
     if (found !== tag || short === undefined) {

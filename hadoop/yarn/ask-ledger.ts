@@ -19,7 +19,6 @@ export interface Ask {
   readonly priority: number;
   readonly allocationRequestId: number;
   readonly resources: Resources;
-  /** Number of containers to allocate. */
   readonly count: number;
   /** Null for the queue's default label; '' for nodes without a label. */
   readonly nodeLabel: string | null;
@@ -51,7 +50,6 @@ export interface AskRequest {
 export interface AskAnswer {
   readonly responseId: number;
   readonly allocated: readonly { readonly priority: number; readonly allocationRequestId: number }[];
-  /** IDs of completed containers. */
   readonly completed: readonly string[];
 }
 

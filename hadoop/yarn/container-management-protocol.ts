@@ -14,7 +14,6 @@ import { RemoteError } from '../rpc/remote-error.ts';
 import { launchEnvironment } from './launch-script.ts';
 import { NodeConnections, type NodeManagerOptions } from './node-connections.ts';
 
-/** The information that a NodeManager needs to start a container. */
 export interface LaunchContext {
   readonly localResources: readonly Resource[];
   /** Environment variables of the program, unescaped. */

@@ -7,7 +7,6 @@ import type { Cluster } from './cluster.ts';
 import type { Training } from './training.ts';
 import { violate, type World } from './world.ts';
 
-/** The outcome of a simulated run. */
 export interface FinishedRun {
   readonly world: World;
   readonly state: JobState;
@@ -16,7 +15,6 @@ export interface FinishedRun {
   readonly training: Training;
   /** True if the cluster has enough resources for the job. */
   readonly roomy: boolean;
-  /** True if a user killed the job. */
   readonly killed: boolean;
   /** True if no fault affected a task. */
   readonly calm: boolean;

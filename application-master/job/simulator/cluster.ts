@@ -27,7 +27,6 @@ export interface SimulatedContainer {
   reported: boolean;
 }
 
-/** Receives the cluster's reports for the registered attempt. */
 export interface ClusterListener {
   allocated(containers: readonly Container[]): void;
   ended(containerId: string, end: ContainerEnd, exitStatus: number, diagnostics: string): void;
@@ -250,7 +249,6 @@ export class Cluster {
   }
 
   #tellSoon(each: SimulatedContainer, end: ContainerEnd, status: number, diagnostics: string): void {
-    // The ResourceManager reports its own decisions at its next heartbeat.
     const delay = this.#world.random.between(50, each.fate === null ? 1_200 : 400);
     this.#world.timeline.after(delay, () => this.#tell(each.container.id, end, status, diagnostics));
   }
@@ -320,7 +318,6 @@ export class Cluster {
   }
 }
 
-/** Returns true if the NodeManager carries out orders. */
 function isManaged(node: SimulatedNode): boolean {
   return node.up && !node.cut && !node.unmanaged;
 }

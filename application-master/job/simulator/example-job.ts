@@ -26,7 +26,6 @@ export function workers(changes: Partial<Role> = {}): Role {
   return role({ name: 'worker', instances: 2, ranked: true, chief: true, ...changes });
 }
 
-/** Creates a job with default settings. */
 export function frozen(changes: Partial<Job> & { roles: readonly Role[] }): FrozenJob {
   return {
     version: 1,

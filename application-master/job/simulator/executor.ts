@@ -84,7 +84,6 @@ export class Executor {
   #changing = false;
   #starting = 0;
   #exit: ProgramExit | null = null;
-  /** The lost rank reported by the program. */
   #lostRank: number | null = null;
   #since: number;
   #attempt = 0;
@@ -221,7 +220,6 @@ export class Executor {
     }
   }
 
-  /** Stops the program and the executor. */
   leave(status: number): void {
     if (!this.alive || this.frozen) {
       return;
@@ -239,7 +237,6 @@ export class Executor {
     this.options.exit(status);
   }
 
-  /** An external cause kills the executor and its program. */
   die(): void {
     this.alive = false;
     this.#endProgram('SIGKILL', false);

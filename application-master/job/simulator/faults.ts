@@ -11,7 +11,6 @@ export interface Fault {
   readonly strike: () => void;
 }
 
-/** The parts of the model that faults can affect. */
 export interface FaultTargets {
   readonly world: World;
   readonly roles: readonly Role[];

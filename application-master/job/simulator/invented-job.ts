@@ -3,7 +3,6 @@ import type { SimulatedNode } from './cluster.ts';
 import { frozen, role } from './example-job.ts';
 import type { Random } from './random.ts';
 
-/** Creates a random job with random kinds of roles. */
 export function inventJob(random: Random): FrozenJob {
   const maxRestarts = random.between(0, 4);
   const policy = random.chance(0.1) ? ('never' as const) : ('on-failure' as const);

@@ -19,7 +19,6 @@ type Plain<Value> = Value extends number ? number : Value extends object ? { rea
 export class JobScenario {
   state: JobState;
   now = START;
-  /** All actions except history records. */
   readonly actions: Action[] = [];
   readonly history: string[] = [];
   snapshot: Snapshot | null = null;
@@ -35,7 +34,6 @@ export class JobScenario {
     this.state = createJob(job, snapshot && parseSnapshot(JSON.stringify(snapshot)), { attempt, now: this.now });
   }
 
-  /** Creates a job whose tasks are all running. */
   static running(job: FrozenJob): JobScenario {
     const scene = new JobScenario(job);
     scene.register();
@@ -77,7 +75,6 @@ export class JobScenario {
     this.say({ type: 'cluster', nodes: 3, headroom: { 'memory-mb': 512, vcores: 0 } });
   }
 
-  /** Advances time with ticks and heartbeats. */
   wait(ms: number): void {
     const end = this.now + ms;
     while (this.now < end) {
@@ -179,12 +176,10 @@ export class JobScenario {
     }
   }
 
-  /** Returns the number of containers currently requested for a role. */
   wanted(name: string): number {
     return this.of('ask').findLast((action) => action.role.name === name)?.count ?? 0;
   }
 
-  /** Returns the task's current container. */
   container(name: string): string {
     const id = this.#named(name)?.containerId;
     if (id === undefined || id === null) {
@@ -193,7 +188,6 @@ export class JobScenario {
     return id;
   }
 
-  /** Describes the task's newest failure in a sentence. */
   failure(name: string): string {
     const { role, failure } = this.task(name);
     return failure === null ? '' : describeFailure(failure, role);
@@ -215,7 +209,6 @@ export class JobScenario {
     return this.actions.filter((action): action is Extract<Action, { type: Type }> => action.type === type);
   }
 
-  /** Returns the containers that received an order of this kind. */
   ordered(type: 'release' | 'launch' | 'stop-container' | 'prepare' | 'start' | 'stop-program'): string[] {
     return this.of(type).map((action) => action.containerId);
   }

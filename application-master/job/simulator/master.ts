@@ -12,7 +12,6 @@ import { type Endpoint, Executor, type Stream } from './executor.ts';
 import type { Training } from './training.ts';
 import { trace, violate, type World } from './world.ts';
 
-/** Storage shared by all attempts. */
 export interface Storage {
   durable: Snapshot | null;
   /** Storage is unavailable until this time. */
@@ -27,7 +26,6 @@ export interface MasterOptions {
   readonly storage: Storage;
   /** Number of workers in each generation. */
   readonly sizes: Map<number, number>;
-  /** The current attempt. */
   readonly current: () => Endpoint | null;
   readonly finished: (result: JobResult) => void;
 }
@@ -216,7 +214,6 @@ export class Master implements Endpoint {
         this.#send(action.containerId, (executor) => executor.start(action.generation, action.members));
         break;
       case 'order-checkpoint':
-        // Simulated programs store checkpoints without orders.
         break;
       case 'stop-program': {
         const each = cluster.containers.get(action.containerId);

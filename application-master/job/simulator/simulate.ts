@@ -47,7 +47,6 @@ class SimulatedRun {
   readonly #storage: Storage = { durable: null, slowUntil: 0 };
   #master: Master;
   #crashes = 0;
-  /** Number of ApplicationMaster crashes while the training made no progress. */
   #earlyCrashes = 0;
   #harm = 0;
   #killed = false;

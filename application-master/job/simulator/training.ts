@@ -2,7 +2,6 @@ import type { Generation } from '../counters.ts';
 import type { ProgramExit } from '../events.ts';
 import { trace, violate, type World } from './world.ts';
 
-/** A user's program in a container. */
 export interface Program {
   readonly role: string;
   readonly index: number;
@@ -41,10 +40,8 @@ export class Training {
   readonly #alone: ReadonlyMap<string, number>;
   readonly #alive = new Set<Program>();
   #saved = 0;
-  /** Start of the current period of progress; null while there is no progress. */
   #since: number | null = null;
   #runs = 0;
-  /** The generation that makes progress. */
   #running = 0;
 
   constructor(world: World, options: { servers: number; work: number; manners: Manners; alone: ReadonlyMap<string, number> }) {
@@ -64,7 +61,7 @@ export class Training {
       if (other.role !== program.role || other.index !== program.index) {
         continue;
       }
-      // An older program of the gang may still be running, because newer generations reject it. Outside the gang, there is no such
+      // In the gang, an older program may still be running: newer generations reject its messages. Programs outside the gang lack this
       // protection.
       if (program.part === null || other.generation === program.generation) {
         violate(
@@ -130,7 +127,6 @@ export class Training {
     }
   }
 
-  /** Step of the newest checkpoint. */
   get checkpointStep(): number {
     return Math.floor(this.#done() / CHECKPOINT_MS);
   }
@@ -144,7 +140,6 @@ export class Training {
     return this.#saved < this.#work && (this.#servers > 0 || this.#workers(program.generation).some((other) => other !== program));
   }
 
-  /** Cuts the connections between a running program and its peers. */
   silence(program: Program): void {
     program.mute = true;
     this.#peersNotice(program);

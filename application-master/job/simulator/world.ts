@@ -1,7 +1,6 @@
 import type { Random } from './random.ts';
 import type { Timeline } from './timeline.ts';
 
-/** State shared by all parts of the model. */
 export interface World {
   readonly timeline: Timeline;
   readonly random: Random;
@@ -9,7 +8,6 @@ export interface World {
   readonly faultsEnd: number;
   /** Maximum number of failures that the machine may charge. */
   charges: number;
-  /** Bound ports have unique numbers. */
   ports: number;
   readonly violations: string[];
   /** Null if no trace is recorded. */
