@@ -15,7 +15,6 @@ export interface ExplainedKey {
   readonly value: string;
   /** Default value as JSON; null if there is none. */
   readonly fallback: string | null;
-  /** Keys of a mapping, with their descriptions. */
   readonly children: readonly { readonly key: string; readonly description: string }[];
 }
 

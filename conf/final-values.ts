@@ -155,7 +155,6 @@ function valueAt(from: object, path: Path): unknown {
   return value;
 }
 
-/** Returns a copy of `into` in which `path` has another value. */
 function withValue<T extends object>(into: T, [key = '', ...rest]: Path, value: unknown): T {
   const below = valueAt(into, [key]);
   const replaced = rest.length === 0 ? value : withValue(typeof below === 'object' && below !== null ? below : {}, rest, value);

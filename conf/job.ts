@@ -37,7 +37,6 @@ export interface Job {
   readonly tags: readonly string[];
 }
 
-/** Settings for the ApplicationMaster and its container. */
 export interface Master {
   readonly memoryMb: number;
   readonly vcores: number;
@@ -118,7 +117,6 @@ export interface Resource {
   readonly timestamp: number;
 }
 
-/** YARN application type of every tony-ts job. */
 export const APPLICATION_TYPE = 'TONY';
 
 /** Name of the role that tony-ts adds when job.yaml sets `tensorboard`. */
@@ -144,7 +142,6 @@ export const CONTAINER_LAYOUT = {
   scratch: 'scratch',
 } as const;
 
-/** Names of the entries in the credentials file of a container. */
 export const CREDENTIALS = {
   /** 32 random bytes from which the other secrets are derived. Only the ApplicationMaster has this entry. */
   jobSecret: 'tony.job',

@@ -1,7 +1,6 @@
 import type { JobStatus, OrphanedContainer } from './status.ts';
 import { formatDuration } from './values/units.ts';
 
-/** Maximum number of task names in one sentence. */
 const MOST_NAMED = 5;
 
 /**

@@ -12,11 +12,9 @@ export interface Owner {
 export interface Demand {
   /** Total resources of each role; `instances` is the number of tasks. */
   readonly roles: Readonly<Record<string, Amounts>>;
-  /** Resources of the ApplicationMaster's container. */
   readonly master: Amounts;
 }
 
-/** Resources and owner of a running job, for the comparison with totals. */
 export interface RunningJob extends Owner, Demand {
   readonly applicationId: string;
   /**
@@ -60,7 +58,6 @@ export function queueName(queue: string): string {
   return queue.slice(queue.lastIndexOf('.') + 1);
 }
 
-/** A limit that applies to a job. */
 export interface Rule {
   /** Key in the site file, such as `quotas.queues.research.roles.worker`. */
   readonly path: string;
@@ -71,7 +68,6 @@ export interface Rule {
   readonly shares: (owner: Owner) => boolean;
 }
 
-/** A total that the job would exceed. */
 export interface Shortage {
   readonly path: string;
   readonly resource: string;

@@ -7,7 +7,6 @@ import { resourceKeyProblem } from './values/resource-key.ts';
 import { duration, text } from './values/value-schemas.ts';
 import { type Problem, YamlFile } from './yaml-file.ts';
 
-/** Settings from tony-site.yaml with all defaults. */
 export interface SiteConfig {
   /** Path or URI of the site file; null without a site file. */
   readonly from: string | null;
@@ -25,7 +24,6 @@ export interface SiteConfig {
   };
   readonly quotas: Quotas;
   readonly defaults: Readonly<Record<string, unknown>>;
-  /** Values that override every job.yaml, in the same format. */
   readonly final: JobPart;
 }
 
@@ -71,7 +69,6 @@ export const siteSchema = z.strictObject({
   final: jobPartSchema.optional().describe('Values that override job.yaml and --set, in job.yaml syntax.'),
 });
 
-/** Settings of a cluster without a site file. */
 export const DEFAULT_SITE: SiteConfig = { ...parseSite('', SITE_FILE), from: null };
 
 /**

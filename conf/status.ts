@@ -62,7 +62,6 @@ export interface ElasticStatus {
   readonly most: number;
 }
 
-/** Metrics of the ApplicationMaster process. */
 export interface MasterStatus {
   readonly node: string;
   readonly rssBytes: number;

@@ -3,7 +3,6 @@ import { ROLE_NAME } from './values/role-name.ts';
 
 // Data model for the end of programs, containers and tasks in events, statuses and final.json. conf/event-text.ts converts it to text.
 
-/** How a program ended. */
 export interface ProgramEnd {
   /** Exit code; null if a signal killed the program. */
   readonly code: number | null;
@@ -71,7 +70,6 @@ export interface TaskFailure {
   readonly lines: readonly string[];
 }
 
-/** The first task failure of the job. */
 export interface FirstFailure extends TaskFailure {
   readonly role: string;
   readonly index: number;

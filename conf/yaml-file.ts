@@ -4,7 +4,6 @@ import { type ErrorCode, messageOf, TonyError } from '../platform/errors.ts';
 import { suggest } from '../platform/suggest.ts';
 import type { JsonSchema } from './job-schema.ts';
 
-/** A mistake in a file and its position. */
 export interface Problem {
   readonly path: readonly (string | number)[];
   readonly message: string;
@@ -13,7 +12,6 @@ export interface Problem {
 }
 
 export interface YamlFileOptions {
-  /** File name in error messages. */
   readonly file: string;
   /** Kind of file in error messages, such as `job file`. */
   readonly what: string;
@@ -34,7 +32,6 @@ interface Terms {
 }
 
 export interface CheckOptions<T> extends Terms {
-  /** Transforms the content before the validation. */
   readonly amend?: (written: unknown) => unknown;
   /** Returns mistakes that the schema cannot express. */
   readonly meaning?: (value: T) => readonly Problem[];

@@ -1,7 +1,6 @@
 import type { Socket } from 'node:net';
 
 export interface ConnectionLimitOptions {
-  /** Maximum number of unproven connections. */
   readonly mostUnproven: number;
   /** Maximum number of all connections; default unlimited. */
   readonly most?: number;

@@ -1,7 +1,6 @@
 import { expect, it } from 'vitest';
 import { parseStat, readStat } from './process-stat.ts';
 
-// A line from a Linux 6 kernel.
 const STAT =
   '4242 (a) b) R 17 4242 4242 0 -1 4194304 1093 0 0 0 150 50 0 0 20 0 1 0 987654 8445952 1024 18446744073709551615 0 0 0 0 0 0 0 0 0 0 0 0 17 1 0 0 0 0 0';
 

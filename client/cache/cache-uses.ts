@@ -27,7 +27,6 @@ export interface CacheUse {
   readonly submittedAt: number;
 }
 
-/** References from a job.json to the cache. */
 export interface JobUses {
   readonly use: CacheUse;
   readonly hashes: ReadonlySet<string>;
@@ -157,7 +156,6 @@ async function readPast(
   return { applicationId, job, hasEnded: files.some(({ name, type }) => name === 'final.json' && type === 'file') };
 }
 
-/** Reads job.json; returns null if it does not exist. */
 async function readJob(storage: Storage, folder: string, applicationId: string): Promise<ReadJob | null> {
   const uri = joinUri(folder, 'job.json');
   const entry = await storage.stat(uri);

@@ -28,7 +28,6 @@ export interface CacheContent {
   readonly name: string;
 }
 
-/** A cache entry, or an unfinished file or folder. */
 export interface CachedFolder {
   /** Hexadecimal SHA-256. */
   readonly hash: string;

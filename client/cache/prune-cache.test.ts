@@ -47,7 +47,6 @@ function jobText(hash: string, ageDays: number): string {
   return JSON.stringify({ submittedAt: NOW - ageDays * DAY_MS, job: { name: 'mnist' }, resources });
 }
 
-/** A history store that gives the same answer about every job. */
 function saying(answer: ClusterAnswer): HistoryStore {
   const store = new LocalHistory(root, 'alice');
   store.answers = async (places) => new Map(places.map(({ folder }) => [folder, answer]));
@@ -259,7 +258,6 @@ test('a prune removes interrupted uploads, copies and set-aside entries after a 
   leave(`cache/${B}/${temporary}`, 'par', 2);
   const aside = asideName('c'.repeat(64), NOW - 2 * DAY_MS);
   leave(`cache/${aside}/source/train.ts`, 'code', 400);
-  // A concurrent prune has just renamed this entry.
   const young = asideName('d'.repeat(64), NOW - 1000);
   leave(`cache/${young}/source/train.ts`, 'code', 400);
   const kept = leave(`cache/${'e'.repeat(64)}/${temporary}`, 'par', 0.5);

@@ -13,7 +13,6 @@ export interface CacheEntry {
   /** Hexadecimal SHA-256 of the content. */
   readonly hash: string;
   readonly uri: string;
-  /** What the jobs use the entry for. */
   readonly contents: readonly CacheContent[];
   readonly bytes: number;
   /** Time in ms since the epoch. */
@@ -50,7 +49,6 @@ const PRUNE_OPTIONS: OptionNames<PruneCacheOptions> = { olderThanMs: true, dryRu
 
 export interface PrunedEntry {
   readonly entry: CacheEntry;
-  /** Size of the entry in bytes. */
   readonly bytes: number;
   /** Why the removal failed; empty after a successful removal and in a dry run. */
   readonly failure: string;

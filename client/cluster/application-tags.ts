@@ -5,7 +5,6 @@ import { TonyError } from '../../platform/errors.ts';
 
 const MOST = 'yarn.resourcemanager.application.max-tags';
 const LONGEST = 'yarn.resourcemanager.application.max-tag.length';
-/** YARN application tag of all tony-ts jobs. */
 const OWN_TAG = 'tony-ts';
 
 /** Returns the YARN application tags of a job: `tony-ts`, the demand of each role, and the tags in job.yaml. */

@@ -33,7 +33,6 @@ const FIRST_ANSWER_MS = 4_000;
 export interface HadoopCluster {
   readonly configuration: HadoopConfiguration;
   readonly user: string;
-  /** Authentication of this process to the cluster. */
   readonly login: Login;
   readonly storage: Storage;
   /** URI of the staging root. */

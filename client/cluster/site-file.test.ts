@@ -14,7 +14,6 @@ const DAY_MS = 86_400_000;
 
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
-/** Returns a storage with the given files, by URI. */
 function holding(files: Readonly<Record<string, string>>): Storage {
   const storage = new FileStorage();
   storage.read = async (uri) => {

@@ -10,7 +10,6 @@ export interface UnknownName {
   readonly message: string;
 }
 
-/** Resource types and queues of the cluster. */
 export interface KnownNames {
   readonly resources: readonly string[];
   /** Components of the queue paths. */

@@ -99,6 +99,5 @@ test('awaitedPartition returns the partition on which the ApplicationMaster wait
   expect(awaitedPartition(ACTIVATED)).toBe('');
   expect(awaitedPartition(ACTIVATED.replace('<DEFAULT_PARTITION>', 'a100'))).toBe('a100');
   expect(awaitedPartition(QUEUE_FULL)).toBeNull();
-  // Message of the Fair Scheduler.
   expect(awaitedPartition('Application is Activated, waiting for resources to be assigned for AM.')).toBeNull();
 });

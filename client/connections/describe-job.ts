@@ -9,7 +9,6 @@ import type { JobConnection, Observation } from './job-connection.ts';
 import { askConfiguration, askEvents, ifAvailable, type JobRecords, readHistory, type YarnFacts } from './job-records.ts';
 import { type LostNode, lostNodes } from './lost-nodes.ts';
 
-/** Full description of a waiting, running or finished job. */
 export interface JobDescription {
   readonly applicationId: string;
   /** First failure of a task, from which the job may have recovered; null if no task has failed. */
@@ -29,7 +28,6 @@ export interface JobDescription {
   readonly metrics: Readonly<Record<string, number>>;
   readonly generations: number;
   readonly notices: readonly string[];
-  /** Nodes that the cluster lost while they ran containers of the job. */
   readonly lostNodes: readonly LostNode[];
   /** Orphaned containers whose programs may still be running. For a finished job, the list as of its end. */
   readonly orphanedContainers: readonly OrphanedContainer[];

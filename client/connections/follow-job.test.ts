@@ -252,7 +252,6 @@ test('live output redraws in place, and leaves the final table and a visible cur
     'test accuracy: 98.71 %',
     '',
   ]);
-  // The cursor is visible again.
   expect(text.lastIndexOf('\x1b[?25h')).toBeGreaterThan(text.lastIndexOf('\x1b[?25l'));
 });
 

@@ -18,7 +18,6 @@ export interface Observation {
   readonly result: JobResult | null;
 }
 
-/** Logs of one container. */
 export interface LogSource {
   /** Task name such as `worker:0`, or `master`. */
   readonly task: string;
@@ -33,7 +32,6 @@ export interface LogSource {
  */
 export type KillReason = 'order' | 'interrupt' | 'start-timeout';
 
-/** Connection to a submitted job on YARN or on this machine. */
 export interface JobConnection {
   readonly applicationId: string;
   readonly trackingUrl: string | null;

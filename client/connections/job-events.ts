@@ -1,7 +1,6 @@
 import type { JobStatus, TaskStatus } from '../../conf/status.ts';
 import type { ProgramEnd, TaskFailure } from '../../conf/task-failure.ts';
 
-/** Events of a job while a client follows it. */
 export type JobEvent =
   | { readonly type: 'state'; readonly state: string; readonly message: string; readonly generation: number }
   | {

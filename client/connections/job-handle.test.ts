@@ -9,7 +9,6 @@ import type { JobConnection } from './job-connection.ts';
 import { attachJob, errorLine, JobHandle } from './job-handle.ts';
 import { noRecords } from './job-records.fixture.ts';
 
-/** A job that ends at the second observation. */
 function over(
   result: JobResult,
   options: { output?: string; status?: Partial<JobStatus> } = {},

@@ -76,7 +76,6 @@ test('selects one task, one role, the ApplicationMaster, or other files', async 
   expect(await lines([master, worker, second], { task: 'worker' })).toHaveLength(4);
   expect(await lines([master, worker, second], { task: 'master' })).toEqual(['master tony.log am']);
   expect(await lines([master, worker], { files: ['tony.log'] })).toEqual(['worker:0 tony.log x']);
-  // For a job without any started task, the master's log is the only output.
   expect(await lines([master])).toEqual(['master tony.log am']);
 });
 

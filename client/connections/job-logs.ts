@@ -42,7 +42,6 @@ const LOG_OPTIONS: OptionNames<LogOptions> = {
   onTasks: true,
 };
 
-/** Maximum number of concurrent reads while following a job. */
 const READS_AT_ONCE = 16;
 /** Interval (ms) at which the container list is refreshed. The list is also refreshed when a task gets a new container. */
 const LIST_EVERY_MS = 5_000;
@@ -312,7 +311,6 @@ async function settled<T>(work: Promise<T>): Promise<() => T> {
 }
 
 interface Chosen {
-  /** Task names in the order of the job. */
   readonly tasks: readonly string[];
   readonly sources: readonly LogSource[];
 }

@@ -10,7 +10,6 @@ import type { JobPlace } from '../records/job-place.ts';
 import { readConfiguration, readRecord } from '../records/job-record.ts';
 import type { JobRecord } from '../records/stored-status.ts';
 
-/** Information from YARN about an application. */
 export interface YarnFacts extends Application {
   /** Attempts of the ApplicationMaster, oldest first. */
   readonly attempts: readonly Attempt[];
@@ -28,7 +27,6 @@ export interface JobRecords {
    * request.
    */
   ask(resource: string): Promise<unknown>;
-  /** Returns YARN's information about the job; null for a local job. */
   yarn(): Promise<YarnFacts | null>;
   /** URI of the container logs: YARN's aggregated logs on HDFS, or the folder with the containers of a local job; null if unknown. */
   logs(): Promise<string | null>;

@@ -24,7 +24,6 @@ export interface KillImpact {
   readonly step: number;
   /** Newest step with a checkpoint; 0 if there is none. */
   readonly checkpointStep: number;
-  /** Number of steps since the newest checkpoint. */
   readonly stepsLost: number;
 }
 

@@ -21,7 +21,6 @@ afterEach(() => rm(root, { recursive: true, force: true }));
 
 const running = jobStatus({ applicationId: ID, tasks: [] });
 
-/** Writes a file atomically, like tony-ts. */
 async function place(file: string, content: string): Promise<void> {
   await mkdir(path.dirname(file), { recursive: true });
   await writeFile(`${file}.new`, content);

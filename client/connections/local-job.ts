@@ -162,7 +162,6 @@ export class LocalJob implements JobConnection {
     return answer === null ? null : checkedStatus(answer, this.applicationId);
   }
 
-  /** Sends a request to the ApplicationMaster; returns null if it does not answer. */
   async #ask(resource: string): Promise<unknown> {
     const address = await this.#address();
     if (address === null) {

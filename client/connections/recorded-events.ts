@@ -112,7 +112,6 @@ class EventReader {
     }
   }
 
-  /** Yields the remaining events of a finished job. */
   async *last(endedAt: number | null): AsyncGenerator<HistoryEntry> {
     const finishedAt = endedAt ?? (await this.#connection.records.yarn())?.finishedAt ?? null;
     const fresh = finishedAt === null || Date.now() - finishedAt < LONG_OVER_MS;

@@ -24,7 +24,6 @@ export class StartDeadline {
     return isMissed;
   }
 
-  /** Reason for the kill, as shown in the job result. */
   get reason(): string {
     return `The ApplicationMaster did not start within ${formatDuration(this.#timeoutMs)} (master.startTimeout).`;
   }

@@ -11,7 +11,6 @@ export interface Finding {
   readonly remedy: string;
 }
 
-/** Result of a check. */
 export type Verdict = Omit<Finding, 'name'>;
 
 export const good = (text: string): Verdict => ({ state: 'good', text, remedy: '' });

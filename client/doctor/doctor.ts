@@ -62,7 +62,6 @@ interface Opened {
   readonly resourceManager: ResourceManager;
 }
 
-/** Returns the checks of a cluster, in the order in which a job depends on them. */
 function clusterChecks(options: DoctorOptions): { readonly checks: readonly Check[]; readonly close: () => void } {
   const { environment = process.env, queue: wanted = 'default' } = options;
   let opened: Opened | null = null;
@@ -332,7 +331,6 @@ async function hdfsSpace({ configuration, user, home }: HadoopCluster): Promise<
   }
 }
 
-/** Checks the disk space for building and caching the runtime. */
 async function localDisk(environment: NodeJS.ProcessEnv): Promise<Verdict> {
   const folder = cacheFolder(environment);
   const runtime = await findRuntime().catch((error: unknown) => {

@@ -5,7 +5,6 @@ import { isUserName } from '../records/history-place.ts';
 import { doubtful, good, type Verdict } from './diagnosis.ts';
 
 const AT_ONCE = 16;
-/** Maximum number of users to check. */
 const MOST_USERS = 1_000;
 const MOST_NAMED = 5;
 

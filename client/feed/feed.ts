@@ -21,7 +21,6 @@ export interface FeedProgress {
   readonly written: number;
   /** Number of records acknowledged by workers. */
   readonly taken: number;
-  /** Number of workers that read this feed. */
   readonly readers: number;
 }
 
@@ -283,7 +282,6 @@ export class FeedWriter {
     return this.#isEnded ? this.#queue.last : null;
   }
 
-  /** Sends as many chunks as the window of the job and the connection allow. */
   #pump(): void {
     const connection = this.#connection;
     if (connection === null || this.#sendFrom === null) {

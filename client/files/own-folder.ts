@@ -1,7 +1,6 @@
 import { stat } from 'node:fs/promises';
 import { TonyError } from '../../platform/errors.ts';
 
-/** Mode bits that allow group or others to write. */
 const OTHERS_WRITE = 0o022;
 const ROOT = 0;
 

@@ -4,13 +4,11 @@ import { cookieOf, Gate, isAddressedHere, sameText } from '../../web/access.ts';
 import { answer, answerText } from '../../web/answer.ts';
 import type { JobPlace } from '../records/job-place.ts';
 
-/** Authenticated sender of a request. */
 export interface Visitor {
   /** null with token access, which grants the rights of the user who runs the server. */
   readonly user: string | null;
 }
 
-/** Authenticates requests and controls access to histories. */
 export interface HistoryAccess {
   /** Authenticates a request. Returns null if it has already sent a rejection or redirect. */
   admit(request: IncomingMessage, response: ServerResponse): Promise<Visitor | null>;

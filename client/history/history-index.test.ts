@@ -33,7 +33,6 @@ class WatchedStorage extends FileStorage {
   }
 }
 
-/** A store with one history folder per user. */
 function storeOf(answer: ClusterAnswer = 'forgotten'): HistoryStore {
   const storage = new WatchedStorage();
   return {

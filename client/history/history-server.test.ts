@@ -87,7 +87,6 @@ function browse(
 
 const cookieIn = (headers: IncomingHttpHeaders): string => headers['set-cookie']?.[0]?.split(';')[0] ?? '';
 
-/** Signs in like a user: opens the page, fills in the form and submits it. */
 async function signedIn(url: string, name: string, cookie = ''): Promise<{ location: string | undefined; cookie: string }> {
   const form = await browse(`${url}?user.name=${name}`, { cookie });
   const secret = /name="sign-in" value="([\w-]+)"/.exec(form.body)?.[1] ?? '';

@@ -18,7 +18,6 @@ import { historySummary } from './history-summary.ts';
 import { StoredJobView } from './stored-job-view.ts';
 import { PooledTensorBoard, type TensorBoardPool } from './tensorboard-pool.ts';
 
-/** Matches IDs of cluster jobs and local jobs. */
 const APPLICATION_ID = /^(?:application|local)_\w{1,100}$/;
 /** Represents the user who runs the server. The name cannot conflict with real users, because it is empty. */
 const OWNER = '';

@@ -13,7 +13,6 @@ import type { ClusterAnswer } from '../records/stored-status.ts';
 /** Matches container IDs of YARN and of the local negotiator. */
 const CONTAINER_ID = /^container_[\w]{1,100}$/;
 
-/** Histories of local jobs. */
 export class LocalHistory implements HistoryStore {
   readonly storage: Storage = new FileStorage();
   readonly user: string;

@@ -7,7 +7,6 @@ import { localRoot } from '../staging/local-folder.ts';
 import { LocalHistory } from './local-history.ts';
 
 export interface StoreOptions extends ClusterOptions {
-  /** Whether to use local jobs instead of the jobs of a cluster. */
   readonly local: boolean;
   /** Folder for local jobs; default ~/.tony-ts/local. */
   readonly localRoot?: string | undefined;

@@ -42,7 +42,6 @@ async function prune(store: HistoryStore, options: Partial<PruneOptions> = {}): 
   return found;
 }
 
-/** A history store that gives the same answer about every job. */
 function saying(answer: ClusterAnswer): HistoryStore {
   const store = new LocalHistory(root, 'alice');
   store.answers = async (places) => new Map(places.map(({ folder }) => [folder, answer]));

@@ -35,7 +35,6 @@ export interface ServeOptions extends ClusterOptions {
    * the view ACL of each job.
    */
   readonly auth: 'token' | 'simple';
-  /** Address to listen on. */
   readonly listen: string;
   /** Port to listen on; 0 selects a free port. */
   readonly port: number;
@@ -47,7 +46,6 @@ export interface ServeOptions extends ClusterOptions {
 export interface RunningHistoryServer {
   /** URL of the job list. For `--auth token`, the URL contains the token. */
   readonly url: string;
-  /** Returns the URL of a job's pages. */
   jobUrl(place: JobPlace): string;
   /** Starts the TensorBoard of a job before a viewer opens it. */
   prepare(place: JobPlace): Promise<void>;

@@ -18,7 +18,6 @@ const SPARE_MS = 60_000;
 const TURN_MS = 10 * 60_000;
 const LOOK_MS = 15_000;
 
-/** A running TensorBoard. */
 export interface RunningTensorBoard {
   status(): TensorBoardStatus;
   connect(): Duplex;

@@ -34,7 +34,6 @@ const TRUE = Buffer.from('0101ff', 'hex');
 const DIGITAL_SIGNATURE = Buffer.from('03020780', 'hex');
 
 export interface CertificateRequest {
-  /** Common name and DNS name. */
   readonly name: string;
   readonly serial: Uint8Array;
   readonly notBefore: Date;

@@ -7,14 +7,12 @@ import { writeNewFile } from '../files/write-new-file.ts';
 export interface NewJob {
   readonly name: string;
   readonly workers: number;
-  /** GPUs per worker. */
   readonly gpus: number;
   readonly queue: string;
 }
 
 const NEW_JOB: OptionNames<NewJob> = { name: true, workers: true, gpus: true, queue: true };
 
-/** Module that programs import. */
 const LIBRARY = 'tony-ts/training';
 
 /** Returns a job.yaml and a runnable program that trains a small model on generated data. */

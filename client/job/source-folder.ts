@@ -15,7 +15,6 @@ export interface FolderListing {
   readonly root: string;
   /** Sorted by path; a folder precedes its contents. */
   readonly entries: readonly FolderEntry[];
-  /** Total size of all files in bytes. */
   readonly bytes: number;
   /** Paths that are not uploaded because their names indicate secrets. Folders end with `/`. */
   readonly withheld: readonly string[];
@@ -99,7 +98,6 @@ async function ignoreFile(root: string): Promise<string> {
 }
 
 interface Rules {
-  /** Applies all rules. */
   readonly rules: Ignore;
   /** Applies all rules except SECRETS. The difference is reported to the user. */
   readonly withoutSecrets: Ignore;

@@ -59,7 +59,6 @@ export interface JobSummary extends Application {
   readonly masterSilentMs: number | null;
 }
 
-/** Progress of a running job. */
 export interface JobProgress {
   readonly state: JobStatus['state'];
   readonly message: string;
@@ -73,7 +72,6 @@ export interface JobProgress {
 
 /** Maximum number of jobs to query. The list shows the YARN state of all other jobs. */
 const MOST_ASKED = 200;
-/** Maximum number of concurrent queries. */
 const ASKED_AT_ONCE = 50;
 
 /**

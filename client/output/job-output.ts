@@ -13,9 +13,7 @@ export interface SubmittedNotice {
 
 /** Shows the submission and progress of a job as a live table, lines of text, or lines of JSON. */
 export interface JobOutput {
-  /** Shows the planned containers before the upload. */
   plan(plan: JobPlan): void;
-  /** Shows the submission request. */
   request(request: SubmitRequest): void;
   staging(event: StagingEvent): void;
   submitted(notice: SubmittedNotice): void;
@@ -26,6 +24,5 @@ export interface JobOutput {
   /** Shows a final text when the user detaches from the job. Keeps the previous output. */
   leave(text: string): void;
   say(text: string): void;
-  /** Restores the terminal. */
   close(): void;
 }

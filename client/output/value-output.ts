@@ -1,4 +1,3 @@
-/** Output formats of a command: a table for users, and values for programs. */
 export const OUTPUT_FORMATS = ['table', 'json', 'yaml'] as const;
 export type OutputFormat = (typeof OUTPUT_FORMATS)[number];
 

@@ -55,7 +55,6 @@ const APPLICATIONS = json(
 const REFUSED = json(JSON.stringify({ RemoteException: { exception: 'ForbiddenException', message: 'User alice may not' } }), 403);
 const INFO = json(JSON.stringify({ clusterInfo: { haState: 'ACTIVE' } }));
 
-/** Returns the answers of a ResourceManager with these pages. */
 async function answers(pages: { nodes: Page; scheduler: Page; apps: Page }): Promise<Answers> {
   const server = createServer((request, response) => {
     const name = /^\/ws\/v1\/cluster\/(\w+)/.exec(request.url ?? '')?.[1];

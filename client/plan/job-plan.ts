@@ -5,19 +5,15 @@ export interface JobPlan {
   readonly name: string;
   readonly user: string;
   readonly where: 'yarn' | 'local';
-  /** Queue name as in the job. */
   readonly queue: string;
   /** Container requests in their order. The ApplicationMaster is first. */
   readonly containers: readonly PlannedContainers[];
-  /** Total resources of all containers. */
   readonly total: { readonly containers: Span; readonly resources: Readonly<Record<string, Span>> };
   /** Resources of the queue; null if unknown. */
   readonly headroom: Headroom | null;
   readonly verdict: Verdict;
   readonly uploads: readonly PlannedUpload[];
-  /** Number of bytes to upload. */
   readonly uploadBytes: number;
-  /** Notes for the user, for example about missing information. */
   readonly notes: readonly string[];
 }
 
@@ -27,7 +23,6 @@ export interface Span {
   readonly most: number;
 }
 
-/** Container request of one role. */
 export interface PlannedContainers {
   /** `ApplicationMaster`, or the name of the role. */
   readonly role: string;
@@ -35,7 +30,6 @@ export interface PlannedContainers {
   /** Resources per container: memory (MiB), vcores, gpus, other resource types. */
   readonly resources: Room;
   readonly nodeLabel: string | null;
-  /** Whether the job can run without this role. */
   readonly optional: boolean;
   /** Number of containers that fit now; null if unknown. */
   readonly fitNow: number | null;
@@ -46,7 +40,6 @@ export interface PlannedContainers {
 export interface Headroom {
   /** Full path, such as `root.research.gpu`. */
   readonly queue: string;
-  /** Maximum resources of the queue. */
   readonly maximum: Room;
   readonly used: Room;
   /** Resources that this user can still request, subject to the limits of the queue, its parent queues and the user. */

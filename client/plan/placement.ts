@@ -1,7 +1,6 @@
 import type { QueueRoom, Room } from '../../hadoop/yarn/queue-room.ts';
 import type { PlannedContainers } from './job-plan.ts';
 
-/** A container request. */
 export type Ask = Omit<PlannedContainers, 'fitNow'>;
 
 export interface NodeRoom {

@@ -5,7 +5,6 @@ import { type Terminal, wrap } from '../terminal/terminal.ts';
 import type { Headroom, JobPlan, PlannedUpload, Span, Verdict } from './job-plan.ts';
 import type { SubmitRequest } from './submit-request.ts';
 
-/** Maximum number of lines for a reason. */
 const LINES_OF_A_REASON = 6;
 const INDENT = '  ';
 

@@ -1,4 +1,3 @@
-/** Submission request to the ResourceManager. */
 export interface SubmitRequest {
   readonly method: 'POST';
   readonly url: string;

@@ -3,7 +3,6 @@ import type { LabelRoom, QueueRoom, Room } from '../../hadoop/yarn/queue-room.ts
 import type { Verdict } from './job-plan.ts';
 import { type Ask, allows, asked, budgetsOf, type Counted, holds, isOf, MASTER, type NodeRoom, placed, times } from './placement.ts';
 
-/** Resources of the cluster, as reported by the ResourceManager. */
 export interface ClusterRoom {
   readonly user: string;
   /** Maximum resources of a container, with every resource type of the cluster. */
@@ -14,7 +13,6 @@ export interface ClusterRoom {
   readonly queue: QueueRoom | null;
   /** Totals in the site file that the job would exceed; null if the running jobs are unknown. */
   readonly shortages: readonly Shortage[] | null;
-  /** Whether a job that exceeds a total waits or fails. */
   readonly over: 'wait' | 'fail';
 }
 

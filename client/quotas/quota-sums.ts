@@ -1,7 +1,6 @@
 import type { Amounts, Quotas, RoleLimits } from '../../conf/quota-schema.ts';
 import { amountsOf, type Owner, type RunningJob, type Shortage, shortagesWithin } from '../../conf/quotas.ts';
 
-/** An unfinished job. */
 export interface CountedJob extends RunningJob {
   /** Whether the job has containers for its tasks. */
   readonly holds: boolean;
@@ -24,13 +23,11 @@ export interface QuotaSum {
   readonly limit: number;
   /** Resources of all started and admitted jobs, including containers that they have not received yet. */
   readonly used: number;
-  /** IDs of the jobs in the sum. */
   readonly jobs: readonly string[];
   /** IDs of the jobs that wait because they would exceed the total. */
   readonly waiting: readonly string[];
 }
 
-/** A job that waits until other jobs release resources. */
 export interface WaitingJob {
   readonly applicationId: string;
   readonly user: string;

@@ -20,7 +20,6 @@ const USAGE_OPTIONS: OptionNames<QuotaUsageOptions> = { ...CLUSTER_OPTIONS, user
 export interface QuotaUsage extends QuotaSums {
   /** Path or URI of the site file; null without a site file. */
   readonly from: string | null;
-  /** Whether a job that would exceed a total waits or fails. */
   readonly over: Quotas['over'];
 }
 

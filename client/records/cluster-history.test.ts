@@ -13,7 +13,6 @@ import type { JobPlace } from './job-place.ts';
 const ID = 'application_1795225023264_0001';
 const MASTER = 'container_1795225023264_0001_01_000001';
 
-/** Paths requested from the ResourceManager. */
 const asked: string[] = [];
 
 /** History store of a cluster whose ResourceManager has one application, submitted by alice. */

@@ -4,7 +4,6 @@ import type { HistoryStore } from './history-store.ts';
 import type { JobPlace } from './job-place.ts';
 
 const AT_ONCE = 16;
-/** Maximum number of owners in a message. */
 const MOST_NAMED = 5;
 
 /**

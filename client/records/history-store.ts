@@ -4,14 +4,12 @@ import type { Found, JobPlace } from './job-place.ts';
 import type { LogPiece } from './log-piece.ts';
 import type { ClusterAnswer } from './stored-status.ts';
 
-/** Histories of the jobs on a cluster or on this machine. */
 export interface HistoryStore {
   readonly storage: Storage;
   /** User of this process. */
   readonly user: string;
   /** URI of the folder with the jobs and the cache of this user. */
   readonly root: string;
-  /** Returns the users who have histories. */
   users(): Promise<Found<string>>;
   /** Returns the histories of a user, in no particular order. */
   places(user: string): Promise<Found<JobPlace>>;

@@ -24,7 +24,6 @@ export interface OutlineFiles {
   readonly events: readonly Entry[];
   /** Newest attempt with events; 0 without events. */
   readonly attempt: number;
-  /** Whether there are older event files. */
   readonly areMore: boolean;
   /** Number of bytes to read. It is exceeded only if final.json is damaged. */
   readonly bytes: number;
@@ -64,7 +63,6 @@ function sizeOf(job: Entry | null, events: readonly Entry[]): number {
 export interface ReadOutline {
   /** Final status of the job, or the available data if there is none. */
   readonly found: { readonly ended: JobStatus } | { readonly open: JobOutline };
-  /** Number of bytes read. */
   readonly bytes: number;
 }
 

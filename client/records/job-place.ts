@@ -1,4 +1,3 @@
-/** Location of a job's history. */
 export interface JobPlace {
   readonly applicationId: string;
   /** Owner of the job. */

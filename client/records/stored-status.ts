@@ -39,7 +39,6 @@ export interface JobRecord {
 /** Content of final.json; `damaged` if it cannot be parsed, null if it does not exist. */
 export type FinalStatus = JobStatus | 'damaged' | null;
 
-/** Report of the cluster about a job. */
 export interface ClusterReport {
   readonly name: string;
   readonly queue: string;

@@ -26,7 +26,6 @@ export interface AddonInputs {
   /** Folder include/node of Node's headers. */
   readonly nodeHeaders: string;
   readonly tensorflowHeaders: string;
-  /** Folder for temporary files. */
   readonly scratch: string;
 }
 

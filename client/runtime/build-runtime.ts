@@ -120,7 +120,6 @@ function partsIn(scratch: string, { gpu }: Recipe): Parts {
   };
 }
 
-/** Downloads and unpacks Node, the JavaScript packages and the native libraries. */
 async function getParts({ node, architecture, libtensorflow }: Recipe, parts: Parts, say: Progress): Promise<void> {
   const { tensorflow, nvidia } = libtensorflow;
   say(`downloading Node ${node.version}, TensorFlow.js ${TFJS_VERSION} and ${[tensorflow, ...nvidia].map(nameOf).join(', ')}`);
@@ -150,7 +149,6 @@ async function getParts({ node, architecture, libtensorflow }: Recipe, parts: Pa
   await sideBySide((signal) => [getPackages(signal), getNode(signal), getWheels(signal)]);
 }
 
-/** Moves the libraries into the package with the addon, and compiles the addon. */
 async function buildAddon(parts: Parts, say: Progress): Promise<void> {
   const deps = path.join(parts.addon, 'deps');
   const libraries = LIBRARIES.map((file) => path.join(parts.tensorflow, file));

@@ -24,7 +24,6 @@ export interface TensorBoardDescription {
 }
 
 const EVERYTHING = /^/;
-/** Maximum number of concurrent downloads. */
 const AT_ONCE = 3;
 
 /**

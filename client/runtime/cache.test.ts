@@ -14,7 +14,6 @@ beforeEach(async () => {
 
 afterEach(() => rm(path.dirname(runtimes), { recursive: true }));
 
-/** Process ID of an ended process. */
 async function endedProcess(): Promise<number> {
   const child = spawn('true');
   await once(child, 'exit');

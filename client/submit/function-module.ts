@@ -1,7 +1,6 @@
 import { Script } from 'node:vm';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 
-/** Export name of the function. */
 export const FUNCTION_EXPORT = 'run';
 
 const RULE = 'run() sends only the text of the function: it may use its arguments, globals, and modules that it imports itself';

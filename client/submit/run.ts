@@ -266,7 +266,6 @@ function jobOf(
   }
 }
 
-/** Replaces characters that are invalid in a job name. */
 function jobName(name: string): string {
   return name.replace(/[^\w .:@+-]/g, '-').replace(/^[^A-Za-z0-9]+/, '') || 'run';
 }

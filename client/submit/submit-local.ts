@@ -118,7 +118,6 @@ interface LocalParts {
   readonly source: HashedFolder | null;
 }
 
-/** Checks whether this machine can run the job. */
 async function localParts(job: Job): Promise<LocalParts> {
   refuseHdfs(job);
   refuseRuntime(job);

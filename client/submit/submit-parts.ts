@@ -31,7 +31,6 @@ interface DataPart {
   readonly from: string | { readonly folder: HashedFolder; readonly single: boolean };
 }
 
-/** Local files and folders that a job needs. */
 export interface LocalParts {
   readonly source: HashedFolder | null;
   readonly bundles: HashedFolder;

@@ -125,7 +125,6 @@ class PreparedYarnJob implements Prepared {
     return { method: 'POST', url, body: redactedBody(submissionFor(frozen, file, staged, [])) };
   }
 
-  /** Uploads the job's files and submits the application. */
   async submit(): Promise<JobConnection> {
     refuseHopeless(this.plan);
     this.#onPlan(this.plan);
@@ -172,7 +171,6 @@ async function discardParts(parts: FoundParts): Promise<void> {
   await Promise.all(listParts(parts).map((part) => part.discard()));
 }
 
-/** Rejects a job whose plan shows that it cannot run. */
 function refuseHopeless(plan: JobPlan): void {
   const { verdict } = plan;
   if (verdict.type === 'never') {

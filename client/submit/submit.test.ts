@@ -32,7 +32,6 @@ interface TestCluster {
   readonly cluster: HadoopCluster;
   readonly root: string;
   readonly requests: string[];
-  /** Number of `close` calls. */
   closed(): number;
 }
 

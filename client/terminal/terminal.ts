@@ -1,6 +1,5 @@
 import { headOf, widthOf } from './text-width.ts';
 
-/** Capabilities of an output stream. */
 export interface Terminal {
   /** Whether lines can be overwritten. */
   readonly live: boolean;

@@ -30,7 +30,6 @@ const TONY_ARGUMENTS: OptionNames<TonyArguments> = {
   settings: true,
 };
 
-/** A key of the TonY configuration, and the corresponding key in job.yaml. */
 export interface ImportedKey {
   readonly key: string;
   readonly value: string;
@@ -41,7 +40,6 @@ export interface ImportedKey {
 }
 
 export interface ImportedJob {
-  /** Text of job.yaml. */
   readonly yaml: string;
   /** All keys of the configuration, in their order. */
   readonly keys: readonly ImportedKey[];
@@ -348,7 +346,6 @@ function missingOf(yaml: string, folder: string): string[] {
   }
 }
 
-/** Replaces characters that are invalid in a job name. */
 function jobName(name: string): string {
   return (
     name

@@ -1,4 +1,3 @@
-/** Sort order, direction and scroll offset of the rows. */
 export interface TopView {
   readonly order: number;
   readonly reversed: boolean;
@@ -7,7 +6,6 @@ export interface TopView {
 
 export interface Ordering<Row> {
   readonly name: string;
-  /** Returns a negative number if `a` precedes `b`. */
   readonly compare: (a: Row, b: Row) => number;
 }
 

@@ -9,10 +9,8 @@ import { afterKey, FIRST_VIEW, type TopView } from './top-view.ts';
 
 export interface Watched<T> {
   readonly look: () => Promise<T>;
-  /** Whether the observation is final. */
   readonly isOver: (seen: T) => boolean;
   readonly frame: (seen: T, view: TopView, notes: FrameNotes) => Frame;
-  /** Number of sort orders. */
   readonly orders: number;
 }
 

@@ -1,6 +1,5 @@
 import { suggest } from '../../platform/suggest.ts';
 
-/** Resource keys of job.yaml and the site file. */
 const RESOURCE_KEYS: readonly string[] = ['memory', 'vcores', 'gpus'];
 /** Names that YARN and other systems use for these resources. */
 const OTHER_NAMES: ReadonlyMap<string, string> = new Map([

@@ -2,8 +2,6 @@ import { z } from 'zod';
 import { ROLE_NAME_OR_ALL } from './role-name.ts';
 import { formatDuration, parseDuration, parseMemory } from './units.ts';
 
-/* Schemas for values in job.yaml and tony-site.yaml. */
-
 const MEMORY_MESSAGE = 'expected a size such as 512m or 4g';
 const DURATION_MESSAGE = 'expected a duration such as 500ms, 30s, 10m or 2h';
 

@@ -9,7 +9,6 @@ interface DoctorArguments extends ClusterArguments {
 
 const MARKS = { good: 'ok', doubtful: 'doubtful', bad: 'bad', unknown: '-' } as const;
 const MARK_WIDTH = 8;
-/** Length of the longest check name. */
 const NAME_WIDTH = 16;
 const GAP = '  ';
 

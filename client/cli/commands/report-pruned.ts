@@ -15,7 +15,6 @@ export interface PruneReport<Item> {
   readonly value: (item: Item) => object;
   /** Returns the text after `removed` in the text output. */
   readonly text: (item: Item) => string;
-  /** Formats the number of items, such as `2 histories`. */
   readonly count: (items: number) => string;
 }
 

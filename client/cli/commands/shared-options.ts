@@ -23,7 +23,6 @@ export const OUTPUT_OPTION = {
   },
 } as const satisfies Record<string, Options>;
 
-/** Option of the commands that remove old items. */
 export const DRY_RUN_OPTION = {
   'dry-run': { type: 'boolean', default: false, describe: 'Only list what would be removed' },
 } as const satisfies Record<string, Options>;

@@ -9,7 +9,6 @@ export interface Candidate {
 /** What can be completed at the cursor. */
 export type Wanted =
   | { readonly kind: 'words'; readonly candidates: readonly Candidate[] }
-  /** A value of the option or positional `name`. */
   | ({ readonly kind: 'value'; readonly name: string; readonly prefix: string } & Typed);
 
 /** Words before the cursor. */
@@ -17,7 +16,6 @@ export interface Typed {
   /** Command path, such as `history show`. */
   readonly command: string;
   readonly positionals: readonly string[];
-  /** Option values by name. */
   readonly values: Readonly<Record<string, string>>;
 }
 

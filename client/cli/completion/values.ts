@@ -8,7 +8,6 @@ export type Values = readonly Candidate[] | 'files' | 'folders';
 /** Maximum number of suggested jobs, most recent first. */
 const MOST_JOBS = 200;
 const MOST_LOCAL_JOBS = 20;
-/** Commands that require a running job. */
 const RUNNING_ONLY: ReadonlySet<string> = new Set(['kill', 'attach', 'top', 'feed']);
 
 /** Returns the candidates for an option or positional, by its name. */
@@ -23,7 +22,6 @@ export const VALUES: Readonly<Record<string, (typed: Typed, current: string) => 
   folder: () => 'folders',
 };
 
-/** Returns the user's jobs, newest first. */
 async function jobs({ command, values }: Typed): Promise<Candidate[]> {
   const ended = !RUNNING_ONLY.has(command.split(' ')[0] ?? '');
   const [cluster, local] = await Promise.all([clusterJobs(ended, values), localJobs(ended).catch(() => [])]);
@@ -43,7 +41,6 @@ async function localJobs(ended: boolean): Promise<Candidate[]> {
   return (await listLocalJobs({ ended, limit: MOST_LOCAL_JOBS })).map(jobCandidate);
 }
 
-/** Description of a candidate, such as `mnist, running`. */
 function jobCandidate({ id, name, phase }: JobSummary): Candidate {
   return { value: id, describe: `${name}, ${phase.toLowerCase()}` };
 }

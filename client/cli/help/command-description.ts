@@ -18,10 +18,8 @@ export function wholeNumber(least: number, most = Number.POSITIVE_INFINITY) {
 
 export interface DescribedOption {
   readonly name: string;
-  /** Alternative names. */
   readonly aliases: readonly string[];
   readonly describe: string;
-  /** Whether the option is a flag, which takes no value. */
   readonly isFlag: boolean;
   /** Whether the option may be repeated. */
   readonly isList: boolean;
@@ -30,7 +28,6 @@ export interface DescribedOption {
   readonly choices: readonly string[];
   /** Range of a whole number; null for other options. */
   readonly range: NumberRange | null;
-  /** Options and positionals that conflict with this option. */
   readonly conflicts: readonly string[];
   readonly hidden: boolean;
   /** Whether the option is a flag with the default true, which `--no-NAME` turns off. */

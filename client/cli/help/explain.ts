@@ -4,7 +4,6 @@ import { siteJsonSchema } from '../../../conf/site.ts';
 import { ERROR_CODES, type ErrorCode, TonyError } from '../../../platform/errors.ts';
 import { suggest } from '../../../platform/suggest.ts';
 
-/** Meanings of the exit codes of `tony-ts`. */
 export const EXIT_CODES = {
   0: 'the command or the job succeeded',
   1: 'the job failed',

@@ -21,7 +21,6 @@ export interface ReadWords {
   readonly options: readonly TypedOption[];
   /** Positionals. Words after `--` come last. */
   readonly positionals: readonly string[];
-  /** Typed command that does not exist. */
   readonly unknownCommand: string | undefined;
   /** Words for yargs. An equals sign joins a value that begins with a dash to its option. */
   readonly joined: readonly string[];

@@ -9,7 +9,6 @@ import { checkOptions } from '../../../platform/check-options.ts';
 import { messageOf } from '../../../platform/errors.ts';
 import { CLUSTER_OPTIONS, type ClusterOptions, openCluster } from '../../cluster/cluster.ts';
 
-/** Version of tony-ts, or of software that it uses. */
 export interface PartVersion {
   readonly part: string;
   /** null if the component is missing or its version is unknown. */

@@ -6,7 +6,6 @@ import { reachedLabels } from './node-labels.ts';
 import { type Resources, vector } from './resource-vector.ts';
 import { hasMixedMode, leafQueues, type SchedulerDraft, type SchedulerView, staticQueues } from './scheduler-draft.ts';
 
-/** Default resources of an ApplicationMaster. */
 export const MASTER: Resources = { memory: 1024, vcores: 1 };
 
 /** Default maximum number of applications in the cluster. */

@@ -156,7 +156,6 @@ test('in mixed mode, only the maximum of the limited resource changes; other res
     'root.default.accessible-node-labels.a100.maximum-capacity=[memory=100%,vcores=100%,yarn.io/gpu=1]',
     'root.default.maximum-capacity=[memory=60%,vcores=60%,yarn.io/gpu=1]',
   ]);
-  // The cluster already uses mixed mode.
   const base = new Map([...currentProperties(ROOT), [`${PREFIX}legacy-queue-mode.enabled`, 'false'] as const]);
   expect(changes('queues: {a: {total: {gpus: 1}}}', {}, base)).toEqual([
     'root.research.a.accessible-node-labels.a100.maximum-capacity=[memory=100%,vcores=100%,yarn.io/gpu=1]',

@@ -7,20 +7,16 @@ export const PREFIX = 'yarn.scheduler.capacity.';
 export const QUEUE_MODES = ['absolute', 'mixed'] as const;
 export type QueueMode = (typeof QUEUE_MODES)[number];
 
-/** Quotas and cluster state from which the configuration is generated. */
 export interface SchedulerView {
   readonly quotas: Quotas;
   readonly root: CapacityQueue;
-  /** Version of the ResourceManager, such as `3.4.1`. */
   readonly hadoopVersion: string;
   readonly queueMode: QueueMode;
   /** Nodes that provide no resources, or fewer than usual, such as `host:port (LOST)`. */
   readonly missingNodes: readonly string[];
-  /** Whether to write queue sizes despite missing nodes. */
   readonly allowMissingNodes: boolean;
   /** Number of ApplicationMasters whose resources are added to the total of a queue. */
   readonly masters: number;
-  /** Groups of each user in the site file. */
   readonly groupsOf: (user: string) => readonly string[];
   /** Whether the ResourceManager enforces access lists; null if unknown. */
   readonly aclsEnabled: boolean | null;
