@@ -90,8 +90,8 @@ async function importModule(specifier: string): Promise<typeof tfjs> {
 }
 
 /**
- * Gradient kernels that silently return wrong results in tfjs-backend-wasm 4.22. Programs that need one of these kernels should fail
- * instead.
+ * Gradient kernels that silently return wrong results in tfjs-backend-wasm 4.22. Unregistering them makes programs that need such a kernel
+ * fail.
  */
 const WRONG_WASM_KERNELS = ['MaxPoolGrad', 'MaxPool3DGrad', 'ResizeNearestNeighborGrad', 'Conv3DBackpropInputV2'];
 

@@ -17,7 +17,7 @@ export interface Assessment {
 export class BestSoFar {
   readonly #options: PatienceOptions;
   #best: number | null;
-  /** The last value that improved by more than `minDelta`. */
+  /** The baseline for `minDelta`: the last value that improved on the previous baseline by more than `minDelta`. */
   #reference: number | null;
   #wait = 0;
 

@@ -40,7 +40,7 @@ export interface CompiledModel {
   /** The untrained float32 weights. Layers may update them during training, for example moving averages. */
   readonly moving: readonly tfjs.Variable[];
   readonly weights: readonly NamedWeight[];
-  /** `loss`, followed by the compiled metrics. */
+  /** `loss`, followed by the metrics that the program passed to `compile`. */
   readonly metricNames: readonly string[];
   /** `model.stopTraining`, which callbacks set. */
   stopTraining: boolean;

@@ -20,7 +20,7 @@ export interface Plan {
   readonly steps: readonly Step[];
 }
 
-/** The half-open range from <= i < to of indices into the vector. */
+/** A range of indices into the vector: from <= i < to. */
 export interface Span {
   readonly from: number;
   readonly to: number;

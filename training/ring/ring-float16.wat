@@ -1,6 +1,6 @@
-;; Converts float32 to float16 and back for the ring. wat2wasm of the WebAssembly Binary Toolkit assembles this file; ring-float16.ts contains
-;; the result. Addresses are in bytes. `count` is rounded down to a multiple of 8, and the caller converts the remaining numbers. The format is
-;; IEEE 754 binary16.
+;; Converts between float32 and IEEE 754 binary16 for the ring. Assemble this file with wat2wasm of the WebAssembly Binary Toolkit;
+;; ring-float16.ts contains the result. `to` and `from` are byte addresses. `count` is rounded down to a multiple of 8; the caller converts
+;; the remaining numbers.
 (module
   (import "ring" "memory" (memory 1))
 

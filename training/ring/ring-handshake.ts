@@ -22,7 +22,7 @@ export interface Identity {
 }
 
 export interface ExpectedDialer extends Omit<Identity, 'from'> {
-  /** The dialer's rank; null to accept any rank. */
+  /** null to accept any rank. */
   readonly from: number | null;
 }
 
@@ -48,7 +48,7 @@ export function encodeHello(identity: Identity, nonce: Uint8Array): Buffer {
   return frame;
 }
 
-/** Returns the rank that the sender of a HELLO claims. */
+/** Returns the rank that the sender of a HELLO claims to have. */
 export function senderOf(head: Buffer): number {
   return head.readUInt32BE(16);
 }

@@ -7,7 +7,7 @@ import type { CheckpointContext } from './restore-newest.ts';
 
 /** Runs a custom training loop on all workers of a job. Every worker must make the same calls in the same order. */
 export interface LoopStrategy {
-  /** The workers that share the input data. */
+  /** The workers of the job, for the data pipeline. */
   readonly peers: Peers;
   /**
    * Restores the phase's newest intact checkpoint on every worker. Without a checkpoint, copies rank 0's variables and optimizer state to

@@ -2,7 +2,7 @@ import { TonyError } from '../../platform/errors.ts';
 
 /** The options of a training step. Not every strategy supports all options. */
 export interface StepOptions {
-  /** The maximum norm of all summed gradients as one vector. Gradients with a larger norm are scaled down. */
+  /** The maximum norm of the summed gradients, treated as one vector. Gradients with a larger norm are scaled down. */
   readonly clipNorm?: number;
   /** The maximum absolute value of each number in the summed gradients. Larger values are clipped. */
   readonly clipValue?: number;

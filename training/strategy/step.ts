@@ -23,7 +23,10 @@ export interface StepperOptions extends StepOptions {
   readonly onEmpty?: () => void;
   /** Returns additional variables that must be equal on all ranks. */
   readonly alsoEqual?: () => readonly tfjs.Variable[];
-  /** Moving averages that each rank updates from its own examples. After each step, all ranks hold their mean, weighted by examples. */
+  /**
+   * Moving averages that each rank updates from its own examples. After each step, all ranks hold the mean over the ranks, weighted by the
+   * number of examples.
+   */
   readonly moving?: readonly tfjs.Variable[];
 }
 

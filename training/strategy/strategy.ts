@@ -46,7 +46,7 @@ export interface StrategyFactory {
 export interface TrainingStrategy {
   readonly rank: number;
   readonly worldSize: number;
-  /** The workers that share the input data. */
+  /** The workers of the job, for the data pipeline. */
   readonly peers: Peers;
   /**
    * Restores the phase's newest intact checkpoint on every worker. Without a checkpoint, copies rank 0's weights and optimizer slots to

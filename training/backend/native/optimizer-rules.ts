@@ -36,7 +36,7 @@ export type Scalar = number | { readonly tensor: tfjs.Tensor; readonly own: bool
 
 export interface OptimizerRule {
   readonly kernel: string;
-  /** The kernel's inputs that follow the variable, in the kernel's order. */
+  /** The slots that the kernel expects after the variable, in the kernel's order. */
   readonly slots: readonly SlotKind[];
   readonly attributes: readonly Attribute[];
   /** The position of the gradient among the kernel's scalar inputs. */

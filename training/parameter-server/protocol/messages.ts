@@ -6,14 +6,15 @@ import { optimizerDescription } from './optimizer-description.ts';
  * The heads of frames: a worker's requests to a parameter server, each with one answer. In the order in which a run sends them:
  *
  *   hello                  every worker: selects the run; a program may have several runs, concurrently or one after the other
- *   prepare, open          the chief: this server's initial content and the staleness; `open` follows once all servers are prepared
- *   join                   every worker: answered once the server is open
- *   enter                  every worker: variables and an optimizer that the worker uses for the first time
- *   add                    the chief: entered variables and optimizers that are new to the server
- *   pull, push             every worker: requests the weights; sends gradients, answered with the weights for the worker's next step
- *   assign                 the chief: values that its program has assigned to variables
- *   signal, put, get       every worker, server 0: see below
- *   meet, part             server 0: with staleness 0, workers pause while the chief takes a checkpoint
+ *   prepare, open          the chief: `prepare` sends this server's initial content and the staleness; `open` follows once all servers
+ *                          are prepared
+ *   join                   every worker: waits until the server is open
+ *   enter                  every worker: registers variables and an optimizer before their first use
+ *   add                    the chief: sends the entered variables and optimizers that are new to the server
+ *   pull, push             every worker: `pull` requests the weights; `push` sends gradients and receives the weights for the next step
+ *   assign                 the chief: sends values that its program has assigned to variables
+ *   signal, put, get       every worker, to server 0: see below
+ *   meet, part             with staleness 0, to server 0: workers pause while the chief takes a checkpoint
  *   positions              the chief: requests the positions of the workers
  *   capture, write         the chief: makes the server copy its current state and write the copy to a checkpoint
  *   finish, seal, sealed   `finish`: a worker has no more steps; `seal`: the chief has stored the last checkpoint; `sealed`: the other

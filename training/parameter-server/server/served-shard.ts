@@ -29,7 +29,10 @@ export class ServedShard {
   #count = 0;
   #retired = false;
 
-  /** @param inStep true for staleness 0. A worker that enters a variable later than others then still starts with its initial values. */
+  /**
+   * @param inStep true for staleness 0. A worker that enters a variable later than others then still receives the variable's initial
+   *   values.
+   */
   constructor(tf: typeof tfjs, inStep: boolean) {
     this.#tf = tf;
     this.#inStep = inStep;
@@ -99,8 +102,8 @@ export class ServedShard {
   }
 
   /**
-   * Adds variables and optimizers. Replaces existing variables with the same numbers: they remain from a chief that died during its
-   * addition, before any worker received them.
+   * Adds variables and optimizers. If a variable with the same number exists, a previous chief died while adding it. No worker has received
+   * that variable, so this method replaces it.
    * @param numbers the weights of the pieces, unless they come from a checkpoint, followed by the slot values.
    */
   add({ first, variables, pieces, optimizers }: Addition, numbers: Float32Array, withWeights: boolean): void {
