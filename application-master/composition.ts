@@ -42,7 +42,7 @@ const EXECUTOR_NODE_FLAGS = [
 /** Minimum interval in ms between two writes of the services' state to HDFS. */
 const NOTES_PAUSE_MS = 100;
 
-/** The parts of an attempt that must exist before it accepts connections from executors. */
+/** The parts of an attempt that must exist before the attempt accepts connections from executors. */
 export type Parts = ReturnType<typeof compose>;
 
 /** Creates and connects the parts of this attempt, without opening ports or registering. */

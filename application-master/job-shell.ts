@@ -36,7 +36,7 @@ export interface Components {
   readonly recorded: (entry: HistoryEntry) => void;
 }
 
-/** Runs the job machine: passes events with the current time to it and carries out its actions. */
+/** Runs the job machine: adds the current time to events, passes them to the machine and carries out its actions. */
 export class JobShell {
   readonly #options: JobShellOptions;
   #components: Components | null = null;

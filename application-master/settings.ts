@@ -14,7 +14,7 @@ export interface MasterSettings {
   /** The unparsed text of job.json. */
   readonly frozenText: string;
   readonly attempt: number;
-  /** Host name of this machine for other hosts. */
+  /** Host name under which other hosts reach this machine. */
   readonly host: string;
   readonly node: OwnNode;
   readonly credentials: Credentials;

@@ -4,7 +4,7 @@ import type { Report } from '../training/process/task-context.ts';
 
 /** Longer lines are not parsed as reports. */
 const MAX_LINE_BYTES = 64 * 1024;
-/** Maximum number of bytes per read. The next read continues at the same position. */
+/** Maximum number of bytes per read. The next read continues after them. */
 const MAX_READ_BYTES = 1 << 20;
 const MAX_METRICS = 200;
 const MAX_NAME_LENGTH = 200;

@@ -13,7 +13,7 @@ export interface ExecutorSettings {
   /** Absolute path of the container's working directory. */
   readonly folder: string;
   readonly logFolder: string;
-  /** Host name of this container for its peers. */
+  /** Host name under which peers reach this container. */
   readonly host: string;
   readonly master: { readonly host: string; readonly port: number };
   /** Certificate in PEM format. */

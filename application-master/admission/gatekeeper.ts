@@ -184,8 +184,7 @@ export class Gatekeeper {
   }
 
   /**
-   * Returns the job's application; null if the ResourceManager does not respond. This is not an error: without totals, the site's limits do
-   * not depend on it.
+   * Returns the job's application; null if the ResourceManager does not respond. A site without totals does not require the application.
    */
   async #ownOf(resourceManager: ResourceManager): Promise<Application | null> {
     const { node, log } = this.#options;

@@ -42,8 +42,8 @@ export interface NegotiatorListener {
   launchFailed(containerId: string, message: string): void;
   ended(containerId: string, end: ContainerEnd, exitStatus: number, diagnostics: string): void;
   /**
-   * The cluster has announced that it will preempt these containers for another application. It may withdraw the announcement. Each
-   * container is announced once.
+   * The cluster has announced that it will preempt these containers for another application. The cluster may withdraw the announcement.
+   * Each container is announced once.
    */
   preempting(containerIds: readonly string[]): void;
   cluster(nodes: number, headroom: Readonly<Record<string, number>>): void;

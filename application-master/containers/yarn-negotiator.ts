@@ -30,7 +30,7 @@ const BEAT_MS = 1000;
 export class YarnNegotiator implements Negotiator {
   readonly #frozen: FrozenJob;
   readonly #credentials: Credentials;
-  /** The files to localise, including job.json. It is a promise so that registration does not wait for the look-up of job.json. */
+  /** The files to localise, including job.json. The promise allows registration to start before job.json has been looked up. */
   readonly #resources: Promise<readonly Resource[]>;
   readonly #listener: NegotiatorListener;
   readonly #log: Logger;

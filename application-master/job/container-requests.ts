@@ -138,7 +138,7 @@ export function excludedNodes(state: JobState, role: Role): readonly string[] {
     .map(([node]) => node);
 }
 
-/** Clears a role's excluded nodes if it waits too long for a container: a node with earlier failures is better than none. */
+/** Clears a role's excluded nodes if the role waits too long for a container: a node with earlier failures is better than none. */
 export function forgiveNodes(transition: Transition): void {
   const { requests, frozen } = transition.state;
   for (const role of frozen.job.roles) {

@@ -61,7 +61,7 @@ export function findBlamedMember(state: JobState): { readonly slot: number; read
   }
   const tasks = memberTasks(state);
   const workers = tasks.filter(({ rank }) => rank !== null).length;
-  // Parameter servers have the numbers after those of the workers.
+  // Parameter servers are numbered after the workers.
   const number = (task: Task) => task.rank ?? workers + task.index;
   const reporters = tasks.filter((task) => task.executor !== null && task.executor.lostRank !== null);
   const due = reporters.find((task) => state.now - (task.executor?.lostRank?.since ?? state.now) >= graceMs(jobOf(state)));

@@ -91,8 +91,8 @@ export function claimGeneration(transition: Transition): void {
 }
 
 /**
- * Returns the members of the next generation, or null if it must wait. Without an elastic role, all tasks must have a container. With an
- * elastic role, there must be enough ready tasks and no further tasks expected soon.
+ * Returns the members of the next generation, or null if the gang must wait. Without an elastic role, all tasks must have a container. With
+ * an elastic role, enough tasks must be ready, and no further tasks may be expected soon.
  */
 function chooseMembers(transition: Transition): Task[] | null {
   const { state } = transition;
@@ -239,7 +239,7 @@ export function membersOf(state: JobState): Member[] {
 
 /**
  * Ends a forming round that timed out. The gang returns its containers, because two incomplete gangs could otherwise block each other
- * forever. It requests containers again after a pause that differs between jobs.
+ * forever. The gang requests containers again after a pause, which differs between jobs.
  */
 export function endRound(transition: Transition): void {
   const { gang, cluster, decision } = transition.state;

@@ -74,8 +74,8 @@ function phaseOf(state: JobState): readonly [JobStatus['state'], string] {
 }
 
 /**
- * Returns the status of the job's TensorBoard. Its metrics show that it is ready, or its notices explain why it is not. A user-defined role
- * with the same name is not TensorBoard.
+ * Returns the status of the job's TensorBoard. The task's metrics show that TensorBoard is ready, or its notices explain why TensorBoard is
+ * not ready. A user-defined role with the same name is not TensorBoard.
  */
 function tensorBoardOf(state: JobState): TensorBoardStatus {
   const task = state.frozen.job.tensorboard.serve ? state.tasks.find((each) => each.role.name === TENSORBOARD_ROLE) : undefined;

@@ -14,7 +14,10 @@ import { sampleOf, UsageHistory } from '../records/usage-history.ts';
 const SAMPLE_MS = 5_000;
 /** Lifetime in ms of the cached status. Many viewers may poll at the same time. */
 const STATUS_LIFE_MS = 250;
-/** Timeout in ms for loading the events of earlier attempts. After the timeout, the page is served without them and requests them again. */
+/**
+ * Timeout in ms for loading the events of earlier attempts. After the timeout, the page is served without these events and requests them
+ * again.
+ */
 const EARLIER_MS = 3_000;
 
 export interface LiveJobViewOptions {

@@ -268,8 +268,8 @@ export class JobFiles {
   }
 
   /**
-   * Writes the final status unless another attempt has already stored one; the first stored status is valid. Returns the valid status and
-   * whether it is stored. Fails to store it if storage is unavailable for longer than `patienceMs`.
+   * Writes the final status unless another attempt has already stored one. The first stored status is valid. Returns the valid status and
+   * whether it is stored. Gives up if storage is unavailable for longer than `patienceMs`.
    */
   async writeFinal(status: JobStatus, patienceMs: number): Promise<{ status: JobStatus; written: boolean }> {
     const uri = joinUri(this.#history, 'final.json');

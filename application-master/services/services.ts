@@ -18,7 +18,7 @@ const NOTHING = Buffer.alloc(0);
 export interface ServicesOptions {
   /** @param content returns the complete state to store */
   readonly notes: (content: () => string) => DurableNotes;
-  /** Resolves when this attempt has published its address. It must not read the previous attempt's notes earlier. */
+  /** Resolves when this attempt has published its address. The attempt must not read the previous attempt's notes before that. */
   readonly addressed: Promise<unknown>;
   /** Returns true if a program of this generation may be running in the container. */
   readonly isAlive: (containerId: string, generation: number) => boolean;
@@ -48,7 +48,7 @@ export class Services {
   #feedServer: Promise<{ close(): void }> | null = null;
   #restored: Promise<void> | null = null;
   #unsaved: Promise<boolean> | null = null;
-  /** Aborted and replaced whenever the state changes. Unanswered requests wait for it. */
+  /** Aborted and replaced whenever the state changes. Unanswered requests wait for the abort. */
   #change = new AbortController();
   readonly #sweeper: NodeJS.Timeout;
   #closed = false;

@@ -18,8 +18,8 @@ import { hostAndPort } from './host-and-port.ts';
 const logins = new WeakMap<HadoopConfiguration, Login>();
 
 /**
- * Returns this process's login for a cluster. The login sends the user name if the cluster does not use Kerberos. Otherwise it uses the
- * delegation tokens in a container, and the user's Kerberos ticket elsewhere. Calls with the same configuration share one login.
+ * Returns this process's login for a cluster. If the cluster does not use Kerberos, the login sends the user name. Otherwise, the login
+ * uses the delegation tokens in a container, and the user's Kerberos ticket elsewhere. Calls with the same configuration share one login.
  */
 export function loginOf(configuration: HadoopConfiguration, user: string, environment: NodeJS.ProcessEnv = process.env): Login {
   if (!configuration.secure) {

@@ -9,13 +9,14 @@ export interface NodeAddress {
   readonly port: number;
 }
 
-/** Properties that a NodeManager does not use. Its configuration may lack them. */
+/** Properties that a NodeManager does not use, so its configuration may lack them. */
 const NAME_NODES = /^dfs\./;
 const RESOURCE_MANAGERS = /^yarn\.resourcemanager\.(hostname|webapp|ha)\b/;
 
 /**
- * Reads the configuration of the NodeManager on this host. Users of the cluster cannot change this configuration. If it contains no web
- * addresses of NameNodes or ResourceManagers, those in `otherwise` are used, but only on hosts that the NodeManager's configuration names.
+ * Reads the configuration of the NodeManager on this host. Users of the cluster cannot change this configuration. If the configuration
+ * lacks the web addresses of NameNodes or ResourceManagers, `otherwise` supplies them. However, only addresses on hosts that the
+ * NodeManager's configuration names are accepted.
  * @param onRefused called if the NodeManager requires a login; returns a configuration from another trusted source
  * @returns null if the NodeManager does not publish its configuration or does not respond in time
  * @throws any error of `onRefused`

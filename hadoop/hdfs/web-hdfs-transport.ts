@@ -44,8 +44,8 @@ export interface Transfer<T> {
 }
 
 /**
- * Sends WebHDFS requests and tries the NameNodes in turn. A NameNode serves metadata directly. For file content, it returns a DataNode URL,
- * either as a redirect with status 307 or, with `noredirect=true`, as `{"Location": ...}` with status 200.
+ * Sends WebHDFS requests and tries the NameNodes in turn. A NameNode serves metadata directly. For file content, the NameNode returns a
+ * DataNode URL, either as a redirect with status 307 or, with `noredirect=true`, as `{"Location": ...}` with status 200.
  */
 export class WebHdfsTransport {
   readonly #round: AddressRound;

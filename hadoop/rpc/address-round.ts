@@ -5,7 +5,7 @@ const BACKOFF = { firstMs: 50, mostMs: 2_000 };
 /** The result of an attempt, or the reason for a retry. */
 export type Outcome<T> = { readonly result: T } | { readonly again: string };
 
-/** Supplies time, jitter and delays. Tests replace it. */
+/** Supplies time, jitter and delays. Tests pass a simulated implementation. */
 export interface Pacing {
   /** Returns a monotonic time in ms. */
   readonly now: () => number;

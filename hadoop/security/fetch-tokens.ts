@@ -17,7 +17,7 @@ export interface ClusterServices {
   readonly resourceManagers: readonly string[];
   /** RPC addresses to which clients of the ResourceManagers connect. */
   readonly resourceManagerEndpoints: readonly Endpoint[];
-  /** Principal of the ResourceManager. It renews the tokens. */
+  /** Principal of the ResourceManager, which renews the tokens. */
   readonly renewer: string;
   /** Returns the web server URLs of the NameNodes behind an hdfs:// authority. */
   readonly nameNodes: (authority: string) => readonly string[];

@@ -29,10 +29,7 @@ export interface MasterAddress {
 export interface Registration {
   /** Resources of the largest container that the cluster allocates. */
   readonly maximum: Resources;
-  /**
-   * Names of all resource types. Empty if the response was lost. The client then checks the allocated containers, because it cannot check
-   * the asks.
-   */
+  /** Names of all resource types. Empty if the response was lost; the client then checks allocated containers instead of asks. */
   readonly resourceTypes: readonly string[];
   readonly queue: string;
   /** Running containers of the previous attempt. */

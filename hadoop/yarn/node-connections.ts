@@ -26,7 +26,7 @@ export interface NodeManagerOptions {
   readonly log: Logger;
   readonly callTimeoutMs?: number;
   readonly idleCloseMs?: number;
-  /** Time in ms to retry an unreachable NodeManager. It may be restarting. */
+  /** Time in ms during which calls to an unreachable NodeManager are retried. The NodeManager may be restarting. */
   readonly patienceMs?: number;
 }
 

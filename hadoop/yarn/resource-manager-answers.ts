@@ -2,8 +2,8 @@ import { z } from 'zod';
 import { sumOf } from '../../conf/quotas.ts';
 
 /*
- * Schemas for the ResourceManager's responses. Depending on the endpoint, Jersey writes an empty list as null, {} or "". It writes a list
- * with one element as the element itself. Responses omit values that the user has no permission to view.
+ * Schemas for the ResourceManager's responses. Depending on the endpoint, Jersey writes an empty list as null, {} or "". Jersey writes a
+ * list with one element as the element itself. Responses omit values that the user has no permission to view.
  */
 
 export const applicationStateSchema = z.enum(['NEW', 'NEW_SAVING', 'SUBMITTED', 'ACCEPTED', 'RUNNING', 'FINISHED', 'FAILED', 'KILLED']);

@@ -111,7 +111,7 @@ export class Master implements Endpoint {
     }
   }
 
-  /** Suspends the process. It receives all events of the meantime together afterwards. */
+  /** Suspends the process. Events that arrive during the stall are delivered together afterwards. */
   stall(ms: number): void {
     if (this.#stalled !== null) {
       return;
