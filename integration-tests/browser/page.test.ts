@@ -189,7 +189,7 @@ describe('the job’s page', () => {
   test('does not follow a redirect to another site, and reports it', async (context) => {
     const { page, complaints } = await shown(context, runningScene());
     await page.route('**/tony/api/job', (route) => route.fulfill({ status: 302, headers: { Location: 'http://elsewhere.example.com/' } }));
-    await expect.poll(() => page.locator('.banner').innerText(), PATIENT).toContain('now leads elsewhere');
+    await expect.poll(() => page.locator('.banner').innerText(), PATIENT).toContain('now redirects to another page');
     expect(complaints.filter((complaint) => complaint.startsWith('request to another origin'))).toEqual([]);
   });
 

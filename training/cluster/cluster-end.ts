@@ -62,7 +62,7 @@ export class ClusterEnd {
     if (place === null || applicationId === '') {
       return false;
     }
-    const what = `the program exited with code 0 while training was at ${place}, which counts as a failure`;
+    const what = `the program exited with code 0 before training was complete (${place}), so the task fails`;
     onNotice(`${what}: set model.stopTraining = true to end training early, or call cluster.close() before process.exit(0)`);
     process.exitCode = 1;
     return true;

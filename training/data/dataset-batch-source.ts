@@ -116,7 +116,7 @@ export class DatasetBatchSource implements BatchSource {
     if (options.position !== null) {
       const position = positionSchema.safeParse(options.position);
       if (!position.success) {
-        throw new TonyError('CHECKPOINT_MISFIT', 'the checkpoint has no matching position of the dataset');
+        throw new TonyError('CHECKPOINT_MISFIT', 'the checkpoint contains no matching dataset position');
       }
       this.#pass = position.data.pass;
       this.#shares = position.data.shares;

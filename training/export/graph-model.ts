@@ -184,7 +184,7 @@ async function proveEqual(tf: typeof tfjs, model: tfjs.LayersModel, artifacts: t
         if (!isEqual) {
           throw new TonyError(
             'MODEL_NOT_EXPORTABLE',
-            `the graph of ${model.name} computes a different output ${model.outputNames[index]} from the model`,
+            `output ${model.outputNames[index]} of the graph of ${model.name} differs from the output of the model`,
           );
         }
       });

@@ -10,10 +10,10 @@ test.each([
   const { workers } = await gangs.start({ name: `exit-${at}`, workers: 1, exitAt: at });
   const [worker] = workers;
   expect(await worker?.exited).toBe(code);
-  expect(worker?.stderr()).toContain(`the program exited with code 0 while training was at ${place}`);
+  expect(worker?.stderr()).toContain(`the program exited with code 0 before training was complete (${place})`);
   expect(await worker?.reports()).toContainEqual({
     type: 'notice',
-    message: expect.stringContaining(`at ${place}, which counts as a failure`),
+    message: expect.stringContaining(`before training was complete (${place}), so the task fails`),
   });
 });
 
@@ -24,11 +24,11 @@ test.each(['closed-step-12', 'train-end', 'end'] as const)(
     const { workers } = await gangs.start({ name: `exit-${at}`, workers: 1, exitAt: at });
     const [worker] = workers;
     expect(await worker?.exited).toBe(0);
-    expect(worker?.stderr()).not.toContain('counts as a failure');
+    expect(worker?.stderr()).not.toContain('before training was complete');
   },
 );
 
-test('a rank that exits with code 0 in the middle of fit counts as lost for the other ranks', { timeout: 120_000 }, async () => {
+test('a rank that exits with code 0 in the middle of fit is lost for the other ranks', { timeout: 120_000 }, async () => {
   const { workers } = await gangs.start({ name: 'exit-one', workers: 2, exitAt: 'step-12', exiting: [1] });
   expect(await workers[1]?.exited).toBe(1);
   expect(await workers[0]?.exited).toBe(1);

@@ -212,7 +212,7 @@ function difference(known: Buffer, own: PredictDescription): string {
   if (other.format !== own.format || other.compression !== own.compression) {
     return 'another format';
   }
-  return 'the same files divided into other parts';
+  return 'the same files, split differently';
 }
 
 async function readIfExists(storage: Storage, uri: string): Promise<Buffer | null> {

@@ -188,7 +188,7 @@ export class EventLog {
       this.#dropping = true;
       const room = `${MAX_BUFFERED_BYTES / MIB} MiB`;
       this.#options.onTrouble(
-        `more than ${room} of summaries are waiting to be written to ${this.#options.dir}; the oldest ones are dropped`,
+        `more than ${room} of summaries are waiting to be written to ${this.#options.dir}; the oldest summaries are dropped`,
       );
     }
   }

@@ -245,7 +245,7 @@ describe('a writer', () => {
       await writer.flush();
     }
     expect(troubles).toHaveLength(2);
-    expect(troubles[1]).toMatch(/more than 32 MiB of summaries are waiting .*; the oldest ones are dropped/);
+    expect(troubles[1]).toMatch(/more than 32 MiB of summaries are waiting .*; the oldest summaries are dropped/);
     await rm(join(folder, 'train'));
     await writer.flush();
     const written = await content();

@@ -148,7 +148,7 @@ async function* readColumn(layout: Layout, first: number, last: number, context:
     begun = [bytes.subarray(count * recordBytes)];
     begunBytes -= count * recordBytes;
   }
-  throw new TonyError('DATA_INVALID', `${file.uri} ends within record ${at}; its header promises ${layout.records} records`);
+  throw new TonyError('DATA_INVALID', `${file.uri} ends within record ${at}; its header declares ${layout.records} records`);
 }
 
 function recordAt({ header, values, shape }: Layout, bytes: Buffer, at: number): IdxRecord {

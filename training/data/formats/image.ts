@@ -76,7 +76,7 @@ export function codecsOf(tf: typeof tfjs): ImageCodecs {
 function decoded(codecs: ImageCodecs, bytes: Uint8Array, channels: Channels, allFrames: boolean): tfjs.Tensor {
   const pixels = claimedPixels(bytes, allFrames);
   if (pixels > MAXIMUM_PIXELS) {
-    throw new TonyError('DATA_INVALID', `an image claims ${pixels} pixels; the maximum is ${MAXIMUM_PIXELS}`, {
+    throw new TonyError('DATA_INVALID', `the header of an image declares ${pixels} pixels; the maximum is ${MAXIMUM_PIXELS}`, {
       hint: 'Reduce the size of the image, or split it into several images.',
     });
   }

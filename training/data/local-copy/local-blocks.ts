@@ -104,9 +104,9 @@ export class LocalBlocks {
       if (bytesRead === place.length && crc32c(bytes) === place.crc) {
         return bytes;
       }
-      onNotice(`a local copy of data in ${this.#folder} is damaged; the data is read from storage again`);
+      onNotice(`a local copy in ${this.#folder} is damaged; reading the data from storage again`);
     } catch (error) {
-      onNotice(`a local copy of data in ${this.#folder} cannot be read; the data is read from storage again: ${messageOf(error)}`);
+      onNotice(`a local copy in ${this.#folder} cannot be read; reading the data from storage again: ${messageOf(error)}`);
     }
     this.#places.delete(name);
     return null;

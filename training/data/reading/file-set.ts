@@ -70,7 +70,7 @@ export function fingerprint(files: readonly DataFile[]): string {
 
 /** Creates the error for a stored position that refers to other files. */
 export function otherFiles(): TonyError {
-  return new TonyError('DATA_INVALID', 'the files of the dataset differ from those of the checkpoint, so training cannot resume', {
+  return new TonyError('DATA_INVALID', "the dataset's files have changed since the checkpoint, so training cannot resume", {
     hint: 'Restore the files, or start a new job with another checkpoint folder.',
   });
 }

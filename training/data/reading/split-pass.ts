@@ -77,7 +77,7 @@ export class SplitPass {
     const fits = log.slice(0, mine.length).every((split, at) => split === mine[at]);
     const isFree = (split: number) => Number.isInteger(split) && split >= 0 && split < this.description.splits && !this.#taken.has(split);
     if (!fits || new Set(news).size < news.length || !news.every(isFree)) {
-      throw new TonyError('DATA_INVALID', 'the positions of the readers of the dataset do not match', {
+      throw new TonyError('DATA_INVALID', "the stored positions of the dataset's readers do not match", {
         hint: "Restore all readers' states from one checkpoint, and read the same number of datasets in the same order on each worker.",
       });
     }

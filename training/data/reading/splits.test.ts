@@ -50,7 +50,7 @@ test('a file that cannot be divided is one split, even if it is empty', async ()
   expect(await records.toArray({ storage, split: 1 })).toEqual([]);
 });
 
-test('a dataset has no splits if an operation counts or mixes elements of the whole dataset', async () => {
+test('a dataset has no splits if an operation applies to the whole dataset or mixes datasets', async () => {
   await storage.write(uri('one.jsonl'), Buffer.from('1\n2\n'));
   const numbers = jsonl(uri('one.jsonl'));
   for (const dataset of [

@@ -281,7 +281,7 @@ describe('shuffle', () => {
 });
 
 describe('take, skip and shard', () => {
-  test('count elements of the whole dataset, for any number of ranks', async () => {
+  test('apply to the whole dataset, for any number of ranks', async () => {
     const pattern = await recordFiles([20, 20, 20]);
     const all = tfrecords(pattern).map((record) => Number(record.toString()));
     for (const ranks of [1, 2, 3, 5]) {
@@ -503,7 +503,7 @@ describe('reading from storage', () => {
     await writeFile(join(folder, 'b'), content);
     await expect(tfrecords(folder).toArray({ storage, state: reader.state() })).rejects.toMatchObject({
       code: 'DATA_INVALID',
-      message: expect.stringContaining('differ from those of the checkpoint'),
+      message: expect.stringContaining('have changed since the checkpoint'),
     });
     await reader.return();
   });

@@ -28,7 +28,7 @@ export function sliceNode<T>(inner: DatasetNode<T>, start: number, end: number):
   };
   return {
     open(context, from) {
-      refuseSplits(context, 'take or skip', 'they count elements of the whole dataset');
+      refuseSplits(context, 'take or skip', 'they apply to the whole dataset');
       const whole = { ...undispatched(context), share: WHOLE };
       return deal((at) => openWhole(whole, at), context.share, from);
     },
@@ -39,7 +39,7 @@ export function sliceNode<T>(inner: DatasetNode<T>, start: number, end: number):
 export function shardNode<T>(inner: DatasetNode<T>, shard: Share): DatasetNode<T> {
   return {
     open(context, from) {
-      refuseSplits(context, 'shard', 'it counts elements of the whole dataset');
+      refuseSplits(context, 'shard', 'it applies to the whole dataset');
       const whole = { ...undispatched(context), share: WHOLE };
       return deal((outer) => deal((at) => inner.open(whole, at), shard, outer), context.share, from);
     },

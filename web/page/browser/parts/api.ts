@@ -41,7 +41,7 @@ export async function getJson<T>(
   }
   const response = await answerOf(url, deadlineMs);
   if (response.type === 'opaqueredirect') {
-    throw new ApiError('moved', "The job's address now leads elsewhere.");
+    throw new ApiError('moved', "The job's URL now redirects to another page.");
   }
   if (response.status === 401 || response.status === 403) {
     throw new ApiError('refused', (await sentenceOf(response)) ?? 'You may not view this job.');

@@ -76,7 +76,7 @@ export function connectionBanner({ data, at, problem }: Reading<JobStatus>): Con
     case 'refused':
       return html`<p>${problem.text}</p>`;
     case 'moved':
-      return html`<p><strong>The job's address now leads elsewhere.</strong>${seen} The job has ended, or its ApplicationMaster is restarting.
+      return html`<p><strong>The job's URL now redirects to another page.</strong>${seen} The job has ended, or its ApplicationMaster is restarting.
         This page shows the last known state. If the job has ended, ${show} shows the result.</p>`;
     case 'silent':
       return html`<p><strong>The ApplicationMaster has not answered for ${formatElapsed(at === null ? 0 : Date.now() - at)}.</strong>
