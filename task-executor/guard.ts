@@ -5,9 +5,9 @@ import type { Logger } from '../platform/log.ts';
 
 /**
  * The script reads process group IDs from standard input, one per line, and acknowledges each with an empty line. When the executor ends,
- * the input closes. The script then kills the last process group and all other processes of its session. The session ID is field 6 of
+ * the input closes. The script then kills the last process group and all other processes of the same session. The session ID is field 6 of
  * /proc/PID/stat, the fourth after the command name. The guard has its own session, so signals to the executor's process group do not reach
- * it.
+ * the guard.
  */
 const SCRIPT = `trap '' PIPE
 group=

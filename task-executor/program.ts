@@ -121,9 +121,9 @@ export class Program {
   }
 
   /**
-   * Kills the remaining processes after the program's exit: they would keep its GPU and its port in use. After a gentle kill, they may run
-   * until the end of the grace period. The reason is that a shell exits immediately on SIGTERM, while its child process may still be
-   * writing the last checkpoint.
+   * Kills the remaining processes after the program's exit, because they would keep the task's GPU and port in use. After a gentle kill,
+   * they may run until the end of the grace period. A shell exits immediately on SIGTERM, while its child process may still be writing the
+   * last checkpoint.
    */
   async #endRest(): Promise<void> {
     while (performance.now() < this.#graceEnds && this.tree.members().length > 0) {

@@ -76,7 +76,7 @@ export function checkLimits(frozen: FrozenJob, view: ClusterView): AdmissionDeci
 
 /**
  * Adds values that are missing from job.json: the ApplicationMaster's resources, and the application's node label for roles without a
- * label. If YARN has only rounded the requested memory up to a multiple of its smallest container, the requested amount is kept.
+ * label. YARN may have rounded the requested memory up to a multiple of its smallest container. In this case, keeps the requested amount.
  */
 function asGranted(job: Job, { own, minimumMemoryMb }: ClusterView): Job {
   const { memory = 0, vcores = 0 } = amountsOf(own?.usedByMaster ?? {});
@@ -92,8 +92,8 @@ function asGranted(job: Job, { own, minimumMemoryMb }: ClusterView): Job {
  * Returns the reason to end a running job; null if it may continue. If the user moves the job to another queue, the limits of the new queue
  * apply.
  * @param queue the queue in which this attempt admitted the job; null if this attempt adopted running containers of the previous attempt.
- * Those containers prove that the job was admitted, in the queue of its submission and with the resources in its tags. (Tags never change.)
- * The limits are checked again only if the queue or the requested resources have changed since.
+ * Running containers prove that the job was admitted, in the queue of its submission and with the resources in its tags. (Tags never
+ * change.) The limits are checked again only if the queue or the requested resources have changed since.
  */
 export function refusalOfRunning(frozen: FrozenJob, view: ClusterView, queue: string | null): string | null {
   const { job } = frozen;

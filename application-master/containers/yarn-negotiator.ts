@@ -244,8 +244,9 @@ export class YarnNegotiator implements Negotiator {
   }
 
   /**
-   * Returns the hosts to exclude. YARN excludes whole hosts for the whole application. If all known hosts would be excluded, returns none:
-   * several NodeManagers may share a single host. The job machine releases containers that are allocated on an excluded node nevertheless.
+   * Returns the hosts to exclude. YARN excludes whole hosts for the whole application. Returns no hosts if all known hosts would be
+   * excluded: several NodeManagers may share a single host. If YARN allocates a container on an excluded node nevertheless, the job machine
+   * releases it.
    */
   #avoidedHosts(): ReadonlySet<string> {
     const avoided = new Set([...this.#excludedNodes.values()].flat().map(hostOf));

@@ -14,7 +14,7 @@ import type { Transition } from './transition.ts';
 // Handlers for messages from executors. A handler first finds the task to which the container is assigned. A container without a task
 // receives a stop order.
 
-/** Share of a core or GPU. Waiting programs use less. */
+/** Usage of a core or GPU, as a fraction, that only a computing program reaches. */
 const BUSY_SHARE = 0.05;
 
 type Said<Type extends ExecutorEvent['type']> = Extract<ExecutorEvent, { type: Type }>;

@@ -52,8 +52,8 @@ export function lossOf(state: JobState, { container, executor }: Task): Cause | 
 }
 
 /**
- * Returns the member to charge if members have reported a lost peer and no failure has explained the reports within `graceMs`; otherwise
- * null. Selects the member with the most reports. In case of a tie, prefers a member that has not reported a lost peer itself.
+ * Returns the member to charge for lost-peer reports that no failure has explained within `graceMs`; null if there are no such reports.
+ * Selects the member with the most reports. In case of a tie, prefers a member that has not reported a lost peer itself.
  */
 export function findBlamedMember(state: JobState): { readonly slot: number; readonly cause: Cause } | null {
   if (state.gang?.phase !== 'started') {
@@ -82,9 +82,9 @@ export function findBlamedMember(state: JobState): { readonly slot: number; read
 }
 
 /**
- * Charges a failure to the task. If the failure ends a generation, also charges it to the gang. The limit `maxRestarts` applies to each
- * task separately, so a hundred tasks may each fail that often. The same limit applies to consecutive generations without progress, because
- * a bug may hit a different task each time. A charge is refunded only if the cluster reports that it caused the failure.
+ * Charges a failure to the task. If the failure ends a generation, also charges the failure to the gang. The limit `maxRestarts` applies to
+ * each task separately, so a hundred tasks may each fail that often. The same limit applies to consecutive generations without progress,
+ * because a bug may hit a different task each time. A charge is refunded only if the cluster reports that it caused the failure.
  */
 export function chargeFailure(transition: Transition, task: Task, cause: Cause): Failure {
   const { state } = transition;

@@ -18,9 +18,9 @@ export interface DurableNotesOptions {
 }
 
 /**
- * Stores commitments of an ApplicationMaster attempt before they are sent: the assignments of splits and chunks to readers. The file is
- * `<staging>/services-<attempt>.json`. Concurrent commitments share one write. The next attempt learns of every commitment that was sent.
- * Either it reads the commitment from the file, or this attempt detects the next attempt after the write and does not send the commitment.
+ * Stores the assignments of splits and chunks to readers before they are sent. The file is `<staging>/services-<attempt>.json`. Concurrent
+ * assignments share one write. The next attempt learns of every assignment that was sent. Either the next attempt reads the assignment from
+ * the file, or this attempt detects the next attempt after the write and does not send the assignment.
  */
 export class DurableNotes {
   readonly #options: DurableNotesOptions;

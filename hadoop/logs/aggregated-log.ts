@@ -2,7 +2,7 @@ import type { ByteCursor } from './byte-cursor.ts';
 import { type ByteSource, type Compression, openBlock, type Region, readBlockIndex, readKey, type Span, ValueCursor } from './tfile.ts';
 
 /*
- * After an application has ended, each of its NodeManagers writes an aggregated log to HDFS. The file is a TFile with these records:
+ * For each application, a NodeManager writes an aggregated log to HDFS. The file is a TFile with these records:
  *
  *   key    UTF (int16 length, UTF-8): VERSION, APPLICATION_ACL, APPLICATION_OWNER, or a container ID
  *   value  if the key is a container ID, for each log file: UTF name, UTF length in decimal digits, content

@@ -25,8 +25,8 @@ export interface SimpleCall {
 }
 
 /**
- * Makes one Hadoop RPC call on a new connection and tries several daemons to find the active one. Starts no further round of attempts after
- * 10 s. An attempt takes at most 10 s to connect and 10 s for the response.
+ * Makes one Hadoop RPC call on a new connection. Tries several daemons to find the active one, and starts no further round of attempts
+ * after 10 s. An attempt takes at most 10 s to connect and 10 s for the response.
  * @throws TonyError with `code` if no daemon responds
  */
 export async function simpleCall<Answer>({

@@ -80,8 +80,8 @@ export function ask(ledger: AskLedger, wanted: Ask): AskLedger {
 
 /**
  * Cancels an ask that the ResourceManager rejected. The ResourceManager may still hold an earlier ask with the same key, so the next
- * request sends count 0. It omits the resources and the node label, which may have caused the rejection. If the rejected ask already has
- * count 0, it is dropped.
+ * request sends count 0 for this key. The request omits the resources and the node label, which may have caused the rejection. A rejected
+ * ask with count 0 is dropped.
  */
 export function cancel(ledger: AskLedger, refused: Ask): AskLedger {
   const key = askKey(refused);

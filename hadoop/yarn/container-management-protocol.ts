@@ -61,9 +61,9 @@ export class NodeManagerClient {
   }
 
   /**
-   * Starts a container. Resolves when the NodeManager has accepted it, before its process runs. Errors that occur later appear in the
-   * container's exit status. Batches concurrent starts on one node into one call. Throws a RemoteError if the NodeManager rejects the
-   * container.
+   * Starts a container. Resolves when the NodeManager has accepted the container; the container's process starts later. Errors that occur
+   * after that appear in the container's exit status. Batches concurrent starts on one node into one call. Throws a RemoteError if the
+   * NodeManager rejects the container.
    */
   async start(container: AllocatedContainer, context: LaunchContext): Promise<void> {
     await new Promise<void>((resolve, reject) => {

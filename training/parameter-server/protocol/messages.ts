@@ -140,8 +140,8 @@ export const joinAnswer = z.object({
   steps: count,
 });
 /**
- * Body: the weights of the pieces. `known`: false if the server does not hold all of the variables and the optimizer; the receiver is then
- * the chief and must add them. `size`: the number of weights on the server.
+ * Body: the weights of the pieces. `known` is true if the server already stores all variables and the optimizer. Only the chief receives
+ * false; it must then send the missing variables and the optimizer. `size` is the number of weights on the server.
  */
 export const enterAnswer = z.object({ known: z.boolean(), pieces: z.array(piece), size: count });
 /**
