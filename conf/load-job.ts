@@ -139,14 +139,14 @@ function applyOverride(document: Document, assignment: string, overridden: Map<s
   const equals = assignment.indexOf('=');
   const keys = splitKeys(assignment.slice(0, Math.max(0, equals)));
   if (equals < 1 || keys.some((key) => key === '')) {
-    throw new TonyError('USAGE', `--set ${assignment} is not an assignment.`, { hint: 'Write it like --set roles.worker.instances=4.' });
+    throw new TonyError('USAGE', `--set ${assignment} is not an assignment.`, { hint: 'Use the format --set roles.worker.instances=4.' });
   }
   let value: unknown;
   try {
     value = parse(assignment.slice(equals + 1));
   } catch (error) {
     throw new TonyError('USAGE', `The value of --set ${assignment} is not valid YAML: ${messageOf(error)}.`, {
-      hint: 'Quote it, like --set \'command="node train.ts --rate 0.1"\'.',
+      hint: 'Quote the value, as in --set \'command="node train.ts --rate 0.1"\'.',
       cause: error,
     });
   }

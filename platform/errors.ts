@@ -5,7 +5,7 @@
 export const ERROR_CODES = {
   JOB_INVALID: {
     exit: 2,
-    means: 'job.yaml, or a value given with --set, is invalid. The message lists every mistake with its line and column.',
+    means: 'job.yaml or a value passed with --set is invalid. The message lists every mistake with its line and column.',
     hint: 'Correct the lines listed above and submit again.',
   },
   SITE_INVALID: {
@@ -43,7 +43,7 @@ export const ERROR_CODES = {
   HISTORY_UNWRITABLE: {
     exit: 2,
     means: 'The folder for histories that the admin configured does not exist, or this user cannot create a folder in it.',
-    hint: 'Ask the admin of the cluster to create the folder that history.dir of tony-site.yaml names, with mode 1777.',
+    hint: 'Ask the admin of the cluster to create the folder that history.dir in tony-site.yaml specifies, with mode 1777.',
   },
   JOB_UNREADABLE: {
     exit: 2,
@@ -52,12 +52,12 @@ export const ERROR_CODES = {
   },
   SOURCE_MISSING: {
     exit: 2,
-    means: "The folder with the job's code, or data that the job names, does not exist.",
+    means: 'The source folder of the job, or one of its input folders, does not exist.',
     hint: 'Correct `source` (or `data`) in job.yaml. Its path is relative to the folder of job.yaml.',
   },
   SOURCE_UNREADABLE: {
     exit: 2,
-    means: "A file of the job's code cannot be read, or it changed while it was packed.",
+    means: 'A file in the source folder cannot be read, or it changed while it was packed.',
     hint: 'Make the file readable, or exclude it in .tonyignore.',
   },
   SOURCE_UNSAFE: {
@@ -73,13 +73,13 @@ export const ERROR_CODES = {
   },
   FOLDER_UNSAFE: {
     exit: 2,
-    means: 'A local folder from which jobs run programs belongs to another user, or other users can write to it.',
+    means: 'A local folder with programs that jobs run belongs to another user, or other users can write to it.',
     hint: 'Remove the write permission of other users, or choose a folder of your own.',
   },
   APPLICATION_UNKNOWN: {
     exit: 2,
     means: 'Neither the ResourceManager nor this machine has a job with this ID.',
-    hint: 'Check the ID. The ResourceManager forgets old applications, and local jobs are pruned.',
+    hint: 'Check the ID. The ResourceManager removes old applications, and tony-ts removes old local jobs.',
   },
   BUNDLES_MISSING: {
     exit: 2,
@@ -88,7 +88,7 @@ export const ERROR_CODES = {
   },
   KILL_FAILED: {
     exit: 1,
-    means: 'The job is still running, although YARN accepted the order to kill it.',
+    means: 'YARN accepted the kill request, but the job is still running.',
     hint: "Run `tony-ts kill` again. If the job keeps running, ask the cluster's admin to kill it.",
   },
   KERBEROS_NO_TICKET: {
@@ -108,8 +108,8 @@ export const ERROR_CODES = {
   },
   KERBEROS_UNKNOWN_SERVER: {
     exit: 2,
-    means: 'The key distribution center does not know the HTTP principal of the host that the configuration names.',
-    hint: 'Name hosts in core-site.xml, hdfs-site.xml and yarn-site.xml as in their principals (HTTP/HOST@REALM): usually the full host name, not an alias or an address.',
+    means: 'The key distribution center has no HTTP principal for a host in the Hadoop configuration.',
+    hint: 'In core-site.xml, hdfs-site.xml and yarn-site.xml, use the host names of the principals (HTTP/HOST@REALM). Usually, this is the full host name, not an alias or an address.',
   },
   KERBEROS_REALM: {
     exit: 2,
@@ -119,22 +119,22 @@ export const ERROR_CODES = {
   },
   KERBEROS_TOOL_MISSING: {
     exit: 2,
-    means: "A program of the system's Kerberos is missing: klist and kinit, or a curl with SPNEGO.",
+    means: 'A program that Kerberos requires is not installed: klist, kinit, or curl with SPNEGO support.',
     hint: 'Install them (Debian: apt-get install krb5-user curl; Red Hat: dnf install krb5-workstation curl).',
   },
   KERBEROS_FAILED: {
     exit: 2,
-    means: 'Kerberos failed for another reason. The message quotes it.',
+    means: 'Kerberos authentication failed for another reason. The message contains the reason.',
     hint: 'klist shows your ticket. KRB5_TRACE=/dev/stderr kvno HTTP/HOST shows what Kerberos does.',
   },
   TOKEN_MISSING: {
     exit: 2,
-    means: 'The file that HADOOP_TOKEN_FILE_LOCATION names cannot be read, or contains no delegation token for a service of the cluster.',
+    means: 'The file in HADOOP_TOKEN_FILE_LOCATION cannot be read, or contains no delegation token for a service of the cluster.',
     hint: 'Submit the job from a machine with a Kerberos ticket. Outside of a container, unset HADOOP_TOKEN_FILE_LOCATION to use your ticket.',
   },
   RUNTIME_MISSING: {
     exit: 2,
-    means: 'The archive that `runtime` in job.yaml names does not exist.',
+    means: 'The runtime archive in job.yaml does not exist.',
     hint: 'Correct `runtime` in job.yaml. `tony-ts runtime build` builds such an archive.',
   },
   JOB_TOO_LARGE: {
@@ -157,11 +157,11 @@ export const ERROR_CODES = {
   TASK_UNKNOWN: {
     exit: 2,
     means: 'The job has no such role or task.',
-    hint: 'Name a task as ROLE:INDEX.',
+    hint: 'Write a task as ROLE:INDEX, for example worker:0.',
   },
   USAGE: {
     exit: 2,
-    means: 'The command line, or a call of the library, is invalid.',
+    means: 'A command line or a library call is invalid.',
     hint: 'See tony-ts --help.',
   },
   NO_HADOOP_CONF: {
@@ -182,28 +182,28 @@ export const ERROR_CODES = {
   },
   TRUST_STORE_UNREADABLE: {
     exit: 2,
-    means: 'The file with the certificates of trusted authorities, which ssl-client.xml or tony-site.yaml names, cannot be read.',
+    means: 'The truststore in ssl-client.xml, or the PEM file in tony-site.yaml, cannot be read.',
     hint: 'Correct ssl.client.truststore.location and its password in ssl-client.xml, or tls.ca in tony-site.yaml.',
   },
   RM_UNREACHABLE: {
     exit: 3,
     means: 'No ResourceManager answers at its web address.',
-    hint: 'Check that the ResourceManager is running and that yarn.resourcemanager.webapp.address (or yarn.resourcemanager.hostname) in yarn-site.xml names it.',
+    hint: 'Check that the ResourceManager is running, and that yarn.resourcemanager.webapp.address (or yarn.resourcemanager.hostname) in yarn-site.xml is correct.',
   },
   RM_REFUSED: {
     exit: 2,
-    means: 'The ResourceManager rejected the request. The message quotes its reason.',
+    means: 'The ResourceManager rejected the request. The message contains the reason.',
     hint: 'Correct the request as the message says, and try again.',
   },
   APPLICATION_NOT_FOUND: {
     exit: 2,
-    means: 'The ResourceManager has no application with this ID, or has already forgotten it.',
-    hint: 'Check the application ID. `yarn application -list -appStates ALL` lists the applications that the ResourceManager knows.',
+    means: 'The ResourceManager has no application with this ID, or has already removed it.',
+    hint: 'Check the application ID. `yarn application -list -appStates ALL` lists all applications of the ResourceManager.',
   },
   HDFS_UNREACHABLE: {
     exit: 3,
     means: 'No NameNode or DataNode answers at its web address (WebHDFS).',
-    hint: 'Check that the NameNode is running and that fs.defaultFS and dfs.namenode.http-address name it.',
+    hint: 'Check that the NameNode is running, and that fs.defaultFS and dfs.namenode.http-address are correct.',
   },
   NOT_FOUND: {
     exit: 2,
@@ -227,8 +227,8 @@ export const ERROR_CODES = {
   },
   STORAGE_REFUSED: {
     exit: 2,
-    means: 'The file system rejected the operation. The message quotes its reason.',
-    hint: 'Check the path, and the reason that the message quotes.',
+    means: 'The file system rejected the operation. The message contains the reason.',
+    hint: 'Check the path and the reason in the message.',
   },
   LOGS_UNAVAILABLE: {
     exit: 2,
@@ -262,7 +262,7 @@ export const ERROR_CODES = {
   },
   RPC_FAILED: {
     exit: 1,
-    means: 'A Hadoop daemon answered a call with an exception. The message quotes it.',
+    means: 'A Hadoop daemon answered a call with an exception. The message contains the exception.',
     hint: 'See the log of the daemon named above.',
   },
   RPC_CLOSED: {
@@ -282,8 +282,8 @@ export const ERROR_CODES = {
   },
   RUNTIME_UNSUPPORTED: {
     exit: 2,
-    means: 'A runtime cannot be built on this kind of machine.',
-    hint: 'Run `tony-ts runtime build --to FILE` on a Linux machine and name the file as `runtime` in job.yaml, or use `runtime: system`.',
+    means: 'A runtime cannot be built on the operating system or architecture of this machine.',
+    hint: 'Run `tony-ts runtime build --to FILE` on a Linux machine and set `runtime` in job.yaml to this file, or use `runtime: system`.',
   },
   RUNTIME_TOOL_MISSING: {
     exit: 2,
@@ -342,17 +342,17 @@ export const ERROR_CODES = {
   },
   TASK_FILE_INVALID: {
     exit: 1,
-    means: 'The task file that TONY_TASK_FILE names cannot be read, or its contents are inconsistent.',
+    means: 'The task file in TONY_TASK_FILE cannot be read, or its contents are inconsistent.',
     hint: 'The executor sets TONY_TASK_FILE. Unset it to run the program outside a job.',
   },
   BACKEND_MISSING: {
     exit: 1,
-    means: 'No backend of TensorFlow.js can be loaded.',
+    means: 'No TensorFlow.js backend can be loaded.',
     hint: 'Install @tensorflow/tfjs, or build a runtime with `tony-ts runtime build`.',
   },
   BACKEND_UNFIT: {
     exit: 1,
-    means: 'The loaded backend of TensorFlow.js does not support this operation, or would compute a wrong result.',
+    means: 'The loaded TensorFlow.js backend does not support this operation, or would compute a wrong result.',
     hint: 'Use a runtime with the native backend (`tony-ts runtime build`), or set TONY_BACKEND=cpu.',
   },
   TRAINING_DIVERGED: {
@@ -378,7 +378,7 @@ export const ERROR_CODES = {
   MODEL_UNREADABLE: {
     exit: 1,
     means: 'A TensorFlow.js model does not exist, or its files are damaged.',
-    hint: 'Name a folder that contains the model.json of a TensorFlow.js model, or the file itself.',
+    hint: 'Pass the folder with the model.json of a TensorFlow.js model, or the path of the model.json.',
   },
   MODEL_NOT_EXPORTABLE: {
     exit: 1,
@@ -427,7 +427,7 @@ export const ERROR_CODES = {
   },
   OUTPUT_MISMATCH: {
     exit: 1,
-    means: 'The output folder contains files that the same call has not written.',
+    means: 'The output folder contains files that another call has written.',
     hint: 'Choose another output folder, or remove this one.',
   },
   TRIAL_FAILED: {
@@ -442,7 +442,7 @@ export const ERROR_CODES = {
   },
   JOB_FAILED: {
     exit: 1,
-    means: 'The job that run() or a handle waits for failed or was killed. The message states why.',
+    means: 'A job failed or was killed while run() or a handle waited for it. The message contains the cause.',
     hint: 'Read the logs: `tony-ts logs APPLICATION_ID`.',
   },
   CONTAINER_INVALID: {

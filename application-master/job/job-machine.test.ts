@@ -310,12 +310,12 @@ describe('a container that the cluster gives up while its executor is still conn
     const { scene, first } = lost('node-lost');
     expect(scene.status()).toMatchObject({
       state: 'RUNNING',
-      message: 'evaluator:0 waits until its previous program on h3:1 has ended; it was ordered to stop.',
+      message: 'evaluator:0 waits until its previous program on h3:1 has ended; the previous executor has been ordered to stop.',
     });
     scene.say({ type: 'stream-lost', containerId: first });
     scene.wait(60_000);
     expect(scene.status().message).toBe(
-      'evaluator:0 waits until its previous program on h3:1 has ended, for at most 100 s; its executor is not reachable.',
+      'evaluator:0 waits until its previous program on h3:1 has ended, for at most 100 s; the previous executor is not reachable.',
     );
   });
 

@@ -143,7 +143,7 @@ export function describePredecessors(state: JobState, tasks: readonly Task[]): s
     const programs = `${one ? 'its' : 'their'} previous program${one ? '' : 's'}${where}`;
     const subject = `${list([...tasks])} ${one ? 'waits' : 'wait'} until ${programs} ${one ? 'has' : 'have'} ended`;
     return attached
-      ? `${subject}; ${one ? 'it was' : 'they were'} ordered to stop.`
-      : `${subject}, for at most ${seconds(until - state.now)}; ${one ? 'its executor is' : 'their executors are'} not reachable.`;
+      ? `${subject}; the previous ${one ? 'executor has' : 'executors have'} been ordered to stop.`
+      : `${subject}, for at most ${seconds(until - state.now)}; the previous ${one ? 'executor is' : 'executors are'} not reachable.`;
   });
 }

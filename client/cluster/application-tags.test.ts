@@ -28,7 +28,7 @@ test('rejects a job with too many tags, with a hint that states how many the job
   expect(refused(numbered(9))).toMatchObject({
     code: 'JOB_INVALID',
     message:
-      'The application would have 11 tags: 9 from job.yaml, and 2 in which tony-ts records what the roles request. The limit yarn.resourcemanager.application.max-tags is 10.',
+      'The application would have 11 tags: 9 from job.yaml, and 2 that tony-ts adds. The limit yarn.resourcemanager.application.max-tags is 10.',
     hint: 'List at most 8 under `tags` in job.yaml. If the ResourceManager has another limit, set the same limit in the yarn-site.xml of HADOOP_CONF_DIR.',
   });
   const roles = `{${numbered(16).map((name) => `${name}-with-a-rather-long-name: {}`)}}`;

@@ -35,7 +35,7 @@ export function refuseTooManyTags(job: Pick<Job, 'roles' | 'master' | 'tags'>, c
   const left = Math.max(0, most - own);
   throw new TonyError(
     'JOB_INVALID',
-    `The application would have ${tags.length} tags: ${tags.length - own} from job.yaml, and ${own} in which tony-ts records what the roles request. The limit ${MOST} is ${most}.`,
+    `The application would have ${tags.length} tags: ${tags.length - own} from job.yaml, and ${own} that tony-ts adds. The limit ${MOST} is ${most}.`,
     { hint: `List ${left === 0 ? 'none' : left === 1 ? 'one' : `at most ${left}`} under \`tags\` in job.yaml. ${settings}` },
   );
 }

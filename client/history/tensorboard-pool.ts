@@ -80,7 +80,7 @@ export class TensorBoardPool {
     if (running.length >= (this.#options.most ?? MOST)) {
       const spared = this.#expendable(running, visitor);
       if (spared === undefined) {
-        return `${running.length} TensorBoards are in use, and this server runs no more at the same time. Try again in a few minutes.`;
+        return `${running.length} TensorBoards are in use, which is the maximum for this server. Try again in a few minutes.`;
       }
       this.#end(spared);
     }

@@ -8,7 +8,5 @@ export function withheldNotes(withheld: readonly string[]): string[] {
   }
   const named = withheld.slice(0, MOST_NAMED).join(', ');
   const more = withheld.length > MOST_NAMED ? ` and ${withheld.length - MOST_NAMED} more` : '';
-  return [
-    `Excluded from the source because their names suggest secrets: ${named}${more}. A line !${first} in .tonyignore includes ${first}.`,
-  ];
+  return [`Not uploaded because the file names indicate secrets: ${named}${more}. A line !${first} in .tonyignore includes ${first}.`];
 }

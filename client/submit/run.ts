@@ -258,7 +258,7 @@ function jobOf(
   } catch (error) {
     if (error instanceof TonyError && error.code === 'JOB_INVALID') {
       throw new TonyError('JOB_INVALID', error.message, {
-        hint: 'Correct the options of run. `conf` has the keys of job.yaml.',
+        hint: 'Correct the options of run. `conf` accepts the keys of job.yaml.',
         cause: error,
       });
     }

@@ -76,7 +76,7 @@ async function builtRuntimes(): Promise<PartVersion[]> {
   const built = found.flat();
   return built.length > 0
     ? built
-    : [{ part: 'runtime', version: null, detail: 'not built yet; tony-ts runtime build or the first submit builds it' }];
+    : [{ part: 'runtime', version: null, detail: 'not built yet; run tony-ts runtime build, or submit a job' }];
 }
 
 async function pythonVersion(): Promise<PartVersion> {
@@ -92,7 +92,7 @@ async function tensorBoardVersion(): Promise<PartVersion> {
   const { findTensorBoard } = await import('../../runtime/ensure-tensorboard.ts');
   const found = await findTensorBoard().catch(() => null);
   if (found === null) {
-    return { part: 'TensorBoard', version: null, detail: 'not downloaded yet; the first job that uses it downloads it' };
+    return { part: 'TensorBoard', version: null, detail: 'not downloaded yet; submitting a job with TensorBoard downloads it' };
   }
   return { part: 'TensorBoard', version: found.tensorboard, detail: formatBytes(found.size) };
 }
