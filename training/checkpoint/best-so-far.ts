@@ -9,7 +9,6 @@ export interface PatienceOptions {
 
 export interface Assessment {
   readonly isBest: boolean;
-  /** True once `patience` is exhausted and training should stop. */
   readonly isEnough: boolean;
 }
 

@@ -17,7 +17,6 @@ import type { Json } from '../../platform/json-value.ts';
  */
 export const MANIFEST = 'manifest.json';
 
-/** Identifies a phase in checkpoints; see phases.ts. */
 export interface PhasePlace {
   readonly name: string;
   /** The number of steps that earlier phases have taken. */
@@ -76,7 +75,6 @@ const describedTensor = z.object({
   name: z.string(),
   dtype: z.enum(['float32', 'int32', 'bool']),
   shape: z.array(count),
-  /** The byte offset in the file. */
   offset: count,
   bytes: count,
   from: count.optional(),
@@ -137,7 +135,6 @@ export function encodeManifest(
     applicationId,
     generation,
     createdAt,
-    // JSON omits undefined fields.
     position: trainingPosition.parse(position),
     files: shards.map(({ name, bytes }) => ({ name, bytes })),
     tensors: shards.flatMap(({ name: file, tensors }) => tensors.map((tensor) => ({ ...tensor, file }))),

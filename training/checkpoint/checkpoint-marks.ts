@@ -10,7 +10,6 @@ import type { CheckpointThread } from './checkpoint-thread.ts';
 const HELD = '.held';
 const BEST = 'best.json';
 const END = 'end.json';
-/** Limits the time for which `setEndNow` blocks an exiting process. */
 const END_NOW_MS = 10_000;
 
 const step = z.number().int().nonnegative();
@@ -20,7 +19,6 @@ const bestSchema = z.object({
   step,
   metric: z.string(),
   value: z.number(),
-  /** Whether lower or higher metric values are better. */
   mode: z.enum(['min', 'max']),
 });
 
@@ -67,7 +65,6 @@ export class CheckpointMarks {
     return false;
   }
 
-  /** Resolves with the best checkpoint; null if there is no mark. */
   async best(): Promise<BestCheckpoint | null> {
     return await this.#readMark(joinUri(this.#dir, BEST), bestSchema);
   }

@@ -209,7 +209,6 @@ export class CheckpointStore {
     if ((await this.#storage.stat(target)) === null) {
       throw new TonyError('CHECKPOINT_FAILED', `${pending} disappeared before it was renamed`);
     }
-    // The existing checkpoint of this step is damaged or not final.
     const replaced = joinUri(mine, `replaced-${randomUUID()}`);
     await this.#storage.rename(target, replaced);
     if (!(await this.#storage.rename(pending, target))) {

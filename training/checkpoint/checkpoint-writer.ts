@@ -179,7 +179,6 @@ export class CheckpointWriter {
   }
 }
 
-/** Returns true if a retry cannot succeed. */
 function isFinal(error: unknown): error is TonyError {
   return error instanceof TonyError && ['CHECKPOINT_FENCED', 'ACCESS_DENIED', 'INTERNAL'].includes(error.code);
 }

@@ -119,7 +119,6 @@ export class Phase {
     return { name: this.name, start: this.#start };
   }
 
-  /** The steps of checkpoints that pruning must keep. */
   get kept(): ReadonlySet<number> {
     return this.#program.kept;
   }

@@ -40,7 +40,6 @@ test('checksums of several buffers can be computed in any order', () => {
   expect(maskedCrc32c(Buffer.from('123456789'))).toBe(0xc78ab0e5);
 });
 
-/** Computes the checksum from the definition of the polynomial, bit by bit. */
 function byteByByte(bytes: Uint8Array): number {
   let crc = 0xffff_ffff;
   for (const byte of bytes) {

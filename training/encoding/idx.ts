@@ -26,7 +26,6 @@ export const MAX_HEADER_BYTES = 4 + 255 * 4;
 export interface IdxHeader {
   readonly bytes: number;
   readonly shape: readonly number[];
-  /** The number of bytes per value in the file. */
   readonly valueBytes: number;
   /** Reads `count` values from `bytes`, starting at byte `at`. For values of one byte, returns a view of `bytes`. */
   read(bytes: Uint8Array, at: number, count: number): Column['values'];

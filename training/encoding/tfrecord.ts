@@ -58,7 +58,6 @@ export class TfRecordParser {
     return this.#offset;
   }
 
-  /** The position after the last pushed byte. */
   get taken(): number {
     return this.#taken;
   }
@@ -67,7 +66,6 @@ export class TfRecordParser {
     return this.#isLost;
   }
 
-  /** True if the pushed bytes end within a record. */
   get isWithinRecord(): boolean {
     return this.#pendingBytes > 0 || this.#passing > 0;
   }

@@ -55,7 +55,6 @@ export interface CompiledModel {
   evaluate(x: readonly tfjs.Tensor[], y: readonly tfjs.Tensor[]): tfjs.Scalar[];
 }
 
-/** One-pass implementations of losses for which TensorFlow.js runs dozens of small operations. */
 const IN_ONE_PASS: Readonly<Record<string, typeof categoricalCrossentropy>> = { categoricalCrossentropy, sparseCategoricalCrossentropy };
 
 /** Returns all weights of a compiled or uncompiled model, in the model's order. */

@@ -20,7 +20,6 @@ export interface StepPart {
 export interface StepValues {
   /** Returns the loss, followed by the metrics. It may block until the backend has computed them, so do not call it in every step. */
   read(): readonly number[];
-  /** Frees the values, even if they have not been read. */
   dispose(): void;
 }
 

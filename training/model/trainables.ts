@@ -13,7 +13,6 @@ export type Trainable = tfjs.Variable | LayerWeight | tfjs.LayersModel;
 export interface TrainedVariables {
   /** The variables without duplicates, in the order in which the program passed them. */
   readonly variables: readonly tfjs.Variable[];
-  /** The moving averages of batch normalisation in the given models. */
   readonly moving: readonly tfjs.Variable[];
 }
 

@@ -16,7 +16,6 @@ import type { CompiledModel, NamedWeight } from './compiled-model.ts';
  * part of the state. Adam's powers of beta would be recomputed with different bits.
  */
 
-/** A variable with its name in checkpoints. */
 export interface NamedVariable {
   readonly name: string;
   readonly variable: tfjs.Variable;

@@ -25,7 +25,6 @@ export interface TaskContext {
   readonly checkpoint: { readonly dir: string; readonly everySteps: number; readonly keep: number };
   readonly summaryDir: string;
   readonly outputDir: string;
-  /** Input folders by name, as URIs. */
   readonly data: Readonly<Record<string, string>>;
   readonly user: string;
   /** Hadoop properties for access to hdfs://; null in local mode. */

@@ -180,7 +180,6 @@ export class RingReceiver implements Reader {
   }
 }
 
-/** Sends vectors to the right neighbour. */
 export class RingSender {
   readonly #events: EndEvents;
   #socket: Socket | null = null;

@@ -93,7 +93,6 @@ export class Exchange {
   /** Byte offsets into the image: #received is the end of the received bytes, and #done is the end of the processed bytes. */
   #received = 0;
   #done = 0;
-  /** The number of bytes in `scratch` that have not been added yet. */
   #held = 0;
 
   /** @param onReceived called with the number of received bytes, after `send`. */

@@ -13,7 +13,6 @@ export interface Frame {
   readonly kind: FrameKind;
   /** The number of earlier collective calls in this generation, modulo 2^32. For `bye`, the total number of calls. */
   readonly sequence: number;
-  /** The number of elements in the vector. */
   readonly length: number;
 }
 

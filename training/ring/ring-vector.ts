@@ -16,7 +16,6 @@ import { createMemory, instantiate } from './wasm.ts';
 export interface RingVector {
   readonly numbers: Float32Array<ArrayBuffer>;
   readonly float32: Lane;
-  /** null if the vector has no float16 image. */
   readonly float16: Lane | null;
 }
 

@@ -16,7 +16,6 @@ export interface RingOptions {
   readonly generation: number;
   readonly key: Secret;
   readonly listener: Listener | Server;
-  /** The listening address of each rank, indexed by rank. */
   readonly addresses: readonly { readonly host: string; readonly port: number }[];
   /** Called at most once, as soon as the ring loses a neighbour. */
   readonly onLost: (rank: number, cause: string) => void;
@@ -186,7 +185,6 @@ export class Ring {
     await this.#call('broadcast', numbers, planBroadcast(this.rank, this.worldSize, numbers.length), 'float32');
   }
 
-  /** Resolves when every rank has called `barrier`. */
   async barrier(): Promise<void> {
     // With one number per rank, every segment contains data. A rank can therefore complete only after all ranks have sent data.
     await this.allReduce(new Float32Array(this.worldSize));

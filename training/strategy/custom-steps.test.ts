@@ -84,7 +84,6 @@ describe.each(Object.keys(OPTIMIZERS))('with %s', (name) => {
   const make = OPTIMIZERS[name] as () => tf.Optimizer;
 
   describe.each([1, 2, 3])('on %i ranks', (worldSize) => {
-    /** The mean over the ranks is step * 0.1. */
     const numberOf = (rank: number, step: number) => step * 0.1 + (rank - (worldSize - 1) / 2);
 
     async function compare(

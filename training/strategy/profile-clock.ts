@@ -23,7 +23,6 @@ export class StepClock {
   #phase: Phase = 'other';
   #since: number;
 
-  /** @param now returns the current time in ms. */
   constructor(now: () => number = () => performance.now()) {
     this.#now = now;
     this.#since = now();

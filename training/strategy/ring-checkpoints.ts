@@ -97,7 +97,6 @@ export class RingCheckpoints {
     }
   }
 
-  /** Stops retrying unwritten checkpoints. */
   dispose(): void {
     this.#writer?.giveUp();
   }

@@ -19,9 +19,7 @@ export interface StepperOptions extends StepOptions {
   /** The number format of gradients on the network. Sums are always computed in float32. */
   readonly wire?: Wire;
   readonly clock?: StepClock;
-  /** Called for each part without examples. */
   readonly onEmpty?: () => void;
-  /** Returns additional variables that must be equal on all ranks. */
   readonly alsoEqual?: () => readonly tfjs.Variable[];
   /**
    * Moving averages that each rank updates from its own examples. After each step, all ranks hold the mean over the ranks, weighted by the

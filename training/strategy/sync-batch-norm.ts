@@ -134,7 +134,6 @@ export class SyncBatchNorm {
     });
   }
 
-  /** Normalises an input with the shape [values, 1, 1, channels]. */
   #normalise(input: tfjs.Tensor, gamma: tfjs.Tensor, beta: tfjs.Tensor, epsilon: number): { output: tfjs.Tensor; moments: Moments } {
     const tf = this.#tf;
     let moments: Moments | null = null;

@@ -220,6 +220,5 @@ function disposeGroup(group: Group | undefined): void {
 }
 
 function isAtLeast(tf: typeof tfjs, variable: tfjs.Variable, least: number): boolean {
-  // The comparison is false if a value is NaN.
   return variable.size === 0 || tf.tidy(() => (tf.min(variable).dataSync()[0] as number) >= least);
 }

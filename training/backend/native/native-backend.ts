@@ -111,7 +111,6 @@ export class NativeBackend {
     return this.tf.engine().makeTensorFromTensorInfo({ dataId, shape, dtype });
   }
 
-  /** Returns the number of tensors that share this tensor's data. */
   sharers(tensor: tfjs.Tensor): number {
     return this.#executor.refCount(tensor.dataId);
   }

@@ -107,7 +107,6 @@ function meanGradient(native: NativeBackend, dy: tfjs.Tensor, [x]: readonly tfjs
   return { x: () => spread(native, native.run('RealDiv', [dy, native.tf.scalar(x.size / dy.size)]), x.shape, attributes) };
 }
 
-/** Broadcasts the gradient of a sum to all terms of the sum. */
 function spread(native: NativeBackend, dy: tfjs.Tensor, shape: readonly number[], attributes: tfjs.NamedAttrMap): tfjs.Tensor {
   const { tf } = native;
   const axes = tf.util.parseAxisParam(attributes.axis as number | number[], [...shape]);

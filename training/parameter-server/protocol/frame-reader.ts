@@ -24,7 +24,6 @@ export class FrameReader {
   #frame: Frame | null = null;
   #head: unknown = null;
   #over = false;
-  /** Receives data that arrives after the reader has stopped. */
   readonly #nowhere = new Uint8Array(64 * 1024);
 
   constructor(events: FrameEvents) {

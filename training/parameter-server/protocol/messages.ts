@@ -53,7 +53,6 @@ const addition = z.object({ first: count, variables: z.array(variable), pieces: 
 
 /** A number that a worker sends to server 0, which counts the workers that have sent a positive signal so far. */
 const signal = z.number();
-/** The maximum number of characters in a signal's reason. */
 export const MAX_REASON = 1000;
 
 export const ask = z.discriminatedUnion('ask', [
@@ -96,7 +95,6 @@ export const ask = z.discriminatedUnion('ask', [
     present: z.array(count),
     /** The worker's current learning rate, for this update. */
     learningRate: z.number(),
-    /** The variables and optimizers that the worker's program has disposed. */
     dropped: z.object({ variables: z.array(count), optimizers: z.array(count) }).optional(),
     position: positionSchema.optional(),
     signal: signal.optional(),
@@ -134,7 +132,6 @@ export const helloAnswer = z.object({ state: z.enum(['empty', 'prepared', 'open'
 export const joinAnswer = z.object({
   /** The position that this rank last reported; before the first report, the position at the start of the run. */
   position: positionSchema.nullable(),
-  /** True if the run has ended. */
   sealed: z.boolean(),
   /** The number of pushes by this rank in this run, including pushes by its earlier processes. */
   steps: count,

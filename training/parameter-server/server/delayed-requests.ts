@@ -48,7 +48,6 @@ export class DelayedRequests {
     }
   }
 
-  /** Returns true if this rank is waiting for other workers' steps. */
   isInStep(rank: number): boolean {
     return this.#delayed.some(({ request, inStep }) => inStep && request.rank === rank);
   }

@@ -310,7 +310,6 @@ describe('a server applies each update with the learning rate of fit', () => {
           ...{ batchSize: 2, learningRate: 0.001 },
           callbacks: {
             onBatchBegin: async (batch) => {
-              // The chief waits until the other worker's first updates have arrived.
               if (rank === 0 && batch === 0) {
                 await expect.poll(() => steps[1]).toBeGreaterThanOrEqual(staleness === null ? 5 : staleness);
               }

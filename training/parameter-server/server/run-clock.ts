@@ -23,7 +23,6 @@ export class RunClock extends StalenessClock {
     super.join(rank);
   }
 
-  /** Gives up on the worker unless it joins within `ms`. */
   giveUpIn(rank: number, ms: number): void {
     clearTimeout(this.#timers.get(rank));
     const timer = setTimeout(() => {

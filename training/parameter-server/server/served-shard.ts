@@ -8,7 +8,6 @@ import { weightKey } from '../protocol/weight-key.ts';
 import { ServedOptimizer, type ServedState } from './served-optimizer.ts';
 import { ServedVariable, sizeOf, type TrainedVariable } from './served-variable.ts';
 
-/** Variables and optimizers that the chief adds to a server. */
 export interface Addition {
   /** The number of the first variable. The other variables are numbered consecutively. */
   readonly first: number;
@@ -90,7 +89,6 @@ export class ServedShard {
     return variables.every((id) => id < this.#count) && served !== undefined && joined.every((id) => served.has(id));
   }
 
-  /** Returns the number of elements in the body of an addition. */
   numbersOf({ pieces, optimizers }: Addition, withWeights: boolean): number {
     const own = new Map(pieces.map((piece) => [piece.variable, piece.count]));
     const slots = optimizers.flatMap(({ state }) => state.slots).map(({ variable }) => own.get(variable) ?? this.#countOf(variable));
@@ -201,7 +199,6 @@ export class ServedShard {
     }
   }
 
-  /** Frees the variables and optimizers that all of these ranks have disposed. */
   forget(ranks: readonly number[]): void {
     if (this.#retired || ranks.length === 0) {
       return;

@@ -155,7 +155,6 @@ describe('workers that pause for a checkpoint', () => {
   const position = { step: 3, phase: { name: 'loop-1', start: 0 }, epoch: 0, examples: 0, iterations: 0, seed: 1, final: false };
   const meet = { ask: 'meet', step: 3, position } as const;
 
-  /** Starts two workers with staleness 0. */
   async function inStep() {
     const { session, client: chief } = start(null, 2);
     const other = new Listening(1);

@@ -32,7 +32,6 @@ export class StalenessClock {
     return this.#worker(rank).steps;
   }
 
-  /** Marks the worker as live. Call it whenever the worker joins. */
   join(rank: number): void {
     const worker = this.#worker(rank);
     if (worker.state === 'given-up') {

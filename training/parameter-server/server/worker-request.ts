@@ -2,7 +2,6 @@ export interface Client {
   readonly rank: number;
   answer(id: number, head: object, body?: readonly Uint8Array[]): void;
   refuse(id: number, error: unknown): void;
-  /** Tells the worker that the answer is delayed. */
   hold(id: number): void;
 }
 

@@ -32,7 +32,6 @@ export class FixedWeights {
     return await this.#content.capture();
   }
 
-  /** Stores the weights on server 0. Called on the chief. */
   async put(servers: ServerGroup, when: 'current' | 'last', tensors?: readonly StoredTensor[]): Promise<void> {
     await servers.put(0, nameOf(when), tensors ?? (await this.capture()));
   }

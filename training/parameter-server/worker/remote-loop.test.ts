@@ -77,7 +77,6 @@ function expectClose(one: readonly number[][], other: readonly number[][]): void
   }
 }
 
-/** Runs a program with and without parameter servers, and compares the results. */
 async function compare(program: (trainer: Trainer, settle: () => Promise<void>) => Promise<number[][]>): Promise<void> {
   const worker = (await start(1, 3))();
   const served = await program(by(worker), () => worker.settle());

@@ -118,7 +118,6 @@ export class ServerGroup {
     );
   }
 
-  /** Stores tensors on a server for all workers. */
   async put(server: number, name: string, tensors: readonly StoredTensor[]): Promise<void> {
     const described = tensors.map(({ name: tensor, dtype, shape, bytes }) => ({
       ...{ name: tensor, dtype, shape: [...shape] },

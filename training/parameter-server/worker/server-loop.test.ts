@@ -103,7 +103,6 @@ async function start(job: Job): Promise<(rank: number) => World & { readonly wor
   };
 }
 
-/** Runs a program on all workers of a new generation. */
 async function byServers<R>(job: Job, program: Program<R>): Promise<R[]> {
   const process = await start(job);
   const outcomes = await Promise.allSettled(Array.from({ length: job.workers ?? 1 }, (_, rank) => program(process(rank))));

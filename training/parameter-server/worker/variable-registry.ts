@@ -15,7 +15,6 @@ export interface Entry {
   readonly placed?: readonly (number | null)[];
 }
 
-/** The unregistered part of an entry. */
 export interface NewEntry {
   readonly entry: Entry;
   /** The number of the first new variable. The other new variables are numbered consecutively. */
@@ -36,7 +35,6 @@ export interface RemoteVariable {
 
 export interface RemoteOptimizer {
   readonly index: number;
-  /** The numbers of the optimizer's variables, in the order of assignment. */
   readonly ids: number[];
 }
 
@@ -108,7 +106,6 @@ export class VariableRegistry {
     return this.#optimizers.get(optimizer) as RemoteOptimizer;
   }
 
-  /** Returns the registered optimizers that the program has not disposed. */
   liveOptimizers(): tfjs.Optimizer[] {
     return [...this.#live.values()].flatMap((ref) => this.#liveOf(ref) ?? []);
   }

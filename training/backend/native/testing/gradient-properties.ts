@@ -130,7 +130,6 @@ const classified = fc.record({
   seed,
 });
 const crossentropy = categoricalCrossentropy(tf, (target, output) => tf.metrics.categoricalCrossentropy(target, output));
-/** The gradient subtracts two rounded numbers, which requires a larger tolerance. */
 const OF_DIFFERENCES = 1e-5;
 const crossentropyOfSoftmax = ({ shape, scale, labels, seed }: Classified) => {
   const classes = shape.at(-1) as number;
