@@ -15,7 +15,6 @@ import { jsonLines, until, useCluster } from './harness.ts';
  */
 
 const cluster = useCluster();
-/** The scheduler configuration of the ResourceManager, and its original content. */
 const file = path.join(cluster.state, 'conf', 'resourcemanager', 'capacity-scheduler.xml');
 let folder: string;
 let original: string;
@@ -102,7 +101,6 @@ async function submitOther(user: string, to: string): Promise<{ status: number; 
   return { status: answer.status, text: await answer.text(), id };
 }
 
-/** Submits a job whose workers each use one GPU until the job is killed. Returns the application ID. */
 async function submit(user: string, to: string, workers: number): Promise<string> {
   const conf = path.join(folder, `${user}-${to}.yaml`);
   await writeFile(

@@ -3,7 +3,6 @@ import { noneLeft, TestCluster, USER, until, useCluster } from './harness.ts';
 
 const cluster = useCluster();
 
-/** Submits an application that runs a shell command as its ApplicationMaster. Returns the application ID. */
 async function submit(command: string, memoryMb = 128): Promise<string> {
   const post = async (path: string, body: unknown) => {
     const answer = await fetch(`${cluster.resourceManager}/ws/v1/cluster/apps${path}?user.name=${USER}`, {

@@ -24,7 +24,7 @@ export interface CommandOptions {
   readonly node?: string;
 }
 
-/** A running `tony-ts` command. It is killed when the test ends. */
+/** A running `tony-ts` command, which is killed when the test ends. */
 export class Command {
   readonly result: Promise<CommandResult>;
   readonly #child: ChildProcess;

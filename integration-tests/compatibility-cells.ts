@@ -7,7 +7,6 @@ const cell = z.object({
   node: z.union([z.literal(20), z.literal(22), z.literal(24)]).nullable(),
 });
 
-/** One combination of versions on which the compatibility tests run. */
 export type Cell = z.infer<typeof cell>;
 
 export function titleOf({ hadoop, profile, node }: Cell): string {

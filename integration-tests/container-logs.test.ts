@@ -108,7 +108,7 @@ test('the node of a running container and later HDFS return the same bytes of a 
   expect((await logs.files(container)).length).toBeGreaterThan(2);
 
   const application = applicationOf(container.containerId);
-  // Matches the shell itself, not the short `sleep` processes that it starts.
+  // The pattern matches the shell itself, not the short `sleep` processes that the shell starts.
   const shell = (await cluster.containers(application)).find(({ command }) => !command.startsWith('sleep'));
   await writeFile(`/proc/${shell?.pid}/cwd/go`, '');
   await cluster.ended(application);

@@ -63,7 +63,6 @@ beforeAll(async () => {
     TONY_CLUSTER_OFFSET: String(cluster.offset),
   };
   await script(path.join(bin, 'tony-ts'), `exec '${process.execPath}' '${path.join(ROOT, 'dist', 'tony-ts.js')}' "$@"`);
-  // Hadoop's own shell, which the documents use for an admin's tasks.
   const hadoop = `HADOOP_USER_NAME='${cluster.administrator}' exec java -Xmx128m -cp "$HADOOP_CONF_DIR:${await hadoopJars({ hadoop: await cluster.hadoopVersion() })}/*"`;
   await script(path.join(bin, 'hdfs'), `[ "$1" = dfs ] || exit 2\nshift\n${hadoop} org.apache.hadoop.fs.FsShell "$@"`);
   [running, ended] = await Promise.all([
@@ -85,7 +84,6 @@ afterAll(async () => {
       await run(`tony-ts kill ${id}`, folder);
     }
   }
-  // Folders that an admin creates before users submit jobs.
   for (const made of ['/apps', '/tony']) {
     await cluster.hdfsRemove(made);
   }
@@ -124,7 +122,6 @@ async function follow({ place, text }: DocumentedCommand, cwd: string): Promise<
   expect({ place, command, exitCode, output }).toEqual({ place, command, exitCode: 0, output: expect.any(String) });
 }
 
-/** Creates the files that the documents assume: a job and some data. */
 async function readersFiles(place: string): Promise<void> {
   const job = 'name: a-job\nframework: none\nruntime: system\ncommand: echo hello\nroles: {worker: {resources: {memory: 512m}}}\n';
   await writeFile(path.join(place, 'job.yaml'), job);
@@ -137,7 +134,6 @@ async function readersFiles(place: string): Promise<void> {
   await writeFile(path.join(place, 'tony-site.yaml'), 'quotas: {roles: {worker: {instances: 100}}}\n');
 }
 
-/** Replaces the documents' example paths and IDs with real ones. */
 async function filledIn(text: string): Promise<string> {
   let filled = text
     .replaceAll('ROLE[:INDEX]', 'worker:0')
@@ -154,7 +150,6 @@ async function filledIn(text: string): Promise<string> {
   return filled;
 }
 
-/** Returns the ID of a job in a state that the command accepts. */
 async function jobFor(command: string): Promise<string> {
   if (/\bkill\b/.test(command)) {
     return await startJob(

@@ -7,8 +7,6 @@ import type { HistoryEntry, JobStatus } from '../conf/status.ts';
 import { runCommand, startCommand } from './command.ts';
 import { noneLeft, temporaryFolder, USER, until, useCluster } from './harness.ts';
 
-/** Elastic jobs start small, grow when other jobs free resources, and shrink instead of failing. */
-
 const PROGRAM = path.join(import.meta.dirname, 'programs', 'elastic-steps.mjs');
 
 interface Start {
@@ -197,7 +195,6 @@ interface TrainedStep {
   readonly loss: number;
 }
 
-/** Returns the values that the chief recorded in a generation. */
 function trained(steps: string, generation: number): TrainedStep[] {
   if (!existsSync(steps)) {
     return [];

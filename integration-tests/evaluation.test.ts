@@ -20,7 +20,7 @@ const cluster = useCluster();
 const WORDS = ['submit', '--output', 'json', '--conf', path.join(ROOT, 'examples', 'evaluation', 'job.yaml')];
 const EARLY_END = /^stopped early at step (\d+): (loss on held-out data did not improve for 5 evaluations; best [\d.e-]+ at step \d+)$/;
 
-/** Number of steps of the complete training: 1000 epochs of 2000 digits. In each step, the chief and the worker use 32 digits each. */
+/** Number of steps for 1000 epochs of 2000 digits. In each step, the chief and the worker use 32 digits each. */
 const ALL_STEPS = 32_000;
 
 test('training on this machine ends early, and reports the reason and the best checkpoint', async () => {
@@ -82,7 +82,6 @@ async function expectEarlyEnd(applicationId: string, final: JobStatus, storage: 
   expect(metrics['evaluator/loss']).toBeGreaterThan(best.value);
   expect(metrics['evaluator/acc']).toBeGreaterThan(0.8);
 
-  // Each rank's profile contains the duration of each phase, and how long the slowest rank delayed the other ranks.
   for (const task of final.tasks.filter(({ role }) => role !== 'evaluator')) {
     const phases = ['input', 'compute', 'exchange', 'update'].map((phase) => `profile/${phase} ms`);
     expect(Object.keys(task.metrics), task.role).toEqual(expect.arrayContaining(phases));

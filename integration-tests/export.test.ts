@@ -10,8 +10,6 @@ import { programEnvironment } from '../training/process/program-environment.ts';
 import { ROOT } from './command.ts';
 import { USER, useCluster } from './harness.ts';
 
-/** Exports models to HDFS from each available backend, and loads them on every backend. */
-
 const cluster = useCluster();
 const FOLDER = `hdfs:///user/${USER}/export-test`;
 let runtime: Runtime;

@@ -70,12 +70,10 @@ export class FaultyProxy {
     }
   }
 
-  /** Delays each chunk of data. */
   slow(delayMs: number): void {
     this.#delayMs = delayMs;
   }
 
-  /** Ends all faults, and forwards the held data. */
   restore(): void {
     this.#refusing = false;
     this.#delayMs = 0;

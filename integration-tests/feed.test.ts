@@ -26,7 +26,7 @@ const there = async (name) => {
   while (!existsSync(OUT + '/' + name)) await delay(10);
 };
 if (CLAIM) {
-  // The other tasks wait until task 0 has died, so splits remain for its restart.
+  // The other tasks wait until task 0 has died. Otherwise, no splits would remain for the restart of task 0.
   if (TONY_INDEX !== '0') await there('died');
   const dataset = lines(CLAIM);
   for await (const split of dataset.claimSplits()) {
@@ -251,7 +251,6 @@ async function dispatchedJob(options: { readonly data: string; readonly yaml: st
   readonly out: string;
   readonly file: string;
   readonly root: string;
-  /** Returns the records of each step of one rank in one generation. */
   used(rank: number, generation: number): number[][];
   /** Waits until both ranks of a first generation with `hold` have recorded all of their steps. */
   held(): Promise<void>;

@@ -28,7 +28,6 @@ async function onThisMachine(): Promise<Place> {
   };
 }
 
-/** Writes a job of two workers that run `script`, and returns the path of job.yaml. */
 async function job(script: string): Promise<string> {
   const folder = await temporaryFolder();
   await mkdir(path.join(folder, 'source'));

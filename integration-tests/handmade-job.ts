@@ -7,7 +7,7 @@ import { launchCommand } from '../hadoop/yarn/launch-script.ts';
 import { createStorage } from '../storage/create-storage.ts';
 import type { TestCluster } from './harness.ts';
 
-/** Changes that a user could make to a submission by sending it without this client. */
+/** Changes to a submission that a user could make without this client. */
 export interface Changes {
   /** Application ID of the submission. Default: a new ID. */
   readonly id?: string;

@@ -38,12 +38,10 @@ export interface HdfsEntry {
 }
 
 export class TestCluster extends Cluster {
-  /** Returns the environment of a client that runs as `user`. */
   clientEnvironment(user: string = USER): Record<string, string> {
     return this.environment(user);
   }
 
-  /** Runs `tony-ts WORDS` on this cluster and waits until it exits. */
   run(words: readonly string[], options: CommandOptions = {}): Promise<CommandResult> {
     return runCommand(words, { ...options, env: { ...this.clientEnvironment(), ...options.env } });
   }
@@ -74,7 +72,6 @@ export class TestCluster extends Cluster {
     }
   }
 
-  /** Waits until YARN reports that the application has ended. */
   async ended(id: string, timeoutMs = 120_000): Promise<YarnApplication> {
     return until(
       async () => {

@@ -10,7 +10,6 @@ vi.setConfig({ testTimeout: 300_000 });
 const cluster = useOwnCluster('ha');
 const PROGRAM = path.join(import.meta.dirname, 'programs', 'elastic-fit.mjs');
 
-/** URL of the job's page behind the proxy of the active ResourceManager. */
 async function pageOf(id: string): Promise<JobStatus> {
   const answer = await cluster.request(`${cluster.resourceManager}/proxy/${id}/tony/api/job`);
   if (!answer.ok) {
@@ -19,7 +18,6 @@ async function pageOf(id: string): Promise<JobStatus> {
   return (await answer.json()) as JobStatus;
 }
 
-/** Kills the active daemon of a pair, and waits until the standby is active. */
 async function failOver(kind: 'resourcemanager' | 'namenode'): Promise<void> {
   const before = await cluster.activeName(kind);
   await cluster.kill(before);

@@ -24,7 +24,6 @@ afterAll(() => rm(folder, { recursive: true, force: true }));
 const as = (user: string, words: readonly string[], env: Record<string, string> = {}): Promise<CommandResult> =>
   cluster.run(words, { env: { ...cluster.environment(user), ...env } });
 
-/** Submits a job whose workers run a shell command, and returns its ID. */
 async function submitShell(user: string, command: string, env: Record<string, string> = {}): Promise<string> {
   const file = path.join(folder, `${Math.random().toString(36).slice(2)}.yaml`);
   await writeFile(
@@ -73,8 +72,8 @@ test('workers train, write checkpoints and files to HDFS, and read each other’
 });
 
 test('a job is visible and accessible to its user only, and its logs are readable while it runs and afterwards', async () => {
-  // A secure NodeManager serves a log file only if its owner also owns the application. On this cluster, NodeManagers run all containers as
-  // the same user, so this test submits the job as that user.
+  // A secure NodeManager serves a log file only if the file belongs to the application's user. On this cluster, NodeManagers run all
+  // containers as the administrator, so the administrator submits the job.
   const owner = cluster.administrator;
   const flag = path.join(folder, 'end');
   const id = await submitShell(owner, `echo out of worker; while [ ! -e ${flag} ]; do sleep 0.1; done`);

@@ -5,8 +5,6 @@ import { COMMAND, type Command, type CommandOptions, type CommandResult, runComm
 import { jsonLines, noneLeft, temporaryFolder, until, useCluster } from './harness.ts';
 import { openTerminal, type PseudoTerminal, terminalCommand } from './pseudo-terminal.ts';
 
-/** Inspects and controls jobs on YARN and on this machine with `describe`, `events`, `top`, `kill` and `list`. */
-
 const cluster = useCluster();
 const ID = /(?:application|local)_\d+_\d+/;
 const ENTERED = '\x1b[?1049h';

@@ -7,7 +7,6 @@ import { NODE_PACKAGES, type NodeMajor } from '../client/runtime/pins.ts';
 
 const CACHE = path.resolve(import.meta.dirname, '..', '.cache', 'node');
 
-/** Node.js versions for which runtimes are built. */
 export const NODE_MAJORS: readonly NodeMajor[] = [20, 22, 24];
 
 /** Returns the path of the Node.js executable with this major version. Downloads the executable once, without the rest of the runtime. */

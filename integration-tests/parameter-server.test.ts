@@ -45,7 +45,6 @@ test('on one machine, both workers end with the same accuracy, and then the serv
 interface Training {
   readonly id: string;
   status(): Promise<JobStatus>;
-  /** Waits until the task's program has started `start` times, and returns the pid of the last start. */
   pid(task: string, start: number): Promise<number>;
 }
 

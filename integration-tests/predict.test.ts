@@ -17,8 +17,6 @@ import { ROOT, startCommand } from './command.ts';
 import { jsonLines, noneLeft, temporaryFolder, USER, until, useCluster } from './harness.ts';
 import { MNIST } from './small-mnist.ts';
 
-/** Runs examples/batch-inference on this machine and on a cluster, and kills workers during the prediction. */
-
 vi.setConfig({ testTimeout: 400_000 });
 
 const cluster = useCluster();
@@ -79,7 +77,6 @@ async function example(
   };
 }
 
-/** Returns the pid of a task's newest program. */
 async function programOf(index: number, pids: string): Promise<number> {
   const names = (await readdir(pids)).filter((name) => name.startsWith(`${index}-`));
   const times = await Promise.all(names.map(async (name) => ({ name, at: (await stat(path.join(pids, name))).mtimeMs })));
@@ -88,7 +85,6 @@ async function programOf(index: number, pids: string): Promise<number> {
 
 const partsIn = (names: readonly string[]): string[] => names.filter((name) => name.startsWith('part-')).sort();
 
-/** Expects one prediction for each of MNIST's test images, in order, and most of them correct. */
 async function expectPredictions(storage: Storage, uri: string): Promise<void> {
   const manifest = JSON.parse((await storage.read(`${uri}/_SUCCESS`)).toString()) as Manifest;
   expect(manifest.records).toBe(10_000);

@@ -5,15 +5,13 @@ import { localPaths } from '../client/files/local-layout.ts';
 import { runCommand } from './command.ts';
 import { jsonLines, temporaryFolder, until, useCluster } from './harness.ts';
 
-/** Each program has its own working directory. Its changes there affect neither other tasks nor later jobs with the same source. */
+/** Each program has its own working directory. Changes in this directory affect neither other tasks nor later jobs with the same source. */
 
 const cluster = useCluster();
 /** There are more tasks than nodes, so two tasks share a node. */
 const TASKS = 3;
 
-/**
- * Records the files in the working directory, changes them, waits until the other tasks have changed theirs, and records the files again.
- */
+/** Records the files in the working directory and changes them. When the other tasks have changed their files, records the files again. */
 const PROGRAM = [
   'record=$OUT/$RUN-$TONY_INDEX-$TONY_GENERATION',
   'ls > $record-names; cat state.txt > $record-before; [ -x run.sh ] && [ -w run.sh ] && echo ours >> $record-before',
@@ -27,7 +25,6 @@ const PROGRAM = [
 interface Job {
   readonly file: string;
   readonly out: string;
-  /** The contents of the records of one kind, by task. */
   records(run: string, kind: string): Record<string, string>;
 }
 

@@ -54,7 +54,6 @@ export class PseudoTerminal {
     });
   }
 
-  /** All output, including control sequences. */
   get raw(): string {
     return this.#raw;
   }

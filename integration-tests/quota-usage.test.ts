@@ -8,8 +8,6 @@ import { HadoopConfiguration } from '../hadoop/configuration/configuration.ts';
 import { createStorage } from '../storage/create-storage.ts';
 import { jsonLines, until, useCluster } from './harness.ts';
 
-/** `quotas usage` on a cluster with running and waiting jobs. */
-
 vi.setConfig({ testTimeout: 400_000 });
 
 const cluster = useCluster();
@@ -35,7 +33,6 @@ afterAll(async () => {
   await rm(folder, { recursive: true, force: true });
 });
 
-/** Submits a job whose workers each use a GPU and run until a file appears. */
 async function submit(user: string, queue: string, workers: number): Promise<{ id: string; end: () => Promise<void> }> {
   const flag = path.join(folder, `${user}.end`);
   const file = path.join(folder, `${user}.yaml`);
@@ -63,7 +60,6 @@ async function reaches(id: string, user: string, state: string): Promise<void> {
   );
 }
 
-/** Runs `quotas usage` as carol, who may not view these jobs. */
 async function usage(...words: string[]): Promise<QuotaUsage> {
   const { stdout, stderr } = await cluster.run(['quotas', 'usage', '--output', 'json', ...words], { env: { HADOOP_USER_NAME: 'carol' } });
   const [usage] = jsonLines(stdout);

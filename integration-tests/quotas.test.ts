@@ -59,7 +59,6 @@ interface Request {
   readonly environment?: Readonly<Record<string, string>>;
 }
 
-/** Submits a job whose workers each use a GPU and run until a file appears. */
 async function submit({
   user,
   workers,
@@ -102,7 +101,7 @@ function reaches(id: string, user: string, state: string): Promise<JobStatus> {
   );
 }
 
-/** Returns the time at which the ResourceManager accepted the application. The ResourceManager shows it only to the application's user. */
+/** Returns the time at which the ResourceManager accepted the application. Only the application's user can see this time. */
 async function startOf(id: string, user: string): Promise<number> {
   const resourceManager = ResourceManager.of(configuration, user);
   try {
@@ -135,8 +134,8 @@ test('when two jobs submitted at the same time exceed a limit together, one job 
   );
   expect(waiting.tasks.every(({ containerId }) => containerId === null)).toBe(true);
   await reaches(other.id, 'carol', 'RUNNING');
-  // For a job without resource tags, tony-ts uses the resources that the ResourceManager reports. The ResourceManager shows all users how
-  // many resources a job uses, but not how many containers.
+  // For a job without resource tags, tony-ts uses the ResourceManager's report. All users can see the resources of a job in this report,
+  // but not the number of its containers.
   const resourceManager = ResourceManager.of(configuration, 'carol');
   try {
     expect(await resourceManager.application(first.id)).toMatchObject({ runningContainers: 0, used: { 'yarn.io/gpu': 3 } });

@@ -68,7 +68,6 @@ async function waitingMaster(folder: string): Promise<{ applicationId: string; t
   return { applicationId, token };
 }
 
-/** An ApplicationMaster that records all responses of YARN. */
 class Master {
   readonly allocated: AllocatedContainer[] = [];
   readonly completed = new Map<string, CompletedContainer>();
@@ -103,7 +102,6 @@ class Master {
     return master;
   }
 
-  /** Sends heartbeats until the condition is met. */
   async beat(condition: (master: Master) => boolean = () => true): Promise<void> {
     await until(
       async () => {
@@ -236,7 +234,8 @@ test('YARN applies the latest version of a request that is withdrawn, raised or 
   for (let beats = 0; beats < 8; beats++) {
     await master.beat();
   }
-  // The ApplicationMaster may still receive containers that YARN allocated before the change, and none that YARN allocates after it.
+  // The ApplicationMaster may still receive containers that YARN allocated before the change, but no containers that YARN allocates
+  // afterwards.
   const seen = master.allocated.length;
   master.scheduler.setAsk(worker(1));
   await master.beat(({ allocated }) => allocated.length > seen);

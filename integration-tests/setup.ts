@@ -35,7 +35,7 @@ export async function setup(project: TestProject): Promise<() => Promise<void>> 
 }
 
 async function clustersOfThisRun(count: number): Promise<Cluster[]> {
-  // The tests erase their clusters. They do not use the variable of `npm run cluster`, whose cluster may contain a developer's data.
+  // The tests erase their clusters. They do not use the variable of `npm run cluster`, because that cluster may contain a developer's data.
   const first = Number(process.env.TONY_TEST_CLUSTER_OFFSET ?? FIRST_OFFSET);
   const watched = new Set((await processesWithArgument(WATCHDOG)).flatMap(({ args }) => args));
   const clusters: Cluster[] = [];

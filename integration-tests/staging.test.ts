@@ -5,8 +5,6 @@ import type { CacheEntry } from '../client/cache/prune-cache.ts';
 import type { DaemonName } from './cluster/layout.mjs';
 import { jsonLines, noneLeft, temporaryFolder, until, useCluster } from './harness.ts';
 
-/** Tests which files `submit` uploads to HDFS, and which files it finds there. */
-
 const cluster = useCluster();
 const STAGING = '/user/alice/.tony-ts';
 
@@ -59,7 +57,6 @@ async function submit(
   return { staged, id };
 }
 
-/** Returns the files on HDFS that belong to one job only. */
 async function ownFiles(id: string): Promise<string[]> {
   return (await cluster.hdfsTree(`${STAGING}/jobs`)).map((entry) => entry.path).filter((name) => name.includes(id));
 }
@@ -118,7 +115,7 @@ test('a killed job leaves no files of its own, even if its ApplicationMaster det
     }
   };
   try {
-    // Delays the next heartbeats. Their responses order the nodes to kill the containers.
+    // Delays the next heartbeats, in whose responses the ResourceManager orders the nodes to kill the containers.
     await stop('nodemanager1', 'nodemanager2');
     await end(id);
     expect(await ownFiles(id)).toEqual([]);

@@ -44,7 +44,6 @@ async function values(words: readonly string[], exitCode = 0, env: Readonly<Reco
 
 const planIn = (all: readonly Value[]) => all.find(({ type }) => type === 'plan') as unknown as PlanValue;
 
-/** Submits a job. Returns its ID, its plan and a function that kills it. */
 async function start(words: readonly string[]): Promise<{ id: string; plan: PlanValue; end: () => Promise<void> }> {
   const all = await values([...words, '--detach']);
   const id = String(all.find(({ type }) => type === 'submitted')?.applicationId);

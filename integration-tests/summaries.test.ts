@@ -123,7 +123,6 @@ interface Program {
   readonly ended: Promise<{ code: number | null; signal: NodeJS.Signals | null }>;
 }
 
-/** Runs a program of integration-tests/programs outside a job. */
 function start(name: string, ...words: readonly string[]): Program {
   const program = path.join(import.meta.dirname, 'programs', name);
   const env = { ...process.env, ...cluster.clientEnvironment(), TONY_BACKEND: 'cpu' };

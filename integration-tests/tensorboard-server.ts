@@ -12,10 +12,7 @@ export class TensorBoardServer {
     this.#base = base;
   }
 
-  /**
-   * Serves a folder and its subfolders until the test ends.
-   * @param words additional TensorBoard options
-   */
+  /** @param words additional TensorBoard options */
   static async start(folder: string, ...words: readonly string[]): Promise<TensorBoardServer> {
     const python = await tensorboardPython();
     // `--load_fast=false`: the separate reader process does not exist for all platforms.
@@ -53,7 +50,6 @@ export class TensorBoardServer {
     return (await answer.json()) as T;
   }
 
-  /** Returns a plugin's tags, grouped by run. */
   async tags(plugin: string): Promise<Record<string, string[]>> {
     const runs = await this.data<Record<string, Record<string, unknown>>>(`${plugin}/tags`);
     return Object.fromEntries(Object.entries(runs).map(([run, tags]) => [run, Object.keys(tags).sort()]));

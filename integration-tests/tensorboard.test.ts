@@ -25,7 +25,6 @@ interface Yaml {
   readonly go: () => Promise<void>;
 }
 
-/** Writes a job that runs until the test creates the file `go`. */
 async function jobFile(more = ''): Promise<Yaml> {
   const folder = await temporaryFolder();
   const lines = [
@@ -43,7 +42,6 @@ async function jobFile(more = ''): Promise<Yaml> {
   return { file, go: () => writeFile(path.join(folder, 'go'), '') };
 }
 
-/** Encodes an event file with points of one tag. */
 function events(tag: string, steps: readonly number[]): Buffer {
   return Buffer.concat([
     encodeFileVersion(1_700_000_000),
@@ -51,13 +49,11 @@ function events(tag: string, steps: readonly number[]): Buffer {
   ]);
 }
 
-/** Returns the pids of the Python processes that serve TensorBoard from a folder. */
 async function pythons(below: string): Promise<number[]> {
   const all = await processesWithArgument(`{"packages":["${below}`);
   return all.map(({ pid }) => pid);
 }
 
-/** Waits until TensorBoard is ready, and returns the job's status at that time. */
 async function served(status: () => Promise<JobStatus>): Promise<JobStatus> {
   const look = async () => {
     const now = await status();

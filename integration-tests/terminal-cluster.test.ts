@@ -4,8 +4,6 @@ import { expect, test, vi } from 'vitest';
 import { jsonLines, noneLeft, temporaryFolder, until, useCluster } from './harness.ts';
 import { type PseudoTerminal, terminalCommand } from './pseudo-terminal.ts';
 
-/** Terminal output for a cluster and its jobs, and how `logs` continues after failures of the cluster. */
-
 const cluster = useCluster();
 /** Time limit in ms for many commands and consecutive jobs on a slow machine. */
 vi.setConfig({ testTimeout: 500_000 });

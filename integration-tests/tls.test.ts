@@ -43,7 +43,6 @@ async function submit(file: string, env: Record<string, string> = {}): Promise<s
   return String(submitted.applicationId);
 }
 
-/** Requests a page of a job through the ResourceManager's proxy. */
 async function pageOf(id: string, page: string): Promise<string> {
   const answer = await cluster.request(`${cluster.resourceManager}/proxy/${id}/${page}`);
   const text = await answer.text();
@@ -53,7 +52,6 @@ async function pageOf(id: string, page: string): Promise<string> {
   return text;
 }
 
-/** Waits until the job's page shows a status for which `is` returns true. */
 function shows(id: string, is: (status: JobStatus) => boolean): Promise<JobStatus> {
   const look = async (): Promise<JobStatus> => JSON.parse(await pageOf(id, 'tony/api/job')) as JobStatus;
   return until(

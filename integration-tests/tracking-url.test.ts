@@ -25,7 +25,6 @@ interface Job {
   readonly go: () => Promise<void>;
 }
 
-/** Submits a job that logs curves and runs until the test ends it. */
 async function startJob(env: Readonly<Record<string, string>> = {}): Promise<Job> {
   const folder = await temporaryFolder();
   const lines = [
@@ -87,7 +86,6 @@ async function hasRead(page: Page, place: () => string): Promise<void> {
   await until(isWhole, { describe: () => tags().catch(String), timeoutMs: 120_000, everyMs: 500 });
 }
 
-/** Opens the application's page in YARN and follows the given link on this page. */
 async function follow(page: Page, id: string, link: string): Promise<void> {
   await page.goto(`${cluster.resourceManager}/cluster/app/${id}`);
   await page.locator(`a[href*="/proxy/${id}/"]`, { hasText: link }).first().click();

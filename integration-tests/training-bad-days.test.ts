@@ -17,13 +17,10 @@ vi.setConfig({ testTimeout: 500_000 });
 interface Training {
   readonly id: string;
   status(): Promise<JobStatus>;
-  /** Waits until a worker's training process of a generation has started, and returns its pid. */
   pid(index: number, generation: number): Promise<number>;
-  /** Resumes a worker that waits at step `waitsAt`. */
   goOn(): Promise<void>;
   /** [generation, step] of each step of rank 0, in execution order. */
   steps(): Promise<[number, number][]>;
-  /** The result that the client reports when the job ends. */
   result(): Promise<{ state: string; metrics: Record<string, number>; generations: number; diagnostics: string }>;
 }
 
@@ -100,7 +97,6 @@ async function watch(step: number) {
   };
 }
 
-/** Waits until a checkpoint after `step` is committed, and returns its step. */
 async function checkpointBeyond(training: Training, step: number): Promise<number> {
   return until(
     async () => {

@@ -49,7 +49,6 @@ class Job {
     return (await answer.json()) as JobStatus;
   }
 
-  /** Returns the Node.js process that runs `bundle` for a given task in one of the job's containers. */
   async process(bundle: string, containerId?: string | null): Promise<number> {
     const all = await cluster.containers(this.id);
     const found = all.find(
@@ -111,7 +110,7 @@ async function jobFile({ roles, lines = [], command = PROGRAM, master = '512m' }
   return { file, out };
 }
 
-/** An executor on a busy machine meets these timeouts. They are also short, so the tests detect a silent executor soon. */
+/** The timeouts are long enough for an executor on a busy machine, and short enough to detect a silent executor soon. */
 const HEARTBEAT = 'heartbeat: {interval: 500ms, missed: 12}';
 
 async function startJob({ heartbeat = HEARTBEAT, ...options }: Options & { heartbeat?: string } = {}): Promise<Job> {
@@ -149,8 +148,8 @@ describe('a job continues', () => {
     const first = await job.programs(1);
     process.kill(who === 'executor' ? await job.executor(1) : first[1], signal);
     await job.programs(2);
-    // Worker 0's executor ends the old program before it starts the new one. Worker 1's executor may be unreachable. Its container may
-    // still be running when its replacement starts, but the ApplicationMaster rejects its generation.
+    // Worker 0's executor ends the old program before it starts the new one. Worker 1's executor may be unreachable, so the container of
+    // the old program may still be running when the replacement starts. The ApplicationMaster rejects the old generation.
     expect(isAlive(first[0])).toBe(false);
     await until(() => !isAlive(first[1]), { describe: 'the old program still runs', timeoutMs: 30_000, everyMs: 20 });
     expect((await job.succeeds()).generations).toBe(2);
@@ -212,7 +211,6 @@ test.each([
   }
   try {
     await cluster.kill(lost);
-    // The other node has no room for both containers, so the test restarts the lost node.
     await until(async () => (await job.status()).generations > 1 || (await job.status()).state !== 'RUNNING', {
       describe: () => job.status().catch(String),
       timeoutMs: 60_000,
@@ -243,8 +241,8 @@ test.each([
 });
 
 /**
- * Like PROGRAM, but its process group ignores SIGTERM. A separate file contains its start time and the last time at which it was alive
- * (ms).
+ * Like PROGRAM, but its process group ignores SIGTERM. The program writes its start time and the newest time at which it was alive (ms) to
+ * a separate file.
  */
 const LOGGING_PROGRAM = [
   "trap '' TERM",
@@ -263,7 +261,6 @@ interface Run {
   readonly last: number;
 }
 
-/** Returns all programs of a task in start order. */
 function runsOf(job: Job, task: string): Run[] {
   const time = (name: string) => Number(readFileSync(path.join(job.out, name), 'utf8'));
   return readdirSync(job.out)

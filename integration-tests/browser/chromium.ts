@@ -2,7 +2,7 @@ import type { Browser } from 'playwright-core';
 import { afterAll, type TestContext } from 'vitest';
 import { findBrowser, launchBrowser, NO_BROWSER } from './launch-browser.ts';
 
-/** Shared by the tests of one file. The first test that uses a browser starts it. */
+/** Headless browser of one test file, started on first use. */
 let started: Promise<Browser> | null = null;
 
 afterAll(async () => (await started)?.close());

@@ -4,7 +4,7 @@ import type { HistoryEntry, JobStatus, TaskState, TaskStatus, UsageSample } from
 import type { JobView, ScalarCharts } from '../../web/job-view.ts';
 import { at, chartsOf, job, lines, running, samplesOf, started, task, usage } from './scene-parts.ts';
 
-/** Job states that the tests display on the page. The numbers come from real runs or resemble them. */
+/** Job states that the tests display on the page, with numbers from real runs or similar numbers. */
 
 /** Data for a job's page. A field is undefined if the job does not provide that data. */
 export interface Scene {
@@ -270,7 +270,6 @@ export function largeScene(now = Date.now()): Scene {
 }
 
 const WORKERS = 192;
-/** States of the workers that are not running, by worker index. */
 const STARTING: Readonly<Record<number, TaskState>> = { 187: 'launching', 188: 'requested' };
 
 function largeTasks(): TaskStatus[] {

@@ -20,11 +20,10 @@ const NARROW = { width: 390, height: 844 };
 
 interface Visit {
   readonly page: Page;
-  /** Errors in the browser, and requests to other origins. */
+  /** Browser errors and requests to other origins. */
   readonly complaints: readonly string[];
 }
 
-/** Opens `url` in the browser and records all errors. */
 async function visit(browser: Browser, url: string, options: BrowserContextOptions = {}): Promise<Visit> {
   const context = await browser.newContext({ viewport: WIDE, ...options });
   const page = await context.newPage();
@@ -333,7 +332,6 @@ test('the job’s page is smaller than 70 kB', () => {
 
 // Expressions to evaluate in the page. They are strings because the tests compile without DOM types.
 
-/** Returns the name of the focused element, and whether its focus is visible. */
 const FOCUSED = `(() => {
   const element = document.activeElement;
   if (element === null || element === document.body) return ['', false];
@@ -343,7 +341,6 @@ const FOCUSED = `(() => {
   return [element.getAttribute('aria-label')?.startsWith('Last lines') ? element.innerText : name, style.outlineStyle !== 'none'];
 })()`;
 
-/** Lists fields, buttons, links and tables without a name, and images without alternative text. */
 const UNNAMED = `[...document.querySelectorAll('button, a, input, select, table, canvas, [role=tabpanel], pre[tabindex]')]
   .filter((element) => {
     if (element.tagName === 'CANVAS') return element.closest('[role=img][aria-label]') === null;

@@ -9,7 +9,7 @@ export async function scalarCard(page: Page, tag: string): Promise<Locator> {
     .locator('scalar-card')
     .filter({ has: page.locator(`[title="${tag}"]`) })
     .first();
-  // TensorBoard renders only the cards in the viewport. Filtering for the card moves it there.
+  // TensorBoard renders only the cards in the viewport. The filter moves the card into the viewport.
   await page.locator('input[placeholder="Filter tags (regex)"]').fill(`^${tag}$`, { timeout: 60_000 });
   await card.locator('line-chart').waitFor({ timeout: 30_000 });
   await card.scrollIntoViewIfNeeded();

@@ -6,7 +6,6 @@ import type { AddressInfo } from 'node:net';
 export const PREFIX = '/proxy/application_1_0001/';
 
 export interface Gateway {
-  /** Gateway URL, including the prefix. */
   readonly url: string;
   /** `METHOD path` of every request received, in order. */
   readonly requests: readonly string[];
@@ -14,8 +13,8 @@ export interface Gateway {
 }
 
 /**
- * Starts a gateway between a browser and the site. The gateway forwards GET, the given methods and a few headers. Like real gateways, it
- * responds to other methods with 405 and to URLs longer than `longest` characters with 414.
+ * Starts a gateway between a browser and the site. The gateway forwards GET, the given methods and a few headers. Like real gateways, the
+ * gateway responds to other methods with 405 and to URLs longer than `longest` characters with 414.
  */
 export async function startGateway(port: number, options: { passes: readonly string[]; longest?: number }): Promise<Gateway> {
   const requests: string[] = [];

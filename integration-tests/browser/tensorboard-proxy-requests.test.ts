@@ -9,7 +9,7 @@ import { WebServer } from '../../web/server.ts';
 import { openBrowser } from './chromium.ts';
 import { startGateway } from './tensorboard-proxy-gateway.ts';
 
-/** The upstream server's response: a description of the request that it received. */
+/** Description of the request that the upstream server received. */
 interface Echo {
   readonly method: string;
   readonly url: string;
@@ -57,7 +57,6 @@ async function openPage(context: TestContext, passes: readonly string[]): Promis
   return page;
 }
 
-/** Functions that the expressions below use in the page. */
 const TOOLS = `
   const asFetch = async (url, options) => (await fetch(url, options)).json();
   const asXhr = (url, body, { method = 'POST', wait = true, headers = {} } = {}) => new Promise((resolve, reject) => {

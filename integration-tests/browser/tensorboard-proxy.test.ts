@@ -25,7 +25,7 @@ const BEHIND_GATEWAY: Access = { kind: 'proxy', hosts: ['127.0.0.1'], mayView: (
 /** This run name contains special characters, including some that YARN's proxy corrupts. */
 const ODD_RUN = 'validation & {odd} 100% [1]';
 const ODD_TAG = 'lr & {decay} 100% a+b';
-/** The tabs, each with a selector that matches when its data has loaded. */
+/** Tabs with a CSS selector that matches when the tab's data has loaded. */
 const TABS = {
   scalars: 'vz-line-chart2 path.line[d]',
   images: 'tf-image-loader img',
@@ -102,7 +102,6 @@ async function gateway(web: WebServer, options: { passes: readonly string[]; lon
   return started;
 }
 
-/** Opens a page and collects the errors that occur in it. */
 async function openPage(browser: Browser): Promise<{ readonly page: Page; readonly troubles: string[] }> {
   const page = await browser.newPage({ viewport: { width: 1280, height: 800 } });
   // The machine may run many tests at the same time.

@@ -60,7 +60,6 @@ export class Cluster {
     this.ports = portsAt(offset, [...this.profile.processes, ...daemons.map(([name, { ports }]) => ({ name, ports }))]);
     /** @param {string} start */
     const starting = (start) => daemons.filter(([, each]) => each.start === start).map(([name]) => name);
-    /** Daemons in start order. */
     this.order = { first: starting('first'), main: [...START_ORDER, ...starting('with Hadoop')], last: starting('last') };
     this.daemons = [...this.order.first, ...this.order.main, ...this.order.last];
     this.processes = [...this.profile.processes.map(({ name }) => name), ...this.daemons];
@@ -69,7 +68,6 @@ export class Cluster {
     /** HDFS superuser and YARN administrator. */
     this.administrator = ADMINISTRATOR;
     this.state = stateFolder(offset);
-    /** HADOOP_CONF_DIR for clients. */
     this.configuration = path.join(this.state, 'conf', 'client');
     /** Web address of the ResourceManager that was active at the last `isReady`. */
     this.resourceManager = this.webAddresses('resourcemanager')[0];
@@ -164,7 +162,6 @@ export class Cluster {
     await this.killContainers();
   }
 
-  /** Stops the cluster and deletes its data. */
   async wipe() {
     await this.down();
     await rm(this.state, { recursive: true, force: true });
@@ -318,8 +315,8 @@ export class Cluster {
       this.getJson(`${this.nameNode}/jmx?qry=Hadoop:service=NameNode,name=FSNamesystemState`),
       this.getJson(`${this.nameNode}/jmx?qry=Hadoop:service=NameNode,name=NameNodeInfo`),
       this.getJson(`${this.resourceManager}/ws/v1/cluster/metrics`),
-      // The ResourceManager reports a node as active for several seconds after its NodeManager exits. Therefore this also queries each
-      // NodeManager.
+      // The ResourceManager reports a node as active for several seconds after its NodeManager exits, so each NodeManager is queried as
+      // well.
       ...nodes.map(({ http }) => this.getJson(`${this.profile.scheme ?? 'http'}://localhost:${http}/ws/v1/node/info`)),
     ]);
     return (
@@ -344,10 +341,7 @@ export class Cluster {
     };
   }
 
-  /**
-   * Returns the name of the active daemon of a pair.
-   * @param {'resourcemanager' | 'namenode'} kind
-   */
+  /** @param {'resourcemanager' | 'namenode'} kind */
   async activeName(kind) {
     await this.findActive();
     const active = kind === 'namenode' ? this.nameNode : this.resourceManager;
@@ -402,7 +396,6 @@ export class Cluster {
   }
 
   /**
-   * Returns the command that starts a daemon.
    * @param {string} name
    * @param {string} jars
    * @param {string} java
@@ -608,7 +601,6 @@ function isFree(port) {
   });
 }
 
-/** Returns the path of the `java` executable, with symbolic links resolved. */
 async function findJava() {
   const folders = [...(process.env.JAVA_HOME ? [path.join(process.env.JAVA_HOME, 'bin')] : []), ...(process.env.PATH ?? '').split(':')];
   for (const folder of folders.filter(Boolean)) {

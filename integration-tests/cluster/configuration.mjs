@@ -1,4 +1,3 @@
-/** Generates the configuration files for the cluster's daemons and clients. */
 import { mkdir, writeFile } from 'node:fs/promises';
 import { userInfo } from 'node:os';
 import path from 'node:path';
@@ -87,7 +86,7 @@ function yarnSite({ resourcemanager }, state) {
 
     // Tests wait for these timeouts, so they are short. A healthy process on a loaded machine still meets them.
     'yarn.nm.liveness-monitor.expiry-interval-ms': 10_000,
-    // YARN's timeout starts at the launch. A node may need to unpack 300 MB before the ApplicationMaster's first heartbeat.
+    // YARN's timeout starts at the launch of the container. Before the ApplicationMaster's first heartbeat, the node may unpack 300 MB.
     'yarn.am.liveness-monitor.expiry-interval-ms': 60_000,
     'yarn.resourcemanager.nodemanagers.heartbeat-interval-ms': 250,
     'yarn.resourcemanager.connect.max-wait.ms': 120_000,
@@ -123,7 +122,8 @@ function nodeManagerSite(ports, state, name) {
     'yarn.nodemanager.container-executor.class': 'org.apache.hadoop.yarn.server.nodemanager.DefaultContainerExecutor',
     'yarn.nodemanager.resource.memory-mb': NODE.memoryMb,
     'yarn.nodemanager.resource.cpu-vcores': NODE.vcores,
-    // "enforced" refers to enforcement by cgroups. Without cgroups, it disables the polling that kills containers over their memory limit.
+    // The value "enforced" refers to enforcement by cgroups. Without cgroups, it disables the polling that kills containers over their
+    // memory limit.
     'yarn.nodemanager.resource.memory.enforced': false,
     'yarn.nodemanager.pmem-check-enabled': true,
     // A Node.js process maps about 1 GB of virtual memory at its start.
@@ -135,7 +135,7 @@ function nodeManagerSite(ports, state, name) {
   };
 }
 
-/** YARN only counts GPUs here: no plugin discovers devices, and no container is confined to a device. */
+/** YARN only schedules GPUs here: no plugin discovers devices, and no container is confined to a device. */
 const RESOURCE_TYPES = { 'yarn.resource-types': 'yarn.io/gpu', 'yarn.resource-types.yarn.io/gpu.maximum-allocation': 2 * NODE.gpus };
 const NODE_RESOURCES = { 'yarn.nodemanager.resource-type.yarn.io/gpu': NODE.gpus };
 

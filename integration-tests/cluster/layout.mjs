@@ -1,4 +1,7 @@
-/** The state folder and the ports of a local cluster. One offset determines both, so several clusters can run side by side. */
+/**
+ * The state folder and the ports of a local cluster. An offset determines the folder and the ports, so several clusters can run side by
+ * side.
+ */
 import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';

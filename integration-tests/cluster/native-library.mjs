@@ -1,4 +1,6 @@
-/** Hadoop's native library. Hadoop's own jars do not contain it, but NodeManagers of a secure cluster need it to aggregate logs. */
+/**
+ * Hadoop's native library. Hadoop's own jars do not contain this library, but NodeManagers of a secure cluster need it to aggregate logs.
+ */
 import { existsSync } from 'node:fs';
 import { mkdir, mkdtemp, rename, rm } from 'node:fs/promises';
 import path from 'node:path';

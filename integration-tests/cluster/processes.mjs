@@ -1,6 +1,6 @@
 /**
- * Finds processes through /proc instead of pid files, so it never signals a pid that the system has reused. A command-line argument
- * identifies a daemon. The working directory or the LOCAL_DIRS variable identifies a container.
+ * Finds processes through /proc instead of pid files, so that a signal never reaches an unrelated process with a reused pid. A command-line
+ * argument identifies a daemon. The working directory or the LOCAL_DIRS variable identifies a container.
  */
 import { readdir, readFile, readlink } from 'node:fs/promises';
 

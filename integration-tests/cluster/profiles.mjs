@@ -73,10 +73,7 @@ export function profileNamed(name) {
   return found;
 }
 
-/**
- * Returns the path of the file that stores the profile name in the state folder.
- * @param {string} state
- */
+/** @param {string} state */
 export function profileFile(state) {
   return path.join(state, 'profile');
 }

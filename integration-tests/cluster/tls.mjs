@@ -105,7 +105,8 @@ function properties({ state, ports }) {
 }
 
 /**
- * `fetch` cannot be given an authority. Follows redirects of GET, as `fetch` does.
+ * Sends a request that trusts the cluster's certificate authority, which `fetch` does not support. Follows redirects of GET, as `fetch`
+ * does.
  * @param {Place} place
  * @param {string} url
  * @param {RequestInit} [init]

@@ -28,7 +28,6 @@ function gone(pids: readonly number[]): Promise<boolean> {
   return until(() => pids.every((pid) => !isAlive(pid)), { describe: () => `${pids.filter(isAlive)} still alive`, everyMs: 20 });
 }
 
-/** Waits until the program has written `count` pids to its stdout, and returns them. */
 async function pids(executor: TestExecutor, count: number): Promise<number[]> {
   return until(
     () => {

@@ -45,7 +45,6 @@ export function newSecrets(): JobSecrets {
 export class TestMaster {
   readonly attempt: number;
   readonly hellos: Hello[] = [];
-  /** Messages of all streams, without hellos. */
   readonly received: ExecutorMessage[] = [];
   port = 0;
   welcome: Omit<Welcome, 'masterAttempt'> = { intervalMs: 100, leaseMs: 60_000, command: 'true', env: {} };
@@ -97,7 +96,6 @@ export class TestMaster {
     return until(() => this.hellos.length >= count && this.hellos[count - 1], { describe: `hello ${count}`, everyMs: 10 });
   }
 
-  /** Waits for the first message that has `key` and matches. */
   message<Key extends keyof ExecutorMessage>(
     key: Key,
     fits: (value: NonNullable<ExecutorMessage[Key]>) => boolean = () => true,

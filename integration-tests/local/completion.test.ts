@@ -22,7 +22,6 @@ interface Home {
   readonly folder: string;
 }
 
-/** A home folder with tony-ts on its PATH. */
 async function home(): Promise<Home> {
   const folder = await temporaryFolder();
   await mkdir(path.join(folder, 'bin'));
@@ -54,7 +53,6 @@ function argumentsOf(shell: Shell, line: string, folder: string): string[] {
   const script = path.join(folder, `tony-ts.${shell}`);
   switch (shell) {
     case 'bash':
-      // The arguments that readline passes to the completion function.
       return [
         '--norc',
         '--noprofile',

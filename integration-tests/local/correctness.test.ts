@@ -81,7 +81,7 @@ interface Rank {
 
 const WORLD_SIZE = 3;
 
-/** Reserves ports until the ranks no longer need them. */
+/** Ports that are reserved until the end of the test file, because ranks may listen on them. */
 const ports: BoundPort[] = [];
 afterAll(() => {
   for (const port of ports) {

@@ -12,7 +12,6 @@ import { type FeedAddress, MAXIMUM_RECORD_BYTES } from '../../protos/feed-protoc
 
 const log = pino({ level: 'silent' });
 
-/** The feeds of a job, and their addresses. */
 async function openFeeds(): Promise<{ feeds: Feeds; address: FeedAddress }> {
   const secrets = createJobSecrets(Date.now(), '{}');
   const [certificate, privateKey] = [secrets.get(CREDENTIALS.certificate) as Secret, secrets.get(CREDENTIALS.privateKey) as Secret];

@@ -1,4 +1,3 @@
-/** Decodes images with the native backend, in the runtime's Node.js. */
 import { execFile } from 'node:child_process';
 import path from 'node:path';
 import { promisify } from 'node:util';

@@ -29,12 +29,10 @@ interface Job {
   readonly id: string;
   readonly out: string;
   readonly paths: ReturnType<typeof localPaths>;
-  /** Waits until the task's program of a generation has started, and returns its pid. */
   pid(task: string, generation: number): Promise<number>;
   ran(task: string, generation: number): boolean;
   go(): void;
   status(): Promise<JobStatus>;
-  /** Returns the pid of the executor in the task's current container. */
   executor(role: string, index: number): Promise<number>;
   final(): Promise<JobStatus>;
   quiet(): Promise<void>;
@@ -190,15 +188,15 @@ describe('a job on this machine', () => {
     ['a program is killed', 'program', 'SIGKILL'],
     ['a program is stopped', 'program', 'SIGSTOP'],
   ] as const)('continues in a new generation when %s', async (_, who, signal) => {
-    // An executor on a busy machine meets this timeout. It is also short, so the test detects the suspended process soon.
+    // The timeout is long enough for an executor on a busy machine, and short enough to detect the suspended process soon.
     const heartbeat = signal === 'SIGSTOP' ? 'heartbeat: {interval: 300ms, missed: 10}\n' : '';
     const job = await startJob({ yaml: `${heartbeat}roles: {worker: {instances: 2, ranked: true}}` });
     const first = await bothRun(job, 1);
     const victim = who === 'executor' ? await job.executor('worker', 1) : first[1];
     process.kill(victim, signal);
     await bothRun(job, 2);
-    // Worker 0's executor ends the old program before it starts the new one. Worker 1's executor may be unreachable. Its container may
-    // still be running when its replacement starts, but the ApplicationMaster rejects its generation.
+    // Worker 0's executor ends the old program before it starts the new one. Worker 1's executor may be unreachable, so the container of
+    // the old program may still be running when the replacement starts. The ApplicationMaster rejects the old generation.
     expect(isAlive(first[0])).toBe(false);
     await until(() => !isAlive(first[1]), { describe: 'the old program still runs', everyMs: 20 });
     const final = await succeeds(job);

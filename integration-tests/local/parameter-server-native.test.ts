@@ -1,4 +1,3 @@
-/** Parameter servers on the native backend, whose optimizers use TensorFlow's fused kernels. */
 import { execFile } from 'node:child_process';
 import path from 'node:path';
 import { promisify } from 'node:util';

@@ -29,7 +29,6 @@ async function folder(): Promise<string> {
   return made;
 }
 
-/** Runs a user program in the given Node.js, with the runtime's packages. */
 async function run(node: string, program: string, options: { bundles?: string; cwd?: string } = {}): Promise<string[]> {
   const { PATH, HOME } = process.env;
   const env = programEnvironment(options.bundles ?? BUNDLES, runtime.tree, { PATH, HOME });

@@ -58,7 +58,6 @@ test('a sweep of six configurations on two tasks repeats only the current trial 
     env: { TONY_LOCAL_DIR: path.join(folder, 'jobs'), HADOOP_CONF_DIR: undefined },
     timeoutMs: 300_000,
   });
-  // Task 1's second trial. Its first run waits until the test kills it.
   const victim = await until(async () => (await readdir(begun)).find((name) => name.startsWith('trial-00003-1-')), {
     describe: () => ({ stdout: command.stdout, stderr: command.stderr }),
     timeoutMs: 200_000,
@@ -70,7 +69,6 @@ test('a sweep of six configurations on two tasks repeats only the current trial 
   const { trials } = JSON.parse(await readFile(path.join(output, 'results.json'), 'utf8')) as { trials: Row[] };
   const accuracies = trials.map(({ metrics }) => metrics.accuracy);
   expect(accuracies).toEqual([...accuracies].sort((a, b) => b - a));
-  // Trials with a low learning rate learn little in two epochs. The best trials classify most digits correctly.
   expect(accuracies[0]).toBeGreaterThan(0.87);
   expect(trials.at(-1)?.configuration).toEqual({ rate: 0.0003, units: 16 });
   expect(trials.map(({ name, task }) => `${name} ${task}`).sort()).toEqual(

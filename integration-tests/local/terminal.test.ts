@@ -59,7 +59,6 @@ describe.each([80, 200])('in %d columns', (columns) => {
     expect(terminal.cursorShown).toBe(false);
     await writeFile(place.gate, '');
     const text = await ended(terminal, 0);
-    // The screen shows one table, not one table per poll.
     expect(text.match(/^TASK\s+STATE/gm)).toHaveLength(1);
     expect(text).toMatch(
       /^hello {2}SUCCEEDED .*\nTASK .*\nworker:0 +succeeded .*\nworker:1 +succeeded .*\nevaluator:0 .*\nlocal_\d+_\d+ SUCCEEDED$/m,

@@ -1,10 +1,10 @@
 /**
- * Trains a small network with layers of all kinds, and kills itself at a given generation, step and rank. It dies either between two steps
- * or during a step, while the other ranks wait for it in their forward pass.
+ * Trains a small network with layers of all kinds, and kills itself at a given generation, step and rank. The program dies either between
+ * two steps or during a step, while the other ranks wait in their forward pass.
  */
 import { createHash } from 'node:crypto';
 import type { Tensor } from '@tensorflow/tfjs';
-// Imports the bundle that jobs use. Its type declarations may not exist.
+// Imports the bundle that jobs use. The bundle's type declarations may not exist.
 import { join } from 'tony-ts/training';
 
 export interface Death {
