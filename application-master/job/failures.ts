@@ -14,7 +14,7 @@ export interface Failure {
   readonly task: Task;
   readonly cause: Cause;
   readonly facts: TaskFailure;
-  /** True if the cluster may still report that it caused the failure. */
+  /** True if the cluster may still report a different cause. */
   readonly refundable: boolean;
   /** Number of consecutive generations without progress that ended with a charged failure; 0 if this failure ends no generation. */
   readonly fruitless: number;
@@ -84,7 +84,7 @@ export function findBlamedMember(state: JobState): { readonly slot: number; read
 /**
  * Charges a failure to the task. If the failure ends a generation, also charges the failure to the gang. The limit `maxRestarts` applies to
  * each task separately, so a hundred tasks may each fail that often. The same limit applies to consecutive generations without progress,
- * because a bug may hit a different task each time. A charge is refunded only if the cluster reports that it caused the failure.
+ * because a bug may hit a different task each time. A charge is refunded only if the cluster reports itself as the cause.
  */
 export function chargeFailure(transition: Transition, task: Task, cause: Cause): Failure {
   const { state } = transition;

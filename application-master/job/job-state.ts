@@ -234,7 +234,7 @@ export interface Ending {
   readonly stopAt: number;
   /** True if the container was stopped at the end of the job. The job waits briefly for the end of such containers. */
   readonly drains: boolean;
-  /** True if the failure was charged, but the cluster may still report that it caused the failure. */
+  /** True for a charged failure for which the cluster may still report a different cause. */
   readonly refundable: boolean;
 }
 

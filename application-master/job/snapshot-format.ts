@@ -32,7 +32,7 @@ const endingSchema = z.object({
   until: z.number(),
   /** See `Ending`. Saved because the ResourceManager does not repeat its report to a later attempt. */
   reported: z.enum(['nothing', 'presumed', 'preempted']),
-  /** True if the failure that ended the container was charged, but the cluster may still report that it caused the failure. */
+  /** True if a charged failure ended the container, and the cluster may still report a different cause. */
   refundable: z.boolean(),
 });
 

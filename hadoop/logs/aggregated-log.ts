@@ -20,8 +20,8 @@ export interface AggregatedFile {
 }
 
 /**
- * Maximum number of files and spans in a node's aggregated log. It limits the memory that a crafted log can occupy: users can write to the
- * folder, too. NodeManagers write chunks of 1 MiB and stay far below this limit.
+ * Maximum number of files and spans in a node's aggregated log. Users can write to the folder, so a crafted log could otherwise occupy too
+ * much memory. NodeManagers write chunks of 1 MiB and stay far below this limit.
  */
 const MAXIMUM_PARTS = 200_000;
 const LONGEST_NAME = 1_024;
