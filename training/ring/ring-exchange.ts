@@ -93,7 +93,7 @@ export class Exchange {
   /** Byte offsets into the image: #received is the end of the received bytes, and #done is the end of the processed bytes. */
   #received = 0;
   #done = 0;
-  #held = 0;
+  #unaddedBytes = 0;
 
   /** @param onReceived called with the number of received bytes, after `send`. */
   constructor(lane: Lane, plan: Plan, send: (bytes: Uint8Array) => void, onReceived: (count: number) => void = () => {}) {
@@ -116,7 +116,7 @@ export class Exchange {
     if (step.action === 'take') {
       return image.subarray(this.#received, end);
     }
-    return scratch.subarray(this.#held, Math.min(PIECE_BYTES, this.#held + end - this.#received));
+    return scratch.subarray(this.#unaddedBytes, Math.min(PIECE_BYTES, this.#unaddedBytes + end - this.#received));
   }
 
   received(count: number): void {
@@ -129,8 +129,8 @@ export class Exchange {
         this.#take(step);
       }
     } else {
-      this.#held += count;
-      if (ended || this.#held === PIECE_BYTES) {
+      this.#unaddedBytes += count;
+      if (ended || this.#unaddedBytes === PIECE_BYTES) {
         this.#add(step);
       }
     }
@@ -145,7 +145,7 @@ export class Exchange {
     const { width } = this.#lane;
     const [from, to] = [this.#done / width, this.#received / width];
     this.#lane.add(from, to - from);
-    this.#held = 0;
+    this.#unaddedBytes = 0;
     if (step.scale !== null) {
       this.#lane.scale(from, to, step.scale);
     }

@@ -130,7 +130,7 @@ const classified = fc.record({
   seed,
 });
 const crossentropy = categoricalCrossentropy(tf, (target, output) => tf.metrics.categoricalCrossentropy(target, output));
-const OF_DIFFERENCES = 1e-5;
+const DIFFERENCE_TOLERANCE = 1e-5;
 const crossentropyOfSoftmax = ({ shape, scale, labels, seed }: Classified) => {
   const classes = shape.at(-1) as number;
   const indices = tf.randomUniform(shape.slice(0, -1), 0, classes, 'int32', seed);
@@ -141,7 +141,7 @@ const crossentropyOfSoftmax = ({ shape, scale, labels, seed }: Classified) => {
     compute: (logits: tfjs.Tensor) => crossentropy(target, tf.softmax(logits)),
   };
 };
-await property('categorical crossentropy of softmax', classified, crossentropyOfSoftmax, OF_DIFFERENCES);
+await property('categorical crossentropy of softmax', classified, crossentropyOfSoftmax, DIFFERENCE_TOLERANCE);
 // TensorFlow.js exposes its own implementation only through a compiled model.
 const sparseModel = tf.sequential({ layers: [tf.layers.dense({ units: 2, inputShape: [1] })] });
 sparseModel.compile({ optimizer: 'sgd', loss: 'sparseCategoricalCrossentropy' });
@@ -157,7 +157,7 @@ await property(
     const target = labels === 'smooth' ? tf.expandDims(indices, -1) : tf.floor(indices);
     return { inputs: [normal(shape, seed, scale)], compute: (logits: tfjs.Tensor) => sparse(target, tf.softmax(logits)) };
   },
-  OF_DIFFERENCES,
+  DIFFERENCE_TOLERANCE,
 );
 await property('categorical crossentropy of clipped and of unnormalised probabilities', fc.constantFrom(0.5, 1, 3), (factor) => {
   const rows = [
@@ -186,7 +186,7 @@ await property(
     inputs: [normal(shape, seed, scale)],
     compute: (x) => tf.softmax(x as tfjs.Tensor),
   }),
-  OF_DIFFERENCES,
+  DIFFERENCE_TOLERANCE,
 );
 
 const pooling = fc.record({
