@@ -28,7 +28,6 @@ import { importTony } from './tony-import/import-tony.ts';
 const job = parseJob('name: a\nroles: {worker: {command: "true"}}', { file: 'job.yaml', folder: '/nowhere' });
 const connection = new LocalJob('local_1_0001', '/nowhere');
 const store = new LocalHistory('/nowhere', 'alice');
-/** Options from a JavaScript program, which the compiler does not check. */
 const wrong = (options: object) => options as never;
 
 test.each<[string, () => unknown]>([

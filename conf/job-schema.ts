@@ -90,7 +90,6 @@ export const tensorboardSchema = z.strictObject({
   memory: memory("Memory of TensorBoard's container.").default(1024),
 });
 
-/** Accepts a strategy name, or a mapping with the name and options. */
 const strategy = z
   .union(
     [

@@ -174,7 +174,6 @@ function overriddenBy(path: readonly (string | number)[], overridden: ReadonlyMa
   return undefined;
 }
 
-/** Reports URIs with an unsupported scheme. */
 function schemeProblems({ checkpoint, tensorboard, data }: JobFile): Problem[] {
   const places: (readonly [Problem['path'], string | undefined])[] = [
     [['checkpoint', 'dir'], checkpoint.dir],

@@ -4,13 +4,14 @@ import { type Demand, demandOf } from './quotas.ts';
 import { ROLE_NAME } from './values/role-name.ts';
 
 /*
- * A job's demand by role, encoded in application tags: the only data of an application that every user of the cluster may read.
+ * Encoding of a job's resource demand in YARN application tags. Quotas need the demand of other users' jobs, and tags are the only application
+ * data that all users of a cluster can read.
  *
  *   tony-roles:*:0:m1024:v1+worker:4:m16384:v4:g8+ps:2:m4096:v2:yarn.io/fpga=2
  *
- * For each role: its name, the number of tasks, and their total resources: m memory (MiB), v vcores, g GPUs, others by name. The name `*`
- * stands for the ApplicationMaster; it is not a valid role name. By default, YARN accepts ten tags per application of 100 ASCII characters
- * each, and converts them to lower case. Each tag therefore contains as many roles as fit.
+ * An entry contains the name of the role, the number of tasks, and their total resources: m memory (MiB), v vcores, g GPUs, and other resource
+ * types by name. `*` is the entry of the ApplicationMaster. By default, YARN accepts ten tags of 100 ASCII characters per application, and
+ * converts them to lower case. Each tag therefore contains as many entries as fit.
  */
 
 const PREFIX = 'tony-roles:';

@@ -382,7 +382,6 @@ describe('for any job and site file', () => {
         const messages: string[] = [];
         const settled = parseJob(text, { file: 'job.yaml', folder: '/', site, onOverridden: (line) => messages.push(line) });
         expect(withFinalValues(settled, site.final)).toEqual({ job: settled, changed: [] });
-        // The job either keeps its value, or the change is reported.
         const lost = withFinalValues(settled, asFinal).changed.map(({ path }) => path.join('.'));
         for (const path of lost) {
           expect(messages.some((line) => line.startsWith(`the site file sets ${path} to `))).toBe(true);

@@ -1,6 +1,6 @@
 /**
- * The codes of all failures that users can see. Each has an exit code of the process (1: the job failed, 2: the request was invalid, 3: the
- * cluster was unreachable, 130: interrupted), a meaning, and the default hint.
+ * Error codes for all failures that users can see, with their meaning and default hint. `exit` is the exit code of the process: 1 if the job
+ * failed, 2 if the request was invalid, 3 if the cluster was unreachable, 130 if the command was interrupted.
  */
 export const ERROR_CODES = {
   JOB_INVALID: {

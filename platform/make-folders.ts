@@ -26,7 +26,6 @@ export async function makeFolders(folder: string, mode?: number): Promise<string
   }
 }
 
-/** Creates one folder. Returns false if it already exists. */
 async function makeFolder(folder: string, mode: number | undefined): Promise<boolean> {
   try {
     await mkdir(folder, { mode });

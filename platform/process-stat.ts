@@ -1,11 +1,11 @@
 import { readFileSync } from 'node:fs';
 
 /*
- * The fields of /proc/PID/stat that `parseStat` reads, see proc(5):
+ * Fields of /proc/PID/stat that `parseStat` uses; see proc(5):
  *
  *   1 pid   2 (comm)   3 state   4 ppid   5 pgrp   6 session   14 utime   15 stime   22 starttime   24 rss in pages
  *
- * The program chooses comm, which may contain blanks and parentheses: the remaining fields begin after the last closing parenthesis.
+ * A program can set comm to any text, including spaces and parentheses. The other fields follow the last closing parenthesis.
  */
 export interface ProcessStat {
   readonly pid: number;

@@ -6,14 +6,14 @@ import { entriesBelow } from '../files/entries-below.ts';
 import { severalAtOnce } from '../terminal/several-at-once.ts';
 
 /*
- * The content of the cache, on HDFS (client/staging/staging.ts) and on this machine (client/staging/local-folder.ts):
+ * Layout of the cache on HDFS (client/staging/staging.ts) and on this machine (client/staging/local-folder.ts):
  *
- *   cache/<sha256>/<name>-<size>.tar.gz, <name>.tar.gz    an archive, on HDFS
- *   cache/<sha256>/<name>/                                HDFS: a data folder; this machine: source, bundles, or data of a call
- *   cache/<sha256>/.<name>.<random>.writing, .copy-<random>   unfinished; also deeper, in data folders
- *   cache/.<sha256>-<ms>.<random>.writing                 renamed by a prune before removal
+ *   cache/<sha256>/<name>-<size>.tar.gz, <name>.tar.gz        archive (HDFS only)
+ *   cache/<sha256>/<name>/                                    HDFS: input data; this machine: source, bundles, or the data of a call
+ *   cache/<sha256>/.<name>.<random>.writing, .copy-<random>   unfinished file or folder; also at deeper levels of input data
+ *   cache/.<sha256>-<ms>.<random>.writing                     folder that a prune is removing
  *
- * A prune never removes other files and folders.
+ * A prune does not remove any other files and folders.
  */
 
 const AT_ONCE = 8;

@@ -52,7 +52,6 @@ function explain({ id, state, diagnostics }: EndedApplication): string {
   return shorten(text) || `YARN does not report why the application is ${state}.`;
 }
 
-/** Explains why the ApplicationMaster failed, with only the relevant lines of YARN's report. */
 function masterFailed(id: string, text: string): string {
   const logs = `See tony-ts logs ${id} master.`;
   if (/ApplicationMaster for attempt \S+ timed out/i.test(text)) {

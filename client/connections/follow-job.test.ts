@@ -24,7 +24,6 @@ function seen(change: Partial<Observation> = {}): Observation {
   return { phase: 'RUNNING', waiting: '', status: null, masterSilentMs: null, result: null, ...change };
 }
 
-/** A connection that returns the given observations in order, or throws the given errors. */
 function scripted(looks: readonly (Observation | Error)[]): JobConnection {
   let at = 0;
   return {

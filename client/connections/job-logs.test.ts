@@ -6,7 +6,6 @@ import type { JobConnection, LogSource, Observation } from './job-connection.ts'
 import { jobLogs, type LogOptions } from './job-logs.ts';
 import { noRecords } from './job-records.fixture.ts';
 
-/** A log source with growing files: each read at the end of a file appends the next part. */
 class Growing implements LogSource {
   readonly task: string;
   readonly containerId: string;

@@ -338,7 +338,6 @@ function chosen(sources: readonly LogSource[], observation: Observation, task: s
   });
 }
 
-/** Returns true for an optional task, which the ApplicationMaster may start later. */
 function isElastic(task: string, { status }: Observation): boolean {
   const [role, index] = task.split(':');
   return status?.elastic?.role === role && Number(index) < (status?.elastic?.most ?? 0);

@@ -27,7 +27,6 @@ async function place(file: string, content: string): Promise<void> {
   await rename(`${file}.new`, file);
 }
 
-/** Starts a process with the environment variables that identify the ApplicationMaster of a job. */
 async function master(script: string): Promise<number> {
   const pid = await masterProcess(script);
   await place(path.join(localPaths(root, ID).job, 'job.json'), '{}');

@@ -199,7 +199,6 @@ export class LocalJob implements JobConnection {
     return (await this.#status()) !== null;
   }
 
-  /** Reads the process IDs of the ApplicationMaster, and of the process that starts the next attempt. */
   async #pids(): Promise<(number | undefined)[]> {
     return (await readText(this.#paths.masterPid)).split(' ').map(Number);
   }

@@ -14,10 +14,6 @@ const entry = (at: number, event: string): HistoryEntry => ({ at, event });
 const ALL = [entry(1, 'master-registered'), entry(2, 'task-requested'), entry(3, 'task-failed'), entry(4, 'job-finished')];
 const SUCCEEDED: JobResult = { state: 'SUCCEEDED', diagnostics: '' };
 
-/**
- * A job whose ApplicationMaster reports one more event per observation. The job ends after the last event, and its history then contains
- * all events.
- */
 async function job(looksUntilEnd: number, { away = 0 } = {}): Promise<JobConnection> {
   const folder = await mkdtemp(path.join(tmpdir(), 'tony-ts-test-'));
   onTestFinished(() => rm(folder, { recursive: true }));

@@ -181,7 +181,6 @@ export class FeedWriter {
     this.#job.close();
   }
 
-  /** Connects, and reconnects after a lost connection. Returns when workers have acknowledged all records, or the job has ended. */
   async #run(): Promise<void> {
     const { signal } = this.#closing;
     let checkedAt = Number.NEGATIVE_INFINITY;

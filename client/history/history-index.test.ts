@@ -166,7 +166,6 @@ test('a list keeps its time limit, even if access checks are slow', async () => 
   const { jobs, message } = await index.list({ user: null, limit: 200 });
   expect(jobs.filter(({ place }) => place.user === 'alice')).toHaveLength(3);
   expect(message).toContain('84 of mallory.');
-  // Access checks take time even for cached jobs.
   const mayView = async (): Promise<boolean> => {
     now += 3_000;
     return false;

@@ -45,7 +45,7 @@ export interface HistoryListing {
 
 interface Known {
   readonly found: ReadOutline['found'];
-  /** See OutlineFiles. */
+  /** Value of `OutlineFiles.stamp`. */
   readonly stamp: string;
 }
 

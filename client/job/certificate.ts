@@ -1,13 +1,13 @@
 import { createPublicKey, type KeyObject, sign } from 'node:crypto';
 
 /*
- * A self-signed certificate in DER, RFC 5280 section 4.1, with the fields that a job needs:
+ * Structure of a self-signed certificate in DER (RFC 5280, section 4.1), with the fields that a job needs:
  *
  *   Certificate    SEQUENCE { TBSCertificate, AlgorithmIdentifier, BIT STRING signature }
  *   TBSCertificate SEQUENCE { [0] version, INTEGER serial, AlgorithmIdentifier, Name issuer, Validity, Name subject,
  *                             SubjectPublicKeyInfo, [3] Extensions }
  *
- * Node's crypto module can sign and export keys, but cannot create certificates.
+ * This file encodes certificates itself, because the crypto module of Node.js can only parse certificates.
  */
 
 const INTEGER = 0x02;

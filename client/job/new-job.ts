@@ -32,11 +32,12 @@ checkpoint:
 `;
   const program = `import { join } from '${LIBRARY}';
 
-// In a job: one of its workers. Without one (node train.ts): trains alone.
+// In a job, this process is one of its workers. Without a job (node train.ts), it trains alone.
 const cluster = await join();
 const { tf } = cluster;
 
-// Points on a plane, and whether they lie within a circle. Put your own data here: see idx, csv, tfrecords and others in docs/training.md.
+// Example data: points in a plane, labelled by whether they lie within a circle. Replace it with your own data. docs/training.md describes
+// idx, csv, tfrecords and other sources.
 const EXAMPLES = 4096;
 const points = Float32Array.from({ length: EXAMPLES * 2 }, (_, index) => 2 * ((index * 0.6180339887) % 1) - 1);
 const inside = Float32Array.from({ length: EXAMPLES }, (_, index) => (Math.hypot(points[2 * index]!, points[2 * index + 1]!) < 0.7 ? 1 : 0));

@@ -165,7 +165,6 @@ async function linkedFile(link: string): Promise<{ size: number }> {
   });
 }
 
-/** Returns the target of a link, relative to the folder of the link. */
 async function insideTarget(root: string, link: string): Promise<string> {
   const target = await readlink(link);
   const aim = path.resolve(path.dirname(link), target);

@@ -161,7 +161,6 @@ export class JobLister {
     return statuses;
   }
 
-  /** Returns the resources for which ApplicationMasters wait, by application ID. */
   async #shortagesOf(applications: readonly Application[]): Promise<Map<string, string>> {
     const waiting = applications.filter(({ state }) => state === 'ACCEPTED').slice(0, MOST_ASKED);
     if (waiting.length === 0) {
@@ -223,7 +222,6 @@ export function matchesListing(
   );
 }
 
-/** Converts a YARN state; returns the result of a finished application. */
 function wordOf({ state, finalStatus }: Application): ListedState {
   switch (state) {
     case 'FINISHED':
@@ -240,7 +238,6 @@ function isIn(phase: ListedState, wanted: ListedState): boolean {
   return phase === wanted || (wanted === 'WAITING' && phase === 'ACCEPTED');
 }
 
-/** Returns true if only the ApplicationMaster reports this state. */
 function isReported(state: ListedState | undefined): boolean {
   return state === 'STARTING' || state === 'WAITING' || state === 'RECOVERING' || state === 'RUNNING';
 }

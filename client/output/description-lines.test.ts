@@ -140,7 +140,6 @@ test('a description lists lost nodes with times, and programs that may still be 
     '  orphans      worker:1 may still be running on node2:8041 for up to 24 s: YARN',
     '               considers its container lost, and its executor is not reachable.',
   ]);
-  // For a finished job, the description contains lost nodes, but not orphaned containers.
   const later = { ...lost, finishedAt: started + 2_000 };
   expect(descriptionLines(later, plain(80), started + 60_000).filter((line) => /lost nodes|orphans/.test(line))).toHaveLength(1);
 });

@@ -113,7 +113,6 @@ export class LiveOutput implements JobOutput {
   #draw(above: readonly string[]): void {
     const frame = [...this.#uploadLines(), ...this.#jobLines(), ...(this.#question === '' ? [] : [this.#question])];
     const back = this.#drawn > 0 ? `\x1b[${this.#drawn}A\r\x1b[J` : '';
-    // Hide the cursor while lines are redrawn.
     const hides = frame.length > 0;
     const cursor = hides === this.#hidden ? '' : hides ? HIDE_CURSOR : SHOW_CURSOR;
     this.#hidden = hides;

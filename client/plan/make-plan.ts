@@ -69,7 +69,6 @@ function totalOf(containers: readonly PlannedContainers[]): JobPlan['total'] {
   };
 }
 
-/** Returns the requests whose memory the ResourceManager rounds up. */
 function roundingNotes(asks: readonly Ask[], { queue }: ClusterRoom): string[] {
   const rounded = asks.flatMap(({ role, resources }) => {
     const given = roundedUp(resources, queue).memory ?? 0;

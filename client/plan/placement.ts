@@ -138,7 +138,6 @@ export function times(resources: Room, factor: number): Room {
   return Object.fromEntries(Object.entries(resources).map(([name, amount]) => [name, amount * factor]));
 }
 
-/** Compares free GPUs, then free memory. */
 function byTightness(one: Room, other: Room): number {
   return (one.gpus ?? 0) - (other.gpus ?? 0) || (one.memory ?? 0) - (other.memory ?? 0);
 }

@@ -49,7 +49,6 @@ function yarnLines(plan: JobPlan, terminal: Terminal): string[] {
   ];
 }
 
-/** Formats the free resources of the user in the queue, for all requested resource types. */
 function roomText({ free, maximum }: Headroom, types: readonly string[]): string {
   const parts = types.flatMap((name) => {
     const most = maximum[name];

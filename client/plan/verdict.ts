@@ -95,7 +95,6 @@ function impossibleReasons({ role, resources, nodeLabel }: Ask, room: ClusterRoo
   return [`${each(role)} requests ${describeAll(resources)}; no node${labelled(nodeLabel)} has all of these. Request less.`];
 }
 
-/** Returns the reasons why YARN would reject the job, independent of free resources. */
 function refusals(needed: readonly Ask[], queue: QueueRoom): string[] {
   const { path, state, reaches } = queue;
   const barred = reaches.includes('*') ? [] : labelsOf(needed, queue).filter((label) => label !== '' && !reaches.includes(label));

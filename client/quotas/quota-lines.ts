@@ -35,7 +35,6 @@ const COLUMNS: readonly FittedColumn<Row>[] = [
   { title: 'AT MOST', cell: ({ text }) => text, keep: 3 },
 ];
 
-/** Omits repeated names, and wraps text to the terminal width. */
 function folded(rows: readonly Row[], width: number): Row[] {
   const widest = (cell: (row: Row) => string): number => Math.max(...rows.map((row) => cell(row).length));
   const room = Math.max(LEAST_TEXT, width - GAPS - widest(({ who }) => who) - widest(({ what }) => what));

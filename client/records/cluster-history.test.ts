@@ -15,7 +15,6 @@ const MASTER = 'container_1795225023264_0001_01_000001';
 
 const asked: string[] = [];
 
-/** History store of a cluster whose ResourceManager has one application, submitted by alice. */
 async function open(storage: Storage = new FileStorage(), siteText = ''): Promise<ClusterHistory> {
   const app = {
     id: ID,

@@ -114,7 +114,6 @@ async function readCourse(storage: Storage, { events, attempt, areMore }: Outlin
   return { ...course, isStarted: course.isStarted || isCut, masterAttempt: Math.max(course.masterAttempt, attempt) };
 }
 
-/** Extracts the fields for a list from a job.json of any version. */
 function parseHead(text: string): JobHead | null {
   const value = parseJson(text);
   if (!isRecord(value)) {

@@ -67,7 +67,6 @@ async function* blocks(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
   }
 }
 
-/** Compresses several chunks ahead, and yields them in order. */
 async function* compressed(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
   const running: Promise<Buffer>[] = [];
   for await (const chunk of chunks) {

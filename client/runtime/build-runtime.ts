@@ -51,7 +51,7 @@ const WANTED_OF_TENSORFLOW = new RegExp(`^tensorflow/(${TENSORFLOW_FILES.join('|
 const WANTED_OF_NVIDIA = /^nvidia\/.*\/(lib|nvvm\/libdevice)\/.*\.(so|bc)(\.|$)/;
 
 /**
- * Builds a runtime in `folder` from package registries alone (see downloads.ts):
+ * Builds a runtime in `folder`. All downloads come from package registries (see downloads.ts).
  *
  *   tree/bin/node
  *   tree/node_modules/@tensorflow/{tfjs, tfjs-*, tfjs-node or tfjs-node-gpu, tfjs-backend-wasm}
@@ -59,8 +59,8 @@ const WANTED_OF_NVIDIA = /^nvidia\/.*\/(lib|nvvm\/libdevice)\/.*\.(so|bc)(\.|$)/
  *   runtime.tar.gz     the tree
  *   runtime.json       a RuntimeDescription
  *
- * Compiles tfjs-node's addon against the TensorFlow library of a Python wheel. Before packing the tree, verifies that it can multiply two
- * matrices.
+ * The addon of tfjs-node is compiled against the TensorFlow library of a Python wheel. Before the archive is packed, a test program
+ * multiplies two matrices with the runtime.
  * @throws TonyError RUNTIME_*
  */
 export async function buildRuntime(recipe: Recipe, folder: string, progress: Progress): Promise<RuntimeDescription> {

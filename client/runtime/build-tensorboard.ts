@@ -27,10 +27,10 @@ const EVERYTHING = /^/;
 const AT_ONCE = 3;
 
 /**
- * Builds TensorBoard in `folder` for all supported Python versions, from Python's package registry alone:
+ * Builds TensorBoard in `folder` for all supported Python versions. All downloads come from Python's package registry.
  *
  *   tree/packages.json       a PackagesDescription
- *   tree/packages/           packages shared by all Pythons
+ *   tree/packages/           packages for all Python versions
  *   tree/python-3.N/         packages of one Python version
  *   tensorboard.tar.gz       the tree
  *   tensorboard.json         a TensorBoardDescription

@@ -8,10 +8,11 @@ import { writeIfAbsent } from '../../platform/write-if-absent.ts';
 
 /*
  * <cache>/runtime/
- *   <key>/                             a finished runtime, published by a rename
- *   .build-<host>-<pid>-<random>/      a build in progress; only its builder accesses it
- *   .lock-<key>                        "<host> <pid>" of the builder. Other processes wait instead of building the same runtime. The
- *                                      lock only saves work: two builders of the same runtime do not disturb each other.
+ *   <key>/                          finished runtime, created by a rename
+ *   .build-<host>-<pid>-<random>/   build in progress, used by one process
+ *   .lock-<key>                     "<host> <pid>" of the process that builds the runtime
+ *
+ * The lock avoids duplicate work. Concurrent builds of the same runtime would not interfere with each other.
  */
 
 export function cacheFolder(environment: NodeJS.ProcessEnv = process.env, home: string = os.homedir()): string {

@@ -18,7 +18,6 @@ afterEach(async () => {
   await rm(folder, { recursive: true });
 });
 
-/** Creates a program that precedes all others of its name in PATH. */
 async function program(name: string, script: string): Promise<void> {
   await writeFile(path.join(folder, name), `#!/bin/bash\n${script}\n`);
   await chmod(path.join(folder, name), 0o755);

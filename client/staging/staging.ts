@@ -11,16 +11,16 @@ import { intoFile } from '../files/into-file.ts';
 import { type HashedFolder, packFolder } from '../job/source-archive.ts';
 
 /*
- * Staged files are stored under the hash of their content, so that equal content is uploaded only once:
+ * Layout of the staging root. The cache is addressed by content hash, so each content is uploaded only once.
  *
- *   <root>/cache/<sha256>/<name>-<size>.tar.gz   a folder; the size in the name reveals a truncated archive
- *   <root>/cache/<sha256>/<file>                 a file, under its own hash
- *   <root>/cache/<sha256>/<name>/...             a data folder, file by file
- *   <root>/cache/.<sha256>-<ms>.<random>.writing   renamed by a prune (cache/prune-cache.ts) before removal
- *   <root>/jobs/<application id>/                job.json, and the ApplicationMaster's state while the job runs
- *   <root>/history/<application id>/             the job's history, kept after the job ends
+ *   <root>/cache/<sha256>/<name>-<size>.tar.gz     archive of a folder; the size in the name reveals a truncated archive
+ *   <root>/cache/<sha256>/<file>                   single file
+ *   <root>/cache/<sha256>/<name>/...               input data as separate files
+ *   <root>/cache/.<sha256>-<ms>.<random>.writing   folder that a prune is removing (cache/prune-cache.ts)
+ *   <root>/jobs/<application id>/                  job.json and the state of the ApplicationMaster, until the job ends
+ *   <root>/history/<application id>/               history of the job, kept after the job ends
  *
- * Everything is private: folders 0700, files 0600. NodeManagers read the files as the user.
+ * Folders have mode 0700, files 0600. NodeManagers read the files as the user who submitted the job.
  */
 
 export const FOLDER_MODE = 0o700;

@@ -223,7 +223,6 @@ async function placed(folder: string, options: RunOptions): Promise<string> {
   return fileURLToPath(uri);
 }
 
-/** Reports overridden job settings as progress lines. */
 function overridesTo({ onProgress }: SubmitOptions): Pick<LoadOptions, 'onOverridden'> {
   return onProgress === undefined ? {} : { onOverridden: onProgress };
 }

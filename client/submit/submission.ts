@@ -84,7 +84,6 @@ export function submissionFor(frozen: FrozenJob, jobFile: Resource, parts: Stage
   };
 }
 
-/** Returns the resources that both the ApplicationMaster and the executors need. */
 function sharedParts({ bundles, runtime }: StagedParts): Resource[] {
   return [bundles, ...(runtime === null ? [] : [runtime])];
 }

@@ -60,7 +60,6 @@ export async function prepareLocal(job: Job, options: PrepareOptions): Promise<P
   };
 }
 
-/** Copies the files of the job into the cache, starts the ApplicationMaster, and returns the application ID. */
 async function startJob(
   job: Job,
   { data, bundles, source }: LocalParts,

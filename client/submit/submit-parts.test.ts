@@ -81,7 +81,6 @@ test('refuseRemoved names entries that were removed or replaced after staging', 
     data: { mnist: await findData(place, 'mnist', listing, false) },
   });
   await stageParts(await parts());
-  // The second submission finds all files in the cache.
   const found = await parts();
   const staged = await stageParts(found);
   await refuseRemoved(found, staged);

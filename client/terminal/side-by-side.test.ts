@@ -2,7 +2,6 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { sideBySide } from './side-by-side.ts';
 
-/** Work that runs until it is aborted, and ends after a short cleanup. */
 async function untilTold(signal: AbortSignal, ended: () => void): Promise<never> {
   try {
     return await new Promise<never>((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)));

@@ -330,7 +330,6 @@ function yamlOf(draft: Draft, file: string): string {
   return document.toString({ lineWidth: 0, flowCollectionPadding: false });
 }
 
-/** Parses the result as job.yaml, and returns its mistakes. */
 function missingOf(yaml: string, folder: string): string[] {
   try {
     parseJob(yaml, { file: 'job.yaml', folder });

@@ -108,7 +108,6 @@ function tableFrame<Row>(
   return { lines: framed([...head, title], shown, orderings, view, notes, terminal), view: { ...view, offset } };
 }
 
-/** Adds the notice and, on a terminal, a last line with the keys. */
 function framed<Row>(
   head: readonly string[],
   rows: readonly string[],

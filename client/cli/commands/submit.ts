@@ -121,7 +121,6 @@ async function untilInterrupted<T>(output: JobOutput, action: (signal: AbortSign
   }
 }
 
-/** Waits until the ApplicationMaster of a local job has published the URL of the job's pages. */
 async function pagesOf(connection: JobConnection): Promise<string | null> {
   for (const deadline = performance.now() + PAGES_MS; performance.now() < deadline; await delay(50)) {
     const pages = await connection.pages();

@@ -35,7 +35,6 @@ afterEach(async () => {
   await rm(folder, { recursive: true, force: true });
 });
 
-/** Starts the server of the configured cluster. The server counts the requests. */
 async function cluster(answer: (states: string | null) => readonly object[] | null): Promise<{ readonly asked: number }> {
   const asked = { asked: 0 };
   const server = createServer((request, response) => {

@@ -88,7 +88,6 @@ function checkPositionals({ path, runs, known, positionals: words }: ReadWords):
   });
 }
 
-/** Rejects conflicting arguments, and options that are repeated but accept only one value. */
 function checkCombinations({ path, runs, options, positionals }: ReadWords): void {
   const hint = helpHint(path);
   for (const [at, { name, option, typed }] of options.entries()) {

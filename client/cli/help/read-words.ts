@@ -105,7 +105,6 @@ export function isOptionLike(word: string): boolean {
   return word.startsWith('-') && word !== '-' && !/^-[\d.]/.test(word);
 }
 
-/** Returns true if a word is the value of the preceding option. */
 function isValue(word: string, option: DescribedOption, known: readonly DescribedOption[]): boolean {
   if (!isOptionLike(word)) {
     return true;

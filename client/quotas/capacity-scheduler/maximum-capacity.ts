@@ -158,8 +158,8 @@ function setAmounts(draft: SchedulerDraft, queue: CapacityQueue, limit: Limit | 
 }
 
 /**
- * Returns, for each node label that the queue can access, the prefix of its properties, the amounts of the queue, and the maximum of its
- * parent queue.
+ * Returns the node labels that the queue can access, each with its property prefix, the amounts of the queue, and the maximum of the parent
+ * queue.
  */
 function partitionsOf(
   queue: CapacityQueue,

@@ -86,7 +86,7 @@ function giveShare(draft: SchedulerDraft, { path }: CapacityQueue, label: string
   const key = `${path}.accessible-node-labels.${label}`;
   const why = 'includes the share of sibling queues that lost the label';
   draft.set(`${key}.capacity`, String(share), why);
-  // Skip a resource vector, which is not a number, and -1, which means all resources.
+  // Skip resource vectors, which are not numbers, and -1 for all resources.
   const most = Number(draft.get(`${key}.maximum-capacity`) ?? -1);
   if (!(most >= 0 && most < share)) {
     return;

@@ -26,7 +26,6 @@ export function schedulerXml({ properties, notices }: SchedulerConfiguration, ab
   ].join('\n');
 }
 
-/** Replaces characters that are invalid in XML 1.0 with question marks. */
 function escaped(text: string): string {
   return plain(text).replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('\r', '&#13;');
 }
