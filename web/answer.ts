@@ -23,7 +23,6 @@ export interface Answer {
   readonly status?: number;
   readonly type: string;
   readonly body: Buffer | string;
-  /** `body`, compressed with gzip. */
   readonly gzip?: Buffer | undefined;
   readonly headers?: OutgoingHttpHeaders;
 }

@@ -52,7 +52,6 @@ const RESOURCES: Readonly<Record<string, Resource>> = {
 /** The query parameters that affect the response. The API ignores all other parameters, because gateways may add parameters. */
 const PARAMETERS = ['after', 'task', 'file', 'tail'];
 
-/** Serves one job's JSON below `/tony/api/`. */
 export class Api {
   readonly #view: JobView;
   readonly #shared = new Map<string, { readonly at: number; readonly answer: Promise<ApiAnswer> }>();

@@ -161,7 +161,6 @@ export class JobSite {
     upstream: UpstreamRequest,
     headers: OutgoingHttpHeaders = {},
   ): Promise<void> {
-    // Cancels the upstream request when the browser disconnects.
     const disconnected = new AbortController();
     response.once('close', () => disconnected.abort(new Error('the browser disconnected')));
     try {

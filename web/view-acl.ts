@@ -1,9 +1,9 @@
 import type { HadoopConfiguration } from '../hadoop/configuration/configuration.ts';
 
 /**
- * Returns a function that decides which users may view a job's pages on a cluster: the job's owner, the users in the job's view ACL, and
- * YARN's administrators. If the cluster does not check ACLs, all users may view the pages, as with YARN's own pages. Groups in the ACLs
- * have no effect here, because only YARN's daemons can resolve their members.
+ * Returns a function that decides which users may view a job's pages on a cluster. These are the job's owner, the users in the job's view
+ * ACL, and YARN's administrators. If the cluster does not check ACLs, all users may view the pages, as with YARN's own pages. Groups in the
+ * ACLs have no effect here, because only YARN's daemons can resolve their members.
  */
 export function jobViewers(
   configuration: HadoopConfiguration,

@@ -53,8 +53,8 @@ export class ClusterEnd {
   }
 
   /**
-   * Treats an exit with code 0 in the middle of `fit` as a failure if the program runs in a job: sets the exit code to 1 and returns true.
-   * The other ranks then treat this rank as lost. To end training on purpose, a program closes the cluster first.
+   * Turns an exit with code 0 in the middle of `fit` into a failure. Within a job, sets the exit code to 1 and returns true, and the other
+   * ranks treat this rank as lost. To end training on purpose, a program closes the cluster first.
    */
   #refuseExit(): boolean {
     const { unfinished, applicationId, onNotice } = this.#parts;
@@ -77,7 +77,6 @@ export class ClusterEnd {
     await Promise.all([writer?.finish(), succeeded ? this.#mark() : null]);
   }
 
-  /** Completes the work synchronously. */
   close(): void {
     const { phases, unfinished, writer } = this.#parts;
     // A program that closes the cluster in the middle of `fit` ends training on purpose. After a failed phase, training has not ended,

@@ -4,7 +4,6 @@ import { shuffledOrder } from '../process/random.ts';
 import { type Batch, batchOf, countExamples, type TrainingData } from './data.ts';
 import { shardOfStep } from './shard.ts';
 
-/** One rank's batch in one step. */
 export interface BatchStep {
   /** Creates the batch's tensors; null if this rank has no examples in this step. Call it within tf.tidy. */
   readonly batch: (() => Batch) | null;

@@ -9,8 +9,8 @@ type Part = tfjs.Tensor | Column;
 type Parts = Part | readonly Part[] | Readonly<Record<string, Part>>;
 
 /**
- * A training batch of a dataset: inputs and targets, and optionally the weight of each example in the loss. Inputs and targets are each a
- * single column, a list in the model's order, or an object by the names of the model's inputs or outputs.
+ * A training batch of a dataset: inputs and targets, and optionally the weight of each example in the loss. Inputs and targets can be a
+ * single column, a list in the model's order, or an object by input or output name.
  */
 export type TrainingElement = ({ readonly xs: Parts; readonly ys: Parts } | { readonly x: Parts; readonly y: Parts }) & {
   readonly sampleWeight?: Part;

@@ -87,7 +87,6 @@ export class GraphBuilder {
     return name;
   }
 
-  /** Adds a one-dimensional tensor of integers and returns its name. */
   integers(values: readonly Size[]): string {
     if (isFixed(values)) {
       return this.#shared('int32', [values.length], Int32Array.from(values));

@@ -90,8 +90,8 @@ export class Models {
   /**
    * Copies the matching weights of another model into `model`, and reports which weights it copied. Call it before `fit`, on every rank or
    * only on rank 0. If the job resumes from its own checkpoint, that checkpoint takes precedence.
-   * @param from the place of a model.json (a LayersModel or a GraphModel from any program) or of a checkpoint; 'newest' or 'best', as in
-   *   `loadCheckpoint`; or a model in memory.
+   * @param from the place of a model.json (a LayersModel or a GraphModel from any program), the place of a checkpoint, 'newest' or 'best'
+   *   as in `loadCheckpoint`, or a model in memory.
    * @throws TonyError WARM_START_MISFIT when no weight matches, or when a shape differs and `skipMismatched` is not set.
    */
   async warmStart(

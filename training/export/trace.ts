@@ -11,7 +11,6 @@ export interface TracedTensor {
 
 export interface KernelCall {
   readonly kernel: string;
-  /** The layer that called the kernel. */
   readonly layer: string;
   /** The inputs by name, without missing optional inputs. For a list input, the names are the positions. */
   readonly inputs: ReadonlyMap<string, TracedTensor>;

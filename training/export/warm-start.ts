@@ -21,7 +21,6 @@ export interface WarmStart {
   readonly taken: readonly { readonly name: string; readonly from: string }[];
   /** The model's weights that did not change; `why` is the reason. */
   readonly left: readonly { readonly name: string; readonly why: string }[];
-  /** The source weights that were not copied. */
   readonly unused: readonly string[];
 }
 

@@ -35,7 +35,6 @@ export class EpochMeans {
     }
   }
 
-  /** The number of examples whose values have been read from the backend. */
   get seen(): number {
     return this.#seen;
   }

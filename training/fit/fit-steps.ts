@@ -84,7 +84,6 @@ export class FitSteps {
     return this.#batchSource?.position();
   }
 
-  /** Takes one step and advances `progress`. */
   async take(): Promise<FitStep> {
     const { profile, strategy, progress, plan } = this.#parts;
     const { clock } = profile;

@@ -56,7 +56,6 @@ function worldOf(ring: Ring, dir: string | null, generation = 1): World {
   return { ring, dir, generation, reports, open };
 }
 
-/** Runs a program on each rank of a new generation. */
 async function onRanks<R>(ranks: number, dir: string | null, program: (world: World) => Promise<R>, generation = 1): Promise<R[]> {
   const rings = await ringOf(ranks);
   const outcomes = await Promise.allSettled(rings.map((ring) => program(worldOf(ring, dir, generation))));

@@ -25,7 +25,6 @@ export class PhaseProgress {
     return this.#phase.start + this.#step;
   }
 
-  /** The current epoch, from 0. */
   get epoch(): number {
     return this.#epoch;
   }

@@ -2,7 +2,6 @@
 export interface TrainingProgress {
   /** The number of steps taken in all phases of the program. */
   readonly step: number;
-  /** The current epoch, from 0. */
   readonly epoch: number;
   /** The number of epochs to train; null if the limit is a number of steps. */
   readonly epochs: number | null;

@@ -33,7 +33,6 @@ export interface PredictDescription {
   readonly version: 1;
   readonly format: PredictFormat;
   readonly compression: 'none' | 'gzip';
-  /** Identifies the model or function. */
   readonly model: string;
   readonly fingerprint: string;
   readonly splits: SplitList['splits'];

@@ -35,7 +35,6 @@ function worker(index: number, count: number, own: Storage = storage): Cluster &
   return parts as unknown as Cluster & { readonly reported: Record<string, number>[] };
 }
 
-/** Returns the storage with another `write` method. */
 function writingBy(write: Storage['write']): Storage {
   return {
     open: (...words) => storage.open(...words),
@@ -152,7 +151,6 @@ test('each part is complete and written once although workers die repeatedly', a
       }
       return double(elements);
     };
-    // Restarts a failed task, as its job would.
     const task = async (index: number): Promise<PredictReport> => {
       for (;;) {
         try {

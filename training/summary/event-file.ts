@@ -20,7 +20,6 @@ export interface Scalar {
   readonly value: number;
 }
 
-/** A value other than a scalar. */
 export interface TensorValue {
   readonly tag: string;
   readonly plugin: string;

@@ -160,7 +160,6 @@ export class EventLog {
   #closeBlock(): void {
     if (this.#blockLength > 0) {
       this.#entries.push({ bytes: this.#block.subarray(0, this.#blockLength), size: this.#blockLength, made: null });
-      // New records go into the rest of the block.
       this.#block = this.#block.subarray(this.#blockLength);
       this.#blockLength = 0;
     }

@@ -17,7 +17,6 @@ import { emptyTensor, type TensorValue } from './event-file.ts';
 export type HyperparameterValue = string | number | boolean;
 export type Hyperparameters = Readonly<Record<string, HyperparameterValue>>;
 
-/** A metric column of the HParams tab. */
 export interface Metric {
   readonly tag: string;
   /** The column title; defaults to the tag. */

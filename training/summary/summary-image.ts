@@ -70,8 +70,8 @@ function anyAbove(limit: number, values: ArrayLike<number>, length: number): boo
 }
 
 /**
- * Returns the picture layout of a tensor shape. The shape must be [h, w], [h, w, c] or [n, h, w, c] with 1 to 4 channels and non-empty
- * pictures; otherwise, the result is null.
+ * Returns the picture layout of a tensor shape. Accepts [h, w], [h, w, c] and [n, h, w, c] with 1 to 4 channels and non-empty pictures.
+ * Returns null for any other shape.
  */
 export function picturesShape(shape: readonly number[]): Omit<Pictures, 'pixels'> | null {
   const [count, height, width, channels] = shape.length === 4 ? shape : shape.length === 3 ? [1, ...shape] : [1, ...shape, 1];

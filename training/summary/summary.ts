@@ -221,7 +221,6 @@ export class SummaryWriter implements Summaries {
     await this.#log.flush();
   }
 
-  /** Records the end of training for the HParams tab. */
   endSession(succeeded: boolean): void {
     this.#beginSession();
     if (this.#session === 'begun') {

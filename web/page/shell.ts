@@ -7,8 +7,9 @@ export const PAGE_POLICY =
 const TITLES = { job: 'Job', history: 'Job history' } as const;
 
 /**
- * Returns the HTML of a page. The page's script loads and renders the content. `base` is the relative path from the page's URL to the
- * folder that contains `assets/` and `api/`: '' if the page is served at `tony/`, and 'tony/' one folder above.
+ * Returns the HTML of a page. The page's script loads and renders the content.
+ * @param options.base the relative path from the page to the folder that contains `assets/` and `api/`. It is '' for a page at `tony/`, and
+ *   'tony/' one folder above.
  */
 export function pageShell({ base, page = 'job' }: { base: string; page?: 'job' | 'history' }): string {
   return `<!doctype html>

@@ -18,9 +18,7 @@ export interface RunReaderOptions {
   readonly name: string;
   readonly storage: Storage;
   readonly log: Logger;
-  /** Yields to the event loop when its time slice is used up. */
   readonly yieldIfDue: () => Promise<void>;
-  /** Returns whether another curve may be added. */
   readonly mayGrow: () => boolean;
 }
 
@@ -45,7 +43,6 @@ export class RunReader {
     return this.#damage;
   }
 
-  /** The number of unread bytes in these files. */
   unread(files: readonly Entry[]): number {
     return files.reduce((sum, file) => sum + this.#unreadOf(file), 0);
   }

@@ -41,8 +41,8 @@ interface Run {
 }
 
 /**
- * Reads the curves of a job's summaries while the job writes them. Uses less memory than TensorBoard: the reader is active only while
- * requests arrive, and reads one file at a time, only new bytes, in short time slices.
+ * Reads the curves of a job's summaries while the job writes them. Uses less memory than TensorBoard. The reader is active only while
+ * requests arrive. It reads one file at a time, only new bytes, and in short time slices.
  */
 export class ScalarReader {
   readonly #options: ScalarReaderOptions;

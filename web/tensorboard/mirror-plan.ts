@@ -31,9 +31,7 @@ export const MIRROR_LIMITS: MirrorLimits = {
 };
 
 export interface MirrorPlan {
-  /** The names of local files that no longer exist in the storage. */
   readonly removed: readonly string[];
-  /** The files to read, grouped by folder and sorted by name. */
   readonly folders: readonly (readonly StoredFile[])[];
   /** The reason why some files are not copied; empty if all files are copied. */
   readonly refusal: string;

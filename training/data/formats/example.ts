@@ -174,7 +174,6 @@ export function readFloatList(list: WireReader): Float32Array {
       const outer = list.enter();
       const packed = floatsOf(list.bytes, list.at, list.end);
       list.leave(outer);
-      // The usual case: one packed field contains all values.
       if (list.isAtEnd && values === null) {
         return packed;
       }

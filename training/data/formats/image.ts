@@ -87,7 +87,6 @@ function decoded(codecs: ImageCodecs, bytes: Uint8Array, channels: Channels, all
   }
 }
 
-/** Crops to the largest centred part with the aspect ratio of `size`. */
 function cropped(tf: typeof tfjs, image: tfjs.Tensor3D, [height, width]: readonly [number, number]): tfjs.Tensor3D {
   const [rows, columns, channels] = image.shape;
   const kept = [Math.min(rows, Math.round((columns * height) / width)), Math.min(columns, Math.round((rows * width) / height))] as const;

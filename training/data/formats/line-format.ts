@@ -55,9 +55,8 @@ export function lineFormat<T>(
 
 function parsed<T>(parse: LineParser<T>, { bytes, offset }: Line, file: DataFile, onDamage: (damage: TonyError) => void): T | undefined {
   try {
-    // Removes the byte order mark.
-    const hasMark = offset === 0 && bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf;
-    return parse(bytes.toString('utf8', hasMark ? 3 : 0), offset);
+    const hasByteOrderMark = offset === 0 && bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf;
+    return parse(bytes.toString('utf8', hasByteOrderMark ? 3 : 0), offset);
   } catch (error) {
     onDamage(new TonyError('DATA_INVALID', `${file.uri}, byte ${offset}: ${messageOf(error)}`, { cause: error }));
     return undefined;

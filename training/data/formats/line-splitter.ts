@@ -23,7 +23,6 @@ export class LineSplitter {
   readonly #options: LineSplitterOptions;
   #pending: Buffer[] = [];
   #pendingBytes = 0;
-  /** True if the pending bytes contain an odd number of quotes. */
   #isWithinQuotes = false;
   #offset: number;
 

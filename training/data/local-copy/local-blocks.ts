@@ -54,7 +54,6 @@ export class LocalBlocks {
   readonly #keepFree: number;
   #bytes: number;
   #checkAt = 0;
-  /** Resolves after the last queued write. Blocks are written sequentially. */
   #writing: Promise<void> = Promise.resolve();
   #isFull = false;
 

@@ -23,7 +23,6 @@ interface PassLog {
 interface Registration {
   readonly assigner: SplitAssigner;
   readonly place: PassPlace;
-  /** Resolves after the assigner has stored the log. */
   readonly done: Promise<void>;
 }
 
@@ -56,8 +55,8 @@ export class DispatchLog {
   readonly #farthest: number;
 
   /**
-   * Restores the log of a reader. If all shares resume together, also registers empty logs for passes that only other readers have begun,
-   * because the assigner waits for the logs of all readers.
+   * Restores the log of a reader. With `all`, also registers empty logs for passes that only other readers have begun, because the assigner
+   * waits for the logs of all readers.
    * @param stored the output of `state`.
    * @param all one output of `state` per share, if the readers of all shares resume together.
    * @param assigner null for the assigner of this process.

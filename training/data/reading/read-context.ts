@@ -30,7 +30,6 @@ export interface ReadContext {
   readonly storage: Storage;
   readonly share: Share;
   readonly split?: SplitRead;
-  /** Assigns files on demand instead of in advance. */
   readonly dispatch?: boolean;
   /** The splits assigned to this reader; undefined within operations that do not support dispatched data. */
   readonly dispatchLog?: DispatchLog | undefined;
@@ -47,7 +46,6 @@ export interface ReadContext {
   readonly fileOrderSeed: number | null;
   /** Aborts the stream: it stops waiting and closes its resources. */
   readonly signal: AbortSignal;
-  /** Called for each damaged record that is skipped. */
   readonly onDamage: (damage: TonyError) => void;
   /** Reports a problem that slows reading down without changing the result. */
   readonly onNotice: (message: string) => void;

@@ -11,11 +11,9 @@ export interface Pass {
   /** Identifies the files, their content, and the order of the splits. */
   readonly fingerprint: string;
   readonly splits: number;
-  /** See `Passes`. */
   readonly passes: readonly number[];
 }
 
-/** A pass and the share of the reader that begins it. */
 export interface PassPlace extends Pass {
   readonly kind: ReaderKind;
   /** How many times this process has already begun the same pass. This number distinguishes two loops over the same files. */

@@ -12,7 +12,6 @@ export type ReaderKind = 'shares' | 'workers';
 export interface PassDescription {
   readonly kind: ReaderKind;
   readonly splits: number;
-  /** Identifies the files and their content. */
   readonly fingerprint: string;
   /** The number of readers that must register their logs before the pass assigns splits; 0 for a pass without earlier logs. */
   readonly awaited: number;

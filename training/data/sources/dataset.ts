@@ -74,8 +74,8 @@ export class Dataset<T> implements AsyncIterable<T> {
   }
 
   /**
-   * Combines `size` elements (on each rank) into a batch: numbers and arrays become columns `{ values, shape }`, strings and Buffers become
-   * lists, and objects are batched field by field. The last batch may be smaller.
+   * Combines `size` elements (on each rank) into a batch. Numbers and arrays become columns `{ values, shape }`, and strings and Buffers
+   * become lists. Objects are batched field by field. The last batch may be smaller.
    */
   batch(size: number, options: { readonly dropRemainder?: boolean } = {}): Dataset<Batched<T>> {
     return new Dataset(batchNode(this.node, count('batch size', size, 1), options.dropRemainder ?? false), true);

@@ -22,7 +22,6 @@ export interface ImageOptions extends DecodeImageOptions, SourceOptions, Content
 export interface ImageElement {
   /** Pixels of shape [height, width, channels], one byte per value. */
   readonly image: Column;
-  /** The label: the number of the image's class folder. */
   readonly label: number;
   readonly uri: string;
 }

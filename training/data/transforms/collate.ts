@@ -177,7 +177,6 @@ function emptyLike(values: Numbers, length: number): Column['values'] {
   return new Int32Array(length);
 }
 
-/** Converts nested arrays of numbers of any depth to a column. */
 function columnOfArray(array: readonly unknown[], field: string): Column {
   const shape: number[] = [];
   for (let level: unknown = array; Array.isArray(level); level = level[0]) {

@@ -15,8 +15,8 @@ const CHUNK_ELEMENTS = 256;
 
 /**
  * Mixes the elements of several datasets until all datasets have ended. Randomly selects the dataset of each element, by weight. The
- * readers divide each dataset. State: the number of the chunk (each chunk has its own random numbers), and the position in each dataset;
- * null for a dataset that has ended.
+ * readers divide each dataset. State: the number of the chunk, because each chunk has its own random numbers, and the position in each
+ * dataset (null after its end).
  */
 export function sampleNode<T>(inner: readonly DatasetNode<T>[], weights: readonly number[], seed: number | null): DatasetNode<T> {
   return {

@@ -12,5 +12,4 @@ import { transport } from './tunnel/transport.ts';
 if ('job' in script.dataset && window === window.top) {
   document.addEventListener('DOMContentLoaded', addLink);
 }
-// Starts the probe while the page loads.
 void transport();

@@ -45,8 +45,8 @@ export function formatMoment(at: number): string {
 }
 
 /**
- * Formats the label of a tick on a time axis with ticks every `step` seconds: the date for steps of a day or more, and no seconds for steps
- * of a minute or more.
+ * Formats the label of a tick on a time axis. With a day or more between ticks (`step`, in seconds), the label is the date. With a minute
+ * or more, it omits the seconds.
  */
 export function formatMark(at: number, step: number): string {
   if (step >= 86_400) {

@@ -8,11 +8,9 @@ export interface Problem {
 }
 
 export interface Reading<T> {
-  /** The newest response; null before the first response. */
   readonly data: T | null;
   /** The arrival time of `data` by the browser's clock, in ms since the epoch. */
   readonly at: number | null;
-  /** The error of the last request; null if it succeeded. */
   readonly problem: Problem | null;
 }
 
@@ -70,7 +68,6 @@ export class PolledResource<T> {
     }
   }
 
-  /** Refreshes the data when the user returns to the page. */
   readonly #onVisibility = (): void => {
     if (!document.hidden) {
       this.refresh();

@@ -39,7 +39,6 @@ function inline(value: unknown, depth: number): string {
   return String(value);
 }
 
-/** Returns whether YAML can represent a multi-line text as a literal block. */
 function isLiteral(text: string): boolean {
   return /^\S.*\n/.test(text) && /^[\t\n\x20-\x7e\u00a0-\ud7ff]+$/.test(text) && !/^\s*\n|\n\n$/.test(text) && !/[ \t]\n|[ \t]$/.test(text);
 }

@@ -17,7 +17,6 @@ interface Call {
 
 interface Packed {
   readonly bytes: Uint8Array;
-  /** The content type to set if the page has not set one. */
   readonly type: string | null;
 }
 

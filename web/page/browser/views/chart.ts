@@ -5,7 +5,6 @@ import { useMedia } from '../parts/environment.ts';
 import { type Content, html } from '../parts/html.ts';
 import { TIME_STEPS } from '../parts/time-steps.ts';
 
-/** A line with its own ascending x values. */
 export interface Line {
   readonly name: string;
   readonly color: number;
@@ -169,7 +168,6 @@ function widthIn(element: HTMLElement): number {
   return Math.max(200, element.clientWidth);
 }
 
-/** Moves the cursor to the next (1) or the previous (-1) x value. */
 function movePoint(plot: UPlot, direction: number): void {
   const xs = plot.data[0];
   // Uses the position of the plot's cursor, because users may press keys faster than the chart renders.
@@ -212,7 +210,6 @@ function valueAt({ xs, ys }: Line, pointed: number | null): number | null {
   return null;
 }
 
-/** Returns a text alternative for screen readers. */
 function described({ title, lines, formatX, formatY }: ChartProps): string {
   const parts = lines.slice(0, MOST_NAMES).map((line) => {
     const known = line.ys.filter((value) => value !== null);

@@ -120,7 +120,6 @@ function ascending(xs: readonly number[]): number[] {
   });
 }
 
-/** Assigns a colour to each run. A run has the same colour in all charts. */
 function colorsOf(charts: ScalarCharts | null): ReadonlyMap<string, number> {
   const names = (charts?.runs ?? []).map(({ name }) => name).sort((a, b) => a.localeCompare(b, 'en', { numeric: true }));
   return new Map(names.map((name, index) => [name, index % COLORS]));

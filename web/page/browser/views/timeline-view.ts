@@ -105,7 +105,6 @@ function Lane({ task, from, to, moments }: { task: TaskTimeline; from: number; t
   </li>`;
 }
 
-/** Returns the label of a span; empty if the span is too narrow. */
 function label({ generation, from, to }: Span, visibleMs: number): string {
   return generation !== null && (to - from) / visibleMs > 0.12 ? `generation ${generation}` : '';
 }

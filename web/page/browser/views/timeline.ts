@@ -13,13 +13,11 @@ export interface Span {
   /** Milliseconds since the epoch. */
   readonly from: number;
   readonly to: number;
-  /** The generation of the running program; null in all other phases. */
   readonly generation: number | null;
   /** The number of the task's container, starting at 1. */
   readonly attempt: number;
   readonly node: string | null;
   readonly containerId: string | null;
-  /** True if the span has not ended. */
   readonly open: boolean;
 }
 
