@@ -189,8 +189,8 @@ export function sumOf(all: readonly Amounts[]): Record<string, number> {
 }
 
 /**
- * Returns the totals that a job would exceed in addition to the jobs with precedence.
- * @param first the jobs with precedence: those that were submitted earlier or have already started.
+ * Returns the totals that a job would exceed together with the jobs that have precedence.
+ * @param first jobs with precedence: jobs that were submitted earlier or have already started.
  */
 export function shortagesOf(job: Pick<Job, 'roles' | 'master'>, owner: Owner, quotas: Quotas, first: readonly RunningJob[]): Shortage[] {
   return shortagesWithin(demandOf(job), owner, quotas, first);

@@ -9,7 +9,7 @@ it('fires with a timeout that nothing else references, even after garbage collec
   const never = new AbortController();
   const signal = anySignal([anySignal([never.signal, AbortSignal.timeout(200)]), never.signal]);
   const fired = once(signal, 'abort');
-  // A pause, because the garbage collector keeps new signals until the current turn of the event loop ends.
+  // Wait for the next turn of the event loop, because the garbage collector keeps new signals until then.
   await setImmediate();
   setFlagsFromString('--expose-gc');
   runInNewContext('gc')();

@@ -5,7 +5,7 @@ export interface Backoff {
 }
 
 export interface RetryOptions extends Backoff {
-  /** Whether to randomise each pause, see `jittered`. */
+  /** Whether to randomise each pause; see `jittered`. */
   readonly jitter?: boolean;
   /** Aborting this signal ends the retries, but does not interrupt a running action. */
   readonly signal?: AbortSignal | undefined;

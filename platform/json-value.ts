@@ -50,7 +50,8 @@ function check(value: unknown, what: string, code: ErrorCode, around: Set<object
     throw unfit(what, 'part of itself', code);
   }
   const prototype: unknown = Object.getPrototypeOf(value);
-  // In another realm, such as a notebook, Object.prototype is a different object. In every realm, its own prototype is null.
+  // Objects from another realm, such as a notebook, have a different Object.prototype. In every realm, the prototype of Object.prototype is
+  // null.
   const isPlain = prototype === null || Object.getPrototypeOf(prototype) === null;
   if (!Array.isArray(value) && !isPlain) {
     throw unfit(what, `a ${value.constructor?.name || 'class instance'}`, code);

@@ -63,7 +63,7 @@ export async function readConfiguration({ resourceManager, environment = process
 }
 
 /**
- * Creates the clients for a cluster. Sends requests only if `resourceManager` is set, to download the configuration.
+ * Creates the clients for a cluster. Contacts the cluster only if `resourceManager` is set, to download its configuration.
  * @throws TonyError NO_HADOOP_CONF, HADOOP_CONF_INVALID, RM_UNREACHABLE, KERBEROS_*
  */
 export async function openCluster(options: ClusterOptions): Promise<HadoopCluster> {

@@ -30,7 +30,7 @@ export interface KillImpact {
 export interface KillReport {
   /** False if the job had already ended. */
   readonly killed: boolean;
-  /** Impact, based on the last status before the kill. */
+  /** Lost tasks and progress, based on the last status before the kill. */
   readonly impact: KillImpact;
   /** Job state before the kill, or the result of a job that had already ended. */
   readonly observation: Observation;

@@ -34,7 +34,7 @@ const APPLICATION_EVERY_MS = 2_000;
  */
 const COLLECTING_MS: Readonly<Record<string, number>> = { NOT_START: 15_000, RUNNING: 60_000 };
 const COLLECTED_EVERY_MS = 300;
-/** Time (ms) after the end of a job when log aggregation is no longer expected. */
+/** If a job ended longer ago than this time (ms), the client does not wait for log aggregation. */
 const LONG_COLLECTED_MS = 120_000;
 const ENDED = new Set(['FINISHED', 'FAILED', 'KILLED']);
 
@@ -199,8 +199,8 @@ export class YarnJob implements JobConnection {
   }
 
   /**
-   * Waits until all nodes have copied their logs to HDFS, and returns the application. Earlier, some tasks may seem to have no output.
-   * Gives up after the times in COLLECTING_MS.
+   * Waits until all nodes have copied their logs to HDFS, and returns the application. Before that, the output of some tasks may be
+   * missing. Gives up after the times in COLLECTING_MS.
    */
   async #afterAggregation(): Promise<Application> {
     const begun = performance.now();

@@ -7,7 +7,7 @@ const verdict = (properties: Readonly<Record<string, string>>) =>
 const HTTPS = { 'yarn.http.policy': 'HTTPS_ONLY' };
 const PRIVACY = { 'hadoop.rpc.protection': 'privacy' };
 
-test('each way on which secrets are readable is named', () => {
+test('the finding lists every connection on which secrets are readable', () => {
   expect(verdict({})).toMatchObject({
     state: 'doubtful',
     text: 'the secret of a job crosses the network in clear text, over HTTP at submission and over Hadoop RPC when containers start: anyone who reads the secret can join the job',
@@ -19,7 +19,7 @@ test('each way on which secrets are readable is named', () => {
   expect(verdict({ ...HTTPS, 'hadoop.rpc.protection': 'privacy,authentication' }).state).toBe('doubtful');
 });
 
-test('encrypted secrets, and those that cross no network, are good', () => {
+test('secrets are safe if they are encrypted or not sent over a network', () => {
   expect(verdict({ ...HTTPS, ...PRIVACY }).state).toBe('good');
   expect(verdict({ 'yarn.resourcemanager.hostname': 'localhost' }).state).toBe('good');
   expect(verdict({ 'yarn.resourcemanager.hostname': '127.0.0.1' }).state).toBe('good');

@@ -9,14 +9,14 @@ import { doubtful, good, type Verdict } from './diagnosis.ts';
 export function secretsVerdict(configuration: Pick<HadoopConfiguration, 'resourceManagers' | 'minimumQop'>): Verdict {
   const addresses = configuration.resourceManagers.map((address) => new URL(address));
   if (addresses.every(({ hostname }) => isLoopback(hostname))) {
-    return good('they cross no network: the ResourceManager is on this machine');
+    return good('not sent over a network, because the ResourceManager runs on this machine');
   }
   const clear = [
     ...(addresses.some(({ protocol }) => protocol === 'http:') ? ['over HTTP at submission'] : []),
     ...(configuration.minimumQop === 'auth-conf' ? [] : ['over Hadoop RPC when containers start']),
   ];
   if (clear.length === 0) {
-    return good('HTTPS and hadoop.rpc.protection: privacy encrypt them');
+    return good('encrypted by HTTPS and by hadoop.rpc.protection: privacy');
   }
   return doubtful(
     `the secret of a job crosses the network in clear text, ${clear.join(' and ')}: anyone who reads the secret can join the job`,

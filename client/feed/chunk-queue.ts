@@ -79,7 +79,7 @@ export class ChunkQueue {
       this.#chunkBytes += bytes;
       [records, bytes] = [[], 0];
     };
-    // Before the chunks have numbers, more records than one chunk can hold may accumulate.
+    // More records than one chunk can hold may have accumulated before the chunks had numbers.
     for (const record of this.#records) {
       const cost = record.length + RECORD_COST;
       if (records.length >= CHUNK_RECORDS || bytes + cost > CHUNK_BYTES) {

@@ -12,7 +12,7 @@ export function localPaths(root: string, applicationId: string) {
     output: path.join(root, 'output', applicationId),
     /** Host, ports and token of the ApplicationMaster. The file has mode 0600. */
     masterAddress: path.join(job, 'am.json'),
-    /** Process IDs of the ApplicationMaster and, before the last attempt, of the process that starts the next attempt. */
+    /** Process IDs of the ApplicationMaster and of the process that starts the next attempt. The last attempt has no such process. */
     masterPid: path.join(job, 'master.pid'),
     containers,
     /** Returns the container ID for an attempt of the ApplicationMaster. The first attempt is 1. */

@@ -30,7 +30,7 @@ const EXTENDED_KEY_USAGE = oid('551d25');
 const SERVER_AUTH = oid('2b06010505070301');
 const CLIENT_AUTH = oid('2b06010505070302');
 const TRUE = Buffer.from('0101ff', 'hex');
-/** Bit 0 of KeyUsage; seven bits are unused. */
+/** BIT STRING with bit 0 of KeyUsage. Its seven unused bits are padding. */
 const DIGITAL_SIGNATURE = Buffer.from('03020780', 'hex');
 
 export interface CertificateRequest {

@@ -99,7 +99,7 @@ async function ignoreFile(root: string): Promise<string> {
 
 interface Rules {
   readonly rules: Ignore;
-  /** Applies all rules except SECRETS. The difference is reported to the user. */
+  /** Applies all rules except SECRETS. The user gets a note about the files that only SECRETS excludes. */
   readonly withoutSecrets: Ignore;
 }
 

@@ -38,7 +38,7 @@ export interface PlannedContainers {
 }
 
 export interface Headroom {
-  /** Full path, such as `root.research.gpu`. */
+  /** Path of the queue, such as `root.research.gpu`. */
   readonly queue: string;
   readonly maximum: Room;
   readonly used: Room;

@@ -1,7 +1,7 @@
 import { headOf, widthOf } from './text-width.ts';
 
 export interface Terminal {
-  /** Whether lines can be overwritten. */
+  /** Whether the output can overwrite lines, as on a terminal. */
   readonly live: boolean;
   readonly columns: number;
   readonly rows: number;
@@ -64,7 +64,7 @@ export function printable(text: string): string {
   return text.replace(CONTROL, (found) => (OWN_STYLES.has(found) ? found : ''));
 }
 
-/** Clips the text to `width` columns, and ends a clipped text with an ellipsis. */
+/** Shortens the text to `width` columns. A shortened text ends with an ellipsis. */
 export function clip(text: string, width: number): string {
   if (widthOf(text) <= width) {
     return text;
