@@ -34,8 +34,8 @@ export function withRelativeUrls(css: string, root: string): string {
 }
 
 /**
- * Extends the page's content security policies: allows `scripts`, and allows only this site to frame the page. TensorBoard allows all sites
- * to frame it, which would override the gateway's policy.
+ * Extends the page's content security policies: allows `scripts`, and allows only this site to frame the page. TensorBoard allows framing
+ * by all sites, and its policy would override the policy of the gateway.
  */
 export function withScripts(policies: string | undefined, scripts: readonly string[]): string {
   const own = (policies ?? '').split(',').filter((policy) => policy.trim() !== '');

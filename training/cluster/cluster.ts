@@ -188,7 +188,7 @@ export class Cluster {
     const value = await this.#step(loss, optimizer, options);
     if (!Number.isFinite(value) && !this.#hasDiverged) {
       this.#hasDiverged = true;
-      // With parameter servers, each rank sees only the loss of its own examples, so each rank reports.
+      // With parameter servers, each rank has only the loss of its own examples, so each rank reports.
       if (this.#parts.servers !== null || this.rank === 0) {
         this.#notice(`training has diverged: a loss of cluster.step is ${value}; training continues. ${DIVERGED_HINT}`);
       }

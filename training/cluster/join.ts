@@ -108,7 +108,7 @@ function computes({ parameterServers }: TaskContext, { rank, host, port }: Membe
   return rank !== null || parameterServers.some((server) => server.host === host && server.port === port);
 }
 
-/** Creates the connection to the servers, which opens when a training phase, a custom step or a broadcast starts. */
+/** Creates the worker of the parameter servers. The worker connects when a training phase, a custom step or a broadcast starts. */
 function openServers(
   task: TaskContext,
   { staleness }: Extract<Strategy, { type: 'parameter-server' }>,

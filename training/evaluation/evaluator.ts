@@ -61,8 +61,8 @@ export interface Evaluation {
 export interface EvaluationReport {
   readonly evaluations: readonly Evaluation[];
   /**
-   * The best checkpoint; null if no checkpoint had a usable value. The file best.json in the checkpoint folder records it, and the job
-   * never removes it.
+   * The best checkpoint; null if no checkpoint had a usable value. best.json in the checkpoint folder names the best checkpoint, and the
+   * job never removes that checkpoint.
    */
   readonly best: (BestCheckpoint & { readonly uri: string }) | null;
   /** The reason why the evaluator ended training; null if it did not end training. */

@@ -6,7 +6,7 @@ export const DIVERGED_HINT = 'Lower the learning rate, clip the gradients (clipN
 
 interface DivergenceOptions {
   readonly phase: string;
-  /** Whether this rank reports divergence. Ranks that step together see the same loss, so only one of them reports. */
+  /** Whether this rank reports divergence. Ranks that step together get the same loss, so one report is sufficient. */
   readonly reports: boolean;
   readonly onNotice: (message: string) => void;
 }

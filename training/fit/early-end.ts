@@ -78,7 +78,7 @@ export class EarlyEnd {
 
   /**
    * Ends training if at least one rank wants to end it.
-   * @param wanted the number of ranks that want to end training, which is the same on every rank.
+   * @param wanted the number of ranks that want to end training. Ranks that step together pass the same number.
    * @param reason the program's own reason; null without one.
    */
   decide(wanted: number, training: Stoppable, step: number, reason: string | null = null): void {

@@ -330,7 +330,7 @@ export class TrainingLoop<T, State extends Json> implements AsyncIterable<LoopSt
     };
   }
 
-  /** Returns a copy of the program's state after a round trip through JSON, which gives the state that a restart would restore. */
+  /** Returns a copy of the program's state after a round trip through JSON: the state that a restart would restore. */
   #ownState(): Json {
     try {
       return JSON.parse(JSON.stringify(this.state ?? null)) as Json;

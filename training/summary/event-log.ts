@@ -28,7 +28,7 @@ export interface EventLogOptions {
   readonly storage: Storage;
   /** The URI of the folder that contains the event files. */
   readonly dir: string;
-  /** Called for dropped records, and when writes begin to fail or succeed again, both with the same `about`. */
+  /** Called for dropped records, when writes begin to fail, and when writes succeed again. `about` is equal for the last two cases. */
   readonly onTrouble: (message: string, about?: string) => void;
   readonly now?: (() => number) | undefined;
 }
@@ -55,7 +55,7 @@ export class EventLog {
   #block: Buffer = Buffer.alloc(0);
   #blockLength = 0;
   #writing: Buffer[] = [];
-  /** The content of the newest file on HDFS, which is the start of the file's next version. Empty for a local disk. */
+  /** The content of the newest file on HDFS. The next version of the file begins with this content. Empty for a local disk. */
   #content: Buffer[] = [];
   #length = 0;
   #fileNumber = 0;

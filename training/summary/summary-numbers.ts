@@ -8,8 +8,8 @@ export function isTensor(value: unknown): value is tfjs.Tensor {
 }
 
 /**
- * Returns the numbers. Reads tensors with `dataSync()`, which works before tf.tidy disposes the tensor. `data()` is not faster on any
- * training backend.
+ * Returns the numbers. Reads tensors with `dataSync()`, because a program may dispose its tensors right after the call (tf.tidy). `data()`
+ * is not faster on any training backend.
  */
 export function numbersOf(tag: string, numbers: Numbers): ArrayLike<number> {
   if (isTensor(numbers)) {

@@ -59,7 +59,7 @@ export interface Summaries {
    * `fit` that resumes from a checkpoint.
    */
   resumeFrom(step: number): void;
-  /** Resolves after readers can see all values so far, or the write has failed. */
+  /** Resolves when TensorBoard can read all values so far, or after a failed write. */
   flush(): Promise<void>;
 }
 

@@ -13,11 +13,11 @@ interface ImageCodecs {
  */
 const MAXIMUM_PIXELS = 100_000_000;
 
-/** 1: grey, 3: RGB, 4: RGBA (PNG only), 0: as in the file. */
+/** 1: grey, 3: RGB, 4: RGBA (PNG only), 0: the channels of the file. */
 export type Channels = 0 | 1 | 3 | 4;
 
 export interface DecodeImageOptions {
-  /** The number of channels in the result; as in the file by default. */
+  /** The number of channels in the result; defaults to the channels of the file. */
   readonly channels?: Channels;
   /** Resizes to [height, width] and uses only the first frame of a GIF. By default, the image keeps its size and a GIF keeps all frames. */
   readonly size?: readonly [height: number, width: number];

@@ -214,7 +214,7 @@ class BlockCopier {
       if (this.#filled < length) {
         return;
       }
-      // Waits for the previous write, which limits memory to two blocks: `add` fills one while the other is written.
+      // Waits for the previous write to limit memory to two blocks: `add` fills one block while the other is written.
       await this.#written;
       this.#written = this.#put(nameOf(this.#file, this.#at / BLOCK_BYTES), this.#block);
       this.#at += length;

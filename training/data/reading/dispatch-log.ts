@@ -113,7 +113,7 @@ export class DispatchLog {
    */
   state(at: Json): Json {
     const first = firstPassIn(at) ?? 0;
-    // Omits a pass that only other readers have begun, because its entry would mean that this reader has begun it.
+    // Omits passes that only other readers have begun. An entry in the state would mean that this reader has begun the pass.
     const needed = this.#logs.filter(({ number, isBegun }) => isBegun && number >= first);
     return needed.length === 0 ? null : needed.map(({ pass, number, log }) => ({ ...pass, number, log: [...log] }));
   }

@@ -44,7 +44,7 @@ export interface ReadContext {
   readonly passes: Passes;
   /** The seed of the file order; null to keep the listing order. */
   readonly fileOrderSeed: number | null;
-  /** Aborts the stream: it stops waiting and closes its resources. */
+  /** Aborts reading. The stream stops waiting and closes its resources. */
   readonly signal: AbortSignal;
   readonly onDamage: (damage: TonyError) => void;
   /** Reports a problem that slows reading down without changing the result. */

@@ -1,6 +1,6 @@
 import { TonyError } from '../../../platform/errors.ts';
 
-/** `wait`: all splits are taken now, but one may become available later. `over`: the reader gets no more splits. */
+/** `wait`: no split is available now, but a split may become available later. `over`: the reader gets no more splits. */
 export type NextSplit = { readonly split: number } | 'wait' | 'over';
 
 /**

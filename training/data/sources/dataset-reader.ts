@@ -29,7 +29,7 @@ export interface ReadOptions {
    * returned next.
    */
   readonly state?: Json;
-  /** The states of the readers of all shares. Required to resume dispatched data if all readers resume together. */
+  /** One reader state per share. Required to resume dispatched data if all readers resume together. */
   readonly states?: readonly Json[];
   readonly signal?: AbortSignal;
   /** Assigns dispatched splits; defaults to the job's ApplicationMaster or, outside a job, to this process. */

@@ -215,7 +215,7 @@ describe('any pipeline', () => {
           const state = JSON.parse(JSON.stringify(reader.state())) as Json;
           await reader.return();
           expect(reader.state()).toEqual(state);
-          // A new dataset object has no cache, as in another process.
+          // A new dataset object has no cache, like a dataset in another process.
           const behind = await openPipeline(description).repeat(passes).toArray({ storage, state });
           expect([...taken, ...behind]).toEqual(all);
         },

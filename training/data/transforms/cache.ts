@@ -31,7 +31,8 @@ interface Kept<T> {
 
 /**
  * Caches the elements of the first pass for later passes. Each reader caches its own share, in the order of the first pass. State: the
- * number of elements before the position. A reader that resumes without a cache reads the source from its beginning and caches it.
+ * number of elements before the position. A reader that resumes without a cache starts at the beginning of the source and fills the cache
+ * again.
  */
 export class CacheNode<T> implements DatasetNode<T> {
   readonly #inner: DatasetNode<T>;

@@ -22,7 +22,7 @@ export interface ChartProps {
   readonly logarithmic: boolean;
   /** Formats an x value. With `step`, formats an axis tick label; `step` is the distance between ticks. */
   readonly formatX: (x: number, step?: number) => string;
-  /** Formats a y value; `step` as in `formatX`. */
+  /** Formats a y value. `step` has the same meaning as in `formatX`. */
   readonly formatY: (y: number, step?: number) => string;
   /** Charts with the same key share the cursor position. */
   readonly together: string;
