@@ -12,7 +12,6 @@ import { heartbeatIntervalMs } from './job/timeouts.ts';
 import type { JobFiles } from './records/job-files.ts';
 import { containerProof, type ExecutorService, ringKey } from './rpc/executor-service.ts';
 
-/** Timeout in ms for unavailable storage at the end of the job. */
 const FINAL_PATIENCE_MS = 10_000;
 
 export interface JobShellOptions {
@@ -82,7 +81,6 @@ export class JobShell {
     this.#drain();
   };
 
-  /** Handles queued events one by one. Starts all actions of an event before handling the next event. */
   #drain(): void {
     if (this.#state === null || this.#performing) {
       return;

@@ -11,7 +11,6 @@ import type { OwnNode } from './admission/gatekeeper.ts';
 /** The ApplicationMaster's settings, read from its environment, credentials and job.json. */
 export interface MasterSettings {
   readonly frozen: FrozenJob;
-  /** The unparsed text of job.json. */
   readonly frozenText: string;
   readonly attempt: number;
   /** Host name under which other hosts reach this machine. */

@@ -31,7 +31,6 @@ export type Program =
   | { readonly phase: 'running'; readonly pid: number }
   | { readonly phase: 'ended'; readonly exit: Exited };
 
-/** The state of the program and its port in a Hello. */
 export interface ReportedState {
   readonly generation: number;
   readonly phase: 'IDLE' | 'RUNNING' | 'ENDED';
@@ -159,7 +158,6 @@ function bound(state: ExecutorState, generation: number, port: number): Step {
   if (state.leaving !== null || state.preparing === null) {
     return only(state);
   }
-  // A newer generation was requested while this port was being bound.
   if (state.preparing !== generation) {
     return { state, actions: [{ type: 'bind', generation: state.preparing }] };
   }

@@ -184,7 +184,6 @@ export class MasterLink {
     }
   }
 
-  /** Closes the link after a short wait for buffered messages. */
   async close(): Promise<void> {
     this.#closed = true;
     if (this.#retry !== null) {

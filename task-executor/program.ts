@@ -16,11 +16,9 @@ const REST_POLL_MS = 50;
 const KILL_ROUNDS = 3;
 
 export interface ProgramOptions {
-  /** A bash command. */
   readonly command: string;
   readonly folder: string;
   readonly environment: Readonly<Record<string, string>>;
-  /** Files to which the program's output is appended. */
   readonly stdout: string;
   readonly stderr: string;
   /** Descriptor of the bound socket. The program inherits it as `LISTENER_FD`. */
@@ -34,7 +32,6 @@ export interface ProgramEnd {
   /** Exit code; -1 if a signal ended the program. */
   readonly code: number;
   readonly signal: string;
-  /** Last lines of this run's stderr. */
   readonly stderrTail: string;
 }
 

@@ -60,7 +60,6 @@ function numbersOf(metrics: unknown): Record<string, number> {
   return Object.fromEntries(numbers.slice(0, MAX_METRICS));
 }
 
-/** The accumulated reports of one run of the program. */
 export class ProgressSoFar {
   #step = 0;
   readonly #metrics = new Map<string, number>();
@@ -68,7 +67,6 @@ export class ProgressSoFar {
   #lostRank: number | undefined;
   #notices: readonly Notice[] = [];
   #earlyEnd: ProgressMessage['earlyEnd'];
-  /** Last step of the training phase that is about to end. */
   #lastStep: number | null = null;
   #any = false;
   #news = false;
@@ -128,7 +126,6 @@ export class ProgressSoFar {
     this.#notices = this.#notices.reduce(withNotice, message.notices ?? []).slice(0, MAX_NOTICES);
   }
 
-  /** Returns all accumulated reports; null if there are none. */
   all(): ProgressMessage | null {
     if (!this.#any) {
       return null;
@@ -149,7 +146,6 @@ function withNotice(notices: readonly Notice[], notice: Notice): readonly Notice
   return [...notices.filter(({ about }) => about === '' || about !== notice.about), notice];
 }
 
-/** Reads the JSON lines that a program appends to a file. */
 export class ReportFile {
   readonly #path: string;
   readonly #progress: ProgressSoFar;

@@ -10,7 +10,6 @@ export interface ExecutorSettings {
   readonly role: Role;
   readonly index: number;
   readonly containerId: string;
-  /** Absolute path of the container's working directory. */
   readonly folder: string;
   readonly logFolder: string;
   /** Host name under which peers reach this container. */
@@ -25,7 +24,6 @@ export interface ExecutorSettings {
   readonly tokens: Credentials['tokens'];
 }
 
-/** Environment variables that contain the executor's settings. */
 export const EXECUTOR_ENVIRONMENT = {
   master: 'TONY_MASTER',
   role: 'TONY_ROLE',

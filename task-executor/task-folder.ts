@@ -26,7 +26,6 @@ export interface RunRequest {
   readonly port: number;
   /** Folder of the services socket; null if there is none. */
   readonly services: string | null;
-  /** Environment variables of the job and the role. */
   readonly jobEnvironment: Readonly<Record<string, string>>;
 }
 

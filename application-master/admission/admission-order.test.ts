@@ -13,7 +13,6 @@ import { checkLimits } from './admission.ts';
 const LIMIT = 4;
 const SITE = parseSite(`quotas: {roles: {worker: {total: {gpus: ${LIMIT}}}}}`, 'site.yaml');
 
-/** Times are in simulation steps. */
 interface Plan {
   readonly number: number;
   readonly user: string;

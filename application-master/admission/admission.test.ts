@@ -202,7 +202,6 @@ test('an attempt with running containers continues if job.json matches the tags,
     expect(refusalOfRunning(larger, view(lowered), null)).toMatch(
       /^job\.json requests resources that differ from the application's tags, .*quotas\.roles\.worker\.instances/,
     );
-    // If the site sets totals, the tags must match the resources in job.json.
     expect(refusalOfRunning(larger, view(quotas('roles: {worker: {total: {gpus: 99}}}')), null)).toMatch(
       /differ from the application's tags/,
     );

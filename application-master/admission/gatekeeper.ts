@@ -51,7 +51,6 @@ export interface GatekeeperOptions {
   readonly log: Logger;
 }
 
-/** The trusted configuration and the clients created from it. */
 interface Sources {
   readonly configuration: HadoopConfiguration;
   readonly resourceManager: ResourceManager;

@@ -5,7 +5,6 @@ import { inGang, isElastic, isIndependentlyReplaceable, isMember, lackingTasks, 
 import { isTensorBoardRole, othersRun } from './tensorboard-task.ts';
 import type { Transition } from './transition.ts';
 
-/** Returns the role's tasks for which the job should request containers now. */
 export function wantedTasks(state: JobState, role: Role): Task[] {
   const { gang, now, cluster, decision, admission } = state;
   const job = jobOf(state);

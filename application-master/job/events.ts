@@ -31,7 +31,6 @@ export interface Progress {
   readonly checkpointStep: number;
   readonly lostRank: number | null;
   readonly notices: readonly Notice[];
-  /** Reason if training ends before its last epoch. */
   readonly earlyEnd: { readonly step: number; readonly reason: string } | null;
   /** True after the program's last training step. */
   readonly ending: boolean;
@@ -98,7 +97,6 @@ export type Event = { readonly now: number } & (
   | { readonly type: 'preempting'; readonly containerIds: readonly string[] }
   /** The snapshot with this revision is durable and replaces all earlier snapshots. Actions that wait for this revision can now start. */
   | { readonly type: 'persisted'; readonly revision: Revision }
-  /** Cluster size and free resources. They appear in explanations of why a gang is waiting. */
   | { readonly type: 'cluster'; readonly nodes: number; readonly headroom: Readonly<Record<string, number>> }
   /** The job must not request containers yet, for example because other jobs use up the quota. The reason is empty until it is known. */
   | { readonly type: 'held'; readonly reason: string }

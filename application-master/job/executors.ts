@@ -128,7 +128,6 @@ function helloStarted(transition: Transition, slot: number, event: Said<'hello'>
       ended(transition, slot, event);
     }
   } else if (event.phase === 'idle' && program?.phase === 'starting' && before?.port === event.port) {
-    // The start order was lost when the previous stream ended.
     startMember(transition, slot);
   } else if (
     isIndependentlyReplaceable(jobOf(transition.state), transition.task(slot).role) &&
@@ -268,7 +267,6 @@ function noteEarlyEnd(transition: Transition, task: Task, { step, reason }: NonN
   transition.recordTask('early-end', task, { detail: earlyEnd });
 }
 
-/** Returns true if the program uses more CPU or GPU than a waiting program. */
 function isBusy({ cpuCores, gpus }: Usage): boolean {
   return cpuCores >= BUSY_SHARE || gpus.some(({ utilization }) => utilization >= BUSY_SHARE);
 }

@@ -9,7 +9,6 @@ import { failuresInARow, isTensorBoardRole, tensorBoardPause } from './tensorboa
 import { answerMs, graceMs, silenceMs } from './timeouts.ts';
 import type { Transition } from './transition.ts';
 
-/** A task failure and its consequences for the restart budget. */
 export interface Failure {
   readonly task: Task;
   readonly cause: Cause;

@@ -7,7 +7,6 @@ import { isChief } from './ranks.ts';
 import { isTensorBoardRole } from './tensorboard-task.ts';
 import type { Transition } from './transition.ts';
 
-/** Sets the job's result. Later calls have no effect. */
 export function decide(transition: Transition, result: JobResult): void {
   if (transition.state.decision !== null) {
     return;

@@ -39,7 +39,6 @@ export function freshGang(now: number): Gang {
   };
 }
 
-/** Discards the selected members of the next generation. */
 export function unclaim(transition: Transition): void {
   transition.patchGang({ claimRevision: null, enoughSince: null });
   for (const task of gangTasks(transition.state)) {

@@ -209,7 +209,6 @@ function admitted(transition: Transition): void {
   }
 }
 
-/** Continues without TensorBoard, because no node in the cluster can satisfy its request. */
 function goWithout(transition: Transition, role: Role, sentence: string): void {
   const failure = { cause: { kind: 'impossible', reason: sentence }, cost: 'free', node: null, lines: [] } as const;
   for (const task of transition.state.tasks) {

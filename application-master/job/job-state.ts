@@ -39,7 +39,6 @@ export interface JobState {
   readonly decision: Decision | null;
 }
 
-/** Permissions from the admin's quotas and limits. */
 export interface Admission {
   /** Reason why the job must not request containers yet; empty if the reason is unknown; null if the job may request containers. */
   readonly held: string | null;
@@ -49,7 +48,6 @@ export interface Admission {
 export interface ClusterState {
   /** Null until the ResourceManager has registered this attempt. The job cannot request containers before the registration. */
   readonly registration: Registration | null;
-  /** Number of nodes; 1 until reported. */
   readonly nodes: number;
   readonly headroom: Readonly<Record<string, number>>;
   /** Lost nodes with earlier containers of the job. A node is removed from this set when the job gets a new container on it. */
@@ -57,15 +55,12 @@ export interface ClusterState {
 }
 
 export interface ContainerRequests {
-  /** The last request to the negotiator, keyed by role. */
   readonly asks: ReadonlyMap<string, Ask>;
   /** The ResourceManager's refusal message, keyed by role. */
   readonly refusals: ReadonlyMap<string, string>;
 }
 
-/** Reports of programs about the whole training. */
 export interface TrainingReports {
-  /** Metrics from an earlier attempt. */
   readonly metrics: Readonly<Record<string, number>>;
   readonly checkpointStep: number;
   readonly notices: readonly TaskNotice[];
@@ -83,7 +78,6 @@ export interface Decision {
   readonly finished: boolean;
 }
 
-/** A message to the user from one of the job's programs. */
 export interface TaskNotice extends Notice {
   readonly task: string;
 }
@@ -110,9 +104,7 @@ export interface Gang {
   readonly phase: 'forming' | 'started' | 'reattaching';
   /** Start time of the current phase or forming round. */
   readonly since: number;
-  /** Number of consecutive rounds that timed out. */
   readonly rounds: number;
-  /** Earliest time of the next container request. */
   readonly notBefore: number;
   /** Revision of the snapshot that contains the next generation and its members; null until the members are selected. */
   readonly claimRevision: Revision | null;
@@ -130,7 +122,6 @@ export interface Gang {
   readonly enoughSince: number | null;
   /** Number of consecutive growths. Each growth doubles the pause before the next. */
   readonly growths: number;
-  /** Time at which the newest checkpoint was reported. */
   readonly checkpointAt: number | null;
 }
 
@@ -176,12 +167,10 @@ export interface TaskFailures {
   readonly nodes: readonly string[];
 }
 
-/** The task's wait for a container and its executor. */
 export interface Wait {
   readonly since: number;
   /** Number of waits that timed out. Counted only for tasks that restart without the gang. */
   readonly rounds: number;
-  /** Earliest time of the next request. */
   readonly notBefore: number;
   readonly asked: boolean;
 }
@@ -230,7 +219,6 @@ export interface Ending {
    * ResourceManager only presumes the end, or the NodeManager has not killed the preempted container yet.
    */
   readonly reported: 'nothing' | 'presumed' | 'preempted';
-  /** Time of the next stop order to the cluster. */
   readonly stopAt: number;
   /** True if the container was stopped at the end of the job. The job waits briefly for the end of such containers. */
   readonly drains: boolean;
@@ -273,7 +261,6 @@ export const LIMITS = {
   yieldMs: 15_000,
   /** Run time after which TensorBoard is considered stable. */
   tensorBoardSteadyMs: 2 * 60_000,
-  /** Maximum pause before a restart of TensorBoard. */
   tensorBoardPauseMs: 60_000,
   /** Timeout for saving the result at the end of the job. */
   saveMs: 30_000,
@@ -281,7 +268,6 @@ export const LIMITS = {
   drainMs: 5_000,
   /** Timeout for an executor to exit. The cluster is then ordered to stop its container. */
   leaveMs: 10_000,
-  /** Interval between repeated stop orders. */
   stopAgainMs: 30_000,
   /** Time within which a NodeManager kills a preempted container, at its next heartbeat. */
   preemptedMs: 10_000,

@@ -49,7 +49,6 @@ export function describeRange(role: Role): string {
   return `${role.instances}..${role.maxInstances}`;
 }
 
-/** Returns the job's elastic role; a job has at most one. */
 export function elasticRole(job: Job): Role | null {
   return job.roles.find(isElastic) ?? null;
 }

@@ -5,7 +5,6 @@ export interface Place {
   readonly index: number;
 }
 
-/** Returns all tasks that the job can have, ordered by role and index. */
 export function places(job: Job): Place[] {
   return job.roles.flatMap((role) => Array.from({ length: role.maxInstances }, (_, index) => ({ role, index })));
 }

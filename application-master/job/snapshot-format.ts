@@ -11,13 +11,11 @@ const taskSchema = z.object({
   role: z.string(),
   index: count,
   state: z.enum(TASK_STATES),
-  /** The task's rank in `generation`; null without a rank. */
   rank: count.nullable(),
   generation,
   containerId: z.string().nullable(),
   node: z.string().nullable(),
   attempts: count,
-  /** Number of failures charged to the restart budget. */
   failures: count,
   failedNodes: z.array(z.string()).readonly(),
   exit: programEndSchema.nullable(),
@@ -44,7 +42,6 @@ const schema = z.object({
   generation,
   startedAt: z.number(),
   tasks: z.array(taskSchema),
-  /** Containers with a stop order whose end is still unconfirmed. */
   ending: z.array(endingSchema),
   firstFailure: firstFailureSchema.nullable(),
   /** Number of consecutive generations that failed without progress. */

@@ -4,7 +4,6 @@ import type { JobState } from './job-state.ts';
 import { isChief } from './ranks.ts';
 import type { Snapshot } from './snapshot-format.ts';
 
-/** Extracts the part of the state that a later attempt needs. */
 export function snapshotOf(state: JobState): Snapshot {
   return {
     version: 1,

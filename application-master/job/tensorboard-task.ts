@@ -15,7 +15,6 @@ function others(state: JobState): Task[] {
   return awaitedTasks(state).filter((task) => !isTensorBoardRole(jobOf(state), task.role));
 }
 
-/** Returns true if no other task is waiting for a container. */
 export function othersRun(state: JobState): boolean {
   if (state.gang !== null && state.gang.phase !== 'started') {
     return false;

@@ -8,7 +8,6 @@ const ENTRIES_A_PAGE = 5_000;
 /** Each attempt numbers its entries from a multiple of this value, so that the entries of earlier attempts can be loaded later. */
 const NUMBERS_PER_ATTEMPT = 1_000_000_000;
 
-/** The job's events, numbered across ApplicationMaster attempts. */
 export class EventLog {
   readonly #base: number;
   readonly #first: HistoryEntry[] = [];
@@ -33,7 +32,6 @@ export class EventLog {
     }
   }
 
-  /** Adds the entries that earlier attempts wrote to the history. */
   prepend(attempts: readonly { readonly attempt: number; readonly entries: readonly HistoryEntry[] }[]): void {
     this.#earlier = attempts.flatMap(({ attempt, entries }) =>
       entries.slice(0, FIRST_ENTRIES + NEWEST_ENTRIES).map((entry, at) => ({ number: (attempt - 1) * NUMBERS_PER_ATTEMPT + at, entry })),

@@ -16,7 +16,6 @@ function newFolders(): { folder: string; gone: Mock<() => void>; of: (attempt: n
   const folder = mkdtempSync(path.join(tmpdir(), 'tony-job-files-'));
   onTestFinished(() => rmSync(folder, { recursive: true }));
   const places = { staging: fileUri(path.join(folder, 'staging')), history: fileUri(path.join(folder, 'history')) };
-  // Creates a staging folder as the client does.
   mkdirSync(path.join(folder, 'staging'));
   const gone = vi.fn();
   return { folder, gone, of: (attempt) => new JobFiles({ storage, ...places, attempt, gone, log: pino({ level: 'silent' }) }) };

@@ -299,7 +299,6 @@ export class JobFiles {
     return JSON.parse((await this.#storage.read(uri)).toString()) as JobStatus;
   }
 
-  /** Cancels retries and writes the last events and usage samples. */
   async close(): Promise<void> {
     this.#closing.abort();
     await Promise.all([this.#writing, this.#eventsFile.close(), this.#samplesFile.close()]);

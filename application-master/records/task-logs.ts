@@ -94,7 +94,6 @@ function bounded(tail: number): number {
   return Math.min(MAXIMUM_TAIL_BYTES, Math.max(0, tail));
 }
 
-/** Skips a partial character at the start. */
 function textOf(bytes: Buffer, offset: number): LogTail {
   let cut = 0;
   while (offset > 0 && cut < Math.min(3, bytes.length) && ((bytes[cut] as number) & 0xc0) === 0x80) {

@@ -15,7 +15,6 @@ const MAXIMUM_TASKS = MAXIMUM_TASK_SAMPLES / FEWEST_SAMPLES;
 export class UsageHistory {
   #samples: UsageSample[] = [];
   #taskSamples = 0;
-  /** Number of samples merged into the newest entry. */
   #gathered = 0;
   #gather = 1;
 

@@ -66,7 +66,6 @@ export class ExecutorService {
     });
   }
 
-  /** Starts listening and returns the port. */
   async listen(address: string): Promise<number> {
     this.#listener = await listenPinned(this.#server, address, { ...this.#options, clients: 'certificate' });
     return this.#listener.port;
@@ -244,7 +243,6 @@ export function containerProof(jobSecret: Secret, containerId: string): Buffer {
   return createHmac('sha256', jobSecret.reveal()).update(`container|${containerId}`).digest();
 }
 
-/** Returns the key shared by all executors of the job. */
 export function ringKey(jobSecret: Secret): Buffer {
   return createHmac('sha256', jobSecret.reveal()).update('ring').digest();
 }

@@ -59,7 +59,6 @@ export class FeedServer {
     this.#server.addService(feedService(), { Put: (stream: ProducerStream) => this.#put(stream) });
   }
 
-  /** Starts listening and returns the port. */
   async listen(address: string): Promise<number> {
     this.#listener = await listenPinned(this.#server, address, { ...this.#options, clients: 'token' });
     return this.#listener.port;

@@ -29,7 +29,6 @@ const question = z.object({
   done: z.array(split).optional(),
 });
 
-/** A pass over a dataset by the programs of a role in a generation. */
 interface KeptPass {
   readonly role: string;
   readonly generation: number;

@@ -118,7 +118,6 @@ describe('a feed', () => {
             }
             const reader = readers[below(readers.length)] as (typeof readers)[number];
             if (!calm && random() < 0.03) {
-              // The reader dies before it can use any part of the response.
               const dead = `${reader.id}.${reader.life}`;
               const { answer, isNew } = feed.take(dead, reader.at, producers.length);
               if (isNew) {

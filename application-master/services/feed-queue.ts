@@ -2,7 +2,6 @@ import { TonyError } from '../../platform/errors.ts';
 
 export type Taken = { readonly records: readonly Uint8Array[] } | 'wait' | 'over';
 
-/** Identifies a chunk of records by the producer's ID and the chunk's number. */
 type ChunkId = readonly [producer: string, sequence: number];
 
 interface Producer {
@@ -283,7 +282,6 @@ export class FeedQueue {
     this.#bytes += bytes;
   }
 
-  /** Marks all chunks up to `last` as consumed. */
   #passOver(id: string, producer: Producer, last: number): void {
     if (last <= producer.taken) {
       return;

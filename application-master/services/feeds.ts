@@ -35,7 +35,6 @@ const farewell = question.pick({ feed: true, reader: true });
 
 interface Feed {
   readonly queue: FeedQueue;
-  /** Maps each producer to its newest connection. */
   readonly links: Map<string, ProducerLink>;
   readonly reported: Map<ProducerLink, string>;
 }
@@ -208,7 +207,6 @@ export class Feeds {
     }
   }
 
-  /** Notifies producers when the free buffer space has changed. */
   #reportRoom(): void {
     if (this.#room() !== this.#reportedRoom) {
       this.#reportAll();

@@ -14,7 +14,6 @@ import { trustOf } from './authorities.ts';
 import { type HadoopConfiguration, hadoopUser } from './configuration.ts';
 import { hostAndPort } from './host-and-port.ts';
 
-/** Clients with the same configuration share one login and its cookies. */
 const logins = new WeakMap<HadoopConfiguration, Login>();
 
 /**

@@ -1,6 +1,5 @@
 import { TonyError } from '../../platform/errors.ts';
 
-/** The NameNode's description of a file or folder. */
 export interface FileStatus {
   /** Path relative to the listed folder. Empty if the request was for a single path. */
   readonly name: string;

@@ -35,7 +35,6 @@ export interface Transfer<T> {
   readonly operation: 'OPEN' | 'CREATE';
   readonly path: string;
   readonly parameters: Readonly<Record<string, string>>;
-  /** HTTP statuses that mean success. */
   readonly successes: readonly number[];
   /** Sends the request to the DataNode. Do not log the URL: it may contain a token. */
   readonly send: (http: HttpClient, url: URL, idleTimeoutMs: number) => Promise<{ readonly response: IncomingMessage; readonly result: T }>;
@@ -192,7 +191,6 @@ export class WebHdfsTransport {
   }
 }
 
-/** Builds the request URL, without the caller's identity. */
 function webHdfsUrl(address: string, path: string, operation: string, parameters: Readonly<Record<string, string>>): URL {
   const url = new URL(`${address}/webhdfs/v1${path.split('/').map(encodeURIComponent).join('/')}`);
   url.search = new URLSearchParams({ op: operation, ...parameters }).toString();

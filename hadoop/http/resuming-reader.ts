@@ -18,7 +18,6 @@ export class ResumingReader extends Readable {
   #remaining: number;
   #response: IncomingMessage | null = null;
   #isConnecting = false;
-  /** True while the consumer applies backpressure. */
   #isHeld = false;
   #hasProgress = true;
 

@@ -53,7 +53,6 @@ describe('reading a file that a NodeManager wrote', () => {
   });
 });
 
-/** Encodes a VLong in the shortest form, like TFile's writer. */
 function vlong(value: number): Buffer {
   if (value >= -32 && value < 128) {
     return Buffer.from([value & 0xff]);
@@ -83,7 +82,6 @@ const utf = (value: string): Buffer => {
 };
 type Container = { id: string; files: { name: string; bytes: Uint8Array }[] };
 
-/** `times` is the number of index entries per block. */
 function writeTFile(blocks: Container[][], compression: 'none' | 'gz', chunk: number, times = 1): Buffer {
   const magic = golden('aggregated-log-none.tfile').subarray(0, 16);
   const pack = (raw: Buffer): Buffer => (compression === 'gz' ? deflateSync(raw) : raw);

@@ -211,7 +211,6 @@ export class ContainerLogs {
     }
   }
 
-  /** Returns a NodeManager's response, or null if the NodeManager is unreachable. */
   async #askNode(nodeHttp: string, path: string): Promise<HttpAnswer | null> {
     const headers = { Accept: 'application/json' };
     const url = this.#nodeUrl(nodeHttp, path, {});

@@ -13,7 +13,6 @@
  *   *****...
  */
 
-/** The last line of the header. */
 export const CONTENTS = Buffer.from('\nLogContents:\n');
 /** Maximum length of a header (usually 300 bytes) or footer (250 bytes). */
 export const MAXIMUM_HEAD_BYTES = 16 * 1024;

@@ -23,7 +23,6 @@ const MAXIMUM_INDEX_BYTES = 4 * 1024 * 1024;
 const MAXIMUM_BLOCKS = 200_000;
 const MAXIMUM_KEY_BYTES = 64 * 1024;
 
-/** A file with random access. */
 export interface ByteSource {
   readonly size: number;
   stream(offset: number, length: number): Promise<Readable>;
@@ -140,7 +139,6 @@ export class ValueCursor {
     }
   }
 
-  /** Reads a short value, which can span several chunks. */
   async #take(length: number): Promise<Buffer> {
     const parts: Buffer[] = [];
     for (let wanted = length; wanted > 0; ) {

@@ -21,7 +21,6 @@ export interface ContainerInputs {
   readonly credentials: Credentials;
 }
 
-/** The environment variable that contains the path of the credentials file. */
 export const CREDENTIALS_VARIABLE = 'HADOOP_TOKEN_FILE_LOCATION';
 
 /**

@@ -48,7 +48,6 @@ async function daemon(answer: FakeDaemonOptions['answer'], options: Partial<Fake
   return fake;
 }
 
-/** A server that sends and receives raw bytes. */
 async function rawServer(onConnection: (socket: Socket) => void): Promise<{ host: string; port: number }> {
   const server = createServer((socket) => {
     socket.on('error', () => {});

@@ -15,7 +15,6 @@ export class RemoteError extends TonyError {
   /** Qualified class name, e.g. org.apache.hadoop.yarn.exceptions.ApplicationAttemptNotFoundException. */
   readonly exceptionClassName: string;
   readonly fatal: boolean;
-  /** Exception message without the stack trace. */
   readonly remoteMessage: string;
 
   constructor(failure: RemoteFailure) {

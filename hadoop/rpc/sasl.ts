@@ -14,7 +14,6 @@ import {
 } from './digest-md5.ts';
 import { type SecurityLayer, securityLayer } from './security-layer.ts';
 
-/** The fields of RpcSaslProto that this client uses. */
 export interface SaslMessage {
   readonly state: 'SUCCESS' | 'NEGOTIATE' | 'INITIATE' | 'CHALLENGE' | 'RESPONSE' | 'WRAP';
   readonly token?: Uint8Array;
@@ -43,7 +42,6 @@ type State =
   | { readonly name: 'done' }
   | { readonly name: 'errored' };
 
-/** Returns a new random nonce for the client. */
 export type ClientNonce = () => string;
 
 /**

@@ -15,7 +15,6 @@ export interface SimpleCall {
   /** A token, or a user name for clusters without Kerberos. */
   readonly caller: IpcOptions['caller'];
   readonly method: string;
-  /** Names of the request and response message types. */
   readonly request: string;
   readonly response: string;
   readonly value: Readonly<Record<string, unknown>>;

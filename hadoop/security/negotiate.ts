@@ -84,7 +84,6 @@ async function runCurl(
   return status === 0 ? 'no answer' : 'no login required';
 }
 
-/** Returns the headers and body of the last response in the output. */
 function lastAnswer(text: string): { head: string; status: number; body: string } {
   let head = '';
   let rest = text;

@@ -22,7 +22,6 @@ const WHITENER = Buffer.from('Mighty Aphrodite');
 const DIGEST_BYTES = 20;
 
 export interface JavaKeyStore {
-  /** Trusted certificates in DER format. */
   readonly trusted: readonly Buffer[];
   readonly keys: readonly ProtectedKey[];
 }

@@ -52,7 +52,6 @@ const answerInfo: RequestListener = (_request, response) => {
     .end('{"clusterInfo":{"id":1,"startedOn":1,"state":"STARTED","haState":"ACTIVE","hadoopVersion":"3","resourceManagerVersion":"3"}}');
 };
 
-/** Starts an HTTPS server with this certificate and returns its port. */
 async function serve(certificate: string): Promise<number> {
   const server: Server = createServer({ key: read('key.pem'), cert: read(`${certificate}.pem`) }, answerInfo);
   servers.push(server);

@@ -127,7 +127,6 @@ test('a new registration asks only for the missing containers, and repeats uncon
   expect(takeRequest(forgetReleases(reregistered(ledger), ['c1'])).request.releases).toEqual([]);
 });
 
-/** Models how the ResourceManager counts outstanding containers. */
 class Books {
   outstanding = new Map<string, number>();
   avoided = new Set<string>();

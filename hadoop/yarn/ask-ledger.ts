@@ -25,11 +25,9 @@ export interface Ask {
 }
 
 export interface AskLedger {
-  /** ID of the latest response. */
   readonly responseId: number;
   /** Keyed by `askKey`. An ask with count 0 stays in the map until it is sent. */
   readonly asks: ReadonlyMap<string, Ask>;
-  /** Keys of asks that must be sent. */
   readonly unsent: ReadonlySet<string>;
   /** `released` contains released containers until YARN reports their completion. `unsentReleases` contains those that must be sent. */
   readonly released: ReadonlySet<string>;

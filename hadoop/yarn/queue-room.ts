@@ -13,7 +13,6 @@ export interface QueueLevel {
   readonly used: Room;
 }
 
-/** Limits and usage for the nodes with one label. */
 export interface LabelRoom {
   /** The queue itself, followed by its ancestors. */
   readonly levels: readonly QueueLevel[];
@@ -26,7 +25,6 @@ export interface LabelRoom {
 /** The state of a queue from which tony-ts predicts whether a job can start. */
 export interface QueueRoom {
   readonly path: string;
-  /** RUNNING, STOPPED or DRAINING. */
   readonly state: string;
   /** Node label of containers that request no label; empty for nodes without a label. */
   readonly defaultLabel: string;
@@ -219,7 +217,6 @@ function number(value: unknown): number | null {
   return typeof value === 'number' && Number.isFinite(value) ? value : null;
 }
 
-/** Parses a node label expression that contains at most one label. */
 function label(value: unknown): string {
   const expression = text(value).trim();
   return expression === '<DEFAULT_PARTITION>' || expression === '*' ? '' : expression;

@@ -58,7 +58,6 @@ export interface Application {
   readonly logAggregation: string | null;
 }
 
-/** An application's usage of nodes with one label. */
 const partitionUsageSchema = z.object({ used: resourcesSchema.optional(), amUsed: resourcesSchema.optional() });
 
 export const applicationSchema = z
@@ -140,7 +139,6 @@ export const attemptSchema = z
   })
   .transform((attempt) => ({
     number: attempt.id,
-    /** Attempt ID, `appattempt_...`. */
     attemptId: attempt.appAttemptId,
     state: attempt.appAttemptState,
     /** ID of the ApplicationMaster's container; null before allocation. */

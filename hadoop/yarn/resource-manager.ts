@@ -32,7 +32,6 @@ import {
 import { notResourceManager, refusal } from './resource-manager-refusal.ts';
 
 export interface ResourceManagerOptions {
-  /** Base URLs of all ResourceManagers in the cluster. */
   readonly addresses: readonly string[];
   /** Short user name; null if unknown. */
   readonly user: string | null;
@@ -310,7 +309,6 @@ export class ResourceManager {
     throw new TonyError('RM_UNREACHABLE', `No ResourceManager could be reached. The last attempt failed: ${ended.reason}`);
   }
 
-  /** Sends a request to one ResourceManager. */
   async #send(address: string, request: Request): Promise<{ readonly response: AxiosResponse<string> } | { readonly again: string }> {
     const timeoutMs = request.timeoutMs ?? this.#timeoutMs;
     try {

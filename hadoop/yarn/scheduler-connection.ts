@@ -170,7 +170,6 @@ export class SchedulerConnection {
   }
 
   #again<T>(address: string, method: string, failure: TonyError): Outcome<T> {
-    // Log only the first failure.
     if (!this.#away) {
       this.#options.log.warn({ scheduler: address, method, error: messageOf(failure) }, 'no ResourceManager answers; trying again');
     }

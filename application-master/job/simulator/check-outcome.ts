@@ -13,7 +13,6 @@ export interface FinishedRun {
   readonly result: JobResult;
   readonly cluster: Cluster;
   readonly training: Training;
-  /** True if the cluster has enough resources for the job. */
   readonly roomy: boolean;
   readonly killed: boolean;
   /** True if no fault affected a task. */
@@ -22,7 +21,6 @@ export interface FinishedRun {
   readonly earlyCrashes: number;
 }
 
-/** Reports a violation for each invariant that does not hold at the end of a run. */
 export function checkOutcome(run: FinishedRun): void {
   checkContainers(run);
   checkBudgets(run);

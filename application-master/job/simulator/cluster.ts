@@ -8,7 +8,6 @@ export interface SimulatedNode {
   readonly name: string;
   slots: number;
   up: boolean;
-  /** True while the node has no network connection. */
   cut: boolean;
   /** True while the NodeManager is down. The node's processes and their streams continue. */
   unmanaged: boolean;
@@ -37,7 +36,6 @@ export interface ClusterListener {
 export class Cluster {
   readonly nodes: readonly SimulatedNode[];
   readonly containers = new Map<string, SimulatedContainer>();
-  /** Number of container launches that will fail. */
   launchFaults: ('refused' | 'mute' | 'dies')[] = [];
   surplusChance = 0;
   readonly #world: World;
@@ -270,7 +268,6 @@ export class Cluster {
     }
   }
 
-  /** Allocates the requested containers that fit into the cluster, as at one scheduler heartbeat. */
   #turn(): void {
     this.#turning = true;
     if (this.#world.timeline.now >= this.#downUntil) {

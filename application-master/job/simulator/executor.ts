@@ -4,7 +4,6 @@ import type { ProgramExit, UntimedEvent } from '../events.ts';
 import type { Program, Training } from './training.ts';
 import { trace, violate, type World } from './world.ts';
 
-/** The running ApplicationMaster attempt, from an executor's point of view. */
 export interface Endpoint {
   readonly attempt: number;
   accept(stream: Stream, hello: UntimedEvent, lostRank: number | null): void;

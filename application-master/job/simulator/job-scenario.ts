@@ -23,9 +23,7 @@ export class JobScenario {
   readonly history: string[] = [];
   snapshot: Snapshot | null = null;
   storageAway = false;
-  /** IDs of containers whose executors send no heartbeats. */
   readonly silent = new Set<string>();
-  /** CPU cores used by each program according to its heartbeats. */
   cpuCores = RUNNING.cpuCores;
   readonly #executors = new Map<string, { generation: number; stopped: boolean }>();
   #ids = 0;

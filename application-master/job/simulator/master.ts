@@ -14,7 +14,6 @@ import { trace, violate, type World } from './world.ts';
 
 export interface Storage {
   durable: Snapshot | null;
-  /** Storage is unavailable until this time. */
   slowUntil: number;
 }
 
@@ -24,7 +23,6 @@ export interface MasterOptions {
   readonly cluster: Cluster;
   readonly training: Training;
   readonly storage: Storage;
-  /** Number of workers in each generation. */
   readonly sizes: Map<number, number>;
   readonly current: () => Endpoint | null;
   readonly finished: (result: JobResult) => void;

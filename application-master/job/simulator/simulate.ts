@@ -23,7 +23,6 @@ export interface Outcome {
   readonly generations: number;
   readonly attempts: number;
   readonly failures: number;
-  /** Number of workers in each generation. */
   readonly sizes: readonly number[];
 }
 
@@ -185,7 +184,6 @@ class SimulatedRun {
     }
   }
 
-  /** Changes the free resources, as if other applications started and ended. */
   #planRoom(span: number): void {
     const { random } = this.#world;
     for (const node of this.#cluster.nodes) {

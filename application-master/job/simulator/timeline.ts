@@ -30,7 +30,6 @@ export class Timeline {
     heap[at] = entry;
   }
 
-  /** Runs the next event; returns false if there is none. */
   advance(): boolean {
     const heap = this.#heap;
     const first = heap[0];

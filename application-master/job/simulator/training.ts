@@ -96,7 +96,6 @@ export class Training {
     }
   }
 
-  /** Ends a program for any reason. Its peers detect the end. */
   end(program: Program, code: number, signal: string, report = true): void {
     if (!program.alive) {
       return;
@@ -136,7 +135,6 @@ export class Training {
   }
 
   hasPeers(program: Program): boolean {
-    // After the end of the training, programs no longer depend on each other.
     return this.#saved < this.#work && (this.#servers > 0 || this.#workers(program.generation).some((other) => other !== program));
   }
 
@@ -167,7 +165,6 @@ export class Training {
     }
   }
 
-  /** Handles a lost connection to another program according to `Manners`. */
   #losePeer(peer: Program, rank: number): void {
     const { timeline, random } = this.#world;
     timeline.after(random.between(1, 300), () => {
@@ -202,7 +199,6 @@ export class Training {
     return workers.length > 0 && present.filter(({ part }) => part === 'server').length === this.#servers;
   }
 
-  /** Pauses the training if it cannot continue without the program. */
   #pauseWithout(lost: Program): void {
     if (this.#servers > 0 && lost.part === 'worker' && this.#complete(lost.generation)) {
       return;

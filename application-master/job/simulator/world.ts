@@ -6,11 +6,9 @@ export interface World {
   readonly random: Random;
   /** Faults occur only before this time. After it, a job that can finish must finish. */
   readonly faultsEnd: number;
-  /** Maximum number of failures that the machine may charge. */
   charges: number;
   ports: number;
   readonly violations: string[];
-  /** Null if no trace is recorded. */
   readonly trace: string[] | null;
 }
 
