@@ -12,7 +12,7 @@ import { severalAtOnce } from '../terminal/several-at-once.ts';
 
 const AT_ONCE = 8;
 /**
- * Age (ms) of job.json below which a job without a YARN application is considered running, because the client may still be submitting it.
+ * Until its job.json reaches this age (ms), a job without a YARN application is considered running. Its client may still be submitting it.
  */
 const STARTING_MS = 3_600_000;
 /** Maximum size of job.json in bytes, as in records/job-record.ts. */

@@ -30,7 +30,7 @@ import { settingsVerdict } from './settings-verdict.ts';
 const LEAST_CONTAINER_MB = 1024;
 /** Maximum number of nodes to query. All nodes usually have the same settings. */
 const NODES_TO_ASK = 3;
-/** Unpacked size of Node.js, TensorFlow.js and its native library, which is 609 MB, with a reserve. */
+/** Space (MB) for an unpacked runtime, whose measured size is 609 MB. */
 const RUNTIME_MB = 700;
 /** Size of three replicas of the runtime archive (214 MB each), because HDFS quotas include all replicas. */
 const HDFS_BYTES = 700e6;

@@ -123,7 +123,7 @@ export class FeedWriter {
   }
 
   /**
-   * Adds a record. Resolves when the buffer has space for the next record. Await each call, because otherwise memory use is unbounded. The
+   * Adds a record. Resolves when the buffer has space for the next record. Await each call to bound the memory use. The
    * bytes are copied before the call returns.
    * @throws TonyError USAGE for an unsupported value, for a record that is too large, and after `end`. Other records are not affected
    */
