@@ -22,7 +22,6 @@ function run(words: readonly string[]): { readonly ms: number; readonly stdout: 
   return { ms: performance.now() - started, stdout };
 }
 
-/** Returns the commands that `--help` lists. */
 const commands = [...run([COMMAND, '--help']).stdout.matchAll(/^ +tony-ts ([a-z]+)/gm)].map(([, command = '']) => command);
 const lines = new Map([
   ['node, an empty program', ['-e', '0']],

@@ -129,7 +129,6 @@ async function measure(workers: number, round: string): Promise<Sample> {
   };
 }
 
-/** Samples the peak resident memory (VmHWM) of the ApplicationMaster and the executors while they run. */
 function watchMemory(): { stop(): { master: number; executor: number } } {
   const peaks = { master: 0, executor: 0 };
   const look = async (): Promise<void> => {

@@ -64,7 +64,7 @@ async function main(): Promise<void> {
   try {
     await start(cluster, tasks, progress);
     const port = await observer.record('localhost', cluster.ports.resourcemanager.scheduler);
-    const environment = await leadThrough(cluster, port, folder);
+    const environment = await configureSchedulerPort(cluster, port, folder);
     const storage = createStorage({ hadoop: await HadoopConfiguration.fromDirectory(cluster.configuration), user: USER });
     applicationId = await submit(folder, environment, tasks);
     const api = `${cluster.resourceManager}/proxy/${applicationId}/tony/api`;
@@ -88,14 +88,14 @@ async function main(): Promise<void> {
     observer.order({ type: 'forget' });
     const resident: number[] = [];
     for (const end = performance.now() + seconds * 1000; performance.now() < end; await wait(1000)) {
-      resident.push((await memoryOf(master.pid, 'VmRSS')) / 1024);
+      resident.push((await memoryKbOf(master.pid, 'VmRSS')) / 1024);
     }
     const outside = await observer.report();
     viewing.abort();
     storage.close();
     const memoryUse = {
       residentMiB: Math.round(Math.max(...resident)),
-      residentPeakMiB: Math.round((await memoryOf(master.pid, 'VmHWM')) / 1024),
+      residentPeakMiB: Math.round((await memoryKbOf(master.pid, 'VmHWM')) / 1024),
     };
     print({ tasks, viewers, seconds, launchS, ...resultOf(outside, seen), ...memoryUse }, isJson);
   } finally {
@@ -269,7 +269,7 @@ async function keepWriting(storage: Storage, summaries: string, signal: AbortSig
 }
 
 /** Creates a client configuration with which the ApplicationMaster connects to the scheduler through this port. */
-async function leadThrough(cluster: Cluster, port: number, folder: string): Promise<Record<string, string>> {
+async function configureSchedulerPort(cluster: Cluster, port: number, folder: string): Promise<Record<string, string>> {
   const configuration = path.join(folder, 'conf');
   await cp(cluster.configuration, configuration, { recursive: true });
   const file = path.join(configuration, 'yarn-site.xml');
@@ -308,7 +308,6 @@ async function run(words: readonly string[], environment: Record<string, string>
   return output;
 }
 
-/** Returns the pid of the ApplicationMaster's process and the port of its web server. */
 async function findMaster(applicationId: string): Promise<{ pid: number; webPort: number }> {
   const serial = applicationId.replace('application_', '');
   for (const pid of (await readdir('/proc')).filter((name) => /^\d+$/.test(name))) {
@@ -319,7 +318,7 @@ async function findMaster(applicationId: string): Promise<{ pid: number; webPort
     if (!(await readFile(`/proc/${pid}/environ`, 'utf8').catch(() => '')).includes(`_${serial}_`)) {
       continue;
     }
-    for (const port of await listening(Number(pid))) {
+    for (const port of await listeningPorts(Number(pid))) {
       const headers = proxied(USER);
       const answer = await fetch(`http://127.0.0.1:${port}/tony/api/none`, { headers, signal: AbortSignal.timeout(3000) }).catch(
         () => null,
@@ -332,8 +331,8 @@ async function findMaster(applicationId: string): Promise<{ pid: number; webPort
   throw new Error('the ApplicationMaster was not found');
 }
 
-/** Returns the ports on which the process listens, from /proc/net/tcp (see proc(5)). */
-async function listening(pid: number): Promise<number[]> {
+/** Reads /proc/net/tcp (see proc(5)). */
+async function listeningPorts(pid: number): Promise<number[]> {
   const files = await readdir(`/proc/${pid}/fd`);
   const links = await Promise.all(files.map((file) => readlink(`/proc/${pid}/fd/${file}`).catch(() => '')));
   const inodes = new Set(links.flatMap((link) => /^socket:\[(\d+)\]$/.exec(link)?.[1] ?? []));
@@ -344,8 +343,7 @@ async function listening(pid: number): Promise<number[]> {
   });
 }
 
-/** Returns the memory use in kB. */
-async function memoryOf(pid: number, field: 'VmRSS' | 'VmHWM'): Promise<number> {
+async function memoryKbOf(pid: number, field: 'VmRSS' | 'VmHWM'): Promise<number> {
   const status = await readFile(`/proc/${pid}/status`, 'utf8');
   return Number(new RegExp(`^${field}:\\s+(\\d+) kB`, 'm').exec(status)?.[1] ?? 0);
 }

@@ -19,7 +19,6 @@ const USAGE = `Usage: npm run cluster -- COMMAND [--port-offset N]
 
 To run a second cluster: --port-offset 1000, or TONY_CLUSTER_OFFSET=1000.`;
 
-/** An error that the user can correct. */
 class UsageError extends Error {}
 
 async function main() {

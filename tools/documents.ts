@@ -53,7 +53,7 @@ export function blocksOf({ name, text }: Document): Block[] {
   return blocks;
 }
 
-/** Returns the commands of a `sh` block, one per line. `\` continues a line. */
+/** `\` at the end of a line continues the command. */
 export function commandsOf(block: Block): DocumentedCommand[] {
   const commands: DocumentedCommand[] = [];
   let begun: { readonly line: number; readonly parts: string[] } | null = null;

@@ -109,7 +109,6 @@ async function record(writer: CheckpointWriter, round: number, capture: () => Re
   return { pause: performance.now() - before, taken };
 }
 
-/** Training continues until the checkpoint is written. */
 async function trainUntilWritten(writer: CheckpointWriter, steps: () => Promise<number>) {
   let isWritten = false;
   const written = writer.finish().finally(() => {
