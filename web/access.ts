@@ -161,7 +161,6 @@ export function isAddressedHere(request: IncomingMessage, hosts: readonly string
   return isOwnName(host) || host === plainAddress(request.socket.localAddress ?? '') || hosts.includes(host);
 }
 
-/** Returns the host of a Host header in lower case, without port and brackets. */
 function hostname(header: string): string {
   return header
     .toLowerCase()

@@ -1,6 +1,6 @@
 import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http';
 
-/** The headers of all responses that this server generates. Forwarded responses keep the headers of their origin. */
+/** The headers of all responses that this server generates itself. */
 const HEADERS: OutgoingHttpHeaders = {
   'Content-Security-Policy': "default-src 'none'; frame-ancestors 'self'",
   'Cross-Origin-Opener-Policy': 'same-origin',

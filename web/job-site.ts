@@ -215,7 +215,6 @@ function jobPage(request: IncomingMessage, response: ServerResponse, base: strin
   answer(request, response, { type: HTML, body, headers: { 'Content-Security-Policy': policy } });
 }
 
-/** Returns whether the method is in `methods`. If not, sends a 405 response. */
 function allowed(request: IncomingMessage, response: ServerResponse, methods: readonly string[]): boolean {
   if (methods.includes(request.method ?? '')) {
     return true;

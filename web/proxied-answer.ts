@@ -27,7 +27,6 @@ const FORWARDED = [
 const SILENCE_MS = 60_000;
 /** The maximum size in bytes of a page or style sheet to rewrite. */
 const MAX_REWRITTEN = 16 << 20;
-/** Limits of the cache of compressed pages. */
 const MAX_KEPT = 8;
 const MAX_KEPT_BYTES = 1 << 20;
 

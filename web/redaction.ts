@@ -39,7 +39,6 @@ function redactedCommand(command: string): string {
   return command.replace(ASSIGNMENT, (whole: string, name: string) => (SECRET_NAME.test(nameIn(name)) ? `${name}${HIDDEN}` : whole));
 }
 
-/** Returns `--db-password` or `DB_PASSWORD` without the separator that follows it. */
 function nameIn(assigned: string): string {
   return assigned.endsWith('=') ? assigned.slice(0, -1) : assigned.trimEnd();
 }

@@ -88,7 +88,6 @@ test('unexpected addresses share a small number of connections and still get a r
   const port = await open(512, { expects: () => false });
   const sockets = await silent(port, 40);
   await expect.poll(() => remaining(sockets)).toBe(16);
-  // Connections from unexpected addresses still get a response.
   expect(await ask(port, new Agent())).toBe('hello\n');
 });
 

@@ -10,7 +10,6 @@ interface Received {
   readonly body: string;
 }
 
-/** A TensorBoard that records its requests, and the token of its page. */
 async function site(): Promise<{ readonly port: number; readonly token: string; readonly received: Received[] }> {
   const received: Received[] = [];
   const tensorboard = await upstream((request, response) => {

@@ -9,7 +9,6 @@ beforeAll(async () => {
   await tf.setBackend('cpu');
 });
 
-/** Creates two ranks in this process, and collects the notices of each rank. */
 async function pair(): Promise<{ readonly clusters: readonly [Cluster, Cluster]; readonly notices: readonly [string[], string[]] }> {
   const notices: [string[], string[]] = [[], []];
   const clusters = (await joinRing(2)).map((ring, index) => {

@@ -102,7 +102,6 @@ export class Cluster {
   readonly #unfinished = new UnfinishedTraining();
   readonly #notice: OnNotice;
   readonly #ending: ClusterEnd;
-  /** True after `step` has returned a NaN or infinite loss. */
   #hasDiverged = false;
 
   constructor(parts: ClusterParts) {
@@ -235,10 +234,6 @@ export class Cluster {
     }
   }
 
-  /**
-   * Begins a phase.
-   * @returns the parameters that `fit` and loops have in common.
-   */
   #beginPhase(kind: PhaseKind, options: { readonly name?: string; readonly checkpoint?: false }) {
     const { tf, storage, applicationId, generation, report, checkpoint, checkpointOrder } = this.#parts;
     const store = options.checkpoint === false ? null : this.#store;

@@ -3,7 +3,6 @@ import { expect, test } from 'vitest';
 
 const linesOf = async (name: string) => (await readFile(new URL(`../../examples/mnist/${name}`, import.meta.url), 'utf8')).split('\n');
 
-/** Returns the length of the longest common subsequence of lines. */
 function commonLines(before: readonly string[], after: readonly string[]): number {
   let row = new Array<number>(after.length + 1).fill(0);
   for (const line of before) {

@@ -60,7 +60,6 @@ export interface TakenBatch {
   release(): void;
 }
 
-/** A share of the dataset that this rank reads, alone or together with other ranks. */
 interface OpenShare {
   readonly index: number;
   readonly reader: DatasetReader<unknown>;

@@ -160,7 +160,6 @@ function sampleInputs(tf: typeof tfjs, model: tfjs.LayersModel, batch: number, r
   });
 }
 
-/** Returns the number of indices of each embedding in the model. */
 function embeddingSizes(model: tfjs.LayersModel): number[] {
   return model.layers.flatMap((layer) => {
     const { layers, inputDim } = layer as unknown as { readonly layers?: unknown; readonly inputDim?: number };

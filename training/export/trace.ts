@@ -84,7 +84,6 @@ class KernelRecorder {
   readonly #known: Set<number>;
   /** The names of the layers whose `call` is running, the innermost last. */
   readonly #layers: string[] = [];
-  /** The nesting depth of running kernels; 0 outside of kernels. */
   #depth = 0;
 
   constructor(tf: typeof tfjs, model: string, inputs: readonly tfjs.Tensor[], weights: ReadonlySet<number>) {

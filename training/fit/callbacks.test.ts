@@ -43,7 +43,6 @@ describe('callbacks', () => {
     ]) {
       const ours: unknown[] = [];
       await fitTogether([classifier(tf.train.sgd(0.1))], data, { ...options, callbacks: wrap(recorder(ours)) });
-      // The logs of `fit` also contain the step.
       expect(JSON.stringify(ours).replaceAll('"step",', '')).toBe(JSON.stringify(theirs));
     }
   });

@@ -37,7 +37,6 @@ export class EarlyEnd {
   #lookedAt = Number.NEGATIVE_INFINITY;
   #look: Promise<void> | null = null;
 
-  /** @param orders null without a checkpoint folder. */
   constructor(orders: StopOrders | null, options: EarlyEndOptions) {
     this.#orders = options.keepsOrders ? orders : null;
     this.#options = options;
@@ -106,7 +105,6 @@ export class EarlyEnd {
           this.#look = null;
         },
         () => {
-          // Storage is unavailable; the next check retries.
           this.#look = null;
         },
       );

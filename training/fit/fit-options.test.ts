@@ -207,7 +207,6 @@ describe('steps', () => {
     await fitTogether([scheduled], data, { batchSize: 25, epochs: 2, learningRate });
     expect(weightsOf(scheduled)).toEqual(before);
     expect(seen).toEqual([0, 1, 2, 3].map((step) => ({ step, epoch: step < 2 ? 0 : 1, worldSize: 1, initial: 0.5 })));
-    // `fit` restores the initial rate.
     expect((scheduled.optimizer as unknown as { learningRate: number }).learningRate).toBe(0.5);
   });
 

@@ -176,7 +176,6 @@ export function planFit(given: StandardFitData, options: FitOptions): FitPlan {
   };
 }
 
-/** @throws TonyError USAGE for an unknown option. */
 function checkNames(options: FitOptions): void {
   if (typeof options !== 'object' || options === null || Array.isArray(options) || 'dataId' in options) {
     throw new TonyError('USAGE', 'the third argument of fit is not an options object', {

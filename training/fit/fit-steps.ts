@@ -155,7 +155,6 @@ export class FitSteps {
     return { compute, weight: used === usedTogether ? weight : (weight * used) / usedTogether };
   }
 
-  /** Returns the weights of the examples, one tensor per output; null for equal weights. */
   #weightsOf({ y, sampleWeight }: Batch): (tfjs.Tensor | null)[] {
     const { classWeights, world } = this.#parts;
     const { tf } = world;

@@ -184,7 +184,6 @@ describe('a resumed run', () => {
     const path = await folder();
     const first = [makeModel(optimizer(), 0.4), makeModel(optimizer(), 0.4)];
     await interrupted({ folder: path, everySteps: 5 }, first, data, options, 10);
-    // The new initial weights differ; the checkpoint replaces them.
     const second = [makeModel(optimizer(), 0.4, 100), makeModel(optimizer(), 0.4, 200)];
     const reports: Report[] = [];
     const [history] = await trainAll({ folder: path, everySteps: 5, generation: 2, reports }, second, data, options);

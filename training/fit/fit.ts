@@ -147,7 +147,6 @@ class Fit {
     this.#steps = new FitSteps({ ...parts, world, early: this.#early, checkpointOrder: this.#checkpointOrder, schedule, classWeights });
   }
 
-  /** The names of an epoch's values: loss and metrics, and the same names with `val_` if there is validation data. */
   #logNames(): string[] {
     const names = this.#model.metricNames;
     return [...names, ...(this.#validation === null ? [] : names.map((name) => `val_${name}`))];

@@ -107,7 +107,6 @@ async function killAfterCheckpoint(step: number, { ring, reports }: World): Prom
   throw new Killed();
 }
 
-/** @param killedIn the iteration in which the program throws. */
 const gan =
   (killedIn = -1) =>
   async (world: World): Promise<GanEnd> => {

@@ -348,7 +348,6 @@ export class TrainingLoop<T, State extends Json> implements AsyncIterable<LoopSt
   }
 }
 
-/** Returns the number of examples: the first dimension of the first column or tensor. */
 function countExamples(element: unknown): number {
   if (typeof element !== 'object' || element === null) {
     return 1;

@@ -62,7 +62,6 @@ function recordOf(result: unknown): Uint8Array {
   throw misfit('a TFRecord', result, 'Return bytes, or the features of a tf.train.Example.');
 }
 
-/** Encodes CSV (RFC 4180), with `\n` as line break. */
 class CsvEncoder implements PartEncoder {
   #columns: readonly string[] | null;
   #hasHeader = false;

@@ -93,7 +93,6 @@ function inputTensors(tf: typeof tfjs, model: InferenceModel, given: tfjs.Tensor
   return 'executeAsync' in model ? Object.fromEntries(tensors.map((tensor, at) => [expected[at]?.name ?? '', tensor])) : tensors;
 }
 
-/** Reshapes a batch of flat numbers to the model's input shape if the sizes match. */
 function reshaped(tensor: tfjs.Tensor, shape: readonly (number | null)[] | undefined): tfjs.Tensor {
   if (shape === undefined || shape.length < 2 || shape.slice(1).some((size) => size === null || size < 0)) {
     return tensor;

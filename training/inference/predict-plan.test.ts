@@ -23,10 +23,6 @@ test('a worker takes its own splits in order, then free ones, then those that ot
   expect(nextSplit(9, (each) => done.has(each), { index: 1, count: 3 })).toBeNull();
 });
 
-/**
- * Simulates workers of different speeds in virtual time; some workers fail.
- * @returns the number of computed splits.
- */
 function simulate(splits: number, speeds: readonly number[], deaths: readonly (number | null)[]): { computed: number; done: Set<number> } {
   const done = new Set<number>();
   let computed = 0;

@@ -124,7 +124,6 @@ test('an unfinished part of a dead worker does not count as a result; the other 
     'part-00002.jsonl',
     'part-00004.jsonl',
   ]);
-  // A worker with a different function must not write into the same folder.
   await expect(predict(worker(1, 2), jsonl<{ id: number }>(input), double, { output, version: '1' })).rejects.toMatchObject({
     code: 'OUTPUT_MISMATCH',
     message: expect.stringContaining('another model or function'),
@@ -316,7 +315,6 @@ test('predict runs a graph asynchronously when the graph requires it', async () 
     { name: 'x', op: 'Placeholder', attr: { dtype: float, shape: { shape: { dim: [{ size: -1 }, { size: 1 }] } } } },
     { name: 'zero', op: 'Const', attr: { dtype: float, value: { tensor: { dtype: 'DT_FLOAT', tensorShape: {} } } } },
     { name: 'above', op: 'Greater', input: ['x', 'zero'], attr: { T: float } },
-    // The number of rows depends on the values.
     { name: 'where', op: 'Where', input: ['above'], attr: { T: { type: 'DT_BOOL' } } },
   ];
   const artifacts = {

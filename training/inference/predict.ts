@@ -243,7 +243,6 @@ class Predictor<T> {
     await retry(() => this.#attempt(split), { ...BACKOFF, signal: this.#signal, onFailure });
   }
 
-  /** Computes and writes a split. Stops if another worker finishes the split first. */
   async #attempt(split: number): Promise<void> {
     const started = performance.now();
     const overtaken = new AbortController();

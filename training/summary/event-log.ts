@@ -144,7 +144,6 @@ export class EventLog {
     const folder = fileURLToPath(this.#options.dir);
     mkdirSync(folder, { recursive: true });
     this.#stamp ??= this.#stampAfter(readdirSync(folder));
-    // Rewrites the records of a pending write at the same offset.
     const content = Buffer.concat([...this.#head(), ...this.#writing, ...made]);
     const file = openSync(`${folder}/${this.#name()}`, this.#length === 0 ? 'w' : 'r+');
     for (let done = 0; done < content.length; ) {
@@ -249,7 +248,6 @@ export class EventLog {
     // The write starts at a fixed offset, so a retry overwrites the partial output of a failed write.
     const file = await open(`${folder}/${this.#name()}`, this.#length === 0 ? 'w' : 'r+').catch((error: NodeJS.ErrnoException) => {
       if (error.code === 'ENOENT') {
-        // The file has been removed. The next attempt creates a new file.
         this.#length = 0;
       }
       throw error;

@@ -47,7 +47,6 @@ export function picturesOf(tag: string, image: tfjs.Tensor | Column, max: number
   return { ...shape, count, pixels: toBytes(values, length, fractions ? 255 : 1), isWhite };
 }
 
-/** Reads only the first `wanted` pictures of a batch from the backend. */
 function firstOf(tag: string, batch: tfjs.Tensor, count: number, wanted: number): ArrayLike<number> {
   if (wanted === count) {
     return numbersOf(tag, batch);
@@ -81,7 +80,6 @@ export function picturesShape(shape: readonly number[]): Omit<Pictures, 'pixels'
   return height > 0 && width > 0 && channels >= 1 && channels <= 4 ? { count, height, width, channels } : null;
 }
 
-/** Multiplies the values by `scale`, clips the results to the range from 0 to 255, and converts NaN to 0. */
 function toBytes(values: ArrayLike<number>, length: number, scale: number): Uint8Array {
   const bytes = new Uint8ClampedArray(length);
   for (let index = 0; index < length; index++) {

@@ -97,7 +97,6 @@ export class RunReader {
       }
       onBytes(piece.length);
       await yieldIfDue();
-      // The rest of the file cannot be decoded.
       if (records.isLost) {
         break;
       }

@@ -11,7 +11,6 @@ import { RunReader } from './run-reader.ts';
 const VIEWED_WITHIN_MS = 60_000;
 const PAUSE_MS = 4_000;
 const LONGEST_PAUSE_MS = 60_000;
-/** The maximum fraction of time to spend on reading. */
 const READING_SHARE = 0.05;
 /** The longest time slice in ms. The reader runs in processes that must also send heartbeats. */
 const SLICE_MS = 4;
@@ -58,7 +57,6 @@ export class ScalarReader {
   #isCut = false;
   #problem = '';
   #progress = '';
-  /** The last response; null after the data has changed. */
   #charts: ScalarCharts | null = null;
 
   constructor(options: ScalarReaderOptions) {

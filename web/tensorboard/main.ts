@@ -79,7 +79,6 @@ async function run(): Promise<void> {
   }
 }
 
-/** Connects the two sockets in both directions until either socket closes. */
 function join(socket: TLSSocket, tensorBoard: TensorBoard): void {
   try {
     const upstream = tensorBoard.connect();

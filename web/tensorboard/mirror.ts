@@ -85,7 +85,6 @@ export class Mirror {
       this.#copied();
       const spent = performance.now() - from;
       const usual = performance.now() - startedAt < EAGER_MS ? FIRST_PAUSE_MS : PAUSE_MS;
-      // Polls less often after failures and slow listings.
       const backoff = backoffMs(failures + 1, { firstMs: usual, mostMs: LONGEST_PAUSE_MS });
       await pause(Math.min(LONGEST_PAUSE_MS, Math.max(backoff, spent * 2)), signal);
     }

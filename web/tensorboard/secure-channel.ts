@@ -12,7 +12,6 @@ import { ConnectionLimit } from '../../platform/connection-limit.ts';
 const IDENTITY = 'tony-ts-tensorboard';
 const TLS = { ciphers: 'ECDHE-PSK-CHACHA20-POLY1305', minVersion: 'TLSv1.2', maxVersion: 'TLSv1.2' } as const;
 const HANDSHAKE_MS = 10_000;
-/** At this limit, a new connection replaces the oldest unauthenticated connection. */
 const MAX_CONNECTIONS = 256;
 
 /** Derives a separate key: if this key leaks, the ring stays secure. */

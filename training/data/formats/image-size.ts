@@ -60,7 +60,6 @@ function jpegPixels(bytes: Buffer): number {
   return 0;
 }
 
-/** Returns the number of frames. Skips from block to block without decompressing the blocks. */
 function gifPixels(bytes: Buffer, allFrames: boolean): number {
   const canvas = bytes.readUInt16LE(6) * bytes.readUInt16LE(8);
   if (!allFrames) {

@@ -114,7 +114,6 @@ class FeaturePlaces {
       return expected.place;
     }
     const place = this.#places.get(textOf(bytes, from, to)) ?? -1;
-    // Limits the memory for records with very many features.
     if (this.#turn < MAX_REMEMBERED) {
       this.#order[this.#turn++] = { name: Uint8Array.from(bytes.subarray(from, to)), place };
     }

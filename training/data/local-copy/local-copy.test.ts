@@ -16,7 +16,6 @@ import { BLOCK_BYTES, withLocalCopies } from './local-copy.ts';
 
 const numbers = (count: number) => Array.from({ length: count }, (_, index) => index);
 
-/** A storage that counts the bytes read from it. */
 class WatchedStorage extends FileStorage {
   bytes = 0;
   opened: string[] = [];

@@ -8,7 +8,6 @@ import { LocalBlocks, type LocalCopyOptions } from './local-blocks.ts';
 /** The block size in bytes. Only whole blocks are copied, so larger blocks would copy more unused data. */
 export const BLOCK_BYTES = 1024 * 1024;
 
-/** The block stores of this process, by the folder in the options. */
 const stores = new Map<string, Promise<LocalBlocks>>();
 
 /**
@@ -179,7 +178,6 @@ class CopyingStorage implements Storage {
   }
 }
 
-/** Assembles blocks from the pieces of a stream and stores each complete block. */
 class BlockCopier {
   readonly #file: DataFile;
   /** Stores a block. Returns null after a limit is reached, when no more blocks can be stored. */

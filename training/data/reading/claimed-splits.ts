@@ -4,7 +4,6 @@ import { Services } from '../../process/services.ts';
 import type { SplitList } from './read-context.ts';
 import type { SplitRequest } from './split-assigner.ts';
 
-/** The number of times that this process has started to claim splits, by dataset fingerprint. */
 const beginnings = new Map<string, number>();
 
 /**

@@ -14,7 +14,6 @@ export class Cursor<T> {
   #toSkip: number;
   #isClosed = false;
 
-  /** @param open opens the stream at a position; null is the beginning. */
   constructor(open: (at: Json) => ChunkStream<T>, state: Json = null) {
     const [at, skip] = (state ?? [null, 0]) as CursorState;
     this.#stream = open(at);

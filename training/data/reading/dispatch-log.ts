@@ -216,7 +216,6 @@ export function dispatchedPlace(at: Json): DispatchedPlace['dispatched'] | null 
   return typeof at === 'object' && at !== null && 'dispatched' in at ? (at as DispatchedPlace).dispatched : null;
 }
 
-/** Returns the number of the earliest pass in a reader's position; null without dispatched splits. */
 function firstPassIn(at: Json): number | null {
   if (typeof at !== 'object' || at === null) {
     return null;

@@ -35,7 +35,6 @@ export class SplitPass {
   readonly description: PassDescription;
   readonly #logs = new Map<string, number[]>();
   readonly #done = new Set<number>();
-  /** The splits that are assigned or finished. They cannot be assigned again. */
   readonly #taken = new Set<number>();
   /** All splits below this number are taken. */
   #lowest = 0;

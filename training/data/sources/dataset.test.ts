@@ -249,7 +249,6 @@ describe('shuffle', () => {
     }
     // The first third of the shuffled elements contains elements of all files.
     expect(new Set((orders[0] as number[]).slice(0, 100).map((value) => Math.floor(value / 100))).size).toBe(3);
-    // A buffer of one element shuffles only the files.
     expect(
       (orders[5] as number[]).filter((value, index, all) => index > 0 && value !== (all[index - 1] as number) + 1).length,
     ).toBeLessThan(3);

@@ -75,7 +75,6 @@ class SampledStream<T> implements ChunkStream<T> {
     return items.length === 0 ? null : { items, from, bytes };
   }
 
-  /** Randomly selects a dataset that has not ended; returns null if all datasets have ended. */
   #draw(number: number): Part<T> | null {
     const open = this.#parts.filter(({ cursor, weight }) => cursor !== null && weight > 0);
     let rest = number * open.reduce((sum, { weight }) => sum + weight, 0);

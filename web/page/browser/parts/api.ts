@@ -78,7 +78,6 @@ function isJson(response: Response): boolean {
   return (response.headers.get('content-type') ?? '').startsWith('application/json');
 }
 
-/** Returns the error message of the job's server; null if the response has none. */
 async function sentenceOf(response: Response): Promise<string | null> {
   try {
     if (isJson(response)) {

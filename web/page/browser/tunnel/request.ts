@@ -89,7 +89,6 @@ function sendByRequest(request: XMLHttpRequest, call: Call, way: Transport, cont
   native.send.call(request, content);
 }
 
-/** Ends an unsent request and fires the events of a failed request. */
 function endUnsent(request: XMLHttpRequest, event: 'abort' | 'error', stateAfter: number): void {
   Object.defineProperty(request, 'readyState', { value: XMLHttpRequest.DONE, configurable: true });
   request.dispatchEvent(new Event('readystatechange'));

@@ -242,7 +242,6 @@ function aligned(lines: readonly Line[]): UPlot.AlignedData {
   return UPlot.join(lines.map((line) => [line.xs as number[], ...columns(line)] as UPlot.AlignedData));
 }
 
-/** Returns whether the line has few enough values to draw its points. */
 function few(plot: UPlot, series: number): boolean {
   return (plot.data[series] ?? []).filter((value) => value !== null && value !== undefined).length <= 20;
 }

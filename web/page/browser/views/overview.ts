@@ -11,7 +11,6 @@ import { formatRoute } from '../parts/route.ts';
 import { HeadlineCharts } from './charts-view.ts';
 import { byRole, countsText, nameOf, stateCounts } from './task-table.ts';
 
-/** The maximum number of metric tiles. The charts show all metrics. */
 const MOST_METRICS = 8;
 
 export function Overview({ status, feeds }: { status: JobStatus; feeds: JobResources }): Content {

@@ -13,7 +13,6 @@ export interface Sort {
   readonly descending: boolean;
 }
 
-/** Task states in order of urgency. */
 const STATES: readonly TaskState[] = ['failed', 'lost', 'requested', 'launching', 'registered', 'running', 'stopped', 'succeeded'];
 
 export function restartsOf({ attempts }: TaskStatus): number {
