@@ -10,7 +10,6 @@ export interface FinalValue {
   readonly path: readonly string[];
   /** Value in the job, in job.yaml syntax; null if the job sets none. */
   readonly was: string | null;
-  /** Final value, in job.yaml syntax. */
   readonly is: string;
 }
 

@@ -40,7 +40,6 @@ export const jobPartSchema = withoutDefaults(
   }),
 ) as z.ZodType<JobPart>;
 
-/** Result of parsing, with converted units. */
 export type JobPart = DeepPartial<
   Pick<JobFile, 'queue' | 'runtime' | 'env' | 'gang' | 'heartbeat' | 'timeout' | 'acls' | 'master' | 'priority' | 'tags'> & {
     readonly checkpoint: Pick<JobFile['checkpoint'], 'every' | 'keep'>;

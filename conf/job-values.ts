@@ -4,8 +4,6 @@ import { ROLE_NAME } from './values/role-name.ts';
 import { TASK_VARIABLES } from './values/task-variables.ts';
 import { count, text } from './values/value-schemas.ts';
 
-/* Validation rules for both job.yaml and resolved jobs (job.json and Job objects). */
-
 export const jobName = text()
   .max(200)
   .regex(/^[\w][\w .:@+-]*$/, {

@@ -16,7 +16,6 @@ import {
 } from './quotas.ts';
 import { formatDuration } from './values/units.ts';
 
-/** A limit that the job exceeds on its own, independent of other jobs. */
 export interface Violation {
   /** Key in the site file, such as `quotas.roles.worker.task.gpus`. */
   readonly path: string;
@@ -45,7 +44,6 @@ export function violationsOf(job: Job, owner: Owner, quotas: Quotas): Violation[
   return [...found, ...outsideQueues(quotas, owner), ...scopesOf(quotas, owner).flatMap((scope) => overJobLimits(scope, job))];
 }
 
-/** Queues to which a user may submit. */
 export interface AllowedQueues {
   readonly queues: readonly string[];
   /** Key in the site file that lists the queues. If several groups list queues, it is the key of the first group. */

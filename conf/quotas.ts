@@ -73,7 +73,6 @@ export interface Shortage {
   readonly resource: string;
   readonly limit: number;
   readonly asked: number;
-  /** Amount held by jobs with precedence. */
   readonly used: number;
   readonly holders: readonly string[];
 }

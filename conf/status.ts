@@ -7,7 +7,6 @@ export interface JobStatus {
   readonly user: string;
   readonly queue: string;
   readonly state: 'STARTING' | 'WAITING' | 'RUNNING' | 'RECOVERING' | JobResult['state'];
-  /** Reason why the job waits, or message about its end. */
   readonly message: string;
   readonly masterAttempt: number;
   readonly generations: number;
@@ -148,7 +147,6 @@ export interface HistoryEntry {
   readonly reason?: string;
   /** Result of the job; set for `job-finished`, whose `detail` contains the message. */
   readonly result?: JobResult['state'];
-  /** Additional text for users. */
   readonly detail?: string;
 }
 

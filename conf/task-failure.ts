@@ -66,7 +66,6 @@ export interface TaskFailure {
   readonly cost: FailureCost;
   /** host:port of the NodeManager; null if unknown. */
   readonly node: string | null;
-  /** Last lines of the program's stderr. */
   readonly lines: readonly string[];
 }
 

@@ -104,7 +104,6 @@ function ownArguments(given: Record<string, unknown>): void {
   }
 }
 
-/** Prints the options of the command before the group `Always:`. */
 function ownOptionsFirst(help: string): string {
   const parts = help.split('\n\n');
   const always = parts.findIndex((part) => part.startsWith('Always:'));

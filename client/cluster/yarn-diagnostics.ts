@@ -1,7 +1,6 @@
 import type { JobResult } from '../../conf/status.ts';
 import { missingFile } from '../../hadoop/yarn/container-exit.ts';
 
-/** Fields of the ResourceManager's application report from which the job result is derived. */
 export interface EndedApplication {
   readonly id: string;
   readonly state: string;

@@ -116,12 +116,10 @@ export class JobHandle<T = unknown> {
     }
   }
 
-  /** Kills the job, and waits until the cluster confirms its end. */
   kill(): Promise<KillReport> {
     return killJob(this.#connection);
   }
 
-  /** Closes the connections. Jobs on a cluster continue. */
   close(): void {
     this.#closing.abort();
     this.#connection.close();

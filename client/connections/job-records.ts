@@ -15,7 +15,6 @@ export interface YarnFacts extends Application {
   readonly attempts: readonly Attempt[];
 }
 
-/** Provides details of a job from its files, its ApplicationMaster and YARN. */
 export interface JobRecords {
   readonly storage: Storage;
   /** History folder of the job; null if it does not exist yet or cannot be read. */

@@ -6,7 +6,6 @@ import type { JobConnection, KillReason, Observation } from './job-connection.ts
 /** Time (ms) to wait for the end of a killed job. YARN acknowledges the request immediately and kills the containers afterwards. */
 const PATIENCE_MS = 30_000;
 
-/** Tasks and progress that are lost if the job is killed. */
 export interface KillImpact {
   readonly applicationId: string;
   /** Job name; empty before the first status of the ApplicationMaster. */

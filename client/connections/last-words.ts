@@ -2,7 +2,6 @@ import { z } from 'zod';
 import { parseJson } from '../../platform/json-value.ts';
 import { harmless } from '../terminal/terminal.ts';
 
-/** Fields of a structured log line that explain an exit; see platform/log.ts. */
 const logLine = z.object({
   msg: z.string().optional(),
   err: z.object({ message: z.string().optional(), code: z.string().optional() }).optional(),

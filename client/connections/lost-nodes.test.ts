@@ -7,7 +7,6 @@ test("lostNodes finds the lost nodes in a job's events", () => {
   const lost = lostNodes([
     { at, event: 'node-lost', node: 'node2:8041', detail: 'it ran 1 task of the job' },
     { at, event: 'container-ended', node: 'node2:8041', detail: 'node-lost, exit status -100' },
-    // A damaged entry without a node.
     { at, event: 'node-lost' },
     { at: at + 60_000, event: 'node-lost', node: 'node2:8041' },
   ]);

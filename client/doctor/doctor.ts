@@ -36,7 +36,6 @@ const RUNTIME_MB = 700;
 const HDFS_BYTES = 700e6;
 /** Number of files and folders that a first job creates: staging, history, a few checkpoints and summaries. */
 const HDFS_NAMES = 100;
-/** Disk space for a runtime build: downloads, unpacked files and the archive. */
 const BUILD_BYTES = 2e9;
 
 export interface DoctorOptions extends ClusterOptions {

@@ -24,7 +24,6 @@ export interface Chunk {
 export class ChunkQueue {
   readonly #chunks: Chunk[] = [];
   #chunkBytes = 0;
-  /** Records that are not part of a chunk yet. */
   #records: Uint8Array[] = [];
   #recordBytes = 0;
   #nextSequence = 1;

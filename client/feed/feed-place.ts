@@ -8,7 +8,6 @@ import { type ConnectOptions, checkId } from '../connections/connect-job.ts';
 import { localPaths } from '../files/local-layout.ts';
 import { localRoot } from '../staging/local-folder.ts';
 
-/** File in which a job publishes the address of its feeds. */
 export interface FeedPlace {
   /**
    * Returns null if the job does not accept feeds yet.

@@ -9,7 +9,6 @@ import { type ClusterAnswer, outlineStatus } from '../records/stored-status.ts';
 import { ListBudget, type ListLimits } from './list-budget.ts';
 
 const AT_ONCE = 16;
-/** Maximum number of cached jobs. */
 const REMEMBERED = 2_000;
 /** Limits for one list, which suffice for several thousand typical jobs. A list omits the jobs beyond these limits. */
 const LIMITS: ListLimits = { userBytes: 128 << 20, userMs: 10_000, ms: 30_000 };
@@ -61,7 +60,6 @@ export class HistoryIndex {
   readonly #store: HistoryStore;
   readonly #limits: ListLimits;
   readonly #now: () => number;
-  /** Cached jobs by the URI of their history folder. */
   readonly #known = new Map<string, Known>();
 
   constructor(store: HistoryStore, options: { readonly limits?: ListLimits; readonly now?: () => number } = {}) {

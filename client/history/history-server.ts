@@ -59,7 +59,6 @@ interface OpenJob {
 export class HistoryServer implements JobPages {
   readonly #options: HistoryServerOptions;
   readonly #index: HistoryIndex;
-  /** Jobs by the URI of their history folder. */
   readonly #open = new Map<string, OpenJob>();
   readonly #lists = new Map<string, { readonly at: number; readonly list: Promise<HistoryList> }>();
 
@@ -96,7 +95,6 @@ export class HistoryServer implements JobPages {
     return answer(request, response, { ...asset, headers: { 'Cache-Control': 'public, max-age=31536000, immutable' } });
   }
 
-  /** Starts the TensorBoard of a job before a viewer opens it. */
   async prepare(place: JobPlace): Promise<void> {
     await this.#wake(this.#opened(place), OWNER);
   }

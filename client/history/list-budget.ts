@@ -1,5 +1,4 @@
 export interface ListLimits {
-  /** Maximum number of bytes to read per user. */
   readonly userBytes: number;
   /** Maximum time (ms) per user. */
   readonly userMs: number;

@@ -10,7 +10,6 @@ import type { Found, JobPlace } from '../records/job-place.ts';
 import type { LogPiece } from '../records/log-piece.ts';
 import type { ClusterAnswer } from '../records/stored-status.ts';
 
-/** Matches container IDs of YARN and of the local negotiator. */
 const CONTAINER_ID = /^container_[\w]{1,100}$/;
 
 export class LocalHistory implements HistoryStore {

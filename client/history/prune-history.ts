@@ -88,7 +88,6 @@ interface Measured {
   readonly place: JobPlace;
   readonly bytes: number;
   readonly lastWritten: number;
-  /** Returns true if the job has written its final status. */
   readonly ended: boolean;
 }
 

@@ -47,7 +47,6 @@ export interface RunningHistoryServer {
   /** URL of the job list. For `--auth token`, the URL contains the token. */
   readonly url: string;
   jobUrl(place: JobPlace): string;
-  /** Starts the TensorBoard of a job before a viewer opens it. */
   prepare(place: JobPlace): Promise<void>;
   readonly store: HistoryStore;
   close(): Promise<void>;

@@ -87,7 +87,6 @@ test('a TensorBoard that cannot start reports the reason and occupies no slot', 
   target.wake('bad', 'alice');
   await expect.poll(() => target.status()).toEqual({ state: 'unavailable', message: 'no Python' });
   expect(target.connect).toBeNull();
-  // A failed TensorBoard does not use a slot.
   expect(pool.wake('a', 'a')).toBe('');
   await expect.poll(() => living).toEqual(['a']);
 });

@@ -27,7 +27,6 @@ export interface RunningTensorBoard {
 export interface TensorBoardPoolOptions {
   /** Starts a TensorBoard for `summaryDir`, with `folder` as its working directory. */
   readonly start: (options: { readonly summaryDir: string; readonly folder: string }) => Promise<RunningTensorBoard>;
-  /** Absolute path of the folder for the working directories. */
   readonly folder: string;
   readonly log: Logger;
   readonly most?: number;
@@ -41,7 +40,6 @@ interface Slot {
   failure: string;
   usedAt: number;
   readonly startedAt: number;
-  /** Visitor whose request started the TensorBoard. */
   readonly visitor: string;
 }
 
@@ -137,7 +135,6 @@ export class TensorBoardPool {
     };
   }
 
-  /** Stops TensorBoards without recent viewers. */
   endIdle(): void {
     for (const [summaryDir, { usedAt }] of this.#slots) {
       if (this.#now() - usedAt > IDLE_MS) {
@@ -176,7 +173,6 @@ export class PooledTensorBoard implements TensorBoardTarget {
     this.#pool = pool;
   }
 
-  /** Records an access, and starts TensorBoard if necessary. */
   wake(summaryDir: string, visitor: string): void {
     this.#summaryDir = summaryDir;
     const why = this.#pool.wake(summaryDir, visitor);

@@ -43,7 +43,6 @@ export interface ListOptions extends ClusterOptions {
   readonly queue?: string | undefined;
   /** State of the jobs. A final state implies `ended`. `WAITING` matches jobs that wait, and jobs with a waiting task. */
   readonly state?: ListedState | undefined;
-  /** Maximum number of jobs, newest first. */
   readonly limit?: number | undefined;
   /** Whether to query the ApplicationMasters of running jobs. By default, only YARN is queried and `job` is null. */
   readonly ask?: boolean | undefined;

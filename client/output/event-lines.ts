@@ -9,7 +9,6 @@ import { nodeWithPort, oneLine } from './job-table.ts';
 const ROOM_FOR_DATES = 100;
 const TASK_WIDTH = 12;
 const EVENT_WIDTH = 19;
-/** Maximum number of additional lines for the text of an event. */
 const MORE_LINES = 3;
 const INDENT = '    ';
 

@@ -47,7 +47,6 @@ export interface Headroom {
 }
 
 export type Verdict =
-  /** All required containers fit now. */
   | { readonly type: 'fits' }
   /** The job can start when other jobs end or the cluster grows. */
   | { readonly type: 'waits'; readonly reasons: readonly string[] }

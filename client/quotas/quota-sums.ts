@@ -6,7 +6,6 @@ export interface CountedJob extends RunningJob {
   readonly holds: boolean;
 }
 
-/** Use of a total in the site file. */
 export interface QuotaSum {
   /** Key in the site file, such as `quotas.users.*.total.gpus`. */
   readonly path: string;

@@ -20,7 +20,6 @@ const LONGEST_TEXT = 1_024;
 export interface OutlineFiles {
   readonly final: Entry | null;
   readonly job: Entry | null;
-  /** Newest event files, in ascending order. */
   readonly events: readonly Entry[];
   /** Newest attempt with events; 0 without events. */
   readonly attempt: number;

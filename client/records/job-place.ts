@@ -2,7 +2,6 @@ export interface JobPlace {
   readonly applicationId: string;
   /** Owner of the job. */
   readonly user: string;
-  /** URI of the history folder. */
   readonly folder: string;
 }
 

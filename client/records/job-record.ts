@@ -22,7 +22,6 @@ export const LARGEST_JOB = 4 << 20;
 const LARGEST_LINES = 64 << 20;
 const LARGEST_ALL_LINES = 128 << 20;
 const LONGEST_LINE = 256 << 10;
-/** Maximum number of names to read from a history folder. */
 export const MOST_NAMES = 1_000;
 /** Maximum size of the kept event lines (bytes). An ApplicationMaster writes at most 25,000 events of about 200 bytes. */
 const FIRST_EVENTS = 2 << 20;

@@ -24,7 +24,6 @@ import { fullTime } from '../terminal/clock.ts';
  * from another version, so their content is displayed but not trusted.
  */
 
-/** Content of the history files of one job. */
 export interface JobRecord {
   readonly applicationId: string;
   /** Owner of the folder. It replaces the user name in the files. */
@@ -201,7 +200,6 @@ export function storedStatus(record: JobRecord, answer: ClusterAnswer): JobStatu
   return reconstructed(record, answer);
 }
 
-/** Fields of job.json that describe the whole job. */
 export interface JobHead {
   readonly name: string;
   readonly queue: string;
@@ -211,7 +209,6 @@ export interface JobHead {
   readonly summaryDir: string;
 }
 
-/** Fields derived from the events that describe the whole job. */
 export interface JobCourse {
   /** Time of the first event in ms since the epoch; 0 without events. */
   readonly firstAt: number;
@@ -236,13 +233,11 @@ export function courseOf(entries: readonly HistoryEntry[]): JobCourse {
   };
 }
 
-/** A job without a readable final status. */
 export interface JobOutline {
   readonly applicationId: string;
   readonly user: string;
   readonly head: JobHead | null;
   readonly course: JobCourse;
-  /** Whether final.json exists but is damaged. */
   readonly isDamaged: boolean;
 }
 

@@ -23,7 +23,6 @@ namespace std { __attribute__((visibility("hidden"), noreturn)) void __throw_bad
 export interface AddonInputs {
   /** Folder node_modules/@tensorflow/tfjs-node, with the TensorFlow libraries in deps/lib. */
   readonly package: string;
-  /** Folder include/node of Node's headers. */
   readonly nodeHeaders: string;
   readonly tensorflowHeaders: string;
   readonly scratch: string;

@@ -23,7 +23,6 @@ export interface RuntimeDescription {
   readonly tensorflowJs: string;
   readonly libtensorflow: string;
   readonly gpu: boolean;
-  /** SHA-256 of runtime.tar.gz. */
   readonly sha256: string;
   readonly size: number;
 }

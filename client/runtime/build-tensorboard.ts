@@ -18,7 +18,6 @@ import { unpackWheel } from './unpack-wheel.ts';
 export interface TensorBoardDescription {
   readonly key: string;
   readonly tensorboard: string;
-  /** SHA-256 of tensorboard.tar.gz. */
   readonly sha256: string;
   readonly size: number;
 }

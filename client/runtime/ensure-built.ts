@@ -61,9 +61,7 @@ export async function ensureBuilt<T>({ what, shelf, key, read, build }: Built<T>
 }
 
 export interface BuiltFiles {
-  /** Absolute path of the .tar.gz, which the nodes unpack. */
   readonly archive: string;
-  /** Absolute path of the unpacked archive. */
   readonly tree: string;
 }
 

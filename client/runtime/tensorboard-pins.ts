@@ -12,7 +12,6 @@ export const TENSORBOARD_VERSION = '2.21.0';
 export interface PinnedWheel extends Wheel {
   /** Python version of the wheel. */
   readonly python: string;
-  /** Folder in the archive. */
   readonly folder: Folder;
 }
 

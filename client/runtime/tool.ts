@@ -7,7 +7,6 @@ export interface ToolCall {
   readonly args: readonly string[];
   readonly cwd: string;
   readonly env?: Readonly<Record<string, string>>;
-  /** Aborting this signal kills the tool. */
   readonly signal?: AbortSignal;
   readonly timeoutMs: number;
 }

@@ -89,7 +89,6 @@ function isTonyError(error: unknown, code: TonyError['code']): error is TonyErro
 /** A file or folder that a job needs on the cluster. It may already be in the cache; otherwise `stage` uploads it. */
 export interface Part<Staged> {
   readonly name: string;
-  /** Size on the cluster. */
   readonly bytes: number;
   /** Number of bytes to upload. */
   readonly missing: number;
@@ -99,7 +98,6 @@ export interface Part<Staged> {
   stage(signal?: AbortSignal): Promise<Staged>;
   /** Returns true if the staged files still exist. A concurrent prune may remove them. */
   isStaged(staged: Staged): Promise<boolean>;
-  /** Removes temporary local files. */
   discard(): Promise<void>;
 }
 

@@ -175,7 +175,6 @@ async function startCall<T>(
 type RoleInput = JobInput['roles'][string];
 
 interface Prepared {
-  /** Absolute path of the folder to upload. */
   readonly source: string;
   readonly name: string;
   readonly call: string;

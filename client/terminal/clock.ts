@@ -1,5 +1,3 @@
-/** Formats times in the time zone of this machine. */
-
 /** Formats ms since the epoch as `2026-11-21 14:03`; `-` if unknown. */
 export function shortTime(ms: number): string {
   const time = new Date(ms);

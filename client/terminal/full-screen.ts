@@ -12,7 +12,6 @@ export interface FullScreenOptions {
   readonly input: ReadStream | null;
   readonly output: WriteStream;
   readonly onKey: (key: string) => void;
-  /** Called when the window size changes. */
   readonly onResize: () => void;
 }
 

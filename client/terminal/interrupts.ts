@@ -9,7 +9,6 @@ export type Decision = 'detach' | 'kill' | 'continue';
 export interface InterruptOptions {
   /** Terminal for the answer; null if there is none. */
   readonly input: ReadStream | null;
-  /** Whether the job can continue without this process. */
   readonly mayDetach: boolean;
   /** Shows the question. Called with an empty text after the answer. */
   readonly ask: (question: string) => void;

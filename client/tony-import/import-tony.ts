@@ -41,7 +41,6 @@ export interface ImportedKey {
 
 export interface ImportedJob {
   readonly yaml: string;
-  /** All keys of the configuration, in their order. */
   readonly keys: readonly ImportedKey[];
   /** Mistakes in job.yaml that the user must correct before the submission. */
   readonly missing: readonly string[];
@@ -310,7 +309,6 @@ function contains(draft: Draft, places: string): boolean {
   return places.split(', ').some((place) => place === 'framework' || below(draft, place.split('.')));
 }
 
-/** Keys whose values are written on one line. */
 const ON_ONE_LINE = new Set(['resources', 'restart', 'tags', 'gang', 'heartbeat', 'tensorboard', 'master', 'docker']);
 
 function yamlOf(draft: Draft, file: string): string {

@@ -1,7 +1,6 @@
 import { z } from 'zod';
 import { text } from './value-schemas.ts';
 
-/** A Docker container in YARN. The rules for mounts and networks are YARN's. */
 export interface DockerContainer {
   readonly image: string;
   /** Mounts as `SOURCE:DESTINATION[:MODE]` with absolute paths on the node and in the container. MODE is `ro` or `rw` (default). */
@@ -38,7 +37,6 @@ export const dockerSchema = z
   )
   .transform((value): DockerContainer | null => (value === 'none' ? null : { ...value, network: value.network ?? null }));
 
-/** Schema of `docker` in a resolved job. */
 export const resolvedDocker: z.ZodType<DockerContainer | null> = z
   .strictObject({ image, mounts: z.array(mount), network: network.nullable() })
   .nullable();

@@ -1,7 +1,6 @@
 import { suggest } from '../../platform/suggest.ts';
 
 const RESOURCE_KEYS: readonly string[] = ['memory', 'vcores', 'gpus'];
-/** Names that YARN and other systems use for these resources. */
 const OTHER_NAMES: ReadonlyMap<string, string> = new Map([
   ['yarn.io/gpu', 'gpus'],
   ['memory-mb', 'memory'],

@@ -75,7 +75,6 @@ async function answersOf<Key extends string>(
   }
 }
 
-/** Converts Ctrl-C and Ctrl-D at a prompt to INTERRUPTED. */
 function interrupted(error: unknown): never {
   throw (error as { code?: unknown }).code === 'ABORT_ERR' ? new TonyError('INTERRUPTED', 'Interrupted. No files were written.') : error;
 }

@@ -52,7 +52,6 @@ export interface DescribedCommand {
   readonly positionals: readonly DescribedPositional[];
   readonly options: readonly DescribedOption[];
   readonly commands: readonly DescribedCommand[];
-  /** Subcommand that runs if the user specifies none. */
   readonly otherwise: DescribedCommand | null;
 }
 

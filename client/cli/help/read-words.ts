@@ -11,7 +11,6 @@ export interface TypedOption {
   readonly value: string | undefined;
 }
 
-/** Words of a command line, classified as commands, options, values and positionals. */
 export interface ReadWords {
   /** Typed commands, starting with `tony-ts`. */
   readonly path: readonly DescribedCommand[];

@@ -31,7 +31,6 @@ const EMIT_OPTIONS: OptionNames<EmitOptions> = {
 };
 
 export interface EmittedScheduler {
-  /** Text of capacity-scheduler.xml. */
   readonly xml: string;
   readonly properties: readonly SchedulerProperty[];
   /** Limits that YARN cannot enforce, and warnings for the admin. */

@@ -191,7 +191,6 @@ test('when a queue loses a node label, its sibling queues receive the share, so 
     'root.research.allow-zero-capacity-sum=true',
     'root.research.b.accessible-node-labels= ',
   ]);
-  // Restores a label that an earlier generated file removed.
   const [first, ...others] = ROOT.children;
   if (first === undefined) {
     throw new Error('no queue');

@@ -40,7 +40,6 @@ export interface SchedulerProperty {
   readonly why: string | null;
 }
 
-/** Collects the properties and notices of the new configuration. */
 export class SchedulerDraft {
   readonly #properties = new Map<string, SchedulerProperty>();
   readonly #notices = new Set<string>();
