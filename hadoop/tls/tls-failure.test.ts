@@ -114,7 +114,7 @@ test('a certificate for other hosts and an expired one are rejected', async () =
     'is not for this host name, but for rm.example.com, 10.0.0.1.',
   );
   expect(await ask(`https://localhost:${await serve('expired')}`, TRUST)).toContain(
-    'has expired, or that of its authority. Check the clock',
+    'or its certificate authority has expired. Check the clock',
   );
 });
 

@@ -37,14 +37,14 @@ export function tlsFailure(error: unknown, server: URL): TonyError | null {
   }
   if (code === 'CERT_HAS_EXPIRED' || code === 'CERT_NOT_YET_VALID') {
     return failed(
-      `The certificate of ${host} ${code === 'CERT_HAS_EXPIRED' ? 'has expired' : 'is not valid yet'}, or that of its authority.`,
-      'Check the clock of this machine. If it is right, ask the admin of the cluster to renew the certificate.',
+      `The certificate of ${host} or its certificate authority ${code === 'CERT_HAS_EXPIRED' ? 'has expired' : 'is not valid yet'}.`,
+      'Check the clock of this machine. If the clock is correct, ask the admin of the cluster to renew the certificate.',
     );
   }
   if (reason !== null && NOT_TLS.has(reason)) {
     return failed(
       `${host} speaks plain HTTP, but the configuration says HTTPS.`,
-      'Correct yarn.http.policy and dfs.http.policy, or the https addresses, in the Hadoop configuration.',
+      'Correct yarn.http.policy, dfs.http.policy or the HTTPS addresses in the Hadoop configuration.',
     );
   }
   if (code.startsWith('HPE_') && rawPacket?.[0] === TLS_ALERT) {
@@ -59,7 +59,7 @@ export function tlsFailure(error: unknown, server: URL): TonyError | null {
 /** Creates the error for a plain HTTP request to an HTTPS server. */
 export function speaksTls({ host }: URL, cause?: unknown): TonyError {
   return new TonyError('TLS_FAILED', `${host} speaks HTTPS, but the configuration says plain HTTP.`, {
-    hint: 'Set yarn.http.policy and dfs.http.policy to HTTPS_ONLY in the Hadoop configuration if the daemons use it, or correct the addresses.',
+    hint: 'Set yarn.http.policy and dfs.http.policy to HTTPS_ONLY in the Hadoop configuration if all daemons use HTTPS. Otherwise, correct the address of this server.',
     cause,
   });
 }
