@@ -27,8 +27,8 @@ const FORWARDED = [
 const SILENCE_MS = 60_000;
 /** The maximum size in bytes of a page or style sheet to rewrite. */
 const MAX_REWRITTEN = 16 << 20;
-const MAX_KEPT = 8;
-const MAX_KEPT_BYTES = 1 << 20;
+const MAX_CACHED_PAGES = 8;
+const MAX_CACHED_PAGE_BYTES = 1 << 20;
 
 /** Rewrites the HTML and the content security policy of the upstream server's pages. */
 export interface PageChange {
@@ -37,7 +37,7 @@ export interface PageChange {
 }
 
 export class Relay {
-  readonly #kept = new Map<string, Buffer>();
+  readonly #cachedPages = new Map<string, Buffer>();
 
   /**
    * Forwards a response. Destroys it if a connection fails after the headers have been sent.
@@ -134,19 +134,19 @@ export class Relay {
 
   async #gzip(body: Buffer): Promise<Buffer> {
     const key = createHash('sha256').update(body).digest('base64');
-    const kept = this.#kept.get(key);
+    const kept = this.#cachedPages.get(key);
     if (kept !== undefined) {
       return kept;
     }
     const compressed = await promisify(gzip)(body);
-    if (compressed.length <= MAX_KEPT_BYTES) {
-      this.#kept.set(key, compressed);
+    if (compressed.length <= MAX_CACHED_PAGE_BYTES) {
+      this.#cachedPages.set(key, compressed);
     }
-    for (const oldest of this.#kept.keys()) {
-      if (this.#kept.size <= MAX_KEPT) {
+    for (const oldest of this.#cachedPages.keys()) {
+      if (this.#cachedPages.size <= MAX_CACHED_PAGES) {
         break;
       }
-      this.#kept.delete(oldest);
+      this.#cachedPages.delete(oldest);
     }
     return compressed;
   }

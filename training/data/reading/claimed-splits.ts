@@ -4,7 +4,7 @@ import { Services } from '../../process/services.ts';
 import type { SplitList } from './read-context.ts';
 import type { SplitRequest } from './split-assigner.ts';
 
-const beginnings = new Map<string, number>();
+const claimsStartedByFingerprint = new Map<string, number>();
 
 /**
  * Yields the numbers of the splits that this task must process; each split goes to one task of this role. Requesting the next split marks
@@ -17,8 +17,8 @@ export async function* claimSplits({ fingerprint, splits }: SplitList, signal: A
     yield* splits.keys();
     return;
   }
-  const reading = beginnings.get(fingerprint) ?? 0;
-  beginnings.set(fingerprint, reading + 1);
+  const reading = claimsStartedByFingerprint.get(fingerprint) ?? 0;
+  claimsStartedByFingerprint.set(fingerprint, reading + 1);
   const request = { kind: 'workers', fingerprint, splits: splits.length, passes: [], reading, share: { index: 0, count: 1 } } as const;
   const ask = async (service: string, more: Partial<SplitRequest>): Promise<Json> => {
     return (await services.ask(service, { ...request, ...more } as unknown as Json, signal)).answer;

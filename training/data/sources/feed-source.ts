@@ -22,7 +22,7 @@ export interface FeedOptions {
 const LEAVE_MS = 2_000;
 
 /** The number of feed readers that this process has opened. It makes each reader name unique. */
-let readings = 0;
+let openedReaders = 0;
 
 /**
  * Yields records that other processes send to this job while it runs: with `tony-ts feed`, or `openFeed` of the library. Each record goes
@@ -61,7 +61,7 @@ function feedNode(feed: string, producers: number): DatasetNode<Buffer> {
       if ((readTask()?.generation ?? 1) > 1) {
         context.onNotice(`the feed ${feed} continues with unread records; records read since the checkpoint are not delivered again`);
       }
-      return new FeedStream(services, context, { feed, producers, reader: `${context.share.index}.${readings++}` });
+      return new FeedStream(services, context, { feed, producers, reader: `${context.share.index}.${openedReaders++}` });
     },
   };
 }

@@ -10,14 +10,14 @@ import { PolledResource, usePolledResource } from './parts/polled-resource.ts';
 
 const EVERY_MS = 30_000;
 /** The number of rows that browsers lay out without a visible delay. */
-const PAGE = 200;
+const ROWS_PER_PAGE = 200;
 
 export function HistoryPage(): Content {
   const feed = useMemo(() => new PolledResource({ load: () => getJson<HistoryList>('history'), everyMs: EVERY_MS }), []);
   const { data, problem } = usePolledResource(feed);
   const [filter, setFilter] = useState('');
   const [state, setState] = useState('');
-  const [most, setMost] = useState(PAGE);
+  const [most, setMost] = useState(ROWS_PER_PAGE);
   useEffect(() => {
     document.title = 'Jobs - tony-ts';
   }, []);
@@ -56,7 +56,7 @@ export function HistoryPage(): Content {
           html`<p class="empty">${data.jobs.length === 0 ? 'No finished jobs yet.' : 'No job matches the filter.'}</p>`
         }
       </div>
-      ${found.length > most && html`<p class="more-rows"><button type="button" onClick=${() => setMost(most + PAGE)}>Show older jobs</button></p>`}
+      ${found.length > most && html`<p class="more-rows"><button type="button" onClick=${() => setMost(most + ROWS_PER_PAGE)}>Show older jobs</button></p>`}
     </main>`;
 }
 

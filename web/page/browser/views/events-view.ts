@@ -9,12 +9,12 @@ import { plainText } from '../parts/plain-text.ts';
 import { usePolledResource } from '../parts/polled-resource.ts';
 
 /** The number of rows that browsers lay out without a visible delay. */
-const PAGE = 300;
+const ROWS_PER_PAGE = 300;
 
 export function Events({ feeds }: { feeds: JobResources }): Content {
   const { data, problem } = usePolledResource(feeds.events);
   const [filter, setFilter] = useState('');
-  const [most, setMost] = useState(PAGE);
+  const [most, setMost] = useState(ROWS_PER_PAGE);
   if (data === null) {
     return html`<p class="empty">${problem === null ? 'Reading the events …' : `The events cannot be read: ${problem.text}`}</p>`;
   }
@@ -41,7 +41,7 @@ export function Events({ feeds }: { feeds: JobResources }): Content {
       </table>
       ${found.length === 0 && html`<p class="empty">${data.entries.length === 0 ? 'No events yet.' : 'No event matches the filter.'}</p>`}
     </div>
-    ${found.length > most && html`<p><button type="button" onClick=${() => setMost(most + PAGE)}>Show older events</button></p>`}`;
+    ${found.length > most && html`<p><button type="button" onClick=${() => setMost(most + ROWS_PER_PAGE)}>Show older events</button></p>`}`;
 }
 
 function textOf(entry: HistoryEntry): string {
