@@ -1,5 +1,5 @@
 import type { Socket } from 'node:net';
-import type { Reader } from './ring-connect.ts';
+import type { Reader } from '../connections/connect.ts';
 import type { Exchange } from './ring-exchange.ts';
 import { decodeFrame, encodeFrame, FRAME_BYTES, type Frame } from './ring-frame.ts';
 import { PIECE_BYTES } from './ring-vector.ts';

@@ -5,9 +5,9 @@ import fc from 'fast-check';
 import { afterEach, describe, expect, test } from 'vitest';
 import type { TonyError } from '../../platform/errors.ts';
 import { Secret } from '../../platform/secret.ts';
-import { openEarlyListener } from './listener.ts';
+import { CHALLENGE_BYTES, encodeChallenge, encodeHello, HELLO_BYTES } from '../connections/handshake.ts';
+import { openEarlyListener } from '../connections/listener.ts';
 import { Ring, type RingTimeouts } from './ring.ts';
-import { CHALLENGE_BYTES, encodeChallenge, encodeHello, HELLO_BYTES } from './ring-handshake.ts';
 
 const closers: (() => void)[] = [];
 afterEach(() => {

@@ -1,9 +1,9 @@
 import type { Server } from 'node:net';
 import { TonyError } from '../../platform/errors.ts';
 import type { Secret } from '../../platform/secret.ts';
-import { connectAll, type Peer } from './connect-all.ts';
-import { type Listener, openListener } from './listener.ts';
-import { acceptNeighbour, dialNeighbour } from './ring-connect.ts';
+import { acceptNeighbour, dialNeighbour } from '../connections/connect.ts';
+import { connectAll, type Peer } from '../connections/connect-all.ts';
+import { type Listener, openListener } from '../connections/listener.ts';
 import { type EndEvents, RingReceiver, RingSender } from './ring-ends.ts';
 import { Exchange, type Plan, planAllReduce, planBroadcast, takesPart, type Wire } from './ring-exchange.ts';
 import { describeFrame, type Frame, type FrameKind } from './ring-frame.ts';

@@ -2,7 +2,7 @@
 import { parentPort, workerData } from 'node:worker_threads';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import { Secret } from '../../platform/secret.ts';
-import { openEarlyListener } from './listener.ts';
+import { openEarlyListener } from '../connections/listener.ts';
 import { Ring } from './ring.ts';
 import { CONTROL, type FromSyncRing, STATE, type SyncRingStart, type ToSyncRing } from './sync-ring-messages.ts';
 

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { Secret } from '../../platform/secret.ts';
-import { openEarlyListener } from '../ring/listener.ts';
+import { openEarlyListener } from '../connections/listener.ts';
 import { Ring } from '../ring/ring.ts';
 
 /** Creates a ring with all ranks in this process. The caller closes the rings. */

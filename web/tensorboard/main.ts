@@ -6,10 +6,10 @@ import { HadoopConfiguration } from '../../hadoop/configuration/configuration.ts
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import { createLogger } from '../../platform/log.ts';
 import { createStorage } from '../../storage/create-storage.ts';
+import { openListener } from '../../training/connections/listener.ts';
 import { openReport } from '../../training/process/report.ts';
 import { readTask } from '../../training/process/task.ts';
 import { TASK_ENVIRONMENT } from '../../training/process/task-context.ts';
-import { openListener } from '../../training/ring/listener.ts';
 import { serveTls } from './secure-channel.ts';
 import { TensorBoard } from './tensorboard.ts';
 

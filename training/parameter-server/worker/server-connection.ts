@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net';
 import { ERROR_CODES, type ErrorCode, TonyError } from '../../../platform/errors.ts';
-import { dialNeighbour, type Reader } from '../../ring/ring-connect.ts';
-import type { Identity } from '../../ring/ring-handshake.ts';
+import { dialNeighbour, type Reader } from '../../connections/connect.ts';
+import type { Identity } from '../../connections/handshake.ts';
 import { encodeFrame, type Frame } from '../protocol/frame.ts';
 import { FrameReader } from '../protocol/frame-reader.ts';
 import { type Ask, refusal } from '../protocol/messages.ts';

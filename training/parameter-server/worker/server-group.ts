@@ -1,7 +1,7 @@
 import { TonyError } from '../../../platform/errors.ts';
 import type { Secret } from '../../../platform/secret.ts';
 import type { StoredTensor } from '../../checkpoint/checkpoint-format.ts';
-import { connectAll } from '../../ring/connect-all.ts';
+import { connectAll } from '../../connections/connect-all.ts';
 import { DEFAULT_TIMEOUTS, type RingTimeouts } from '../../ring/ring.ts';
 import { type Ask, getAnswer, helloAnswer } from '../protocol/messages.ts';
 import { serverKey } from '../protocol/server-key.ts';

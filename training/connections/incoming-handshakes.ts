@@ -14,7 +14,7 @@ import {
   refusalOf,
   senderOf,
   WELCOME,
-} from './ring-handshake.ts';
+} from './handshake.ts';
 
 export interface IncomingOptions {
   readonly key: Uint8Array;
@@ -27,7 +27,7 @@ export interface IncomingOptions {
 }
 
 /**
- * Authenticates a server's incoming connections as the acceptor of the handshake (see ring-handshake.ts). Destroys connections that fail to
+ * Authenticates a server's incoming connections as the acceptor of the handshake (see handshake.ts). Destroys connections that fail to
  * authenticate.
  */
 export class IncomingHandshakes {

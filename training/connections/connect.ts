@@ -2,8 +2,6 @@ import { randomBytes } from 'node:crypto';
 import { connect, type Server, type Socket } from 'node:net';
 import { retry } from '../../platform/backoff.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
-import { IncomingHandshakes } from './incoming-handshakes.ts';
-import { takeHeld } from './listener.ts';
 import {
   answerChallenge,
   CHALLENGE_BYTES,
@@ -13,7 +11,9 @@ import {
   KEEP_ALIVE_MS,
   NONCE_BYTES,
   WELCOME,
-} from './ring-handshake.ts';
+} from './handshake.ts';
+import { IncomingHandshakes } from './incoming-handshakes.ts';
+import { takeHeld } from './listener.ts';
 
 const MAX_UNAUTHENTICATED = 16;
 const DIAL_BACKOFF = { firstMs: 20, mostMs: 1_000 };
