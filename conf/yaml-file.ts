@@ -186,7 +186,7 @@ function describeIssue(issue: z.core.$ZodIssue, document: Document, terms: Terms
     }
     case 'invalid_union': {
       // Report the mistakes of the alternative whose type matches the value, because they are more specific than "none of these".
-      const meant = issue.errors.find((branch) => branch.every((inner) => inner.path.length > 0 || inner.code !== 'invalid_type'));
+      const meant = meantAlternative(issue.errors);
       if (meant?.some((inner) => inner.code !== 'invalid_format')) {
         return meant.flatMap((inner) =>
           describeIssue({ ...inner, path: [...issue.path, ...inner.path] } as z.core.$ZodIssue, document, terms),
@@ -204,6 +204,14 @@ function describeIssue(issue: z.core.$ZodIssue, document: Document, terms: Terms
     case 'custom':
       return [{ path, message: issue.message }];
   }
+}
+
+/** Returns the mistakes in the alternative that the author of the value most likely meant; undefined if its type fits none. */
+function meantAlternative<Issue extends z.core.$ZodIssue>(alternatives: readonly (readonly Issue[])[]): readonly Issue[] | undefined {
+  const withoutMistakeOf = (...codes: readonly string[]) =>
+    alternatives.filter((issues) => issues.every(({ path, code }) => path.length > 0 || !codes.includes(code)));
+  const [meant] = withoutMistakeOf('invalid_type', 'invalid_value').toSorted((one, other) => one.length - other.length);
+  return meant ?? withoutMistakeOf('invalid_type')[0];
 }
 
 function typeName(expected: string): string {
