@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
+import { WIRE_SECURITY, type WireSecurity } from '../conf/job.ts';
 import { Secret } from '../platform/secret.ts';
 import { Ring } from '../training/ring/ring.ts';
 import { freePort } from './free-port.ts';
@@ -13,8 +14,9 @@ import { openTcpLimit } from './peers/tcp-limit.ts';
 /**
  * Measures all-reduce between processes on this machine. Compares it with OpenMPI (over TCP, in place) and with a plain TCP transfer of the
  * same bytes. Each call is timed from a barrier to the end of its slowest rank. The benchmark verifies every sum, including runs with one
- * slow rank. The three measurements alternate within one run. Each ratio compares adjacent measurements of one round; the results are
- * medians over the rounds. `npm run bench -- allreduce [--output json] [--rounds N] [--ranks 2,4] [--mebibytes 1,16,64]`
+ * slow rank. The measurements alternate within one run. Each ratio compares adjacent measurements of one round; the results are medians over
+ * the rounds. The rows for `authenticated` and `encrypted` show the cost of `wireSecurity`.
+ * `npm run bench -- allreduce [--output json] [--rounds N] [--ranks 2,4] [--mebibytes 1,16,64] [--security none,authenticated,encrypted]`
  */
 const MIB = 1024 * 1024;
 /** Required ratio of OpenMPI's time to tony-ts's time, by number of ranks and MiB. */
@@ -26,6 +28,7 @@ interface Start {
   readonly ports: readonly number[];
   /** Random key for this run, in base64. */
   readonly key: string;
+  readonly security: WireSecurity;
 }
 
 interface Request {
@@ -44,7 +47,10 @@ interface Answer {
 interface Row {
   readonly ranks: number;
   readonly mebibytes: number;
+  readonly security: WireSecurity;
   readonly milliseconds: number;
+  /** Median ratio of this row's time to the time with the first mode of the run. */
+  readonly cost: number;
   /** OpenMPI's time in ms, or null if OpenMPI is not installed. */
   readonly theirMilliseconds: number | null;
   readonly limitMilliseconds: number;
@@ -62,6 +68,7 @@ async function rankMain(): Promise<void> {
     worldSize: start.size,
     generation: 1,
     key: new Secret(Buffer.from(start.key, 'base64')),
+    security: start.security,
     listener: { fd: null, host: '127.0.0.1', port: start.ports[start.rank] as number },
     addresses: start.ports.map((port) => ({ host: '127.0.0.1', port })),
     onLost: (rank, cause) => {
@@ -123,12 +130,12 @@ class Ranks {
     this.#children = children;
   }
 
-  static async start(size: number): Promise<Ranks> {
+  static async start(size: number, security: WireSecurity): Promise<Ranks> {
     const ports = await Promise.all(Array.from({ length: size }, freePort));
     const key = randomBytes(32).toString('base64');
     const children = ports.map((_, rank) => {
       const child = fork(fileURLToPath(import.meta.url), ['rank'], { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] });
-      child.send({ rank, size, ports, key } satisfies Start);
+      child.send({ rank, size, ports, key, security } satisfies Start);
       return child;
     });
     await Promise.all(children.map((child) => message(child)));
@@ -176,13 +183,14 @@ interface Plan {
   readonly rounds: number;
   readonly ranks: readonly number[];
   readonly mebibytes: readonly number[];
+  readonly securities: readonly WireSecurity[];
 }
 
 async function benchmark(plan: Plan): Promise<{ limitBy: string; rows: Row[] }> {
   const rows: Row[] = [];
   let limitBy = '';
   for (const size of plan.ranks) {
-    const ranks = await Ranks.start(size);
+    const modes = await Promise.all(plan.securities.map(async (security) => ({ security, ranks: await Ranks.start(size, security) })));
     const mpi = await openMpi(size, progress);
     const limit = await openTcpLimit(size, 2 * Math.max(...plan.mebibytes) * MIB);
     limitBy = limit.by;
@@ -192,14 +200,18 @@ async function benchmark(plan: Plan): Promise<{ limitBy: string; rows: Row[] }> 
         // An all-reduce sends all segments except one, twice.
         const bytes = Math.floor((2 * (size - 1) * mebibytes * MIB) / size);
         const calls = mebibytes === 1 ? 20 : 4;
-        await ranks.run(numbers, 3, null);
+        for (const { ranks } of modes) {
+          await ranks.run(numbers, 3, null);
+        }
         await mpi?.run(numbers, 3);
         await limit.exchange(bytes);
-        const ours: number[] = [];
+        const ours = modes.map((): number[] => []);
         const theirs: number[] = [];
         const limits: number[] = [];
         for (let round = 0; round < plan.rounds; round++) {
-          ours.push(median(await ranks.run(numbers, calls, null)));
+          for (const [mode, { ranks }] of modes.entries()) {
+            ours[mode]?.push(median(await ranks.run(numbers, calls, null)));
+          }
           if (mpi !== null) {
             theirs.push(median(await mpi.run(numbers, calls)));
           }
@@ -209,22 +221,27 @@ async function benchmark(plan: Plan): Promise<{ limitBy: string; rows: Row[] }> 
           }
           limits.push(median(each));
         }
-        await ranks.run(numbers, 2, size - 1);
-        const ratioOf = (others: readonly number[]) => median(others.map((each, round) => each / (ours[round] as number)));
-        rows.push({
-          ranks: size,
-          mebibytes,
-          milliseconds: median(ours),
-          theirMilliseconds: mpi === null ? null : median(theirs),
-          limitMilliseconds: median(limits),
-          ratio: mpi === null ? null : ratioOf(theirs),
-          target: TARGETS[size]?.[mebibytes] ?? null,
-          limitRatio: ratioOf(limits),
-        });
+        for (const [mode, { security, ranks }] of modes.entries()) {
+          await ranks.run(numbers, 2, size - 1);
+          const times = ours[mode] as number[];
+          const ratioOf = (others: readonly number[]) => median(others.map((each, round) => each / (times[round] as number)));
+          rows.push({
+            ranks: size,
+            mebibytes,
+            security,
+            milliseconds: median(times),
+            cost: 1 / ratioOf(ours[0] as number[]),
+            theirMilliseconds: mpi === null ? null : median(theirs),
+            limitMilliseconds: median(limits),
+            ratio: mpi === null ? null : ratioOf(theirs),
+            target: security === 'none' ? (TARGETS[size]?.[mebibytes] ?? null) : null,
+            limitRatio: ratioOf(limits),
+          });
+        }
         progress(`${size} ranks, ${mebibytes} MiB: done`);
       }
     } finally {
-      await Promise.all([ranks.close(), mpi?.close(), limit.close()]);
+      await Promise.all([...modes.map(({ ranks }) => ranks.close()), mpi?.close(), limit.close()]);
     }
   }
   return { limitBy, rows };
@@ -237,7 +254,7 @@ function progress(line: string): void {
 function print(rows: readonly Row[], limitBy: string): void {
   console.log('all-reduce of float32 (sum), median ms of the slowest rank; theirs: OpenMPI over TCP, in place');
   console.log(`limit: the same bytes over plain TCP, sent by ${limitBy === 'c' ? 'a C program' : 'Node'}`);
-  console.log('ranks   MiB       ours     theirs  theirs/ours  target      limit  limit/ours');
+  console.log('ranks   MiB  security            ours   cost     theirs  theirs/ours  target      limit  limit/ours');
   for (const row of rows) {
     const { ratio, target } = row;
     const verdict = target === null || ratio === null ? '' : ratio >= target ? '  ok' : '  below';
@@ -245,7 +262,9 @@ function print(rows: readonly Row[], limitBy: string): void {
       [
         String(row.ranks).padStart(5),
         String(row.mebibytes).padStart(5),
-        row.milliseconds.toFixed(2).padStart(10),
+        ` ${row.security.padEnd(13)}`,
+        row.milliseconds.toFixed(2).padStart(9),
+        row.cost.toFixed(2).padStart(6),
         (row.theirMilliseconds?.toFixed(2) ?? '-').padStart(10),
         (ratio?.toFixed(2) ?? '-').padStart(12),
         (target === null ? '-' : target.toFixed(2)).padStart(7),
@@ -268,11 +287,17 @@ if (process.argv[2] === 'rank') {
       rounds: { type: 'string', default: '5' },
       ranks: { type: 'string', default: '2,4' },
       mebibytes: { type: 'string', default: '1,16,64' },
+      security: { type: 'string', default: WIRE_SECURITY.join(',') },
       output: { type: 'string', default: 'text' },
     },
   });
   const numbersOf = (list: string) => list.split(',').map(Number);
-  const plan = { rounds: Math.max(1, Number(values.rounds)), ranks: numbersOf(values.ranks), mebibytes: numbersOf(values.mebibytes) };
+  const plan = {
+    rounds: Math.max(1, Number(values.rounds)),
+    ranks: numbersOf(values.ranks),
+    mebibytes: numbersOf(values.mebibytes),
+    securities: WIRE_SECURITY.filter((security) => values.security.split(',').includes(security)),
+  };
   const { limitBy, rows } = await benchmark(plan);
   if (values.output === 'json') {
     for (const row of rows) {

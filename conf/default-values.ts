@@ -12,7 +12,7 @@ export function withDefaults(written: unknown, defaults: Mapping): unknown {
     return written;
   }
   const { roles, tensorboard, ...rest } = defaults;
-  const filled = filledUp(written, rest);
+  const filled = filledUp({ ...written, ...withWholeStrategy(written.strategy) }, rest);
   return {
     ...filled,
     ...(isRecord(written.roles) && isRecord(roles) && { roles: rolesWithDefaults(written.roles, roles, written.env) }),
@@ -49,6 +49,11 @@ function withTensorBoardDefaults(written: unknown, defaults: unknown): Mapping {
     return { tensorboard: defaults };
   }
   return isRecord(written) ? { tensorboard: filledUp(written, defaults) } : {};
+}
+
+/** Writes the name of a strategy as a mapping, to which defaults can be added. */
+function withWholeStrategy(written: unknown): Mapping {
+  return typeof written === 'string' ? { strategy: { type: written } } : {};
 }
 
 /** Adds the keys of `fill` that are missing in `into`. Merges nested mappings recursively, but treats a Docker container as one value. */

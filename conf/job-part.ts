@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { explainKey } from './explain-key.ts';
-import { type JobFile, jobJsonSchema, jobSchema, roleSchema, tensorboardSchema } from './job-schema.ts';
+import { type JobFile, jobJsonSchema, jobSchema, roleSchema, tensorboardSchema, wireSecurity } from './job-schema.ts';
 import { taskCount } from './job-values.ts';
 import type { DockerContainer } from './values/docker.ts';
 import { roleNameOrAll } from './values/value-schemas.ts';
@@ -32,6 +32,7 @@ export const jobPartSchema = withoutDefaults(
     heartbeat,
     checkpoint: z.strictObject({ every, keep }),
     tensorboard: z.strictObject({ memory: tensorboardSchema.shape.memory }).describe('Settings for jobs that run TensorBoard.'),
+    strategy: z.strictObject({ wireSecurity: wireSecurity }).describe('Settings of the strategy, whichever the job uses.'),
     timeout,
     acls,
     master,
@@ -44,6 +45,7 @@ export type JobPart = DeepPartial<
   Pick<JobFile, 'queue' | 'runtime' | 'env' | 'gang' | 'heartbeat' | 'timeout' | 'acls' | 'master' | 'priority' | 'tags'> & {
     readonly checkpoint: Pick<JobFile['checkpoint'], 'every' | 'keep'>;
     readonly tensorboard: Pick<JobFile['tensorboard'], 'memory'>;
+    readonly strategy: Pick<JobFile['strategy'], 'wireSecurity'>;
   }
 > & { readonly roles?: Readonly<Record<string, RolePart>> | undefined };
 

@@ -90,13 +90,18 @@ export const tensorboardSchema = z.strictObject({
   memory: memory("Memory of TensorBoard's container.").default(1024),
 });
 
+export const wireSecurity = values.wireSecurity.describe(
+  'Protection of the TCP connections between the programs of the job. none: only the ends are authenticated. authenticated: programs detect data that was changed, repeated, removed or inserted on the network. encrypted: in addition, only the programs can read the data.',
+);
+
 const strategy = z
   .union(
     [
       z.enum(['all-reduce', 'parameter-server']),
       z.strictObject({
-        type: z.literal('all-reduce').describe('Name of the strategy.'),
+        type: z.literal('all-reduce').describe('Name of the strategy.').default('all-reduce'),
         wire: values.wire.describe('Number type in which workers send gradients. Sums are always float32.').default('float32'),
+        wireSecurity: wireSecurity.default('none'),
       }),
       z.strictObject({
         type: z.literal('parameter-server').describe('Name of the strategy.'),
@@ -104,15 +109,20 @@ const strategy = z
           .stepsOfStaleness()
           .describe('Maximum number of steps by which a worker may be ahead of the slowest worker. The default is unlimited.')
           .optional(),
+        wireSecurity: wireSecurity.default('none'),
       }),
     ],
-    { error: 'expected all-reduce or parameter-server, or {type: all-reduce, wire} or {type: parameter-server, staleness}' },
+    {
+      error:
+        'expected all-reduce or parameter-server, or {type: all-reduce, wire, wireSecurity} or {type: parameter-server, staleness, wireSecurity}',
+    },
   )
   .transform((value): Strategy => {
     const given = typeof value === 'string' ? { type: value } : value;
+    const security = 'wireSecurity' in given ? given.wireSecurity : 'none';
     return given.type === 'all-reduce'
-      ? { type: 'all-reduce', wire: 'wire' in given ? given.wire : 'float32' }
-      : { type: 'parameter-server', staleness: ('staleness' in given ? given.staleness : undefined) ?? null };
+      ? { type: 'all-reduce', wire: 'wire' in given ? given.wire : 'float32', wireSecurity: security }
+      : { type: 'parameter-server', staleness: ('staleness' in given ? given.staleness : undefined) ?? null, wireSecurity: security };
   });
 
 export const jobSchema = z.strictObject({
@@ -197,7 +207,7 @@ export const jobSchema = z.strictObject({
     .describe(
       'How the workers share the weights. all-reduce: all workers average their gradients in every step. parameter-server: the tasks of the role ps store the weights.',
     )
-    .default({ type: 'all-reduce', wire: 'float32' }),
+    .default({ type: 'all-reduce', wire: 'float32', wireSecurity: 'none' }),
   timeout: duration('Time limit for the whole job. After this time, the job ends as FAILED.', values.JOB_TIMEOUT).optional(),
   acls: z
     .strictObject({

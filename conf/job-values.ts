@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { WIRE_SECURITY } from './job.ts';
 import { isRoleTag, LONGEST_TAG } from './role-tags.ts';
 import { ROLE_NAME } from './values/role-name.ts';
 import { TASK_VARIABLES } from './values/task-variables.ts';
@@ -37,6 +38,7 @@ export const framework = z.enum(['tfjs', 'none']);
 export const success = z.enum(['all', 'chief']);
 export const restartPolicy = z.enum(['on-failure', 'never']);
 export const wire = z.enum(['float32', 'float16']);
+export const wireSecurity = z.enum(WIRE_SECURITY);
 
 /** Allowed durations in ms. */
 export const GANG_TIMEOUT = { min: 1000, max: 570_000, why: 'YARN reclaims unused containers after 10 minutes' };

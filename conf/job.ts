@@ -64,8 +64,17 @@ export interface Acl {
  * between a worker and the slowest worker, null for no limit.
  */
 export type Strategy =
-  | { readonly type: 'all-reduce'; readonly wire: 'float32' | 'float16' }
-  | { readonly type: 'parameter-server'; readonly staleness: number | null };
+  | { readonly type: 'all-reduce'; readonly wire: 'float32' | 'float16'; readonly wireSecurity: WireSecurity }
+  | { readonly type: 'parameter-server'; readonly staleness: number | null; readonly wireSecurity: WireSecurity };
+
+/**
+ * The protection of the TCP connections between the programs of a job. In every mode, both ends authenticate when they connect. `none`: the
+ * traffic is not protected. `authenticated`: the receiver detects changed, repeated, removed and inserted data. `encrypted`: in addition,
+ * only the two ends can read the data.
+ */
+export type WireSecurity = (typeof WIRE_SECURITY)[number];
+
+export const WIRE_SECURITY = ['none', 'authenticated', 'encrypted'] as const;
 
 export interface Role {
   readonly name: string;

@@ -56,7 +56,7 @@ describe('a job file', () => {
       heartbeat: { intervalMs: 1000, missed: 10 },
       checkpoint: { dir: null, everySteps: 100, keep: 3 },
       tensorboard: { logdir: null, serve: false, memoryMb: 1024 },
-      strategy: { type: 'all-reduce', wire: 'float32' },
+      strategy: { type: 'all-reduce', wire: 'float32', wireSecurity: 'none' },
       timeoutMs: null,
       acls: { view: { users: [], groups: [] }, modify: { users: [], groups: [] } },
       master: {
@@ -287,6 +287,11 @@ gang: {timeout: 20m}
     ],
     ['only servers', 'name: a\ncommand: x\nstrategy: parameter-server\nroles: {ps: {}}', /no role would train: add a role worker/],
     ['negative staleness', 'name: a\ncommand: x\nstrategy: {type: parameter-server, staleness: -1}\nroles: {b: {}}', /strategy/],
+    [
+      'an unknown wireSecurity',
+      'name: a\ncommand: x\nstrategy: {wireSecurity: tls}\nroles: {b: {}}',
+      /strategy.*`tls` is not one of none, authenticated, encrypted/,
+    ],
     ['an unknown strategy', 'name: a\ncommand: x\nstrategy: gossip\nroles: {b: {}}', /`gossip` is not one of all-reduce, parameter-server/],
     [
       'a maximum below the minimum',

@@ -61,8 +61,12 @@ export const resolvedJobSchema: z.ZodType<Job> = z
     checkpoint: z.strictObject({ dir: text().nullable(), everySteps: values.checkpointEvery(), keep: values.checkpointKeep() }),
     tensorboard: z.strictObject({ logdir: text().nullable(), serve: z.boolean(), memoryMb: memoryMb() }),
     strategy: z.discriminatedUnion('type', [
-      z.strictObject({ type: z.literal('all-reduce'), wire: values.wire }),
-      z.strictObject({ type: z.literal('parameter-server'), staleness: values.stepsOfStaleness().nullable() }),
+      z.strictObject({ type: z.literal('all-reduce'), wire: values.wire, wireSecurity: values.wireSecurity }),
+      z.strictObject({
+        type: z.literal('parameter-server'),
+        staleness: values.stepsOfStaleness().nullable(),
+        wireSecurity: values.wireSecurity,
+      }),
     ]),
     timeoutMs: ms(values.JOB_TIMEOUT).nullable(),
     acls: z.strictObject({ view: acl, modify: acl }),

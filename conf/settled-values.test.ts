@@ -112,6 +112,19 @@ defaults:
     expect(load(`${JOB}tensorboard: ${tensorboard}\nroles: {worker: {}}\n`, site).job.tensorboard).toMatchObject({ serve: true, memoryMb });
   });
 
+  test.each(['all-reduce', 'parameter-server'])('set the wireSecurity of the strategy %s, which job.yaml names alone', (type) => {
+    const text = `${JOB}strategy: ${type}\nroles: {worker: {}}\n`;
+    expect(load(text, 'defaults: {strategy: {wireSecurity: authenticated}}').job.strategy).toMatchObject({
+      type,
+      wireSecurity: 'authenticated',
+    });
+    const written = `${JOB}strategy: {type: ${type}, wireSecurity: none}\nroles: {worker: {}}\n`;
+    expect(load(written, 'defaults: {strategy: {wireSecurity: authenticated}}').job.strategy.wireSecurity).toBe('none');
+    const { job, messages } = load(written, 'final: {strategy: {wireSecurity: encrypted}}');
+    expect(job.strategy).toMatchObject({ type, wireSecurity: 'encrypted' });
+    expect(messages).toEqual(['the site file sets strategy.wireSecurity to encrypted (job.yaml: none)']);
+  });
+
   test('apply to a role that the strategy adds', () => {
     const { job } = load(`${JOB}strategy: parameter-server\nenv: {LEVEL: 5}\nroles: {worker: {resources: {memory: 4g}}}\n`, site);
     expect(role(job, 'worker').resources.memoryMb).toBe(4096);
@@ -291,6 +304,7 @@ describe('every key of a site file', () => {
     'checkpoint.every': 7,
     'checkpoint.keep': 7,
     'tensorboard.memory': '7g',
+    'strategy.wireSecurity': 'encrypted',
     timeout: '7h',
     'acls.view.users': ['u'],
     'acls.view.groups': ['g'],

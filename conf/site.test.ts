@@ -103,6 +103,7 @@ test('the example file sets nothing, and its commented settings are valid', asyn
   });
   expect(shown.final).toEqual({
     heartbeat: { interval: 3000 },
+    strategy: { wireSecurity: 'encrypted' },
     acls: { view: { groups: ['operators'] } },
     roles: { '*': { restart: { maxRestarts: 5 } } },
   });
@@ -118,7 +119,7 @@ test('rejects settings that a site file may not make for jobs, each with its pla
     Worker: {}
 final:
   source: .
-  strategy: all-reduce
+  strategy: {type: all-reduce}
   runtimee: x
   tags: ['tony-roles:x']
   roles: {worker: {instances: {min: 1, max: 2}}}
@@ -134,8 +135,8 @@ final:
     '  tony-site.yaml:6:56  defaults.roles.*.resources.memory: expected a size such as 512m or 4g',
     '  tony-site.yaml:7:5  defaults.roles.Worker: `Worker` is not a valid role name (lower-case letters, digits and -), and is not *',
     '  tony-site.yaml:9:3  final.source: can be set in job.yaml only, not in a site file',
-    '  tony-site.yaml:10:3  final.strategy: can be set in job.yaml only, not in a site file',
-    '  tony-site.yaml:11:3  final.runtimee: is not a known key; did you mean `runtime`? (known: queue, runtime, env, roles, gang, heartbeat, checkpoint, tensorboard, timeout, acls, master, priority, tags)',
+    '  tony-site.yaml:10:14  final.strategy.type: can be set in job.yaml only, not in a site file',
+    '  tony-site.yaml:11:3  final.runtimee: is not a known key; did you mean `runtime`? (known: queue, runtime, env, roles, gang, heartbeat, checkpoint, tensorboard, strategy, timeout, acls, master, priority, tags)',
     '  tony-site.yaml:12:10  final.tags.0: begins with a prefix that tony-ts reserves for its own tags: choose another tag',
     '  tony-site.yaml:13:31  final.roles.worker.instances: expected a whole number, found a mapping',
   ]);

@@ -325,6 +325,12 @@ export const ERROR_CODES = {
     means: 'Another task of the same gang has died or is no longer reachable.',
     hint: 'Training resumes from the newest checkpoint when the lost task is replaced. The log of the lost task shows why it ended.',
   },
+  WIRE_INTEGRITY: {
+    exit: 1,
+    means:
+      'Data between two programs of the job was changed, repeated, removed or inserted on the network. The job uses `wireSecurity` `authenticated` or `encrypted`, which detects this.',
+    hint: 'The message names the peer. tony-ts has not used the data, and training resumes from the newest checkpoint. If the failure repeats, report it to the admin of the network: the cause is an attacker or faulty hardware.',
+  },
   RING_JOIN_FAILED: {
     exit: 1,
     means: 'The tasks of the gang did not all connect to each other in time.',

@@ -283,7 +283,10 @@ test('a second attempt keeps the current number of workers', () => {
 test('with parameter servers, an elastic job shrinks when a lost worker gets no container', () => {
   const ps = role({ name: 'ps', tracking: 'untracked', servesParameters: true });
   const scene = new JobScenario(
-    frozen({ roles: [workers({ instances: 1, maxInstances: 3 }), ps], strategy: { type: 'parameter-server', staleness: null } }),
+    frozen({
+      roles: [workers({ instances: 1, maxInstances: 3 }), ps],
+      strategy: { type: 'parameter-server', staleness: null, wireSecurity: 'none' },
+    }),
   );
   scene.register();
   scene.serve();

@@ -5,7 +5,7 @@ import { JobScenario } from './simulator/job-scenario.ts';
 const servers = () => role({ name: 'ps', instances: 2, tracking: 'untracked', servesParameters: true });
 
 function job() {
-  return frozen({ roles: [workers(), servers()], strategy: { type: 'parameter-server', staleness: null } });
+  return frozen({ roles: [workers(), servers()], strategy: { type: 'parameter-server', staleness: null, wireSecurity: 'none' } });
 }
 
 test('a generation includes all parameter servers, without ranks', () => {

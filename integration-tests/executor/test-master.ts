@@ -205,7 +205,7 @@ function frozenJob(root: string, staging: string): FrozenJob {
     heartbeat: { intervalMs: 100, missed: 10 },
     checkpoint: { dir: null, everySteps: 10, keep: 3 },
     tensorboard: { logdir: null, serve: false, memoryMb: 1024 },
-    strategy: { type: 'all-reduce', wire: 'float32' },
+    strategy: { type: 'all-reduce', wire: 'float32', wireSecurity: 'none' },
     timeoutMs: null,
     acls: { view: { users: [], groups: [] }, modify: { users: [], groups: [] } },
     master: {

@@ -105,7 +105,7 @@ async function startGeneration(name: string, generation: number, deaths: Readonl
         ...{ role, index, rank: index, roleSize: WORLD_SIZE, worldSize: WORLD_SIZE, generation, members, ringKey },
         // The rank inherits no socket and listens on the announced port.
         listener: { fd: 999, host, port },
-        strategy: { type: 'all-reduce', wire: 'float32' },
+        strategy: { type: 'all-reduce', wire: 'float32', wireSecurity: 'none' },
         parameterServers: [],
         checkpoint: { dir: fileUri(path.join(folder, name, 'checkpoints')), everySteps: 4, keep: 2 },
         summaryDir: fileUri(path.join(folder, name, 'summaries')),

@@ -111,7 +111,7 @@ function computes({ parameterServers }: TaskContext, { rank, host, port }: Membe
 /** Creates the worker of the parameter servers. The worker connects when a training phase, a custom step or a broadcast starts. */
 function openServers(
   task: TaskContext,
-  { staleness }: Extract<Strategy, { type: 'parameter-server' }>,
+  { staleness, wireSecurity }: Extract<Strategy, { type: 'parameter-server' }>,
   options: JoinOptions,
   report: (report: Report) => void,
 ): ParameterServerWorker {
@@ -121,6 +121,7 @@ function openServers(
   }
   return new ParameterServerWorker({
     ...{ rank, worldSize, generation, staleness },
+    security: wireSecurity,
     key: new Secret(Buffer.from(ringKey, 'base64')),
     addresses: parameterServers,
     onLost: (server, cause) => {
@@ -146,6 +147,7 @@ async function openRing(task: TaskContext | null, options: JoinOptions, report: 
     worldSize: task.worldSize,
     generation: task.generation,
     key: new Secret(Buffer.from(task.ringKey, 'base64')),
+    security: task.strategy.wireSecurity,
     listener: task.listener,
     addresses: ranked,
     onLost: (rank, cause) => {

@@ -1,7 +1,8 @@
 import { randomBytes } from 'node:crypto';
-import { connect, type Server, type Socket } from 'node:net';
+import { connect, type Server } from 'node:net';
 import { retry } from '../../platform/backoff.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
+import { type Channel, dialedChannel } from './channel.ts';
 import {
   answerChallenge,
   CHALLENGE_BYTES,
@@ -14,6 +15,7 @@ import {
 } from './handshake.ts';
 import { IncomingHandshakes } from './incoming-handshakes.ts';
 import { takeHeld } from './listener.ts';
+import type { Reader } from './reader.ts';
 
 const MAX_UNAUTHENTICATED = 16;
 const DIAL_BACKOFF = { firstMs: 20, mostMs: 1_000 };
@@ -28,8 +30,8 @@ export function acceptNeighbour(
   expected: Identity,
   signal: AbortSignal,
   onRefused: (reason: string) => void,
-): Promise<Socket> {
-  return new Promise<Socket>((resolve, reject) => {
+): Promise<Channel> {
+  return new Promise<Channel>((resolve, reject) => {
     const settle = () => {
       server.removeListener('connection', handshakes.accept);
       signal.removeEventListener('abort', onAbort);
@@ -37,9 +39,9 @@ export function acceptNeighbour(
     };
     const handshakes = new IncomingHandshakes({
       ...{ key, expected, most: MAX_UNAUTHENTICATED },
-      onAccepted: (socket) => {
+      onAccepted: (channel) => {
         settle();
-        resolve(socket);
+        resolve(channel);
       },
       onRefused: (address, reason) => onRefused(`${address} ${reason}`),
     });
@@ -53,13 +55,6 @@ export function acceptNeighbour(
   });
 }
 
-export interface Reader {
-  /** Returns the buffer for the next read. The buffer is never empty. */
-  destination(): Uint8Array;
-  /** Handles `count` bytes that were read into the buffer. Returns false to pause the socket; the reader must resume it later. */
-  received(count: number): boolean;
-}
-
 /** Dials the left neighbour with exponential backoff until the handshake succeeds or `signal` aborts. */
 export async function dialNeighbour(
   address: { readonly host: string; readonly port: number },
@@ -68,7 +63,7 @@ export async function dialNeighbour(
   reader: Reader,
   signal: AbortSignal,
   onRefused: (reason: string) => void,
-): Promise<Socket> {
+): Promise<Channel> {
   const onFailure = (error: unknown): void => onRefused(messageOf(error));
   return retry(() => dialOnce(address, key, identity, reader, signal), { ...DIAL_BACKOFF, jitter: true, signal, onFailure });
 }
@@ -79,16 +74,17 @@ function dialOnce(
   identity: Identity,
   reader: Reader,
   signal: AbortSignal,
-): Promise<Socket> {
-  return new Promise<Socket>((resolve, reject) => {
+): Promise<Channel> {
+  return new Promise<Channel>((resolve, reject) => {
     const settle = (refusal: string | null) => {
       clearTimeout(timer);
       signal.removeEventListener('abort', onAbort);
       socket.removeListener('close', onClose).removeListener('error', onError).removeListener('end', onClose);
       if (refusal === null) {
-        current = reader;
+        const { channel, raw } = dialedChannel(socket, identity.security, { key, transcript: handshake.transcript }, reader);
+        current = raw;
         socket.setKeepAlive(true, KEEP_ALIVE_MS);
-        resolve(socket);
+        resolve(channel);
       } else {
         socket.on('error', () => {});
         socket.destroy();
@@ -117,6 +113,8 @@ function dialOnce(
 /** The dialer's side of the handshake. Reads one frame at a time and leaves later bytes in the socket. */
 class DialerHandshake implements Reader {
   readonly hello: Buffer;
+  /** The frames that both ends have authenticated. */
+  transcript: Uint8Array = Buffer.alloc(0);
   readonly #key: Uint8Array;
   readonly #expected: Identity;
   readonly #send: (proof: Buffer) => void;
@@ -155,6 +153,7 @@ class DialerHandshake implements Reader {
       this.#settle(answer.refusal);
       return;
     }
+    this.transcript = answer.transcript;
     this.#send(answer.proof);
     this.#frame = Buffer.alloc(WELCOME.length);
     this.#filled = 0;

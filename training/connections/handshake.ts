@@ -1,24 +1,29 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
+import { WIRE_SECURITY, type WireSecurity } from '../../conf/job.ts';
 
 /**
  * The mutual authentication of two neighbours in the ring. Each neighbour proves that it has the ring's key and that it is the expected
  * rank of this generation. The dialer later receives vectors from the acceptor. All fields are big-endian.
  *
- *   dialer -> acceptor   HELLO      | "TNYR" | version u32 | generation u32 | worldSize u32 | from u32 | to u32 | nonce 32 bytes |   56
- *   acceptor -> dialer   CHALLENGE  | the same seven fields, with `from` and `to` swapped and a new nonce      | mac 32 bytes |   88
- *   dialer -> acceptor   PROOF      | mac 32 bytes |                                                                           32
- *   acceptor -> dialer   WELCOME    | "OKAY" |                                                                                  4
+ *   dialer -> acceptor   HELLO      | "TNYR" | version | generation | worldSize | from | to | security | nonce 32 bytes |   60
+ *   acceptor -> dialer   CHALLENGE  | the same fields, with `from` and `to` swapped and its own nonce  | mac 32 bytes |   92
+ *   dialer -> acceptor   PROOF      | mac 32 bytes |                                                                      32
+ *   acceptor -> dialer   WELCOME    | "OKAY" |                                                                             4
  *
- *   mac = HMAC-SHA256(key, side || HELLO || first 56 bytes of CHALLENGE), side = "tony-ring acceptor" | "tony-ring dialer"
+ *   version, generation, worldSize, from, to, security   u32; security: 0 none, 1 authenticated, 2 encrypted
+ *   mac = HMAC-SHA256(key, side || HELLO || CHALLENGE's first 60 bytes), side = "tony-ring acceptor" | "tony-ring dialer"
  *
- * Each MAC covers both nonces, both ranks and the generation, which prevents replay. The two sides compute different MACs, which prevents
- * reflection. Every frame has a fixed length, so an unauthenticated peer cannot influence memory allocation.
+ * Each MAC covers both nonces, both ranks, the generation and the protection of the traffic that follows (`wireSecurity`), and the MACs of
+ * the two sides differ. This prevents replay, reflection and a downgrade. Every frame has a fixed length, so an unauthenticated peer cannot
+ * influence how much memory either end allocates.
  */
 export interface Identity {
   readonly generation: number;
   readonly worldSize: number;
   readonly from: number;
   readonly to: number;
+  /** The protection of the traffic after the handshake. */
+  readonly security: WireSecurity;
 }
 
 export interface ExpectedDialer extends Omit<Identity, 'from'> {
@@ -31,17 +36,18 @@ export const HANDSHAKE_MS = 10_000;
 /** The idle time in ms before TCP keep-alive probes an authenticated connection. */
 export const KEEP_ALIVE_MS = 30_000;
 export const NONCE_BYTES = 32;
-export const HELLO_BYTES = 56;
+export const HELLO_BYTES = 60;
 export const MAC_BYTES = 32;
 export const CHALLENGE_BYTES = HELLO_BYTES + MAC_BYTES;
 export const WELCOME = Buffer.from('OKAY', 'latin1');
 
 const MAGIC = 0x544e5952; // "TNYR"
-const VERSION = 1;
+const VERSION = 2;
 
 export function encodeHello(identity: Identity, nonce: Uint8Array): Buffer {
   const frame = Buffer.alloc(HELLO_BYTES);
-  [MAGIC, VERSION, identity.generation, identity.worldSize, identity.from, identity.to].forEach((field, index) => {
+  const { generation, worldSize, from, to, security } = identity;
+  [MAGIC, VERSION, generation, worldSize, from, to, WIRE_SECURITY.indexOf(security)].forEach((field, index) => {
     frame.writeUInt32BE(field, index * 4);
   });
   frame.set(nonce.subarray(0, NONCE_BYTES), HELLO_BYTES - NONCE_BYTES);
@@ -53,9 +59,9 @@ export function senderOf(head: Buffer): number {
   return head.readUInt32BE(16);
 }
 
-/** Returns why a HELLO, or the first 56 bytes of a CHALLENGE, does not match the expected identity. Returns null if it matches. */
+/** Returns why a HELLO, or the first HELLO_BYTES of a CHALLENGE, does not match the expected identity. Returns null if it matches. */
 export function refusalOf(head: Buffer, expected: ExpectedDialer): string | null {
-  const [magic, version, generation, worldSize, , to] = [0, 4, 8, 12, 16, 20].map((at) => head.readUInt32BE(at));
+  const [magic, version, generation, worldSize, , to, security = -1] = [0, 4, 8, 12, 16, 20, 24].map((at) => head.readUInt32BE(at));
   const from = senderOf(head);
   if (magic !== MAGIC) {
     return 'is not a member of a ring';
@@ -76,6 +82,9 @@ export function refusalOf(head: Buffer, expected: ExpectedDialer): string | null
     const wanted = expected.from === null ? 'any rank' : `rank ${expected.from}`;
     return `is rank ${from} connecting to rank ${to}; expected ${wanted} connecting to rank ${expected.to}`;
   }
+  if (WIRE_SECURITY[security] !== expected.security) {
+    return `uses wireSecurity ${WIRE_SECURITY[security] ?? security}, but this rank uses ${expected.security}`;
+  }
   return null;
 }
 
@@ -94,13 +103,13 @@ export function encodeChallenge(key: Uint8Array, identity: Identity, nonce: Uint
   return Buffer.concat([head, macOf(key, 'acceptor', hello, head)]);
 }
 
-/** Verifies a CHALLENGE. Returns the dialer's proof, or the reason to reject the acceptor. */
+/** Verifies a CHALLENGE. Returns the dialer's proof and the authenticated frames, or the reason to reject the acceptor. */
 export function answerChallenge(
   key: Uint8Array,
   challenge: Buffer,
   expected: Identity,
   hello: Uint8Array,
-): { readonly proof: Buffer } | { readonly refusal: string } {
+): { readonly proof: Buffer; readonly transcript: Buffer } | { readonly refusal: string } {
   const head = challenge.subarray(0, HELLO_BYTES);
   const refusal = refusalOf(head, expected);
   if (refusal !== null) {
@@ -109,5 +118,5 @@ export function answerChallenge(
   if (!macMatches(challenge.subarray(HELLO_BYTES, CHALLENGE_BYTES), macOf(key, 'acceptor', hello, head))) {
     return { refusal: 'has a different ring key' };
   }
-  return { proof: macOf(key, 'dialer', hello, head) };
+  return { proof: macOf(key, 'dialer', hello, head), transcript: Buffer.concat([hello, head]) };
 }

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import type { Socket } from 'node:net';
 import { messageOf, TonyError } from '../../platform/errors.ts';
+import { acceptedChannel, type Channel } from './channel.ts';
 import {
   type ExpectedDialer,
   encodeChallenge,
@@ -21,8 +22,8 @@ export interface IncomingOptions {
   readonly expected: ExpectedDialer;
   /** The maximum number of concurrent handshakes. */
   readonly most: number;
-  /** Called with an authenticated connection. The callback must add a `data` listener synchronously; otherwise data is lost. */
-  readonly onAccepted: (socket: Socket, rank: number) => void;
+  /** Called with an authenticated connection. The callback must call `read` synchronously; otherwise data is lost. */
+  readonly onAccepted: (channel: Channel, rank: number) => void;
   readonly onRefused: (address: string, reason: string) => void;
 }
 
@@ -48,9 +49,9 @@ export class IncomingHandshakes {
     this.#unauthenticated.add(socket);
     const address = socket.remoteAddress ?? 'an unknown address';
     authenticate(socket, key, expected).then(
-      (rank) => {
+      ({ rank, transcript }) => {
         this.#unauthenticated.delete(socket);
-        onAccepted(socket, rank);
+        onAccepted(acceptedChannel(socket, expected.security, { key, transcript }), rank);
       },
       (error) => {
         this.#unauthenticated.delete(socket);
@@ -68,18 +69,25 @@ export class IncomingHandshakes {
   }
 }
 
-/** Resolves with the rank of the authenticated dialer. */
-function authenticate(socket: Socket, key: Uint8Array, expected: ExpectedDialer): Promise<number> {
-  return new Promise<number>((resolve, reject) => {
+interface Authenticated {
+  /** The rank of the dialer. */
+  readonly rank: number;
+  /** The frames that both ends have authenticated. */
+  readonly transcript: Buffer;
+}
+
+function authenticate(socket: Socket, key: Uint8Array, expected: ExpectedDialer): Promise<Authenticated> {
+  return new Promise<Authenticated>((resolve, reject) => {
     const timer = setTimeout(() => settle('took too long to authenticate'), HANDSHAKE_MS);
     let received = Buffer.alloc(0);
     let rank = 0;
+    let transcript = Buffer.alloc(0);
     let proof: Buffer | null = null;
     const settle = (refusal: string | null) => {
       clearTimeout(timer);
       socket.removeListener('data', onData).removeListener('close', onClose).removeListener('error', onClose);
       if (refusal === null) {
-        resolve(rank);
+        resolve({ rank, transcript });
       } else {
         // Without an error listener, an error on the rejected connection would crash the process.
         socket.on('error', () => {});
@@ -103,6 +111,7 @@ function authenticate(socket: Socket, key: Uint8Array, expected: ExpectedDialer)
         rank = senderOf(hello);
         const challenge = encodeChallenge(key, { ...expected, from: expected.to, to: rank }, randomBytes(NONCE_BYTES), hello);
         proof = macOf(key, 'dialer', hello, challenge.subarray(0, HELLO_BYTES));
+        transcript = Buffer.concat([hello, challenge.subarray(0, HELLO_BYTES)]);
         socket.write(challenge);
       }
       if (proof !== null && received.length === HELLO_BYTES + MAC_BYTES) {

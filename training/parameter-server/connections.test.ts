@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { connect } from 'node:net';
 import * as tf from '@tensorflow/tfjs';
 import { afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
+import { WIRE_SECURITY, type WireSecurity } from '../../conf/job.ts';
 import { Secret } from '../../platform/secret.ts';
 import { FileStorage } from '../../storage/file-storage.ts';
 import { listening } from '../testing/listening.ts';
@@ -20,21 +21,37 @@ beforeAll(async () => {
   await tf.setBackend('cpu');
 });
 
-async function start(workers: number, servers: number, staleness: number | null = null): Promise<(rank: number) => WorkerOptions> {
+async function start(
+  workers: number,
+  servers: number,
+  staleness: number | null = null,
+  security: WireSecurity = 'none',
+  through: (port: number) => Promise<number> = async (port) => port,
+): Promise<(rank: number) => WorkerOptions> {
   const key = new Secret(randomBytes(32));
   const places = await Promise.all(Array.from({ length: servers }, listening));
-  const addresses = places.map(({ address }) => address);
+  const addresses = await Promise.all(places.map(async ({ address: { host, port } }) => ({ host, port: await through(port) })));
   const running = await Promise.all(
     places.map(({ server }, index) =>
       ParameterServer.open({
-        ...{ tf, storage: new FileStorage(), checkpointDir: null, index, worldSize: workers, generation: 3, key, onNotice: () => {} },
+        ...{
+          tf,
+          storage: new FileStorage(),
+          checkpointDir: null,
+          index,
+          worldSize: workers,
+          generation: 3,
+          key,
+          security,
+          onNotice: () => {},
+        },
         listener: server,
       }),
     ),
   );
   cleanups.push(() => running.map((server) => server.close()));
   return (rank) => ({
-    ...{ rank, worldSize: workers, generation: 3, key, addresses, staleness, onLost: () => {} },
+    ...{ rank, worldSize: workers, generation: 3, key, security, addresses, staleness, onLost: () => {} },
     timeouts: { graceMs: 200 },
   });
 }
@@ -51,6 +68,7 @@ describe('a server rejects', () => {
     ['a worker of an older generation', { generation: 2 }, /parameter server 0/],
     ['a worker with another world size', { worldSize: 7 }, /parameter server 0/],
     ['a worker with a rank outside the job', { rank: 5 }, /parameter server 0/],
+    ['a worker with another wireSecurity', { security: 'encrypted' as const }, /parameter server 0/],
   ])('%s', async (_what, wrong, message) => {
     const stderr = vi.spyOn(process.stderr, 'write').mockReturnValue(true);
     const worker = await start(2, 1);
@@ -123,6 +141,30 @@ describe('custom loops', () => {
     expect([...(variables[1] as tf.Variable).dataSync()]).toEqual([...(variables[0] as tf.Variable).dataSync()]);
   });
 
+  test.each(WIRE_SECURITY)('compute exact weights of several megabytes (%s)', async (security) => {
+    const length = 700_000;
+    const worker = await start(2, 2, 0, security);
+    const slopes = [0, 1].map((rank) => Float32Array.from({ length }, (_, index) => ((index * (7 + rank)) % 64) - 20));
+    const trained = await Promise.all(
+      slopes.map(async (slope, rank) => {
+        const each = new ParameterServerWorker(worker(rank));
+        cleanups.push(() => each.close());
+        const [variable, constants] = [tf.variable(tf.zeros([length])), tf.tensor1d(slope)];
+        const sum = () => tf.sum(tf.mul(variable, constants)) as tf.Scalar;
+        const optimizer = tf.train.sgd(0.25);
+        for (let step = 0; step < 3; step++) {
+          await each.step(tf, sum, optimizer, () => [variable]);
+        }
+        return variable.dataSync();
+      }),
+    );
+    // All sums are exact in float32, so their order does not matter.
+    const exact = slopes[0]?.map((slope, index) => 0 - 0.25 * 3 * (slope + (slopes[1]?.[index] as number)));
+    for (const weights of trained) {
+      expect(Buffer.from(weights.buffer).equals(Buffer.from(exact?.buffer as ArrayBuffer))).toBe(true);
+    }
+  });
+
   test('use the learning rate of the current chief', async () => {
     const worker = await start(1, 1);
     const variable = tf.variable(tf.scalar(1));
@@ -158,5 +200,68 @@ describe('custom loops', () => {
     expect(one.dataSync()[0]).toBeGreaterThan(2);
     expect(other.dataSync()[0]).toBeLessThan(0);
     expect([adam.iterations, momentum.iterations]).toEqual([21, 21]);
+  });
+});
+
+describe.each(['authenticated', 'encrypted'] as const)('a bit that changes on the network (%s)', (security) => {
+  const tensors = [{ name: 'big', dtype: 'float32' as const, shape: [100_000], bytes: new Uint8Array(randomBytes(400_000)) }];
+
+  /** Starts a server behind a proxy that flips the last bit of the first chunk after `armed` is set. */
+  const startBehindProxy = async (fromServer: boolean) => {
+    const proxy = { armed: false };
+    const worker = await start(1, 1, null, security, async (target) => {
+      const { server, address } = await listening();
+      cleanups.push(() => server.close());
+      server.on('connection', (inner) => {
+        const outer = connect(target, '127.0.0.1');
+        cleanups.push(() => [inner, outer].map((socket) => socket.destroy()));
+        for (const [from, to] of [
+          [inner, outer],
+          [outer, inner],
+        ] as const) {
+          from.on('data', (chunk: Buffer) => {
+            if (proxy.armed && (from === outer) === fromServer) {
+              proxy.armed = false;
+              chunk[chunk.length - 1] = (chunk.at(-1) as number) ^ 1;
+            }
+            to.write(chunk);
+          });
+          from.on('error', () => {});
+          from.on('close', () => to.destroy());
+        }
+      });
+      return address.port;
+    });
+    return { worker, proxy };
+  };
+
+  test('in an answer fails the request at once with WIRE_INTEGRITY', async () => {
+    const { worker, proxy } = await startBehindProxy(true);
+    const group = await open({ ...worker(0), timeouts: { graceMs: 60_000 } });
+    await group.put(0, 'big', tensors);
+    expect(await group.get(0, 'big')).toEqual(tensors.map((tensor) => expect.objectContaining({ name: tensor.name, shape: tensor.shape })));
+    proxy.armed = true;
+    await expect(group.get(0, 'big')).rejects.toMatchObject({
+      code: 'WIRE_INTEGRITY',
+      message: expect.stringMatching(/^parameter server 0 sent data that was changed/),
+    });
+  });
+
+  test('in a request ends the connection; the server names the rank and does not use the data', async () => {
+    const stderr = vi.spyOn(process.stderr, 'write').mockReturnValue(true);
+    const { worker, proxy } = await startBehindProxy(false);
+    const group = await open(worker(0));
+    await group.put(0, 'small', [{ name: 'small', dtype: 'float32', shape: [1], bytes: new Uint8Array(4) }]);
+    proxy.armed = true;
+    await expect(group.put(0, 'big', tensors)).rejects.toMatchObject({ code: 'PEER_LOST' });
+    expect(stderr.mock.calls.map(([text]) => String(text)).join('')).toMatch(/WIRE_INTEGRITY: rank 0 sent data that was changed/);
+    const again = await open(worker(0));
+    expect(await again.get(0, 'small')).toHaveLength(1);
+    const missing = again.get(0, 'big').then(
+      () => 'stored',
+      () => 'not stored',
+    );
+    again.close(false);
+    expect(await missing).toBe('not stored');
   });
 });

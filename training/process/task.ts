@@ -1,8 +1,10 @@
 import { readFileSync } from 'node:fs';
 import { z } from 'zod';
+import { WIRE_SECURITY } from '../../conf/job.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import { TASK_ENVIRONMENT, type TaskContext } from './task-context.ts';
 
+const wireSecurity = z.enum(WIRE_SECURITY);
 const address = { host: z.string().min(1), port: z.number().int().min(1).max(65_535) };
 
 const schema = z.object({
@@ -21,8 +23,8 @@ const schema = z.object({
   listener: z.object({ fd: z.number().int().nonnegative(), ...address }).nullable(),
   ringKey: z.string(),
   strategy: z.discriminatedUnion('type', [
-    z.object({ type: z.literal('all-reduce'), wire: z.enum(['float32', 'float16']) }),
-    z.object({ type: z.literal('parameter-server'), staleness: z.number().int().nonnegative().nullable() }),
+    z.object({ type: z.literal('all-reduce'), wire: z.enum(['float32', 'float16']), wireSecurity }),
+    z.object({ type: z.literal('parameter-server'), staleness: z.number().int().nonnegative().nullable(), wireSecurity }),
   ]),
   parameterServers: z.array(z.object(address)),
   checkpoint: z.object({ dir: z.string(), everySteps: z.number().int().nonnegative(), keep: z.number().int().positive() }),

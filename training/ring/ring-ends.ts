@@ -1,5 +1,6 @@
 import type { Socket } from 'node:net';
-import type { Reader } from '../connections/connect.ts';
+import { type Channel, type LossCode, lossOf } from '../connections/channel.ts';
+import type { Reader } from '../connections/reader.ts';
 import type { Exchange } from './ring-exchange.ts';
 import { decodeFrame, encodeFrame, FRAME_BYTES, type Frame } from './ring-frame.ts';
 import { PIECE_BYTES } from './ring-vector.ts';
@@ -9,7 +10,7 @@ export interface EndEvents {
   readonly mismatch: (actual: Frame) => void;
   /** The neighbour has closed its ring with a `bye` frame after `calls` collective calls. */
   readonly ended: (calls: number) => void;
-  readonly lost: (cause: string) => void;
+  readonly lost: (cause: string, code: LossCode) => void;
   /** Called when bytes arrive and when the operating system accepts bytes to send. */
   readonly progress: () => void;
 }
@@ -29,7 +30,7 @@ interface Receipt {
  */
 export class RingReceiver implements Reader {
   readonly #events: EndEvents;
-  #socket: Socket | null = null;
+  #channel: Channel | null = null;
   readonly #header = new Uint8Array(FRAME_BYTES);
   #headerFilled = 0;
   readonly #early = new Uint8Array(PIECE_BYTES);
@@ -45,9 +46,9 @@ export class RingReceiver implements Reader {
     this.#events = events;
   }
 
-  attach(socket: Socket): void {
-    this.#socket = socket;
-    watch(socket, (cause) => this.#lose(cause));
+  attach(channel: Channel): void {
+    this.#channel = channel;
+    watch(channel.socket, (cause, code) => this.#lose(cause, code));
   }
 
   /** Resolves when `exchange` has received all its bytes. */
@@ -60,7 +61,7 @@ export class RingReceiver implements Reader {
       this.#useEarly();
       if (this.#paused && !this.#holds()) {
         this.#paused = false;
-        this.#socket?.resume();
+        this.#channel?.resume();
       }
     });
   }
@@ -156,15 +157,15 @@ export class RingReceiver implements Reader {
     }
   }
 
-  #lose(cause: string): void {
+  #lose(cause: string, code: LossCode = 'PEER_LOST'): void {
     if (!this.#over) {
       this.#over = true;
-      this.#events.lost(cause);
+      this.#events.lost(cause, code);
     }
   }
 
   get socket(): Socket | null {
-    return this.#socket;
+    return this.#channel?.socket ?? null;
   }
 
   get waiting(): boolean {
@@ -175,14 +176,14 @@ export class RingReceiver implements Reader {
   end(calls: number): void {
     if (!this.#over) {
       this.#over = true;
-      this.#socket?.end(encodeBye(calls));
+      this.#channel?.end(encodeBye(calls));
     }
   }
 }
 
 export class RingSender {
   readonly #events: EndEvents;
-  #socket: Socket | null = null;
+  #channel: Channel | null = null;
   /** The number of writes that the operating system has not accepted yet. Their buffers must not change. */
   #pending = 0;
   #whenFlushed: (() => void) | null = null;
@@ -199,33 +200,33 @@ export class RingSender {
   }
 
   get socket(): Socket | null {
-    return this.#socket;
+    return this.#channel?.socket ?? null;
   }
 
-  attach(socket: Socket): void {
-    this.#socket = socket;
-    socket.on('data', (chunk: Buffer) => this.#receiveBye(chunk));
-    watch(socket, (cause) => this.#lose(cause));
+  attach(channel: Channel): void {
+    this.#channel = channel;
+    channel.read({
+      destination: () => this.#bye.subarray(this.#byeFilled),
+      received: (count) => this.#receiveBye(count),
+    });
+    watch(channel.socket, (cause, code) => this.#lose(cause, code));
   }
 
   /** Sends the header and the first bytes together, so a small vector fits into one TCP segment. */
   open(frame: Frame, writeFirst: () => void): void {
-    this.#socket?.cork();
+    this.#channel?.cork();
     this.write(encodeFrame(frame));
     writeFirst();
-    this.#socket?.uncork();
+    this.#channel?.uncork();
   }
 
   /** Sends `bytes`. The caller must not change them until `flushed()` resolves. */
   readonly write = (bytes: Uint8Array): void => {
-    if (this.#over || this.#socket === null || bytes.length === 0) {
+    if (this.#over || this.#channel === null || bytes.length === 0) {
       return;
     }
     this.#pending++;
-    this.#socket.write(bytes, (error) => {
-      if (error) {
-        return;
-      }
+    this.#channel.write(bytes, () => {
       this.#pending--;
       this.#events.progress();
       if (this.#pending === 0) {
@@ -246,31 +247,31 @@ export class RingSender {
   end(calls: number): void {
     if (!this.#over) {
       this.#over = true;
-      this.#socket?.end(encodeBye(calls));
+      this.#channel?.end(encodeBye(calls));
     }
   }
 
-  #receiveBye(chunk: Buffer): void {
-    if (this.#byeFilled + chunk.length <= FRAME_BYTES) {
-      this.#bye.set(chunk, this.#byeFilled);
-      this.#byeFilled += chunk.length;
-      if (this.#byeFilled < FRAME_BYTES) {
-        return;
-      }
-      const frame = decodeFrame(this.#bye);
-      if (frame?.kind === 'bye') {
-        this.#over = true;
-        this.#events.ended(frame.sequence);
-        return;
-      }
+  #receiveBye(count: number): boolean {
+    this.#byeFilled += count;
+    if (this.#byeFilled < FRAME_BYTES) {
+      return true;
     }
-    this.#lose('sent data that is not a frame');
+    // Further data overwrites the frame, and is ignored.
+    this.#byeFilled = 0;
+    const frame = decodeFrame(this.#bye);
+    if (this.#over || frame?.kind !== 'bye') {
+      this.#lose('sent data that is not a frame');
+      return true;
+    }
+    this.#over = true;
+    this.#events.ended(frame.sequence);
+    return true;
   }
 
-  #lose(cause: string): void {
+  #lose(cause: string, code: LossCode = 'PEER_LOST'): void {
     if (!this.#over) {
       this.#over = true;
-      this.#events.lost(cause);
+      this.#events.lost(cause, code);
     }
   }
 }
@@ -279,8 +280,11 @@ function encodeBye(calls: number): Buffer {
   return encodeFrame({ kind: 'bye', sequence: calls, length: 0 });
 }
 
-function watch(socket: Socket, lose: (cause: string) => void): void {
-  socket.on('error', (error: NodeJS.ErrnoException) => lose(`broke the connection (${error.code ?? error.message})`));
+function watch(socket: Socket, lose: (cause: string, code?: LossCode) => void): void {
+  socket.on('error', (error) => {
+    const { cause, code } = lossOf(error);
+    lose(cause, code);
+  });
   socket.on('end', () => lose('closed the connection'));
   socket.on('close', () => lose('closed the connection'));
 }

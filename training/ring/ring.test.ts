@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { connect, createServer, type Server, type Socket } from 'node:net';
 import fc from 'fast-check';
 import { afterEach, describe, expect, test } from 'vitest';
+import { WIRE_SECURITY, type WireSecurity } from '../../conf/job.ts';
 import type { TonyError } from '../../platform/errors.ts';
 import { Secret } from '../../platform/secret.ts';
 import { CHALLENGE_BYTES, encodeChallenge, encodeHello, HELLO_BYTES } from '../connections/handshake.ts';
@@ -28,6 +29,7 @@ interface Setup {
   size: number;
   keys?: Secret[];
   generations?: number[];
+  security?: WireSecurity;
   timeouts?: Partial<RingTimeouts>;
   lost?: Lost[];
   refused?: string[];
@@ -45,6 +47,7 @@ async function joinAll(setup: Setup): Promise<Ring[]> {
       worldSize: setup.size,
       generation: setup.generations?.[rank] ?? 1,
       key: setup.keys?.[rank] ?? KEY,
+      security: setup.security ?? 'none',
       listener: server,
       addresses: seen.map((seenPort) => ({ host: '127.0.0.1', port: seenPort })),
       onLost: (peer, cause) => setup.lost?.push({ rank, peer, cause }),
@@ -112,23 +115,25 @@ async function checkSums(rings: Ring[], length: number, own: boolean): Promise<v
   }
 }
 
-describe('collective calls', () => {
+describe.each(WIRE_SECURITY)('collective calls, wireSecurity: %s', (security) => {
+  const join = (setup: Setup) => joinAll({ ...setup, security });
+
   test.each([1, 2, 3, 4, 5])('sums over %i ranks are exact for every length', async (size) => {
-    const rings = await joinAll({ size });
+    const rings = await join({ size });
     for (const length of [0, 1, size - 1, size, size + 1, 1000, 65_536, 300_001]) {
       await checkSums(rings, length, length % 2 === 0);
     }
   });
 
   test('sums of many megabytes are exact in consecutive calls without a pause', async () => {
-    const rings = await joinAll({ size: 2 });
+    const rings = await join({ size: 2 });
     for (let round = 0; round < 5; round++) {
       await checkSums(rings, 3_000_000 + round, true);
     }
   });
 
   test('concurrent calls run in the order in which they were made', async () => {
-    const rings = await joinAll({ size: 3 });
+    const rings = await join({ size: 3 });
     const all = rings.flatMap((ring) =>
       Array.from({ length: 20 }, async (_, call) => {
         const numbers = new Float32Array(call * 100).fill(call + ring.rank);
@@ -140,7 +145,7 @@ describe('collective calls', () => {
   });
 
   test('a broadcast copies the numbers of rank 0', async () => {
-    const rings = await joinAll({ size: 4 });
+    const rings = await join({ size: 4 });
     const vectors = rings.map((ring) => new Float32Array(100_000).fill(ring.rank + 7));
     await Promise.all(rings.map((ring, rank) => ring.broadcast(vectors[rank] as Float32Array)));
     expect(vectors.every((vector) => vector.every((value) => value === 7))).toBe(true);
@@ -153,7 +158,7 @@ describe('collective calls', () => {
       fc.asyncProperty(
         fc.array(fc.oneof(fc.integer({ min: 0, max: 20 }), fc.integer({ min: 0, max: 150_000 })), { minLength: 1, maxLength: 40 }),
         async (lengths) => {
-          const rings = await joinAll({ size: 3 });
+          const rings = await join({ size: 3 });
           const run = async (ring: Ring) => {
             for (const [call, length] of lengths.entries()) {
               const numbers = new Float32Array(length).fill(ring.rank === 0 ? call : -1);
@@ -178,7 +183,7 @@ describe('collective calls', () => {
   });
 
   test('a barrier resolves only after the last rank has reached it', async () => {
-    const rings = await joinAll({ size: 3 });
+    const rings = await join({ size: 3 });
     const passed: number[] = [];
     const waits = rings.slice(0, 2).map((ring) => ring.barrier().then(() => passed.push(ring.rank)));
     await rings[0]?.allReduce.length;
@@ -199,7 +204,7 @@ describe('collective calls', () => {
               at += count;
             }
           });
-        const rings = await joinAll({ size: 3, through });
+        const rings = await join({ size: 3, through });
         await checkSums(rings, length, true);
         await checkSums(rings, length, false);
         for (const ring of rings) {
@@ -227,7 +232,7 @@ describe('collective calls', () => {
           }, 1);
         }
       });
-    const rings = await joinAll({ size: 3, through });
+    const rings = await join({ size: 3, through });
     const vectors = rings.map((ring) => ring.vector(1_000_000));
     for (let round = 0; round < 3; round++) {
       vectors.forEach((vector, rank) => {
@@ -317,7 +322,7 @@ describe('unauthenticated or missing peers', () => {
     reset.on('connect', () => reset.resetAndDestroy());
     // Reflects the MAC of the challenge as the proof.
     const reflecting = dial();
-    reflecting.write(encodeHello({ generation: 1, worldSize: 2, from: 1, to: 0 }, randomBytes(32)));
+    reflecting.write(encodeHello({ generation: 1, worldSize: 2, from: 1, to: 0, security: 'none' }, randomBytes(32)));
     reflecting.once('data', (challenge: Buffer) => reflecting.write(challenge.subarray(HELLO_BYTES, CHALLENGE_BYTES)));
     const seenThrough = () =>
       refused.filter((reason) => /more data than a handshake|not a member|has a different ring key/.test(reason)).length;
@@ -335,7 +340,7 @@ describe('unauthenticated or missing peers', () => {
       const impostor: Server = createServer((socket) => {
         socket.on('error', () => {});
         socket.once('data', (hello: Buffer) => {
-          socket.write(encodeChallenge(key, { generation: 1, worldSize: 2, from, to: 0 }, randomBytes(32), hello));
+          socket.write(encodeChallenge(key, { generation: 1, worldSize: 2, from, to: 0, security: 'none' }, randomBytes(32), hello));
         });
       }).listen(0, '127.0.0.1');
       await once(impostor, 'listening');
@@ -360,7 +365,9 @@ describe('unauthenticated or missing peers', () => {
   });
 });
 
-describe('losses', () => {
+describe.each(WIRE_SECURITY)('losses, wireSecurity: %s', (security) => {
+  const join = (setup: Setup) => joinAll({ ...setup, security });
+
   test('both neighbours report a connection that breaks at any byte, and calls fail after the grace period', async () => {
     await fc.assert(
       fc.asyncProperty(fc.integer({ min: 0, max: 3_000_000 }), async (budget) => {
@@ -377,7 +384,7 @@ describe('losses', () => {
               to.write(chunk);
             }
           });
-        const rings = await joinAll({ size: 2, through, lost });
+        const rings = await join({ size: 2, through, lost });
         left = budget;
         const run = async (ring: Ring) => {
           for (;;) {
@@ -402,7 +409,7 @@ describe('losses', () => {
         sockets.push(...ends);
         to.write(chunk);
       });
-    const rings = await joinAll({ size: 2, through, lost, timeouts: { graceMs: 100 } });
+    const rings = await join({ size: 2, through, lost, timeouts: { graceMs: 100 } });
     await Promise.all(rings.map((ring) => ring.barrier()));
     for (const socket of sockets) {
       socket.destroy();
@@ -414,7 +421,7 @@ describe('losses', () => {
 
   test('the error names a peer that sends nothing during a call', async () => {
     const lost: Lost[] = [];
-    const rings = await joinAll({ size: 3, lost, timeouts: { silenceMs: 200, graceMs: 20 } });
+    const rings = await join({ size: 3, lost, timeouts: { silenceMs: 200, graceMs: 20 } });
     await Promise.all(rings.map((ring) => ring.barrier()));
     const calls = [rings[0], rings[1]].map((ring) => ring?.barrier().catch((error: TonyError) => error));
     const errors = (await Promise.all(calls)) as TonyError[];
@@ -423,7 +430,7 @@ describe('losses', () => {
   });
 
   test('ranks that make different calls get an error that names both calls', async () => {
-    const rings = await joinAll({ size: 2 });
+    const rings = await join({ size: 2 });
     const calls = await Promise.all([
       rings[0]?.allReduce(new Float32Array(5)).catch((error: TonyError) => error),
       rings[1]?.allReduce(new Float32Array(6)).catch((error: TonyError) => error),
@@ -438,10 +445,51 @@ describe('losses', () => {
 
   test('a rank that has closed its ring does not count as lost, but later calls of the other ranks are rejected', async () => {
     const lost: Lost[] = [];
-    const rings = await joinAll({ size: 2, lost });
+    const rings = await join({ size: 2, lost });
     await checkSums(rings, 100_000, true);
     rings[1]?.close();
     await expect(rings[0]?.barrier()).rejects.toMatchObject({ code: 'RING_MISMATCH' });
     expect(lost).toEqual([]);
+  });
+});
+
+describe.each(['authenticated', 'encrypted'] as const)('a bit that changes on the network, wireSecurity: %s', (security) => {
+  // In the stream of the first connection: 96 bytes of the handshake, a record with the header of the vector (20 + 16 bytes), and a record
+  // with the first segment (20 + 100,000 bytes).
+  test.each([
+    ['the header of a vector', 96 + 20 + 3],
+    ['the tag of a record', 96 + 36 + 7],
+    ['the first byte of a tensor', 96 + 36 + 20],
+    ['the middle of a tensor', 96 + 36 + 20 + 50_000],
+    ['the last byte of a tensor', 96 + 36 + 20 + 99_999],
+  ])('in %s fails the call at once with WIRE_INTEGRITY', async (_, where) => {
+    const lost: Lost[] = [];
+    let proxies = 0;
+    const through = (port: number) => {
+      proxies++;
+      let left = proxies === 1 ? where : Number.POSITIVE_INFINITY;
+      return proxy(port, (chunk, to, [inner]) => {
+        if (to === inner) {
+          if (left >= 0 && left < chunk.length) {
+            chunk[left] = (chunk[left] as number) ^ 0x10;
+          }
+          left -= chunk.length;
+        }
+        to.write(chunk);
+      });
+    };
+    const rings = await joinAll({ size: 2, through, lost, security, timeouts: { graceMs: 100 } });
+    const errors = await Promise.all(
+      rings.map(async (ring) => {
+        const vector = ring.vector(50_000);
+        fill(vector, ring.rank);
+        return await ring.allReduce(vector).catch((error: TonyError) => error);
+      }),
+    );
+    // Rank 1 reads from rank 0, whose data changes.
+    expect(errors[1]).toMatchObject({ code: 'WIRE_INTEGRITY', message: expect.stringMatching(/^rank 0 sent data that was changed/) });
+    expect(errors[0]).toMatchObject({ code: 'PEER_LOST' });
+    expect(lost.map(({ rank }) => rank)).toEqual([0]);
+    await expect(rings[1]?.barrier()).rejects.toMatchObject({ code: 'WIRE_INTEGRITY' });
   });
 });

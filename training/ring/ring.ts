@@ -1,6 +1,8 @@
 import type { Server } from 'node:net';
+import type { WireSecurity } from '../../conf/job.ts';
 import { TonyError } from '../../platform/errors.ts';
 import type { Secret } from '../../platform/secret.ts';
+import type { LossCode } from '../connections/channel.ts';
 import { acceptNeighbour, dialNeighbour } from '../connections/connect.ts';
 import { connectAll, type Peer } from '../connections/connect-all.ts';
 import { type Listener, openListener } from '../connections/listener.ts';
@@ -15,6 +17,8 @@ export interface RingOptions {
   readonly worldSize: number;
   readonly generation: number;
   readonly key: Secret;
+  /** Protection of the traffic, `none` by default. All ranks must use the same. */
+  readonly security?: WireSecurity;
   readonly listener: Listener | Server;
   readonly addresses: readonly { readonly host: string; readonly port: number }[];
   /** Called at most once, as soon as the ring loses a neighbour. */
@@ -105,13 +109,14 @@ export class Ring {
    * Returns the options for another ring of the same ranks. If `sharesThread` is true, the thread runs several ranks and must not block.
    */
   get setting(): Omit<RingOptions, 'listener' | 'addresses' | 'onLost'> & {
+    readonly security: WireSecurity;
     readonly hosts: readonly string[];
     readonly timeouts: RingTimeouts;
     readonly sharesThread: boolean;
   } {
-    const { rank, worldSize, generation, key, addresses } = this.#options;
+    const { rank, worldSize, generation, key, security = 'none', addresses } = this.#options;
     const hosts = addresses.map(({ host }) => host);
-    return { rank, worldSize, generation, key, hosts, timeouts: this.#timeouts, sharesThread: (inThisThread.get(key) ?? 0) > 1 };
+    return { rank, worldSize, generation, key, security, hosts, timeouts: this.#timeouts, sharesThread: (inThisThread.get(key) ?? 0) > 1 };
   }
 
   get #leftRank(): number {
@@ -123,7 +128,7 @@ export class Ring {
   }
 
   async #connect(options: RingOptions): Promise<void> {
-    const { rank, worldSize, generation } = options;
+    const { rank, worldSize, generation, security = 'none' } = options;
     const key = options.key.reveal();
     if (key.length < 16) {
       throw new TonyError('RING_JOIN_FAILED', "the ring's key is missing or shorter than 16 bytes");
@@ -137,12 +142,14 @@ export class Ring {
     const left: Peer = {
       name: `rank ${to}`,
       connect: async (signal, onRefused) =>
-        this.#left.attach(await dialNeighbour(address, key, { generation, worldSize, from: rank, to }, this.#left, signal, onRefused)),
+        this.#left.attach(
+          await dialNeighbour(address, key, { generation, worldSize, from: rank, to, security }, this.#left, signal, onRefused),
+        ),
     };
     const right: Peer = {
       name: `rank ${from}`,
       connect: async (signal, onRefused) =>
-        this.#right.attach(await acceptNeighbour(server, key, { generation, worldSize, from, to: rank }, signal, onRefused)),
+        this.#right.attach(await acceptNeighbour(server, key, { generation, worldSize, from, to: rank, security }, signal, onRefused)),
     };
     try {
       await connectAll([left, right], this.#timeouts.joinMs, options.onRefused, (missing) => {
@@ -173,7 +180,7 @@ export class Ring {
   /**
    * Replaces `numbers` on every rank with the sum or mean over all ranks. All ranks must pass the same length. All ranks get the same bits.
    * @param wire float16 halves the traffic. Sums are computed in float32, but each partial sum is rounded before it is sent.
-   * @throws TonyError PEER_LOST, RING_MISMATCH.
+   * @throws TonyError PEER_LOST, RING_MISMATCH, WIRE_INTEGRITY.
    */
   async allReduce(numbers: Float32Array, operation: 'sum' | 'mean' = 'sum', wire: Wire = 'float32'): Promise<void> {
     const kind = wire === 'float16' ? (`${operation} as float16` as const) : operation;
@@ -287,7 +294,7 @@ export class Ring {
         this.#ended.set(peer, calls);
         this.#checkEnded();
       },
-      lost: (cause) => this.lose(peer, cause),
+      lost: (cause, code) => this.lose(peer, cause, code),
     };
   }
 
@@ -322,9 +329,18 @@ export class Ring {
     );
   }
 
-  /** Reports the loss at once. Delaying the failure of calls lets the job learn the original cause before this process fails. */
-  lose(peer: number, cause: string): void {
+  /**
+   * Reports the loss at once. Delaying the failure of calls lets the job learn the original cause before this process fails. With
+   * WIRE_INTEGRITY, only this process knows the cause, so calls fail at once.
+   */
+  lose(peer: number, cause: string, code: LossCode = 'PEER_LOST'): void {
     if (this.#state !== 'open') {
+      return;
+    }
+    if (code === 'WIRE_INTEGRITY') {
+      this.#state = 'broken';
+      this.#break(new TonyError(code, `rank ${peer} ${cause}`));
+      this.#destroy();
       return;
     }
     this.#state = 'lost';

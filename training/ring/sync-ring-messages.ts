@@ -1,3 +1,5 @@
+import type { WireSecurity } from '../../conf/job.ts';
+
 /*
  * The protocol between the calling thread, which blocks, and the worker thread, which owns the sockets. A blocked thread cannot receive
  * messages, so the worker thread answers through shared memory:
@@ -17,6 +19,7 @@ export interface SyncRingStart {
   readonly worldSize: number;
   readonly generation: number;
   readonly key: Uint8Array;
+  readonly security: WireSecurity;
   readonly host: string;
   readonly timeouts: { readonly joinMs: number; readonly silenceMs: number; readonly graceMs: number };
   readonly control: SharedArrayBuffer;

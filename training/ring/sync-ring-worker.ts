@@ -49,9 +49,10 @@ const vectors = new Map<number, Float32Array<ArrayBuffer>>();
 async function answer(message: ToSyncRing): Promise<void> {
   switch (message.type) {
     case 'join': {
-      const { rank, worldSize, generation, key, timeouts } = start;
+      const { rank, worldSize, generation, security, timeouts } = start;
       const { addresses } = message;
-      ring = await Ring.join({ rank, worldSize, generation, key: new Secret(key), listener: listener.server, addresses, onLost, timeouts });
+      const key = new Secret(start.key);
+      ring = await Ring.join({ rank, worldSize, generation, key, security, listener: listener.server, addresses, onLost, timeouts });
       post({ type: 'joined' });
       return;
     }

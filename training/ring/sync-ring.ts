@@ -39,9 +39,9 @@ export class SyncRing {
    * @throws TonyError RING_JOIN_FAILED, PEER_LOST.
    */
   static async open(ring: Ring, capacity: number): Promise<SyncRing | null> {
-    const { rank, worldSize, generation, key, hosts, timeouts, sharesThread } = ring.setting;
+    const { rank, worldSize, generation, key, security, hosts, timeouts, sharesThread } = ring.setting;
     const start: SyncRingStart = {
-      ...{ rank, worldSize, generation, timeouts },
+      ...{ rank, worldSize, generation, security, timeouts },
       key: Uint8Array.from(key.reveal()),
       host: hosts[rank] as string,
       control: new SharedArrayBuffer(4 * CONTROL.length),

@@ -34,6 +34,8 @@ export interface GangWishes {
   readonly evaluator?: boolean;
   readonly generation?: number;
   readonly strategy?: Strategy;
+  /** Opens a proxy in front of a member that listens on `port`. Returns the port that the other members connect to. */
+  readonly through?: (port: number, member: { readonly role: string; readonly index: number }) => Promise<number>;
   readonly stepMs?: number;
   /** The number of consecutive `fit` calls; default 1. */
   readonly phases?: 1 | 3;
@@ -110,17 +112,25 @@ export class Gangs {
 
   async start(wishes: GangWishes): Promise<Gang> {
     const { name, workers = 2, servers = 0, generation = 1, stepMs = 0, graceMs = 500, loseDescriptor = false } = wishes;
-    const { hangAt, hanging = [0], exitAt = '', exiting, strategy = { type: 'all-reduce', wire: 'float32' } } = wishes;
+    const {
+      hangAt,
+      hanging = [0],
+      exitAt = '',
+      exiting,
+      strategy = { type: 'all-reduce', wire: 'float32', wireSecurity: 'none' },
+    } = wishes;
     const places = [...placesOf('worker', workers), ...placesOf('ps', servers)];
     const bound = await Promise.all(places.map(() => bindPort(!loseDescriptor)));
     const members = places.map(({ role, index }, at) => {
       return { role, index, rank: role === 'worker' ? index : null, host: '127.0.0.1', port: bound[at]?.port ?? 0 };
     });
+    const seen = await Promise.all(
+      members.map(async (member) => ({ ...member, port: (await wishes.through?.(member.port, member)) ?? member.port })),
+    );
     const common = {
       version: 1,
-      ...{ applicationId: 'application_1_0001', jobName: name, generation, worldSize: workers, members, strategy },
+      ...{ applicationId: 'application_1_0001', jobName: name, generation, worldSize: workers, strategy },
       ringKey: randomBytes(32).toString('base64'),
-      parameterServers: members.filter(({ role }) => role === 'ps').map(({ host, port }) => ({ host, port })),
       checkpoint: { dir: fileUri(path.join(this.folder, name, 'checkpoints')), everySteps: 5, keep: 2 },
       summaryDir: fileUri(path.join(this.folder, name, 'summaries')),
       outputDir: fileUri(path.join(this.folder, name, 'output')),
@@ -136,8 +146,11 @@ export class Gangs {
       const file = path.join(this.folder, `${name}-${generation}-${started}`);
       const roleSize = role === 'worker' ? workers : role === 'ps' ? servers : 1;
       const listener = port === 0 ? null : { fd: 3, host: '127.0.0.1', port };
+      const visible = seen.map((member, at) => (members[at]?.port === port ? { ...member, port } : member));
       const context: TaskContext = {
         ...common,
+        members: visible,
+        parameterServers: visible.filter((member) => member.role === 'ps').map(({ host, port: at }) => ({ host, port: at })),
         role,
         index,
         rank,

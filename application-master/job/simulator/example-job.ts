@@ -56,7 +56,7 @@ export function frozen(changes: Partial<Job> & { roles: readonly Role[] }): Froz
       heartbeat: { intervalMs: 1_000, missed: 10 },
       checkpoint: { dir: null, everySteps: 100, keep: 3 },
       tensorboard: { logdir: null, serve: false, memoryMb: 1024 },
-      strategy: { type: 'all-reduce', wire: 'float32' },
+      strategy: { type: 'all-reduce', wire: 'float32', wireSecurity: 'none' },
       timeoutMs: null,
       acls: { view: { users: [], groups: [] }, modify: { users: [], groups: [] } },
       master: {

@@ -38,7 +38,9 @@ export function inventJob(random: Random): FrozenJob {
     heartbeat: { intervalMs: 1_000, missed: random.between(4, 10) },
     // Either the job's own TensorBoard or a user-defined sidecar.
     tensorboard: { logdir: null, serve: sidecar && random.chance(0.7), memoryMb: 1024 },
-    strategy: serves ? { type: 'parameter-server', staleness: null } : { type: 'all-reduce', wire: 'float32' },
+    strategy: serves
+      ? { type: 'parameter-server', staleness: null, wireSecurity: 'none' }
+      : { type: 'all-reduce', wire: 'float32', wireSecurity: 'none' },
   });
   return { ...job, applicationId };
 }

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
+import { pushInto } from '../../connections/reader.ts';
 import { encodeFrame, type FrameKind, MAX_HEAD_BYTES } from './frame.ts';
 import { FrameReader } from './frame-reader.ts';
 
@@ -53,7 +54,7 @@ test('the reader returns frames unchanged from chunks of any size', () => {
             under.received(count);
             at += count;
           } else {
-            under.push(chunk);
+            pushInto(under, chunk);
             at += chunk.length;
           }
         }
@@ -76,8 +77,8 @@ test('invalid bytes stop the reader, which then ignores later bytes', () => {
     [encodeFrame('ask', 1, Buffer.from('{"a":'), 0), /JSON/],
   ] as const) {
     const { reader: under, frames, broken } = reader();
-    under.push(bytes);
-    under.push(encodeFrame('bye', 0, new Uint8Array(0), 0));
+    pushInto(under, bytes);
+    pushInto(under, encodeFrame('bye', 0, new Uint8Array(0), 0));
     expect(broken).toEqual([expect.stringMatching(reason)]);
     expect(frames).toEqual([]);
     expect(under.destination().length).toBeGreaterThan(0);
@@ -88,7 +89,7 @@ test('the reader allocates no memory for the length that a header claims', () =>
   const claims = encodeFrame('ask', 1, new Uint8Array(0), 0);
   claims.writeUInt32LE(MAX_HEAD_BYTES + 1, 12);
   const { reader: under, broken } = reader();
-  under.push(claims);
+  pushInto(under, claims);
   expect(broken).toEqual([expect.stringContaining('sent a frame with a head of')]);
 
   const refused: string[] = [];
@@ -99,7 +100,7 @@ test('the reader allocates no memory for the length that a header claims', () =>
     complete: () => {},
     broken: (reason) => refused.push(reason),
   });
-  strict.push(encodeFrame('ask', 1, new Uint8Array(0), 2 ** 32 - 1));
+  pushInto(strict, encodeFrame('ask', 1, new Uint8Array(0), 2 ** 32 - 1));
   expect(refused).toEqual(['not expected']);
 });
 

@@ -1,4 +1,5 @@
 import { messageOf } from '../../../platform/errors.ts';
+import type { Reader } from '../../connections/reader.ts';
 import { decodeFrame, FRAME_BYTES, type Frame } from './frame.ts';
 
 export interface FrameEvents {
@@ -15,7 +16,7 @@ export interface FrameEvents {
 const NO_BYTES = new Uint8Array(0);
 
 /** Parses the frames of a connection from chunks of any size. Writes bodies directly to their destination, without a copy. */
-export class FrameReader {
+export class FrameReader implements Reader {
   readonly #events: FrameEvents;
   readonly #header = new Uint8Array(FRAME_BYTES);
   #part: 'header' | 'head' | 'body' = 'header';
@@ -35,9 +36,9 @@ export class FrameReader {
     return this.#over ? this.#nowhere : this.#filled === 0 ? this.#place : this.#place.subarray(this.#filled);
   }
 
-  received(count: number): void {
+  received(count: number): true {
     if (this.#over) {
-      return;
+      return true;
     }
     this.#filled += count;
     try {
@@ -48,17 +49,7 @@ export class FrameReader {
       this.stop();
       this.#events.broken(messageOf(error));
     }
-  }
-
-  /** Copies and processes a chunk, for a connection that allocates its own chunks. */
-  push(chunk: Uint8Array): void {
-    for (let at = 0; at < chunk.length && !this.#over; ) {
-      const place = this.destination();
-      const count = Math.min(place.length, chunk.length - at);
-      place.set(chunk.subarray(at, at + count));
-      at += count;
-      this.received(count);
-    }
+    return true;
   }
 
   /** Stops parsing. Further data is discarded. */

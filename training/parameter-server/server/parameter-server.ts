@@ -1,8 +1,10 @@
 import type { Server, Socket } from 'node:net';
 import type * as tfjs from '@tensorflow/tfjs';
+import type { WireSecurity } from '../../../conf/job.ts';
 import { TonyError } from '../../../platform/errors.ts';
 import type { Secret } from '../../../platform/secret.ts';
 import type { Storage } from '../../../storage/storage.ts';
+import type { Channel } from '../../connections/channel.ts';
 import { IncomingHandshakes } from '../../connections/incoming-handshakes.ts';
 import { type Listener, openListener } from '../../connections/listener.ts';
 import { serverKey } from '../protocol/server-key.ts';
@@ -18,6 +20,8 @@ export interface ParameterServerOptions {
   readonly worldSize: number;
   readonly generation: number;
   readonly key: Secret;
+  /** Protection of the traffic, `none` by default. All workers must use the same. */
+  readonly security?: WireSecurity;
   /** Where to listen, or a server that already listens. */
   readonly listener: Listener | Server;
   readonly onNotice: (message: string) => void;
@@ -57,12 +61,12 @@ export class ParameterServer {
   private constructor(options: ParameterServerOptions, server: Server) {
     this.#options = options;
     this.#server = server;
-    const { key, generation, worldSize, index } = options;
+    const { key, generation, worldSize, index, security = 'none' } = options;
     this.#handshakes = new IncomingHandshakes({
       key: serverKey(key).reveal(),
-      expected: { generation, worldSize, from: null, to: index },
+      expected: { generation, worldSize, from: null, to: index, security },
       most: MAX_UNAUTHENTICATED,
-      onAccepted: (socket, rank) => this.#serve(socket, rank),
+      onAccepted: (channel, rank) => this.#serve(channel, rank),
       onRefused: (address, reason) => process.stderr.write(`tony-ts: rejected a connection: ${address} ${reason}\n`),
     });
     server.on('connection', this.#handshakes.accept);
@@ -91,9 +95,10 @@ export class ParameterServer {
     }
   }
 
-  #serve(socket: Socket, rank: number): void {
+  #serve(channel: Channel, rank: number): void {
+    const { socket } = channel;
     this.#connections.add(socket);
-    const connection = new WorkerConnection(socket, rank, (run) => this.#sessionOf(run));
+    const connection = new WorkerConnection(channel, rank, (run) => this.#sessionOf(run));
     connection.start();
     // The session has already detached the worker, because `start` registers its `close` listener first.
     socket.once('close', () => {

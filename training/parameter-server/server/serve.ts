@@ -21,12 +21,13 @@ export async function serveParameters(
     readonly timeouts?: Partial<ServerTimeouts>;
   },
 ): Promise<never> {
-  const { index, worldSize, generation, ringKey, listener } = task;
+  const { index, worldSize, generation, ringKey, listener, strategy } = task;
   if (listener === null) {
     throw new TonyError('TASK_FILE_INVALID', 'the task file does not contain a port for this parameter server');
   }
   const server = await ParameterServer.open({
     ...{ index, worldSize, generation, listener },
+    security: strategy.wireSecurity,
     tf: world.tf,
     storage: world.storage,
     checkpointDir: task.checkpoint.dir,

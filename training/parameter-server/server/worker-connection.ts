@@ -1,5 +1,5 @@
-import type { Socket } from 'node:net';
 import { messageOf, TonyError } from '../../../platform/errors.ts';
+import type { Channel } from '../../connections/channel.ts';
 import { encodeFrame, type Frame, type FrameKind } from '../protocol/frame.ts';
 import { FrameReader } from '../protocol/frame-reader.ts';
 import { type Ask, ask } from '../protocol/messages.ts';
@@ -11,7 +11,7 @@ const EMPTY_HEAD = Buffer.alloc(0);
 /** The server's end of the connection to one worker in one run. */
 export class WorkerConnection implements Client {
   readonly rank: number;
-  readonly #socket: Socket;
+  readonly #channel: Channel;
   readonly #sessionOf: (run: number) => Session;
   readonly #reader: FrameReader;
   #session: Session | null = null;
@@ -21,29 +21,33 @@ export class WorkerConnection implements Client {
   #gradients = new Uint8Array(0);
   #saidBye = false;
 
-  constructor(socket: Socket, rank: number, sessionOf: (run: number) => Session) {
+  constructor(channel: Channel, rank: number, sessionOf: (run: number) => Session) {
     this.rank = rank;
-    this.#socket = socket;
+    this.#channel = channel;
     this.#sessionOf = sessionOf;
     this.#reader = new FrameReader({
       place: (frame, head) => this.#place(frame, head),
       complete: (frame, head, body) => this.#complete(frame, head, body),
       broken: (reason) => {
         process.stderr.write(`tony-ts: rank ${rank} ${reason}\n`);
-        socket.destroy();
+        channel.socket.destroy();
       },
     });
   }
 
   start(): void {
-    const socket = this.#socket;
+    const { socket } = this.#channel;
     socket.setNoDelay(true);
-    socket.on('error', () => {});
+    socket.on('error', (error) => {
+      if (error instanceof TonyError) {
+        process.stderr.write(`tony-ts: ${error.code}: rank ${this.rank} ${error.message}\n`);
+      }
+    });
     socket.once('close', () => {
       this.#reader.stop();
       this.#session?.detach(this, this.#saidBye);
     });
-    socket.on('data', (chunk: Buffer) => this.#reader.push(chunk));
+    this.#channel.read(this.#reader);
   }
 
   answer(id: number, head: object, body: readonly Uint8Array[] = []): void {
@@ -61,15 +65,15 @@ export class WorkerConnection implements Client {
   }
 
   #send(kind: FrameKind, id: number, head: Uint8Array, bodyBytes: number, body: readonly Uint8Array[]): void {
-    if (this.#socket.destroyed) {
+    if (this.#channel.socket.destroyed) {
       return;
     }
-    this.#socket.cork();
-    this.#socket.write(encodeFrame(kind, id, head, bodyBytes));
+    this.#channel.cork();
+    this.#channel.write(encodeFrame(kind, id, head, bodyBytes));
     for (const part of body) {
-      this.#socket.write(part);
+      this.#channel.write(part);
     }
-    this.#socket.uncork();
+    this.#channel.uncork();
   }
 
   #place(frame: Frame, head: unknown): Uint8Array {
@@ -98,7 +102,7 @@ export class WorkerConnection implements Client {
   #complete(frame: Frame, head: unknown, body: Uint8Array): void {
     if (frame.kind === 'bye') {
       this.#saidBye = true;
-      this.#socket.end();
+      this.#channel.socket.end();
       return;
     }
     const message = this.#understand(frame, head);
@@ -128,6 +132,6 @@ export class WorkerConnection implements Client {
   /** Closes this connection, because another process has joined with the same rank. */
   replaced(): void {
     this.#reader.stop();
-    this.#socket.destroy();
+    this.#channel.socket.destroy();
   }
 }

@@ -1,7 +1,8 @@
-import type { Socket } from 'node:net';
 import { ERROR_CODES, type ErrorCode, TonyError } from '../../../platform/errors.ts';
-import { dialNeighbour, type Reader } from '../../connections/connect.ts';
+import { type Channel, type LossCode, lossOf } from '../../connections/channel.ts';
+import { dialNeighbour } from '../../connections/connect.ts';
 import type { Identity } from '../../connections/handshake.ts';
+import type { Reader } from '../../connections/reader.ts';
 import { encodeFrame, type Frame } from '../protocol/frame.ts';
 import { FrameReader } from '../protocol/frame-reader.ts';
 import { type Ask, refusal } from '../protocol/messages.ts';
@@ -17,7 +18,7 @@ export interface ConnectionOptions {
   readonly identity: Identity;
   /** The time in ms without data after which a server with a pending request is considered lost. */
   readonly silenceMs: number;
-  readonly onLost: (cause: string) => void;
+  readonly onLost: (cause: string, code: LossCode) => void;
 }
 
 interface Pending {
@@ -39,7 +40,7 @@ export class ServerConnection implements Reader {
   readonly #options: ConnectionOptions;
   readonly #reader: FrameReader;
   readonly #pending = new Map<number, Pending>();
-  #socket: Socket | null = null;
+  #channel: Channel | null = null;
   #nextId = 0;
   #silentTicks = 0;
   #watch: NodeJS.Timeout | null = null;
@@ -73,17 +74,17 @@ export class ServerConnection implements Reader {
       this.#nextId = (id + 1) >>> 0;
       this.#pending.set(id, { bodyBytes, resolve, reject });
       this.#watchServer();
-      const socket = this.#socket;
-      if (this.#over || socket === null) {
+      const channel = this.#channel;
+      if (this.#over || channel === null) {
         return;
       }
       const bytes = body.reduce((sum, { length }) => sum + length, 0);
-      socket.cork();
-      socket.write(encodeFrame('ask', id, Buffer.from(JSON.stringify(head)), bytes));
+      channel.cork();
+      channel.write(encodeFrame('ask', id, Buffer.from(JSON.stringify(head)), bytes));
       for (const part of body) {
-        socket.write(part);
+        channel.write(part);
       }
-      socket.uncork();
+      channel.uncork();
     });
   }
 
@@ -92,11 +93,11 @@ export class ServerConnection implements Reader {
     this.#over = true;
     this.#reader.stop();
     this.#stopWatch();
-    this.#socket?.unref();
+    this.#channel?.socket.unref();
     if (announced) {
-      this.#socket?.end(encodeFrame('bye', 0, new Uint8Array(0), 0));
+      this.#channel?.end(encodeFrame('bye', 0, new Uint8Array(0), 0));
     } else {
-      this.#socket?.destroy();
+      this.#channel?.socket.destroy();
     }
   }
 
@@ -110,10 +111,14 @@ export class ServerConnection implements Reader {
     return true;
   }
 
-  #attach(socket: Socket): void {
-    this.#socket = socket;
+  #attach(channel: Channel): void {
+    this.#channel = channel;
+    const { socket } = channel;
     socket.unref();
-    socket.on('error', () => {});
+    socket.on('error', (error) => {
+      const { cause, code } = lossOf(error);
+      this.#lose(cause, code);
+    });
     socket.once('end', () => this.#lose('closed the connection'));
     socket.once('close', () => this.#lose('broke the connection'));
   }
@@ -157,7 +162,7 @@ export class ServerConnection implements Reader {
     if (this.#pending.size !== 1 || this.#over) {
       return;
     }
-    this.#socket?.ref();
+    this.#channel?.socket.ref();
     this.#silentTicks = 0;
     // Counts ticks instead of elapsed time. If the process was blocked, only one tick is late, and the process reads the received data
     // before the next tick.
@@ -171,7 +176,7 @@ export class ServerConnection implements Reader {
 
   #release(): void {
     this.#stopWatch();
-    this.#socket?.unref();
+    this.#channel?.socket.unref();
   }
 
   #stopWatch(): void {
@@ -181,13 +186,13 @@ export class ServerConnection implements Reader {
     }
   }
 
-  #lose(cause: string): void {
+  #lose(cause: string, code: LossCode = 'PEER_LOST'): void {
     if (!this.#over) {
       this.#over = true;
       this.#reader.stop();
       this.#stopWatch();
-      this.#socket?.destroy();
-      this.#options.onLost(cause);
+      this.#channel?.socket.destroy();
+      this.#options.onLost(cause, code);
     }
   }
 }

@@ -1,6 +1,8 @@
+import type { WireSecurity } from '../../../conf/job.ts';
 import { TonyError } from '../../../platform/errors.ts';
 import type { Secret } from '../../../platform/secret.ts';
 import type { StoredTensor } from '../../checkpoint/checkpoint-format.ts';
+import type { LossCode } from '../../connections/channel.ts';
 import { connectAll } from '../../connections/connect-all.ts';
 import { DEFAULT_TIMEOUTS, type RingTimeouts } from '../../ring/ring.ts';
 import { type Ask, getAnswer, helloAnswer } from '../protocol/messages.ts';
@@ -12,6 +14,8 @@ export interface ServerGroupOptions {
   readonly worldSize: number;
   readonly generation: number;
   readonly key: Secret;
+  /** Protection of the traffic, `none` by default. All servers must use the same. */
+  readonly security?: WireSecurity;
   readonly addresses: readonly { readonly host: string; readonly port: number }[];
   /** Called once, when the first server is lost. */
   readonly onLost: (server: number, cause: string) => void;
@@ -67,7 +71,7 @@ export class ServerGroup {
     return group;
   }
 
-  async #connect({ rank, worldSize, generation, key, addresses }: ServerGroupOptions): Promise<void> {
+  async #connect({ rank, worldSize, generation, key, security = 'none', addresses }: ServerGroupOptions): Promise<void> {
     const { joinMs, silenceMs } = this.#timeouts;
     if (key.reveal().length < 16) {
       throw new TonyError('RING_JOIN_FAILED', "the job's key is missing or shorter than 16 bytes");
@@ -75,9 +79,9 @@ export class ServerGroup {
     const peers = addresses.map((address, server) => ({
       name: `parameter server ${server}`,
       connect: async (signal: AbortSignal, onRefused: (reason: string) => void) => {
-        const identity = { generation, worldSize, from: rank, to: server };
+        const identity = { generation, worldSize, from: rank, to: server, security };
         this.#connections[server] = await ServerConnection.dial(
-          { address, key: serverKey(key).reveal(), identity, silenceMs, onLost: (cause) => this.#lose(server, cause) },
+          { address, key: serverKey(key).reveal(), identity, silenceMs, onLost: (cause, code) => this.#lose(server, cause, code) },
           signal,
           onRefused,
         );
@@ -154,11 +158,16 @@ export class ServerGroup {
     }
   }
 
-  #lose(server: number, cause: string): void {
+  #lose(server: number, cause: string, code: LossCode): void {
     if (this.#state !== 'open') {
       return;
     }
     this.#state = 'lost';
+    if (code === 'WIRE_INTEGRITY') {
+      // No other process reports this failure, so requests fail at once.
+      this.#break(new TonyError(code, `parameter server ${server} ${cause}`));
+      return;
+    }
     this.#graceTimer = setTimeout(
       () => this.#break(new TonyError('PEER_LOST', `parameter server ${server} ${cause}`)),
       this.#timeouts.graceMs,

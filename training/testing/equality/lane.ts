@@ -179,8 +179,8 @@ export class Lane {
     const folder = path.join(this.#folder, `program-${generation}`);
     const chosen: Strategy =
       strategy === 'parameter-server'
-        ? { type: strategy, staleness: workers === 1 ? null : 0 }
-        : { type: 'all-reduce', wire: strategy === 'float16' ? 'float16' : 'float32' };
+        ? { type: strategy, staleness: workers === 1 ? null : 0, wireSecurity: 'none' }
+        : { type: 'all-reduce', wire: strategy === 'float16' ? 'float16' : 'float32', wireSecurity: 'none' };
     const common = {
       version: 1,
       ...{ applicationId: 'application_1_0001', jobName: 'equality', generation, worldSize: workers, members },

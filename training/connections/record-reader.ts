@@ -1,0 +1,121 @@
+import type { Reader } from './reader.ts';
+import { bodyLength, MAX_BODY_BYTES, RECORD_HEADER_BYTES, type RecordKey } from './record.ts';
+
+/**
+ * Verifies the records of a connection, and passes their plaintext to another reader. The other reader learns of a byte only after the tag
+ * of its record has been verified. A body with plaintext is read directly into the other reader's buffer if it fits.
+ */
+export class RecordReader implements Reader {
+  readonly #key: RecordKey;
+  readonly #inner: Reader;
+  readonly #onInvalid: (cause: string) => void;
+  readonly #header = Buffer.alloc(RECORD_HEADER_BYTES);
+  #body: Uint8Array | null = null;
+  #filled = 0;
+  /** True if `#body` is in the inner reader's buffer. */
+  #isDirect = false;
+  /** Memory for bodies that are not read directly. It grows up to the maximum length. */
+  #own = new Uint8Array(16 * 1024);
+  /** Verified plaintext that arrived after the inner reader had paused. */
+  readonly #held: Uint8Array[] = [];
+  #paused = false;
+  #over = false;
+
+  /** @param onInvalid called once, when the input is invalid. The reader then discards all further data. */
+  constructor(key: RecordKey, inner: Reader, onInvalid: (cause: string) => void) {
+    this.#key = key;
+    this.#inner = inner;
+    this.#onInvalid = onInvalid;
+  }
+
+  destination(): Uint8Array {
+    return this.#over ? this.#own : (this.#body ?? this.#header).subarray(this.#filled);
+  }
+
+  received(count: number): boolean {
+    if (this.#over) {
+      return true;
+    }
+    this.#filled += count;
+    if (this.#filled === (this.#body ?? this.#header).length) {
+      this.#filled = 0;
+      if (this.#body === null) {
+        this.#expectBody();
+      } else {
+        this.#complete(this.#body);
+      }
+    }
+    return !this.#paused;
+  }
+
+  /** Passes on the data that arrived after the inner reader had paused. @returns false if the inner reader has paused again. */
+  resume(): boolean {
+    this.#paused = false;
+    for (let plaintext = this.#held.shift(); plaintext !== undefined; plaintext = this.#paused ? undefined : this.#held.shift()) {
+      const rest = this.#deliver(plaintext);
+      if (rest.length > 0) {
+        this.#held.unshift(rest);
+      }
+    }
+    return !this.#paused;
+  }
+
+  #expectBody(): void {
+    const { security } = this.#key;
+    const length = bodyLength(this.#header, security);
+    if (length === null) {
+      this.#stop();
+      return;
+    }
+    if (security === 'authenticated' && !this.#paused) {
+      const place = this.#inner.destination();
+      this.#isDirect = place.length >= length;
+      if (this.#isDirect) {
+        this.#body = place.subarray(0, length);
+        return;
+      }
+    }
+    this.#isDirect = false;
+    if (this.#own.length < length) {
+      this.#own = new Uint8Array(MAX_BODY_BYTES[security]);
+    }
+    this.#body = this.#own.subarray(0, length);
+  }
+
+  #complete(body: Uint8Array): void {
+    this.#body = null;
+    const plaintext = this.#key.open(this.#header, body);
+    if (plaintext === null) {
+      this.#stop();
+      return;
+    }
+    if (this.#isDirect) {
+      this.#paused = !this.#inner.received(body.length);
+      return;
+    }
+    const rest = this.#deliver(plaintext);
+    if (rest.length > 0) {
+      // A copy, because the next record reuses `#own`.
+      this.#held.push(rest.slice());
+    }
+  }
+
+  /** Passes plaintext to the inner reader. @returns the rest, if the inner reader pauses. */
+  #deliver(plaintext: Uint8Array): Uint8Array {
+    let at = 0;
+    while (at < plaintext.length && !this.#paused) {
+      const place = this.#inner.destination();
+      const count = Math.min(place.length, plaintext.length - at);
+      place.set(plaintext.subarray(at, at + count));
+      at += count;
+      this.#paused = !this.#inner.received(count);
+    }
+    return plaintext.subarray(at);
+  }
+
+  #stop(): void {
+    this.#over = true;
+    this.#held.length = 0;
+    this.#onInvalid('sent data that was changed, repeated, removed or inserted on the network');
+  }
+}
