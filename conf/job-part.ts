@@ -27,7 +27,9 @@ export const jobPartSchema = withoutDefaults(
         roleNameOrAll,
         z.strictObject({ instances: taskCount().describe('Number of tasks.'), resources, env: roleEnv, nodeLabel, docker, restart }),
       )
-      .describe('Roles by name; "*" stands for every role, and an entry for a role by name takes precedence. No role is added to a job.'),
+      .describe(
+        'Settings by role name. "*" applies to every role, but an entry for a specific role takes precedence. This section adds no roles to jobs.',
+      ),
     gang,
     heartbeat,
     checkpoint: z.strictObject({ every, keep }),

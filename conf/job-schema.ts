@@ -13,8 +13,8 @@ const environmentValue = z
 const environment = z.record(values.variableName, environmentValue.describe('Value of the variable.'));
 
 const acl = z.strictObject({
-  users: z.array(text()).describe('Names of users; * stands for every user.').default([]),
-  groups: z.array(text()).describe('Names of groups.').default([]),
+  users: z.array(text()).describe('User names; * means every user.').default([]),
+  groups: z.array(text()).describe('Group names.').default([]),
 });
 
 /** Suggests `memory` for `mem: 4g`, which would otherwise name a resource type `mem`. */
@@ -30,8 +30,8 @@ const resources = z
     vcores: values.vcoreCount().describe('Virtual cores of each container.').default(1),
     gpus: values.gpuCount().describe('GPUs of each container (YARN resource type yarn.io/gpu).').default(0),
   })
-  .catchall(otherResource.describe('Amount of any other YARN resource type, by its name.'))
-  .describe('Resources of each container of the role.');
+  .catchall(otherResource.describe('Amount of any other YARN resource type, under its YARN name.'))
+  .describe("Resources of each of the role's containers.");
 
 export const roleSchema = z.strictObject({
   instances: z
@@ -39,7 +39,7 @@ export const roleSchema = z.strictObject({
       [
         values.taskCount(),
         z.strictObject({
-          min: values.taskCount().describe('Minimum number of tasks. With fewer tasks, the job waits.'),
+          min: values.taskCount().describe('Minimum number of tasks. The job waits until it has this many.'),
           max: values
             .taskCount()
             .describe('Maximum number of tasks. The job adds tasks up to this number when the cluster has free resources.'),
@@ -48,20 +48,20 @@ export const roleSchema = z.strictObject({
       { error: 'expected a number, or {min, max}' },
     )
     .transform((value) => (typeof value === 'number' ? { min: value, max: value } : value))
-    .describe('Number of tasks. With {min, max}, the number follows the free resources of the cluster.')
+    .describe("Number of tasks. With {min, max}, the number varies with the cluster's free resources.")
     .default({ min: 1, max: 1 }),
   resources: resources.prefault({}),
   command: text().describe("Shell command, run by bash in a copy of the source folder. The default is the job's command.").optional(),
-  env: environment.describe('Environment variables for the programs of the role. They override the variables of the job.').default({}),
+  env: environment.describe("Environment variables for the role's programs. They override the job's variables.").default({}),
   nodeLabel: text().describe('YARN node label of the nodes on which the role runs.').optional(),
   docker: dockerSchema
-    .describe('Docker image for the tasks of the role. Requires a cluster that uses the LinuxContainerExecutor with the Docker runtime.')
+    .describe("Docker image for the role's tasks. Requires a cluster that uses the LinuxContainerExecutor with the Docker runtime.")
     .default(null),
   restart: z
     .strictObject({
       policy: values.restartPolicy.describe('Whether tony-ts restarts a failed task.').default('on-failure'),
       maxRestarts: count(0, values.MOST_RESTARTS)
-        .describe('Maximum number of restarts per task, not including restarts after failures of the cluster.')
+        .describe('Maximum number of restarts per task, not counting restarts after cluster failures.')
         .default(3),
     })
     .describe('Restart policy for failed tasks of this role.')
@@ -100,7 +100,7 @@ const strategy = z
       z.enum(['all-reduce', 'parameter-server']),
       z.strictObject({
         type: z.literal('all-reduce').describe('Name of the strategy.').default('all-reduce'),
-        wire: values.wire.describe('Number type in which workers send gradients. Sums are always float32.').default('float32'),
+        wire: values.wire.describe('Number format in which workers send gradients. They always sum in float32.').default('float32'),
         wireSecurity: wireSecurity.default('none'),
       }),
       z.strictObject({
@@ -127,7 +127,7 @@ const strategy = z
 
 export const jobSchema = z.strictObject({
   name: values.jobName.describe(
-    'Job name in YARN and on the job page: at most 200 letters, digits, spaces and . _ : @ + -. The first character is a letter, a digit or _.',
+    'Job name in YARN and on the job page: at most 200 letters, digits, spaces and . _ : @ + -. The first character must be a letter, a digit or _.',
   ),
   queue: text().describe('YARN queue to which the job is submitted.').default('default'),
   source: z
@@ -146,13 +146,13 @@ export const jobSchema = z.strictObject({
     )
     .transform((value) => (value === 'none' ? null : typeof value === 'string' ? { path: value, exclude: [] } : value))
     .describe(
-      'Folder with your code, relative to this file. The default is the folder of this file if a command refers to a file in it. none: no folder. tony-ts does not upload files that .tonyignore lists, or files that usually contain secrets (.env, .npmrc, *.pem, id_rsa ...). A line such as !.env in .tonyignore includes such a file.',
+      'Folder with your code, relative to this file. The default is the folder that contains this file, if a command refers to a file in it. none: no folder. tony-ts does not upload files listed in .tonyignore, or files that usually contain secrets (.env, .npmrc, *.pem, id_rsa ...). To upload such a file anyway, add a line such as !.env to .tonyignore.',
     )
     .optional(),
   framework: values.framework.describe('tfjs: programs can import TensorFlow.js. none: any program.').default('tfjs'),
   runtime: text()
     .describe(
-      'default: the archive that `tony-ts runtime build` builds. gpu: the archive that `tony-ts runtime build --gpu` builds, with CUDA support. system: the Node.js that is installed on the nodes. Any other value is the URI of a runtime archive.',
+      'default: the archive built by `tony-ts runtime build`. gpu: the archive built by `tony-ts runtime build --gpu`, with CUDA support. system: the Node.js installed on the nodes. Any other value is the URI of a runtime archive.',
     )
     .default('default'),
   command: text().describe('Default command for the roles.').optional(),
@@ -163,7 +163,7 @@ export const jobSchema = z.strictObject({
   env: environment.describe('Environment variables for the programs of all roles.').default({}),
   roles: z
     .record(values.roleName, roleSchema.describe('A role: a group of tasks with the same command and the same resources.'))
-    .describe('Roles by name. Containers are assigned to the roles in the given order.'),
+    .describe('Roles by name. Roles are assigned containers in the order in which they are listed.'),
   success: values.success
     .describe(
       "all: the job succeeds if every tracked task succeeds. chief: the chief's result is the job's result, and the job continues without a task that has no restarts left.",
@@ -172,7 +172,7 @@ export const jobSchema = z.strictObject({
   gang: z
     .strictObject({
       timeout: duration(
-        'How long the job waits until it has all containers of the gang. After this time, it releases its containers, pauses, and requests all containers again.',
+        'How long the job waits for all containers of the gang. After this time, it releases its containers, pauses, and requests all containers again.',
         values.GANG_TIMEOUT,
       ).default(300_000),
     })
@@ -201,11 +201,11 @@ export const jobSchema = z.strictObject({
   tensorboard: z
     .union([z.boolean(), tensorboardSchema], { error: 'expected true, false, or {logdir, memory}' })
     .transform((value) => (typeof value === 'boolean' ? { ...tensorboardSchema.parse({}), serve: value } : { ...value, serve: true }))
-    .describe('Whether the job runs TensorBoard and shows it under its tracking URL. Failures of TensorBoard do not affect training.')
+    .describe('Whether the job runs TensorBoard and shows it at its tracking URL. TensorBoard failures do not affect training.')
     .default({ memory: 1024, serve: false }),
   strategy: strategy
     .describe(
-      'How the workers share the weights. all-reduce: all workers average their gradients in every step. parameter-server: the tasks of the role ps store the weights.',
+      'How the workers share the weights. all-reduce: all workers average their gradients in every step. parameter-server: the tasks of the ps role hold the weights.',
     )
     .default({ type: 'all-reduce', wire: 'float32', wireSecurity: 'none' }),
   timeout: duration('Time limit for the whole job. After this time, the job ends as FAILED.', values.JOB_TIMEOUT).optional(),
@@ -225,7 +225,7 @@ export const jobSchema = z.strictObject({
       env: environment.describe('Environment variables for the ApplicationMaster.').default({}),
       logLevel: values.logLevel.describe('Log level of the ApplicationMaster.').default('info'),
       failureWindow: duration(
-        'Period within which YARN counts failed attempts of the ApplicationMaster. By default, YARN counts all failed attempts.',
+        'Period within which YARN counts failed ApplicationMaster attempts. By default, YARN counts all failed attempts.',
         values.FAILURE_WINDOW,
       ).optional(),
       startTimeout: duration(

@@ -10,22 +10,25 @@ const amounts = (what: string, more: Record<string, z.ZodType> = {}) =>
       gpus: count(0).describe(`GPUs ${what} (YARN resource type yarn.io/gpu).`).optional(),
       ...more,
     })
-    .catchall(count(0).describe(`Any other YARN resource type ${what}, by its name.`));
+    .catchall(count(0).describe(`Any other YARN resource type ${what}, under its YARN name.`));
 
 const limits = {
   instances: count(0).describe('Maximum number of tasks in one job.').optional(),
   task: amounts('of each task').describe('Maximum that each task may request.').optional(),
-  job: amounts('of all tasks of one job together').describe('Maximum that one job may request.').optional(),
-  total: amounts('of all running jobs together', {
-    instances: count(0).describe('Maximum number of tasks in all running jobs together.').optional(),
+  job: amounts('of all tasks of one job combined').describe('Maximum that one job may request.').optional(),
+  total: amounts('of all running jobs combined', {
+    instances: count(0).describe('Maximum number of tasks in all running jobs combined.').optional(),
   })
-    .describe('Maximum that all running jobs together may hold.')
+    .describe('Maximum that all running jobs combined may hold.')
     .optional(),
 };
 
 const ofJobs = {
-  timeout: duration('Maximum run time of a job; also the timeout of jobs that set none.', { min: 1000 }).optional(),
-  idle: duration('Time after which an idle job ends: none of its programs computes or reports anything.', { min: 10_000 }).optional(),
+  timeout: duration('Maximum run time of a job, and the timeout for jobs that do not set one.', { min: 1000 }).optional(),
+  idle: duration(
+    'How long a job may be idle, that is, without any program that computes or reports anything. After this time, the job ends.',
+    { min: 10_000 },
+  ).optional(),
   nodeLabels: z.array(text()).describe('Node labels that jobs may request.').optional(),
 };
 

@@ -39,7 +39,7 @@ export const siteSchema = z.strictObject({
           error: 'expected a folder on HDFS, such as hdfs:///tony/history, without . and ..',
         })
         .describe(
-          "Folder on HDFS for the histories of all users, with one sub-folder per user. Create it once with mode 1777. The group of the folder may read all histories. By default, histories are in each user's home folder.",
+          "Folder on HDFS for the histories of all users, with one subfolder per user. Create it once, with mode 1777. The folder's group may read all histories. By default, histories are in each user's home folder.",
         )
         .optional(),
       url: text()
@@ -52,17 +52,17 @@ export const siteSchema = z.strictObject({
         .optional(),
       keep: duration('How long `tony-ts history prune` keeps the histories of ended jobs.', { min: 60_000 }).default(90 * DAY_MS),
     })
-    .describe('Storage of job histories.')
+    .describe('Where and how long job histories are kept.')
     .prefault({}),
   tls: z
     .strictObject({
       ca: text()
         .describe(
-          "PEM file with the cluster's own certificate authorities, in addition to the truststore in ssl-client.xml. Relative paths are resolved against the folder of this file. Ignored in a site file on HDFS, because tony-ts needs the certificate authorities to read files from HDFS.",
+          "PEM file with the cluster's own certificate authorities, in addition to the truststore in ssl-client.xml. Relative paths are resolved against the folder of this file. Ignored in a site file on HDFS, because tony-ts needs the certificate authorities before it can read files from HDFS.",
         )
         .optional(),
     })
-    .describe('Trust settings for the HTTPS servers of the cluster.')
+    .describe("Trust settings for the cluster's HTTPS servers.")
     .prefault({}),
   quotas: quotaSchema.prefault({}),
   defaults: jobPartSchema.optional().describe('Default values for keys that job.yaml does not set, in job.yaml syntax.'),

@@ -11,13 +11,13 @@ export const ERROR_CODES = {
   SITE_INVALID: {
     exit: 2,
     means: "The cluster's tony-site.yaml is invalid. The message lists every mistake.",
-    hint: 'Ask the admin of the cluster to correct the lines listed above in tony-site.yaml.',
+    hint: 'Ask the cluster admin to correct the lines listed above in tony-site.yaml.',
   },
   QUOTA_EXCEEDED: {
     exit: 2,
     means:
       'The job requests more than tony-site.yaml allows for its roles, user, groups or queue. The message lists every exceeded limit and what would fit.',
-    hint: 'Request less, or ask the admin of the cluster for more. `tony-ts quotas show` lists all limits.',
+    hint: 'Request less, or ask the cluster admin for more. `tony-ts quotas show` lists all limits.',
   },
   FINAL_VALUES: {
     exit: 2,
@@ -33,38 +33,37 @@ export const ERROR_CODES = {
     exit: 2,
     means:
       'No history of this job exists, or several users have a history with this ID and the cluster no longer knows who submitted the application.',
-    hint: 'Check the ID with `tony-ts history`. Old histories are pruned, and a job that never started leaves none. `tony-ts history show --user NAME` selects the user who submitted the job.',
+    hint: 'Check the ID with `tony-ts history`. Old histories are pruned, and a job that never started leaves none. To select the user who submitted the job, run `tony-ts history show --user NAME`.',
   },
   SITE_UNREADABLE: {
     exit: 2,
     means: 'This user is not allowed to read the site file.',
-    hint: 'Ask the admin of the cluster to make the site file readable for all users.',
+    hint: 'Ask the cluster admin to make the site file readable by all users.',
   },
   HISTORY_UNWRITABLE: {
     exit: 2,
-    means: 'The folder for histories that the admin configured does not exist, or this user cannot create a folder in it.',
-    hint: 'Ask the admin of the cluster to create the folder that history.dir in tony-site.yaml specifies, with mode 1777.',
+    means: 'The history folder that the admin configured does not exist, or this user cannot create a folder in it.',
+    hint: 'Ask the cluster admin to create the folder specified by history.dir in tony-site.yaml, with mode 1777.',
   },
   JOB_UNREADABLE: {
     exit: 2,
     means: 'The job file does not exist or cannot be read.',
-    hint: 'Check the path given to --conf. `tony-ts init` writes a new job file.',
+    hint: 'Check the path given to --conf. To create a job file, run `tony-ts init`.',
   },
   SOURCE_MISSING: {
     exit: 2,
-    means: 'The source folder of the job, or one of its input folders, does not exist.',
-    hint: 'Correct `source` (or `data`) in job.yaml. Its path is relative to the folder of job.yaml.',
+    means: "The job's source folder, or one of its input folders, does not exist.",
+    hint: 'Correct `source` (or `data`) in job.yaml. Paths are relative to the folder that contains job.yaml.',
   },
   SOURCE_UNREADABLE: {
     exit: 2,
-    means: 'A file in the source folder cannot be read, or it changed while it was packed.',
+    means: 'A file in the source folder cannot be read, or it changed while it was being packed.',
     hint: 'Make the file readable, or exclude it in .tonyignore.',
   },
   SOURCE_UNSAFE: {
     exit: 2,
-    means:
-      "The folder with the job's code contains a link that points outside the folder, or an entry that is neither a file nor a folder.",
-    hint: 'Replace it with a copy, or exclude it in .tonyignore.',
+    means: 'The source folder contains a link that points outside the folder, or an entry that is neither a file nor a folder.',
+    hint: 'Replace the entry with a copy, or exclude it in .tonyignore.',
   },
   STAGING_UNWRITABLE: {
     exit: 2,
@@ -74,7 +73,7 @@ export const ERROR_CODES = {
   FOLDER_UNSAFE: {
     exit: 2,
     means: 'A local folder with programs that jobs run belongs to another user, or other users can write to it.',
-    hint: 'Remove the write permission of other users, or choose a folder of your own.',
+    hint: 'Remove write permission for other users, or choose a folder of your own.',
   },
   APPLICATION_UNKNOWN: {
     exit: 2,
@@ -89,7 +88,7 @@ export const ERROR_CODES = {
   KILL_FAILED: {
     exit: 1,
     means: 'YARN accepted the kill request, but the job is still running.',
-    hint: "Run `tony-ts kill` again. If the job keeps running, ask the cluster's admin to kill it.",
+    hint: 'Run `tony-ts kill` again. If the job keeps running, ask the cluster admin to kill it.',
   },
   KERBEROS_NO_TICKET: {
     exit: 2,
@@ -109,33 +108,33 @@ export const ERROR_CODES = {
   KERBEROS_UNKNOWN_SERVER: {
     exit: 2,
     means: 'The key distribution center has no HTTP principal for a host in the Hadoop configuration.',
-    hint: 'In core-site.xml, hdfs-site.xml and yarn-site.xml, use the host names of the principals (HTTP/HOST@REALM). Usually, this is the full host name, not an alias or an address.',
+    hint: 'In core-site.xml, hdfs-site.xml and yarn-site.xml, use the host names that the principals contain (HTTP/HOST@REALM): usually the full host name, not an alias or an address.',
   },
   KERBEROS_REALM: {
     exit: 2,
     means:
       "The cluster does not accept principals of this realm, or its rules (hadoop.security.auth_to_local) do not cover the user's principal.",
-    hint: "Run kinit with a principal of the cluster's realm: kinit USER@REALM. Otherwise ask the admin of the cluster for a rule in hadoop.security.auth_to_local.",
+    hint: "Run kinit with a principal of the cluster's realm: kinit USER@REALM. Otherwise, ask the cluster admin to add a rule to hadoop.security.auth_to_local.",
   },
   KERBEROS_TOOL_MISSING: {
     exit: 2,
     means: 'A program that Kerberos requires is not installed: klist, kinit, or curl with SPNEGO support.',
-    hint: 'Install them (Debian: apt-get install krb5-user curl; Red Hat: dnf install krb5-workstation curl).',
+    hint: 'Install the missing program (Debian: apt-get install krb5-user curl; Red Hat: dnf install krb5-workstation curl).',
   },
   KERBEROS_FAILED: {
     exit: 2,
-    means: 'Kerberos authentication failed for another reason. The message contains the reason.',
+    means: 'Kerberos authentication failed for a reason that has no code of its own. The message contains the reason.',
     hint: 'klist shows your ticket. KRB5_TRACE=/dev/stderr kvno HTTP/HOST shows what Kerberos does.',
   },
   TOKEN_MISSING: {
     exit: 2,
-    means: 'The file in HADOOP_TOKEN_FILE_LOCATION cannot be read, or contains no delegation token for a service of the cluster.',
-    hint: 'Submit the job from a machine with a Kerberos ticket. Outside of a container, unset HADOOP_TOKEN_FILE_LOCATION to use your ticket.',
+    means: 'The file named by HADOOP_TOKEN_FILE_LOCATION cannot be read, or contains no delegation token for a service of the cluster.',
+    hint: 'Submit the job from a machine where you have a Kerberos ticket. Outside a container, unset HADOOP_TOKEN_FILE_LOCATION to use your ticket.',
   },
   RUNTIME_MISSING: {
     exit: 2,
-    means: 'The runtime archive in job.yaml does not exist.',
-    hint: 'Correct `runtime` in job.yaml. `tony-ts runtime build` builds such an archive.',
+    means: 'The runtime archive named in job.yaml does not exist.',
+    hint: 'Correct `runtime` in job.yaml. To build a runtime archive, run `tony-ts runtime build`.',
   },
   JOB_TOO_LARGE: {
     exit: 2,
@@ -146,7 +145,7 @@ export const ERROR_CODES = {
   JOB_REFUSED: {
     exit: 2,
     means:
-      "The cluster would reject the job: its queue is stopped or cannot use nodes with the job's label, or a total limit of tony-site.yaml is used up and `over` is `fail`. Nothing was uploaded.",
+      "The cluster would reject the job: its queue is stopped or cannot use nodes with the job's label, or a total limit in tony-site.yaml is used up and `over` is `fail`. Nothing was uploaded.",
     hint: 'Choose another queue with --set queue=NAME, or submit again later. `tony-ts doctor --queue NAME` shows the state of a queue.',
   },
   INTERRUPTED: {
@@ -166,7 +165,7 @@ export const ERROR_CODES = {
   },
   NO_HADOOP_CONF: {
     exit: 2,
-    means: 'No cluster is configured: neither HADOOP_CONF_DIR nor HADOOP_HOME is set, and --resource-manager is not given.',
+    means: 'No cluster is configured: neither HADOOP_CONF_DIR nor HADOOP_HOME is set, and --resource-manager was not given.',
     hint: 'Set HADOOP_CONF_DIR to the folder with core-site.xml and yarn-site.xml, or run the job on this machine with --local.',
   },
   HADOOP_CONF_INVALID: {
@@ -177,12 +176,12 @@ export const ERROR_CODES = {
   TLS_FAILED: {
     exit: 2,
     means:
-      'A connection to a server of the cluster failed because of TLS: the certificate is not trusted, has expired or is for another host, or only one side speaks HTTPS.',
-    hint: "Check the truststore of ssl-client.xml in HADOOP_CONF_DIR and tls.ca in tony-site.yaml; they must contain the cluster's certificate authority.",
+      'A TLS connection to a server of the cluster failed: the certificate is not trusted, has expired or is for another host, or only one side speaks HTTPS.',
+    hint: "Check the truststore named in HADOOP_CONF_DIR's ssl-client.xml and tls.ca in tony-site.yaml; they must contain the cluster's certificate authority.",
   },
   TRUST_STORE_UNREADABLE: {
     exit: 2,
-    means: 'The truststore in ssl-client.xml, or the PEM file in tony-site.yaml, cannot be read.',
+    means: 'The truststore named in ssl-client.xml, or the PEM file named in tony-site.yaml, cannot be read.',
     hint: 'Correct ssl.client.truststore.location and its password in ssl-client.xml, or tls.ca in tony-site.yaml.',
   },
   RM_UNREACHABLE: {
@@ -198,7 +197,7 @@ export const ERROR_CODES = {
   APPLICATION_NOT_FOUND: {
     exit: 2,
     means: 'The ResourceManager has no application with this ID, or has already removed it.',
-    hint: 'Check the application ID. `yarn application -list -appStates ALL` lists all applications of the ResourceManager.',
+    hint: 'Check the application ID. `yarn application -list -appStates ALL` lists all applications that the ResourceManager knows.',
   },
   HDFS_UNREACHABLE: {
     exit: 3,
@@ -237,7 +236,7 @@ export const ERROR_CODES = {
   },
   CREDENTIALS_INVALID: {
     exit: 1,
-    means: 'The file with the tokens that YARN gives to a container is missing or cannot be read.',
+    means: 'The file with the tokens that YARN provides to a container is missing or cannot be read.',
     hint: 'Submit the job again.',
   },
   RPC_UNREACHABLE: {
@@ -247,8 +246,8 @@ export const ERROR_CODES = {
   },
   RPC_TIMEOUT: {
     exit: 3,
-    means: 'A Hadoop daemon accepted a call but does not answer it.',
-    hint: 'The daemon named above is overloaded or hangs. Its log may show the cause.',
+    means: 'A Hadoop daemon accepted a call but did not respond.',
+    hint: 'The daemon named above is overloaded or has hung. Its log may show the cause.',
   },
   RPC_PROTOCOL: {
     exit: 3,
@@ -272,17 +271,17 @@ export const ERROR_CODES = {
   },
   ATTEMPT_FENCED: {
     exit: 1,
-    means: 'YARN no longer accepts requests from this attempt of the ApplicationMaster.',
-    hint: 'No action is needed: the application was killed, or another attempt of its ApplicationMaster has taken over.',
+    means: 'YARN no longer accepts requests from this ApplicationMaster attempt.',
+    hint: 'No action is needed: the application was killed, or another ApplicationMaster attempt has taken over.',
   },
   RESOURCE_UNKNOWN: {
     exit: 2,
     means: 'A task requests a resource type (such as gpus) that the cluster does not have.',
-    hint: 'Request a resource type that the cluster has, or ask the admin to configure it in resource-types.xml of the ResourceManager.',
+    hint: 'Request a resource type that the cluster has, or ask the admin to add it to resource-types.xml on the ResourceManager.',
   },
   RUNTIME_UNSUPPORTED: {
     exit: 2,
-    means: 'A runtime cannot be built on the operating system or architecture of this machine.',
+    means: "A runtime cannot be built on this machine's operating system or architecture.",
     hint: 'Run `tony-ts runtime build --to FILE` on a Linux machine and set `runtime` in job.yaml to this file, or use `runtime: system`.',
   },
   RUNTIME_TOOL_MISSING: {
@@ -297,13 +296,13 @@ export const ERROR_CODES = {
   },
   RUNTIME_HASH_MISMATCH: {
     exit: 2,
-    means: 'The checksum of a downloaded package of the runtime does not match the published checksum.',
-    hint: 'Do not use the package: the registry, a mirror or a cache delivers a different file. `npm cache clean --force` and `python3 -m pip cache purge` empty the local caches.',
+    means: 'The checksum of a package downloaded for the runtime does not match the published checksum.',
+    hint: 'Do not use the package: the registry, a mirror or a cache is delivering a different file. To empty the local caches, run `npm cache clean --force` and `python3 -m pip cache purge`.',
   },
   RUNTIME_COMPILE_FAILED: {
     exit: 2,
     means: 'The compiler failed to build the native part of the runtime.',
-    hint: 'Install a C++17 compiler (g++ 8 or newer). The variable CXX selects another compiler.',
+    hint: 'Install a C++17 compiler (g++ 8 or newer). To use a different compiler, set CXX.',
   },
   RUNTIME_NOT_BUILT: {
     exit: 2,
@@ -313,7 +312,7 @@ export const ERROR_CODES = {
   RUNTIME_CACHE_UNWRITABLE: {
     exit: 2,
     means: 'The folder in which runtimes are built and kept is not writable, or its disk is full.',
-    hint: 'A build needs 2 GB of space and write access. TONY_CACHE_DIR (or XDG_CACHE_HOME) selects another folder.',
+    hint: 'A build needs 2 GB of space and write access. To use another folder, set TONY_CACHE_DIR (or XDG_CACHE_HOME).',
   },
   RUNTIME_BROKEN: {
     exit: 2,
@@ -348,7 +347,7 @@ export const ERROR_CODES = {
   },
   TASK_FILE_INVALID: {
     exit: 1,
-    means: 'The task file in TONY_TASK_FILE cannot be read, or its contents are inconsistent.',
+    means: 'The task file named by TONY_TASK_FILE cannot be read, or its contents are inconsistent.',
     hint: 'The executor sets TONY_TASK_FILE. Unset it to run the program outside a job.',
   },
   BACKEND_MISSING: {
@@ -364,7 +363,7 @@ export const ERROR_CODES = {
   TRAINING_DIVERGED: {
     exit: 1,
     means: 'The loss or a weight has become NaN or infinite. Further steps cannot recover from it.',
-    hint: "Lower the learning rate, clip the gradients (clipNorm), or check the data for NaN and wrong scales. With onNaN: 'continue', training continues.",
+    hint: "Lower the learning rate, clip the gradients (clipNorm), or check the data for NaN and badly scaled values. With onNaN: 'continue', training continues.",
   },
   MODEL_INVALID: {
     exit: 1,
@@ -394,7 +393,7 @@ export const ERROR_CODES = {
   WARM_START_MISFIT: {
     exit: 1,
     means: 'The weights of the other model do not fit this model.',
-    hint: 'Compare the names and shapes of both models. { layers } selects the layers to copy.',
+    hint: 'Compare the names and shapes of both models. To copy only some layers, pass { layers }.',
   },
   CHECKPOINT_DAMAGED: {
     exit: 1,
@@ -418,7 +417,7 @@ export const ERROR_CODES = {
   },
   SERVICE_LOST: {
     exit: 1,
-    means: 'A program cannot reach its ApplicationMaster, which assigns splits of data and records of feeds.',
+    means: 'A program cannot reach its ApplicationMaster, which assigns data splits and feed records.',
     hint: "See the executor's log (tony.log of the task). If the executor has died, the job replaces it.",
   },
   FEED_ENDED: {
@@ -433,7 +432,7 @@ export const ERROR_CODES = {
   },
   OUTPUT_MISMATCH: {
     exit: 1,
-    means: 'The output folder contains files that another call has written.',
+    means: 'The output folder contains files written by a different call.',
     hint: 'Choose another output folder, or remove this one.',
   },
   TRIAL_FAILED: {
@@ -448,7 +447,7 @@ export const ERROR_CODES = {
   },
   JOB_FAILED: {
     exit: 1,
-    means: 'A job failed or was killed while run() or a handle waited for it. The message contains the cause.',
+    means: 'A job failed or was killed while run() or a handle was waiting for it. The message contains the cause.',
     hint: 'Read the logs: `tony-ts logs APPLICATION_ID`.',
   },
   CONTAINER_INVALID: {
@@ -460,17 +459,17 @@ export const ERROR_CODES = {
   TENSORBOARD_UNAVAILABLE: {
     exit: 1,
     means: 'TensorBoard is not running, or has not started yet.',
-    hint: "The job's page shows charts without TensorBoard. Run `tony-ts logs` for the task tensorboard:0 to see why.",
+    hint: "The job's page shows charts without TensorBoard. To see why TensorBoard is not running, run `tony-ts logs APPLICATION_ID tensorboard:0`.",
   },
   STATE_UNREADABLE: {
     exit: 1,
-    means: 'The state saved by an earlier ApplicationMaster of the job cannot be read.',
-    hint: 'The job resumes from the newest checkpoint. The history shows what the job had done before.',
+    means: 'The state saved by an earlier ApplicationMaster attempt cannot be read.',
+    hint: 'The job resumes from the newest checkpoint. The history shows what the job did before.',
   },
   INTERNAL: {
     exit: 1,
-    means: 'An internal invariant of tony-ts does not hold.',
-    hint: 'This is a defect of tony-ts. Please report it with the log.',
+    means: 'An internal invariant of tony-ts was violated.',
+    hint: 'This is a bug in tony-ts. Please report it together with the log.',
   },
 } as const satisfies Record<string, { exit: 1 | 2 | 3 | 130; means: string; hint: string }>;
 

@@ -758,14 +758,14 @@ describe('an incomplete gang', () => {
     };
     expect(ask({ memoryMb: 65_536 })).toBe(
       "Role worker requests containers with 64 GiB of memory, but the cluster's largest container has 8 GiB of memory. " +
-        "Lower roles.worker.resources.memory, or ask the cluster's admins for a larger maximum.",
+        'Lower roles.worker.resources.memory, or ask the cluster admins for a larger maximum.',
     );
     expect(ask({ gpus: 5 })).toContain(
       "requests containers with 5 yarn.io/gpu, but the cluster's largest container has 4 yarn.io/gpu. Lower roles.worker.resources.gpus",
     );
     expect(ask({ other: { 'yarn.io/fpga': 1 } })).toBe(
       'Role worker requests 1 yarn.io/fpga, a resource type that this cluster does not have (it has memory-mb, vcores, yarn.io/gpu). ' +
-        "Remove roles.worker.resources.yarn.io/fpga, or ask the cluster's admins to set up yarn.io/fpga.",
+        'Remove roles.worker.resources.yarn.io/fpga, or ask the cluster admins to set up yarn.io/fpga.',
     );
     expect(ask({ gpus: 4 })).toBeUndefined();
   });

@@ -29,14 +29,14 @@ export function impossibleAsk(state: JobState, role: Role): string | null {
     if (!known.has(name)) {
       return (
         `Role ${role.name} requests ${amount} ${name}, a resource type that this cluster does not have (it has ${[...known].join(', ')}). ` +
-        `Remove ${setting}, or ask the cluster's admins to set up ${name}.`
+        `Remove ${setting}, or ask the cluster admins to set up ${name}.`
       );
     }
     const maximum = registration.maximum[name];
     if (maximum !== undefined && amount > maximum) {
       return (
         `Role ${role.name} requests containers with ${describeAmount(name, amount)}, but the cluster's largest container has ${describeAmount(name, maximum)}. ` +
-        `Lower ${setting}, or ask the cluster's admins for a larger maximum.`
+        `Lower ${setting}, or ask the cluster admins for a larger maximum.`
       );
     }
   }

@@ -54,7 +54,7 @@ function define(yargs: Argv): Argv {
     .command(runtimeCommand)
     .command(completionCommand)
     .command(versionCommand)
-    .option('debug', { type: 'boolean', default: false, describe: 'Show the stack trace of an error' })
+    .option('debug', { type: 'boolean', default: false, describe: 'Show the stack trace if an error occurs' })
     .version(VERSION)
     .help()
     .group(['help', 'debug', 'version'], 'Always:')

@@ -43,7 +43,7 @@ function explain({ id, state, diagnostics }: EndedApplication): string {
     return `${firstSentence(text)} Ask for access to the queue, or name another one in job.yaml.`;
   }
   if (/queue .*(stopped|draining)|is STOPPED/i.test(text) && state === 'FAILED') {
-    return `${firstSentence(text)} Name another queue in job.yaml, or ask the admin of the cluster to start this queue.`;
+    return `${firstSentence(text)} Name another queue in job.yaml, or ask the cluster admin to start this queue.`;
   }
   if (/^Application application_\S+ failed \d+ times/m.test(text)) {
     return masterFailed(id, text);

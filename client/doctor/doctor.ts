@@ -137,7 +137,7 @@ async function identity({ configuration, user, home, storage }: HadoopCluster): 
   }
   return doubtful(
     `${text}; ${home} does not exist`,
-    `Ask the admin of the cluster to create it (hdfs dfs -mkdir ${home} && hdfs dfs -chown ${user} ${home}).`,
+    `Ask the cluster admin to create it (hdfs dfs -mkdir ${home} && hdfs dfs -chown ${user} ${home}).`,
   );
 }
 
@@ -164,7 +164,7 @@ async function queue(resourceManager: ResourceManager, wanted: string): Promise<
     return bad(`queue ${wanted} does not exist`, `Choose one of these queues with --queue and as \`queue\` in job.yaml: ${known}.`);
   }
   const text = `${found.path}: ${found.state}, ${Math.round(found.capacity)} % of the cluster, ${Math.round(found.usedCapacity)} % of it in use`;
-  return found.state === 'RUNNING' ? good(text) : bad(text, 'Choose another queue, or ask the admin of the cluster to start it.');
+  return found.state === 'RUNNING' ? good(text) : bad(text, 'Choose another queue, or ask the cluster admin to start it.');
 }
 
 async function nodes(resourceManager: ResourceManager): Promise<Verdict> {
@@ -214,7 +214,7 @@ async function queueAccess({ configuration, user }: HadoopCluster, wanted: strin
   const others = allowed.length === 0 ? 'none' : allowed.join(', ');
   return bad(
     `${user} may not submit to ${wanted}`,
-    `Choose a queue to which you may submit (${others}), or ask the admin of the cluster to add you to its acl_submit_applications.`,
+    `Choose a queue to which you may submit (${others}), or ask the cluster admin to add you to its acl_submit_applications.`,
   );
 }
 
@@ -249,7 +249,7 @@ async function clusterSettings(cluster: HadoopCluster): Promise<Verdict> {
   return judgeSettings(cluster, cluster.configuration.resourceManagers, NO_RESOURCE_MANAGER, settingsVerdict, (failure) =>
     doubtful(
       `the ResourceManager does not show its settings (${failure})`,
-      "Open the ResourceManager's page /conf in a browser, or ask the cluster's admin.",
+      "Open the ResourceManager's page /conf in a browser, or ask the cluster admin.",
     ),
   );
 }

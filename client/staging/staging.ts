@@ -76,7 +76,7 @@ export async function makeStaging({ storage, root }: StagingPlace): Promise<void
     }
     const { pathname } = new URL(above);
     throw new TonyError('STAGING_UNWRITABLE', `Cannot create the staging folder ${root}: ${above} does not exist.`, {
-      hint: `Ask the admin of the cluster to create it (hdfs dfs -mkdir -p ${pathname}; hdfs dfs -chown USER ${pathname}), or choose another folder with --staging.`,
+      hint: `Ask the cluster admin to create it (hdfs dfs -mkdir -p ${pathname}; hdfs dfs -chown USER ${pathname}), or choose another folder with --staging.`,
       cause: error,
     });
   }

@@ -26,7 +26,7 @@ export const APPLICATION_KEYS: Readonly<Record<string, Carrying | ((value: strin
   'tony.application.framework': (value) =>
     to(
       'framework',
-      `programs do not get the variables of ${value}; they get TONY_RANK and TONY_WORLD_SIZE, and read the addresses of all tasks from the file named by TONY_TASK_FILE`,
+      `programs do not get ${value}'s variables; they get TONY_RANK and TONY_WORLD_SIZE, and read the addresses of all tasks from the file named by TONY_TASK_FILE`,
     ),
   'tony.application.distributed-mode': (value) =>
     value.toUpperCase() === 'GANG'
@@ -36,7 +36,7 @@ export const APPLICATION_KEYS: Readonly<Record<string, Carrying | ((value: strin
   'tony.application.sidecar.jobtypes': to('roles.*.sidecar'),
   'tony.application.stop-on-failure-jobtypes': to('roles.*.restart.policy', 'policy never: the first failure of such a task fails the job'),
   'tony.application.fail-on-worker-failure-enabled': (value) =>
-    value === 'false' ? to('success', 'chief: the result of the chief decides') : not('success: all is the default'),
+    value === 'false' ? to('success', "chief: the chief's result is the job's result") : not('success: all is the default'),
   'tony.application.tensorboard-log-dir': to('tensorboard.logdir', "YARN's tracking URL opens TensorBoard"),
   'tony.application.prepare-stage': not(NO_STAGES),
   'tony.application.training-stage': not(NO_STAGES),
@@ -45,18 +45,21 @@ export const APPLICATION_KEYS: Readonly<Record<string, Carrying | ((value: strin
   'tony.application.type': not('the application type is always TONY'),
   'tony.application.num-client-rm-connect-retries': not(NOTHING_NEEDED),
   'tony.application.security.enabled': not(
-    '`hadoop.security.authentication` decides; tony-ts creates a certificate and a secret for each job',
+    '`hadoop.security.authentication` controls this; tony-ts creates a certificate and a secret for each job',
   ),
-  'tony.application.hdfs-conf-path': not('tony-ts reads the Hadoop configuration from the folder HADOOP_CONF_DIR'),
-  'tony.application.yarn-conf-path': not('tony-ts reads the Hadoop configuration from the folder HADOOP_CONF_DIR'),
-  'tony.application.mapred-conf-path': not('tony-ts reads the Hadoop configuration from the folder HADOOP_CONF_DIR'),
+  'tony.application.hdfs-conf-path': not('tony-ts reads the Hadoop configuration from HADOOP_CONF_DIR'),
+  'tony.application.yarn-conf-path': not('tony-ts reads the Hadoop configuration from HADOOP_CONF_DIR'),
+  'tony.application.mapred-conf-path': not('tony-ts reads the Hadoop configuration from HADOOP_CONF_DIR'),
   'tony.containers.command': to('command'),
   'tony.containers.envs': to('env'),
   'tony.execution.envs': to('env'),
   'tony.containers.resources': not(NO_FILES),
   'tony.containers.placement-spec': not(NO_PLACEMENT),
   'tony.containers.allocation-tags': not(NO_PLACEMENT),
-  'tony.docker.enabled': to('roles.*.docker, master.docker', 'the image brings what the command needs; tony-ts ships Node.js'),
+  'tony.docker.enabled': to(
+    'roles.*.docker, master.docker',
+    'the image must contain everything that the command needs except Node.js, which tony-ts ships',
+  ),
   'tony.docker.containers.image': to('roles.*.docker, master.docker'),
   'tony.docker.containers.mount': to('roles.*.docker, master.docker'),
   'tony.src.dir': to('source'),
@@ -66,7 +69,7 @@ export const APPLICATION_KEYS: Readonly<Record<string, Carrying | ((value: strin
   'tony.am.command': to('command', 'converted to a role named worker, with one task'),
   'tony.am.gpus': not('the ApplicationMaster does not use GPUs; request GPUs for a role'),
   'tony.am.retry-count': not(
-    'tony-ts restarts individual tasks, and training resumes from its checkpoint; see roles.*.restart.maxRestarts',
+    'tony-ts restarts individual tasks, and training resumes from the newest checkpoint; see roles.*.restart.maxRestarts',
   ),
   'tony.am.startup-timeout': (value) => (value === '0' ? not('0 means no limit, which is also the default') : to('master.startTimeout')),
   'tony.am.wait-client-signal-stop-timeout-sec': not('the ApplicationMaster does not wait for the client'),
@@ -111,10 +114,10 @@ export const OTHER_KEYS: readonly { readonly pattern: RegExp; readonly remark: s
   { pattern: /^tony\.task\..*(jvm\.opts|timeout|depth)/, remark: NOTHING_NEEDED },
   {
     pattern: /^tony\.application\.(group|dependency)\./,
-    remark: 'not supported: a time limit that starts when other roles end; `timeout` limits the whole job',
+    remark: 'a time limit that starts when other roles end is not supported; `timeout` limits the whole job',
   },
   { pattern: /^tony\.application\.hadoop\./, remark: 'containers do not need Hadoop, and tony-ts does not ship it' },
-  { pattern: /^tony\.docker\./, remark: 'the image of one role or of the ApplicationMaster: see roles.*.docker and master.docker' },
+  { pattern: /^tony\.docker\./, remark: 'for the image of one role or of the ApplicationMaster, see roles.*.docker and master.docker' },
   { pattern: /^tony\.horovod\./, remark: 'the training library has its own all-reduce; see `strategy` in job.yaml' },
   { pattern: /^tony\.history\./, remark: OF_HISTORY },
   { pattern: /^tony\.(portal|keytab|https?|secret)\./, remark: OF_SECURITY },

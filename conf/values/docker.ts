@@ -28,7 +28,7 @@ export const dockerSchema = z
         image: image.describe('Docker image.'),
         mounts: z
           .array(mount)
-          .describe('Folders of the node to mount in the container, as SOURCE:DESTINATION[:MODE]. MODE is ro or rw (default).')
+          .describe('Folders on the node to mount into the container, as SOURCE:DESTINATION[:MODE]. MODE is ro or rw (default).')
           .default([]),
         network: network.describe("Docker network. The default is the cluster's default network.").optional(),
       }),

@@ -32,13 +32,13 @@ export function tlsFailure(error: unknown, server: URL): TonyError | null {
     const names = (cert?.subjectaltname ?? '').replaceAll('DNS:', '').replaceAll('IP Address:', '');
     return failed(
       `The certificate of ${host} is not for this host name${names === '' ? '' : `, but for ${names}`}.`,
-      'Use a name from the certificate in the Hadoop configuration, or ask the admin of the cluster for a certificate with this name.',
+      'Use a name from the certificate in the Hadoop configuration, or ask the cluster admin for a certificate with this name.',
     );
   }
   if (code === 'CERT_HAS_EXPIRED' || code === 'CERT_NOT_YET_VALID') {
     return failed(
       `The certificate of ${host} or its certificate authority ${code === 'CERT_HAS_EXPIRED' ? 'has expired' : 'is not valid yet'}.`,
-      'Check the clock of this machine. If the clock is correct, ask the admin of the cluster to renew the certificate.',
+      'Check the clock of this machine. If the clock is correct, ask the cluster admin to renew the certificate.',
     );
   }
   if (reason !== null && NOT_TLS.has(reason)) {

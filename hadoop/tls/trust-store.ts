@@ -59,7 +59,7 @@ async function readStore(file: string): Promise<Buffer> {
   try {
     return await readFile(file);
   } catch (error) {
-    const hint = 'Correct the path, or ask the admin of the cluster to make the file readable for all users.';
+    const hint = 'Correct the path, or ask the cluster admin to make the file readable by all users.';
     throw unreadable(file, fileErrorOf(error), hint, error);
   }
 }

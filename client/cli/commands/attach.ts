@@ -3,7 +3,7 @@ import { APPLICATION_ID, CLUSTER_OPTIONS, type JobArguments, OUTPUT_OPTION } fro
 
 export const attachCommand: CommandModule<object, JobArguments> = {
   command: 'attach <application>',
-  describe: 'Follow a submitted job; the exit code is its result',
+  describe: 'Follow a submitted job; the exit code reflects its result',
   builder: (yargs): Argv<JobArguments> => yargs.positional('application', APPLICATION_ID).options({ ...OUTPUT_OPTION, ...CLUSTER_OPTIONS }),
   handler: async ({ application, output: format, ...cluster }) => {
     const { connectJob } = await import('../../connections/connect-job.ts');

@@ -16,7 +16,7 @@ interface ListArguments extends ClusterArguments {
 
 const listCommand: CommandModule<object, ListArguments> = {
   command: ['list', '$0'],
-  describe: 'List the entries of your cache with their size and last use',
+  describe: 'List the entries in your cache with their size and last use',
   builder: (yargs): Argv<ListArguments> => yargs.options({ ...LOCAL_OPTION, ...OUTPUT_OPTION, ...CLUSTER_OPTIONS }),
   handler: async ({ output, ...options }) => {
     const { openHistoryStore } = await import('../../history/open-store.ts');
@@ -47,7 +47,8 @@ interface PruneArguments extends ClusterArguments {
 
 const pruneCommand: CommandModule<object, PruneArguments> = {
   command: 'prune',
-  describe: 'Remove cache entries that no job uses or has recently used; submissions upload missing entries again',
+  describe:
+    'Remove cache entries that no job uses or has recently used; if a job needs a removed entry, its submission uploads the entry again',
   builder: (yargs): Argv<PruneArguments> =>
     yargs.options({
       'older-than': { type: 'string', default: DEFAULT_AGE, describe: 'Minimum time since the last write or use', requiresArg: true },
@@ -79,7 +80,7 @@ const pruneCommand: CommandModule<object, PruneArguments> = {
 
 export const cacheCommand: CommandModule = {
   command: 'cache',
-  describe: 'Cached files of jobs: list, prune',
+  describe: 'List or prune cached job files',
   builder: (yargs) => yargs.command(listCommand).command(pruneCommand),
   handler: () => {},
 };

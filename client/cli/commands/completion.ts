@@ -10,7 +10,7 @@ export const completionCommand: CommandModule<object, CompletionArguments> = {
   describe: 'Print a script that lets your shell complete commands, options, application IDs and tasks',
   builder: (yargs): Argv<CompletionArguments> =>
     yargs
-      .positional('shell', { choices: SHELLS, demandOption: true, describe: 'The shell that runs the script' })
+      .positional('shell', { choices: SHELLS, demandOption: true, describe: 'Your shell' })
       .example('source <(tony-ts completion bash)', 'in ~/.bashrc')
       .example('source <(tony-ts completion zsh)', 'in ~/.zshrc, after compinit')
       .example('tony-ts completion fish > ~/.config/fish/completions/tony-ts.fish', 'once'),

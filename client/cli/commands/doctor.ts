@@ -14,7 +14,7 @@ const GAP = '  ';
 
 export const doctorCommand: CommandModule<object, DoctorArguments> = {
   command: 'doctor',
-  describe: 'Check everything that a job needs from the cluster, and show how to fix failed checks; exit code 3 if a check fails',
+  describe: 'Check everything that a job needs from the cluster, and show how to fix failed checks; the exit code is 3 if a check fails',
   builder: (yargs): Argv<DoctorArguments> =>
     yargs.options({
       queue: { type: 'string', default: 'default', describe: 'The YARN queue to check', requiresArg: true },

@@ -8,7 +8,7 @@ interface EventsArguments extends JobArguments {
 
 export const eventsCommand: CommandModule<object, EventsArguments> = {
   command: 'events <application>',
-  describe: 'Show the events of a job in order',
+  describe: "Show a job's events in order",
   builder: (yargs): Argv<EventsArguments> =>
     yargs.positional('application', APPLICATION_ID).options({
       follow: { alias: 'f', type: 'boolean', default: false, describe: 'Continue until the job ends' },

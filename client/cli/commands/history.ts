@@ -73,7 +73,7 @@ interface ShowArguments extends JobArguments {
   readonly user?: string | undefined;
 }
 
-const OWNER_OPTION = { user: { type: 'string', describe: 'User who submitted the job, if you know it', requiresArg: true } } as const;
+const OWNER_OPTION = { user: { type: 'string', describe: 'User who submitted the job, if known', requiresArg: true } } as const;
 
 const showCommand: CommandModule<object, ShowArguments> = {
   command: 'show <application>',
@@ -194,7 +194,7 @@ const pruneCommand: CommandModule<object, PruneArguments> = {
 
 export const historyCommand: CommandModule = {
   command: 'history',
-  describe: 'Jobs that have ended: list, show, serve, prune',
+  describe: 'List, show, serve or prune job histories',
   builder: (yargs) => yargs.command(listCommand).command(showCommand).command(serveCommand).command(pruneCommand),
   handler: () => {},
 };

@@ -15,10 +15,10 @@ interface ImportArguments {
 
 export const importCommand: CommandModule<object, ImportArguments> = {
   command: 'import <configuration>',
-  describe: 'Convert the configuration of a TonY job (tony.xml) to job.yaml, and list the settings that have no equivalent',
+  describe: "Convert a TonY job's configuration (tony.xml) to job.yaml, and list the settings that have no equivalent",
   builder: (yargs): Argv<ImportArguments> =>
     yargs
-      .positional('configuration', { type: 'string', demandOption: true, describe: 'Configuration file of the TonY job, e.g. tony.xml' })
+      .positional('configuration', { type: 'string', demandOption: true, describe: 'TonY configuration file, e.g. tony.xml' })
       .options({
         executes: { type: 'string', describe: "Value of TonY's option -executes", nargs: 1 },
         'task-params': { type: 'string', describe: "Value of TonY's option -task_params", nargs: 1 },

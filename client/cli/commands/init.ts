@@ -13,18 +13,18 @@ interface InitArguments {
 
 export const initCommand: CommandModule<object, InitArguments> = {
   command: 'init [folder]',
-  describe: 'Create a new job that is ready to run: job.yaml and train.ts; asks for values that are not given as options',
+  describe: 'Create a new job that is ready to run: job.yaml and train.ts; asks for values that you do not pass as options',
   builder: (yargs): Argv<InitArguments> =>
-    yargs.positional('folder', { type: 'string', default: '.', describe: 'Folder of the job; created if it does not exist' }).options({
-      name: { type: 'string', describe: 'Name of the job [name of the folder]', requiresArg: true },
+    yargs.positional('folder', { type: 'string', default: '.', describe: 'Folder for the job; created if it does not exist' }).options({
+      name: { type: 'string', describe: 'Job name [name of the folder]', requiresArg: true },
       workers: { ...wholeNumber(1), describe: 'Number of tasks that train together [2]' },
-      gpus: { ...wholeNumber(0), describe: 'GPUs of each task [0]' },
+      gpus: { ...wholeNumber(0), describe: 'GPUs per task [0]' },
       queue: { type: 'string', describe: 'YARN queue [default]', requiresArg: true },
       yes: {
         alias: 'y',
         type: 'boolean',
         default: false,
-        describe: 'Do not ask; use the values in brackets for options that are not given',
+        describe: 'Do not ask; use the values in brackets for options that you do not pass',
       },
     }),
   handler: async ({ folder, yes, ...given }) => {

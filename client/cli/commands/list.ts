@@ -27,7 +27,7 @@ export const listCommand: CommandModule<object, ListArguments> = {
       ended: { alias: 'e', type: 'boolean', default: false, describe: 'Include jobs that have ended (tony-ts history lists older ones)' },
       user: { type: 'string', describe: "This user's jobs", requiresArg: true },
       name: { type: 'string', describe: 'Only jobs whose name contains this text', requiresArg: true },
-      queue: { type: 'string', describe: 'Only jobs of this queue', requiresArg: true },
+      queue: { type: 'string', describe: 'Only jobs in this queue', requiresArg: true },
       state: { type: 'string', describe: 'Only jobs in this state, e.g. waiting, running or failed', requiresArg: true },
       limit: { ...wholeNumber(1, 100_000), describe: 'Maximum number of entries' },
       ...OUTPUT_OPTION,

@@ -12,13 +12,13 @@ interface LogsArguments extends JobArguments {
 
 export const logsCommand: CommandModule<object, LogsArguments> = {
   command: 'logs <application> [task]',
-  describe: 'Show the output of the programs of a job',
+  describe: "Show the output of a job's programs",
   builder: (yargs): Argv<LogsArguments> =>
     yargs
       .positional('application', APPLICATION_ID)
       .positional('task', { type: 'string', describe: 'ROLE, ROLE:INDEX or master; all tasks by default' })
       .options({
-        tail: { ...wholeNumber(1, 1_000_000), describe: 'Show only this number of lines from the end of each file' },
+        tail: { ...wholeNumber(1, 1_000_000), describe: 'Show only this many lines from the end of each file' },
         follow: { alias: 'f', type: 'boolean', default: false, describe: 'Continue until the job ends; Ctrl-C stops following' },
         executor: { type: 'boolean', default: false, describe: "Show the executor's own log instead of the program's output" },
         ...OUTPUT_OPTION,

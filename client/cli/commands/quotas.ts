@@ -10,7 +10,7 @@ interface ShowArguments extends ClusterArguments {
 
 const showCommand: CommandModule<object, ShowArguments> = {
   command: ['show', '$0'],
-  describe: "Show all limits that the cluster's admin has set",
+  describe: 'Show all limits that the cluster admin has set',
   builder: (yargs): Argv<ShowArguments> => yargs.options({ ...OUTPUT_OPTION, ...CLUSTER_OPTIONS }),
   handler: async ({ output, ...options }) => {
     const { openCluster } = await import('../../cluster/cluster.ts');
@@ -33,9 +33,9 @@ interface CheckArguments extends ClusterArguments {
 
 const checkCommand: CommandModule<object, CheckArguments> = {
   command: 'check [conf]',
-  describe: 'Check whether a job is within all limits; exit code 2 if it is not',
+  describe: 'Check whether a job is within all limits; the exit code is 2 if it is not',
   builder: (yargs): Argv<CheckArguments> =>
-    yargs.positional('conf', { type: 'string', default: 'job.yaml', describe: 'Path of the job file' }).options({
+    yargs.positional('conf', { type: 'string', default: 'job.yaml', describe: 'Path to the job file' }).options({
       set: { type: 'string', array: true, nargs: 1, default: [], describe: 'Override a value, e.g. roles.worker.instances=4' },
       ...OUTPUT_OPTION,
       ...CLUSTER_OPTIONS,
@@ -82,8 +82,8 @@ const usageCommand: CommandModule<object, UsageArguments> = {
   builder: (yargs): Argv<UsageArguments> =>
     yargs.options({
       user: { type: 'string', describe: "Only this user's totals", requiresArg: true },
-      queue: { type: 'string', describe: 'Only totals of this queue', requiresArg: true },
-      role: { type: 'string', describe: 'Only totals of this role', requiresArg: true },
+      queue: { type: 'string', describe: 'Only totals for this queue', requiresArg: true },
+      role: { type: 'string', describe: 'Only totals for this role', requiresArg: true },
       ...OUTPUT_OPTION,
       ...CLUSTER_OPTIONS,
     }),
@@ -121,18 +121,18 @@ const emitCapacitySchedulerCommand: CommandModule<object, EmitArguments> = {
       'queue-mode': {
         choices: ['absolute', 'mixed'] as const,
         describe:
-          'absolute: all queue sizes as amounts; mixed (the default since Hadoop 3.4): only limited resources as amounts, the rest as percentages',
+          'absolute: all queue sizes as amounts; mixed (default for Hadoop 3.4 and later): only limited resources as amounts, the rest as percentages',
         requiresArg: true,
       },
       'allow-missing-nodes': {
         type: 'boolean',
         default: false,
-        describe: 'Compute queue sizes for the current cluster even if nodes are lost, unhealthy or being decommissioned',
+        describe: 'Calculate queue sizes from the current cluster even if nodes are lost, unhealthy or being decommissioned',
       },
       masters: {
         ...wholeNumber(0),
         default: 8,
-        describe: "Number of ApplicationMasters per queue, whose resources are added to the queue's total",
+        describe: "Number of ApplicationMasters per queue for which to leave room in addition to the queue's total",
       },
       ...CLUSTER_OPTIONS,
     }),
@@ -161,14 +161,14 @@ const emitCapacitySchedulerCommand: CommandModule<object, EmitArguments> = {
 
 const emitCommand: CommandModule = {
   command: 'emit',
-  describe: 'Write a YARN configuration that enforces, for all applications, the quotas that YARN can enforce',
+  describe: 'Write a YARN configuration that enforces quotas for all applications, as far as YARN can enforce them',
   builder: (yargs) => yargs.command(emitCapacitySchedulerCommand),
   handler: () => {},
 };
 
 export const quotasCommand: CommandModule = {
   command: 'quotas',
-  describe: "Limits set by the cluster's admin: show, check, usage, emit",
+  describe: 'Show or check the limits set by the cluster admin, or write a YARN configuration for them',
   builder: (yargs) => yargs.command(showCommand).command(checkCommand).command(usageCommand).command(emitCommand),
   handler: () => {},
 };

@@ -64,7 +64,7 @@ const infoCommand: CommandModule<object, Which & { output: OutputFormat }> = {
 
 export const runtimeCommand: CommandModule = {
   command: 'runtime',
-  describe: 'The archive with Node.js and TensorFlow.js for the nodes: build, path, info',
+  describe: 'Build or inspect the runtime: the archive with Node.js and TensorFlow.js for the nodes',
   builder: (yargs) => yargs.command(buildCommand).command(pathCommand).command(infoCommand),
   handler: () => {},
 };

@@ -4,12 +4,12 @@ import { OUTPUT_FORMATS, type OutputFormat } from '../../output/value-output.ts'
 export const CLUSTER_OPTIONS = {
   'resource-manager': {
     type: 'string',
-    describe: "Address of a ResourceManager's web server, instead of HADOOP_CONF_DIR",
+    describe: "Address of a ResourceManager's web server; used instead of HADOOP_CONF_DIR",
     requiresArg: true,
   },
   staging: {
     type: 'string',
-    describe: 'Folder on HDFS for the files of jobs [default: .tony-ts in your home, or TONY_STAGING]',
+    describe: 'Folder on HDFS for job files [default: TONY_STAGING, or .tony-ts in your home folder]',
     requiresArg: true,
   },
 } as const satisfies Record<string, Options>;
@@ -54,5 +54,5 @@ export interface JobArguments extends ClusterArguments {
 export const APPLICATION_ID = {
   type: 'string',
   demandOption: true,
-  describe: 'ID of the job, e.g. application_1795225023264_0001',
+  describe: 'Job ID, e.g. application_1795225023264_0001',
 } as const satisfies Options;

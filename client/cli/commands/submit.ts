@@ -21,10 +21,10 @@ interface SubmitArguments extends ClusterArguments {
 
 export const submitCommand: CommandModule<object, SubmitArguments> = {
   command: 'submit',
-  describe: 'Run a job and follow it; the exit code is its result',
+  describe: 'Run a job and follow it; the exit code reflects its result',
   builder: (yargs): Argv<SubmitArguments> =>
     yargs.options({
-      conf: { type: 'string', default: 'job.yaml', describe: 'Path of the job file', requiresArg: true },
+      conf: { type: 'string', default: 'job.yaml', describe: 'Path to the job file', requiresArg: true },
       set: { type: 'string', array: true, nargs: 1, default: [], describe: 'Override a value, e.g. roles.worker.instances=4' },
       local: { type: 'boolean', default: false, describe: 'Run the job on this machine, without Hadoop' },
       detach: { type: 'boolean', default: false, describe: 'Exit as soon as the job is submitted' },

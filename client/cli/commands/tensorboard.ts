@@ -16,7 +16,7 @@ export const tensorboardCommand: CommandModule<object, TensorBoardArguments> = {
     yargs.positional('application', APPLICATION_ID).options({
       port: { ...wholeNumber(0, 65_535), default: 0, describe: 'Port on this machine; 0 selects a free port' },
       open: { type: 'boolean', default: true, describe: "Open TensorBoard in this machine's browser" },
-      user: { type: 'string', describe: 'User who submitted the job, if you know it', requiresArg: true },
+      user: { type: 'string', describe: 'User who submitted the job, if known', requiresArg: true },
       ...CLUSTER_OPTIONS,
     }),
   handler: async ({ application, user, port, open, ...options }) => {

@@ -20,12 +20,12 @@ interface Lister {
 
 export const topCommand: CommandModule<object, TopArguments> = {
   command: 'top [application]',
-  describe: 'Watch the tasks of a job, or your running jobs, in a table that updates; in a pipe, print the table once',
+  describe: "Watch a job's tasks, or your running jobs, in a table that updates; in a pipe, print the table once",
   builder: (yargs): Argv<TopArguments> =>
     yargs.positional('application', { ...APPLICATION_ID, demandOption: false }).options({
       all: { alias: 'a', type: 'boolean', describe: "All users' jobs, not only yours", conflicts: ['application', 'local'] },
       local: { type: 'boolean', describe: 'Jobs that run on this machine with --local', conflicts: 'application' },
-      interval: { type: 'string', default: '2s', describe: 'Time between two updates, e.g. 500ms or 5s', requiresArg: true },
+      interval: { type: 'string', default: '2s', describe: 'Time between updates, e.g. 500ms or 5s', requiresArg: true },
       ...OUTPUT_OPTION,
       ...CLUSTER_OPTIONS,
     }),
