@@ -91,7 +91,7 @@ export const tensorboardSchema = z.strictObject({
 });
 
 export const wireSecurity = values.wireSecurity.describe(
-  'Protection of the TCP connections between the programs of the job. none: only the ends are authenticated. authenticated: programs detect data that was changed, repeated, removed or inserted on the network. encrypted: in addition, only the programs can read the data.',
+  'Protection of the TCP connections between the programs of the job. none: only the ends are authenticated. authenticated: programs detect data that was modified, replayed, removed or injected on the network. encrypted: in addition, only the programs can read the data.',
 );
 
 const strategy = z

@@ -327,8 +327,8 @@ export const ERROR_CODES = {
   WIRE_INTEGRITY: {
     exit: 1,
     means:
-      'Data between two programs of the job was changed, repeated, removed or inserted on the network. The job uses `wireSecurity` `authenticated` or `encrypted`, which detects this.',
-    hint: 'The message names the peer. tony-ts has not used the data, and training resumes from the newest checkpoint. If the failure repeats, report it to the admin of the network: the cause is an attacker or faulty hardware.',
+      'Data between two programs of the job was modified, replayed, removed or injected on the network. The job detected this because its `wireSecurity` is `authenticated` or `encrypted`.',
+    hint: 'The message names the peer. tony-ts has not used the data, and training resumes from the newest checkpoint. If the failure occurs again, report it to the network admin: the cause is an attacker or faulty hardware.',
   },
   RING_JOIN_FAILED: {
     exit: 1,
