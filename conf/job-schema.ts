@@ -149,7 +149,11 @@ export const jobSchema = z.strictObject({
       'Folder with your code, relative to this file. The default is the folder that contains this file, if a command refers to a file in it. none: no folder. tony-ts does not upload files listed in .tonyignore, or files that usually contain secrets (.env, .npmrc, *.pem, id_rsa ...). To upload such a file anyway, add a line such as !.env to .tonyignore.',
     )
     .optional(),
-  framework: values.framework.describe('tfjs: programs can import TensorFlow.js. none: any program.').default('tfjs'),
+  framework: values.framework
+    .describe(
+      'tfjs: programs can import TensorFlow.js. pytorch: programs also get the variables that torchrun sets. none: any other program.',
+    )
+    .default('tfjs'),
   runtime: text()
     .describe(
       'default: the archive built by `tony-ts runtime build`. gpu: the archive built by `tony-ts runtime build --gpu`, with CUDA support. system: the Node.js installed on the nodes. Any other value is the URI of a runtime archive.',

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { WIRE_SECURITY } from './job.ts';
 import { isRoleTag, LONGEST_TAG } from './role-tags.ts';
+import { FRAMEWORKS } from './values/frameworks.ts';
 import { ROLE_NAME } from './values/role-name.ts';
 import { TASK_VARIABLES } from './values/task-variables.ts';
 import { count, text } from './values/value-schemas.ts';
@@ -34,7 +35,7 @@ export const MOST_RESTARTS = 10_000;
 
 export const logLevel = z.enum(['debug', 'info', 'warn', 'error']);
 export const applicationPriority = () => count(0, 1000);
-export const framework = z.enum(['tfjs', 'none']);
+export const framework = z.enum(FRAMEWORKS);
 export const success = z.enum(['all', 'chief']);
 export const restartPolicy = z.enum(['on-failure', 'never']);
 export const wire = z.enum(['float32', 'float16']);

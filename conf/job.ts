@@ -1,4 +1,5 @@
 import type { DockerContainer } from './values/docker.ts';
+import type { Framework } from './values/frameworks.ts';
 
 /** A job after validation: all defaults are set, and memory and durations are converted to MiB and ms. */
 export interface Job {
@@ -7,9 +8,10 @@ export interface Job {
   /** Absolute path of the folder with the user's code; null if the job has no source. */
   readonly source: { readonly path: string; readonly exclude: readonly string[] } | null;
   /**
-   * `tfjs`: programs can import TensorFlow.js. `none`: containers do not include TensorFlow.js. Both settings provide the TONY_* variables.
+   * `tfjs`: programs can import TensorFlow.js. `pytorch`: programs also get the variables of that framework's launcher. `none`: any other
+   * program. All settings provide the TONY_* variables.
    */
-  readonly framework: 'tfjs' | 'none';
+  readonly framework: Framework;
   /**
    * Where containers get Node.js and TensorFlow.js. `default`: the archive built by `tony-ts runtime build`. `gpu`: the archive built by
    * `tony-ts runtime build --gpu`. `system`: the installation on the nodes. Any other value is the URI of a runtime archive.

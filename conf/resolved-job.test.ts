@@ -52,7 +52,7 @@ const file = fc.record(
   {
     name: fc.constantFrom('j', 'a job', 'x'.repeat(200)),
     command: fc.constant('node train.ts'),
-    framework: fc.constantFrom('tfjs', 'none'),
+    framework: fc.constantFrom(...FRAMEWORKS),
     strategy: fc.constantFrom('all-reduce', 'parameter-server', { type: 'parameter-server', staleness: 1_000_000 }),
     tensorboard: fc.constantFrom(true, false, { memory: '2g', logdir: 'logs' }),
     timeout: fc.constantFrom('1s', '2.5h', '99999d'),

@@ -1,4 +1,5 @@
 import type { JobFile } from './job-schema.ts';
+import { factsOf } from './values/frameworks.ts';
 import type { Problem } from './yaml-file.ts';
 
 // Adapts the roles of a job to its strategy. With `parameter-server`, the tasks of the role `ps` store the weights. With `all-reduce`,
@@ -85,12 +86,13 @@ export function strategyProblems(file: JobFile): Problem[] {
     if (file.framework === 'tfjs' && !names.some((name) => name !== SERVING_ROLE && isRanked(name, file.roles[name] as RoleFile))) {
       refuse(['strategy'], 'no role would train: add a role worker in addition to the role ps');
     }
-    if (file.framework !== 'tfjs' && ps === undefined) {
+    if (file.framework !== 'tfjs' && factsOf(file.framework) === null && ps === undefined) {
       refuse(['strategy'], 'add a role ps: tony-ts adds it only for framework tfjs');
     }
   } else if (names.length > 0 && Object.keys(withStrategyRoles(file).roles).length === 0) {
     refuse(['roles'], 'no role would train: add a role worker in addition to the role ps');
   }
+  problems.push(...frameworkProblems(file));
   const elastic = names.filter((name) => isElastic(file.roles[name]));
   for (const name of names) {
     const role = file.roles[name];
@@ -106,6 +108,44 @@ export function strategyProblems(file: JobFile): Problem[] {
       refuse(path, 'only a ranked role can grow and shrink: write one number, or `ranked: true`');
     } else if (elastic[0] !== name) {
       refuse(path, `only one role can grow and shrink, and \`${elastic[0]}\` already does`);
+    }
+  }
+  return problems;
+}
+
+/** Refuses settings that have no effect on programs of another framework, and variables that the framework's launcher would set. */
+function frameworkProblems(file: JobFile): Problem[] {
+  const facts = factsOf(file.framework);
+  if (facts === null) {
+    return [];
+  }
+  const problems: Problem[] = [];
+  const { strategy } = file;
+  if (strategy.type === 'parameter-server' || strategy.wire !== 'float32') {
+    problems.push({
+      path: ['strategy'],
+      message: `applies only to framework tfjs: ${facts.title} programs choose in their code how they exchange gradients; remove the key`,
+    });
+  }
+  const ps = file.roles[SERVING_ROLE];
+  if (ps !== undefined && !isRanked(SERVING_ROLE, ps) && !ps.untracked && !ps.sidecar) {
+    problems.push({
+      path: ['roles', SERVING_ROLE],
+      atKey: true,
+      message: `tony-ts has no parameter servers for framework ${file.framework}: remove the role, or write \`ranked: true\` if its tasks are members of the process group`,
+    });
+  }
+  const environments: readonly (readonly [Problem['path'], Readonly<Record<string, string>>])[] = [
+    [['env'], file.env],
+    ...Object.entries(file.roles).map(([name, role]) => [['roles', name, 'env'], role.env] as const),
+  ];
+  for (const [path, environment] of environments) {
+    for (const variable of facts.variables.filter((name) => Object.hasOwn(environment, name))) {
+      problems.push({
+        path: [...path, variable],
+        atKey: true,
+        message: `tony-ts sets this variable for framework ${file.framework}: remove it, or write \`framework: none\` to set all of them yourself`,
+      });
     }
   }
   return problems;

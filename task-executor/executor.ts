@@ -5,6 +5,7 @@ import type { Logger } from '../platform/log.ts';
 import type { Exited, Hello, MasterMessage, UsageMessage, Welcome } from '../protos/executor-protocol.ts';
 import { type BoundPort, bindFreePort } from './bound-port.ts';
 import { createExecutor, type ExecutorAction, type ExecutorEvent, type ExecutorState, reportedState, step } from './executor-machine.ts';
+import { opensOwnServer } from './frameworks/framework-environment.ts';
 import { GpuUsage } from './gpu-usage.ts';
 import { Guard } from './guard.ts';
 import { findMaster } from './master-address.ts';
@@ -159,6 +160,7 @@ export class Executor {
     if (port === null || welcome === null) {
       throw new Error('the executor has no port or no command');
     }
+    const ownServer = opensOwnServer(this.#settings.frozen.job.framework);
     const services = await this.#openServices(generation);
     const request = { generation, members, port: port.port, services, jobEnvironment: welcome.env ?? {} };
     const prepared = await prepareRun(this.#settings, this.#environment, request, (folder, error) =>
@@ -177,12 +179,14 @@ export class Executor {
       environment: prepared.environment,
       stdout: path.join(this.#settings.logFolder, 'stdout'),
       stderr,
-      listener: port.descriptor,
+      listener: ownServer ? null : port.descriptor,
       guard: this.#guard,
     });
-    // From now on, the program receives connections to the port.
-    port.close();
-    this.#port = null;
+    if (!ownServer) {
+      // From now on, the program receives connections to the port.
+      port.close();
+      this.#port = null;
+    }
     if (!(started instanceof Program)) {
       this.#run = { generation, progress, report: null, program: null, checkpointOrder };
       this.#happened({ type: 'exited', exit: { generation, ...started } });

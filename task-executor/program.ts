@@ -21,8 +21,8 @@ export interface ProgramOptions {
   readonly environment: Readonly<Record<string, string>>;
   readonly stdout: string;
   readonly stderr: string;
-  /** Descriptor of the bound socket. The program inherits it as `LISTENER_FD`. */
-  readonly listener: number;
+  /** Descriptor of the bound socket, which the program inherits as `LISTENER_FD`; null if the program inherits none. */
+  readonly listener: number | null;
   readonly guard: Guard;
   /** Grace period in ms for the last checkpoint after a gentle kill. */
   readonly graceMs?: number;
@@ -64,7 +64,7 @@ export class Program {
         cwd: options.folder,
         env: options.environment,
         detached: true,
-        stdio: ['ignore', stdout, stderr, options.listener, 'pipe'],
+        stdio: ['ignore', stdout, stderr, options.listener ?? 'ignore', 'pipe'],
       });
       await spawned(child);
     } catch (error) {

@@ -2,10 +2,12 @@ import { existsSync } from 'node:fs';
 import { rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { CONTAINER_LAYOUT, type Job } from '../conf/job.ts';
+import type { Framework } from '../conf/values/frameworks.ts';
 import { encodeCredentials } from '../hadoop/rpc/credentials.ts';
 import type { MemberMessage } from '../protos/executor-protocol.ts';
-import { programEnvironment } from '../training/process/program-environment.ts';
+import { programEnvironment, runtimeEnvironment } from '../training/process/program-environment.ts';
 import type { Member, TaskContext } from '../training/process/task-context.ts';
+import { frameworkEnvironment, opensOwnServer } from './frameworks/framework-environment.ts';
 import { LISTENER_FD } from './program.ts';
 import { createProgramFolder } from './program-folder.ts';
 import { EXECUTOR_ENVIRONMENT, type ExecutorSettings } from './settings.ts';
@@ -55,8 +57,10 @@ export async function prepareRun(
     writeFile(taskFile, `${JSON.stringify(context)}\n`, { mode: 0o600, flag: 'wx' }),
     writeFile(reportFile, '', { mode: 0o600, flag: 'wx' }),
   ]);
+  const { framework } = settings.frozen.job;
+  const ofFramework = frameworkEnvironment(framework, { ...context, maxRestarts: settings.role.restart.maxRestarts });
   const environment = {
-    ...userEnvironment(container, request.jobEnvironment, { ...context, taskFile }),
+    ...userEnvironment(container, request.jobEnvironment, { ...context, taskFile }, ofFramework),
     ...(await writeTokens(settings)),
   };
   const bundles = path.join(folder, CONTAINER_LAYOUT.bundles);
@@ -64,12 +68,23 @@ export async function prepareRun(
   const source = path.join(folder, CONTAINER_LAYOUT.source);
   return {
     folder: await createProgramFolder(folder, generation, existsSync(source) ? source : null, onLeftOver),
-    environment: existsSync(path.join(bundles, 'register.mjs'))
-      ? { ...environment, ...programEnvironment(bundles, existsSync(runtime) ? runtime : null, environment) }
-      : environment,
+    environment: { ...environment, ...softwareEnvironment(framework, bundles, existsSync(runtime) ? runtime : null, environment) },
     reportFile,
     checkpointOrder,
   };
+}
+
+/** Returns the variables with which the program finds the software that tony-ts brings. */
+function softwareEnvironment(
+  framework: Framework,
+  bundles: string,
+  runtime: string | null,
+  environment: Readonly<Record<string, string>>,
+): Record<string, string> {
+  if (opensOwnServer(framework)) {
+    return runtimeEnvironment(runtime, environment);
+  }
+  return existsSync(path.join(bundles, 'register.mjs')) ? programEnvironment(bundles, runtime, environment) : {};
 }
 
 /**
@@ -104,7 +119,7 @@ function taskContext(
     worldSize: everybody.filter(({ rank }) => rank !== null).length,
     generation,
     members: everybody,
-    listener: { fd: LISTENER_FD, host, port },
+    listener: opensOwnServer(frozen.job.framework) ? null : { fd: LISTENER_FD, host, port },
     ringKey: Buffer.from(ringKey.reveal()).toString('base64'),
     strategy: frozen.job.strategy,
     parameterServers: parameterServers(frozen.job, everybody),

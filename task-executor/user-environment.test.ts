@@ -3,6 +3,7 @@ import { TASK_VARIABLES } from '../conf/values/task-variables.ts';
 import { TASK_ENVIRONMENT } from '../training/process/task-context.ts';
 import { userEnvironment } from './user-environment.ts';
 
+const NO_FRAMEWORK = { defaults: {}, fixed: {} };
 const task = {
   taskFile: '/c/task-2.json',
   applicationId: 'application_1_0001',
@@ -15,7 +16,7 @@ const task = {
 
 it("job variables override container variables, task variables override both, and the executor's own variables are left out", () => {
   const container = { PATH: '/bin', A: 'container', HADOOP_TOKEN_FILE_LOCATION: '/secret', TONY_MASTER: 'am:1', GONE: undefined };
-  expect(userEnvironment(container, { A: 'job', TONY_GENERATION: '9' }, task)).toEqual({
+  expect(userEnvironment(container, { A: 'job', TONY_GENERATION: '9' }, task, NO_FRAMEWORK)).toEqual({
     PATH: '/bin',
     A: 'job',
     TONY_TASK_FILE: '/c/task-2.json',
@@ -28,8 +29,17 @@ it("job variables override container variables, task variables override both, an
   });
 });
 
+it("job variables override the framework's defaults, but not its fixed variables", () => {
+  const framework = { defaults: { A: 'default', B: 'default' }, fixed: { RANK: '1' } };
+  expect(userEnvironment({ A: 'container', B: 'container' }, { A: 'job', RANK: '9' }, task, framework)).toMatchObject({
+    A: 'job',
+    B: 'default',
+    RANK: '1',
+  });
+});
+
 it('sets no rank for a task without a rank', () => {
-  expect(userEnvironment({}, {}, { ...task, rank: null })).not.toHaveProperty('TONY_RANK');
+  expect(userEnvironment({}, {}, { ...task, rank: null }, NO_FRAMEWORK)).not.toHaveProperty('TONY_RANK');
 });
 
 it('job.yaml reserves every variable that is set for a task', () => {

@@ -1,4 +1,5 @@
 import { TASK_ENVIRONMENT, type TaskContext } from '../training/process/task-context.ts';
+import type { FrameworkEnvironment } from './frameworks/framework-environment.ts';
 import { EXECUTOR_ENVIRONMENT } from './settings.ts';
 
 type TaskIdentity = Pick<TaskContext, 'applicationId' | 'role' | 'index' | 'rank' | 'worldSize' | 'generation'>;
@@ -7,20 +8,23 @@ type TaskIdentity = Pick<TaskContext, 'applicationId' | 'role' | 'index' | 'rank
 const KEPT_BACK: ReadonlySet<string> = new Set([EXECUTOR_ENVIRONMENT.credentials, EXECUTOR_ENVIRONMENT.master]);
 
 /**
- * Returns the environment of the user's program. Later sources take precedence: the container's variables, those of the job and role, and
- * the task's identity.
+ * Returns the environment of the user's program. Later sources take precedence: the container's variables, the framework's defaults, those
+ * of the job and role, the framework's fixed variables, and the task's identity.
  */
 export function userEnvironment(
   container: Readonly<Record<string, string | undefined>>,
   job: Readonly<Record<string, string>>,
   task: TaskIdentity & { readonly taskFile: string },
+  framework: FrameworkEnvironment,
 ): Record<string, string> {
   const inherited = Object.entries(container).filter(
     (entry): entry is [string, string] => entry[1] !== undefined && !KEPT_BACK.has(entry[0]),
   );
   return {
     ...Object.fromEntries(inherited),
+    ...framework.defaults,
     ...job,
+    ...framework.fixed,
     [TASK_ENVIRONMENT.taskFile]: task.taskFile,
     [TASK_ENVIRONMENT.applicationId]: task.applicationId,
     [TASK_ENVIRONMENT.role]: task.role,

@@ -169,7 +169,7 @@ function refuseRuntime({ runtime }: Job): void {
 
 /** Returns the runtime for the containers; null if the job uses the Node.js of this process. */
 async function localRuntime(job: Job, onProgress: (line: string) => void): Promise<Resource | null> {
-  if (job.runtime === 'system' || (job.runtime === 'default' && job.framework === 'none')) {
+  if (job.runtime === 'system' || (job.runtime === 'default' && job.framework !== 'tfjs')) {
     return null;
   }
   const { ensureRuntime } = await import('../runtime/ensure-runtime.ts');

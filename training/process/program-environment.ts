@@ -31,9 +31,20 @@ export function programEnvironment(
     NODE_OPTIONS: options.filter((each) => each !== undefined && each !== '').join(' '),
     // Limits TensorFlow's own log to errors.
     TF_CPP_MIN_LOG_LEVEL: environment.TF_CPP_MIN_LOG_LEVEL ?? '2',
-    ...(runtime !== null && {
-      TONY_RUNTIME: runtime,
-      PATH: [path.join(runtime, 'bin'), environment.PATH ?? '/usr/local/bin:/usr/bin:/bin'].join(path.delimiter),
-    }),
+    ...runtimeEnvironment(runtime, environment),
+  };
+}
+
+/** Returns the environment variables with which a program finds the runtime's Node.js. */
+export function runtimeEnvironment(
+  runtime: string | null,
+  environment: Readonly<Record<string, string | undefined>>,
+): Record<string, string> {
+  if (runtime === null) {
+    return {};
+  }
+  return {
+    TONY_RUNTIME: runtime,
+    PATH: [path.join(runtime, 'bin'), environment.PATH ?? '/usr/local/bin:/usr/bin:/bin'].join(path.delimiter),
   };
 }

@@ -1,0 +1,39 @@
+export const FRAMEWORKS = ['tfjs', 'pytorch', 'none'] as const;
+
+export type Framework = (typeof FRAMEWORKS)[number];
+
+interface FrameworkFacts {
+  /** Name in messages. */
+  readonly title: string;
+  /** Environment variables that tony-ts sets for each task and that jobs cannot override. */
+  readonly variables: readonly string[];
+}
+
+/** Frameworks of other languages. Each of their programs opens its own server on the task's port. */
+const OTHERS: Readonly<Partial<Record<Framework, FrameworkFacts>>> = {
+  pytorch: {
+    title: 'PyTorch',
+    variables: [
+      'MASTER_ADDR',
+      'MASTER_PORT',
+      'RANK',
+      'WORLD_SIZE',
+      'LOCAL_RANK',
+      'LOCAL_WORLD_SIZE',
+      'GROUP_RANK',
+      'GROUP_WORLD_SIZE',
+      'ROLE_NAME',
+      'ROLE_RANK',
+      'ROLE_WORLD_SIZE',
+      'TORCHELASTIC_RUN_ID',
+      'TORCHELASTIC_RESTART_COUNT',
+      'TORCHELASTIC_MAX_RESTARTS',
+      'TORCHELASTIC_USE_AGENT_STORE',
+    ],
+  },
+};
+
+/** Returns null for `tfjs` and `none`, which have no variables of their own. */
+export function factsOf(framework: Framework): FrameworkFacts | null {
+  return OTHERS[framework] ?? null;
+}

@@ -1,0 +1,32 @@
+/** A task of the gang, as a framework sees it. */
+export interface GangMember {
+  readonly role: string;
+  readonly index: number;
+  /** null for a task without a rank. */
+  readonly rank: number | null;
+  readonly host: string;
+  /** Port that is reserved for the program's own server. */
+  readonly port: number;
+}
+
+/** The task whose program is about to start, and the generation to which the task belongs. */
+export interface GangPlace {
+  readonly applicationId: string;
+  readonly generation: number;
+  readonly role: string;
+  readonly index: number;
+  readonly maxRestarts: number;
+  readonly members: readonly GangMember[];
+}
+
+export type RankedMember = GangMember & { readonly rank: number };
+
+/** Returns the members with a rank, in rank order. */
+export function rankedMembers({ members }: GangPlace): RankedMember[] {
+  return members.filter((member): member is RankedMember => member.rank !== null).sort((a, b) => a.rank - b.rank);
+}
+
+/** Formats an address. An IPv6 address is enclosed in brackets. */
+export function addressOf({ host, port }: Pick<GangMember, 'host' | 'port'>): string {
+  return host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`;
+}
