@@ -149,6 +149,8 @@ export const CONTAINER_LAYOUT = {
   program: 'program',
   /** Folder with the Python packages of TensorBoard. */
   tensorboard: 'tensorboard',
+  /** Folder with the Python package `tony`; in the bundles and, for each container, a copy. */
+  python: 'python',
   /** Folder for temporary files of the user's program. */
   scratch: 'scratch',
 } as const;

@@ -6,6 +6,7 @@ import type { Job } from './job.ts';
 import { parseJob } from './load-job.ts';
 import { checkedJob } from './resolved-job.ts';
 import { tensorBoardRole } from './tensorboard-role.ts';
+import { FRAMEWORKS } from './values/frameworks.ts';
 
 const job = parseJob('name: j\ncommand: node train.ts\nroles: {worker: {}, evaluator: {}}\n', { file: 'job.yaml', folder: '/' });
 

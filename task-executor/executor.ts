@@ -3,6 +3,7 @@ import path from 'node:path';
 import { messageOf } from '../platform/errors.ts';
 import type { Logger } from '../platform/log.ts';
 import type { Exited, Hello, MasterMessage, UsageMessage, Welcome } from '../protos/executor-protocol.ts';
+import type { ServiceFrame } from '../training/process/service-frame.ts';
 import { type BoundPort, bindFreePort } from './bound-port.ts';
 import { createExecutor, type ExecutorAction, type ExecutorEvent, type ExecutorState, reportedState, step } from './executor-machine.ts';
 import { opensOwnServer } from './frameworks/framework-environment.ts';
@@ -17,6 +18,8 @@ import type { ExecutorSettings } from './settings.ts';
 import { prepareRun } from './task-folder.ts';
 
 const TICK_MS = 500;
+/** Prefix of the services with which the executor itself reads and writes storage for the program. */
+const STORAGE_PREFIX = 'storage.';
 /** Timeout in ms for a service request while the ApplicationMaster is unreachable. The program then receives an error and retries. */
 const SERVICE_PATIENCE_MS = 60_000;
 /** Initial heartbeat interval in ms, until an ApplicationMaster sends one. */
@@ -223,7 +226,10 @@ export class Executor {
     try {
       this.#services = await ServicesSocket.open({
         folder: path.join(this.#settings.folder, `services-${generation}`),
-        ask: (service, body, signal) => this.#link.serve({ generation, service, body }, SERVICE_PATIENCE_MS, signal),
+        ask: (service, body, signal) =>
+          service.startsWith(STORAGE_PREFIX)
+            ? this.#serveStorage(generation, service, body, signal)
+            : this.#link.serve({ generation, service, body }, SERVICE_PATIENCE_MS, signal),
         log: this.#log,
       });
       return this.#services.folder;
@@ -231,6 +237,13 @@ export class Executor {
       this.#log.warn({ error: messageOf(error) }, "the program cannot reach the ApplicationMaster's services");
       return null;
     }
+  }
+
+  async #serveStorage(generation: number, service: string, body: Uint8Array, signal: AbortSignal): Promise<ServiceFrame> {
+    // Loaded on demand to save memory: most executors never access storage.
+    const { serveStorage } = await import('./storage/storage-services.ts');
+    const notice = (message: string) => this.#run?.progress.add({ type: 'notice', message });
+    return await serveStorage(this.#settings, { generation, notice }, service, body, signal);
   }
 
   /** Sends the program's last report before its exit. The ApplicationMaster needs the report to evaluate the exit. */

@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs';
-import { rm, writeFile } from 'node:fs/promises';
+import { cp, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { CONTAINER_LAYOUT, type Job } from '../conf/job.ts';
 import type { Framework } from '../conf/values/frameworks.ts';
@@ -68,7 +68,11 @@ export async function prepareRun(
   const source = path.join(folder, CONTAINER_LAYOUT.source);
   return {
     folder: await createProgramFolder(folder, generation, existsSync(source) ? source : null, onLeftOver),
-    environment: { ...environment, ...softwareEnvironment(framework, bundles, existsSync(runtime) ? runtime : null, environment) },
+    environment: {
+      ...environment,
+      ...softwareEnvironment(framework, bundles, existsSync(runtime) ? runtime : null, environment),
+      ...(framework !== 'tfjs' && (await pythonEnvironment(folder, bundles, environment))),
+    },
     reportFile,
     checkpointOrder,
   };
@@ -85,6 +89,24 @@ function softwareEnvironment(
     return runtimeEnvironment(runtime, environment);
   }
   return existsSync(path.join(bundles, 'register.mjs')) ? programEnvironment(bundles, runtime, environment) : {};
+}
+
+/**
+ * Copies the Python package `tony` into the container, and returns the variable with which Python finds it. Python writes compiled files
+ * beside the package, so it must not run from the NodeManager's cache.
+ */
+async function pythonEnvironment(
+  folder: string,
+  bundles: string,
+  environment: Readonly<Record<string, string>>,
+): Promise<Record<string, string>> {
+  const source = path.join(bundles, CONTAINER_LAYOUT.python);
+  if (!existsSync(source)) {
+    return {};
+  }
+  const target = path.join(folder, CONTAINER_LAYOUT.python);
+  await cp(source, target, { recursive: true, dereference: true });
+  return { PYTHONPATH: [target, environment.PYTHONPATH].filter((each) => each !== undefined && each !== '').join(path.delimiter) };
 }
 
 /**
@@ -106,7 +128,14 @@ function taskContext(
   { generation, members, port, services }: RunRequest,
   { reportFile, checkpointOrder }: { readonly reportFile: string; readonly checkpointOrder: string },
 ): TaskContext {
-  const everybody: Member[] = members.map(({ rank, ...member }) => ({ ...member, rank: rank ?? null }));
+  // The decoder adds a field for each optional field, which the task file must not contain.
+  const everybody: Member[] = members.map((each) => ({
+    role: each.role,
+    index: each.index,
+    rank: each.rank ?? null,
+    host: each.host,
+    port: each.port,
+  }));
   const self = everybody.find((member) => member.role === role.name && member.index === index);
   return {
     version: 1,

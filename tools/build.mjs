@@ -11,13 +11,14 @@
  *   container/tensorboard.mjs
  *   tensorboard-server.py             the Python part of tensorboard.mjs, beside every bundle that may start it
  *   container/tensorboard-server.py
+ *   container/python/tony/            the Python package for programs of other frameworks
  *   tony-ts.bash, tony-ts.zsh, tony-ts.fish   the output of `tony-ts completion`
  *   types/                            type declarations of the two libraries
  * Builds web/page/built-assets.json first: the pages' scripts and styles that the ApplicationMaster and the command serve.
  */
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { chmod, copyFile, mkdir, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { chmod, copyFile, mkdir, readdir, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import path from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
@@ -133,6 +134,14 @@ async function copyWhole(source, folder) {
   await rename(unfinished, target);
 }
 
+/** Copies the Python package `tony`, without the files that Python has compiled. */
+async function copyPython() {
+  const target = path.join(DIST, 'container', 'python', 'tony');
+  await mkdir(target, { recursive: true });
+  const names = (await readdir(path.join(ROOT, 'python', 'tony'))).filter((name) => /\.py$|^py\.typed$/.test(name));
+  await Promise.all(names.map((name) => copyWhole(`python/tony/${name}`, target)));
+}
+
 async function declarations() {
   const tsc = path.join(path.dirname(createRequire(import.meta.url).resolve('typescript/package.json')), 'bin', 'tsc');
   await rm(path.join(DIST, 'types'), { recursive: true, force: true });
@@ -157,6 +166,7 @@ export async function buildAll({ types = true, log = () => {} } = {}) {
       log(`dist/${each.output}  ${((await stat(outfile)).size / 1000).toFixed(0)} kB`);
     }),
     ...['', 'container'].map((folder) => copyWhole('web/tensorboard/tensorboard-server.py', path.join(DIST, folder))),
+    copyPython(),
     ...['bash', 'zsh', 'fish'].map((shell) => copyWhole(`client/cli/completion/tony-ts.${shell}`, DIST)),
     types && declarations(),
   ]);

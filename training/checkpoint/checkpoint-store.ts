@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { joinUri, parentUri } from '../../storage/uri.ts';
+import { CheckpointFolders, PENDING, type PendingCheckpoint } from './checkpoint-folders.ts';
 import {
   encodeManifest,
   MANIFEST,
@@ -19,11 +20,6 @@ import { CheckpointMarks } from './checkpoint-marks.ts';
 import { readTensorsOf, writeShardFile } from './checkpoint-shard.ts';
 import { CheckpointThread } from './checkpoint-thread.ts';
 
-const PENDING = '.pending';
-const STEP = /^step-(\d{1,15})$/;
-/** The maximum number of attempts to replace a generation's folder. An old writer may recreate the folder between two attempts. */
-const RETIRE_TRIES = 100;
-
 /** A checkpoint whose manifest has been read. Can be sent as JSON. */
 export interface OpenedCheckpoint {
   readonly uri: string;
@@ -35,12 +31,6 @@ export interface StoredCheckpoint extends OpenedCheckpoint {
   readonly tensors: readonly StoredTensor[];
 }
 
-/** An unfinished checkpoint, to which several processes may contribute. Can be sent as JSON. */
-export interface PendingCheckpoint extends Origin {
-  readonly step: number;
-  readonly uri: string;
-}
-
 /**
  * The checkpoints of a job in one folder:
  *
@@ -48,14 +38,10 @@ export interface PendingCheckpoint extends Origin {
  *   best.json                                        the best checkpoint, as an evaluator found it; protected from pruning
  *   end.json                                         this application's program has ended and writes no further checkpoints
  *   .held/evaluator-0.json                           the checkpoint that a task is reading; protected from pruning
- *   .pending/APPLICATION/generation-3/step-300-.../  a checkpoint that generation 3 is writing
- *   .pending/APPLICATION/generation-1, ...           files: tombstones of generations that may no longer write
- *
- * A writer creates its files below its generation's folder and renames the step's folder into place. Both operations fail if a tombstone
- * file has replaced the generation's folder. A reader first retires all older generations. They can then add no checkpoints, so the newest
- * checkpoint that the reader finds stays the newest.
+ *   .pending/                                        unfinished checkpoints and tombstones (see CheckpointFolders)
  */
 export class CheckpointStore {
+  readonly #folders: CheckpointFolders;
   readonly dir: string;
   readonly marks: CheckpointMarks;
   readonly #storage: Storage;
@@ -66,39 +52,18 @@ export class CheckpointStore {
     this.dir = dir;
     this.marks = new CheckpointMarks(storage, dir, openThread);
     this.#storage = storage;
+    this.#folders = new CheckpointFolders(storage, dir);
     this.#openThread = openThread;
   }
 
   /** Prevents all older generations of the application from writing. Call it before choosing the checkpoint to resume from. */
-  async retireOlderThan({ applicationId, generation }: Origin): Promise<void> {
-    const pending = joinUri(this.dir, PENDING);
-    const own = joinUri(pending, folderNameOf(applicationId));
-    const there = new Map((await this.#storage.list(own)).map((entry) => [entry.name, entry.type]));
-    for (let older = 1; older < generation; older++) {
-      if (there.get(`generation-${older}`) !== 'file') {
-        await this.#retire(this.#folderOf({ applicationId, generation: older }), older);
-      }
-    }
-    for (const entry of await this.#storage.list(pending)) {
-      if (entry.name.startsWith('retired-') || entry.name.startsWith('pruned-')) {
-        await this.#storage.remove(entry.uri);
-      }
-    }
+  async retireOlderThan(origin: Origin): Promise<void> {
+    await this.#folders.retireOlderThan(origin);
   }
 
-  async #retire(uri: string, generation: number): Promise<void> {
-    for (let attempt = 0; attempt < RETIRE_TRIES; attempt++) {
-      const entry = await this.#storage.stat(uri);
-      if (entry?.type === 'file') {
-        return;
-      }
-      if (entry?.type === 'folder') {
-        await this.#storage.rename(uri, joinUri(this.dir, PENDING, `retired-${generation}-${randomUUID()}`));
-      } else if (await this.#storage.write(uri, Buffer.from('This generation may no longer write checkpoints.\n'), { ifAbsent: true })) {
-        return;
-      }
-    }
-    throw new TonyError('CHECKPOINT_FAILED', `generation ${generation} cannot be prevented from writing to ${this.dir}`);
+  /** Resolves with the steps of all complete checkpoints, highest first. */
+  async steps(): Promise<number[]> {
+    return await this.#folders.steps();
   }
 
   /**
@@ -119,20 +84,11 @@ export class CheckpointStore {
 
   /**
    * Begins a checkpoint that several processes write. Each process calls `writeShard`; the process that called `beginSave` then calls
-   * `commit` with all results. A generation writes one checkpoint at a time, so `beginSave` removes the remains of earlier attempts.
+   * `commit` with all results.
    * @throws TonyError CHECKPOINT_FENCED.
    */
   async beginSave(step: number, origin: Origin): Promise<PendingCheckpoint> {
-    const { applicationId, generation } = origin;
-    const mine = this.#folderOf(origin);
-    if ((await this.#storage.stat(mine))?.type === 'file') {
-      throw fenced(generation, step);
-    }
-    for (const left of await this.#storage.list(mine)) {
-      await this.#storage.remove(left.uri);
-    }
-    // The folder name is unique, so late writes from an earlier attempt go to another folder.
-    return { step, applicationId, generation, uri: joinUri(mine, `step-${step}-${randomUUID()}`) };
+    return await this.#folders.begin(step, origin);
   }
 
   /**
@@ -146,20 +102,10 @@ export class CheckpointStore {
     place: { readonly index: number; readonly count: number },
     tensors: readonly StoredTensor[],
   ): Promise<ShardDescription> {
-    if (!this.#isPendingHere(pending)) {
+    if (!this.#folders.isPendingHere(pending)) {
       throw new TonyError('CHECKPOINT_FAILED', `${pending.uri} is not an unfinished checkpoint in ${this.dir}`);
     }
-    return await this.#unlessFenced(pending, async () => await writeShardFile(this.#storage, pending.uri, place, tensors));
-  }
-
-  /**
-   * Returns true if `beginSave` could have returned this folder. Rejects application IDs with `/` or `..`, because their paths would leave
-   * the checkpoint folder.
-   */
-  #isPendingHere({ step, applicationId, generation, uri }: PendingCheckpoint): boolean {
-    const [name = ''] = uri.split('/').slice(-1);
-    const isName = /^[\w-]*$/.test(applicationId) && name.startsWith(`step-${step}-`) && /^[\w-]+$/.test(name);
-    return isName && uri === joinUri(this.#folderOf({ applicationId, generation }), name);
+    return await this.#folders.unlessFenced(pending, async () => await writeShardFile(this.#storage, pending.uri, place, tensors));
   }
 
   /**
@@ -171,8 +117,7 @@ export class CheckpointStore {
     const { step, generation, applicationId, uri } = pending;
     const inOrder = [...shards].sort((one, other) => (one.name < other.name ? -1 : 1));
     checkShards(inOrder, step, position);
-    const name = `step-${step}`;
-    return await this.#unlessFenced(pending, async () => {
+    return await this.#folders.unlessFenced(pending, async () => {
       const manifest = encodeManifest(position, inOrder, { applicationId, generation, createdAt: new Date().toISOString() });
       await this.#storage.write(joinUri(uri, MANIFEST), manifest);
       const lengths = new Map((await this.#storage.list(uri)).map((entry) => [entry.name, entry.size]));
@@ -181,40 +126,8 @@ export class CheckpointStore {
           throw new TonyError('CHECKPOINT_FAILED', `${uri}/${shard.name} is missing or differs from the written file`);
         }
       }
-      const target = joinUri(this.dir, name);
-      await this.#moveIntoPlace(uri, target, this.#folderOf(pending));
-      return target;
+      return await this.#folders.publish(pending);
     });
-  }
-
-  #folderOf({ applicationId, generation }: Origin): string {
-    return joinUri(this.dir, PENDING, folderNameOf(applicationId), `generation-${generation}`);
-  }
-
-  async #unlessFenced<T>(pending: PendingCheckpoint, work: () => Promise<T>): Promise<T> {
-    try {
-      return await work();
-    } catch (error) {
-      if ((await this.#storage.stat(this.#folderOf(pending)).catch(() => null))?.type === 'file') {
-        throw fenced(pending.generation, pending.step, error);
-      }
-      throw error;
-    }
-  }
-
-  async #moveIntoPlace(pending: string, target: string, mine: string): Promise<void> {
-    if (await this.#storage.rename(pending, target)) {
-      return;
-    }
-    if ((await this.#storage.stat(target)) === null) {
-      throw new TonyError('CHECKPOINT_FAILED', `${pending} disappeared before it was renamed`);
-    }
-    const replaced = joinUri(mine, `replaced-${randomUUID()}`);
-    await this.#storage.rename(target, replaced);
-    if (!(await this.#storage.rename(pending, target))) {
-      throw new TonyError('CHECKPOINT_FAILED', `${pending} could not be renamed to ${target}`);
-    }
-    await this.#storage.remove(replaced);
   }
 
   /**
@@ -243,17 +156,6 @@ export class CheckpointStore {
       await this.#storage.rename(aside, uri);
     }
     await this.#storage.remove(parentUri(aside));
-  }
-
-  /** Resolves with the steps of all complete checkpoints, highest first. */
-  async steps(): Promise<number[]> {
-    const entries = await this.#storage.list(this.dir);
-    return entries
-      .flatMap(({ name, type }) => {
-        const match = type === 'folder' ? STEP.exec(name) : null;
-        return match === null ? [] : [Number(match[1])];
-      })
-      .sort((a, b) => b - a);
   }
 
   /** @throws TonyError CHECKPOINT_DAMAGED, or NOT_FOUND if the checkpoint or one of its files is missing. */
@@ -325,15 +227,6 @@ export class CheckpointStore {
     }
     return null;
   }
-}
-
-/** Returns the name of an application's folder below `.pending`. A standalone program has an empty application ID. */
-function folderNameOf(applicationId: string): string {
-  return applicationId === '' ? 'alone' : applicationId;
-}
-
-function fenced(generation: number, step: number, cause?: unknown): TonyError {
-  return new TonyError('CHECKPOINT_FENCED', `generation ${generation} has ended: checkpoint step-${step} was not written`, { cause });
 }
 
 function checkShards(shards: readonly ShardDescription[], step: number, position: TrainingPosition): void {

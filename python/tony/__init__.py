@@ -1,0 +1,32 @@
+"""Access of a Python program to its tony-ts job: its task, reports, checkpoints and data.
+
+Outside a job, every function works as for a single process that is part of no job, so the same script runs unchanged.
+"""
+
+from ._report import notice, report
+from ._storage import (
+    Checkpoint,
+    TonyError,
+    data_dir,
+    restore_checkpoint,
+    save_checkpoint,
+    save_output,
+)
+from ._task import Member, Task, checkpoint_dir, context, stopping, summary_dir
+
+__all__ = [
+    "Checkpoint",
+    "Member",
+    "Task",
+    "TonyError",
+    "checkpoint_dir",
+    "context",
+    "data_dir",
+    "notice",
+    "report",
+    "restore_checkpoint",
+    "save_checkpoint",
+    "save_output",
+    "stopping",
+    "summary_dir",
+]

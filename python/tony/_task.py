@@ -1,0 +1,94 @@
+"""The task of this process, from the file that the executor writes."""
+
+import functools
+import json
+import os
+from dataclasses import dataclass, field
+from typing import Dict, List, Optional
+
+
+@dataclass(frozen=True)
+class Member:
+    """A task of the job, and the address of its program's server."""
+
+    role: str
+    index: int
+    rank: Optional[int]
+    host: str
+    port: int
+
+
+@dataclass(frozen=True)
+class Task:
+    """The task of this process. Outside a job: the only worker."""
+
+    application_id: str = ""
+    job_name: str = ""
+    role: str = "worker"
+    index: int = 0
+    # None for a task without a rank, such as an evaluator.
+    rank: Optional[int] = 0
+    world_size: int = 1
+    # How many times the job's tasks have started together; 1 at first.
+    generation: int = 1
+    members: List[Member] = field(default_factory=list)
+    # URIs. They are on HDFS unless the job runs with --local.
+    checkpoint_dir: str = ""
+    # Number of steps between checkpoints: `checkpoint.every` in job.yaml.
+    checkpoint_every: int = 100
+    summary_dir: str = ""
+    output_dir: str = ""
+    data: Dict[str, str] = field(default_factory=dict)
+    report_file: Optional[str] = None
+    checkpoint_order: Optional[str] = None
+    services: Optional[str] = None
+
+    @property
+    def in_job(self) -> bool:
+        return self.report_file is not None
+
+
+@functools.lru_cache(maxsize=None)
+def context() -> Task:
+    """Returns the task of this process."""
+    path = os.environ.get("TONY_TASK_FILE")
+    if not path:
+        return Task()
+    with open(path, encoding="utf-8") as file:
+        task = json.load(file)
+    if task.get("version") != 1:
+        raise RuntimeError(f"{path} has the unknown version {task.get('version')}")
+    return Task(
+        application_id=task["applicationId"],
+        job_name=task["jobName"],
+        role=task["role"],
+        index=task["index"],
+        rank=task["rank"],
+        world_size=task["worldSize"],
+        generation=task["generation"],
+        members=[Member(m["role"], m["index"], m["rank"], m["host"], m["port"]) for m in task["members"]],
+        checkpoint_dir=task["checkpoint"]["dir"],
+        checkpoint_every=task["checkpoint"]["everySteps"],
+        summary_dir=task["summaryDir"],
+        output_dir=task["outputDir"],
+        data=task["data"],
+        report_file=task["reportFile"],
+        checkpoint_order=task["checkpointOrder"],
+        services=task["services"],
+    )
+
+
+def checkpoint_dir() -> str:
+    """Returns the URI of the job's checkpoint folder; an empty string outside a job."""
+    return context().checkpoint_dir
+
+
+def summary_dir() -> str:
+    """Returns the URI of the job's folder for TensorBoard summaries; an empty string outside a job."""
+    return context().summary_dir
+
+
+def stopping() -> bool:
+    """Returns True if YARN is about to preempt a container of the job. Save a checkpoint then: save_checkpoint resets the state."""
+    order = context().checkpoint_order
+    return order is not None and os.path.exists(order)

@@ -1,0 +1,99 @@
+import { createHash } from 'node:crypto';
+import { createReadStream, createWriteStream } from 'node:fs';
+import { mkdir, readdir, stat } from 'node:fs/promises';
+import path from 'node:path';
+import { pipeline } from 'node:stream/promises';
+import { TonyError } from '../../platform/errors.ts';
+import type { Storage } from '../../storage/storage.ts';
+import { joinUri } from '../../storage/uri.ts';
+
+/** Maximum number of files in one folder, including its sub-folders. */
+const MOST_FILES = 10_000;
+
+export interface CopiedFile {
+  /** Path relative to the folder, with `/` as the separator. */
+  readonly name: string;
+  readonly bytes: number;
+  readonly sha256: string;
+}
+
+/**
+ * Uploads all files of a local folder.
+ * @throws TonyError CHECKPOINT_FAILED if an entry is neither a file nor a folder, or if there are too many files.
+ */
+export async function uploadFolder(storage: Storage, local: string, uri: string, signal: AbortSignal): Promise<CopiedFile[]> {
+  const copied: CopiedFile[] = [];
+  for (const name of await listFiles(local)) {
+    signal.throwIfAborted();
+    const file = path.join(local, name);
+    let hash = createHash('sha256');
+    let bytes = 0;
+    const pieces = async function* () {
+      hash = createHash('sha256');
+      bytes = 0;
+      for await (const piece of createReadStream(file, { signal }) as AsyncIterable<Buffer>) {
+        hash.update(piece);
+        bytes += piece.length;
+        yield piece;
+      }
+    };
+    await storage.write(joinUri(uri, ...name.split('/')), pieces, { length: (await stat(file)).size });
+    copied.push({ name, bytes, sha256: hash.digest('hex') });
+  }
+  return copied;
+}
+
+async function listFiles(local: string, prefix = ''): Promise<string[]> {
+  const names: string[] = [];
+  for (const entry of await readdir(path.join(local, prefix), { withFileTypes: true })) {
+    const name = `${prefix}${entry.name}`;
+    if (entry.isDirectory()) {
+      names.push(...(await listFiles(local, `${name}/`)));
+    } else if (entry.isFile()) {
+      names.push(name);
+    } else {
+      throw new TonyError('CHECKPOINT_FAILED', `${path.join(local, name)} is neither a file nor a folder`);
+    }
+    if (names.length > MOST_FILES) {
+      throw new TonyError('CHECKPOINT_FAILED', `${local} contains more than ${MOST_FILES} files`);
+    }
+  }
+  return names.sort();
+}
+
+/** Downloads one file, and creates its folder. Resolves with the file's length and checksum. */
+export async function downloadFile(storage: Storage, uri: string, file: string, signal: AbortSignal): Promise<Omit<CopiedFile, 'name'>> {
+  await mkdir(path.dirname(file), { recursive: true });
+  const hash = createHash('sha256');
+  let bytes = 0;
+  const source = await storage.open(uri);
+  const measured = async function* (pieces: AsyncIterable<Buffer>) {
+    for await (const piece of pieces) {
+      hash.update(piece);
+      bytes += piece.length;
+      yield piece;
+    }
+  };
+  await pipeline(source, measured, createWriteStream(file), { signal });
+  return { bytes, sha256: hash.digest('hex') };
+}
+
+/** Downloads all files of a folder, including its sub-folders. */
+export async function downloadFolder(storage: Storage, uri: string, local: string, signal: AbortSignal): Promise<void> {
+  let files = 0;
+  const copy = async (from: string, to: string): Promise<void> => {
+    await mkdir(to, { recursive: true });
+    for (const entry of await storage.list(from)) {
+      signal.throwIfAborted();
+      const target = path.join(to, entry.name);
+      if (entry.type === 'folder') {
+        await copy(entry.uri, target);
+      } else if (++files > MOST_FILES) {
+        throw new TonyError('DATA_INVALID', `${uri} contains more than ${MOST_FILES} files`);
+      } else {
+        await downloadFile(storage, entry.uri, target, signal);
+      }
+    }
+  };
+  await copy(uri, local);
+}

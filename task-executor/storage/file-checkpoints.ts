@@ -1,0 +1,119 @@
+import { rm } from 'node:fs/promises';
+import path from 'node:path';
+import { messageOf, TonyError } from '../../platform/errors.ts';
+import type { Storage } from '../../storage/storage.ts';
+import { joinUri } from '../../storage/uri.ts';
+import { CheckpointFolders } from '../../training/checkpoint/checkpoint-folders.ts';
+import type { Origin } from '../../training/checkpoint/checkpoint-format.ts';
+import { type CopiedFile, downloadFile, uploadFolder } from './copy-files.ts';
+
+/**
+ * Lists the files of a checkpoint, with their lengths and checksums. The writer stores it last, so a checkpoint with this file is complete.
+ */
+const INDEX = 'files.json';
+
+interface Index extends Origin {
+  readonly version: 1;
+  readonly step: number;
+  readonly createdAt: string;
+  readonly files: readonly CopiedFile[];
+}
+
+export interface RestoredCheckpoint {
+  readonly step: number;
+  /** Absolute path of the local copy. */
+  readonly folder: string;
+}
+
+/** Checkpoints that consist of any files, for programs of other frameworks. An earlier generation can add no checkpoints. */
+export class FileCheckpoints {
+  readonly #storage: Storage;
+  readonly #folders: CheckpointFolders;
+  readonly #origin: Origin;
+  readonly #keep: number;
+
+  constructor(storage: Storage, dir: string, origin: Origin, keep: number) {
+    this.#storage = storage;
+    this.#folders = new CheckpointFolders(storage, dir);
+    this.#origin = origin;
+    this.#keep = keep;
+  }
+
+  /**
+   * Stores a copy of the local folder as the checkpoint of this step, and removes the oldest checkpoints.
+   * @returns the checkpoint's URI.
+   * @throws TonyError CHECKPOINT_FENCED if a newer generation has taken over, CHECKPOINT_FAILED if the folder is empty or contains `files.json`.
+   */
+  async save(step: number, local: string, signal: AbortSignal): Promise<string> {
+    const pending = await this.#folders.begin(step, this.#origin);
+    const uri = await this.#folders.unlessFenced(pending, async () => {
+      const files = await uploadFolder(this.#storage, local, pending.uri, signal);
+      if (files.length === 0 || files.some(({ name }) => name === INDEX)) {
+        const what = files.length === 0 ? 'contains no files' : `contains a file named ${INDEX}, which tony-ts writes itself`;
+        throw new TonyError('CHECKPOINT_FAILED', `${local} ${what}`);
+      }
+      const { applicationId, generation } = this.#origin;
+      const index: Index = { version: 1, applicationId, generation, step, createdAt: new Date().toISOString(), files };
+      await this.#storage.write(joinUri(pending.uri, INDEX), Buffer.from(`${JSON.stringify(index, null, 1)}\n`));
+      return await this.#folders.publish(pending);
+    });
+    for (const old of (await this.#folders.steps()).filter((each) => each <= step).slice(this.#keep)) {
+      await this.#storage.remove(joinUri(this.#folders.dir, `step-${old}`));
+    }
+    return uri;
+  }
+
+  /**
+   * Copies the newest intact checkpoint to a folder below `local`. Before that, prevents earlier generations from adding checkpoints.
+   * @param onSkipped receives a message about each newer checkpoint that is damaged.
+   * @returns null if there is no intact checkpoint.
+   */
+  async restore(local: string, signal: AbortSignal, onSkipped: (message: string) => void): Promise<RestoredCheckpoint | null> {
+    await this.#folders.retireOlderThan(this.#origin);
+    for (const step of await this.#folders.steps()) {
+      const folder = path.join(local, `step-${step}`);
+      try {
+        await rm(folder, { recursive: true, force: true });
+        await this.#download(step, folder, signal);
+        return { step, folder };
+      } catch (error) {
+        if (!(error instanceof TonyError) || !['CHECKPOINT_DAMAGED', 'NOT_FOUND'].includes(error.code)) {
+          throw error;
+        }
+        await rm(folder, { recursive: true, force: true });
+        onSkipped(`checkpoint step-${step} is skipped: ${messageOf(error)}`);
+      }
+    }
+    return null;
+  }
+
+  async #download(step: number, folder: string, signal: AbortSignal): Promise<void> {
+    const uri = joinUri(this.#folders.dir, `step-${step}`);
+    for (const { name, bytes, sha256 } of parseIndex(await this.#storage.read(joinUri(uri, INDEX)), uri)) {
+      const copy = await downloadFile(this.#storage, joinUri(uri, ...name.split('/')), path.join(folder, name), signal);
+      if (copy.bytes !== bytes || copy.sha256 !== sha256) {
+        throw new TonyError('CHECKPOINT_DAMAGED', `the checksum of ${uri}/${name} is wrong`);
+      }
+    }
+  }
+}
+
+/** @throws TonyError CHECKPOINT_DAMAGED, also for a name that would leave the checkpoint's folder. */
+function parseIndex(bytes: Uint8Array, uri: string): readonly CopiedFile[] {
+  let index: Partial<Index> | null;
+  try {
+    index = JSON.parse(Buffer.from(bytes).toString('utf8')) as Partial<Index> | null;
+  } catch {
+    throw new TonyError('CHECKPOINT_DAMAGED', `${uri}/${INDEX} is not valid JSON`);
+  }
+  const files = index?.version === 1 && Array.isArray(index.files) ? (index.files as readonly Partial<CopiedFile>[]) : null;
+  if (files === null || !files.every(isFile)) {
+    throw new TonyError('CHECKPOINT_DAMAGED', `${uri}/${INDEX} has an unknown format`);
+  }
+  return files as readonly CopiedFile[];
+}
+
+function isFile({ name, bytes, sha256 }: Partial<CopiedFile>): boolean {
+  const isInside = typeof name === 'string' && name.split('/').every((part) => part !== '' && part !== '.' && part !== '..');
+  return isInside && Number.isSafeInteger(bytes) && /^[0-9a-f]{64}$/.test(String(sha256));
+}

@@ -1,0 +1,106 @@
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { CONTAINER_LAYOUT } from '../../conf/job.ts';
+import { HadoopConfiguration } from '../../hadoop/configuration/configuration.ts';
+import { messageOf, TonyError } from '../../platform/errors.ts';
+import type { Json } from '../../platform/json-value.ts';
+import { createStorage } from '../../storage/create-storage.ts';
+import type { Storage } from '../../storage/storage.ts';
+import { joinUri } from '../../storage/uri.ts';
+import type { ServiceFrame } from '../../training/process/service-frame.ts';
+import type { ExecutorSettings } from '../settings.ts';
+import { downloadFolder, uploadFolder } from './copy-files.ts';
+import { FileCheckpoints } from './file-checkpoints.ts';
+
+const SAVE = 'storage.save-checkpoint';
+const RESTORE = 'storage.restore-checkpoint';
+const FETCH = 'storage.fetch-data';
+const UPLOAD = 'storage.upload-output';
+
+interface Run {
+  readonly generation: number;
+  /** Adds a notice for the user. */
+  readonly notice: (message: string) => void;
+}
+
+/** Answers a program's request to store or load files. Programs of other languages then need no client for HDFS. */
+export async function serveStorage(
+  settings: Pick<ExecutorSettings, 'frozen' | 'folder'>,
+  run: Run,
+  service: string,
+  body: Uint8Array,
+  signal: AbortSignal,
+): Promise<ServiceFrame> {
+  const { frozen } = settings;
+  const hadoop = frozen.cluster.kind === 'yarn' ? HadoopConfiguration.fromProperties(frozen.cluster.hadoop) : null;
+  const storage = createStorage({ hadoop, user: frozen.user });
+  try {
+    const question = JSON.parse(Buffer.from(body).toString('utf8')) as Readonly<Record<string, unknown>>;
+    return frame({ answer: await answerTo(settings, run, storage, service, question ?? {}, signal) });
+  } catch (error) {
+    const { code, hint } = error instanceof TonyError ? error : { code: 'CHECKPOINT_FAILED', hint: '' };
+    return frame({ error: { code, message: messageOf(error), hint: hint ?? '' } });
+  } finally {
+    storage.close();
+  }
+}
+
+async function answerTo(
+  { frozen, folder }: Pick<ExecutorSettings, 'frozen' | 'folder'>,
+  { generation, notice }: Run,
+  storage: Storage,
+  service: string,
+  { step, path: local, name }: Readonly<Record<string, unknown>>,
+  signal: AbortSignal,
+): Promise<Json> {
+  const scratch = path.join(folder, CONTAINER_LAYOUT.program, `files-${generation}`);
+  const checkpoints = () => {
+    const origin = { applicationId: frozen.applicationId, generation };
+    return new FileCheckpoints(storage, frozen.checkpointDir, origin, frozen.job.checkpoint.keep);
+  };
+  if (service === SAVE && Number.isSafeInteger(step) && (step as number) >= 0 && isAbsolute(local)) {
+    return await checkpoints().save(step as number, local, signal);
+  }
+  if (service === RESTORE) {
+    const restored = await checkpoints().restore(path.join(scratch, 'checkpoints'), signal, notice);
+    return restored && { ...restored };
+  }
+  if (service === FETCH && typeof name === 'string') {
+    return await fetchData(storage, frozen.data, name, path.join(scratch, 'data'), signal);
+  }
+  if (service === UPLOAD && isAbsolute(local) && typeof name === 'string' && /^[\w.-]{1,200}$/.test(name) && !/^\.+$/.test(name)) {
+    const uri = joinUri(frozen.outputDir, name);
+    await uploadFolder(storage, local, uri, signal);
+    return uri;
+  }
+  throw new TonyError('DATA_INVALID', `the request for ${service} is invalid`);
+}
+
+/** Returns the local path of an input folder. Downloads the folder if it is on HDFS. */
+async function fetchData(
+  storage: Storage,
+  data: Readonly<Record<string, string>>,
+  name: string,
+  scratch: string,
+  signal: AbortSignal,
+): Promise<string> {
+  const uri = Object.hasOwn(data, name) ? data[name] : undefined;
+  if (uri === undefined) {
+    const known = Object.keys(data).join(', ') || 'none';
+    throw new TonyError('DATA_INVALID', `job.yaml has no input folder named ${name} (data: ${known})`);
+  }
+  if (uri.startsWith('file:')) {
+    return fileURLToPath(uri);
+  }
+  const local = path.join(scratch, name);
+  await downloadFolder(storage, uri, local, signal);
+  return local;
+}
+
+function isAbsolute(value: unknown): value is string {
+  return typeof value === 'string' && path.isAbsolute(value);
+}
+
+function frame(head: Json): ServiceFrame {
+  return { head: Buffer.from(JSON.stringify(head)), body: Buffer.alloc(0) };
+}
