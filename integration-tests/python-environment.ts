@@ -31,3 +31,14 @@ export async function pythonWith(
   }
   return path.join(folder, 'bin', 'python');
 }
+
+/** Returns the path of an installed interpreter that can import the module; null if there is none. */
+export async function pythonThatImports(module: string): Promise<string | null> {
+  for (const python of ['/usr/bin/python3', 'python3']) {
+    const { stdout } = await execute(python, ['-c', `import sys, ${module}; print(sys.executable)`]).catch(() => ({ stdout: '' }));
+    if (stdout !== '') {
+      return stdout.trim();
+    }
+  }
+  return null;
+}

@@ -1,0 +1,89 @@
+import { execFile } from 'node:child_process';
+import { copyFile, cp } from 'node:fs/promises';
+import path from 'node:path';
+import { promisify } from 'node:util';
+import { describe, expect, test, vi } from 'vitest';
+import type { JobStatus } from '../conf/status.ts';
+import { ROOT } from './command.ts';
+import { noneLeft, temporaryFolder, USER, until, useCluster } from './harness.ts';
+import { pythonThatImports } from './python-environment.ts';
+import { smallMnist } from './small-mnist.ts';
+
+/**
+ * Trains with frameworks of other languages on YARN. One program is killed in the middle of the training. The result must equal that of the
+ * same script under the framework's own launcher.
+ */
+
+const cluster = useCluster();
+vi.setConfig({ testTimeout: 300_000 });
+
+const execute = promisify(execFile);
+const EXAMPLES = 3_000;
+const PROGRAMS = path.join(ROOT, 'integration-tests', 'programs');
+/** PyTorch for the system's Python; null if the machine has none. */
+const pytorch = await pythonThatImports('torch');
+
+interface FrameworkJob {
+  readonly example: string;
+  readonly python: string;
+  readonly arguments: readonly string[];
+  readonly data: string;
+}
+
+/** Submits an example whose first generation blocks after its first checkpoint, and kills the program of worker 1 there. */
+async function trainWithKill({ example, python, arguments: words, data }: FrameworkJob): Promise<JobStatus> {
+  const source = path.join(await temporaryFolder(), example);
+  await cp(path.join(ROOT, 'examples', example), source, { recursive: true });
+  await copyFile(path.join(PROGRAMS, 'held.py'), path.join(source, 'held.py'));
+  const command = [python, 'held.py', '50', 'train.py', ...words].join(' ');
+  const sets = [`command=${command}`, `data.mnist=${data}`, 'checkpoint.every=50', 'heartbeat.interval=500ms', 'runtime=system'];
+  const submitted = await cluster.run([
+    ...['submit', '--conf', path.join(source, 'job.yaml'), '--detach'],
+    ...sets.flatMap((each) => ['--set', each]),
+  ]);
+  expect(submitted).toMatchObject({ stderr: '', exitCode: 0 });
+  const id = /application_\d+_\d+/.exec(submitted.stdout)?.[0] ?? '';
+  const status = async (): Promise<JobStatus> => {
+    const answer = await fetch(`${cluster.resourceManager}/proxy/${id}/tony/api/job?user.name=${USER}`, {
+      signal: AbortSignal.timeout(10_000),
+    });
+    return (await answer.json()) as JobStatus;
+  };
+  const { tasks } = await until(
+    async () => {
+      const found = await status();
+      return found.checkpointStep === 50 && found;
+    },
+    { describe: () => status().catch(String), timeoutMs: 120_000 },
+  );
+  const container = tasks.find(({ role, index }) => role === 'worker' && index === 1)?.containerId;
+  const program = (await cluster.containers(id)).find(
+    ({ containerId, command: words }) => containerId === container && words.startsWith(`${python} held.py`),
+  );
+  expect(program).toBeDefined();
+  process.kill(program?.pid as number, 'SIGKILL');
+  await cluster.ended(id, 200_000);
+  await noneLeft(cluster, id);
+  return JSON.parse((await cluster.hdfsRead(`/user/${USER}/.tony-ts/history/${id}/final.json`)).toString()) as JobStatus;
+}
+
+/** Parses the result that the example's rank 0 prints. */
+function resultIn(stdout: string): { loss: number; accuracy: number } {
+  return JSON.parse(/\{"steps".*\}/.exec(stdout)?.[0] ?? '{}') as { loss: number; accuracy: number };
+}
+
+describe.skipIf(pytorch === null)('pytorch', () => {
+  test('training resumes from its checkpoint after a killed program, with the result of an undisturbed run under torchrun', async () => {
+    const data = await smallMnist(EXAMPLES);
+    const python = pytorch as string;
+    const final = await trainWithKill({ example: 'pytorch', python, arguments: ['--steps', '150'], data });
+    expect(final).toMatchObject({ state: 'SUCCEEDED', generations: 2, checkpointStep: 150, message: '' });
+    const { stdout } = await execute(python, [path.join(PROGRAMS, 'elastic-launch.py'), 'train.py', '--data', data, '--steps', '150'], {
+      cwd: path.join(ROOT, 'examples', 'pytorch'),
+      timeout: 100_000,
+    });
+    const plain = resultIn(stdout);
+    expect(plain.accuracy).toBeGreaterThan(0.9);
+    expect(final.metrics).toMatchObject({ testLoss: plain.loss, accuracy: plain.accuracy });
+  });
+});
