@@ -191,6 +191,33 @@ test('instances {min, max} let a role grow and shrink', () => {
   expect(worker).toMatchObject({ instances: 2, maxInstances: 8 });
 });
 
+describe('framework pytorch', () => {
+  const job = (more: string) => `name: a\nframework: pytorch\ncommand: python3 train.py\n${more}`;
+
+  test('ranks the same roles as the other frameworks, and adds no parameter servers', () => {
+    const { roles, framework } = parse(job('roles: {chief: {}, worker: {instances: 2}, evaluator: {}, ps: {ranked: true}}\n'));
+    expect(framework).toBe('pytorch');
+    expect(roles.map(({ name, ranked, servesParameters }) => [name, ranked, servesParameters])).toEqual([
+      ['chief', true, false],
+      ['worker', true, false],
+      ['evaluator', false, false],
+      ['ps', true, false],
+    ]);
+  });
+
+  test('refuses strategies, parameter servers and the variables of its launcher', () => {
+    expect(
+      mistakes(job('strategy: parameter-server\nenv: {RANK: 1}\nroles: {worker: {env: {MASTER_PORT: 1, OMP_NUM_THREADS: 2}}, ps: {}}\n')),
+    ).toEqual([
+      'job.yaml:4:11  strategy: applies only to framework tfjs: PyTorch programs choose in their code how they exchange gradients; remove the key',
+      'job.yaml:5:7  env.RANK: tony-ts sets this variable for framework pytorch: remove it, or write `framework: none` to set all of them yourself',
+      'job.yaml:6:24  roles.worker.env.MASTER_PORT: tony-ts sets this variable for framework pytorch: remove it, or write `framework: none` to set all of them yourself',
+      'job.yaml:6:62  roles.ps: tony-ts has no parameter servers for framework pytorch: remove the role, or write `ranked: true` if its tasks are members of the process group',
+    ]);
+    expect(mistakes(job('strategy: {type: all-reduce, wire: float16}\nroles: {worker: {}}\n'))).toHaveLength(1);
+  });
+});
+
 describe('mistakes', () => {
   const PS = (more: string) => `name: a\ncommand: x\nstrategy: parameter-server\nroles: {ps: {${more}}, worker: {}}`;
   test('are reported together, in the order of the file, with line, column and correction', () => {

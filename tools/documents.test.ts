@@ -9,6 +9,7 @@ import { describeCommandLine } from '../client/cli/command-line.ts';
 import { LISTED_STATES } from '../client/listing/job-lister.ts';
 import { parseJob } from '../conf/load-job.ts';
 import { parseSite, SITE_FILE, siteJsonSchema } from '../conf/site.ts';
+import { FRAMEWORKS, factsOf } from '../conf/values/frameworks.ts';
 import { ERROR_CODES } from '../platform/errors.ts';
 import { commandOf } from './command-reference.ts';
 import { anchorsOf, type Block, blocksOf, commandsOf, type Document, inlineCode, linksOf, ROOT, readDocuments } from './documents.ts';
@@ -237,7 +238,7 @@ const VARIABLE = /^(TONY|HADOOP)_\w+$|^(NO_COLOR|CXX|NODE_EXTRA_CA_CERTS)$|^(HTT
 test('every error code in the documents exists', () => {
   const states: readonly string[] = LISTED_STATES;
   const wrong: string[] = [];
-  for (const document of documents.filter(({ name }) => !/moving-from/.test(name))) {
+  for (const document of documents.filter(({ name }) => !/moving-from|frameworks/.test(name))) {
     for (const code of inlineCode(document)) {
       if (!/^[A-Z][A-Z]+(_[A-Z]+)*$/.test(code) || VARIABLE.test(code) || states.includes(code) || Object.hasOwn(ERROR_CODES, code)) {
         continue;
@@ -246,6 +247,14 @@ test('every error code in the documents exists', () => {
     }
   }
   expect(wrong).toEqual([]);
+});
+
+test("docs/frameworks.md lists every variable that a framework's programs get", () => {
+  const page = documents.find(({ name }) => name === 'docs/frameworks.md');
+  const listed = new Set(inlineCode(page as Document));
+  for (const framework of FRAMEWORKS) {
+    expect([...(factsOf(framework)?.variables ?? []), framework].filter((name) => !listed.has(name))).toEqual([]);
+  }
 });
 
 test('every inline command exists, with its options and its example job', () => {

@@ -1,6 +1,6 @@
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { CONTAINER_LAYOUT } from '../../conf/job.ts';
+import { CONTAINER_LAYOUT, type FrozenJob } from '../../conf/job.ts';
 import { HadoopConfiguration } from '../../hadoop/configuration/configuration.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import type { Json } from '../../platform/json-value.ts';
@@ -8,7 +8,6 @@ import { createStorage } from '../../storage/create-storage.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { joinUri } from '../../storage/uri.ts';
 import type { ServiceFrame } from '../../training/process/service-frame.ts';
-import type { ExecutorSettings } from '../settings.ts';
 import { downloadFolder, uploadFolder } from './copy-files.ts';
 import { FileCheckpoints } from './file-checkpoints.ts';
 
@@ -16,6 +15,12 @@ const SAVE = 'storage.save-checkpoint';
 const RESTORE = 'storage.restore-checkpoint';
 const FETCH = 'storage.fetch-data';
 const UPLOAD = 'storage.upload-output';
+
+interface Container {
+  readonly frozen: FrozenJob;
+  /** Absolute path of the container's working directory. */
+  readonly folder: string;
+}
 
 interface Run {
   readonly generation: number;
@@ -25,7 +30,7 @@ interface Run {
 
 /** Answers a program's request to store or load files. Programs of other languages then need no client for HDFS. */
 export async function serveStorage(
-  settings: Pick<ExecutorSettings, 'frozen' | 'folder'>,
+  settings: Container,
   run: Run,
   service: string,
   body: Uint8Array,
@@ -46,7 +51,7 @@ export async function serveStorage(
 }
 
 async function answerTo(
-  { frozen, folder }: Pick<ExecutorSettings, 'frozen' | 'folder'>,
+  { frozen, folder }: Container,
   { generation, notice }: Run,
   storage: Storage,
   service: string,

@@ -1,0 +1,99 @@
+import { execFile } from 'node:child_process';
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { promisify } from 'node:util';
+import { pino } from 'pino';
+import { expect, onTestFinished, test } from 'vitest';
+import { frozen, workers } from '../../application-master/job/simulator/example-job.ts';
+import { fileUri } from '../../storage/uri.ts';
+import { parseReport } from '../../task-executor/report-file.ts';
+import { ServicesSocket } from '../../task-executor/services-socket.ts';
+import { serveStorage } from '../../task-executor/storage/storage-services.ts';
+import { ROOT } from '../command.ts';
+import { temporaryFolder } from '../harness.ts';
+
+const execute = promisify(execFile);
+
+async function python(script: string, environment: Readonly<Record<string, string>> = {}): Promise<unknown> {
+  const env = { PATH: process.env.PATH ?? '', PYTHONPATH: path.join(ROOT, 'python'), PYTHONDONTWRITEBYTECODE: '1', ...environment };
+  const { stdout } = await execute('python3', ['-c', script], { env });
+  return JSON.parse(stdout);
+}
+
+/** Writes a task file and opens the services of an executor. Returns the environment of the task's programs. */
+async function startTask(root: string, generation: number): Promise<Record<string, string>> {
+  const at = (name: string) => path.join(root, name);
+  const job = {
+    ...frozen({ roles: [workers()] }),
+    checkpointDir: fileUri(at('checkpoints')),
+    outputDir: fileUri(at('output')),
+    data: { digits: fileUri(at('digits')) },
+    cluster: { kind: 'local', directory: root } as const,
+  };
+  const socket = await ServicesSocket.open({
+    folder: at(`services-${generation}`),
+    ask: (service, body, signal) => serveStorage({ frozen: job, folder: root }, { generation, notice: () => {} }, service, body, signal),
+    log: pino({ level: 'silent' }),
+  });
+  onTestFinished(() => socket.close());
+  await Promise.all([writeFile(at('report'), ''), writeFile(at('order'), '')]);
+  const member = { role: 'worker', index: 1, rank: 1, host: 'node', port: 4000 };
+  const task = {
+    ...{ version: 1, applicationId: job.applicationId, jobName: 'a', role: 'worker', index: 1, rank: 1, worldSize: 2, generation },
+    ...{ members: [member], checkpoint: { dir: job.checkpointDir, everySteps: 7, keep: 3 }, summaryDir: '', outputDir: '' },
+    ...{ data: job.data, reportFile: at('report'), checkpointOrder: at('order'), services: socket.folder },
+  };
+  await writeFile(at('task'), JSON.stringify(task));
+  return { TONY_TASK_FILE: at('task') };
+}
+
+test('outside a job, the package behaves as for a single process', async () => {
+  const script = `
+import json, tony
+tony.report(1, loss=0.5)
+tony.save_checkpoint(1, ".")
+task = tony.context()
+print(json.dumps([task.rank, task.world_size, task.in_job, tony.restore_checkpoint(), tony.data_dir("a", default="b"), tony.stopping(), tony.save_output(".", "a")]))
+`;
+  expect(await python(script)).toEqual([0, 1, false, null, 'b', false, null]);
+});
+
+test('in a job, a later generation restores the checkpoint that an earlier one has saved, and reports reach the executor', async () => {
+  // The path is too long for the kernel's limit on socket paths.
+  const root = path.join(await temporaryFolder(), 'x'.repeat(100));
+  await mkdir(path.join(root, 'digits'), { recursive: true });
+  const save = `
+import json, os, tony
+task = tony.context()
+ordered = tony.stopping()
+os.mkdir("${root}/state")
+open("${root}/state/weights", "w").write("weights")
+tony.save_checkpoint(8, "${root}/state")
+tony.report(9, loss=0.5, other=float("nan"))
+tony.notice("hello", about="greeting")
+print(json.dumps([task.members[0].port, task.checkpoint_every, ordered, tony.stopping(), tony.data_dir("digits"), tony.save_output("${root}/state", "model")]))
+`;
+  const [port, every, ordered, stopping, data, output] = (await python(save, await startTask(root, 1))) as unknown[];
+  expect([port, every, ordered, stopping]).toEqual([4000, 7, true, false]);
+  expect([data, output]).toEqual([path.join(root, 'digits'), fileUri(path.join(root, 'output', 'model'))]);
+  expect(await readFile(path.join(root, 'output', 'model', 'weights'), 'utf8')).toBe('weights');
+  const reports = (await readFile(path.join(root, 'report'), 'utf8')).trim().split('\n').map(parseReport);
+  expect(reports).toEqual([
+    { type: 'checkpoint', step: 8 },
+    { type: 'progress', step: 9, metrics: { loss: 0.5 } },
+    { type: 'notice', message: 'hello', about: 'greeting' },
+  ]);
+
+  const restore = `
+import json, tony
+restored = tony.restore_checkpoint()
+try:
+    tony.data_dir("letters")
+except tony.TonyError as error:
+    print(json.dumps([restored.step, open(restored.path + "/weights").read(), error.code, str(error)]))
+`;
+  expect(await python(restore, await startTask(root, 2))).toEqual([
+    ...[8, 'weights', 'DATA_INVALID'],
+    expect.stringContaining('no input folder named letters (data: digits)'),
+  ]);
+});
