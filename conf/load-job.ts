@@ -11,7 +11,8 @@ import type { Job, Role } from './job.ts';
 import { EVERY_ROLE, jobPartSchema } from './job-part.ts';
 import { type JobFile, jobJsonSchema, jobSchema } from './job-schema.ts';
 import type { SiteConfig } from './site.ts';
-import { chiefOf, isRanked, isServing, strategyProblems, withStrategyRoles } from './strategy-roles.ts';
+import { chiefOf, isRanked, isServing, strategyProblems, unprotected, withStrategyRoles } from './strategy-roles.ts';
+import { factsOf } from './values/frameworks.ts';
 import { isUri } from './values/is-uri.ts';
 import { resourceKeyProblem } from './values/resource-key.ts';
 import { type Problem, YamlFile } from './yaml-file.ts';
@@ -91,6 +92,15 @@ export function parseJob(text: string, options: ParseOptions): Job {
     return job;
   }
   const { job: settled, changed } = withFinalValues(withDefaultsOfStrategyRoles(job, written, site), site.final);
+  if (factsOf(settled.framework) !== null && settled.strategy.wireSecurity !== 'none') {
+    throw new TonyError(
+      'JOB_INVALID',
+      `${site.from} requires wireSecurity ${settled.strategy.wireSecurity}: ${unprotected(job.framework)}.`,
+      {
+        hint: 'Ask the admin of the cluster to allow such jobs.',
+      },
+    );
+  }
   for (const value of changed) {
     // A role inherits the variables in the job's `env`.
     const [, , key, variable = ''] = value.path;

@@ -2,9 +2,10 @@ import { z } from 'zod';
 import { TonyError } from '../platform/errors.ts';
 import type { Job, Role } from './job.ts';
 import * as values from './job-values.ts';
-import { SERVING_ROLE } from './strategy-roles.ts';
+import { SERVING_ROLE, unprotected } from './strategy-roles.ts';
 import { isTensorBoardRole } from './tensorboard-role.ts';
 import { resolvedDocker } from './values/docker.ts';
+import { factsOf } from './values/frameworks.ts';
 import { otherResourceProblem } from './values/resource-key.ts';
 import { count, MOST_MEMORY_MB, text } from './values/value-schemas.ts';
 import type { Problem } from './yaml-file.ts';
@@ -117,13 +118,17 @@ function roleProblems(job: Job): Problem[] {
   });
 }
 
-function problemsOfAll({ roles }: Job): Problem[] {
+function problemsOfAll({ roles, framework, strategy }: Job): Problem[] {
   const rules: readonly (readonly [boolean, string])[] = [
     [roles.filter(({ instances, maxInstances }) => maxInstances > instances).length <= 1, 'only one role may grow'],
     [roles.filter(({ chief }) => chief).length === 1, 'exactly one role is the chief'],
     [roles.some(({ tracking }) => tracking === 'tracked'), 'at least one role must be tracked'],
   ];
-  return rules.flatMap(([holds, message]) => (holds ? [] : [{ path: ['roles'], message }]));
+  const unprotectedProblem =
+    factsOf(framework) === null || strategy.wireSecurity === 'none'
+      ? []
+      : [{ path: ['strategy', 'wireSecurity'], message: unprotected(framework) }];
+  return [...rules.flatMap(([holds, message]) => (holds ? [] : [{ path: ['roles'], message }])), ...unprotectedProblem];
 }
 
 const MOST_MISTAKES = 5;

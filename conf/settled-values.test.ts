@@ -7,6 +7,7 @@ import { withFinalValues } from './final-values.ts';
 import type { Job, Role } from './job.ts';
 import type { JobInput } from './job-schema.ts';
 import { loadJob, parseJob } from './load-job.ts';
+import { checkedJob } from './resolved-job.ts';
 import { parseSite, siteJsonSchema } from './site.ts';
 import { tensorBoardRole } from './tensorboard-role.ts';
 
@@ -123,6 +124,16 @@ defaults:
     const { job, messages } = load(written, 'final: {strategy: {wireSecurity: encrypted}}');
     expect(job.strategy).toMatchObject({ type, wireSecurity: 'encrypted' });
     expect(messages).toEqual(['the site file sets strategy.wireSecurity to encrypted (job.yaml: none)']);
+  });
+
+  test('require no wireSecurity that a framework lacks', () => {
+    const text = 'name: a\nframework: pytorch\ncommand: x\nroles: {worker: {}}\n';
+    expect(() => load(text, 'defaults: {strategy: {wireSecurity: encrypted}}')).toThrow('cannot protect those between PyTorch programs');
+    expect(() => load(text, 'final: {strategy: {wireSecurity: encrypted}}')).toThrow(
+      /requires wireSecurity encrypted: .* cannot protect those between PyTorch programs/,
+    );
+    const { job } = load(text, 'final: {strategy: {wireSecurity: none}}');
+    expect(() => checkedJob({ ...job, strategy: { ...job.strategy, wireSecurity: 'encrypted' } })).toThrow('strategy.wireSecurity');
   });
 
   test('apply to a role that the strategy adds', () => {

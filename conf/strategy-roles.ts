@@ -1,5 +1,5 @@
 import type { JobFile } from './job-schema.ts';
-import { factsOf } from './values/frameworks.ts';
+import { type Framework, factsOf } from './values/frameworks.ts';
 import type { Problem } from './yaml-file.ts';
 
 // Adapts the roles of a job to its strategy. With `parameter-server`, the tasks of the role `ps` store the weights. With `all-reduce`,
@@ -113,6 +113,12 @@ export function strategyProblems(file: JobFile): Problem[] {
   return problems;
 }
 
+/** Explains why a job of this framework cannot have a `wireSecurity`. */
+export function unprotected(framework: Framework): string {
+  const title = factsOf(framework)?.title ?? framework;
+  return `tony-ts protects only the connections of framework tfjs, and cannot protect those between ${title} programs`;
+}
+
 /** Refuses settings that have no effect on programs of another framework, and variables that the framework's launcher would set. */
 function frameworkProblems(file: JobFile): Problem[] {
   const facts = factsOf(file.framework);
@@ -126,6 +132,8 @@ function frameworkProblems(file: JobFile): Problem[] {
       path: ['strategy'],
       message: `applies only to framework tfjs: ${facts.title} programs choose in their code how they exchange gradients; remove the key`,
     });
+  } else if (strategy.wireSecurity !== 'none') {
+    problems.push({ path: ['strategy', 'wireSecurity'], message: `${unprotected(file.framework)}; write \`wireSecurity: none\`` });
   }
   const ps = file.roles[SERVING_ROLE];
   if (ps !== undefined && !isRanked(SERVING_ROLE, ps) && !ps.untracked && !ps.sidecar) {
