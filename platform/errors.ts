@@ -170,7 +170,7 @@ export const ERROR_CODES = {
   },
   HADOOP_CONF_INVALID: {
     exit: 2,
-    means: 'A file of the Hadoop configuration is not valid XML, contains an invalid value, or lacks a required value.',
+    means: 'A Hadoop configuration file is not valid XML, contains an invalid value, or lacks a required value.',
     hint: 'Correct the Hadoop configuration named above.',
   },
   TLS_FAILED: {
@@ -232,7 +232,7 @@ export const ERROR_CODES = {
   LOGS_UNAVAILABLE: {
     exit: 2,
     means: "The logs cannot be read at the moment, neither from the node that wrote them nor from YARN's aggregated logs.",
-    hint: 'The logs of a job that has just ended appear when YARN has aggregated them. Try again in a moment.',
+    hint: 'The logs of a job that has just ended appear once YARN has aggregated them. Try again in a moment.',
   },
   CREDENTIALS_INVALID: {
     exit: 1,
@@ -251,8 +251,8 @@ export const ERROR_CODES = {
   },
   RPC_PROTOCOL: {
     exit: 3,
-    means: 'The server at the RPC address does not speak the RPC protocol of Hadoop 3.',
-    hint: 'Check that the host and port above belong to an RPC service of Hadoop 3.',
+    means: 'The server at the RPC address does not speak the Hadoop 3 RPC protocol.',
+    hint: 'Check that the host and port above belong to a Hadoop 3 RPC service.',
   },
   RPC_REFUSED: {
     exit: 3,
@@ -266,7 +266,7 @@ export const ERROR_CODES = {
   },
   RPC_CLOSED: {
     exit: 1,
-    means: 'This process closed its connection to a Hadoop daemon while calls were pending, because it was about to exit.',
+    means: 'This process was about to exit, so it closed its connection to a Hadoop daemon although calls were pending.',
     hint: 'The log of this process shows why it exited.',
   },
   ATTEMPT_FENCED: {
@@ -287,12 +287,12 @@ export const ERROR_CODES = {
   RUNTIME_TOOL_MISSING: {
     exit: 2,
     means: 'A program that is required to build the runtime (npm, python3 with pip, tar or a compiler) is not installed.',
-    hint: 'Install it on this machine and try again. The nodes of the cluster do not need it.',
+    hint: 'Install it on this machine and try again. The nodes do not need it.',
   },
   RUNTIME_DOWNLOAD_FAILED: {
     exit: 3,
-    means: 'A package of the runtime could not be downloaded.',
-    hint: 'Check that npm and pip reach their package registries from this machine (`npm ping`, `python3 -m pip download six`). Both use their own settings for mirrors and proxies.',
+    means: 'A package for the runtime could not be downloaded.',
+    hint: 'Check that npm and pip can reach their package registries from this machine (`npm ping`, `python3 -m pip download six`). Both use their own settings for mirrors and proxies.',
   },
   RUNTIME_HASH_MISMATCH: {
     exit: 2,
@@ -392,7 +392,7 @@ export const ERROR_CODES = {
   },
   WARM_START_MISFIT: {
     exit: 1,
-    means: 'The weights of the other model do not fit this model.',
+    means: 'The weights of the other model do not match this model.',
     hint: 'Compare the names and shapes of both models. To copy only some layers, pass { layers }.',
   },
   CHECKPOINT_DAMAGED: {
@@ -413,7 +413,7 @@ export const ERROR_CODES = {
   CHECKPOINT_FAILED: {
     exit: 1,
     means: 'A checkpoint could not be written.',
-    hint: 'Check the free space, the permissions and the NameNode of the checkpoint folder.',
+    hint: 'Check the free space and the permissions of the checkpoint folder, and whether the NameNode is available.',
   },
   SERVICE_LOST: {
     exit: 1,
