@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { lookup } from 'node:dns/promises';
 import { CONTAINER_LAYOUT, type FrozenJob, type Resource, TENSORBOARD_ROLE } from '../conf/job.ts';
 import { HadoopConfiguration } from '../hadoop/configuration/configuration.ts';
+import { daemonUri } from '../hadoop/configuration/hdfs-place.ts';
 import { findToken, MASTER_TOKEN_KIND } from '../hadoop/rpc/credentials.ts';
 import type { Logger } from '../platform/log.ts';
 import type { Welcome } from '../protos/executor-protocol.ts';
@@ -155,9 +156,11 @@ function executorCommand(frozen: FrozenJob): string {
   return [node, ...EXECUTOR_NODE_FLAGS, `${CONTAINER_LAYOUT.bundles}/task-executor.mjs`].join(' ');
 }
 
+/** Returns the files that job.json lists, and job.json itself, by URIs that NodeManagers can read. */
 async function containerResources(frozen: FrozenJob, files: JobFiles): Promise<readonly Resource[]> {
   const name = CONTAINER_LAYOUT.job;
   const { size, modifiedAt } = await files.staged(name);
-  const uri = joinUri(frozen.staging, name);
+  const staged = joinUri(frozen.staging, name);
+  const uri = frozen.cluster.kind === 'yarn' ? daemonUri(HadoopConfiguration.fromProperties(frozen.cluster.hadoop), staged) : staged;
   return [...frozen.resources, { name, uri, type: 'file', visibility: 'application', size, timestamp: modifiedAt }];
 }

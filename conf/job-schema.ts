@@ -161,7 +161,7 @@ export const jobSchema = z.strictObject({
     .default('default'),
   command: text().describe('Default command for the roles.').optional(),
   data: z
-    .record(values.dataName, text().describe('Path to the folder, relative to this file, or its hdfs:// URI.'))
+    .record(values.dataName, text().describe('Path of the folder, relative to this file, or its URI on HDFS.'))
     .describe('Input folders by name. tony-ts uploads local folders; programs read folders on HDFS directly.')
     .default({}),
   env: environment.describe('Environment variables for the programs of all roles.').default({}),
@@ -195,7 +195,7 @@ export const jobSchema = z.strictObject({
   checkpoint: z
     .strictObject({
       dir: text()
-        .describe('Folder for checkpoints: an hdfs:// URI or, in local mode, a path. By default, each job creates a new folder.')
+        .describe('Folder for checkpoints: a URI on HDFS or, in local mode, a path. By default, each job creates a new folder.')
         .optional(),
       every: values.checkpointEvery().describe('Number of steps between checkpoints.').default(100),
       keep: values.checkpointKeep().describe('Number of checkpoints to keep. tony-ts removes the oldest ones.').default(3),

@@ -17,7 +17,7 @@ export interface Job {
    * `tony-ts runtime build --gpu`. `system`: the installation on the nodes. Any other value is the URI of a runtime archive.
    */
   readonly runtime: string;
-  /** Input folders by name. tony-ts uploads local paths; programs read hdfs:// URIs directly. */
+  /** Input folders by name. tony-ts uploads local paths; programs read URIs on HDFS directly. */
   readonly data: Readonly<Record<string, string>>;
   readonly env: Readonly<Record<string, string>>;
   /** Roles in the order of job.yaml. YARN containers are assigned to earlier roles first. */

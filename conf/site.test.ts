@@ -1,7 +1,7 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { expect, test } from 'vitest';
 import { TonyError } from '../platform/errors.ts';
-import { authorityFileOf, DEFAULT_SITE, parseSite, siteJsonSchema } from './site.ts';
+import { authorityFileOf, DEFAULT_SITE, gatewayOfSite, parseSite, siteJsonSchema } from './site.ts';
 
 const EXAMPLE = new URL('./tony-site.yaml', import.meta.url);
 const SCHEMA = new URL('./site.schema.json', import.meta.url);
@@ -26,6 +26,7 @@ test.each(['', '\n', '# nothing\n', '---\n', 'history: {}\n'])('%j gives the def
     from: null,
     history: { dir: null, url: null, keepMs: 90 * DAY_MS },
     tls: { ca: null },
+    storage: { gateway: null },
     quotas: NO_QUOTAS,
     defaults: {},
     final: {},
@@ -38,6 +39,7 @@ test('parseSite reads the settings of the history', () => {
     from: 'x',
     history: { dir: 'hdfs:///tony/history', url: 'https://history:8443/tony', keepMs: 7 * DAY_MS },
     tls: { ca: null },
+    storage: { gateway: null },
     quotas: NO_QUOTAS,
     defaults: {},
     final: {},
@@ -50,6 +52,17 @@ test('the file of authorities is found in a site file with mistakes, too', () =>
   expect(['', 'quotas: {}\n', 'tls: {}\n', 'tls: 1\n', 'tls: {ca: [}\n', 'tls:\n'].map(authorityFileOf)).toEqual(Array(6).fill(null));
 });
 
+test('the gateway is found in a site file with mistakes, too', () => {
+  expect(parseSite('storage: {gateway: "https://knox:8443/gateway/default"}\n', 'x').storage).toEqual({
+    gateway: 'https://knox:8443/gateway/default',
+  });
+  expect(gatewayOfSite('histroy: {}\nstorage:\n  gateway: {ns1: http://h:1, "nn:8020": http://h:2}\n')).toEqual({
+    ns1: 'http://h:1',
+    'nn:8020': 'http://h:2',
+  });
+  expect(['', 'storage: 1\n', 'storage: {gateway: h}\n', 'storage: {gateway: [}\n'].map(gatewayOfSite)).toEqual(Array(4).fill(null));
+});
+
 test('reports all mistakes at once, each with its place', () => {
   const text =
     'history:\n  dirr: /x\n  dir: s3://bucket/x\n  url: ftp://x\n  keep: 90\nquota: 1\nquotas: {rols: {}, users: {alice: {task: {gpus: many}}}}\n';
@@ -59,19 +72,21 @@ test('reports all mistakes at once, each with its place', () => {
     '  tony-site.yaml:3:8  history.dir: expected a folder on HDFS, such as hdfs:///tony/history, without . and ..',
     '  tony-site.yaml:4:8  history.url: expected the address of the history server, such as https://history.example.com:8443, without user, query or #',
     '  tony-site.yaml:5:9  history.keep: expected a duration such as 500ms, 30s, 10m or 2h, found `90`',
-    '  tony-site.yaml:6:1  quota: is not a known key; did you mean `quotas`? (known: history, tls, quotas, defaults, final)',
+    '  tony-site.yaml:6:1  quota: is not a known key; did you mean `quotas`? (known: history, tls, storage, quotas, defaults, final)',
     '  tony-site.yaml:7:10  quotas.rols: is not a known key; did you mean `roles`? (known: over, roles, users, groups, queues)',
     '  tony-site.yaml:7:49  quotas.users.alice.task.gpus: expected a whole number, found `many`',
   ]);
 });
 
 test.each([
-  ['- a\n', 'expected a mapping with the keys history, tls, quotas, defaults and final, found a list'],
+  ['- a\n', 'expected a mapping with the keys history, tls, storage, quotas, defaults and final, found a list'],
   ['history: {dir: /}\n', 'expected a folder on HDFS'],
   ['history: {dir: hdfs://nn/a/../b}\n', 'without . and ..'],
   ['history: {dir: /h, url: "http://user:word@h/"}\n', 'without user'],
   ['history: {url: "http://h:1"}\n', 'set history.dir too'],
   ['history: {keep: 1s}\n', 'must be at least 1 min'],
+  ['storage: {gateway: knox}\n', 'expected an address such as https://host:port, without user'],
+  ['storage: {gateway: {ns1: "https://user:word@h"}}\n', 'expected an address such as https://host:port, without user'],
   ['history: {dir: [\n', 'tony-site.yaml:2:1'],
   ['defaults: *x\n', 'tony-site.yaml:1:11  Unresolved alias'],
   ['*x\n', 'tony-site.yaml:1:1  '],

@@ -11,7 +11,7 @@ export interface SiteConfig {
   /** Path or URI of the site file; null without a site file. */
   readonly from: string | null;
   readonly history: {
-    /** Folder for the histories of all users: an hdfs:// URI or a path on the default file system. null: each user's home folder. */
+    /** Folder for the histories of all users: a URI on HDFS or a path on the default file system. null: each user's home folder. */
     readonly dir: string | null;
     /** URL of the history server without a trailing slash; null without a history server. */
     readonly url: string | null;
@@ -22,10 +22,16 @@ export interface SiteConfig {
     /** PEM file with the cluster's certificate authorities. Relative paths are resolved against the folder of the site file. */
     readonly ca: string | null;
   };
+  readonly storage: {
+    /** Address of HttpFS or Knox for the default file system, or addresses by nameservice or `host:port`; null without a gateway. */
+    readonly gateway: StorageGateway | null;
+  };
   readonly quotas: Quotas;
   readonly defaults: Readonly<Record<string, unknown>>;
   readonly final: JobPart;
 }
+
+export type StorageGateway = string | Readonly<Record<string, string>>;
 
 export const SITE_FILE = 'tony-site.yaml';
 
@@ -35,7 +41,7 @@ export const siteSchema = z.strictObject({
   history: z
     .strictObject({
       dir: text()
-        .regex(/^(hdfs:\/\/[^/]*)?\/(?!$)(?!.*(^|\/)\.\.?(\/|$))/, {
+        .regex(/^((hdfs|s?webhdfs|viewfs):\/\/[^/]*)?\/(?!$)(?!.*(^|\/)\.\.?(\/|$))/, {
           error: 'expected a folder on HDFS, such as hdfs:///tony/history, without . and ..',
         })
         .describe(
@@ -64,6 +70,19 @@ export const siteSchema = z.strictObject({
     })
     .describe("Trust settings for the cluster's HTTPS servers.")
     .prefault({}),
+  storage: z
+    .strictObject({
+      gateway: z
+        .union([gatewayAddress(), z.record(z.string().regex(/^[^/\s]+$/), gatewayAddress())], {
+          error: 'expected the address of HttpFS or Knox, such as https://host:port/gateway/default, or such addresses by nameservice',
+        })
+        .describe(
+          "Address of HttpFS (http://host:14000) or of a Knox topology (https://host:8443/gateway/default) through which all processes of tony-ts reach the default file system, or such addresses by nameservice. Without it, they use the NameNodes and DataNodes. It has an effect only in a site file on the user's machine.",
+        )
+        .optional(),
+    })
+    .describe('How HDFS is reached.')
+    .prefault({}),
   quotas: quotaSchema.prefault({}),
   defaults: jobPartSchema.optional().describe('Default values for keys that job.yaml does not set, in job.yaml syntax.'),
   final: jobPartSchema.optional().describe('Values that override job.yaml and --set, in job.yaml syntax.'),
@@ -81,10 +100,10 @@ export function parseSite(text: string, file: string): SiteConfig {
     file,
     what: 'site file',
     code: 'SITE_INVALID',
-    expected: 'a mapping with the keys history, tls, quotas, defaults and final',
+    expected: 'a mapping with the keys history, tls, storage, quotas, defaults and final',
     mayBeEmpty: true,
   });
-  const { history, tls, quotas, final } = yaml.check(siteSchema, {
+  const { history, tls, storage, quotas, final } = yaml.check(siteSchema, {
     schema: siteJsonSchema,
     unknown: ([first, ...path]) => (first === 'defaults' || first === 'final' ? whyNotInSite(path) : undefined),
     meaning: meaningProblems,
@@ -94,6 +113,7 @@ export function parseSite(text: string, file: string): SiteConfig {
     from: file,
     history: { dir: history.dir ?? null, url: history.url?.replace(/\/+$/, '') ?? null, keepMs: history.keep },
     tls: { ca: tls.ca ?? null },
+    storage: { gateway: storage.gateway ?? null },
     quotas,
     defaults: defaults ?? {},
     final: final ?? {},
@@ -108,6 +128,19 @@ export function authorityFileOf(text: string): string | null {
   try {
     const { tls } = parse(text) as { readonly tls?: { readonly ca?: unknown } };
     return typeof tls?.ca === 'string' ? tls.ca : null;
+  } catch {
+    return null;
+  }
+}
+
+/** Returns `storage.gateway` of a site file that may contain mistakes; null if it has none, or an invalid one. */
+export function gatewayOfSite(text: string): StorageGateway | null {
+  if (!/^['"]?storage\b/m.test(text)) {
+    return null;
+  }
+  try {
+    const { storage } = parse(text) as { readonly storage?: unknown };
+    return siteSchema.shape.storage.safeParse(storage).data?.gateway ?? null;
   } catch {
     return null;
   }
@@ -141,6 +174,10 @@ function resourceProblems(section: 'defaults' | 'final', part: JobPart = {}): Pr
       return message === undefined ? [] : [{ path, atKey: true, message }];
     }),
   );
+}
+
+function gatewayAddress(): z.ZodString {
+  return text().refine(isHttpAddress, { error: 'expected an address such as https://host:port, without user, query or #' });
 }
 
 function isHttpAddress(address: string): boolean {

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { HadoopConfiguration } from '../hadoop/configuration/configuration.ts';
+import { nameNodesOf } from '../hadoop/configuration/name-nodes.ts';
 import { configurationOfResourceManager } from '../hadoop/configuration/remote-configuration.ts';
 import { groupsOfUser } from '../hadoop/configuration/user-groups.ts';
 import type { ApplicationSubmission } from '../hadoop/yarn/application-submission.ts';
@@ -152,7 +153,7 @@ test("the ResourceManager's address alone yields the same configuration", async 
   const remote = await configurationOfResourceManager(cluster.resourceManager);
   expect(remote.freeze()).toEqual({ ...remote.freeze(), ...configuration.freeze() });
   expect(remote.resourceManagers).toEqual(configuration.resourceManagers);
-  expect(remote.nameNodes(remote.defaultFs.replace('hdfs://', ''))).toEqual([cluster.nameNode]);
+  expect(nameNodesOf(remote, { scheme: 'hdfs', authority: remote.defaultFs.replace('hdfs://', '') })).toEqual([cluster.nameNode]);
 });
 
 test("the client reads a user's groups as the cluster resolves them", async () => {

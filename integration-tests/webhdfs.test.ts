@@ -14,7 +14,7 @@ let hdfs: WebHdfs;
 beforeAll(async () => {
   configuration = await HadoopConfiguration.fromEnvironment(cluster.environment());
   authority = configuration.defaultFs.replace('hdfs://', '');
-  hdfs = WebHdfs.of(configuration, authority, USER, { patienceMs: 170_000 });
+  hdfs = WebHdfs.of(configuration, { scheme: 'hdfs', authority }, USER, { patienceMs: 170_000 });
 });
 afterAll(async () => {
   await hdfs.remove(FOLDER);

@@ -1,4 +1,5 @@
 import { DEFAULT_SITE, parseSite, type SiteConfig } from '../conf/site.ts';
+import { HDFS_URI } from '../hadoop/configuration/hdfs-place.ts';
 import { TonyError } from '../platform/errors.ts';
 import type { Storage } from './storage.ts';
 import { joinUri } from './uri.ts';
@@ -9,7 +10,7 @@ import { joinUri } from './uri.ts';
  * @throws TonyError SITE_INVALID with a list of all mistakes, or if HDFS is unreachable
  */
 export async function siteOfCluster(storage: Storage, defaultFs: string): Promise<SiteConfig> {
-  if (!defaultFs.startsWith('hdfs:')) {
+  if (!HDFS_URI.test(defaultFs)) {
     return DEFAULT_SITE;
   }
   const uri = joinUri(defaultFs, 'apps', 'tony-ts', 'site.yaml');

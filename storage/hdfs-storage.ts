@@ -1,6 +1,6 @@
 import type { Readable } from 'node:stream';
 import type { HadoopConfiguration } from '../hadoop/configuration/configuration.ts';
-import { WebHdfs } from '../hadoop/hdfs/web-hdfs.ts';
+import { FileSystems, type OpenedPlace } from '../hadoop/hdfs/file-systems.ts';
 import type { FileStatus } from '../hadoop/hdfs/web-hdfs-answers.ts';
 import type { ByteSource } from '../platform/byte-source.ts';
 import { TonyError } from '../platform/errors.ts';
@@ -20,27 +20,26 @@ export interface HdfsStorageOptions {
 const FILE_PERMISSION = 0o644;
 const FOLDER_PERMISSION = 0o755;
 
-/** Storage for hdfs:// URIs on all clusters in the Hadoop configuration. */
+/** Storage for hdfs://, webhdfs://, swebhdfs:// and viewfs:// URIs on all clusters in the Hadoop configuration. */
 export class HdfsStorage implements Storage {
-  readonly #options: HdfsStorageOptions;
-  readonly #fileSystems = new Map<string, WebHdfs>();
+  readonly #fileSystems: FileSystems;
 
-  constructor(options: HdfsStorageOptions) {
-    this.#options = options;
+  constructor({ hadoop, user, ...options }: HdfsStorageOptions) {
+    this.#fileSystems = new FileSystems(hadoop, user, options);
   }
 
   async open(uri: string, range?: { offset?: number; length?: number }): Promise<Readable> {
-    const { fileSystem, path } = this.#locate(uri);
+    const { fileSystem, path } = this.#target(uri);
     return fileSystem.open(path, range);
   }
 
   async read(uri: string): Promise<Buffer> {
-    const { fileSystem, path } = this.#locate(uri);
+    const { fileSystem, path } = this.#target(uri);
     return fileSystem.read(path);
   }
 
   async write(uri: string, data: ByteSource, options: WriteOptions = {}): Promise<boolean> {
-    const { fileSystem, path } = this.#locate(uri);
+    const { fileSystem, path } = this.#target(uri);
     if (options.ifAbsent && (await fileSystem.status(path)) !== null) {
       return false;
     }
@@ -69,26 +68,33 @@ export class HdfsStorage implements Storage {
   }
 
   async stat(uri: string): Promise<Entry | null> {
-    const { fileSystem, path } = this.#locate(uri);
-    const status = await fileSystem.status(path);
-    return status === null ? null : entryOf(uri, nameOf(uri), status);
+    const { target, isFixed } = this.#locate(uri);
+    const status = target === null ? null : await target.fileSystem.status(target.path);
+    if (status !== null) {
+      return entryOf(uri, nameOf(uri), status);
+    }
+    return isFixed ? mountEntry(uri) : null;
   }
 
   async list(uri: string, { raw = false, most }: ListingOptions = {}): Promise<Entry[]> {
-    const { fileSystem, path } = this.#locate(uri);
-    const found = most === undefined ? await fileSystem.list(path) : await fileSystem.listFirst(path, most);
-    return (found ?? [])
-      .filter((status) => raw || !isTemporaryName(status.name))
-      .map((status) => entryOf(joinUri(uri, status.name), status.name, status))
-      .sort(byName);
+    const { target, names } = this.#locate(uri);
+    const found = target === null ? null : await listing(target, most);
+    // A mount point hides an entry of the same name.
+    const visible = (found ?? []).filter(({ name }) => (raw || !isTemporaryName(name)) && !names.includes(name));
+    const mounted = await Promise.all(names.map((name) => this.#mounted(joinUri(uri, name))));
+    const entries = [...visible.map((status) => entryOf(joinUri(uri, status.name), status.name, status)), ...mounted].sort(byName);
+    return most === undefined ? entries : entries.slice(0, most);
   }
 
   async rename(from: string, to: string): Promise<boolean> {
-    const source = this.#locate(from);
-    const target = this.#locate(to);
-    if (source.fileSystem !== target.fileSystem) {
-      throw new TonyError('STORAGE_REFUSED', `${from} cannot be moved to another file system.`);
+    const [before, after] = [this.#locate(from), this.#locate(to)];
+    if (before.mount !== after.mount) {
+      throw new TonyError('STORAGE_REFUSED', `${from} cannot be moved to ${to}, which is on another file system or mount point.`, {
+        hint: 'Choose a target below the same mount point, or copy the files.',
+      });
     }
+    const [source, target] = [this.#target(from), this.#target(to)];
+    refuseFixed(from, before);
     const parent = target.path.slice(0, target.path.lastIndexOf('/')) || '/';
     if ((await target.fileSystem.status(parent)) === null) {
       if ((await source.fileSystem.status(source.path)) === null) {
@@ -100,48 +106,67 @@ export class HdfsStorage implements Storage {
   }
 
   async remove(uri: string): Promise<boolean> {
-    const { fileSystem, path } = this.#locate(uri);
-    if (path === '/') {
+    if (parseUri(uri).path === '/') {
       throw new TonyError('STORAGE_REFUSED', `${uri}: the root folder cannot be removed.`);
     }
-    return fileSystem.remove(path);
+    const place = this.#locate(uri);
+    refuseFixed(uri, place);
+    return place.target === null ? false : place.target.fileSystem.remove(place.target.path);
   }
 
   async makeFolder(uri: string, permission = FOLDER_PERMISSION): Promise<void> {
-    const { fileSystem, path } = this.#locate(uri);
+    const place = this.#locate(uri);
+    if (place.target === null && place.isFixed) {
+      return;
+    }
+    const { fileSystem, path } = this.#target(uri);
     await fileSystem.makeFolder(path, permission);
   }
 
   close(): void {
-    for (const fileSystem of this.#fileSystems.values()) {
-      fileSystem.close();
-    }
-    this.#fileSystems.clear();
+    this.#fileSystems.close();
   }
 
-  #locate(uri: string): { fileSystem: WebHdfs; path: string } {
+  #locate(uri: string): OpenedPlace {
     const parsed = parseUri(uri);
-    if (parsed.scheme !== 'hdfs') {
-      throw new TonyError('STORAGE_REFUSED', `${uri} is not an hdfs:// URI.`);
+    if (parsed.scheme === 'file') {
+      throw new TonyError('STORAGE_REFUSED', `${uri} is not a URI of HDFS.`);
     }
-    const authority = parsed.authority || this.#defaultAuthority(uri);
-    let fileSystem = this.#fileSystems.get(authority);
-    if (fileSystem === undefined) {
-      const { hadoop, user, ...options } = this.#options;
-      fileSystem = WebHdfs.of(hadoop, authority, user, options);
-      this.#fileSystems.set(authority, fileSystem);
-    }
-    return { fileSystem, path: parsed.path };
+    return this.#fileSystems.locate(parsed);
   }
 
-  #defaultAuthority(uri: string): string {
-    const { defaultFs } = this.#options.hadoop;
-    const parsed = /^hdfs:\/\/([^/]+)/.exec(defaultFs);
-    if (parsed?.[1] !== undefined) {
-      return parsed[1];
+  /** Returns the file system and the path of a URI. @throws TonyError NOT_FOUND, STORAGE_REFUSED where only the mount table has a folder */
+  #target(uri: string): NonNullable<OpenedPlace['target']> {
+    const { target, isFixed } = this.#locate(uri);
+    if (target !== null) {
+      return target;
     }
-    throw new TonyError('HADOOP_CONF_INVALID', `${uri} names no NameNode, and fs.defaultFS is ${defaultFs || 'not set'}.`);
+    throw isFixed
+      ? new TonyError('STORAGE_REFUSED', `${uri} is a folder of a mount table, which cannot contain files.`, {
+          hint: 'Choose a path below a mount point.',
+        })
+      : new TonyError('NOT_FOUND', `${uri} is below no mount point of the mount table, which has no linkFallback.`);
   }
+
+  /** Describes a mount point, or a folder above one. A mount point is listed even if its target does not exist. */
+  async #mounted(uri: string): Promise<Entry> {
+    return (await this.stat(uri).catch(() => null)) ?? mountEntry(uri);
+  }
+}
+
+function listing({ fileSystem, path }: NonNullable<OpenedPlace['target']>, most: number | undefined): Promise<FileStatus[] | null> {
+  return most === undefined ? fileSystem.list(path) : fileSystem.listFirst(path, most);
+}
+
+function refuseFixed(uri: string, { isFixed }: OpenedPlace): void {
+  if (isFixed) {
+    throw new TonyError('STORAGE_REFUSED', `${uri} is a mount point, or a folder above one: it cannot be moved or removed.`);
+  }
+}
+
+/** Describes a folder that exists only in the mount table, as Hadoop does: nobody may write to it. */
+function mountEntry(uri: string): Entry {
+  return { uri, name: nameOf(uri), type: 'folder', size: 0, modifiedAt: 0, permission: 0o555, owner: '' };
 }
 
 function entryOf(uri: string, name: string, status: FileStatus): Entry {

@@ -5,6 +5,8 @@ import { fileUri, joinUri, nameOf, parentUri, parseUri } from './uri.ts';
 describe('file URIs', () => {
   test('a file URI is parsed into scheme, authority and path', () => {
     expect(parseUri('hdfs://nn:8020/a//b/')).toEqual({ scheme: 'hdfs', authority: 'nn:8020', path: '/a/b' });
+    expect(parseUri('SWebHDFS://nn:9871/a')).toEqual({ scheme: 'swebhdfs', authority: 'nn:9871', path: '/a' });
+    expect(parseUri('viewfs://ClusterX/a')).toEqual({ scheme: 'viewfs', authority: 'ClusterX', path: '/a' });
     expect(parseUri('hdfs:///a')).toEqual({ scheme: 'hdfs', authority: '', path: '/a' });
     expect(parseUri('hdfs://nn')).toEqual({ scheme: 'hdfs', authority: 'nn', path: '/' });
     expect(parseUri('hdfs://nn/day=10%3A30')).toEqual({ scheme: 'hdfs', authority: 'nn', path: '/day=10%3A30' });
@@ -38,11 +40,15 @@ describe('file URIs', () => {
       .string({ unit: 'grapheme', minLength: 1, maxLength: 12 })
       .filter((text) => !/[/\0]/.test(text) && text !== '.' && text !== '..');
     fc.assert(
-      fc.property(fc.constantFrom('hdfs://nn:8020/a', 'hdfs:///', 'file:///tmp/x', 'file:///'), name, (folder, last) => {
-        const uri = joinUri(folder, last);
-        expect(nameOf(uri)).toBe(last);
-        expect(parseUri(parentUri(uri))).toEqual(parseUri(folder));
-      }),
+      fc.property(
+        fc.constantFrom('hdfs://nn:8020/a', 'hdfs:///', 'webhdfs://nn:9870/a', 'viewfs:///', 'file:///tmp/x', 'file:///'),
+        name,
+        (folder, last) => {
+          const uri = joinUri(folder, last);
+          expect(nameOf(uri)).toBe(last);
+          expect(parseUri(parentUri(uri))).toEqual(parseUri(folder));
+        },
+      ),
     );
     fc.assert(fc.property(name, (last) => void expect(parseUri(fileUri(`/a/${last}`))).toEqual({ scheme: 'file', path: `/a/${last}` })));
   });

@@ -1,10 +1,11 @@
 import { isAbsolute } from 'node:path';
 import { pathToFileURL } from 'node:url';
+import type { HdfsLocation } from '../hadoop/configuration/hdfs-place.ts';
 import { TonyError } from '../platform/errors.ts';
 
 /*
- * File URIs. file:// URIs are percent-encoded, as in `pathToFileURL`. hdfs:// URIs are not encoded, as in Hadoop: `%3A` in a name is three
- * characters.
+ * File URIs. file:// URIs are percent-encoded, as in `pathToFileURL`. URIs of HDFS (hdfs://, webhdfs://, swebhdfs://, viewfs://) are not
+ * encoded, as in Hadoop: `%3A` in a name is three characters.
  */
 
 export interface FileUri {
@@ -12,18 +13,11 @@ export interface FileUri {
   readonly path: string;
 }
 
-export interface HdfsUri {
-  readonly scheme: 'hdfs';
-  /** `host:port` or a nameservice; empty for the default file system. */
-  readonly authority: string;
-  readonly path: string;
-}
-
 /**
- * Parses a file:// or hdfs:// URI with an absolute path.
+ * Parses a URI of a file or of HDFS with an absolute path.
  * @throws TonyError STORAGE_REFUSED for any other text
  */
-export function parseUri(uri: string): FileUri | HdfsUri {
+export function parseUri(uri: string): FileUri | HdfsLocation {
   const match = /^([a-zA-Z][a-zA-Z0-9+.-]*):(?:\/\/([^/]*))?(\/.*)?$/s.exec(uri);
   const [, scheme, authority = '', rawPath = '/'] = match ?? [];
   switch (scheme?.toLowerCase()) {
@@ -33,10 +27,13 @@ export function parseUri(uri: string): FileUri | HdfsUri {
       }
       return { scheme: 'file', path: cleanPath(decode(rawPath), uri) };
     case 'hdfs':
-      return { scheme: 'hdfs', authority, path: cleanPath(rawPath, uri) };
+    case 'webhdfs':
+    case 'swebhdfs':
+    case 'viewfs':
+      return { scheme: scheme.toLowerCase() as HdfsLocation['scheme'], authority, path: cleanPath(rawPath, uri) };
     default:
       throw new TonyError('STORAGE_REFUSED', `"${uri}" is not a URI of a supported file system.`, {
-        hint: 'Use a URI that begins with hdfs:// or file:///.',
+        hint: 'Use a URI that begins with hdfs://, webhdfs://, swebhdfs://, viewfs:// or file:///.',
       });
   }
 }

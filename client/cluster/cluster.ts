@@ -1,6 +1,8 @@
 import type { SiteConfig } from '../../conf/site.ts';
 import { withAuthorities } from '../../hadoop/configuration/authorities.ts';
 import { HadoopConfiguration } from '../../hadoop/configuration/configuration.ts';
+import { gatewayProperties } from '../../hadoop/configuration/gateway.ts';
+import { homesOf } from '../../hadoop/configuration/hdfs-place.ts';
 import { clusterUser, loginOf } from '../../hadoop/configuration/login-of.ts';
 import type { Login } from '../../hadoop/security/login.ts';
 import type { OptionNames } from '../../platform/check-options.ts';
@@ -9,7 +11,7 @@ import type { Storage } from '../../storage/storage.ts';
 import { joinUri } from '../../storage/uri.ts';
 import { placeUri } from '../files/place-uri.ts';
 import { extraAuthorities, siteAuthorities } from './local-authorities.ts';
-import { loadSite, siteFolders } from './site-file.ts';
+import { loadSite, siteFolders, siteGateway } from './site-file.ts';
 
 export interface ClusterOptions {
   /**
@@ -50,8 +52,9 @@ export interface HadoopCluster {
  */
 export async function readConfiguration({ resourceManager, environment = process.env }: ClusterOptions): Promise<HadoopConfiguration> {
   const ofSite = (): Promise<string> => siteAuthorities(siteFolders(environment, resourceManager !== undefined));
+  const gateway = gatewayProperties((await siteGateway(siteFolders(environment, resourceManager !== undefined))) ?? {});
   if (resourceManager === undefined) {
-    const configuration = await HadoopConfiguration.fromEnvironment(environment, ofSite);
+    const configuration = await HadoopConfiguration.fromEnvironment(environment, ofSite, gateway);
     return configuration.usesHttps ? withAuthorities(configuration, await extraAuthorities(environment)) : configuration;
   }
   const [{ configurationOfResourceManager }, { ServerTrust }] = await Promise.all([
@@ -59,7 +62,8 @@ export async function readConfiguration({ resourceManager, environment = process
     import('../../hadoop/tls/server-trust.ts'),
   ]);
   const trusted = (await Promise.all([ofSite(), extraAuthorities(environment)])).join('\n');
-  return withAuthorities(await configurationOfResourceManager(resourceManager, environment, ServerTrust.of(trusted)), trusted);
+  const configuration = await configurationOfResourceManager(resourceManager, environment, ServerTrust.of(trusted));
+  return withAuthorities(configuration.with(gateway), trusted);
 }
 
 /**
@@ -71,7 +75,7 @@ export async function openCluster(options: ClusterOptions): Promise<HadoopCluste
   const configuration = await readConfiguration(options);
   const user = await clusterUser(configuration, environment);
   const login = loginOf(configuration, user, environment);
-  const home = joinUri(configuration.defaultFs, 'user', user);
+  const home = joinUri(homesOf(configuration), user);
   const storage = createStorage({ hadoop: configuration, user, firstPatienceMs: FIRST_ANSWER_MS });
   const root = placeUri(staging ?? environment.TONY_STAGING ?? null, home) ?? joinUri(home, '.tony-ts');
   let site: Promise<SiteConfig> | undefined;

@@ -1,7 +1,7 @@
-import { dirname, join, resolve } from 'node:path';
-import { authorityFileOf, SITE_FILE } from '../../conf/site.ts';
+import { dirname, resolve } from 'node:path';
+import { authorityFileOf } from '../../conf/site.ts';
 import { readPemFile } from '../../hadoop/tls/trust-store.ts';
-import { readIfExists } from '../../platform/read-if-exists.ts';
+import { localSite } from './site-file.ts';
 
 /**
  * Returns the certificate authorities (PEM) that the local site file specifies in `tls.ca`; '' if it specifies none.
@@ -23,13 +23,7 @@ export async function extraAuthorities({ NODE_EXTRA_CA_CERTS: file }: NodeJS.Pro
 
 /** Ignores an unreadable site file and mistakes in it. The commands that load the site file report them. */
 async function authorityFile(folders: readonly string[]): Promise<string | null> {
-  for (const folder of folders) {
-    const file = join(folder, SITE_FILE);
-    const text = await readIfExists(file).catch(() => null);
-    if (text !== null) {
-      const named = authorityFileOf(text);
-      return named === null ? null : resolve(dirname(file), named);
-    }
-  }
-  return null;
+  const site = await localSite(folders);
+  const named = site === null ? null : authorityFileOf(site.text);
+  return site === null || named === null ? null : resolve(dirname(site.file), named);
 }

@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { parseSite, SITE_FILE, type SiteConfig } from '../../conf/site.ts';
+import { gatewayOfSite, parseSite, SITE_FILE, type SiteConfig, type StorageGateway } from '../../conf/site.ts';
 import { fileErrorOf, TonyError } from '../../platform/errors.ts';
 import { readIfExists } from '../../platform/read-if-exists.ts';
 import { siteOfCluster } from '../../storage/cluster-site.ts';
@@ -29,6 +29,24 @@ export async function loadSite({ folders, storage, defaultFs }: SitePlaces): Pro
     }
   }
   return siteOfCluster(storage, defaultFs);
+}
+
+/** Returns the first site file in the folders; null without one. Commands that need the site file report an unreadable file. */
+export async function localSite(folders: readonly string[]): Promise<{ readonly file: string; readonly text: string } | null> {
+  for (const folder of folders) {
+    const file = join(folder, SITE_FILE);
+    const text = await readIfExists(file).catch(() => null);
+    if (text !== null) {
+      return { file, text };
+    }
+  }
+  return null;
+}
+
+/** Returns `storage.gateway` of the first site file in the folders. Commands that need the site file report other mistakes in it. */
+export async function siteGateway(folders: readonly string[]): Promise<StorageGateway | null> {
+  const site = await localSite(folders);
+  return site === null ? null : gatewayOfSite(site.text);
 }
 
 /**

@@ -279,9 +279,7 @@ export class YarnJob implements JobConnection {
     if (containerId === undefined) {
       return null;
     }
-    const { authority, folders } = aggregatedFolders(this.#cluster.configuration, { containerId, owner: user });
-    for (const folder of folders) {
-      const uri = `hdfs://${authority}${folder}`;
+    for (const uri of aggregatedFolders(this.#cluster.configuration, { containerId, owner: user })) {
       if ((await this.#cluster.storage.stat(uri).catch(() => null)) !== null) {
         return uri;
       }

@@ -4,6 +4,7 @@ import type { SiteConfig } from '../../conf/site.ts';
 import { formatBytes } from '../../conf/values/quantities.ts';
 import { formatMemory } from '../../conf/values/units.ts';
 import { trustOf } from '../../hadoop/configuration/authorities.ts';
+import { HDFS_URI, homesOf, locationOf, placeOf } from '../../hadoop/configuration/hdfs-place.ts';
 import { queuesForSubmission } from '../../hadoop/configuration/queue-access.ts';
 import { propertiesOfDaemon } from '../../hadoop/configuration/remote-configuration.ts';
 import { groupsOfUser } from '../../hadoop/configuration/user-groups.ts';
@@ -12,7 +13,7 @@ import { ResourceManager } from '../../hadoop/yarn/resource-manager.ts';
 import { checkOptions, type OptionNames } from '../../platform/check-options.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import { makeFolders } from '../../platform/make-folders.ts';
-import { joinUri, parseUri } from '../../storage/uri.ts';
+import { joinUri } from '../../storage/uri.ts';
 import { CLUSTER_OPTIONS, type ClusterOptions, type HadoopCluster, openCluster } from '../cluster/cluster.ts';
 import { knownNames, unknownNameLines, unknownNames } from '../cluster/unknown-quota-names.ts';
 import { cacheFolder } from '../runtime/cache.ts';
@@ -23,6 +24,7 @@ import { bad, type Check, diagnose, doubtful, type Finding, good, type Verdict }
 import { homesVerdict } from './homes-verdict.ts';
 import { loginVerdict } from './login-verdict.ts';
 import { masterLoss } from './master-loss.ts';
+import { roadOf } from './road.ts';
 import { secretsVerdict } from './secrets-verdict.ts';
 import { settingsVerdict } from './settings-verdict.ts';
 
@@ -122,12 +124,26 @@ async function version(resourceManager: ResourceManager): Promise<Verdict> {
 
 async function nameNode({ configuration, storage }: HadoopCluster): Promise<Verdict> {
   const root = await storage.stat(joinUri(configuration.defaultFs, '/'));
-  return root === null ? bad('has no root folder', 'Format the file system.') : good(`answers at ${configuration.defaultFs}`);
+  return root === null
+    ? bad('has no root folder', 'Format the file system.')
+    : good(`${configuration.defaultFs} answers: ${roadOf(configuration)}`);
 }
 
 async function identity({ configuration, user, home, storage }: HadoopCluster): Promise<Verdict> {
-  const groups = await groupsOfUser(configuration, user, user);
-  const text = `${user}, ${groups.length === 0 ? 'in no group known to the cluster' : `in ${groups.join(', ')}`}`;
+  const groups = await groupsOfUser(configuration, user, user).catch((error: unknown) => {
+    if (error instanceof TonyError && (error.code === 'HDFS_UNREACHABLE' || error.code === 'RPC_UNREACHABLE')) {
+      return error;
+    }
+    throw error;
+  });
+  if (groups instanceof TonyError && user !== 'dr.who') {
+    return doubtful(
+      `${user}; the groups are unknown: ${groups.message}`,
+      'Open the RPC port of the NameNode to this machine. Only quotas of groups need the port.',
+    );
+  }
+  const known = groups instanceof TonyError ? [] : groups;
+  const text = `${user}, ${known.length === 0 ? 'in no group known to the cluster' : `in ${known.join(', ')}`}`;
   if (user === 'dr.who') {
     return bad(text, 'Set HADOOP_USER_NAME. Hadoop uses dr.who for requests without a user name.');
   }
@@ -141,10 +157,11 @@ async function identity({ configuration, user, home, storage }: HadoopCluster): 
   );
 }
 
-function siteFile({ from, tls }: SiteConfig): Verdict {
+function siteFile({ from, tls, storage }: SiteConfig): Verdict {
   const text = from ?? 'no site file: the defaults apply';
-  return tls.ca !== null && from?.startsWith('hdfs:')
-    ? doubtful(`${text}: tls.ca has no effect there`, 'Put tls.ca into the tony-site.yaml of HADOOP_CONF_DIR on the machines of users.')
+  const local = [...(tls.ca === null ? [] : ['tls.ca']), ...(storage.gateway === null ? [] : ['storage.gateway'])].join(' and ');
+  return local !== '' && from !== null && HDFS_URI.test(from)
+    ? doubtful(`${text}: ${local} has no effect there`, `Put ${local} into the tony-site.yaml of HADOOP_CONF_DIR on the machines of users.`)
     : good(text);
 }
 
@@ -185,7 +202,7 @@ async function nodes(resourceManager: ResourceManager): Promise<Verdict> {
 }
 
 async function homes({ storage, configuration, site }: HadoopCluster): Promise<Verdict> {
-  return homesVerdict(storage, joinUri(configuration.defaultFs, 'user'), Object.keys((await site()).quotas.users));
+  return homesVerdict(storage, homesOf(configuration), Object.keys((await site()).quotas.users));
 }
 
 async function quotas({ cluster, resourceManager }: Opened): Promise<Verdict> {
@@ -299,12 +316,13 @@ function nodeVerdict(settings: Settings, address: string): Verdict {
 const FREE_SPACE = 'Free space (tony-ts cache prune, tony-ts history prune), or request more';
 
 async function hdfsSpace({ configuration, user, home }: HadoopCluster): Promise<Verdict> {
-  const place = parseUri(home);
-  if (place.scheme !== 'hdfs') {
+  const location = locationOf(home);
+  const target = location === null ? null : placeOf(configuration, location).target;
+  if (target === null) {
     return good(`your home is ${home}`);
   }
-  const { authority, path } = place;
-  const hdfs = WebHdfs.of(configuration, authority, user);
+  const { fileSystem, path } = target;
+  const hdfs = WebHdfs.of(configuration, fileSystem, user);
   try {
     const { ofQuota, ofNames, ofFileSystem } = await hdfs.room(path);
     const parts = [

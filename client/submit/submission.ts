@@ -2,9 +2,12 @@ import { APPLICATION_TYPE, CONTAINER_LAYOUT, type FrozenJob, type Job, type Reso
 import type { SiteConfig } from '../../conf/site.ts';
 import { dockerEnvironment } from '../../conf/values/docker.ts';
 import type { HadoopConfiguration } from '../../hadoop/configuration/configuration.ts';
+import { daemonUri, fileSystemsOf, locationOf } from '../../hadoop/configuration/hdfs-place.ts';
+import { fileSystemUri, rpcNameOf } from '../../hadoop/configuration/name-nodes.ts';
 import type { Token } from '../../hadoop/rpc/credentials.ts';
 import type { ApplicationSubmission } from '../../hadoop/yarn/application-submission.ts';
 import { launchCommand } from '../../hadoop/yarn/launch-script.ts';
+import { TonyError } from '../../platform/errors.ts';
 import { applicationTags } from '../cluster/application-tags.ts';
 import type { HadoopCluster } from '../cluster/cluster.ts';
 import { MASTER_NODE_FLAGS } from '../job/bundles.ts';
@@ -26,6 +29,7 @@ export function frozenFor(
   { applicationId, submittedAt, cluster, site }: { applicationId: string; submittedAt: number; cluster: HadoopCluster; site: SiteConfig },
 ): FrozenJob {
   const { user, root, home, configuration } = cluster;
+  const readable = (resource: Resource): Resource => ({ ...resource, uri: daemonUri(configuration, resource.uri) });
   return freezeJob(job, {
     applicationId,
     user,
@@ -34,8 +38,8 @@ export function frozenFor(
     home,
     history: historyPlace(site, cluster),
     data: parts.data,
-    resources: [...(parts.source === null ? [] : [parts.source]), ...sharedParts(parts)],
-    tensorboard: parts.tensorboard,
+    resources: [...(parts.source === null ? [] : [parts.source]), ...sharedParts(parts)].map(readable),
+    tensorboard: parts.tensorboard && readable(parts.tensorboard),
     cluster: { kind: 'yarn', hadoop: configuration.freeze() },
   });
 }
@@ -44,17 +48,42 @@ export function jobText(frozen: FrozenJob): string {
   return JSON.stringify(frozen);
 }
 
-/** Returns the authorities of all HDFS clusters that a job uses. The job needs one delegation token for each. */
-export function authoritiesOf(frozen: FrozenJob, { defaultFs }: HadoopConfiguration): string[] {
-  const named = [...jobText(frozen).matchAll(/\bhdfs:\/\/([^/"\s\\,]+)/g)].map(([, authority = '']) => authority);
-  return [...new Set([...named, ...(defaultFs.startsWith('hdfs://') ? [defaultFs.slice('hdfs://'.length)] : [])])];
+/** Returns the file systems that a job uses, such as `hdfs://ns1`. The job needs a delegation token for each of them. */
+export function fileSystemsOfJob(frozen: FrozenJob, configuration: HadoopConfiguration): string[] {
+  const { cluster, ...job } = frozen;
+  const named = [...JSON.stringify(job).matchAll(/\b(?:hdfs|webhdfs|swebhdfs|viewfs):\/\/[^/"\s\\,]*/g)].map(([uri]) => uri);
+  const standard = fileSystemUrisOf(configuration, configuration.defaultFs);
+  return [...new Set([...named.flatMap((uri) => namedFileSystems(configuration, uri)), ...standard])];
+}
+
+/** Ignores URIs that lead nowhere: a command or a variable may contain any text. */
+function namedFileSystems(configuration: HadoopConfiguration, uri: string): readonly string[] {
+  try {
+    return fileSystemUrisOf(configuration, uri);
+  } catch (error) {
+    if (error instanceof TonyError) {
+      return [];
+    }
+    throw error;
+  }
+}
+
+function fileSystemUrisOf(configuration: HadoopConfiguration, uri: string): readonly string[] {
+  const location = locationOf(uri);
+  const found = location === null ? [] : fileSystemsOf(configuration, location);
+  return found.map((fileSystem) => fileSystemUri(rpcNameOf(configuration, fileSystem)));
 }
 
 /**
  * Returns the request that submits the application to the ResourceManager.
  * @param jobFile the staged job.json
  */
-export function submissionFor(frozen: FrozenJob, jobFile: Resource, parts: StagedParts, tokens: readonly Token[]): ApplicationSubmission {
+export function submissionFor(
+  frozen: FrozenJob,
+  jobFile: Resource,
+  parts: StagedParts,
+  { tokens, configuration }: { readonly tokens: readonly Token[]; readonly configuration: HadoopConfiguration },
+): ApplicationSubmission {
   const { applicationId, submittedAt, job } = frozen;
   const node = parts.runtime === null ? 'node' : `${CONTAINER_LAYOUT.runtime}/bin/node`;
   return {
@@ -77,7 +106,7 @@ export function submissionFor(frozen: FrozenJob, jobFile: Resource, parts: Stage
     }),
     // With `runtime: system`, the job's PATH may be necessary to find `node`.
     environment: { ...(job.env.PATH !== undefined && { PATH: job.env.PATH }), ...job.master.env, ...dockerEnvironment(job.master.docker) },
-    resources: [jobFile, ...sharedParts(parts)],
+    resources: [jobFile, ...sharedParts(parts)].map((resource) => ({ ...resource, uri: daemonUri(configuration, resource.uri) })),
     tokens,
     secrets: new Map([...createJobSecrets(submittedAt, jobText(frozen))].map(([name, secret]) => [name, secret.reveal()])),
     acls: job.acls,

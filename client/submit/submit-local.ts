@@ -4,6 +4,7 @@ import { fileURLToPath } from 'node:url';
 import { CONTAINER_LAYOUT, type Job, type Resource } from '../../conf/job.ts';
 import { isUri } from '../../conf/values/is-uri.ts';
 import { hadoopUser } from '../../hadoop/configuration/configuration.ts';
+import { HDFS_URI } from '../../hadoop/configuration/hdfs-place.ts';
 import { TonyError } from '../../platform/errors.ts';
 import { makeFolders } from '../../platform/make-folders.ts';
 import { untilAborted } from '../../platform/until-aborted.ts';
@@ -150,7 +151,7 @@ function refuseHdfs(job: Job): void {
     ['tensorboard.logdir', job.tensorboard.logdir],
   ] as const;
   for (const [name, place] of places) {
-    if (place?.startsWith('hdfs:')) {
+    if (place !== null && HDFS_URI.test(place)) {
       throw new TonyError('JOB_INVALID', `${name} is ${place}, but a local job can read only files on this machine.`, {
         hint: `Submit without --local, or override it: --set ${job.data[name] === undefined ? name : `data.${name}`}=PATH.`,
       });

@@ -22,7 +22,7 @@ import { ownerOf, refuseBeyondQuotas, refuseNotFinal } from '../quotas/check-quo
 import { historyPlace, openHistory } from '../records/history-place.ts';
 import { isStagingThere, jobFile, makeStaging, type StagingPlace, stageJob } from '../staging/staging.ts';
 import type { Prepared, PrepareOptions } from './prepare.ts';
-import { authoritiesOf, frozenFor, jobText, submissionFor } from './submission.ts';
+import { fileSystemsOfJob, frozenFor, jobText, submissionFor } from './submission.ts';
 import {
   expectedParts,
   type FoundParts,
@@ -122,7 +122,11 @@ class PreparedYarnJob implements Prepared {
     const frozen = this.#freeze(staged);
     const file = jobFile(frozen.staging, Buffer.byteLength(jobText(frozen)));
     const url = `${this.#cluster.configuration.resourceManagers[0]}${SUBMISSION_PATH}`;
-    return { method: 'POST', url, body: redactedBody(submissionFor(frozen, file, staged, [])) };
+    return {
+      method: 'POST',
+      url,
+      body: redactedBody(submissionFor(frozen, file, staged, { tokens: [], configuration: this.#cluster.configuration })),
+    };
   }
 
   async submit(): Promise<JobConnection> {
@@ -141,8 +145,8 @@ class PreparedYarnJob implements Prepared {
       const file = await stageJob(place, frozen.staging, jobText(frozen));
       await refuseRemoved(parts, staged);
       this.signal?.throwIfAborted();
-      const tokens = await login.jobTokens(authoritiesOf(frozen, configuration));
-      await this.#resourceManager.submit(submissionFor(frozen, file, staged, tokens));
+      const tokens = await login.jobTokens(fileSystemsOfJob(frozen, configuration));
+      await this.#resourceManager.submit(submissionFor(frozen, file, staged, { tokens, configuration }));
     } catch (error) {
       // Ignore cleanup failures, and throw the original error.
       await Promise.allSettled([storage.remove(frozen.staging), storage.remove(frozen.history)]);

@@ -160,29 +160,6 @@ describe('addresses', () => {
       'yarn.resourcemanager.hostname.x',
     );
   });
-
-  test('each nameservice lists its NameNodes', () => {
-    const one = from({ 'fs.defaultFS': 'hdfs://nn:9000/', 'dfs.namenode.http-address': '0.0.0.0:19870' });
-    expect(one.defaultFs).toBe('hdfs://nn:9000');
-    expect(one.nameNodes('nn:9000')).toEqual(['http://nn:19870']);
-    expect(one.nameNodes('elsewhere:9000')).toEqual(['http://elsewhere:9870']);
-
-    const nameservices = {
-      'fs.defaultFS': 'hdfs://blue',
-      'dfs.nameservices': 'blue,green',
-      'dfs.ha.namenodes.blue': 'x,y',
-      'dfs.namenode.rpc-address.blue.x': 'bx:8020',
-      'dfs.namenode.rpc-address.blue.y': 'by:8020',
-      'dfs.namenode.http-address.blue.y': 'by:50070',
-      'dfs.namenode.https-address.blue.y': 'by:50470',
-      'dfs.namenode.rpc-address.green': 'g:8020',
-    };
-    expect(from(nameservices).nameNodes('blue')).toEqual(['http://bx:9870', 'http://by:50070']);
-    expect(from(nameservices).nameNodes('by:8020')).toEqual(['http://by:50070']);
-    expect(from(nameservices).nameNodes('by')).toEqual(['http://by:50070']);
-    expect(from(nameservices).nameNodes('green')).toEqual(['http://g:9870']);
-    expect(from({ ...nameservices, 'dfs.http.policy': 'HTTPS_ONLY' }).nameNodes('blue')).toEqual(['https://bx:9871', 'https://by:50470']);
-  });
 });
 
 test('freezing keeps the properties that a job needs, with variables substituted, and drops secrets', async () => {

@@ -1,13 +1,12 @@
 import { homedir, tmpdir, userInfo } from 'node:os';
 import { join } from 'node:path';
-import { fileErrorOf, TonyError } from '../../platform/errors.ts';
+import { TonyError } from '../../platform/errors.ts';
 import { isFolder } from '../../platform/make-folders.ts';
-import { readIfExists } from '../../platform/read-if-exists.ts';
 import { QOPS, type Qop } from '../rpc/digest-md5.ts';
 import type { Endpoint } from '../rpc/ipc.ts';
 import { readAuthorities } from './authorities.ts';
-import { parseHadoopXml } from './hadoop-xml.ts';
-import { hostAndPort, sameAddress } from './host-and-port.ts';
+import { hostAndPort } from './host-and-port.ts';
+import { readHadoopXml } from './read-hadoop-xml.ts';
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -45,6 +44,7 @@ const DEFAULTS: Readonly<Record<string, string>> = {
 /** The properties copied into job.json. The ApplicationMaster, the executors and programs use them to connect to the cluster. */
 const FROZEN = [
   /^(fs\.defaultFS|tony\.tls\.authorities)$/,
+  /^tony\.storage\.gateway(\.|$)/,
   /^hadoop\.(rpc\.protection|security\.authentication)$/,
   /^ipc\.(client|maximum)\./,
   /^dfs\.(nameservices|http\.policy)$/,
@@ -59,6 +59,9 @@ const FROZEN = [
   /^yarn\.resourcemanager\.(am\.max-attempts|connect\.|rm\.container-allocation\.)/,
   /^yarn\.scheduler\.(minimum|maximum)-allocation-/,
 ];
+
+/** Properties of viewfs:// mount tables. Their keys contain paths of the file system, so SENSITIVE does not apply to them. */
+const MOUNTS = /^fs\.viewfs\.mounttable\./;
 
 /** Properties that must not appear in job.json, even if FROZEN matches them. */
 const SENSITIVE = /password|passwd|secret|credential|keytab|private|access[._-]?key|(^|[._-])(token|key)s?([._-]|$)/i;
@@ -79,15 +82,17 @@ export class HadoopConfiguration {
   /**
    * Reads the site files in a HADOOP_CONF_DIR. If the cluster uses HTTPS, also reads the trusted certificate authorities.
    * @param authorities returns additional authorities in PEM format
+   * @param additional properties that no file sets
    * @throws TonyError NO_HADOOP_CONF, HADOOP_CONF_INVALID, TRUST_STORE_UNREADABLE
    */
   static async fromDirectory(
     folder: string,
     environment: Environment = process.env,
     authorities: () => Promise<string> = async () => '',
+    additional: Readonly<Record<string, string>> = {},
   ): Promise<HadoopConfiguration> {
     const read = (files: readonly string[]) => HadoopConfiguration.#read(folder, files, environment);
-    const configuration = await read(FILES);
+    const configuration = (await read(FILES))?.with(additional) ?? null;
     if (configuration === null) {
       throw new TonyError('NO_HADOOP_CONF', `HADOOP_CONF_DIR names ${folder}, which contains none of ${FILES.slice(0, 3).join(', ')}.`);
     }
@@ -99,15 +104,12 @@ export class HadoopConfiguration {
     const finals = new Set<string>();
     let found = 0;
     for (const name of files) {
-      const file = join(folder, name);
-      const text = await readIfExists(file).catch((error: unknown) => {
-        throw new TonyError('HADOOP_CONF_INVALID', `Cannot read ${file}: ${fileErrorOf(error)}`, { cause: error });
-      });
-      if (text === null) {
+      const read = await readHadoopXml(join(folder, name));
+      if (read === null) {
         continue;
       }
       found += 1;
-      for (const property of parseHadoopXml(text, file)) {
+      for (const property of read) {
         if (finals.has(property.name)) {
           continue;
         }
@@ -121,14 +123,18 @@ export class HadoopConfiguration {
   }
 
   /** Reads the site files in HADOOP_CONF_DIR or, if it is not set, in $HADOOP_HOME/etc/hadoop. */
-  static async fromEnvironment(environment: Environment = process.env, authorities?: () => Promise<string>): Promise<HadoopConfiguration> {
+  static async fromEnvironment(
+    environment: Environment = process.env,
+    authorities?: () => Promise<string>,
+    additional?: Readonly<Record<string, string>>,
+  ): Promise<HadoopConfiguration> {
     if (environment.HADOOP_CONF_DIR) {
-      return HadoopConfiguration.fromDirectory(environment.HADOOP_CONF_DIR, environment, authorities);
+      return HadoopConfiguration.fromDirectory(environment.HADOOP_CONF_DIR, environment, authorities, additional);
     }
     if (environment.HADOOP_HOME) {
       const folder = join(environment.HADOOP_HOME, 'etc', 'hadoop');
       if (await isFolder(folder)) {
-        return HadoopConfiguration.fromDirectory(folder, environment, authorities);
+        return HadoopConfiguration.fromDirectory(folder, environment, authorities, additional);
       }
     }
     throw new TonyError('NO_HADOOP_CONF', 'HADOOP_CONF_DIR is not set, so no Hadoop cluster is configured.');
@@ -172,15 +178,30 @@ export class HadoopConfiguration {
       .filter((item) => item !== '');
   }
 
+  /** Returns the properties whose keys start with the prefix, by the rest of the key, with variables substituted. */
+  withPrefix(prefix: string): ReadonlyMap<string, string> {
+    const keys = [...this.#properties.keys()].filter((key) => key.startsWith(prefix));
+    return new Map(keys.map((key) => [key.slice(prefix.length), this.get(key) ?? '']));
+  }
+
   /** Returns the properties for job.json: without secrets, and with variables substituted. */
   freeze(): Record<string, string> {
-    const keys = [...this.#properties.keys()].filter((key) => FROZEN.some((pattern) => pattern.test(key)) && !SENSITIVE.test(key)).sort();
+    const isFrozen = (key: string): boolean => MOUNTS.test(key) || (FROZEN.some((pattern) => pattern.test(key)) && !SENSITIVE.test(key));
+    const keys = [...this.#properties.keys()].filter(isFrozen).sort();
     return Object.fromEntries(keys.map((key) => [key, this.get(key) ?? '']));
   }
 
-  /** Returns true if YARN or HDFS serves only HTTPS. */
+  /** Returns true if YARN or HDFS serves only HTTPS, or if a file system or its gateway is reached over HTTPS. */
   get usesHttps(): boolean {
-    return ['yarn.http.policy', 'dfs.http.policy'].some((key) => this.get(key) === 'HTTPS_ONLY');
+    const addresses = [
+      this.defaultFs,
+      ...this.withPrefix('fs.viewfs.mounttable.').values(),
+      ...this.withPrefix('tony.storage.gateway').values(),
+    ];
+    return (
+      ['yarn.http.policy', 'dfs.http.policy'].some((key) => this.get(key) === 'HTTPS_ONLY') ||
+      addresses.some((address) => /^(https|swebhdfs):/i.test(address))
+    );
   }
 
   /** Returns true if the cluster requires Kerberos. */
@@ -203,8 +224,10 @@ export class HadoopConfiguration {
     return QOPS.find((qop) => allowed.includes(qop)) ?? 'auth';
   }
 
+  /** The default file system, without a trailing slash. `viewfs:///` is the mount table `default`, unless the configuration renames it. */
   get defaultFs(): string {
-    return (this.get('fs.defaultFS') ?? '').replace(/\/+$/, '');
+    const text = (this.get('fs.defaultFS') ?? '').replace(/\/+$/, '');
+    return text === 'viewfs:' ? `viewfs://${this.get('fs.viewfs.mounttable.default.name.key') ?? 'default'}` : text;
   }
 
   /** Returns the base URLs of the ResourceManager web servers, in the order of the HA list. */
@@ -223,71 +246,6 @@ export class HadoopConfiguration {
   /** Returns the RPC addresses to which clients connect, in the order of the HA list. */
   get resourceManagerEndpoints(): readonly Endpoint[] {
     return this.#resourceManagerAddresses('yarn.resourcemanager.address', 8032);
-  }
-
-  /** Returns the web server URLs of the NameNodes behind an hdfs:// authority (`host:port` or a nameservice). */
-  nameNodes(authority: string): readonly string[] {
-    const https = this.get('dfs.http.policy') === 'HTTPS_ONLY';
-    const scheme = https ? 'https' : 'http';
-    const defaultPort = https ? 9871 : 9870;
-    const kind = https ? 'https-address' : 'http-address';
-    const toUrl = (suffix: string, fallbackHost: string): string => {
-      const configured = this.get(`dfs.namenode.${kind}${suffix}`);
-      const rpc = this.get(`dfs.namenode.rpc-address${suffix}`);
-      const fallback = rpc === undefined ? fallbackHost : hostAndPort(rpc, 8020, `dfs.namenode.rpc-address${suffix}`).host;
-      if (configured === undefined) {
-        return `${scheme}://${fallback}:${defaultPort}`;
-      }
-      const { host, port } = hostAndPort(configured, defaultPort, `dfs.namenode.${kind}${suffix}`);
-      return `${scheme}://${host === '0.0.0.0' ? fallback : host}:${port}`;
-    };
-
-    if (this.list('dfs.nameservices').includes(authority)) {
-      const ids = this.list(`dfs.ha.namenodes.${authority}`);
-      if (ids.length > 0) {
-        return ids.map((id) => toUrl(`.${authority}.${id}`, id));
-      }
-      return [toUrl(`.${authority}`, authority)];
-    }
-    const wanted = hostAndPort(authority, 8020, 'the authority of an hdfs:// URI');
-    // The authority can be the RPC address of a single NameNode in a nameservice.
-    for (const service of this.list('dfs.nameservices')) {
-      const ids = this.list(`dfs.ha.namenodes.${service}`);
-      for (const suffix of ids.length > 0 ? ids.map((id) => `.${service}.${id}`) : [`.${service}`]) {
-        const key = `dfs.namenode.rpc-address${suffix}`;
-        const rpc = this.get(key);
-        if (rpc !== undefined && sameAddress(hostAndPort(rpc, 8020, key), wanted)) {
-          return [toUrl(suffix, wanted.host)];
-        }
-      }
-    }
-    const configured =
-      this.get('dfs.namenode.rpc-address') ?? (this.defaultFs.startsWith('hdfs://') ? this.defaultFs.slice('hdfs://'.length) : '');
-    if (configured !== '' && sameAddress(hostAndPort(configured, 8020, 'fs.defaultFS'), wanted)) {
-      return [toUrl('', wanted.host)];
-    }
-    return [`${scheme}://${wanted.host}:${defaultPort}`];
-  }
-
-  /** Returns the RPC addresses of the default file system's NameNodes, or an empty list if the default file system is not HDFS. */
-  get nameNodeEndpoints(): readonly Endpoint[] {
-    if (!this.defaultFs.startsWith('hdfs://')) {
-      return [];
-    }
-    const authority = this.defaultFs.slice('hdfs://'.length);
-    if (!this.list('dfs.nameservices').includes(authority)) {
-      return [hostAndPort(authority, 8020, 'fs.defaultFS')];
-    }
-    const ids = this.list(`dfs.ha.namenodes.${authority}`);
-    const suffixes = ids.length > 0 ? ids.map((id) => `.${authority}.${id}`) : [`.${authority}`];
-    return suffixes.map((suffix) => {
-      const key = `dfs.namenode.rpc-address${suffix}`;
-      const address = this.get(key);
-      if (address === undefined) {
-        throw new TonyError('HADOOP_CONF_INVALID', `${key} is not set.`);
-      }
-      return hostAndPort(address, 8020, key);
-    });
   }
 
   /** Returns the resource types other than memory-mb and vcores, e.g. `yarn.io/gpu`. */

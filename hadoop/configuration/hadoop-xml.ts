@@ -18,15 +18,33 @@ export interface XmlProperty {
   readonly source: string | null;
 }
 
+/** A file whose properties stand in place of the element: `<xi:include href="mountTable.xml"/>`. */
+export interface XmlInclude {
+  readonly include: string;
+  /** True for an element with an empty <xi:fallback>: the file may be missing. */
+  readonly optional: boolean;
+  readonly line: number;
+}
+
 /** Hadoop accepts each part of a property as an attribute or as a child element. */
 const PARTS = new Set(['name', 'value', 'final', 'source']);
 
 /** Without this option, sax also accepts HTML's named entities. The type declarations of sax lack the option. */
 const ONLY_XML_ENTITIES = { strictEntities: true } as sax.SAXOptions;
 
-/** Parses a configuration file. Skips DOCTYPE declarations and does not expand the entities declared in them. */
+/** Parses a configuration file that includes no other file. */
 export function parseHadoopXml(text: string, file: string): XmlProperty[] {
-  const properties: XmlProperty[] = [];
+  return parseWithIncludes(text, file).map((part) => {
+    if ('include' in part) {
+      throw new TonyError('HADOOP_CONF_INVALID', `${file}:${part.line}: XInclude is not supported here: put the properties into this file`);
+    }
+    return part;
+  });
+}
+
+/** Parses a configuration file. The parser skips DOCTYPE declarations, and does not expand the entities that they declare. */
+export function parseWithIncludes(text: string, file: string): (XmlProperty | XmlInclude)[] {
+  const properties: (XmlProperty | XmlInclude)[] = [];
   let depth = 0;
   let property: { readonly line: number; readonly parts: Map<string, string> } | null = null;
   let content = '';
@@ -56,8 +74,20 @@ export function parseHadoopXml(text: string, file: string): XmlProperty[] {
     if (roots > 1) {
       fail(`a second root element <${name}>`);
     }
-    if (name === 'include' || name.endsWith(':include')) {
-      fail('XInclude is not supported: put the properties into this file');
+    if (isXInclude(name, 'include')) {
+      const { href = '', parse = 'xml', xpointer } = attributes as Readonly<Record<string, string>>;
+      if (depth !== 1 || href === '' || parse !== 'xml' || xpointer !== undefined) {
+        fail(`<${name}> must be a child of <configuration>, name a file with href, and have no other attributes`);
+      }
+      properties.push({ include: href, optional: false, line: lineNow() });
+    }
+    if (isXInclude(name, 'fallback')) {
+      const last = properties.at(-1);
+      if (depth === 2 && last !== undefined && 'include' in last) {
+        properties[properties.length - 1] = { ...last, optional: true };
+      }
+    } else if (depth === 3 && name === 'property') {
+      fail('a <property> in an <xi:fallback> is not supported');
     }
     if (name === 'property' && depth === 1) {
       property = { line: lineNow(), parts: new Map(Object.entries(attributes)) };
@@ -81,6 +111,10 @@ export function parseHadoopXml(text: string, file: string): XmlProperty[] {
     fail('there is no <configuration> element');
   }
   return properties;
+}
+
+function isXInclude(name: string, element: 'include' | 'fallback'): boolean {
+  return name === element || name.endsWith(`:${element}`);
 }
 
 /** Like Hadoop, ignores a property without a value. */

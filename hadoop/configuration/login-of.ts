@@ -4,7 +4,7 @@ import { readIfExists } from '../../platform/read-if-exists.ts';
 import { decodeCredentials, type Token } from '../rpc/credentials.ts';
 import type { Qop } from '../rpc/digest-md5.ts';
 import { decodeDelegationIdentifier } from '../security/delegation-identifier.ts';
-import { type ClusterServices, NAME_NODE_TOKEN_KIND } from '../security/fetch-tokens.ts';
+import { type ClusterServices, isFileSystemToken, type TokenIssuer } from '../security/fetch-tokens.ts';
 import { type Login, SimpleLogin, type TokenService } from '../security/login.ts';
 import { TicketLogin } from '../security/ticket-login.ts';
 import { findTicket } from '../security/tickets.ts';
@@ -13,6 +13,7 @@ import { shortName } from './auth-to-local.ts';
 import { trustOf } from './authorities.ts';
 import { type HadoopConfiguration, hadoopUser } from './configuration.ts';
 import { hostAndPort } from './host-and-port.ts';
+import { defaultPort, nameNodesOf, parseFileSystem, rpcNameOf, tokenServicesAt } from './name-nodes.ts';
 
 const logins = new WeakMap<HadoopConfiguration, Login>();
 
@@ -28,7 +29,7 @@ export function loginOf(configuration: HadoopConfiguration, user: string, enviro
   if (login === undefined) {
     const { HADOOP_TOKEN_FILE_LOCATION: tokens } = environment;
     login = tokens
-      ? new TokenLogin(tokens, configuration.resourceManagers, user)
+      ? new TokenLogin(tokens, configuration.resourceManagers, user, (origin) => tokenServicesAt(configuration, origin))
       : new TicketLogin(user, servicesOf(configuration), environment);
     logins.set(configuration, login);
   }
@@ -73,7 +74,7 @@ async function ownerOfTokens(file: string): Promise<string | null> {
   const bytes = await readFile(file).catch((error: unknown) => {
     throw new TonyError('TOKEN_MISSING', `HADOOP_TOKEN_FILE_LOCATION cannot be read: ${messageOf(error)}.`, { cause: error });
   });
-  const found = decodeCredentials(bytes).tokens.find(({ token }) => token.kind === NAME_NODE_TOKEN_KIND);
+  const found = decodeCredentials(bytes).tokens.find(({ token }) => isFileSystemToken(token));
   return found === undefined ? null : decodeDelegationIdentifier(found.token.identifier).owner;
 }
 
@@ -89,16 +90,24 @@ async function defaultRealm(environment: NodeJS.ProcessEnv): Promise<string | nu
 }
 
 function servicesOf(configuration: HadoopConfiguration): ClusterServices {
-  const services = configuration.list('dfs.nameservices');
   return {
     trust: trustOf(configuration),
     resourceManagers: configuration.resourceManagers,
     resourceManagerEndpoints: configuration.resourceManagerEndpoints,
     renewer: renewerOf(configuration),
-    nameNodes: (authority) => configuration.nameNodes(authority),
-    nameNodeEndpoint: (authority) =>
-      services.includes(authority) ? null : hostAndPort(authority, 8020, 'the authority of an hdfs:// URI'),
+    tokenIssuer: (fileSystem) => tokenIssuerOf(configuration, fileSystem),
   };
+}
+
+function tokenIssuerOf(configuration: HadoopConfiguration, uri: string): TokenIssuer {
+  const fileSystem = parseFileSystem(uri);
+  if (fileSystem === null) {
+    throw new TonyError('INTERNAL', `${uri} is not a file system`);
+  }
+  const { scheme, authority } = rpcNameOf(configuration, fileSystem);
+  const isService = configuration.list('dfs.nameservices').includes(authority);
+  const endpoint = isService ? null : hostAndPort(authority, defaultPort(scheme), `the authority of ${uri}`);
+  return { addresses: nameNodesOf(configuration, fileSystem), scheme, endpoint, authority };
 }
 
 /** Returns the ResourceManager's principal, with _HOST replaced by the host name. */

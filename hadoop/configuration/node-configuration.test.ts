@@ -3,11 +3,15 @@ import type { Server } from 'node:net';
 import { afterEach, expect, test } from 'vitest';
 import { listening } from '../testing/http-server.ts';
 import { NOBODYS_URL } from '../testing/nobody.ts';
+import type { HadoopConfiguration } from './configuration.ts';
+import { nameNodeEndpointsOf, nameNodesOf } from './name-nodes.ts';
 import { configurationOfNode } from './node-configuration.ts';
 
 let server: Server | undefined;
 afterEach(() => void server?.close());
 
+const nameNodes = (configuration: HadoopConfiguration | null, authority: string): readonly string[] | null =>
+  configuration && nameNodesOf(configuration, { scheme: 'hdfs', authority });
 const property = (name: string, value: string, source: string) =>
   `<property><name>${name}</name><value>${value}</value><final>false</final><source>${source}</source></property>`;
 const OWN = `<configuration>
@@ -39,7 +43,7 @@ test("the node's default file system takes precedence; other sources supply the 
   server = plain;
   const configuration = await ask(await listening(plain));
   expect(configuration?.defaultFs).toBe('hdfs://nn:9000');
-  expect(configuration?.nameNodes('nn:9000')).toEqual(['http://nn:19870']);
+  expect(nameNodes(configuration, 'nn:9000')).toEqual(['http://nn:19870']);
   expect(configuration?.resourceManagers).toEqual(['http://rm:8088']);
 });
 
@@ -56,22 +60,24 @@ test.each<[string, Readonly<Record<string, string>>]>([
   const plain = createServer(answer(OWN));
   server = plain;
   const configuration = await ask(await listening(plain), 5_000, otherwise);
-  expect(configuration?.nameNodes('nn:9000')).toEqual(['http://nn:9870']);
-  expect(configuration?.nameNodeEndpoints).toEqual([{ host: 'nn', port: 9000 }]);
+  expect(nameNodes(configuration, 'nn:9000')).toEqual(['http://nn:9870']);
+  expect(configuration && nameNodeEndpointsOf(configuration, { scheme: 'hdfs', authority: 'nn:9000' })).toEqual([
+    { host: 'nn', port: 9000 },
+  ]);
 });
 
 test("other sources supply the port of a NameNode's HTTPS server", async () => {
   const plain = createServer(answer(OWN));
   server = plain;
   const otherwise = { 'dfs.http.policy': 'HTTPS_ONLY', 'dfs.namenode.https-address': 'NN:19871' };
-  expect((await ask(await listening(plain), 5_000, otherwise))?.nameNodes('nn:9000')).toEqual(['https://NN:19871']);
+  expect(nameNodes(await ask(await listening(plain), 5_000, otherwise), 'nn:9000')).toEqual(['https://NN:19871']);
 });
 
 test('other sources supply the NameNodes of a nameservice that a node does not describe', async () => {
   const plain = createServer(answer(OWN.replace('hdfs://nn:9000', 'hdfs://ns')));
   server = plain;
   const otherwise = { 'dfs.nameservices': 'ns', 'dfs.ha.namenodes.ns': 'a', 'dfs.namenode.http-address.ns.a': 'one:1' };
-  expect((await ask(await listening(plain), 5_000, otherwise))?.nameNodes('ns')).toEqual(['http://one:1']);
+  expect(nameNodes(await ask(await listening(plain), 5_000, otherwise), 'ns')).toEqual(['http://one:1']);
 });
 
 test('the ResourceManager runs on the host at which the node registers', async () => {
@@ -94,7 +100,7 @@ test('the properties that a node sets take precedence over all other sources', a
   const plain = createServer(answer(own));
   server = plain;
   const configuration = await ask(await listening(plain));
-  expect(configuration?.nameNodes('nn:9000')).toEqual(['http://nn:9870']);
+  expect(nameNodes(configuration, 'nn:9000')).toEqual(['http://nn:9870']);
   expect(configuration?.resourceManagers).toEqual(['http://own:1']);
 });
 

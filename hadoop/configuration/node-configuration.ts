@@ -1,6 +1,7 @@
 import { withTimeout } from '../../platform/deadline.ts';
 import { AUTHORITIES } from './authorities.ts';
 import { HadoopConfiguration } from './configuration.ts';
+import { nameNodesOf } from './name-nodes.ts';
 import { propertiesOfDaemon, UnexpectedStatus, withoutDefaults } from './remote-configuration.ts';
 
 /** The web server of a NodeManager, from NM_HOST and NM_HTTP_PORT in a container's environment. */
@@ -70,7 +71,9 @@ function missingNameNodes(own: Properties, otherwise: Properties): Properties {
   if (!defaultFs.startsWith('hdfs://') || !/:\d+$/.test(authority)) {
     return supplied;
   }
-  const [url = ''] = addressesOf(() => HadoopConfiguration.fromProperties({ ...supplied, 'fs.defaultFS': defaultFs }).nameNodes(authority));
+  const [url = ''] = addressesOf(() =>
+    nameNodesOf(HadoopConfiguration.fromProperties({ ...supplied, 'fs.defaultFS': defaultFs }), { scheme: 'hdfs', authority }),
+  );
   const [scheme, address = ''] = url.split('://');
   if (!isSameHost(address, authority)) {
     return {};

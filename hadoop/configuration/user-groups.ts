@@ -1,6 +1,8 @@
 import { simpleCall } from '../rpc/simple-call.ts';
 import type { HadoopConfiguration } from './configuration.ts';
+import { homeFileSystem } from './hdfs-place.ts';
 import { rpcCallerOf } from './login-of.ts';
+import { fileSystemUri, nameNodeEndpointsOf } from './name-nodes.ts';
 
 /**
  * Returns a user's groups as resolved by the NameNode (`hdfs groups USER`).
@@ -8,10 +10,11 @@ import { rpcCallerOf } from './login-of.ts';
  * @throws TonyError HDFS_UNREACHABLE, KERBEROS_*, TOKEN_MISSING
  */
 export async function groupsOfUser(configuration: HadoopConfiguration, caller: string, user: string): Promise<readonly string[]> {
+  const fileSystem = homeFileSystem(configuration);
   const { groups } = await simpleCall<{ readonly groups: string[] }>({
-    endpoints: configuration.nameNodeEndpoints,
+    endpoints: fileSystem === null ? [] : nameNodeEndpointsOf(configuration, fileSystem),
     protocol: { name: 'org.apache.hadoop.tools.GetUserMappingsProtocol', version: 1 },
-    caller: await rpcCallerOf(configuration, caller, { nameNode: configuration.defaultFs.replace(/^hdfs:\/\//, '') }),
+    caller: await rpcCallerOf(configuration, caller, { fileSystem: fileSystem === null ? '' : fileSystemUri(fileSystem) }),
     method: 'getGroupsForUser',
     request: 'GetGroupsForUserRequestProto',
     response: 'GetGroupsForUserResponseProto',

@@ -1,4 +1,5 @@
 import { TonyError } from '../../platform/errors.ts';
+import { isMissingBelowFile, type RemoteException } from '../http/remote-exception.ts';
 
 export interface FileStatus {
   /** Path relative to the listed folder. Empty if the request was for a single path. */
@@ -32,8 +33,20 @@ export function notWebHdfs(what: string): TonyError {
   });
 }
 
-export function unreachable(what: string, reason: string): TonyError {
-  return new TonyError('HDFS_UNREACHABLE', `${what}: no NameNode or DataNode served the request. Last response from ${reason}`);
+/** @param doubt explains why the addresses of the servers may be wrong; null if they are certain */
+export function unreachable(what: string, reason: string, doubt: string | null = null): TonyError {
+  const message = `${what}: no NameNode or DataNode served the request. Last response from ${reason}`;
+  return doubt === null
+    ? new TonyError('HDFS_UNREACHABLE', message)
+    : new TonyError('HDFS_UNREACHABLE', `${message}. ${doubt}.`, { hint: 'Correct the URI, or add the nameservice to hdfs-site.xml.' });
+}
+
+/** The error for a gateway that sends clients to another server. Omits the query of the location, which may contain a token. */
+export function leavesGateway({ origin }: URL, location: string): TonyError {
+  const target = URL.canParse(location) ? new URL(location).origin : 'another server';
+  return new TonyError('HDFS_UNREACHABLE', `The gateway ${origin} redirects transfers of files to ${target}.`, {
+    hint: 'Name HttpFS or Knox in storage.gateway of tony-site.yaml. A NameNode is not a gateway: remove storage.gateway to use it directly.',
+  });
 }
 
 export function jsonOf(text: string, operation: string): Record<string, unknown> {
@@ -78,4 +91,45 @@ export function fileStatusOf(value: unknown): FileStatus {
     owner: typeof owner === 'string' ? owner : '',
     fileId: typeof fileId === 'number' ? fileId : 0,
   };
+}
+
+/** True if two statuses describe the same file, before and after a rename. */
+export function isSameFile(a: FileStatus, b: FileStatus): boolean {
+  if (a.fileId > 0) {
+    return a.fileId === b.fileId;
+  }
+  return a.length === b.length && a.modificationTime === b.modificationTime;
+}
+
+export function parentOf(path: string): string {
+  return path.slice(0, path.lastIndexOf('/')) || '/';
+}
+
+/** Handles NOT_FOUND, and throws other errors again. */
+export function unlessMissing<T>(otherwise: () => Promise<T>): (error: unknown) => Promise<T> {
+  return (error) => {
+    if (error instanceof TonyError && error.code === 'NOT_FOUND') {
+      return otherwise();
+    }
+    throw error;
+  };
+}
+
+export function octal(permission: number): string {
+  return permission.toString(8);
+}
+
+export function isMissing(remote: RemoteException): boolean {
+  return remote.exception === 'FileNotFoundException' || isMissingBelowFile(remote);
+}
+
+/** Stands for the response to an operation that the server does not have. */
+export const UNSUPPORTED = Symbol('unsupported');
+
+/** Routers have no LISTSTATUS_BATCH. Throws other errors again. */
+export function unlessUnsupported(error: unknown): typeof UNSUPPORTED {
+  if (error instanceof TonyError && error.message.endsWith('(UnsupportedOperationException)')) {
+    return UNSUPPORTED;
+  }
+  throw error;
 }

@@ -1,11 +1,12 @@
 import type { IncomingMessage } from 'node:http';
 import { messageOf, TonyError } from '../../platform/errors.ts';
+import { redirectOfGateway } from '../configuration/gateway.ts';
 import { type HttpAnswer, HttpClient, type HttpRequest, readWhole } from '../http/http-client.ts';
 import { isTransient, parseRemoteException, type RemoteException, storageError } from '../http/remote-exception.ts';
 import { AddressRound, type Outcome } from '../rpc/address-round.ts';
-import { type Login, sendAs } from '../security/login.ts';
+import { type Login, sendAs, withQuery } from '../security/login.ts';
 import type { ServerTrust } from '../tls/server-trust.ts';
-import { jsonOf, notWebHdfs, refusal, unreachable } from './web-hdfs-answers.ts';
+import { jsonOf, leavesGateway, notWebHdfs, refusal, unreachable } from './web-hdfs-answers.ts';
 
 export interface WebHdfsOptions {
   /** Timeout in ms for finding an active NameNode. */
@@ -16,11 +17,16 @@ export interface WebHdfsOptions {
   readonly idleTimeoutMs?: number;
 }
 
+/** The servers of a file system. */
 export interface WebHdfsServers {
-  /** Base URLs of the NameNodes' web servers. */
+  /** Base URLs of the web servers of the NameNodes, or of the gateway. */
   readonly addresses: readonly string[];
   readonly login: Login;
   readonly trust?: ServerTrust;
+  /** True for HttpFS and Knox: all requests go to the gateway, including those that transfer file content. */
+  readonly isGateway?: boolean;
+  /** Explains why the addresses may be wrong. */
+  readonly doubt?: string | null;
 }
 
 const PATIENCE_MS = 15_000;
@@ -36,26 +42,45 @@ export interface Transfer<T> {
   readonly path: string;
   readonly parameters: Readonly<Record<string, string>>;
   readonly successes: readonly number[];
-  /** Sends the request to the DataNode. Do not log the URL: it may contain a token. */
-  readonly send: (http: HttpClient, url: URL, idleTimeoutMs: number) => Promise<{ readonly response: IncomingMessage; readonly result: T }>;
+  /** Sends the request to the DataNode or gateway. Do not log the URL or the headers: they may contain secrets. */
+  readonly send: (
+    http: HttpClient,
+    url: URL,
+    idleTimeoutMs: number,
+    headers: Readonly<Record<string, string>>,
+  ) => Promise<{ readonly response: IncomingMessage; readonly result: T }>;
   /** Called before a retry. Throws to prevent the retry. */
   readonly beforeRepeat?: (reason: string) => void | Promise<void>;
+}
+
+/** Where the content of a file is transferred. */
+interface TransferUrl {
+  readonly url: URL;
+  /** True for a server that requires the sender's identity. The URL of a DataNode already contains a token. */
+  readonly needsIdentity: boolean;
 }
 
 /**
  * Sends WebHDFS requests and tries the NameNodes in turn. A NameNode serves metadata directly. For file content, the NameNode returns a
  * DataNode URL, either as a redirect with status 307 or, with `noredirect=true`, as `{"Location": ...}` with status 200.
+ *
+ * Gateways differ. HttpFS sends the content of a file without a redirect, and redirects an upload to itself with `data=true`. Knox redirects
+ * both to itself, and does not rewrite the JSON of `noredirect=true`.
  */
 export class WebHdfsTransport {
   readonly #round: AddressRound;
   readonly #http: HttpClient;
   readonly #login: Login;
   readonly #idleTimeoutMs: number;
+  readonly #isGateway: boolean;
+  readonly #doubt: string | null;
 
   constructor(options: WebHdfsOptions & WebHdfsServers) {
     this.#round = new AddressRound(options.addresses, options.patienceMs ?? PATIENCE_MS, { firstPatienceMs: options.firstPatienceMs });
     this.#idleTimeoutMs = options.idleTimeoutMs ?? IDLE_TIMEOUT_MS;
     this.#login = options.login;
+    this.#isGateway = options.isGateway ?? false;
+    this.#doubt = options.doubt ?? null;
     this.#http = new HttpClient(options.trust === undefined ? {} : { trust: options.trust });
   }
 
@@ -101,7 +126,7 @@ export class WebHdfsTransport {
       return isTransient(remote) ? { again: `${remote.message} (${remote.exception})` } : { result: { remote } };
     });
     if ('reason' in ended) {
-      throw unreachable(`${operation} ${path}`, ended.reason);
+      throw unreachable(`${operation} ${path}`, ended.reason, this.#doubt);
     }
     return { ...ended.result, mayHaveHappened };
   }
@@ -109,18 +134,24 @@ export class WebHdfsTransport {
   /** Transfers file content to or from the DataNode that the NameNode selects. */
   async transfer<T>(what: string, { method, operation, path, parameters, successes, send, beforeRepeat }: Transfer<T>): Promise<T> {
     const ended = await this.#round.run<T>(async (address) => {
-      const found = await this.#locate(method, webHdfsUrl(address, path, operation, { ...parameters, noredirect: 'true' }), path);
+      const url = webHdfsUrl(address, path, operation, parameters);
+      const found =
+        this.#isGateway && operation === 'OPEN' ? { result: { url, needsIdentity: true } } : await this.#locate(method, url, path);
       if ('again' in found) {
         return found;
       }
-      const outcome = await this.#interpret(path, successes, () => send(this.#http, found.result, this.#idleTimeoutMs));
+      const outcome = await this.#interpret(path, successes, async () => {
+        const answer = await this.#sendContent(method, found.result, send);
+        const isRedirect = this.#isGateway && method === 'GET' && answer.response.statusCode === 307;
+        return isRedirect ? this.#sendContent(method, this.#follow(url, drained(answer.response)), send) : answer;
+      });
       if ('again' in outcome) {
         await beforeRepeat?.(outcome.again);
       }
       return outcome;
     });
     if ('reason' in ended) {
-      throw unreachable(what, ended.reason);
+      throw unreachable(what, ended.reason, this.#doubt);
     }
     return ended.result;
   }
@@ -130,13 +161,17 @@ export class WebHdfsTransport {
     this.#http.close();
   }
 
-  /** Requests a DataNode URL from the NameNode. Do not log the URL: it may contain a token. */
-  async #locate(method: 'GET' | 'PUT', url: URL, path: string): Promise<Outcome<URL>> {
+  /** Requests the URL of the server that transfers the content. Do not log this URL: it may contain a token. */
+  async #locate(method: 'GET' | 'PUT', url: URL, path: string): Promise<Outcome<TransferUrl>> {
+    const asked = new URL(url);
+    if (!this.#isGateway) {
+      asked.searchParams.set('noredirect', 'true');
+    }
     let location: string | undefined;
     const outcome = await this.#interpret(path, [200, 307], async () => {
       const response = await sendAs(
         this.#login,
-        url,
+        asked,
         (at, headers) => this.#http.send({ method, url: at, headers, idleTimeoutMs: this.#idleTimeoutMs }),
         ({ statusCode }) => statusCode,
       );
@@ -144,18 +179,44 @@ export class WebHdfsTransport {
         const answer = jsonOf((await readWhole(response, MAXIMUM_ERROR_BYTES)).toString('utf8'), 'noredirect=true');
         location = typeof answer.Location === 'string' ? answer.Location : undefined;
       } else if (response.statusCode === 307) {
-        response.resume();
-        location = response.headers.location;
+        location = drained(response);
       }
       return { response, result: true };
     });
-    if ('again' in outcome) {
-      return outcome;
-    }
-    if (location === undefined || !URL.canParse(location)) {
+    return 'again' in outcome ? outcome : { result: this.#follow(url, location) };
+  }
+
+  /** Returns the URL to which a server redirects a transfer. */
+  #follow(asked: URL, location: string | undefined): TransferUrl {
+    if (location === undefined || (!this.#isGateway && !URL.canParse(location))) {
       throw notWebHdfs('a redirect has no Location');
     }
-    return { result: new URL(location) };
+    if (!this.#isGateway) {
+      const url = new URL(location);
+      return { url, needsIdentity: url.origin === asked.origin };
+    }
+    const url = redirectOfGateway(asked, location);
+    if (url === null) {
+      throw leavesGateway(asked, location);
+    }
+    return { url, needsIdentity: true };
+  }
+
+  /** Sends the request of a transfer. Only a download is repeated after HTTP 401: a source may be readable only once. */
+  async #sendContent<T>(
+    method: 'GET' | 'PUT',
+    { url, needsIdentity }: TransferUrl,
+    send: Transfer<T>['send'],
+  ): Promise<{ readonly response: IncomingMessage; readonly result: T }> {
+    const sendTo = (at: URL, headers: Readonly<Record<string, string>>) => send(this.#http, at, this.#idleTimeoutMs, headers);
+    if (!needsIdentity) {
+      return sendTo(url, {});
+    }
+    if (method === 'GET') {
+      return sendAs(this.#login, url, sendTo, ({ response }) => response.statusCode);
+    }
+    const { query, headers } = await this.#login.identify(url);
+    return sendTo(withQuery(url, query), headers);
   }
 
   /** Makes one attempt. Returns the result or the reason for a retry; throws if the server rejects the request. */
@@ -189,6 +250,12 @@ export class WebHdfsTransport {
     }
     throw storageError(remote, path);
   }
+}
+
+/** Reads the rest of a redirect, so that the connection can be reused, and returns its location. */
+function drained(response: IncomingMessage): string | undefined {
+  response.resume();
+  return response.headers.location;
 }
 
 function webHdfsUrl(address: string, path: string, operation: string, parameters: Readonly<Record<string, string>>): URL {

@@ -4,12 +4,28 @@ import { type ByteSource, canBeSentAgain, openSource } from '../../platform/byte
 import { TonyError } from '../../platform/errors.ts';
 import { trustOf } from '../configuration/authorities.ts';
 import type { HadoopConfiguration } from '../configuration/configuration.ts';
+import { gatewayOf } from '../configuration/gateway.ts';
 import { loginOf } from '../configuration/login-of.ts';
+import { type FileSystemName, nameNodesOf, unknownNameservice } from '../configuration/name-nodes.ts';
 import { readWhole } from '../http/http-client.ts';
-import { isMissingBelowFile, type RemoteException, storageError } from '../http/remote-exception.ts';
+import { storageError } from '../http/remote-exception.ts';
 import { ResumingReader } from '../http/resuming-reader.ts';
 import { upload } from '../http/upload.ts';
-import { type FileStatus, fileStatusOf, notWebHdfs, recordOf, statusesOf } from './web-hdfs-answers.ts';
+import { completeRename, keptPath, type SimpleFileSystem, withKept } from './rename-in-steps.ts';
+import {
+  type FileStatus,
+  fileStatusOf,
+  isMissing,
+  isSameFile,
+  notWebHdfs,
+  octal,
+  parentOf,
+  recordOf,
+  statusesOf,
+  UNSUPPORTED,
+  unlessMissing,
+  unlessUnsupported,
+} from './web-hdfs-answers.ts';
 import { type WebHdfsOptions, type WebHdfsServers, WebHdfsTransport } from './web-hdfs-transport.ts';
 
 export type RenameOutcome = 'renamed' | 'source-missing' | 'target-exists';
@@ -32,27 +48,37 @@ export interface CreateOptions {
  */
 export class WebHdfs {
   readonly #transport: WebHdfsTransport;
+  /** False for HttpFS, which lacks `renameoptions` and `createparent`. */
+  #hasAllOptions: boolean;
 
   constructor(options: WebHdfsOptions & WebHdfsServers) {
     this.#transport = new WebHdfsTransport(options);
+    // The first rename shows what a gateway supports.
+    this.#hasAllOptions = !options.isGateway;
   }
 
-  /** Creates a client for `hdfs://authority`. */
-  static of(configuration: HadoopConfiguration, authority: string, user: string, options: WebHdfsOptions = {}): WebHdfs {
-    const login = loginOf(configuration, user);
-    return new WebHdfs({ ...options, addresses: configuration.nameNodes(authority), login, trust: trustOf(configuration) });
+  /** Creates a client for a file system, through its gateway if it has one. */
+  static of(configuration: HadoopConfiguration, fileSystem: FileSystemName, user: string, options: WebHdfsOptions = {}): WebHdfs {
+    const gateway = gatewayOf(configuration, fileSystem);
+    return new WebHdfs({
+      ...options,
+      addresses: gateway === null ? nameNodesOf(configuration, fileSystem) : [gateway],
+      login: loginOf(configuration, user),
+      trust: trustOf(configuration),
+      isGateway: gateway !== null,
+      doubt: gateway === null ? unknownNameservice(configuration, fileSystem) : null,
+    });
   }
 
   /** Returns the status of a file or folder; null if the path does not exist. */
   async status(path: string): Promise<FileStatus | null> {
-    const answer = await this.#read('GETFILESTATUS', path);
-    return answer === null ? null : fileStatusOf(answer.FileStatus);
+    return (await this.#find(path))?.status ?? null;
   }
 
   /** Lists a folder; returns an empty list for a file, and null if the path does not exist. */
   async list(path: string): Promise<FileStatus[] | null> {
     const answer = await this.#read('LISTSTATUS', path);
-    return answer === null ? null : statusesOf(answer, 'LISTSTATUS');
+    return answer === null ? null : withKept(statusesOf(answer, 'LISTSTATUS'));
   }
 
   /**
@@ -63,15 +89,18 @@ export class WebHdfs {
     const found: FileStatus[] = [];
     for (;;) {
       const after = found.at(-1)?.name ?? '';
-      const answer = await this.#read('LISTSTATUS_BATCH', path, after === '' ? {} : { startafter: after });
+      const answer = await this.#read('LISTSTATUS_BATCH', path, after === '' ? {} : { startafter: after }).catch(unlessUnsupported);
+      if (answer === UNSUPPORTED) {
+        return (await this.list(path))?.sort((a, b) => (a.name < b.name ? -1 : 1)).slice(0, most) ?? null;
+      }
       if (answer === null) {
-        return found.length === 0 ? null : found;
+        return found.length === 0 ? null : withKept(found);
       }
       const { partialListing, remainingEntries } = recordOf(answer.DirectoryListing);
       const part = statusesOf(recordOf(partialListing), 'LISTSTATUS_BATCH');
       found.push(...part.slice(0, most - found.length));
       if (part.length === 0 || remainingEntries === 0 || found.length >= most) {
-        return found;
+        return withKept(found);
       }
       if (typeof remainingEntries !== 'number') {
         throw notWebHdfs('the response to LISTSTATUS_BATCH has no remainingEntries');
@@ -81,10 +110,11 @@ export class WebHdfs {
 
   /** Streams a file from `offset` (default 0). Resumes after a broken connection if the file is unchanged. */
   async open(path: string, range: { readonly offset?: number; readonly length?: number } = {}): Promise<Readable> {
-    const before = await this.status(path);
-    if (before === null) {
+    const found = await this.#find(path);
+    if (found === null) {
       throw new TonyError('NOT_FOUND', `${path} does not exist.`);
     }
+    const before = found.status;
     if (before.type === 'folder') {
       throw new TonyError('NOT_FOUND', `${path} is a folder, not a file.`);
     }
@@ -100,7 +130,7 @@ export class WebHdfs {
         const left = offset + length - at;
         // If the request has no length, the length of the response reveals whether the file has changed.
         const toEnd = offset + length === before.length;
-        const response = await this.#openAt(path, toEnd ? { offset: at } : { offset: at, length: left }, isHeldByUs);
+        const response = await this.#openAt(found.path, toEnd ? { offset: at } : { offset: at, length: left }, isHeldByUs);
         const promised = response.headers['content-length'];
         if (promised !== undefined && Number(promised) !== left) {
           response.destroy();
@@ -109,7 +139,7 @@ export class WebHdfs {
         return response;
       },
       async () => {
-        const now = await this.status(path);
+        const now = await this.#statusAt(found.path);
         if (now === null || !isSameFile(before, now) || now.modificationTime !== before.modificationTime) {
           throw changed();
         }
@@ -119,14 +149,23 @@ export class WebHdfs {
 
   /** Reads a whole file into memory with a single request. */
   async read(path: string): Promise<Buffer> {
+    if (this.#hasAllOptions) {
+      return this.#readAt(path);
+    }
+    return this.#readAt(path)
+      .catch(unlessMissing(() => this.#readAt(keptPath(path))))
+      .catch(unlessMissing(() => this.#readAt(path)));
+  }
+
+  async #readAt(path: string): Promise<Buffer> {
     return this.#transport.transfer(`Reading ${path}`, {
       method: 'GET',
       operation: 'OPEN',
       path,
       parameters: {},
       successes: [200],
-      send: async (http, url, idleTimeoutMs) => {
-        const response = await http.send({ method: 'GET', url, idleTimeoutMs });
+      send: async (http, url, idleTimeoutMs, headers) => {
+        const response = await http.send({ method: 'GET', url, headers, idleTimeoutMs });
         if (response.statusCode !== 200) {
           return { response, result: Buffer.alloc(0) };
         }
@@ -147,6 +186,9 @@ export class WebHdfs {
    * twice.
    */
   async create(path: string, data: ByteSource, options: CreateOptions): Promise<void> {
+    if (options.makeParents === false && !this.#hasAllOptions && (await this.status(parentOf(path))) === null) {
+      throw new TonyError('NOT_FOUND', `${parentOf(path)} does not exist.`);
+    }
     await this.#put(path, data, options, async (reason) => {
       if (canBeSentAgain(data)) {
         return;
@@ -179,8 +221,8 @@ export class WebHdfs {
         permission: octal(permission),
       },
       successes: [201, 200],
-      send: async (http, url, idleTimeoutMs) => {
-        const response = await upload(http, url, openSource(data), { idleTimeoutMs, length, onProgress });
+      send: async (http, url, idleTimeoutMs, headers) => {
+        const response = await upload(http, url, openSource(data), { idleTimeoutMs, headers, length, onProgress });
         if (response.statusCode === 201 || response.statusCode === 200) {
           response.resume();
         }
@@ -214,7 +256,11 @@ export class WebHdfs {
       renameoptions: options.overwrite ? 'OVERWRITE' : 'NONE',
     });
     if (!('remote' in answer)) {
-      return 'renamed';
+      // A NameNode that respects `renameoptions` responds without a body.
+      this.#hasAllOptions = typeof answer.json.boolean !== 'boolean';
+      return this.#hasAllOptions
+        ? 'renamed'
+        : completeRename(this.#simple(), { from, to, before, overwrite: options.overwrite }, answer.json.boolean === true);
     }
     const { exception } = answer.remote;
     if (exception === 'FileNotFoundException' || exception === 'FileAlreadyExistsException') {
@@ -245,6 +291,13 @@ export class WebHdfs {
 
   /** Removes a file, or a folder with its content. Returns false if the path does not exist. */
   async remove(path: string): Promise<boolean> {
+    if (!this.#hasAllOptions) {
+      await this.#removeAt(keptPath(path));
+    }
+    return this.#removeAt(path);
+  }
+
+  async #removeAt(path: string): Promise<boolean> {
     const answer = await this.#transport.call('DELETE', 'DELETE', path, { recursive: 'true' });
     if (!('remote' in answer)) {
       return answer.json.boolean === true || answer.mayHaveHappened;
@@ -281,6 +334,39 @@ export class WebHdfs {
     this.#transport.close();
   }
 
+  /** Returns the status of a path, and the path at which its content is: another one while HttpFS replaces the file. */
+  async #find(path: string): Promise<{ readonly status: FileStatus; readonly path: string } | null> {
+    const places = this.#hasAllOptions || path === '/' ? [path] : [path, keptPath(path), path];
+    for (const place of places) {
+      const status = await this.#statusAt(place);
+      if (status !== null) {
+        return { status, path: place };
+      }
+    }
+    return null;
+  }
+
+  async #statusAt(path: string): Promise<FileStatus | null> {
+    const answer = await this.#read('GETFILESTATUS', path);
+    return answer === null ? null : fileStatusOf(answer.FileStatus);
+  }
+
+  /** The operations of HttpFS, for `completeRename`. */
+  #simple(): SimpleFileSystem {
+    return {
+      status: (path) => this.#statusAt(path),
+      rename: async (from, to) => {
+        const answer = await this.#transport.call('PUT', 'RENAME', from, { destination: to });
+        if ('remote' in answer && !isMissing(answer.remote)) {
+          throw storageError(answer.remote, `${from} to ${to}`);
+        }
+        return 'json' in answer && answer.json.boolean === true;
+      },
+      remove: (path) => this.#removeAt(path),
+      isSame: isSameFile,
+    };
+  }
+
   /** Sends a read request to the NameNode; returns null if the path does not exist. */
   async #read(operation: string, path: string, parameters: Readonly<Record<string, string>> = {}): Promise<Record<string, unknown> | null> {
     const answer = await this.#transport.call('GET', operation, path, parameters);
@@ -301,25 +387,10 @@ export class WebHdfs {
       path,
       parameters: { offset: String(range.offset), ...length },
       successes: [200],
-      send: async (http, url, idleTimeoutMs) => {
-        const response = await http.send({ method: 'GET', url, idleTimeoutMs, isHeldByUs });
+      send: async (http, url, idleTimeoutMs, headers) => {
+        const response = await http.send({ method: 'GET', url, headers, idleTimeoutMs, isHeldByUs });
         return { response, result: response };
       },
     });
   }
-}
-
-function isSameFile(a: FileStatus, b: FileStatus): boolean {
-  if (a.fileId > 0) {
-    return a.fileId === b.fileId;
-  }
-  return a.length === b.length && a.modificationTime === b.modificationTime;
-}
-
-function octal(permission: number): string {
-  return permission.toString(8);
-}
-
-function isMissing(remote: RemoteException): boolean {
-  return remote.exception === 'FileNotFoundException' || isMissingBelowFile(remote);
 }

@@ -7,6 +7,7 @@ const PIECE_BYTES = 1024 * 1024;
 
 export interface UploadOptions {
   readonly idleTimeoutMs: number;
+  readonly headers?: Readonly<Record<string, string>> | undefined;
   /** Stream length in bytes, if known. */
   readonly length?: number | undefined;
   readonly onProgress?: ((bytes: number) => void) | undefined;
@@ -28,7 +29,11 @@ export async function upload(
   const sent = http.start({
     method: 'PUT',
     url,
-    headers: { 'Content-Type': 'application/octet-stream', ...(length === undefined ? {} : { 'Content-Length': length }) },
+    headers: {
+      ...options.headers,
+      'Content-Type': 'application/octet-stream',
+      ...(length === undefined ? {} : { 'Content-Length': length }),
+    },
     idleTimeoutMs: options.idleTimeoutMs,
     isHeldByUs: () => waitsForSource,
   });

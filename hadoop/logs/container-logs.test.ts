@@ -196,18 +196,13 @@ test.each([
 test('looks for aggregated logs in the configured folders', () => {
   const container = { containerId: 'container_e02_1700_12345_01_000001', owner: 'alice' };
   const from = HadoopConfiguration.fromProperties;
-  expect(aggregatedFolders(from({ 'fs.defaultFS': 'hdfs://nn:1' }), container)).toEqual({
-    authority: 'nn:1',
-    folders: [
-      '/tmp/logs/alice/bucket-logs-tfile/2345/application_1700_12345',
-      '/tmp/logs/alice/logs-tfile/application_1700_12345',
-      '/tmp/logs/alice/logs/application_1700_12345',
-    ],
-  });
+  expect(aggregatedFolders(from({ 'fs.defaultFS': 'hdfs://nn:1' }), container)).toEqual([
+    'hdfs://nn:1/tmp/logs/alice/bucket-logs-tfile/2345/application_1700_12345',
+    'hdfs://nn:1/tmp/logs/alice/logs-tfile/application_1700_12345',
+    'hdfs://nn:1/tmp/logs/alice/logs/application_1700_12345',
+  ]);
   const other = { 'yarn.nodemanager.remote-app-log-dir': 'hdfs://blue/y/', 'yarn.nodemanager.remote-app-log-dir-suffix': 's' };
-  expect(aggregatedFolders(from(other), container)).toMatchObject({
-    authority: 'blue',
-    folders: expect.arrayContaining(['/y/alice/bucket-s-tfile/2345/application_1700_12345']),
-  });
+  expect(aggregatedFolders(from(other), container)[0]).toBe('hdfs://blue/y/alice/bucket-s-tfile/2345/application_1700_12345');
+  expect(aggregatedFolders(from({ 'fs.defaultFS': 'viewfs://c/' }), container)[0]).toMatch(/^viewfs:\/\/c\/tmp\/logs\/alice\//);
   expect(() => aggregatedFolders(from({}), container)).toThrow('which is not HDFS');
 });

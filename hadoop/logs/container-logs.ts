@@ -2,8 +2,9 @@ import { messageOf, TonyError } from '../../platform/errors.ts';
 import { WeightedCache } from '../../platform/weighted-cache.ts';
 import { trustOf } from '../configuration/authorities.ts';
 import type { HadoopConfiguration } from '../configuration/configuration.ts';
+import { HDFS_URI, locationOf } from '../configuration/hdfs-place.ts';
 import { loginOf } from '../configuration/login-of.ts';
-import { WebHdfs } from '../hdfs/web-hdfs.ts';
+import { FileSystems } from '../hdfs/file-systems.ts';
 import { type HttpAnswer, HttpClient, readWhole } from '../http/http-client.ts';
 import { parseRemoteException } from '../http/remote-exception.ts';
 import { applicationOf, parseContainerId } from '../rpc/application-id.ts';
@@ -59,7 +60,7 @@ export class ContainerLogs {
   readonly #user: string;
   readonly #login: Login;
   readonly #http: HttpClient;
-  readonly #fileSystems = new Map<string, WebHdfs>();
+  readonly #fileSystems: FileSystems;
   /** Keyed by HDFS path. Entries never expire, because aggregated logs do not change. */
   readonly #indexed = new WeightedCache<string, readonly AggregatedFile[]>(REMEMBERED_PARTS);
   readonly #indexing = new Map<string, Promise<readonly AggregatedFile[]>>();
@@ -69,6 +70,7 @@ export class ContainerLogs {
     this.#user = options.user;
     this.#login = loginOf(options.configuration, options.user);
     this.#http = new HttpClient({ trust: trustOf(options.configuration) });
+    this.#fileSystems = new FileSystems(options.configuration, options.user);
   }
 
   /** Lists a container's log files. Returns an empty list if there are none, or if the logs are not available yet. */
@@ -107,9 +109,7 @@ export class ContainerLogs {
 
   close(): void {
     this.#http.close();
-    for (const fileSystem of this.#fileSystems.values()) {
-      fileSystem.close();
-    }
+    this.#fileSystems.close();
   }
 
   async #liveFiles(container: LogOwner, nodeHttp: string): Promise<LogFile[] | null> {
@@ -242,10 +242,14 @@ export class ContainerLogs {
 
   /** Finds the container's log files on HDFS. Returns null if there are none. */
   async #aggregated(container: LogOwner): Promise<{ path: string; source: ByteSource; files: readonly AggregatedFile[] } | null> {
-    const { authority, folders } = aggregatedFolders(this.#configuration, container);
-    const fileSystem = this.#fileSystem(authority);
     const host = container.nodeHttp?.split(':')[0];
-    for (const folder of folders) {
+    for (const uri of aggregatedFolders(this.#configuration, container)) {
+      const location = locationOf(uri);
+      const target = location === null ? null : this.#fileSystems.locate(location).target;
+      if (target === null) {
+        continue;
+      }
+      const { fileSystem, path: folder } = target;
       const entries = ((await fileSystem.list(folder)) ?? []).filter(({ name, type }) => type === 'file' && !name.endsWith('.tmp'));
       // Each NodeManager writes one file, named host_port. Try the file of the container's node first.
       entries.sort((a, b) => Number(b.name.startsWith(`${host}_`)) - Number(a.name.startsWith(`${host}_`)));
@@ -280,43 +284,29 @@ export class ContainerLogs {
     this.#indexing.set(path, indexing);
     return indexing;
   }
-
-  #fileSystem(authority: string): WebHdfs {
-    let fileSystem = this.#fileSystems.get(authority);
-    if (fileSystem === undefined) {
-      fileSystem = WebHdfs.of(this.#configuration, authority, this.#user);
-      this.#fileSystems.set(authority, fileSystem);
-    }
-    return fileSystem;
-  }
 }
 
-/** Returns the folders with an application's aggregated logs: first the folder of Hadoop 3.3 and newer, then those of older versions. */
+/** Returns the URIs of the folders with an application's aggregated logs: first of Hadoop 3.3 and newer, then of older versions. */
 export function aggregatedFolders(
   configuration: HadoopConfiguration,
   container: Pick<LogOwner, 'containerId' | 'owner'>,
-): { readonly authority: string; readonly folders: readonly string[] } {
+): readonly string[] {
   const directory =
     configuration.get('yarn.log-aggregation.TFile.remote-app-log-dir') ?? configuration.get('yarn.nodemanager.remote-app-log-dir') ?? '';
   const suffix = configuration.get('yarn.nodemanager.remote-app-log-dir-suffix') ?? '';
   const tfileSuffix = configuration.get('yarn.log-aggregation.TFile.remote-app-log-dir-suffix') ?? `${suffix}-tfile`;
-  const [, authority, path = directory] = /^hdfs:\/\/([^/]*)(\/.*)$/.exec(directory) ?? [];
-  const defaultAuthority = /^hdfs:\/\/([^/]+)/.exec(configuration.defaultFs)?.[1];
-  const chosen = authority || defaultAuthority;
-  if (chosen === undefined || !path.startsWith('/')) {
+  const root = directory.startsWith('/') ? `${configuration.defaultFs}${directory}` : directory;
+  if (!HDFS_URI.test(root)) {
     throw new TonyError('LOGS_UNAVAILABLE', `Aggregated logs are at ${directory} on ${configuration.defaultFs}, which is not HDFS.`);
   }
   const application = applicationOf(container.containerId);
   const bucket = String(parseContainerId(container.containerId).application.sequence % 10_000).padStart(4, '0');
-  const base = `${path.replace(/\/+$/, '')}/${container.owner}`;
-  return {
-    authority: chosen,
-    folders: [
-      `${base}/bucket-${tfileSuffix}/${bucket}/${application}`,
-      `${base}/${tfileSuffix}/${application}`,
-      `${base}/${suffix}/${application}`,
-    ],
-  };
+  const base = `${root.replace(/\/+$/, '')}/${container.owner}`;
+  return [
+    `${base}/bucket-${tfileSuffix}/${bucket}/${application}`,
+    `${base}/${tfileSuffix}/${application}`,
+    `${base}/${suffix}/${application}`,
+  ];
 }
 
 /** Accepts a host name or address and a port. The value becomes part of a URL, so it must not contain characters that change the URL. */

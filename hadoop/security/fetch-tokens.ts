@@ -10,6 +10,27 @@ import { type Login, sendAs } from './login.ts';
 
 export const NAME_NODE_TOKEN_KIND = 'HDFS_DELEGATION_TOKEN';
 
+/** The kinds of tokens by which Hadoop's daemons reach webhdfs:// and swebhdfs:// URIs. */
+const WEB_TOKEN_KINDS: Readonly<Record<string, string>> = { webhdfs: 'WEBHDFS delegation', swebhdfs: 'SWEBHDFS delegation' };
+
+const FILE_SYSTEM_TOKEN_KINDS: ReadonlySet<string> = new Set([NAME_NODE_TOKEN_KIND, ...Object.values(WEB_TOKEN_KINDS)]);
+
+/** True for tokens that a NameNode has issued. */
+export function isFileSystemToken({ kind }: Pick<Token, 'kind'>): boolean {
+  return FILE_SYSTEM_TOKEN_KINDS.has(kind);
+}
+
+/** The NameNodes that issue the tokens of a file system. */
+export interface TokenIssuer {
+  /** Base URLs of their web servers. */
+  readonly addresses: readonly string[];
+  /** The name of the file system for Hadoop's daemons: `hdfs`, or `webhdfs` and `swebhdfs` where only a web address is known. */
+  readonly scheme: string;
+  /** The address in the tokens' service; null for a nameservice, because its tokens contain the name of the nameservice. */
+  readonly endpoint: Endpoint | null;
+  readonly authority: string;
+}
+
 /** The daemons that issue a cluster's delegation tokens. */
 export interface ClusterServices {
   readonly trust: ServerTrust;
@@ -19,13 +40,8 @@ export interface ClusterServices {
   readonly resourceManagerEndpoints: readonly Endpoint[];
   /** Principal of the ResourceManager, which renews the tokens. */
   readonly renewer: string;
-  /** Returns the web server URLs of the NameNodes behind an hdfs:// authority. */
-  readonly nameNodes: (authority: string) => readonly string[];
-  /**
-   * Returns the RPC address of the NameNode for an authority. Returns null for a nameservice, because its tokens contain the nameservice
-   * name instead of an address.
-   */
-  readonly nameNodeEndpoint: (authority: string) => Endpoint | null;
+  /** The issuer of the tokens of a file system, such as `hdfs://ns1`. */
+  readonly tokenIssuer: (fileSystem: string) => TokenIssuer;
 }
 
 const PATIENCE_MS = 15_000;
@@ -33,23 +49,23 @@ const IDLE_TIMEOUT_MS = 15_000;
 const MAXIMUM_BYTES = 64 * 1024;
 
 /**
- * Requests a delegation token from the NameNodes of `authority`. Sets the token's kind and service, with which YARN's daemons look it up.
+ * Requests a delegation token from the NameNodes of a file system. Sets the token's kind and service, with which YARN's daemons look it up.
  */
-export async function fetchNameNodeToken(login: Login, services: ClusterServices, authority: string): Promise<Token> {
+export async function fetchNameNodeToken(login: Login, services: ClusterServices, fileSystem: string): Promise<Token> {
+  const { addresses, scheme, endpoint, authority } = services.tokenIssuer(fileSystem);
   const query = new URLSearchParams({ op: 'GETDELEGATIONTOKEN', renewer: services.renewer });
-  const answer = await request(login, services, services.nameNodes(authority), {
+  const answer = await request(login, services, addresses, {
     method: 'GET',
     path: `/webhdfs/v1/?${query}`,
-    from: `the NameNode of ${authority}`,
+    from: `the NameNode of ${fileSystem}`,
     code: 'HDFS_UNREACHABLE',
   });
   const urlString = (answer as { Token?: { urlString?: unknown } | null }).Token?.urlString;
   if (typeof urlString !== 'string') {
-    throw new TonyError('HDFS_UNREACHABLE', `The NameNode of ${authority} issued no delegation token.`);
+    throw new TonyError('HDFS_UNREACHABLE', `The NameNode of ${fileSystem} issued no delegation token.`);
   }
-  const endpoint = services.nameNodeEndpoint(authority);
   const service = endpoint === null ? `ha-hdfs:${authority}` : await serviceOf(endpoint);
-  return { ...decodeTokenUrl(urlString), kind: NAME_NODE_TOKEN_KIND, service };
+  return { ...decodeTokenUrl(urlString), kind: WEB_TOKEN_KINDS[scheme] ?? NAME_NODE_TOKEN_KIND, service };
 }
 
 /** Requests a delegation token from the ResourceManager. The token is valid for all ResourceManagers in the HA list. */

@@ -24,10 +24,10 @@ export interface Login {
   /** Returns the token for RPC calls to a service; null if the cluster trusts user names. */
   rpcToken(service: TokenService): Promise<Token | null>;
   /**
-   * Returns the tokens that a job needs for these HDFS file systems and the ResourceManager; an empty list if the cluster trusts user
-   * names.
+   * Returns the tokens that a job needs for these file systems (such as `hdfs://ns1`) and the ResourceManager; an empty list if the
+   * cluster trusts user names.
    */
-  jobTokens(authorities: readonly string[]): Promise<readonly Token[]>;
+  jobTokens(fileSystems: readonly string[]): Promise<readonly Token[]>;
 }
 
 export interface LoginDescription {
@@ -36,8 +36,8 @@ export interface LoginDescription {
   readonly endsAt: number | null;
 }
 
-/** The service that accepts a token: the NameNodes of an hdfs:// authority, or the ResourceManager. */
-export type TokenService = { readonly nameNode: string } | 'resource-manager';
+/** The service that accepts a token: a file system, such as `hdfs://ns1`, or the ResourceManager. */
+export type TokenService = { readonly fileSystem: string } | 'resource-manager';
 
 /** Sends an unverified user name. Clusters without Kerberos accept it. */
 export class SimpleLogin implements Login {
@@ -89,7 +89,8 @@ export async function sendAs<T>(
   return send(withQuery(url, renewed.query), renewed.headers);
 }
 
-function withQuery(url: URL, query: Readonly<Record<string, string>>): URL {
+/** Adds the query parameters of an identity to a URL. Never print the result: it may contain secrets. */
+export function withQuery(url: URL, query: Readonly<Record<string, string>>): URL {
   const whole = new URL(url);
   for (const [name, value] of Object.entries(query)) {
     whole.searchParams.set(name, value);

@@ -18,8 +18,7 @@ const SERVICES = {
   resourceManagers: [],
   resourceManagerEndpoints: [],
   renewer: 'yarn',
-  nameNodes: () => [],
-  nameNodeEndpoint: () => null,
+  tokenIssuer: () => ({ addresses: [], scheme: 'hdfs', endpoint: null, authority: '' }),
 };
 
 let folder: string;

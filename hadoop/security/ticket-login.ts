@@ -59,13 +59,13 @@ export class TicketLogin implements Login {
   }
 
   async rpcToken(service: TokenService): Promise<Token> {
-    const key = service === 'resource-manager' ? '' : service.nameNode;
+    const key = service === 'resource-manager' ? '' : service.fileSystem;
     let token = this.#tokens.get(key);
     if (token === undefined) {
       token =
         service === 'resource-manager'
           ? fetchResourceManagerToken(this, this.#services)
-          : fetchNameNodeToken(this, this.#services, service.nameNode);
+          : fetchNameNodeToken(this, this.#services, service.fileSystem);
       this.#tokens.set(key, token);
       token.catch(() => this.#tokens.delete(key));
     }
@@ -73,10 +73,10 @@ export class TicketLogin implements Login {
   }
 
   /** Requests new tokens for each job, because the ResourceManager cancels tokens when their job ends. */
-  async jobTokens(authorities: readonly string[]): Promise<readonly Token[]> {
+  async jobTokens(fileSystems: readonly string[]): Promise<readonly Token[]> {
     return Promise.all([
       ...((await this.#isLoginRequired()) ? [fetchResourceManagerToken(this, this.#services)] : []),
-      ...authorities.map((authority) => fetchNameNodeToken(this, this.#services, authority)),
+      ...fileSystems.map((fileSystem) => fetchNameNodeToken(this, this.#services, fileSystem)),
     ]);
   }
 
@@ -106,8 +106,7 @@ const NO_SERVICES: ClusterServices = {
   resourceManagers: [],
   resourceManagerEndpoints: [],
   renewer: '',
-  nameNodes: () => [],
-  nameNodeEndpoint: () => null,
+  tokenIssuer: () => ({ addresses: [], scheme: 'hdfs', endpoint: null, authority: '' }),
 };
 
 /** Signs in only after a server has rejected an unauthenticated request. Used while the cluster's configuration is still unknown. */

@@ -42,7 +42,18 @@ test('each service receives its own token, and other servers receive none', asyn
 test('the service selects one of several tokens of HDFS', async () => {
   const login = await loginWith(OTHER_HDFS, HDFS);
   expect((await login.identify(WEB_HDFS)).query).toEqual({ delegation: encodeTokenUrl(HDFS) });
-  expect((await login.rpcToken({ nameNode: 'archive' })).service).toBe('ha-hdfs:archive');
+  expect((await login.rpcToken({ fileSystem: 'hdfs://archive' })).service).toBe('ha-hdfs:archive');
+});
+
+test('the configuration selects the token for a NameNode of one of several nameservices', async () => {
+  const federated = [token('HDFS_DELEGATION_TOKEN', 'ha-hdfs:blue'), token('HDFS_DELEGATION_TOKEN', 'ha-hdfs:green'), HDFS];
+  await loginWith(...federated);
+  const services: Readonly<Record<string, string>> = { 'http://g1:9870': 'ha-hdfs:green', 'http://b1:9870': 'ha-hdfs:blue' };
+  const login = new TokenLogin(file, [], 'alice', (origin) => (origin in services ? [services[origin] ?? ''] : ['localhost:8020']));
+  const serviceAt = async (origin: string): Promise<unknown> => (await login.identify(new URL(`${origin}/webhdfs/v1/`))).query.delegation;
+  expect(await serviceAt('http://g1:9870')).toBe(encodeTokenUrl(federated[1] as Token));
+  expect(await serviceAt('http://b1:9870')).toBe(encodeTokenUrl(federated[0] as Token));
+  expect(await serviceAt('http://other:9870')).toBe(encodeTokenUrl(HDFS));
 });
 
 test('a ResourceManager that requires no login receives the user name', async () => {

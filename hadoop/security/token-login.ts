@@ -3,7 +3,7 @@ import { readFile, stat } from 'node:fs/promises';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import { decodeCredentials, encodeTokenUrl, RESOURCE_MANAGER_TOKEN_KIND, type Token } from '../rpc/credentials.ts';
 import { decodeDelegationIdentifier } from './delegation-identifier.ts';
-import { NAME_NODE_TOKEN_KIND } from './fetch-tokens.ts';
+import { isFileSystemToken } from './fetch-tokens.ts';
 import type { Identity, Login, LoginDescription, TokenService } from './login.ts';
 
 /** Authenticates with the delegation tokens in a credentials file, for processes in containers. Reads the file again when it changes. */
@@ -12,24 +12,38 @@ export class TokenLogin implements Login {
   readonly #user: string;
   /** Origins of the ResourceManager web servers. Only these servers receive the ResourceManager token. */
   readonly #resourceManagers: ReadonlySet<string>;
+  readonly #servicesAt: (origin: string) => readonly string[];
   #read: { readonly version: string; readonly tokens: readonly Token[] } | null = null;
 
-  /** @param user sent to a ResourceManager if the file contains no token for it: the ResourceManager then requires no authentication */
-  constructor(file: string, resourceManagers: readonly string[], user: string) {
+  /**
+   * @param user sent to a ResourceManager if the file contains no token for it: the ResourceManager then requires no authentication
+   * @param servicesAt returns the services of the NameNodes at an origin, according to the configuration: `ha-hdfs:NAMESERVICE` or the RPC
+   * address `host:port`
+   */
+  constructor(
+    file: string,
+    resourceManagers: readonly string[],
+    user: string,
+    servicesAt: (origin: string) => readonly string[] = () => [],
+  ) {
     this.#file = file;
     this.#user = user;
+    this.#servicesAt = servicesAt;
     this.#resourceManagers = new Set(resourceManagers.map((address) => new URL(address).origin));
   }
 
   async describe(): Promise<LoginDescription> {
-    const tokens = (await this.#tokens()).filter(({ kind }) => kind === NAME_NODE_TOKEN_KIND);
+    const tokens = (await this.#tokens()).filter(isFileSystemToken);
     const ends = tokens.map(({ identifier }) => decodeDelegationIdentifier(identifier).endsAt);
     return { text: 'by the delegation tokens of HADOOP_TOKEN_FILE_LOCATION', endsAt: ends.length === 0 ? null : Math.min(...ends) };
   }
 
   async identify(url: URL): Promise<Identity> {
     if (url.pathname.startsWith('/webhdfs/')) {
-      return { query: { delegation: encodeTokenUrl(await this.#nameNodeToken(url.hostname)) }, headers: {} };
+      return {
+        query: { delegation: encodeTokenUrl(await this.#fileSystemToken([...this.#servicesAt(url.origin), url.hostname])) },
+        headers: {},
+      };
     }
     if (this.#resourceManagers.has(url.origin)) {
       const token = await this.#resourceManagerToken();
@@ -46,7 +60,8 @@ export class TokenLogin implements Login {
 
   async rpcToken(service: TokenService): Promise<Token> {
     if (service !== 'resource-manager') {
-      return this.#nameNodeToken(hostOf(service.nameNode));
+      const authority = service.fileSystem.replace(/^\w+:\/\//, '');
+      return this.#fileSystemToken([authority, hostOf(authority)]);
     }
     const token = await this.#resourceManagerToken();
     if (token === undefined) {
@@ -56,29 +71,41 @@ export class TokenLogin implements Login {
   }
 
   async jobTokens(): Promise<readonly Token[]> {
-    return (await this.#tokens()).filter(({ kind }) => kind === NAME_NODE_TOKEN_KIND || kind === RESOURCE_MANAGER_TOKEN_KIND);
+    return (await this.#tokens()).filter((each) => isFileSystemToken(each) || each.kind === RESOURCE_MANAGER_TOKEN_KIND);
   }
 
   async #resourceManagerToken(): Promise<Token | undefined> {
     return (await this.#tokens()).find(({ kind }) => kind === RESOURCE_MANAGER_TOKEN_KIND);
   }
 
-  /** Selects a token by its service if the file contains several: `ip:port` or `ha-hdfs:NAMESERVICE`. */
-  async #nameNodeToken(host: string): Promise<Token> {
-    const [only, ...others] = (await this.#tokens()).filter(({ kind }) => kind === NAME_NODE_TOKEN_KIND);
+  /**
+   * Selects a token by its service if the file contains several: `ip:port` or `ha-hdfs:NAMESERVICE`.
+   *
+   * @param candidates services, `host:port` addresses, nameservices and hosts, in order of preference
+   */
+  async #fileSystemToken(candidates: readonly string[]): Promise<Token> {
+    const [only, ...others] = (await this.#tokens()).filter(isFileSystemToken);
     if (only === undefined) {
       throw this.#missing('HDFS');
     }
     if (others.length === 0) {
       return only;
     }
-    const addresses = await lookup(host, { all: true }).catch(() => []);
-    const names = new Set([host, ...addresses.map(({ address }) => address)]);
-    const found = [only, ...others].find(({ service }) => names.has(hostOf(service)) || service === `ha-hdfs:${host}`);
-    if (found === undefined) {
-      throw this.#missing(`HDFS at ${host}`);
+    for (const candidate of candidates) {
+      const [, host = candidate, port] = /^(.*):(\d+)$/.exec(candidate) ?? [];
+      const addresses = candidate.startsWith('ha-hdfs:') ? [] : await lookup(host.replace(/^\[|\]$/g, ''), { all: true }).catch(() => []);
+      const hosts = new Set([host, ...addresses.map(({ address }) => address)]);
+      const found = [only, ...others].find(
+        ({ service }) =>
+          service === candidate ||
+          service === `ha-hdfs:${candidate}` ||
+          (hosts.has(hostOf(service)) && (port === undefined || service.endsWith(`:${port}`))),
+      );
+      if (found !== undefined) {
+        return found;
+      }
     }
-    return found;
+    throw this.#missing(`HDFS at ${candidates.at(-1)}`);
   }
 
   async #tokens(): Promise<readonly Token[]> {

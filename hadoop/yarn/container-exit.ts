@@ -99,7 +99,7 @@ function withoutBoilerplate(diagnostics: string): string {
 
 /** Returns an explanation and a next step if localisation failed because a file was deleted. Returns null for other causes. */
 export function missingFile(diagnostics: string): string | null {
-  const file = /File does not exist: (hdfs:\S+?)[.,;]?(?:\s|$)/.exec(diagnostics)?.[1];
+  const file = /File does not exist: ((?:hdfs|s?webhdfs):\S+?)[.,;]?(?:\s|$)/.exec(diagnostics)?.[1];
   if (file === undefined) {
     return null;
   }

@@ -10,7 +10,7 @@ import { createServer } from 'node:net';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { ADMINISTRATOR, writeConfiguration } from './configuration.mjs';
-import { hadoopJars } from './jars.mjs';
+import { gatewayJars, hadoopJars } from './jars.mjs';
 import { DEFAULT_HADOOP, portsAt, stateFolder, versionFolder } from './layout.mjs';
 import { containerProcesses, isAlive, listenerOf, processesWithArgument, signal } from './processes.mjs';
 import { existingProfile, profileFile, profileNamed } from './profiles.mjs';
@@ -18,7 +18,7 @@ import { existingProfile, profileFile, profileNamed } from './profiles.mjs';
 /** @typedef {import('./layout.mjs').DaemonName} DaemonName */
 /** @typedef {{ name: string, pid: number | null, residentMb: number | null }} DaemonStatus */
 
-/** @type {Readonly<Record<DaemonName, { main: string, heap: string, flags?: string[] }>>} */
+/** @type {Readonly<Record<DaemonName, { main: string, heap: string }>>} */
 const PROGRAMS = {
   namenode: { main: 'org.apache.hadoop.hdfs.server.namenode.NameNode', heap: '192m' },
   datanode: { main: 'org.apache.hadoop.hdfs.server.datanode.DataNode', heap: '128m' },
@@ -63,7 +63,7 @@ export class Cluster {
     this.order = { first: starting('first'), main: [...START_ORDER, ...starting('with Hadoop')], last: starting('last') };
     this.daemons = [...this.order.first, ...this.order.main, ...this.order.last];
     this.processes = [...this.profile.processes.map(({ name }) => name), ...this.daemons];
-    /** @type {Readonly<Record<string, { main: string, heap: string, args?: (place: import('./profiles.mjs').Place) => readonly string[] }>>} */
+    /** @type {Readonly<Record<string, Pick<import('./profiles.mjs').AdditionalDaemon, 'main' | 'heap' | 'args' | 'flags' | 'jars'>>>} */
     this.programs = { ...PROGRAMS, ...this.profile.daemons };
     /** HDFS superuser and YARN administrator. */
     this.administrator = ADMINISTRATOR;
@@ -409,18 +409,20 @@ export class Cluster {
     if (program === undefined) {
       throw new Error(`this cluster has no ${name}`);
     }
-    const { main, heap, args = () => [] } = program;
+    const { main, heap, args = () => [], flags: own = () => [], jars: from } = program;
+    const classes = from === 'gateways' ? await gatewayJars() : jars;
     const flags = [
       `-Xmx${heap}`,
       ...JAVA_FLAGS,
       ...this.profile.javaFlags(this),
+      ...own(this),
       `-Djava.io.tmpdir=${temporary}`,
       `-Dhadoop.log.dir=${path.dirname(this.logFile(name))}`,
       this.mark(name),
     ];
     return {
       command: java,
-      args: [...flags, '-cp', [configuration, webapps, `${jars}/*`].join(':'), main, ...args(this)],
+      args: [...flags, '-cp', [configuration, webapps, `${classes}/*`].join(':'), main, ...args(this)],
       // NodeManagers pass HADOOP_CONF_DIR and JAVA_HOME to containers. Containers must not inherit other variables of this environment.
       env: {
         HADOOP_CONF_DIR: configuration,
@@ -436,7 +438,7 @@ export class Cluster {
   /** HDFS daemons require folders for web pages, which the jars do not contain. Empty folders suffice. */
   async webapps() {
     const folder = path.join(this.state, 'web');
-    await Promise.all(['hdfs', 'datanode'].map((name) => mkdir(path.join(folder, 'webapps', name), { recursive: true })));
+    await Promise.all(['hdfs', 'datanode', 'router'].map((name) => mkdir(path.join(folder, 'webapps', name), { recursive: true })));
     return folder;
   }
 
@@ -457,9 +459,7 @@ export class Cluster {
     const formatted = path.join(versionFolder(await this.hadoopVersion()), 'formatted');
     await rm(copy, { recursive: true, force: true });
     if (existsSync(formatted)) {
-      if (this.daemons.includes('namenode-standby')) {
-        await this.copyToPair(formatted);
-      }
+      await this.profile.copyFormatted?.(this, formatted);
       await cp(formatted, copy, { recursive: true });
       await rename(copy, target);
       return;
@@ -473,17 +473,6 @@ export class Cluster {
       }
     });
     return this.format(jars, java);
-  }
-
-  /**
-   * Copies the active NameNode's image to the standby NameNode, and its cluster ID to the shared edits.
-   * @param {string} formatted
-   */
-  async copyToPair(formatted) {
-    const data = path.join(this.state, 'data');
-    await cp(formatted, path.join(data, 'namenode-standby'), { recursive: true });
-    await mkdir(path.join(data, 'shared-edits', 'current'), { recursive: true });
-    await cp(path.join(formatted, 'current', 'VERSION'), path.join(data, 'shared-edits', 'current', 'VERSION'));
   }
 
   /**

@@ -4,8 +4,10 @@ import path from 'node:path';
 
 /** null removes a property. @typedef {Record<string, string | number | boolean | null>} Properties */
 /**
- * Overrides by file: core-site.xml, hdfs-site.xml, yarn-site.xml and capacity-scheduler.xml; ssl-client.xml and ssl-server.xml.
- * @typedef {{ core?: Properties, hdfs?: Properties, yarn?: Properties, scheduler?: Properties, sslClient?: Properties, sslServer?: Properties }} SiteProperties
+ * Overrides by file: core-site.xml, hdfs-site.xml, yarn-site.xml and capacity-scheduler.xml; ssl-client.xml and ssl-server.xml;
+ * httpfs-site.xml and hdfs-rbf-site.xml (`router`).
+ * @typedef {'core' | 'hdfs' | 'yarn' | 'scheduler' | 'sslClient' | 'sslServer' | 'httpfs' | 'router'} Site
+ * @typedef {{ [Name in Site]?: Properties }} SiteProperties
  */
 
 /** Resources that each NodeManager offers. No process reserves the memory, so it may exceed the machine's memory. */
@@ -202,6 +204,8 @@ export async function writeConfiguration(folder, { ports, state, daemons, overri
     for (const [file, site] of /** @type {const} */ ([
       ['ssl-client.xml', 'sslClient'],
       ['ssl-server.xml', 'sslServer'],
+      ['httpfs-site.xml', 'httpfs'],
+      ['hdfs-rbf-site.xml', 'router'],
     ])) {
       if (layers.some((each) => each[site] !== undefined) && !(name === 'client' && site === 'sslServer')) {
         files[file] = toXml(of(site));

@@ -2,7 +2,7 @@
  * The profile `ha`: two ResourceManagers and two NameNodes. Each pair fails over automatically through a ZooKeeper server. The NameNodes
  * share their edits through a folder, the smallest set-up that HDFS accepts.
  */
-import { mkdir, writeFile } from 'node:fs/promises';
+import { cp, mkdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 
 /** @typedef {import('./profiles.mjs').Place} Place */
@@ -45,6 +45,7 @@ export const HIGH_AVAILABILITY = {
     'zkfc-namenode-standby': { main: FAILOVER_CONTROLLER, heap: '96m', ports: { rpc: 8119 }, start: 'last' },
   },
   prepare,
+  copyFormatted,
   begin: async () => {},
   // Creates the parent node of the NameNodes' lock. Exit code 2 means that the node exists.
   beforeLast: { main: FAILOVER_CONTROLLER, configuration: 'namenode', args: ['-formatZK', '-nonInteractive'], exitCodes: [0, 2] },
@@ -69,6 +70,18 @@ async function prepare({ state, ports }) {
   ];
   await mkdir(path.dirname(zooKeeperFile(state)), { recursive: true });
   await writeFile(zooKeeperFile(state), `${lines.join('\n')}\n`);
+}
+
+/**
+ * Copies the active NameNode's image to the standby NameNode, and its cluster ID to the shared edits.
+ * @param {Place} place
+ * @param {string} formatted
+ */
+async function copyFormatted({ state }, formatted) {
+  const data = path.join(state, 'data');
+  await cp(formatted, path.join(data, 'namenode-standby'), { recursive: true });
+  await mkdir(path.join(data, 'shared-edits', 'current'), { recursive: true });
+  await cp(path.join(formatted, 'current', 'VERSION'), path.join(data, 'shared-edits', 'current', 'VERSION'));
 }
 
 /** @param {Place} place @returns {import('./configuration.mjs').SiteProperties} */

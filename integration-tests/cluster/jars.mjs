@@ -3,13 +3,14 @@ import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { mkdir, mkdtemp, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { DEFAULT_HADOOP, ROOT, versionFolder } from './layout.mjs';
+import { CACHE, DEFAULT_HADOOP, ROOT, versionFolder } from './layout.mjs';
 
 export const POM = path.join(ROOT, 'integration-tests', 'cluster', 'pom.xml');
+const GATEWAYS_POM = path.join(ROOT, 'integration-tests', 'cluster', 'gateways-pom.xml');
 const DOWNLOAD_LIMIT_MS = 20 * 60_000;
 
 /**
- * The folder with all jars of a version. Downloads them (about a minute) when the folder is missing, incomplete, or made from another pom.
+ * The folder with all jars of a version of Hadoop.
  * @param {{ hadoop?: string, log?: (line: string) => void }} [options]
  * @returns {Promise<string>}
  */
@@ -17,24 +18,56 @@ export async function hadoopJars({ hadoop = DEFAULT_HADOOP, log = () => {} } = {
   if (!/^\d+\.\d+\.\d+$/.test(hadoop)) {
     throw new Error(`"${hadoop}" is not a version of Hadoop, such as ${DEFAULT_HADOOP}`);
   }
-  const home = versionFolder(hadoop);
+  const own = hadoop.startsWith('2.') ? ['-Phadoop2', '-DexcludeGroupIds=org.ow2.asm'] : [];
+  return jarsOf(
+    { file: POM, selection: [`-Dhadoop.version=${hadoop}`, ...own], contains: `hadoop-common-${hadoop}.jar` },
+    versionFolder(hadoop),
+    log,
+  );
+}
+
+/**
+ * The folder with the jars of HttpFS and of routers.
+ * @param {(line: string) => void} [log]
+ */
+export async function gatewayJars(log = () => {}) {
+  return jarsOf({ file: GATEWAYS_POM, selection: [], contains: 'hadoop-hdfs-httpfs-' }, path.join(CACHE, 'hadoop-gateways'), log);
+}
+
+/**
+ * The folder with all jars of a pom. Downloads them (about a minute) when the folder is missing, incomplete, or made from another pom.
+ * @param {{ file: string, selection: readonly string[], contains: string }} source contains: the start of the name of one of the jars
+ * @param {string} home
+ * @param {(line: string) => void} log
+ * @returns {Promise<string>}
+ */
+async function jarsOf({ file, selection, contains }, home, log) {
   const lib = path.join(home, 'lib');
   const pom = createHash('sha256')
-    .update(await readFile(POM))
+    .update(await readFile(file))
     .digest('hex');
   if (await isComplete(home, pom)) {
     return lib;
   }
   const started = performance.now();
-  log(`downloading Hadoop ${hadoop} with Maven (once, about a minute) ...`);
+  log(`downloading the jars of ${path.basename(home)} with Maven (once, about a minute) ...`);
   await mkdir(home, { recursive: true });
   // Concurrent commands each fill their own folder. The first complete folder is kept.
   const folder = await mkdtemp(path.join(home, 'download-'));
   try {
-    await runMaven([...selection(hadoop), 'dependency:copy-dependencies', '-DincludeScope=runtime', `-DoutputDirectory=${folder}`]);
+    await runMaven([
+      '-B',
+      '-q',
+      '-f',
+      file,
+      ...selection,
+      'dependency:copy-dependencies',
+      '-DincludeScope=runtime',
+      `-DoutputDirectory=${folder}`,
+    ]);
     const jars = await lengths(folder);
-    if (!(`hadoop-common-${hadoop}.jar` in jars)) {
-      throw new Error(`Maven succeeded, but ${folder} contains no hadoop-common jar`);
+    if (!Object.keys(jars).some((name) => name.startsWith(contains))) {
+      throw new Error(`Maven succeeded, but ${folder} does not contain ${contains}`);
     }
     if (await isComplete(home, pom)) {
       return lib;
@@ -56,12 +89,6 @@ export async function hadoopJars({ hadoop = DEFAULT_HADOOP, log = () => {} } = {
  */
 function manifestOf(home) {
   return path.join(home, 'jars.json');
-}
-
-/** @param {string} hadoop */
-function selection(hadoop) {
-  const own = hadoop.startsWith('2.') ? ['-Phadoop2', '-DexcludeGroupIds=org.ow2.asm'] : [];
-  return ['-B', '-q', '-f', POM, `-Dhadoop.version=${hadoop}`, ...own];
 }
 
 /**

@@ -1,6 +1,7 @@
 /** Profiles: named sets of additional processes and configuration properties of a cluster. */
 import { existsSync, readFileSync } from 'node:fs';
 import path from 'node:path';
+import { FEDERATION } from './federation.mjs';
 import { HIGH_AVAILABILITY } from './high-availability.mjs';
 import { KERBEROS } from './kerberos.mjs';
 import { stateFolder } from './layout.mjs';
@@ -25,6 +26,8 @@ import { TLS } from './tls.mjs';
  * @property {string} heap
  * @property {Readonly<Record<string, number>>} ports by use, before the cluster's offset is added
  * @property {(place: Place) => readonly string[]} [args]
+ * @property {(place: Place) => readonly string[]} [flags] Java options
+ * @property {'gateways'} [jars] the jars of gateways-pom.xml; Hadoop's by default
  * @property {'first' | 'with Hadoop' | 'last'} start first: it listens before the other daemons start; last: after `beforeLast`
  */
 
@@ -35,6 +38,7 @@ import { TLS } from './tls.mjs';
  * @property {{ main: string, configuration: string, args: readonly string[], exitCodes: readonly number[] }} [beforeLast] a Java program
  *   that runs to its end before the last daemons start, with the configuration of a daemon
  * @property {(place: Place, log?: (line: string) => void) => Promise<void>} prepare creates what the processes need before they start
+ * @property {(place: Place, formatted: string) => Promise<void>} [copyFormatted] creates the folders of further NameNodes from an empty one
  * @property {(place: Place) => Promise<void>} begin called when the processes listen, before Hadoop's daemons start
  * @property {(place: Place) => import('./configuration.mjs').SiteProperties} properties properties that override the plain profile's
  * @property {(place: Place, daemon: string) => import('./configuration.mjs').SiteProperties} [ownProperties] properties of one daemon
@@ -59,7 +63,7 @@ const PLAIN = {
 const PRIVACY = { ...PLAIN, properties: () => ({ core: { 'hadoop.rpc.protection': 'privacy' } }) };
 
 /** @type {Readonly<Record<string, Profile>>} */
-export const PROFILES = { plain: PLAIN, privacy: PRIVACY, ha: HIGH_AVAILABILITY, kerberos: KERBEROS, tls: TLS };
+export const PROFILES = { plain: PLAIN, privacy: PRIVACY, ha: HIGH_AVAILABILITY, federation: FEDERATION, kerberos: KERBEROS, tls: TLS };
 
 /**
  * @param {string} name

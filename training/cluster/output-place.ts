@@ -24,5 +24,5 @@ export function outputPlace(cluster: Pick<Cluster, 'outputDir'>, output: string)
     return joinUri(outputDir, ...output.split('/').filter((part) => part !== '.'));
   }
   const place = parseUri(outputDir);
-  return place.scheme === 'file' ? uriOf(output) : joinUri(`hdfs://${place.authority}/`, output);
+  return place.scheme === 'file' ? uriOf(output) : joinUri(`${place.scheme}://${place.authority}/`, output);
 }

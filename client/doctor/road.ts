@@ -1,0 +1,27 @@
+import type { HadoopConfiguration } from '../../hadoop/configuration/configuration.ts';
+import { gatewayOf } from '../../hadoop/configuration/gateway.ts';
+import { fileSystemsOf, locationOf } from '../../hadoop/configuration/hdfs-place.ts';
+import { type FileSystemName, fileSystemUri, nameNodesOf } from '../../hadoop/configuration/name-nodes.ts';
+
+/** The maximum number of file systems in the description: a mount table may name many. */
+const MAXIMUM = 6;
+
+/**
+ * Describes how requests to the default file system travel: to the NameNodes, or through a gateway; for a mount table, separately for each
+ * file system. Returns an empty text if the default file system is not HDFS.
+ */
+export function roadOf(configuration: HadoopConfiguration): string {
+  const standard = locationOf(configuration.defaultFs);
+  if (standard === null) {
+    return '';
+  }
+  const all = new Map(fileSystemsOf(configuration, standard).map((fileSystem) => [fileSystemUri(fileSystem), fileSystem]));
+  const roads = [...all].map(([uri, fileSystem]) => `${uri} ${wayTo(configuration, fileSystem)}`);
+  const omitted = roads.length - MAXIMUM;
+  return [...roads.slice(0, MAXIMUM), ...(omitted > 0 ? [`and ${omitted} more`] : [])].join('; ');
+}
+
+function wayTo(configuration: HadoopConfiguration, fileSystem: FileSystemName): string {
+  const gateway = gatewayOf(configuration, fileSystem);
+  return gateway === null ? `by WebHDFS at ${nameNodesOf(configuration, fileSystem).join(', ')}` : `through the gateway ${gateway}`;
+}

@@ -1,0 +1,77 @@
+import { TonyError } from '../../platform/errors.ts';
+import type { HadoopConfiguration } from './configuration.ts';
+import { locationOf } from './hdfs-place.ts';
+import { type FileSystemName, isSameFileSystem } from './name-nodes.ts';
+
+/**
+ * The address of HttpFS or Knox, through which all WebHDFS requests to the default file system go: not a property of Hadoop, but `storage`
+ * of the site file. `tony.storage.gateway.AUTHORITY` names the gateway of another file system. They travel with the job's configuration.
+ */
+export const GATEWAY = 'tony.storage.gateway';
+
+/** Returns the properties for `storage.gateway` of a site file: one address, or addresses by nameservice or `host:port`. */
+export function gatewayProperties(gateway: string | Readonly<Record<string, string>>): Readonly<Record<string, string>> {
+  return typeof gateway === 'string'
+    ? { [GATEWAY]: gateway }
+    : Object.fromEntries(Object.entries(gateway).map(([authority, address]) => [`${GATEWAY}.${authority}`, address]));
+}
+
+/**
+ * Returns the base URL of the gateway of a file system, without a trailing slash; null if requests go to the NameNodes.
+ *
+ * @throws TonyError HADOOP_CONF_INVALID
+ */
+export function gatewayOf(configuration: HadoopConfiguration, fileSystem: FileSystemName): string | null {
+  for (const [authority, address] of configuration.withPrefix(`${GATEWAY}.`)) {
+    if (isSameFileSystem(configuration, { scheme: 'hdfs', authority }, fileSystem)) {
+      return checked(address);
+    }
+  }
+  const address = configuration.get(GATEWAY);
+  if (address === undefined) {
+    return null;
+  }
+  const standard = locationOf(configuration.defaultFs);
+  if (standard?.scheme === 'viewfs') {
+    throw new TonyError('HADOOP_CONF_INVALID', `One gateway (${address}) cannot serve all file systems of ${configuration.defaultFs}.`, {
+      hint: 'Name a gateway for each nameservice: storage: {gateway: {ns1: https://..., ns2: https://...}}.',
+    });
+  }
+  const isStandard =
+    standard !== null && isSameFileSystem(configuration, { scheme: standard.scheme, authority: standard.authority }, fileSystem);
+  return isStandard ? checked(address) : null;
+}
+
+function checked(address: string): string {
+  const url = /^https?:\/\//i.test(address) && URL.canParse(address) ? new URL(address) : null;
+  if (url === null || url.search !== '' || url.hash !== '' || url.username !== '' || url.password !== '') {
+    throw new TonyError('HADOOP_CONF_INVALID', 'The gateway of a file system is not the address of a web server.', {
+      hint: 'Set storage.gateway of tony-site.yaml to an address such as https://host:port or https://host:port/gateway/default, without user, query or #.',
+    });
+  }
+  return url.href.replace(/\/+$/, '');
+}
+
+/**
+ * Returns the URL to which a gateway redirects a transfer, on the gateway itself. Knox redirects to a path of its own; HttpFS to the same
+ * path with `data=true`, with a host or scheme that may be wrong if a load balancer is in front of it.
+ *
+ * @returns null if the redirect leads away from the gateway: the server is then a NameNode, or a gateway that reveals DataNodes.
+ */
+export function redirectOfGateway(gateway: URL, location: string): URL | null {
+  if (!URL.canParse(location, gateway.href)) {
+    return null;
+  }
+  const target = new URL(location, gateway);
+  if (target.origin === gateway.origin) {
+    return target;
+  }
+  const isHttpFs = target.pathname.startsWith('/webhdfs/v1/') && target.searchParams.get('data') === 'true';
+  if (!isHttpFs) {
+    return null;
+  }
+  const own = new URL(gateway);
+  own.search = target.search;
+  own.searchParams.delete('noredirect');
+  return own;
+}

@@ -1,0 +1,46 @@
+import type { HadoopConfiguration } from '../configuration/configuration.ts';
+import { type HdfsLocation, type HdfsPlace, placeOf } from '../configuration/hdfs-place.ts';
+import { WebHdfs } from './web-hdfs.ts';
+import type { WebHdfsOptions } from './web-hdfs-transport.ts';
+
+/** Where a location leads, with the client of its file system. */
+export interface OpenedPlace extends Omit<HdfsPlace, 'target'> {
+  /** Null for a folder that exists only in a mount table, and for a path to which no mount point leads. */
+  readonly target: { readonly fileSystem: WebHdfs; readonly path: string } | null;
+}
+
+/** The file systems of a configuration, each opened on first use. */
+export class FileSystems {
+  readonly #configuration: HadoopConfiguration;
+  readonly #user: string;
+  readonly #options: WebHdfsOptions;
+  readonly #opened = new Map<string, WebHdfs>();
+
+  constructor(configuration: HadoopConfiguration, user: string, options: WebHdfsOptions = {}) {
+    this.#configuration = configuration;
+    this.#user = user;
+    this.#options = options;
+  }
+
+  /** @throws TonyError HADOOP_CONF_INVALID, STORAGE_REFUSED */
+  locate(location: HdfsLocation): OpenedPlace {
+    const { target, ...place } = placeOf(this.#configuration, location);
+    if (target === null) {
+      return { ...place, target };
+    }
+    const key = `${target.fileSystem.scheme}://${target.fileSystem.authority}`;
+    let fileSystem = this.#opened.get(key);
+    if (fileSystem === undefined) {
+      fileSystem = WebHdfs.of(this.#configuration, target.fileSystem, this.#user, this.#options);
+      this.#opened.set(key, fileSystem);
+    }
+    return { ...place, target: { fileSystem, path: target.path } };
+  }
+
+  close(): void {
+    for (const fileSystem of this.#opened.values()) {
+      fileSystem.close();
+    }
+    this.#opened.clear();
+  }
+}

@@ -1,0 +1,118 @@
+import { TonyError } from '../../platform/errors.ts';
+import type { FileStatus } from './web-hdfs-answers.ts';
+
+/*
+ * HttpFS ignores `renameoptions`. Its RENAME has the semantics of `FileSystem.rename`: it never replaces a file, and moves the source into
+ * an existing folder. A replacement therefore takes several steps:
+ *
+ *   1. remove .NAME.0000000000000000.writing     left by a writer that crashed
+ *   2. NAME -> .NAME.0000000000000000.writing    from here on, readers that miss NAME read this file
+ *   3. the new file -> NAME
+ *   4. remove .NAME.0000000000000000.writing
+ *
+ * At each moment, one of the two names exists and is whole. A crash before step 3 leaves the old content, as if the write had not happened.
+ */
+
+const KEPT = /^\.(.+)\.0{16}\.writing$/;
+/** Each attempt fails only if another writer replaces the file at the same moment. */
+const ATTEMPTS = 5;
+
+/** Returns the path under which a file is kept while it is replaced. Listings omit it, as they omit all temporary files. */
+export function keptPath(path: string): string {
+  const cut = path.lastIndexOf('/') + 1;
+  return `${path.slice(0, cut)}.${path.slice(cut)}.${'0'.repeat(16)}.writing`;
+}
+
+/** Shows files that are being replaced under their own names. */
+export function withKept(statuses: readonly FileStatus[]): FileStatus[] {
+  const names = new Set(statuses.map(({ name }) => name));
+  return statuses.map((status) => {
+    const own = KEPT.exec(status.name)?.[1];
+    return own === undefined || names.has(own) ? status : { ...status, name: own };
+  });
+}
+
+/** The operations of HttpFS. */
+export interface SimpleFileSystem {
+  status(path: string): Promise<FileStatus | null>;
+  /** Returns the answer of `FileSystem.rename`. */
+  rename(from: string, to: string): Promise<boolean>;
+  remove(path: string): Promise<boolean>;
+  isSame(one: FileStatus, other: FileStatus): boolean;
+}
+
+export interface SimpleRename {
+  readonly from: string;
+  readonly to: string;
+  /** The status of the source before the rename. */
+  readonly before: FileStatus;
+  readonly overwrite: boolean;
+}
+
+/**
+ * Completes a rename after the first answer of the server.
+ *
+ * @param isDone the first answer
+ */
+export async function completeRename(
+  files: SimpleFileSystem,
+  { from, to, before, overwrite }: SimpleRename,
+  isDone: boolean,
+): Promise<'renamed' | 'source-missing' | 'target-exists'> {
+  for (let attempt = 1, done = isDone; ; attempt += 1) {
+    if (done) {
+      if (await isStray(files, { from, to, before, overwrite })) {
+        return overwrite ? refuseFolder(to) : 'target-exists';
+      }
+      return 'renamed';
+    }
+    const [source, target] = await Promise.all([files.status(from), files.status(to)]);
+    if (target !== null && files.isSame(before, target) && from !== to) {
+      return 'renamed';
+    }
+    if (source === null) {
+      return 'source-missing';
+    }
+    if (target !== null && !overwrite) {
+      return 'target-exists';
+    }
+    if (target?.type === 'folder') {
+      return refuseFolder(to);
+    }
+    if (attempt > ATTEMPTS) {
+      throw new TonyError('STORAGE_REFUSED', `${from} cannot be renamed to ${to}: HttpFS gives no reason.`);
+    }
+    done = target === null ? await files.rename(from, to) : await replace(files, from, to);
+  }
+}
+
+async function replace(files: SimpleFileSystem, from: string, to: string): Promise<boolean> {
+  const kept = keptPath(to);
+  await files.remove(kept);
+  if (!(await files.rename(to, kept))) {
+    return false;
+  }
+  const isDone = await files.rename(from, to);
+  // If another writer was faster, its file exists, and the kept file is obsolete as well.
+  await files.remove(kept);
+  return isDone;
+}
+
+/** Checks whether the source was moved into an existing folder, and moves it back. */
+async function isStray(files: SimpleFileSystem, { from, to, before }: SimpleRename): Promise<boolean> {
+  const after = await files.status(to);
+  if (after === null || files.isSame(before, after)) {
+    return false;
+  }
+  const stray = `${to}/${from.slice(from.lastIndexOf('/') + 1)}`;
+  const there = await files.status(stray);
+  if (there === null || !files.isSame(before, there)) {
+    return false;
+  }
+  await files.rename(stray, from);
+  return true;
+}
+
+function refuseFolder(to: string): never {
+  throw new TonyError('ALREADY_EXISTS', `${to} is a folder.`);
+}

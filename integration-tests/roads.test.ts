@@ -1,0 +1,202 @@
+import { cp, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { HadoopConfiguration } from '../hadoop/configuration/configuration.ts';
+import { createStorage } from '../storage/create-storage.ts';
+import type { Storage } from '../storage/storage.ts';
+import { describeStorage } from '../storage/testing/storage-behavior.ts';
+import { type Properties, toXml } from './cluster/configuration.mjs';
+import { ROOT } from './command.ts';
+import { jsonLines, USER, useOwnCluster } from './harness.ts';
+
+/** Every road to HDFS: several nameservices, webhdfs://, the mount tables of viewfs://, HttpFS and routers. */
+
+vi.setConfig({ testTimeout: 240_000 });
+const cluster = useOwnCluster('federation');
+/** The rows of the dataset, which is on the second nameservice. */
+const ROWS = Array.from({ length: 12 }, (_, index) => index / 8);
+const SUM = String(ROWS.reduce((sum, each) => sum + each, 0));
+/** An address at which no server listens. */
+const CLOSED = 'localhost:1';
+let folder: string;
+
+beforeAll(async () => {
+  folder = await mkdtemp(path.join(tmpdir(), 'tony-ts-roads-test-'));
+  for (const query of ['op=MKDIRS', `op=SETOWNER&owner=${USER}`]) {
+    const answer = await cluster.request(`${address('namenode-2')}/webhdfs/v1/two?${query}`, { method: 'PUT' });
+    expect(answer.status).toBe(200);
+  }
+  const { storage } = await open();
+  await storage.write('hdfs://ns2/two/rows/part-0.csv', Buffer.from(`${ROWS.join('\n')}\n`));
+  storage.close();
+});
+afterAll(() => rm(folder, { recursive: true, force: true }));
+
+function address(daemon: string): string {
+  return `http://localhost:${cluster.ports[daemon]?.http}`;
+}
+
+/** The mount table `box`: users and histories on the first nameservice, data on the second. */
+function mounts(): Record<string, string> {
+  const of = (key: string): string => `fs.viewfs.mounttable.box.${key}`;
+  return {
+    [of('link./user')]: 'hdfs://ns1/user',
+    [of('link./yarn-logs')]: `hdfs://localhost:${cluster.ports.namenode.rpc}/yarn-logs`,
+    [of('link./shared/data')]: 'hdfs://ns2/two',
+  };
+}
+
+async function open(properties: Readonly<Record<string, string>> = {}): Promise<{ storage: Storage; hadoop: HadoopConfiguration }> {
+  const hadoop = (await HadoopConfiguration.fromEnvironment(cluster.environment())).with(properties);
+  return { hadoop, storage: createStorage({ hadoop, user: USER }) };
+}
+
+/** A copy of the client's configuration with other files. */
+async function configuration(name: string, files: Readonly<Record<string, Properties | string>>): Promise<{ HADOOP_CONF_DIR: string }> {
+  const copy = path.join(folder, name);
+  await cp(cluster.configuration, copy, { recursive: true });
+  for (const [file, content] of Object.entries(files)) {
+    await writeFile(path.join(copy, file), typeof content === 'string' ? content : toXml(content));
+  }
+  return { HADOOP_CONF_DIR: copy };
+}
+
+/** Submits a job that trains on the dataset `rows`, and returns its ID and its last status when it has ended. */
+async function train(name: string, env: Record<string, string>, rows: string, more = ''): Promise<{ id: string; checkpointDir: string }> {
+  const place = path.join(folder, `job-${name}`);
+  await mkdir(place);
+  const yaml = [
+    `name: ${name}`,
+    'command: exec node roads.mjs',
+    `source: {path: ${path.join(ROOT, 'integration-tests', 'programs')}}`,
+    'env: {TONY_BACKEND: cpu}',
+    `data: {rows: '${rows}'}`,
+    'roles: {worker: {instances: 1, resources: {memory: 768m}}}',
+    more,
+  ];
+  await writeFile(path.join(place, 'job.yaml'), `${yaml.join('\n')}\n`);
+  const { exitCode, stdout, stderr } = await cluster.run(['submit', '--conf', path.join(place, 'job.yaml'), '--output', 'json'], { env });
+  expect(exitCode, stderr + stdout).toBe(0);
+  const { applicationId: id } = jsonLines(stdout).find(({ type }) => type === 'result') as { applicationId: string };
+  const shown = await cluster.run(['history', 'show', id, '--output', 'json'], { env });
+  const [{ status }] = jsonLines(shown.stdout) as [{ status: { checkpointDir: string } }];
+  expect(status, shown.stderr + shown.stdout).toMatchObject({ checkpointStep: 6 });
+  const logs = await cluster.run(['logs', id, 'master'], { env });
+  expect(logs.stdout, logs.stderr).toContain('registered');
+  return { id, checkpointDir: status.checkpointDir };
+}
+
+/** The names of the checkpoints in a folder of the first nameservice, and the output of a job, as the NameNode shows them. */
+async function onFirst(id: string): Promise<{ checkpoints: string[]; sum: string }> {
+  const home = `/user/${USER}/.tony-ts/output/${id}`;
+  const files = (await cluster.hdfsTree(home)).map((entry) => entry.path);
+  return {
+    checkpoints: files.filter((file) => file.endsWith('/manifest.json')).map((file) => path.basename(path.dirname(file))),
+    sum: (await cluster.hdfsRead(`${home}/sum`)).toString(),
+  };
+}
+
+async function nameNodeOf(env: Record<string, string>): Promise<Readonly<Record<string, unknown>>> {
+  const { stdout, stderr, exitCode } = await cluster.run(['doctor', '--output', 'json'], { env });
+  const findings = jsonLines(stdout);
+  expect(findings.filter(({ state }) => state !== 'good')).toEqual([]);
+  expect(exitCode, stderr).toBe(0);
+  return findings.find(({ name }) => name === 'NameNode') ?? {};
+}
+
+describeStorage('HttpFS', async () => {
+  const { storage } = await open({ 'tony.storage.gateway': address('httpfs') });
+  const root = `hdfs:///user/${USER}/httpfs-test`;
+  const close = async (): Promise<void> => {
+    await storage.remove(root);
+    storage.close();
+  };
+  return { storage, root, close };
+});
+
+test('through HttpFS, a job trains without a connection to the NameNodes and DataNodes', async () => {
+  const { storage } = await open();
+  await storage.write(`hdfs:///user/${USER}/rows/part-0.csv`, Buffer.from(`${ROWS.join('\n')}\n`));
+  storage.close();
+  const env = await configuration('gateway', {
+    'hdfs-site.xml': {
+      'dfs.nameservices': 'ns1',
+      'dfs.ha.namenodes.ns1': 'a',
+      'dfs.namenode.rpc-address.ns1.a': `localhost:${cluster.ports.namenode.rpc}`,
+      'dfs.namenode.http-address.ns1.a': CLOSED,
+    },
+    'tony-site.yaml': `storage: {gateway: '${address('httpfs')}'}\n`,
+  });
+  const { id } = await train('gateway', env, `hdfs:///user/${USER}/rows`);
+  expect(await onFirst(id)).toEqual({ checkpoints: ['step-6'], sum: SUM });
+  expect((await nameNodeOf(env)).text).toBe(`hdfs://ns1 answers: hdfs://ns1 through the gateway ${address('httpfs')}`);
+});
+
+test('with a mount table as default file system, a job stages, reads, trains and logs across two nameservices', async () => {
+  const include = '<xi:include href="mountTable.xml" xmlns:xi="http://www.w3.org/2001/XInclude"/>';
+  const env = await configuration('viewfs', {
+    'core-site.xml': toXml({ 'fs.defaultFS': 'viewfs://box' }).replace('<configuration>', `<configuration>${include}`),
+    'mountTable.xml': toXml(mounts()),
+  });
+  const { id, checkpointDir } = await train('viewfs', env, 'viewfs:///shared/data/rows', 'checkpoint: {dir: /shared/data/checkpoints}');
+  expect(checkpointDir).toBe('viewfs://box/shared/data/checkpoints');
+  expect((await onFirst(id)).sum).toBe(SUM);
+  const { storage } = await open();
+  expect((await storage.list('hdfs://ns2/two/checkpoints')).map(({ name }) => name)).toContain('step-6');
+  storage.close();
+  expect((await nameNodeOf(env)).text).toContain(`hdfs://ns2 by WebHDFS at ${address('namenode-2')}`);
+});
+
+test('with webhdfs:// URIs, a job needs only the web addresses of the NameNodes', async () => {
+  const env = await configuration('webhdfs', {
+    'core-site.xml': { 'fs.defaultFS': address('namenode').replace('http', 'webhdfs') },
+  });
+  const { id } = await train('webhdfs', env, `${address('namenode-2').replace('http', 'webhdfs')}/two/rows`);
+  expect(await onFirst(id)).toEqual({ checkpoints: ['step-6'], sum: SUM });
+});
+
+test('mount points are listed and fixed, and files are not renamed across them', async () => {
+  const { storage } = await open({ ...mounts(), 'fs.defaultFS': 'viewfs://box' });
+  const names = async (uri: string): Promise<string[]> => (await storage.list(uri)).map(({ name, type }) => `${type} ${name}`);
+  try {
+    expect(await names('viewfs://box/')).toEqual(['folder shared', 'folder user', 'folder yarn-logs']);
+    expect(await names('hdfs:///shared')).toEqual(['folder data']);
+    expect(await storage.stat('viewfs://box/shared')).toMatchObject({ type: 'folder', permission: 0o555 });
+    expect(await storage.stat('viewfs://box/shared/data')).toMatchObject({ owner: USER });
+    expect(await storage.stat('viewfs://box/elsewhere')).toBeNull();
+    const moved = storage.rename('viewfs://box/shared/data/rows', `viewfs://box/user/${USER}/rows-2`);
+    await expect(moved).rejects.toMatchObject({ code: 'STORAGE_REFUSED', message: expect.stringContaining('mount point') });
+    await expect(storage.remove('viewfs://box/shared/data')).rejects.toMatchObject({ code: 'STORAGE_REFUSED' });
+    for (const place of ['shared', 'elsewhere']) {
+      await expect(storage.write(`viewfs://box/${place}/file`, Buffer.from('x'))).rejects.toMatchObject({ code: 'NOT_FOUND' });
+    }
+  } finally {
+    storage.close();
+  }
+});
+
+test('a router serves the nameservice of routers', async () => {
+  const { storage } = await open();
+  const uri = `hdfs://routed/user/${USER}/routed/file`;
+  try {
+    await storage.write(uri, Buffer.from('through the router'));
+    await storage.write(uri, Buffer.from('again'));
+    expect((await storage.read(uri)).toString()).toBe('again');
+    expect((await storage.list(`hdfs://routed/user/${USER}/routed`, { most: 5 })).map(({ name }) => name)).toEqual(['file']);
+    expect((await storage.read(uri.replace('routed', 'ns1'))).toString()).toBe('again');
+    expect(await storage.remove(uri)).toBe(true);
+  } finally {
+    storage.close();
+  }
+});
+
+test('the error for an unknown nameservice lists the known ones', async () => {
+  const { hadoop } = await open();
+  const storage = createStorage({ hadoop, user: USER, patienceMs: 500 });
+  await expect(storage.stat('hdfs://ns3.invalid/x')).rejects.toMatchObject({
+    code: 'HDFS_UNREACHABLE',
+    message: expect.stringContaining('known nameservices: ns1, ns2, routed'),
+  });
+  storage.close();
+});
