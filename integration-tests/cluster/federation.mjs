@@ -123,6 +123,9 @@ function ownProperties({ state, ports }, name) {
         'dfs.federation.router.safemode.enable': false,
         'dfs.federation.router.heartbeat.interval': 1000,
         'dfs.federation.router.cache.ttl': '1s',
+        // By default, the router caches an empty list of DataNodes for 10 s if it gets no response within 1 s.
+        'dfs.federation.router.dn-report.cache-expire': '1s',
+        'dfs.federation.router.dn-report.time-out': '20s',
         'dfs.federation.router.store.driver.class': 'org.apache.hadoop.hdfs.server.federation.store.driver.impl.StateStoreFileImpl',
         'dfs.federation.router.store.driver.file.directory': `${state}/data/router`,
       },
