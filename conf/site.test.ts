@@ -1,7 +1,7 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { expect, test } from 'vitest';
 import { TonyError } from '../platform/errors.ts';
-import { authorityFileOf, DEFAULT_SITE, gatewayOfSite, parseSite, siteJsonSchema } from './site.ts';
+import { authorityFileOf, DEFAULT_SITE, parseSite, siteJsonSchema, storageOfSite } from './site.ts';
 
 const EXAMPLE = new URL('./tony-site.yaml', import.meta.url);
 const SCHEMA = new URL('./site.schema.json', import.meta.url);
@@ -26,7 +26,7 @@ test.each(['', '\n', '# nothing\n', '---\n', 'history: {}\n'])('%j gives the def
     from: null,
     history: { dir: null, url: null, keepMs: 90 * DAY_MS },
     tls: { ca: null },
-    storage: { gateway: null },
+    storage: { gateway: null, credentials: null },
     quotas: NO_QUOTAS,
     defaults: {},
     final: {},
@@ -39,7 +39,7 @@ test('parseSite reads the settings of the history', () => {
     from: 'x',
     history: { dir: 'hdfs:///tony/history', url: 'https://history:8443/tony', keepMs: 7 * DAY_MS },
     tls: { ca: null },
-    storage: { gateway: null },
+    storage: { gateway: null, credentials: null },
     quotas: NO_QUOTAS,
     defaults: {},
     final: {},
@@ -55,12 +55,13 @@ test('the file of authorities is found in a site file with mistakes, too', () =>
 test('the gateway is found in a site file with mistakes, too', () => {
   expect(parseSite('storage: {gateway: "https://knox:8443/gateway/default"}\n', 'x').storage).toEqual({
     gateway: 'https://knox:8443/gateway/default',
+    credentials: null,
   });
-  expect(gatewayOfSite('histroy: {}\nstorage:\n  gateway: {ns1: http://h:1, "nn:8020": http://h:2}\n')).toEqual({
-    ns1: 'http://h:1',
-    'nn:8020': 'http://h:2',
+  expect(storageOfSite('histroy: {}\nstorage:\n  gateway: {ns1: http://h:1, "nn:8020": http://h:2}\n  credentials: ~/knox\n')).toEqual({
+    gateway: { ns1: 'http://h:1', 'nn:8020': 'http://h:2' },
+    credentials: '~/knox',
   });
-  expect(['', 'storage: 1\n', 'storage: {gateway: h}\n', 'storage: {gateway: [}\n'].map(gatewayOfSite)).toEqual(Array(4).fill(null));
+  expect(['', 'storage: 1\n', 'storage: {gateway: h}\n', 'storage: {gateway: [}\n'].map(storageOfSite)).toEqual(Array(4).fill(null));
 });
 
 test('reports all mistakes at once, each with its place', () => {

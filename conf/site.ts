@@ -25,6 +25,8 @@ export interface SiteConfig {
   readonly storage: {
     /** Address of HttpFS or Knox for the default file system, or addresses by nameservice or `host:port`; null without a gateway. */
     readonly gateway: StorageGateway | null;
+    /** File with `USER:PASSWORD` for the gateway. Relative paths are resolved against the folder of the site file, `~/` the home folder. */
+    readonly credentials: string | null;
   };
   readonly quotas: Quotas;
   readonly defaults: Readonly<Record<string, unknown>>;
@@ -80,6 +82,11 @@ export const siteSchema = z.strictObject({
           "Address of HttpFS (http://host:14000) or of a Knox topology (https://host:8443/gateway/default) through which all processes of tony-ts reach the default file system, or such addresses by nameservice. Without it, they use the NameNodes and DataNodes. It has an effect only in a site file on the user's machine.",
         )
         .optional(),
+      credentials: text()
+        .describe(
+          'File with USER:PASSWORD for a gateway that requires HTTP Basic authentication, with mode 600; ~/ is the home folder of the user. Jobs receive the credentials as a token.',
+        )
+        .optional(),
     })
     .describe('How HDFS is reached.')
     .prefault({}),
@@ -113,7 +120,7 @@ export function parseSite(text: string, file: string): SiteConfig {
     from: file,
     history: { dir: history.dir ?? null, url: history.url?.replace(/\/+$/, '') ?? null, keepMs: history.keep },
     tls: { ca: tls.ca ?? null },
-    storage: { gateway: storage.gateway ?? null },
+    storage: { gateway: storage.gateway ?? null, credentials: storage.credentials ?? null },
     quotas,
     defaults: defaults ?? {},
     final: final ?? {},
@@ -133,14 +140,15 @@ export function authorityFileOf(text: string): string | null {
   }
 }
 
-/** Returns `storage.gateway` of a site file that may contain mistakes; null if it has none, or an invalid one. */
-export function gatewayOfSite(text: string): StorageGateway | null {
+/** Returns `storage` of a site file that may contain mistakes; null if it has none, or an invalid one. */
+export function storageOfSite(text: string): { readonly gateway: StorageGateway; readonly credentials: string | null } | null {
   if (!/^['"]?storage\b/m.test(text)) {
     return null;
   }
   try {
     const { storage } = parse(text) as { readonly storage?: unknown };
-    return siteSchema.shape.storage.safeParse(storage).data?.gateway ?? null;
+    const { gateway, credentials = null } = siteSchema.shape.storage.safeParse(storage).data ?? {};
+    return gateway === undefined ? null : { gateway, credentials };
   } catch {
     return null;
   }

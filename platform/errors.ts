@@ -184,6 +184,12 @@ export const ERROR_CODES = {
     means: 'The truststore named in ssl-client.xml, or the PEM file named in tony-site.yaml, cannot be read.',
     hint: 'Correct ssl.client.truststore.location and its password in ssl-client.xml, or tls.ca in tony-site.yaml.',
   },
+  GATEWAY_CREDENTIALS: {
+    exit: 2,
+    means:
+      'The file with the user name and password for HttpFS or Knox cannot be read, other users can read it, or the gateway does not use HTTPS.',
+    hint: 'Write USER:PASSWORD on one line of the file that storage.credentials of tony-site.yaml names, and run chmod 600 on it.',
+  },
   RM_UNREACHABLE: {
     exit: 3,
     means: 'No ResourceManager answers at its web address.',

@@ -1,7 +1,6 @@
 import type { SiteConfig } from '../../conf/site.ts';
 import { withAuthorities } from '../../hadoop/configuration/authorities.ts';
 import { HadoopConfiguration } from '../../hadoop/configuration/configuration.ts';
-import { gatewayProperties } from '../../hadoop/configuration/gateway.ts';
 import { homesOf } from '../../hadoop/configuration/hdfs-place.ts';
 import { clusterUser, loginOf } from '../../hadoop/configuration/login-of.ts';
 import type { Login } from '../../hadoop/security/login.ts';
@@ -11,7 +10,7 @@ import type { Storage } from '../../storage/storage.ts';
 import { joinUri } from '../../storage/uri.ts';
 import { placeUri } from '../files/place-uri.ts';
 import { extraAuthorities, siteAuthorities } from './local-authorities.ts';
-import { loadSite, siteFolders, siteGateway } from './site-file.ts';
+import { loadSite, siteFolders, storageProperties } from './site-file.ts';
 
 export interface ClusterOptions {
   /**
@@ -52,7 +51,7 @@ export interface HadoopCluster {
  */
 export async function readConfiguration({ resourceManager, environment = process.env }: ClusterOptions): Promise<HadoopConfiguration> {
   const ofSite = (): Promise<string> => siteAuthorities(siteFolders(environment, resourceManager !== undefined));
-  const gateway = gatewayProperties((await siteGateway(siteFolders(environment, resourceManager !== undefined))) ?? {});
+  const gateway = await storageProperties(siteFolders(environment, resourceManager !== undefined));
   if (resourceManager === undefined) {
     const configuration = await HadoopConfiguration.fromEnvironment(environment, ofSite, gateway);
     return configuration.usesHttps ? withAuthorities(configuration, await extraAuthorities(environment)) : configuration;

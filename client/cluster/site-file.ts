@@ -1,5 +1,8 @@
-import { join } from 'node:path';
-import { gatewayOfSite, parseSite, SITE_FILE, type SiteConfig, type StorageGateway } from '../../conf/site.ts';
+import { homedir } from 'node:os';
+import { dirname, join, resolve } from 'node:path';
+import { parseSite, SITE_FILE, type SiteConfig, storageOfSite } from '../../conf/site.ts';
+import { gatewayProperties } from '../../hadoop/configuration/gateway.ts';
+import { GATEWAY_CREDENTIALS } from '../../hadoop/configuration/gateway-login.ts';
 import { fileErrorOf, TonyError } from '../../platform/errors.ts';
 import { readIfExists } from '../../platform/read-if-exists.ts';
 import { siteOfCluster } from '../../storage/cluster-site.ts';
@@ -43,10 +46,20 @@ export async function localSite(folders: readonly string[]): Promise<{ readonly 
   return null;
 }
 
-/** Returns `storage.gateway` of the first site file in the folders. Commands that need the site file report other mistakes in it. */
-export async function siteGateway(folders: readonly string[]): Promise<StorageGateway | null> {
+/**
+ * Returns the properties for `storage` of the first site file in the folders. Commands that need the site file report other mistakes in it.
+ */
+export async function storageProperties(folders: readonly string[]): Promise<Readonly<Record<string, string>>> {
   const site = await localSite(folders);
-  return site === null ? null : gatewayOfSite(site.text);
+  const storage = site === null ? null : storageOfSite(site.text);
+  if (site === null || storage === null) {
+    return {};
+  }
+  const { gateway, credentials } = storage;
+  const file = credentials?.startsWith('~/')
+    ? join(homedir(), credentials.slice(2))
+    : credentials && resolve(dirname(site.file), credentials);
+  return { ...gatewayProperties(gateway), ...(file ? { [GATEWAY_CREDENTIALS]: file } : {}) };
 }
 
 /**

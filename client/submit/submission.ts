@@ -2,6 +2,7 @@ import { APPLICATION_TYPE, CONTAINER_LAYOUT, type FrozenJob, type Job, type Reso
 import type { SiteConfig } from '../../conf/site.ts';
 import { dockerEnvironment } from '../../conf/values/docker.ts';
 import type { HadoopConfiguration } from '../../hadoop/configuration/configuration.ts';
+import { allGateways } from '../../hadoop/configuration/gateway.ts';
 import { daemonUri, fileSystemsOf, locationOf } from '../../hadoop/configuration/hdfs-place.ts';
 import { fileSystemUri, rpcNameOf } from '../../hadoop/configuration/name-nodes.ts';
 import type { Token } from '../../hadoop/rpc/credentials.ts';
@@ -48,12 +49,22 @@ export function jobText(frozen: FrozenJob): string {
   return JSON.stringify(frozen);
 }
 
-/** Returns the file systems that a job uses, such as `hdfs://ns1`. The job needs a delegation token for each of them. */
+/**
+ * Returns the file systems that a job uses, such as `hdfs://ns1`, and the HttpFS gateways, as `webhdfs://host:port`. The job needs one
+ * delegation token for each.
+ */
 export function fileSystemsOfJob(frozen: FrozenJob, configuration: HadoopConfiguration): string[] {
   const { cluster, ...job } = frozen;
   const named = [...JSON.stringify(job).matchAll(/\b(?:hdfs|webhdfs|swebhdfs|viewfs):\/\/[^/"\s\\,]*/g)].map(([uri]) => uri);
   const standard = fileSystemUrisOf(configuration, configuration.defaultFs);
-  return [...new Set([...named.flatMap((uri) => namedFileSystems(configuration, uri)), ...standard])];
+  const gateways = allGateways(configuration).map((address) => new URL(address));
+  // HttpFS issues tokens of its own. A Knox topology has a path, and containers authenticate to it with `storage.credentials`.
+  const issuers = gateways.filter(({ pathname }) => pathname === '/').map(webFileSystem);
+  return [...new Set([...named.flatMap((uri) => namedFileSystems(configuration, uri)), ...standard, ...issuers])];
+}
+
+function webFileSystem({ protocol, hostname, port }: URL): string {
+  return protocol === 'https:' ? `swebhdfs://${hostname}:${port || 443}` : `webhdfs://${hostname}:${port || 80}`;
 }
 
 /** Ignores URIs that lead nowhere: a command or a variable may contain any text. */

@@ -1,5 +1,6 @@
 import type { FrozenJob, Job } from '../../conf/job.ts';
 import type { SiteConfig } from '../../conf/site.ts';
+import { gatewayTokens } from '../../hadoop/configuration/gateway-login.ts';
 import { redactedBody } from '../../hadoop/yarn/application-submission.ts';
 import { ResourceManager, SUBMISSION_PATH } from '../../hadoop/yarn/resource-manager.ts';
 import { amountsOf } from '../../hadoop/yarn/running-job.ts';
@@ -145,7 +146,7 @@ class PreparedYarnJob implements Prepared {
       const file = await stageJob(place, frozen.staging, jobText(frozen));
       await refuseRemoved(parts, staged);
       this.signal?.throwIfAborted();
-      const tokens = await login.jobTokens(fileSystemsOfJob(frozen, configuration));
+      const tokens = [...(await login.jobTokens(fileSystemsOfJob(frozen, configuration))), ...(await gatewayTokens(configuration))];
       await this.#resourceManager.submit(submissionFor(frozen, file, staged, { tokens, configuration }));
     } catch (error) {
       // Ignore cleanup failures, and throw the original error.

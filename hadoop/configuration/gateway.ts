@@ -42,6 +42,12 @@ export function gatewayOf(configuration: HadoopConfiguration, fileSystem: FileSy
   return isStandard ? checked(address) : null;
 }
 
+/** Returns the base URLs of all gateways. */
+export function allGateways(configuration: HadoopConfiguration): readonly string[] {
+  const addresses = [configuration.get(GATEWAY) ?? '', ...configuration.withPrefix(`${GATEWAY}.`).values()];
+  return [...new Set(addresses.filter((address) => address !== '').map(checked))];
+}
+
 function checked(address: string): string {
   const url = /^https?:\/\//i.test(address) && URL.canParse(address) ? new URL(address) : null;
   if (url === null || url.search !== '' || url.hash !== '' || url.username !== '' || url.password !== '') {

@@ -5,6 +5,7 @@ import { TonyError } from '../../platform/errors.ts';
 import { trustOf } from '../configuration/authorities.ts';
 import type { HadoopConfiguration } from '../configuration/configuration.ts';
 import { gatewayOf } from '../configuration/gateway.ts';
+import { gatewayLogin } from '../configuration/gateway-login.ts';
 import { loginOf } from '../configuration/login-of.ts';
 import { type FileSystemName, nameNodesOf, unknownNameservice } from '../configuration/name-nodes.ts';
 import { readWhole } from '../http/http-client.ts';
@@ -60,10 +61,11 @@ export class WebHdfs {
   /** Creates a client for a file system, through its gateway if it has one. */
   static of(configuration: HadoopConfiguration, fileSystem: FileSystemName, user: string, options: WebHdfsOptions = {}): WebHdfs {
     const gateway = gatewayOf(configuration, fileSystem);
+    const login = loginOf(configuration, user);
     return new WebHdfs({
       ...options,
       addresses: gateway === null ? nameNodesOf(configuration, fileSystem) : [gateway],
-      login: loginOf(configuration, user),
+      login: gateway === null ? login : gatewayLogin(configuration, gateway, login),
       trust: trustOf(configuration),
       isGateway: gateway !== null,
       doubt: gateway === null ? unknownNameservice(configuration, fileSystem) : null,

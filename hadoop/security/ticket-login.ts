@@ -101,6 +101,9 @@ export class TicketLogin implements Login {
   }
 }
 
+/** The path of WebHDFS; a gateway has a prefix. */
+const WEB_HDFS = /^(?:\/gateway\/[^/]+)?\/webhdfs\//;
+
 const NO_SERVICES: ClusterServices = {
   trust: DEFAULT_TRUST,
   resourceManagers: [],
@@ -130,13 +133,14 @@ export class TicketOnDemand extends TicketLogin {
 
 /** Returns the scope of a cookie. On a NameNode, WebHDFS and the other pages have different signing keys. */
 function serverOf({ origin, pathname }: URL): string {
-  return pathname.startsWith('/webhdfs/') ? `${origin}/webhdfs/` : origin;
+  return `${origin}${WEB_HDFS.exec(pathname)?.[0] ?? ''}`;
 }
 
 /** Returns the URL of a small page with the same authentication as `url`. */
 function probeOf({ origin, pathname }: URL): URL {
-  if (pathname.startsWith('/webhdfs/')) {
-    return new URL(`${origin}/webhdfs/v1/?op=GETHOMEDIRECTORY`);
+  const webHdfs = WEB_HDFS.exec(pathname)?.[0];
+  if (webHdfs !== undefined) {
+    return new URL(`${origin}${webHdfs}v1/?op=GETHOMEDIRECTORY`);
   }
   if (pathname.startsWith('/ws/v1/node/')) {
     return new URL(`${origin}/ws/v1/node/info`);

@@ -56,6 +56,15 @@ test('the configuration selects the token for a NameNode of one of several names
   expect(await serviceAt('http://other:9870')).toBe(encodeTokenUrl(HDFS));
 });
 
+test('a gateway on the host of a NameNode receives its own token', async () => {
+  const ofGateway = token('WEBHDFS delegation', '127.0.0.1:14000');
+  await loginWith(HDFS, ofGateway);
+  const login = new TokenLogin(file, [], 'alice', (origin) => (origin === WEB_HDFS.origin ? ['localhost:8020'] : []));
+  const gateway = new URL('http://localhost:14000/webhdfs/v1/a?op=OPEN');
+  expect((await login.identify(gateway)).query).toEqual({ delegation: encodeTokenUrl(ofGateway) });
+  expect((await login.identify(WEB_HDFS)).query).toEqual({ delegation: encodeTokenUrl(HDFS) });
+});
+
 test('a ResourceManager that requires no login receives the user name', async () => {
   const login = await loginWith(HDFS);
   expect(await login.identify(new URL('http://rm:8088/ws/v1/cluster/apps'))).toEqual({ query: { 'user.name': 'alice' }, headers: {} });

@@ -41,7 +41,7 @@ export class TokenLogin implements Login {
   async identify(url: URL): Promise<Identity> {
     if (url.pathname.startsWith('/webhdfs/')) {
       return {
-        query: { delegation: encodeTokenUrl(await this.#fileSystemToken([...this.#servicesAt(url.origin), url.hostname])) },
+        query: { delegation: encodeTokenUrl(await this.#fileSystemToken([...this.#servicesAt(url.origin), url.host, url.hostname])) },
         headers: {},
       };
     }

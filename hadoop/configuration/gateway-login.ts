@@ -1,0 +1,116 @@
+import { readFile, stat } from 'node:fs/promises';
+import { fileErrorOf, TonyError } from '../../platform/errors.ts';
+import { Secret } from '../../platform/secret.ts';
+import { decodeCredentials, type Token } from '../rpc/credentials.ts';
+import type { Identity, Login, LoginDescription, TokenService } from '../security/login.ts';
+import type { HadoopConfiguration } from './configuration.ts';
+import { allGateways } from './gateway.ts';
+
+/** The file with `USER:PASSWORD` for the gateways, on the user's machine: `storage.credentials` of the site file. Never frozen. */
+export const GATEWAY_CREDENTIALS = 'tony.storage.credentials';
+
+/**
+ * The kind of the token that carries the credentials to containers. Hadoop has no renewer for it, so the ResourceManager only passes it on. Its
+ * service is the base URL of the gateway.
+ */
+const KIND = 'TONY_GATEWAY_CREDENTIALS';
+
+const OTHERS = 0o077;
+const MAXIMUM_BYTES = 4096;
+
+/** Authenticates the user to a gateway by HTTP Basic if there are credentials, and otherwise like to the NameNodes. */
+export class GatewayLogin implements Login {
+  readonly #inner: Login;
+  readonly #read: () => Promise<Secret | null>;
+  #credentials: Promise<Secret | null> | null = null;
+
+  constructor(inner: Login, read: () => Promise<Secret | null>) {
+    this.#inner = inner;
+    this.#read = read;
+  }
+
+  describe(): Promise<LoginDescription> {
+    return this.#inner.describe();
+  }
+
+  async identify(url: URL): Promise<Identity> {
+    this.#credentials ??= this.#read();
+    const credentials = await this.#credentials;
+    return credentials === null
+      ? this.#inner.identify(url)
+      : { query: {}, headers: { Authorization: `Basic ${Buffer.from(credentials.reveal()).toString('base64')}` } };
+  }
+
+  refused(url: URL, identity: Identity): boolean {
+    return identity.headers.Authorization?.startsWith('Basic ') ? false : this.#inner.refused(url, identity);
+  }
+
+  rpcToken(service: TokenService): Promise<Token | null> {
+    return this.#inner.rpcToken(service);
+  }
+
+  jobTokens(fileSystems: readonly string[]): Promise<readonly Token[]> {
+    return this.#inner.jobTokens(fileSystems);
+  }
+}
+
+/**
+ * Returns the login to a gateway: with the credentials that the site file names or, in containers, those of HADOOP_TOKEN_FILE_LOCATION.
+ *
+ * @param gateway its base URL
+ */
+export function gatewayLogin(
+  configuration: HadoopConfiguration,
+  gateway: string,
+  inner: Login,
+  environment: NodeJS.ProcessEnv = process.env,
+): Login {
+  return new GatewayLogin(inner, async () => {
+    const file = configuration.get(GATEWAY_CREDENTIALS);
+    return file === undefined ? ofContainer(gateway, environment) : readCredentials(file, gateway);
+  });
+}
+
+/** Returns the tokens with which a job's containers authenticate to the gateways; none without credentials. */
+export async function gatewayTokens(configuration: HadoopConfiguration): Promise<readonly Token[]> {
+  const file = configuration.get(GATEWAY_CREDENTIALS);
+  return file === undefined
+    ? []
+    : Promise.all(
+        allGateways(configuration).map(async (service) => {
+          return { identifier: Buffer.alloc(0), password: await readCredentials(file, service), kind: KIND, service };
+        }),
+      );
+}
+
+async function ofContainer(gateway: string, { HADOOP_TOKEN_FILE_LOCATION: file }: NodeJS.ProcessEnv): Promise<Secret | null> {
+  if (!file) {
+    return null;
+  }
+  const { tokens } = decodeCredentials(await readFile(file));
+  return tokens.find(({ token }) => token.kind === KIND && token.service === gateway)?.token.password ?? null;
+}
+
+/** @throws TonyError GATEWAY_CREDENTIALS, without the content of the file */
+async function readCredentials(file: string, gateway: string): Promise<Secret> {
+  const fail = (problem: string): never => {
+    throw new TonyError('GATEWAY_CREDENTIALS', `The credentials for the gateway in ${file} cannot be used: ${problem}.`);
+  };
+  if (!/^https:/i.test(gateway)) {
+    return fail(`${gateway} does not use HTTPS, so that others could read them`);
+  }
+  let text: string;
+  try {
+    const { mode, size } = await stat(file);
+    if ((mode & OTHERS) !== 0) {
+      return fail(`other users can read the file (mode ${(mode & 0o777).toString(8)})`);
+    }
+    text = size > MAXIMUM_BYTES ? fail('the file is too large') : (await readFile(file, 'utf8')).trimEnd();
+  } catch (error) {
+    if (error instanceof TonyError) {
+      throw error;
+    }
+    return fail(fileErrorOf(error));
+  }
+  return /^[^:\n]+:[^\n]+$/.test(text) ? new Secret(Buffer.from(text)) : fail('the file does not contain one line USER:PASSWORD');
+}
