@@ -146,7 +146,7 @@ function membersOf(
 }
 
 function isNameservice(configuration: HadoopConfiguration, authority: string): boolean {
-  return configuration.list('dfs.nameservices').includes(authority);
+  return !authority.includes(':') && configuration.list('dfs.nameservices').includes(authority);
 }
 
 function suffixesOf(configuration: HadoopConfiguration, service: string): readonly string[] {

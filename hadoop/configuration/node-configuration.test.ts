@@ -80,6 +80,15 @@ test('other sources supply the NameNodes of a nameservice that a node does not d
   expect(nameNodes(await ask(await listening(plain), 5_000, otherwise), 'ns')).toEqual(['http://one:1']);
 });
 
+test.each(['viewfs://c', 'webhdfs://nn:9870'])('other sources supply neither servers nor gateways of %s', async (defaultFs) => {
+  const plain = createServer(answer(OWN.replace('hdfs://nn:9000', defaultFs)));
+  server = plain;
+  const evil = { 'dfs.nameservices': 'ns', 'dfs.namenode.http-address.ns': 'evil:1', 'tony.storage.gateway': 'http://evil:1' };
+  const configuration = await ask(await listening(plain), 5_000, { ...evil, 'fs.viewfs.mounttable.c.linkFallback': 'hdfs://evil/' });
+  expect(configuration?.defaultFs).toBe(defaultFs);
+  expect(JSON.stringify(configuration?.freeze())).not.toContain('evil');
+});
+
 test('the ResourceManager runs on the host at which the node registers', async () => {
   const tracker = property('yarn.resourcemanager.resource-tracker.address', 'rm1:8031', 'yarn-site.xml');
   const plain = createServer(answer(OWN.replace('</configuration>', `${tracker}</configuration>`)));

@@ -68,6 +68,10 @@ function missingNameNodes(own: Properties, otherwise: Properties): Properties {
   const supplied = partOf(otherwise, NAME_NODES);
   const { defaultFs } = HadoopConfiguration.fromProperties(own);
   const authority = defaultFs.slice('hdfs://'.length);
+  if (/^(s?webhdfs|viewfs):/i.test(defaultFs)) {
+    // The node itself must know the nameservices behind these. Addresses from job.json could lead to servers of the user.
+    return {};
+  }
   if (!defaultFs.startsWith('hdfs://') || !/:\d+$/.test(authority)) {
     return supplied;
   }
