@@ -6,7 +6,7 @@ import { DEFAULT_SITE } from '../../conf/site.ts';
 import { TonyError } from '../../platform/errors.ts';
 import { FileStorage } from '../../storage/file-storage.ts';
 import type { Storage } from '../../storage/storage.ts';
-import { loadSite, siteFolders } from './site-file.ts';
+import { loadSite, siteFolders, storageProperties } from './site-file.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'site-'));
 const [own, hadoop] = [join(folder, 'own'), join(folder, 'hadoop')];
@@ -62,4 +62,15 @@ test('siteFolders ignores HADOOP_CONF_DIR if the cluster is given by its address
   expect(siteFolders(environment, true)).toEqual(['/t']);
   expect(siteFolders({ HADOOP_HOME: '/opt/hadoop' }, false)).toEqual(['/opt/hadoop/etc/hadoop']);
   expect(siteFolders({}, false)).toEqual([]);
+});
+
+test('the gateway and its credentials come from the first local site file', async () => {
+  expect(await storageProperties([own, hadoop])).toEqual({});
+  put(hadoop, 'storage: {gateway: "http://httpfs:14000"}');
+  expect(await storageProperties([own, hadoop])).toEqual({ 'tony.storage.gateway': 'http://httpfs:14000' });
+  put(own, 'storage: {gateway: {ns1: "https://knox/gateway/x"}, credentials: knox}');
+  expect(await storageProperties([own, hadoop])).toEqual({
+    'tony.storage.gateway.ns1': 'https://knox/gateway/x',
+    'tony.storage.credentials': join(own, 'knox'),
+  });
 });
