@@ -1,3 +1,4 @@
+import { TonyError } from '../../platform/errors.ts';
 import { simpleCall } from '../rpc/simple-call.ts';
 import type { HadoopConfiguration } from './configuration.ts';
 import { homeFileSystem } from './hdfs-place.ts';
@@ -11,10 +12,16 @@ import { fileSystemUri, nameNodeEndpointsOf } from './name-nodes.ts';
  */
 export async function groupsOfUser(configuration: HadoopConfiguration, caller: string, user: string): Promise<readonly string[]> {
   const fileSystem = homeFileSystem(configuration);
+  const endpoints = fileSystem === null ? [] : nameNodeEndpointsOf(configuration, fileSystem);
+  if (fileSystem === null || endpoints.length === 0) {
+    throw new TonyError('HDFS_UNREACHABLE', `The groups of ${user} are unknown: the configuration names no RPC address of a NameNode.`, {
+      hint: 'Set dfs.namenode.rpc-address and dfs.namenode.http-address of the NameNode in hdfs-site.xml.',
+    });
+  }
   const { groups } = await simpleCall<{ readonly groups: string[] }>({
-    endpoints: fileSystem === null ? [] : nameNodeEndpointsOf(configuration, fileSystem),
+    endpoints,
     protocol: { name: 'org.apache.hadoop.tools.GetUserMappingsProtocol', version: 1 },
-    caller: await rpcCallerOf(configuration, caller, { fileSystem: fileSystem === null ? '' : fileSystemUri(fileSystem) }),
+    caller: await rpcCallerOf(configuration, caller, { fileSystem: fileSystemUri(fileSystem) }),
     method: 'getGroupsForUser',
     request: 'GetGroupsForUserRequestProto',
     response: 'GetGroupsForUserResponseProto',
