@@ -175,7 +175,7 @@ test('commands report the cause of a Kerberos failure and the next step', async 
     .poll(() => list({ KRB5CCNAME: short }), { timeout: 30_000 })
     .toMatch(/^error: The Kerberos ticket of alice@EXAMPLE\.TEST expired at .*\nhint: Run kinit again/);
   expect(await list({ HADOOP_CONF_DIR: aliased })).toMatch(
-    /^error: .*127\.0\.0\.1:\d+: Server HTTP\/127\.0\.0\.1@EXAMPLE\.TEST not found in Kerberos database\.\nhint: Name hosts/,
+    /^error: .*127\.0\.0\.1:\d+: Server HTTP\/127\.0\.0\.1@EXAMPLE\.TEST not found in Kerberos database\.\nhint: .*host names/,
   );
 });
 
