@@ -161,7 +161,7 @@ export const jobSchema = z.strictObject({
     .default('default'),
   command: text().describe('Default command for the roles.').optional(),
   data: z
-    .record(values.dataName, text().describe('Path of the folder, relative to this file, or its URI on HDFS.'))
+    .record(values.dataName, text().describe('Path to the folder, relative to this file, or its URI on HDFS.'))
     .describe('Input folders by name. tony-ts uploads local folders; programs read folders on HDFS directly.')
     .default({}),
   env: environment.describe('Environment variables for the programs of all roles.').default({}),
