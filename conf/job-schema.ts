@@ -66,10 +66,10 @@ export const roleSchema = z.strictObject({
     })
     .describe('Restart policy for failed tasks of this role.')
     .prefault({}),
-  sidecar: z.boolean().describe('The job does not wait for the tasks of this role, and ignores their failures.').default(false),
+  sidecar: z.boolean().describe("The job does not wait for this role's tasks, and ignores their failures.").default(false),
   untracked: z
     .boolean()
-    .describe('The job does not wait for the tasks of this role, but fails if one of them fails. Used for parameter servers.')
+    .describe("The job does not wait for this role's tasks, but fails if one of them fails. Used for parameter servers.")
     .default(false),
   chief: z
     .boolean()
@@ -198,7 +198,7 @@ export const jobSchema = z.strictObject({
         .describe('Folder for checkpoints: a URI on HDFS or, in local mode, a path. By default, each job creates a new folder.')
         .optional(),
       every: values.checkpointEvery().describe('Number of steps between checkpoints.').default(100),
-      keep: values.checkpointKeep().describe('Number of checkpoints to keep. tony-ts removes the oldest ones.').default(3),
+      keep: values.checkpointKeep().describe('How many of the newest checkpoints to keep. tony-ts removes older ones.').default(3),
     })
     .describe('Training checkpoints.')
     .prefault({}),

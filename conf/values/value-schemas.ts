@@ -21,7 +21,7 @@ export function memory(description: string) {
       context.addIssue({ code: 'custom', message: mebibytes === undefined ? MEMORY_MESSAGE : 'must be at most 8192t' });
       return z.NEVER;
     })
-    .describe(`${description} A number is MiB.`);
+    .describe(`${description} A plain number is in MiB.`);
 }
 
 export function duration(description: string, limits: { min?: number; max?: number; why?: string } = {}) {
