@@ -39,11 +39,14 @@ const CASES: readonly CorrectnessCase[] = [
   { net: 'dense layers with batch normalisation', optimizer: 'momentum', ...SIZES },
 ];
 
-test.each([2, 3])(
-  '%i ranks with synchronised normalisation train like one rank with whole batches',
+test.each([
+  [2, 'authenticated'],
+  [3, 'encrypted'],
+] as const)(
+  '%i ranks with synchronised normalisation train like one rank with whole batches (wireSecurity: %s)',
   { timeout: 120_000 },
-  async (ranks) => {
-    const results = await runGang(ranks, CASES, { env: { ...process.env, TONY_BACKEND: 'cpu' } });
+  async (ranks, security) => {
+    const results = await runGang(ranks, CASES, { security, env: { ...process.env, TONY_BACKEND: 'cpu' } });
     for (const [first, ...others] of results) {
       expect(first?.difference).toBeLessThan(1e-4);
       expect(first?.lossDifference).toBeLessThan(1e-5);

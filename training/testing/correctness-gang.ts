@@ -8,6 +8,7 @@ import type { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
+import type { WireSecurity } from '../../conf/job.ts';
 import { bindPort } from './bind-port.ts';
 import type { CorrectnessCase, CorrectnessResult, CorrectnessStart } from './correctness-program.ts';
 
@@ -21,7 +22,11 @@ const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 export async function runGang(
   worldSize: number,
   cases: readonly CorrectnessCase[],
-  { node = process.execPath, env = process.env }: { readonly node?: string; readonly env?: NodeJS.ProcessEnv } = {},
+  {
+    node = process.execPath,
+    env = process.env,
+    security = 'none',
+  }: { readonly node?: string; readonly env?: NodeJS.ProcessEnv; readonly security?: WireSecurity } = {},
 ): Promise<CorrectnessResult[][]> {
   const folder = await mkdtemp(path.join(tmpdir(), 'correctness-'));
   try {
@@ -42,7 +47,7 @@ export async function runGang(
     const ports = bound.map(({ port }) => port);
     const key = randomBytes(32).toString('base64');
     const running = bound.map(({ fd }, rank) => {
-      const start: CorrectnessStart = { rank, ports, key, cases };
+      const start: CorrectnessStart = { rank, ports, key, security, cases };
       return outputOf(node, [path.join(folder, 'program.mjs'), JSON.stringify(start)], env, fd);
     });
     for (const { close } of bound) {

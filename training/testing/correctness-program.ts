@@ -4,6 +4,7 @@
  */
 import { createHash } from 'node:crypto';
 import type * as tfjs from '@tensorflow/tfjs';
+import type { WireSecurity } from '../../conf/job.ts';
 import { Secret } from '../../platform/secret.ts';
 import { FileStorage } from '../../storage/file-storage.ts';
 import { loadBackend } from '../backend/backend.ts';
@@ -19,6 +20,7 @@ export interface CorrectnessStart {
   readonly ports: readonly number[];
   /** The ring's key, in base64. */
   readonly key: string;
+  readonly security: WireSecurity;
   readonly cases: readonly CorrectnessCase[];
 }
 
@@ -155,7 +157,7 @@ async function run(given: CorrectnessCase, ring: Ring, alone: Ring): Promise<Cor
   };
 }
 
-const { rank, ports } = start;
+const { rank, ports, security } = start;
 const key = new Secret(Buffer.from(start.key, 'base64'));
 const addresses = ports.map((port) => ({ host: '127.0.0.1', port }));
 const listener = { fd: 3, host: '127.0.0.1', port: ports[rank] as number };
@@ -163,7 +165,7 @@ const onLost = (peer: number, cause: string) => {
   console.error(`rank ${peer} ${cause}`);
   process.exit(1);
 };
-const ring = await Ring.join({ rank, worldSize: ports.length, generation: 1, key, listener, addresses, onLost });
+const ring = await Ring.join({ rank, worldSize: ports.length, generation: 1, key, security, listener, addresses, onLost });
 const alone = await Ring.join({
   rank: 0,
   worldSize: 1,
