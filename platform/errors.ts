@@ -188,7 +188,7 @@ export const ERROR_CODES = {
     exit: 2,
     means:
       'The file with the user name and password for HttpFS or Knox cannot be read, other users can read it, or the gateway does not use HTTPS.',
-    hint: 'Write USER:PASSWORD on one line of the file that storage.credentials of tony-site.yaml names, and run chmod 600 on it.',
+    hint: 'Write USER:PASSWORD on one line of the file that storage.credentials in tony-site.yaml specifies, and run chmod 600 on it.',
   },
   RM_UNREACHABLE: {
     exit: 3,
