@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import type { Strategy } from './job.ts';
 import * as values from './job-values.ts';
+import { shippedFiles } from './shipped-files.ts';
 import { dockerSchema } from './values/docker.ts';
 import { meantResource } from './values/resource-key.ts';
 import { count, duration, memory, text } from './values/value-schemas.ts';
@@ -23,6 +24,9 @@ const otherResource = count(0, undefined, ({ path }) => {
   const meant = meantResource(key);
   return `${meant === undefined ? '' : `did you mean \`${meant}\`? `}YARN resource type \`${key}\` requires a whole number`;
 });
+
+const FILE = 'Path of the file, relative to this file, or its hdfs:// URI.';
+const ARCHIVE = 'Path of an archive (.tar.gz, .tgz, .tar or .zip) or of a folder, relative to this file, or the hdfs:// URI of an archive.';
 
 const resources = z
   .object({
@@ -52,6 +56,8 @@ export const roleSchema = z.strictObject({
     .default({ min: 1, max: 1 }),
   resources: resources.prefault({}),
   command: text().describe("Shell command, run by bash in a copy of the source folder. The default is the job's command.").optional(),
+  files: shippedFiles(FILE, 'Files for the programs of the role, in addition to the files of the job.'),
+  archives: shippedFiles(ARCHIVE, 'Archives for the programs of the role, in addition to the archives of the job.'),
   env: environment.describe("Environment variables for the role's programs. They override the job's variables.").default({}),
   nodeLabel: text().describe('YARN node label of the nodes on which the role runs.').optional(),
   docker: dockerSchema
@@ -164,6 +170,14 @@ export const jobSchema = z.strictObject({
     .record(values.dataName, text().describe('Path to the folder, relative to this file, or its URI on HDFS.'))
     .describe('Input folders by name. tony-ts uploads local folders; programs read folders on HDFS directly.')
     .default({}),
+  files: shippedFiles(
+    FILE,
+    'Files that YARN copies to each node, by their name in the working directory of programs. Programs must not change them, because the containers of a node share the copy. YARN rejects a file on HDFS that changes after the submission.',
+  ),
+  archives: shippedFiles(
+    ARCHIVE,
+    'Archives that YARN copies to each node and unpacks, by the name of the resulting folder in the working directory of programs. Otherwise like `files`.',
+  ),
   env: environment.describe('Environment variables for the programs of all roles.').default({}),
   roles: z
     .record(values.roleName, roleSchema.describe('A role: a group of tasks with the same command and the same resources.'))

@@ -1,3 +1,4 @@
+import type { ShippedFile } from './shipped-files.ts';
 import type { DockerContainer } from './values/docker.ts';
 import type { Framework } from './values/frameworks.ts';
 
@@ -19,6 +20,8 @@ export interface Job {
   readonly runtime: string;
   /** Input folders by name. tony-ts uploads local paths; programs read URIs on HDFS directly. */
   readonly data: Readonly<Record<string, string>>;
+  /** Files and archives for the programs of all roles. Names are unique among the files of the job and of each role. */
+  readonly files: readonly ShippedFile[];
   readonly env: Readonly<Record<string, string>>;
   /** Roles in the order of job.yaml. YARN containers are assigned to earlier roles first. */
   readonly roles: readonly Role[];
@@ -92,6 +95,8 @@ export interface Role {
   };
   /** Shell command that `bash -c` runs in a copy of the source folder. */
   readonly command: string;
+  /** Files and archives for the programs of this role, in addition to those of the job. */
+  readonly files: readonly ShippedFile[];
   readonly env: Readonly<Record<string, string>>;
   readonly nodeLabel: string | null;
   /** null: the tasks run directly on their nodes. */
@@ -114,7 +119,7 @@ export interface Role {
   readonly servesParameters: boolean;
 }
 
-/** A file or archive that YARN localises as `name` in the working directory of a container. */
+/** A file or archive that YARN localises as `name`, a relative path, in the working directory of a container. */
 export interface Resource {
   readonly name: string;
   readonly uri: string;
@@ -151,6 +156,8 @@ export const CONTAINER_LAYOUT = {
   tensorboard: 'tensorboard',
   /** Folder with the Python package `tony`; in the bundles and, for each container, a copy. */
   python: 'python',
+  /** Folder with the files and archives that job.yaml lists. Each program's working directory contains a link to each of them. */
+  files: 'files',
   /** Folder for temporary files of the user's program. */
   scratch: 'scratch',
 } as const;

@@ -33,6 +33,7 @@ describe('a job file', () => {
       framework: 'tfjs',
       runtime: 'default',
       data: {},
+      files: [],
       env: {},
       roles: [
         {
@@ -41,6 +42,7 @@ describe('a job file', () => {
           maxInstances: 1,
           resources: { memoryMb: 2048, vcores: 1, gpus: 0, other: {} },
           command: 'node train.ts',
+          files: [],
           env: {},
           nodeLabel: null,
           docker: null,

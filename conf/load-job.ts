@@ -10,6 +10,7 @@ import { describeFinalValue, withFinalValues, withRoleValues } from './final-val
 import type { Job, Role } from './job.ts';
 import { EVERY_ROLE, jobPartSchema } from './job-part.ts';
 import { type JobFile, jobJsonSchema, jobSchema } from './job-schema.ts';
+import { fileProblems, toShippedFiles } from './shipped-files.ts';
 import type { SiteConfig } from './site.ts';
 import { chiefOf, isRanked, isServing, strategyProblems, unprotected, withStrategyRoles } from './strategy-roles.ts';
 import { factsOf } from './values/frameworks.ts';
@@ -205,7 +206,7 @@ function schemeProblems({ checkpoint, tensorboard, data }: JobFile): Problem[] {
 
 /** Reports mistakes that the schema cannot express. */
 function meaningProblems(file: JobFile): Problem[] {
-  const problems = [...strategyProblems(file), ...schemeProblems(file)];
+  const problems = [...strategyProblems(file), ...schemeProblems(file), ...fileProblems(file)];
   const names = Object.keys(file.roles);
   const complete = withStrategyRoles(file);
   if (names.length === 0) {
@@ -299,6 +300,7 @@ function toJob(file: JobFile, { folder, isFile }: ParseOptions): Job {
       maxInstances: role.instances.max,
       resources: { memoryMb: memory, vcores, gpus, other },
       command: role.command ?? file.command ?? '',
+      files: toShippedFiles(role, (path) => resolvePath(path, folder)),
       env: role.env,
       nodeLabel: role.nodeLabel ?? null,
       docker: role.docker,
@@ -316,6 +318,7 @@ function toJob(file: JobFile, { folder, isFile }: ParseOptions): Job {
     framework: file.framework,
     runtime: file.runtime,
     data: Object.fromEntries(Object.entries(file.data).map(([name, place]) => [name, isUri(place) ? place : resolvePath(place, folder)])),
+    files: toShippedFiles(file, (path) => resolvePath(path, folder)),
     env: file.env,
     roles,
     success: file.success,

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { TonyError } from '../platform/errors.ts';
 import type { Job, Role } from './job.ts';
 import * as values from './job-values.ts';
+import { pathProblem, resolvedFiles } from './shipped-files.ts';
 import { SERVING_ROLE, unprotected } from './strategy-roles.ts';
 import { isTensorBoardRole } from './tensorboard-role.ts';
 import { resolvedDocker } from './values/docker.ts';
@@ -36,6 +37,7 @@ const role: z.ZodType<Role> = z.strictObject({
   maxInstances: values.taskCount(),
   resources: z.strictObject({ memoryMb: memoryMb(), vcores: values.vcoreCount(), gpus: values.gpuCount(), other }),
   command: text(),
+  files: resolvedFiles.default([]),
   env: environment,
   nodeLabel: label,
   docker: resolvedDocker,
@@ -54,6 +56,7 @@ export const resolvedJobSchema: z.ZodType<Job> = z
     framework: values.framework,
     runtime: text(),
     data: z.record(values.dataName, text()),
+    files: resolvedFiles.default([]),
     env: environment,
     roles: z.array(role).min(1),
     success: values.success,
@@ -85,7 +88,7 @@ export const resolvedJobSchema: z.ZodType<Job> = z
     tags: z.array(values.tag).max(values.MOST_TAGS),
   })
   .superRefine((job, context) => {
-    for (const { path, message } of [...roleProblems(job), ...problemsOfAll(job)]) {
+    for (const { path, message } of [...roleProblems(job), ...problemsOfAll(job), ...fileProblems(job)]) {
       context.addIssue({ code: 'custom', path: [...path], message });
     }
   });
@@ -129,6 +132,19 @@ function problemsOfAll({ roles, framework, strategy }: Job): Problem[] {
       ? []
       : [{ path: ['strategy', 'wireSecurity'], message: unprotected(framework) }];
   return [...rules.flatMap(([holds, message]) => (holds ? [] : [{ path: ['roles'], message }])), ...unprotectedProblem];
+}
+
+function fileProblems({ files, roles }: Job): Problem[] {
+  return [
+    { path: ['files'], own: files, above: [] },
+    ...roles.map(({ files: own }, at) => ({ path: ['roles', at, 'files'], own, above: files })),
+  ].flatMap(({ path, own, above }) =>
+    own.flatMap(({ name, path: place, visibility }, at) => {
+      const isTaken = [...above, ...own.slice(0, at)].some((other) => other.name === name);
+      const message = isTaken ? `${name} is the name of two files` : pathProblem(place, visibility);
+      return message === undefined ? [] : [{ path: [...path, at], message }];
+    }),
+  );
 }
 
 const MOST_MISTAKES = 5;

@@ -18,6 +18,7 @@ export function tensorBoardRole(memoryMb: number): Role {
     // The empty NODE_OPTIONS overrides the user's value, which is meant for the user's programs. `TONY_TASK_FILE` is in the container's
     // folder.
     command: `NODE_OPTIONS= exec node ${NODE_FLAGS} "\${${TASK_FILE_VARIABLE}%/*}/${CONTAINER_LAYOUT.bundles}/tensorboard.mjs"`,
+    files: [],
     env: {},
     nodeLabel: null,
     docker: null,

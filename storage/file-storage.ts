@@ -5,6 +5,7 @@ import { basename, dirname, join } from 'node:path';
 import { Readable } from 'node:stream';
 import { type ByteSource, openSource } from '../platform/byte-source.ts';
 import { type ErrorCode, messageOf, TonyError } from '../platform/errors.ts';
+import { ifMissing } from '../platform/if-missing.ts';
 import { makeFolders } from '../platform/make-folders.ts';
 import type { Entry, ListingOptions, Storage, WriteOptions } from './storage.ts';
 import { isTemporaryName, temporaryName } from './temporary-name.ts';
@@ -230,16 +231,6 @@ function pathOf(uri: string): string {
 
 function isThere(path: string): Promise<boolean> {
   return lstat(path).then(() => true, ifMissing(false));
-}
-
-/** Returns an error handler for missing files: it returns `answer` for ENOENT and ENOTDIR, and rethrows all other errors. */
-function ifMissing<T>(answer: T): (error: NodeJS.ErrnoException) => T {
-  return (error) => {
-    if (error.code === 'ENOENT' || error.code === 'ENOTDIR') {
-      return answer;
-    }
-    throw error;
-  };
 }
 
 const CODES: Readonly<Record<string, ErrorCode>> = {

@@ -170,8 +170,8 @@ function mountEntry(uri: string): Entry {
 }
 
 function entryOf(uri: string, name: string, status: FileStatus): Entry {
-  const { type, length, modificationTime, permission, owner } = status;
-  return { uri, name, type, size: length, modifiedAt: modificationTime, permission, owner };
+  const { type, length, modificationTime, permission, owner, encrypted } = status;
+  return { uri, name, type, size: length, modifiedAt: modificationTime, permission, owner, ...(encrypted && { encrypted }) };
 }
 
 function byName(a: Entry, b: Entry): number {

@@ -64,4 +64,6 @@ export interface Entry {
   /** Permissions, e.g. 0o644. */
   readonly permission: number;
   readonly owner: string;
+  /** True for a file or folder in an encryption zone of HDFS. */
+  readonly encrypted?: boolean;
 }

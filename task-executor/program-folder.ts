@@ -2,12 +2,14 @@ import { constants } from 'node:fs';
 import { chmod, copyFile, lstat, mkdir, readdir, readlink, rm, symlink } from 'node:fs/promises';
 import path from 'node:path';
 import { CONTAINER_LAYOUT } from '../conf/job.ts';
+import { ifMissing } from '../platform/if-missing.ts';
 
 /*
  * The working directory for one run of the user's program is `<container>/program/<generation>`, a copy of the localised source. The
  * localised source, `<container>/source`, is a link into the NodeManager's cache. All of the user's containers and jobs on that node share
  * the cache, so a program that writes there would change the files of later jobs. With separate copies, all ranks of a generation start
- * from the same files.
+ * from the same files. The working directory also contains a link to each file and archive that job.yaml lists. Those are not copied, because
+ * they may be large.
  */
 
 /** Number of concurrent copies. libuv's thread pool has 4 threads by default. */
@@ -34,6 +36,10 @@ export async function createProgramFolder(
   await mkdir(folder, { mode: 0o700 });
   if (source !== null) {
     await copyTree(source, folder);
+  }
+  const files = path.join(container, CONTAINER_LAYOUT.files);
+  for (const name of await readdir(files).catch(ifMissing([]))) {
+    await symlink(path.relative(folder, path.join(files, name)), path.join(folder, name));
   }
   return folder;
 }

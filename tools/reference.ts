@@ -31,7 +31,14 @@ export function withPart(page: string, part: string): string {
 }
 
 /** Placeholders for names that users choose, by parent key. */
-const CHOSEN: Readonly<Record<string, string>> = { roles: 'ROLE', data: 'NAME', env: 'VARIABLE', resources: 'RESOURCE' };
+const CHOSEN: Readonly<Record<string, string>> = {
+  roles: 'ROLE',
+  data: 'NAME',
+  files: 'FILE',
+  archives: 'FOLDER',
+  env: 'VARIABLE',
+  resources: 'RESOURCE',
+};
 
 function jobPage(): string {
   const rows = keysBelow(jobJsonSchema(), '').map(

@@ -168,9 +168,10 @@ export class LocalNegotiator implements Negotiator {
     await Promise.all([
       writeFile(credentials, encodeCredentials({ tokens: [], secrets }), { mode: 0o600 }),
       symlink(fileURLToPath(joinUri(this.#frozen.staging, CONTAINER_LAYOUT.job)), path.join(work, CONTAINER_LAYOUT.job)),
-      ...[...this.#frozen.resources, ...(this.#frozen.roleResources[container.role] ?? [])].map((resource) =>
-        symlink(fileURLToPath(resource.uri), path.join(work, resource.name)),
-      ),
+      ...[...this.#frozen.resources, ...(this.#frozen.roleResources[container.role] ?? [])].map(async ({ uri, name }) => {
+        await mkdir(path.dirname(path.join(work, name)), { recursive: true, mode: 0o700 });
+        await symlink(fileURLToPath(uri), path.join(work, name));
+      }),
     ]);
     if (!this.#allocated.has(container.id) || this.#closed) {
       return;

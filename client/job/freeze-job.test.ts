@@ -18,6 +18,7 @@ test('freezeJob returns a job with resolved folders that parseFrozenJob reads ba
     root: `${HOME}/.tony-ts`,
     home: HOME,
     data: { mnist: 'hdfs://nn:8020/data' },
+    files: {},
     resources: [{ name: 'tony', uri: 'hdfs://nn:8020/t', type: 'archive', visibility: 'private', size: 1, timestamp: 2 }],
     cluster: { kind: 'yarn', hadoop: { 'fs.defaultFS': 'hdfs://nn:8020' } },
   });

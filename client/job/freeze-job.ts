@@ -1,7 +1,9 @@
 import { type FrozenJob, type Job, type Resource, TENSORBOARD_ROLE } from '../../conf/job.ts';
+import { EVERY_ROLE } from '../../conf/job-part.ts';
 import { joinUri } from '../../storage/uri.ts';
 import { placeUri } from '../files/place-uri.ts';
 import { type HistoryPlace, historyUrl } from '../records/history-place.ts';
+import type { ByRole } from './job-files.ts';
 import { withTensorBoard } from './tensorboard-role.ts';
 
 export interface FreezeOptions {
@@ -14,6 +16,8 @@ export interface FreezeOptions {
   readonly history?: HistoryPlace;
   readonly data: Readonly<Record<string, string>>;
   readonly resources: readonly Resource[];
+  /** Files and archives that job.yaml lists. */
+  readonly files: ByRole<Resource>;
   /** Archive with TensorBoard; null if the job does not need it or the build failed. */
   readonly tensorboard?: Resource | null;
   readonly cluster: FrozenJob['cluster'];
@@ -42,9 +46,17 @@ export function freezeJob(job: Job, options: FreezeOptions): FrozenJob {
     outputDir,
     data: options.data,
     resources: options.resources,
-    roleResources: options.tensorboard ? { [TENSORBOARD_ROLE]: [options.tensorboard] } : {},
+    roleResources: roleResources(job, options),
     cluster: options.cluster,
   };
+}
+
+function roleResources({ roles }: Job, { files, tensorboard }: FreezeOptions): FrozenJob['roleResources'] {
+  const ofRoles = roles.map(({ name }) => [name, [...(files[EVERY_ROLE] ?? []), ...(files[name] ?? [])]] as const);
+  return Object.fromEntries([
+    ...ofRoles.filter(([, resources]) => resources.length > 0),
+    ...(tensorboard ? [[TENSORBOARD_ROLE, [tensorboard]] as const] : []),
+  ]);
 }
 
 /**

@@ -37,6 +37,7 @@ function description(change: Partial<JobDescription> = {}): JobDescription {
         maxInstances: 4,
         resources: { memoryMb: 2048, vcores: 1, gpus: 1, other: {} },
         command: 'node train.ts',
+        files: [],
         env: {},
         nodeLabel: null,
         docker: null,

@@ -18,6 +18,7 @@ const frozen = freezeJob(
     root: 'hdfs://nn/r',
     home: 'hdfs://nn/user/alice',
     data: {},
+    files: {},
     resources: [],
     tensorboard: null,
     cluster: { kind: 'yarn', hadoop: {} },

@@ -144,35 +144,50 @@ export async function findFolder(place: StagingPlace, name: string, folder: Hash
  * Finds the cached copy of a local archive, such as a built runtime.
  * @param archive.hash SHA-256 of the archive
  */
-export async function findArchive(
+export async function findArchive(place: StagingPlace, name: string, archive: LocalFile): Promise<Part<Resource>> {
+  return findFile(place, name, archive, { type: 'archive', storedAs: `${name}.tar.gz` });
+}
+
+export interface LocalFile {
+  readonly file: string;
+  /** SHA-256 of the content. */
+  readonly hash: string;
+  readonly size: number;
+}
+
+/** Finds the cached copy of a local file. `storedAs` is its name on storage, from which NodeManagers recognise the format of an archive. */
+export async function findFile(
   place: StagingPlace,
   name: string,
-  archive: { readonly file: string; readonly hash: string; readonly size: number },
+  { file, hash, size }: LocalFile,
+  { type, storedAs }: { readonly type: Resource['type']; readonly storedAs: string },
 ): Promise<Part<Resource>> {
   const { root, storage } = place;
-  const home = joinUri(root, 'cache', archive.hash);
+  const home = joinUri(root, 'cache', hash);
   return naming(root, async () => {
-    const file = `${name}.tar.gz`;
-    const uri = joinUri(home, file);
+    const uri = joinUri(home, storedAs);
     const there = await storage.stat(uri);
-    if (there?.size === archive.size) {
-      return partThere(place, name, there);
+    if (there?.size === size) {
+      return partThere(place, name, there, type);
     }
     return {
       name,
-      bytes: archive.size,
-      missing: archive.size,
-      expected: archiveResource(name, { uri, size: archive.size, modifiedAt: 0 }),
+      bytes: size,
+      missing: size,
+      expected: { ...archiveResource(name, { uri, size, modifiedAt: 0 }), type },
       stage: (signal = place.signal) =>
-        naming(root, async () => archiveResource(name, await upload({ ...place, signal }, home, file, archive.file, archive.size, name))),
+        naming(root, async () => ({
+          ...archiveResource(name, await upload({ ...place, signal }, home, storedAs, file, size, name)),
+          type,
+        })),
       isStaged: (staged) => isResourceThere(storage, staged),
       discard: nothing,
     };
   });
 }
 
-function partThere(place: StagingPlace, name: string, entry: Entry): Part<Resource> {
-  const resource = archiveResource(name, entry);
+function partThere(place: StagingPlace, name: string, entry: Entry, type: Resource['type'] = 'archive'): Part<Resource> {
+  const resource: Resource = { ...archiveResource(name, entry), type };
   const stage = async (): Promise<Resource> => {
     place.onEvent({ type: 'unchanged', name, bytes: entry.size });
     return resource;

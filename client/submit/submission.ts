@@ -13,6 +13,7 @@ import { applicationTags } from '../cluster/application-tags.ts';
 import type { HadoopCluster } from '../cluster/cluster.ts';
 import { MASTER_NODE_FLAGS } from '../job/bundles.ts';
 import { freezeJob } from '../job/freeze-job.ts';
+import { mapRoles } from '../job/job-files.ts';
 import { createJobSecrets } from '../job/job-secrets.ts';
 import { historyPlace } from '../records/history-place.ts';
 import type { StagedParts } from './submit-parts.ts';
@@ -40,6 +41,7 @@ export function frozenFor(
     history: historyPlace(site, cluster),
     data: parts.data,
     resources: [...(parts.source === null ? [] : [parts.source]), ...sharedParts(parts)].map(readable),
+    files: mapRoles(parts.files, readable),
     tensorboard: parts.tensorboard && readable(parts.tensorboard),
     cluster: { kind: 'yarn', hadoop: configuration.freeze() },
   });

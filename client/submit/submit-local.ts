@@ -15,6 +15,7 @@ import { LocalJob } from '../connections/local-job.ts';
 import { startMaster } from '../connections/local-master.ts';
 import { isLocalId, localPaths } from '../files/local-layout.ts';
 import { freezeJob } from '../job/freeze-job.ts';
+import { type ByRole, findJobFiles, type JobFile, keyOf } from '../job/job-files.ts';
 import { createJobSecrets } from '../job/job-secrets.ts';
 import { type HashedFolder, hashFolder } from '../job/source-archive.ts';
 import { listData, listSource } from '../job/source-folder.ts';
@@ -23,6 +24,7 @@ import { dockerNotes } from '../plan/docker-note.ts';
 import { environmentNotes } from '../plan/environment-note.ts';
 import { localPlan } from '../plan/make-plan.ts';
 import { withheldNotes } from '../plan/withheld-note.ts';
+import { placeFile } from '../staging/local-file.ts';
 import { isFolderPlaced, localFailure, localRoot, placeFolder } from '../staging/local-folder.ts';
 import { removedFromCache } from '../staging/staging.ts';
 import type { Prepared, PrepareOptions } from './prepare.ts';
@@ -63,7 +65,7 @@ export async function prepareLocal(job: Job, options: PrepareOptions): Promise<P
 
 async function startJob(
   job: Job,
-  { data, bundles, source }: LocalParts,
+  { data, bundles, source, files }: LocalParts,
   { root, user }: { readonly root: string; readonly user: string },
   { detach = false, environment = process.env, signal, onStaging = () => {}, onProgress = () => {} }: PrepareOptions,
 ): Promise<string> {
@@ -75,6 +77,14 @@ async function startJob(
     resources.push(await placeFolder(root, CONTAINER_LAYOUT.source, source, onStaging));
   }
   resources.push(await placeFolder(root, CONTAINER_LAYOUT.bundles, bundles, onStaging));
+  const placed: Record<string, Resource[]> = {};
+  for (const [role, ofRole] of Object.entries(files)) {
+    placed[role] = [];
+    for (const file of ofRole) {
+      signal?.throwIfAborted();
+      placed[role].push(await placeFile(root, file, onStaging, signal));
+    }
+  }
   const runtime = await untilAborted(localRuntime(job, onProgress), signal);
   if (runtime !== null) {
     resources.push(runtime);
@@ -93,13 +103,14 @@ async function startJob(
       home: fileUri(process.cwd()),
       data,
       resources,
+      files: placed,
       tensorboard,
       cluster: { kind: 'local', directory: paths.containers },
     });
     const text = JSON.stringify(frozen);
     // Write the file atomically, because a concurrent prune may read it.
     await writeIfAbsent(join(paths.job, 'job.json'), text, 0o600);
-    await refuseRemoved(root, [...resources.map(({ uri }) => uri), ...Object.values(data)]);
+    await refuseRemoved(root, [...[...resources, ...Object.values(placed).flat()].map(({ uri }) => uri), ...Object.values(data)]);
     const node = runtime === null ? process.execPath : join(CONTAINER_LAYOUT.runtime, 'bin', 'node');
     signal?.throwIfAborted();
     await startMaster({ paths, node, resources, user, detach, environment, secrets: createJobSecrets(submittedAt, text) });
@@ -116,6 +127,7 @@ interface LocalParts {
   readonly data: Readonly<Record<string, string>>;
   readonly bundles: HashedFolder;
   readonly source: HashedFolder | null;
+  readonly files: ByRole<JobFile>;
 }
 
 async function localParts(job: Job): Promise<LocalParts> {
@@ -131,7 +143,8 @@ async function localParts(job: Job): Promise<LocalParts> {
     }
   }
   const bundles = await hashedBundles();
-  return { data, bundles, source: job.source && (await hashFolder(await listSource(job.source.path, job.source.exclude))) };
+  const source = job.source && (await hashFolder(await listSource(job.source.path, job.source.exclude)));
+  return { data, bundles, source, files: await findJobFiles(job, source) };
 }
 
 /** Verifies that the cached files still exist after job.json has been written; see `refuseRemoved` in submit-parts.ts. */
@@ -149,11 +162,13 @@ function refuseHdfs(job: Job): void {
     ...Object.entries(job.data),
     ['checkpoint.dir', job.checkpoint.dir],
     ['tensorboard.logdir', job.tensorboard.logdir],
+    ...job.files.map((file) => [keyOf(file), file.path] as const),
+    ...job.roles.flatMap(({ name, files }) => files.map((file) => [`roles.${name}.${keyOf(file)}`, file.path] as const)),
   ] as const;
   for (const [name, place] of places) {
     if (place !== null && HDFS_URI.test(place)) {
       throw new TonyError('JOB_INVALID', `${name} is ${place}, but a local job can read only files on this machine.`, {
-        hint: `Submit without --local, or override it: --set ${job.data[name] === undefined ? name : `data.${name}`}=PATH.`,
+        hint: `Submit without --local, or set ${job.data[name] === undefined ? name : `data.${name}`} to a path.`,
       });
     }
   }

@@ -4,10 +4,13 @@ import { isUri } from '../../conf/values/is-uri.ts';
 import { TonyError } from '../../platform/errors.ts';
 import { placeUri } from '../files/place-uri.ts';
 import { bundlesFolder } from '../job/bundles.ts';
+import { type ByRole, findJobFiles, type JobFile, mapRoles } from '../job/job-files.ts';
 import { type HashedFolder, hashFolder } from '../job/source-archive.ts';
 import { listData, listFolder, listSource } from '../job/source-folder.ts';
 import { bringsTensorBoard } from '../job/tensorboard-role.ts';
+import { whyNotPublic } from '../staging/public-file.ts';
 import { findData } from '../staging/stage-data.ts';
+import { findJobFile } from '../staging/stage-file.ts';
 import {
   findArchive,
   findFolder,
@@ -37,6 +40,7 @@ export interface LocalParts {
   readonly runtime: BuiltArchive | null;
   readonly tensorboard: BuiltArchive | null;
   readonly data: readonly DataPart[];
+  readonly files: ByRole<JobFile>;
 }
 
 /** Finds all local files before the first upload, so that a missing folder leaves no files on the cluster. */
@@ -46,8 +50,16 @@ export async function localParts(job: Job, onProgress: (line: string) => void): 
     hashedBundles(),
     Promise.all(Object.entries(job.data).map(([name, from]) => dataPart(name, from))),
   ]);
+  const files = await findJobFiles(job, source);
   // Build one archive after the other to keep their progress lines separate.
-  return { source, bundles, data, runtime: await builtRuntime(job, onProgress), tensorboard: await builtTensorBoard(job, onProgress) };
+  return {
+    source,
+    bundles,
+    data,
+    files,
+    runtime: await builtRuntime(job, onProgress),
+    tensorboard: await builtTensorBoard(job, onProgress),
+  };
 }
 
 /** Hashes the folder of the bundles that run in containers. */
@@ -87,6 +99,7 @@ export interface JobParts<OfResource, OfData> {
   readonly runtime: OfResource | null;
   readonly tensorboard: OfResource | null;
   readonly data: Readonly<Record<string, OfData>>;
+  readonly files: ByRole<OfResource>;
 }
 
 export type FoundParts = JobParts<Part<Resource>, Part<string>>;
@@ -98,16 +111,18 @@ export async function findParts(place: StagingPlace, job: Job, local: LocalParts
     local.source && findFolder(place, CONTAINER_LAYOUT.source, local.source),
     findFolder(place, CONTAINER_LAYOUT.bundles, local.bundles),
   ] as const;
+  const finding = mapRoles(local.files, (file) => findJobFile(place, file, home));
   try {
-    const [source, bundles, runtime, tensorboard, data] = await Promise.all([
+    const [source, bundles, runtime, tensorboard, data, files] = await Promise.all([
       ...packed,
       findRuntime(place, job, local.runtime, home),
       local.tensorboard && findArchive(place, CONTAINER_LAYOUT.tensorboard, local.tensorboard),
       Promise.all(local.data.map(async (part) => [part.name, await findDataPart(place, part)] as const)),
+      settledRoles(finding),
     ]);
-    return { source, bundles, runtime, tensorboard, data: Object.fromEntries(data) };
+    return { source, bundles, runtime, tensorboard, data: Object.fromEntries(data), files };
   } catch (error) {
-    for (const part of await Promise.allSettled(packed)) {
+    for (const part of await Promise.allSettled([...packed, ...Object.values(finding).flat()])) {
       if (part.status === 'fulfilled') {
         await part.value?.discard();
       }
@@ -129,7 +144,9 @@ async function findRuntime(place: StagingPlace, job: Job, built: BuiltArchive | 
     throw new TonyError('RUNTIME_MISSING', `The runtime ${uri} ${entry === null ? 'does not exist' : 'is a folder'}.`);
   }
   const { size, modifiedAt } = entry;
-  const resource = { name: CONTAINER_LAYOUT.runtime, uri, type: 'archive', visibility: 'private', size, timestamp: modifiedAt } as const;
+  // YARN keeps one copy of a public archive per node, for all users.
+  const visibility = (await whyNotPublic(place.storage, entry)) === null ? 'public' : 'private';
+  const resource = { name: CONTAINER_LAYOUT.runtime, uri, type: 'archive', visibility, size, timestamp: modifiedAt } as const;
   return presentPart(CONTAINER_LAYOUT.runtime, size, resource, (staged) => isResourceThere(place.storage, staged));
 }
 
@@ -138,23 +155,24 @@ async function findDataPart(place: StagingPlace, { name, from }: DataPart): Prom
 }
 
 /** Returns all parts of a job as a list. */
-export function listParts({ source, bundles, runtime, tensorboard, data }: FoundParts): Part<unknown>[] {
-  return [source, bundles, runtime, tensorboard, ...Object.values(data)].filter((part) => part !== null);
+export function listParts({ source, bundles, runtime, tensorboard, data, files }: FoundParts): Part<unknown>[] {
+  return [source, bundles, runtime, tensorboard, ...Object.values(data), ...Object.values(files).flat()].filter((part) => part !== null);
 }
 
 /** Uploads the missing files concurrently. If one upload fails, aborts the other uploads. */
 export async function stageParts(parts: FoundParts, signal?: AbortSignal): Promise<StagedParts> {
-  const [source, bundles, runtime, tensorboard, data] = await sideBySide(
+  const [source, bundles, runtime, tensorboard, data, files] = await sideBySide(
     (each) => [
       parts.source?.stage(each) ?? null,
       parts.bundles.stage(each),
       parts.runtime?.stage(each) ?? null,
       parts.tensorboard?.stage(each) ?? null,
       sideBySide((own) => Object.entries(parts.data).map(async ([name, part]) => [name, await part.stage(own)] as const), each),
+      settledRoles(mapRoles(parts.files, (part) => part.stage(each))),
     ],
     signal,
   );
-  return { source, bundles, runtime, tensorboard, data: Object.fromEntries(data) };
+  return { source, bundles, runtime, tensorboard, data: Object.fromEntries(data), files };
 }
 
 /**
@@ -172,6 +190,7 @@ export async function refuseRemoved(parts: FoundParts, staged: StagedParts): Pro
     look(parts.runtime, staged.runtime),
     look(parts.tensorboard, staged.tensorboard),
     ...Object.entries(parts.data).map(([name, part]) => look(part, staged.data[name])),
+    ...Object.entries(parts.files).flatMap(([role, files]) => files.map((part, at) => look(part, staged.files[role]?.[at]))),
   ]);
   if (removed.flat().length > 0) {
     throw removedFromCache(removed.flat());
@@ -179,12 +198,19 @@ export async function refuseRemoved(parts: FoundParts, staged: StagedParts): Pro
 }
 
 /** Returns the expected result of staging. The modification times of missing files are 0. */
-export function expectedParts({ source, bundles, runtime, tensorboard, data }: FoundParts): StagedParts {
+export function expectedParts({ source, bundles, runtime, tensorboard, data, files }: FoundParts): StagedParts {
   return {
     source: source?.expected ?? null,
     bundles: bundles.expected,
     runtime: runtime?.expected ?? null,
     tensorboard: tensorboard?.expected ?? null,
     data: Object.fromEntries(Object.entries(data).map(([name, part]) => [name, part.expected])),
+    files: mapRoles(files, ({ expected }) => expected),
   };
+}
+
+async function settledRoles<T>(values: ByRole<Promise<T>>): Promise<Record<string, T[]>> {
+  return Object.fromEntries(
+    await Promise.all(Object.entries(values).map(async ([role, list]) => [role, await Promise.all(list)] as const)),
+  );
 }

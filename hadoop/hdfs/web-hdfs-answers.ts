@@ -12,6 +12,8 @@ export interface FileStatus {
   readonly owner: string;
   /** File ID, which does not change when the file is renamed; 0 if the server does not report it. */
   readonly fileId: number;
+  /** True for a file or folder in an encryption zone. */
+  readonly encrypted?: boolean;
 }
 
 /** Classifies an error response that contains no RemoteException. Returns the reason for a retry, or throws. */
@@ -78,7 +80,7 @@ export function recordOf(value: unknown): Record<string, unknown> {
 
 export function fileStatusOf(value: unknown): FileStatus {
   const status = recordOf(value);
-  const { pathSuffix, type, length, modificationTime, permission, owner, fileId } = status;
+  const { pathSuffix, type, length, modificationTime, permission, owner, fileId, encBit } = status;
   if (typeof pathSuffix !== 'string' || typeof type !== 'string' || typeof length !== 'number' || typeof modificationTime !== 'number') {
     throw notWebHdfs('a FileStatus lacks pathSuffix, type, length or modificationTime');
   }
@@ -90,6 +92,7 @@ export function fileStatusOf(value: unknown): FileStatus {
     permission: Number.parseInt(typeof permission === 'string' ? permission : '0', 8),
     owner: typeof owner === 'string' ? owner : '',
     fileId: typeof fileId === 'number' ? fileId : 0,
+    ...(encBit === true && { encrypted: true }),
   };
 }
 

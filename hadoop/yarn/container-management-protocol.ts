@@ -239,16 +239,19 @@ function messageOfResource(resource: Resource): object {
   };
 }
 
-/** Converts a URI to a message. The path is decoded, because YARN encodes it again. The port is -1 if the URI has none. */
+/**
+ * Converts a URI to a message. The path is not percent-encoded, because YARN encodes it again. In contrast to file:// URIs, hdfs:// URIs are
+ * not encoded either. The port is -1 if the URI has none.
+ */
 function messageOfUri(text: string): object {
-  if (!URL.canParse(text)) {
+  const [, scheme, host = '', port, path] = /^([a-z][a-z0-9+.-]*):\/\/([^/:]*)(?::(\d+))?(\/.*)$/is.exec(text) ?? [];
+  if (scheme === undefined || path === undefined) {
     throw new TonyError('INTERNAL', `"${text}" is not the URI of a resource.`);
   }
-  const uri = new URL(text);
   return {
-    scheme: uri.protocol.slice(0, -1),
-    ...(uri.hostname === '' ? {} : { host: uri.hostname }),
-    port: uri.port === '' ? -1 : Number(uri.port),
-    file: decodeURIComponent(uri.pathname),
+    scheme,
+    ...(host === '' ? {} : { host }),
+    port: port === undefined ? -1 : Number(port),
+    file: scheme === 'file' ? decodeURIComponent(path) : path,
   };
 }

@@ -182,6 +182,7 @@ function frozenJob(root: string, staging: string): FrozenJob {
     framework: 'none',
     runtime: 'system',
     data: {},
+    files: [],
     env: {},
     roles: [
       {
@@ -190,6 +191,7 @@ function frozenJob(root: string, staging: string): FrozenJob {
         maxInstances: 2,
         resources: { memoryMb: 512, vcores: 1, gpus: 0, other: {} },
         command: 'true',
+        files: [],
         env: {},
         nodeLabel: null,
         docker: null,

@@ -1,0 +1,106 @@
+import { stat } from 'node:fs/promises';
+import path from 'node:path';
+import type { Job } from '../../conf/job.ts';
+import { EVERY_ROLE } from '../../conf/job-part.ts';
+import type { ShippedFile } from '../../conf/shipped-files.ts';
+import { isUri } from '../../conf/values/is-uri.ts';
+import { TonyError } from '../../platform/errors.ts';
+import { type HashedFolder, hashFile, hashFolder } from './source-archive.ts';
+import { type FolderListing, listFolder } from './source-folder.ts';
+
+/** Formats that NodeManagers unpack. They recognise the format by the file name. */
+const ARCHIVE_FORMAT = /\.(?:tar\.gz|tgz|tar|zip)$/i;
+
+/** A file of job.yaml, with its content if it is on this machine. */
+export interface JobFile {
+  readonly shipped: ShippedFile;
+  readonly content: 'on-storage' | LocalContent;
+}
+
+export type LocalContent =
+  /** A file, or an archive of one of the formats that NodeManagers unpack. */
+  | { readonly hash: string; readonly size: number }
+  /** A folder, which tony-ts packs. */
+  | { readonly folder: HashedFolder };
+
+/** Values by role name. The key `*` holds the values of all roles. */
+export type ByRole<T> = Readonly<Record<string, readonly T[]>>;
+
+export function mapRoles<From, To>(values: ByRole<From>, map: (value: From) => To): Record<string, To[]> {
+  return Object.fromEntries(Object.entries(values).map(([role, list]) => [role, list.map(map)]));
+}
+
+/**
+ * Finds and hashes the files and archives that job.yaml lists.
+ * @param source the source folder, whose files must not have the same names; null if there is none
+ * @throws TonyError SOURCE_MISSING, SOURCE_UNREADABLE, JOB_INVALID
+ */
+export async function findJobFiles(job: Job, source: FolderListing | null): Promise<ByRole<JobFile>> {
+  const lists = [[EVERY_ROLE, job.files] as const, ...job.roles.map(({ name, files }) => [name, files] as const)];
+  const found: [string, JobFile[]][] = [];
+  for (const [role, files] of lists) {
+    const ofRole: JobFile[] = [];
+    for (const shipped of files) {
+      refuseClash(shipped, source);
+      ofRole.push({ shipped, content: await contentOf(shipped) });
+    }
+    if (ofRole.length > 0) {
+      found.push([role, ofRole]);
+    }
+  }
+  return Object.fromEntries(found);
+}
+
+/** Returns the name of the key in job.yaml for error messages, such as `files.vocab.txt`. */
+export function keyOf({ type, name }: ShippedFile): string {
+  return `${type === 'file' ? 'files' : 'archives'}.${name}`;
+}
+
+/** Returns the ending of an archive's file name, which determines how NodeManagers unpack it. */
+export function archiveEnding(shipped: ShippedFile): string {
+  const ending = ARCHIVE_FORMAT.exec(shipped.path)?.[0].toLowerCase();
+  if (ending === undefined) {
+    throw new TonyError('JOB_INVALID', `${keyOf(shipped)}: NodeManagers cannot unpack ${shipped.path}.`, {
+      hint: 'Use an archive whose name ends with .tar.gz, .tgz, .tar or .zip, a local folder, or list the file under `files`.',
+    });
+  }
+  return ending;
+}
+
+async function contentOf(shipped: ShippedFile): Promise<JobFile['content']> {
+  const { path: place, type } = shipped;
+  if (isUri(place)) {
+    if (type === 'archive') {
+      archiveEnding(shipped);
+    }
+    return 'on-storage';
+  }
+  const found = await stat(place).catch((error: unknown) => {
+    throw new TonyError('SOURCE_MISSING', `${keyOf(shipped)}: ${place} does not exist.`, {
+      hint: 'Correct the path in job.yaml. It is relative to the folder of job.yaml.',
+      cause: error,
+    });
+  });
+  if (!found.isDirectory()) {
+    if (type === 'archive') {
+      archiveEnding(shipped);
+    }
+    return { hash: await hashFile(place), size: found.size };
+  }
+  if (type === 'file') {
+    throw new TonyError('JOB_INVALID', `${keyOf(shipped)}: ${place} is a folder.`, {
+      hint: 'List it under `archives`: tony-ts packs the folder, and the nodes unpack it.',
+    });
+  }
+  return { folder: await hashFolder(await listFolder(place, `folder of ${keyOf(shipped)}`)) };
+}
+
+function refuseClash(shipped: ShippedFile, source: FolderListing | null): void {
+  const { name } = shipped;
+  if (source === null || !source.entries.some((entry) => entry.path === name)) {
+    return;
+  }
+  throw new TonyError('JOB_INVALID', `${keyOf(shipped)}: the source folder ${source.root} also contains ${name}.`, {
+    hint: `Remove ${keyOf(shipped)} if this is the same ${shipped.type}, choose another name, or exclude /${name} in ${path.join(source.root, '.tonyignore')}.`,
+  });
+}

@@ -1,0 +1,120 @@
+import { constants } from 'node:fs';
+import { chmod, copyFile, mkdir, mkdtemp, readdir, rename, rm, stat } from 'node:fs/promises';
+import path from 'node:path';
+import { CONTAINER_LAYOUT, type Resource } from '../../conf/job.ts';
+import { messageOf, TonyError } from '../../platform/errors.ts';
+import { makeFolders } from '../../platform/make-folders.ts';
+import { fileUri } from '../../storage/uri.ts';
+import { refuseForeignFolder } from '../files/own-folder.ts';
+import { archiveEnding, type JobFile, keyOf } from '../job/job-files.ts';
+import { runExplained } from '../runtime/tool.ts';
+import { localFailure, placeFolder } from './local-folder.ts';
+import type { StagingEvent } from './staging.ts';
+
+const UNPACK_MS = 10 * 60_000;
+
+/** `extractall` writes only within its folder, and ignores the permissions in the archive. */
+const UNZIP = `
+import os, sys, zipfile
+archive, folder = sys.argv[1:]
+with zipfile.ZipFile(archive) as zipped:
+    zipped.extractall(folder)
+    for entry in zipped.infolist():
+        mode = entry.external_attr >> 16
+        if mode and not entry.is_dir():
+            os.chmod(os.path.join(folder, entry.filename), mode & 0o777)
+`;
+
+/**
+ * Copies a file of job.yaml to the cache of local jobs, or unpacks it there, as a NodeManager does. Content that is already in the cache is
+ * kept.
+ */
+export async function placeFile(
+  root: string,
+  { shipped, content }: JobFile,
+  onEvent: (event: StagingEvent) => void,
+  signal?: AbortSignal,
+): Promise<Resource> {
+  const { name, type } = shipped;
+  if (content === 'on-storage') {
+    throw new TonyError('INTERNAL', `${shipped.path} is not a local file.`);
+  }
+  if ('folder' in content) {
+    return localised(await placeFolder(root, name, content.folder, onEvent));
+  }
+  const target = path.join(root, 'cache', content.hash, type === 'archive' ? `${name}.unpacked` : name);
+  await refuseForeignFolder(root, 'TONY_LOCAL_DIR');
+  try {
+    if ((await stat(target).catch(() => null)) === null) {
+      onEvent({ type: 'upload', name, sent: 0, total: content.size });
+      await place(shipped, target, signal);
+      onEvent({ type: 'upload', name, sent: content.size, total: content.size });
+    } else {
+      onEvent({ type: 'unchanged', name, bytes: content.size });
+    }
+  } catch (error) {
+    throw localFailure(root, error);
+  }
+  return localised({ name, uri: fileUri(target), type, visibility: 'private', size: content.size, timestamp: 0 });
+}
+
+async function place(shipped: JobFile['shipped'], target: string, signal: AbortSignal | undefined): Promise<void> {
+  await makeFolders(path.dirname(target), 0o700);
+  const temporary = await mkdtemp(path.join(path.dirname(target), '.copy-'));
+  try {
+    const whole = path.join(temporary, 'content');
+    if (shipped.type === 'archive') {
+      await mkdir(whole);
+      await unpack(shipped, whole, signal);
+    } else {
+      await copyFile(shipped.path, whole, constants.COPYFILE_FICLONE);
+    }
+    await makeReadOnly(whole);
+    await rename(whole, target);
+  } catch (error) {
+    // A concurrent submission may already have created the copy.
+    if ((await stat(target).catch(() => null)) === null) {
+      throw error;
+    }
+  } finally {
+    await rm(temporary, { recursive: true, force: true });
+  }
+}
+
+async function unpack(shipped: JobFile['shipped'], folder: string, signal: AbortSignal = new AbortController().signal): Promise<void> {
+  const broken = (reason: string, cause: unknown): TonyError =>
+    new TonyError('SOURCE_UNREADABLE', `${keyOf(shipped)}: cannot unpack ${shipped.path}: ${reason}.`, {
+      hint: 'Check that the file is a complete archive of the format that its name indicates.',
+      cause,
+    });
+  if (archiveEnding(shipped) === '.zip') {
+    const args = ['-I', '-c', UNZIP, shipped.path, folder];
+    await runExplained({ command: 'python3', args, cwd: folder, signal, timeoutMs: UNPACK_MS }, (failure) =>
+      broken(failure.lastLines(1).trim() || failure.message, failure),
+    );
+    return;
+  }
+  const { extract } = await import('tar');
+  await extract({ file: shipped.path, cwd: folder, strict: true }).catch((error: unknown) => {
+    throw broken(messageOf(error), error);
+  });
+}
+
+/** Removes write permission from files, because the programs of all jobs share the copy. */
+async function makeReadOnly(place: string): Promise<void> {
+  const { mode } = await stat(place);
+  const entries = (mode & constants.S_IFMT) === constants.S_IFDIR ? await readdir(place, { withFileTypes: true }) : null;
+  if (entries === null) {
+    await chmod(place, mode & 0o555);
+    return;
+  }
+  for (const entry of entries) {
+    if (!entry.isSymbolicLink()) {
+      await makeReadOnly(path.join(place, entry.name));
+    }
+  }
+}
+
+function localised(resource: Resource): Resource {
+  return { ...resource, name: `${CONTAINER_LAYOUT.files}/${resource.name}` };
+}

@@ -1,0 +1,122 @@
+import { z } from 'zod';
+import { isUri } from './values/is-uri.ts';
+import { text } from './values/value-schemas.ts';
+import type { Problem } from './yaml-file.ts';
+
+/** A file or archive that job.yaml lists under `files` or `archives`. YARN localises it for the containers of a role. */
+export interface ShippedFile {
+  /** Name in the working directory of programs. An archive is a folder with this name. */
+  readonly name: string;
+  readonly type: 'file' | 'archive';
+  /** Absolute local path, or hdfs:// URI. */
+  readonly path: string;
+  /** See `Resource`. null: `public` if all users may read the file on HDFS, otherwise `private`. */
+  readonly visibility: Visibility | null;
+}
+
+type Visibility = z.output<typeof visibility>;
+
+const visibility = z.enum(['public', 'private', 'application']);
+
+const FILE_NAME_PROBLEM = 'is not a valid file name (letters, digits and . _ + = @ -; no folders)';
+/** YARN inserts the name into a shell script without escaping it. */
+const fileName = z.string().regex(/^(?!\.{1,2}$)[A-Za-z0-9_.][A-Za-z0-9_.+=@-]{0,199}$/, { error: FILE_NAME_PROBLEM });
+
+/** Schema of `files` and `archives` in job.yaml. `what` describes a path. */
+export function shippedFiles(what: string, place: string) {
+  const path = text().describe(what);
+  return z
+    .record(
+      fileName,
+      z
+        .union(
+          [
+            path,
+            z.strictObject({
+              path,
+              visibility: visibility
+                .describe(
+                  'Which applications share the copy on a node. public: those of all users; requires a file on HDFS that all users may read. private: those of the same user. application: only this job; the node removes the copy when the job ends. The default is public where possible, otherwise private.',
+                )
+                .optional(),
+            }),
+          ],
+          { error: 'expected a path, or {path, visibility}' },
+        )
+        .transform((value) => (typeof value === 'string' ? { path: value } : value))
+        .describe(what),
+    )
+    .describe(place)
+    .default({});
+}
+
+/** Schema of the files of a resolved job. */
+export const resolvedFiles = z.array(
+  z.strictObject({ name: fileName, type: z.enum(['file', 'archive']), path: text(), visibility: visibility.nullable() }),
+);
+
+type Written = z.output<ReturnType<typeof shippedFiles>>;
+
+interface WithFiles {
+  readonly files: Written;
+  readonly archives: Written;
+}
+
+/** @param resolve returns the absolute path of a local file */
+export function toShippedFiles({ files, archives }: WithFiles, resolve: (path: string) => string): ShippedFile[] {
+  const of = (type: ShippedFile['type'], written: Written): ShippedFile[] =>
+    Object.entries(written).map(([name, { path, visibility = null }]) => ({
+      name,
+      type,
+      path: isUri(path) ? path : resolve(path),
+      visibility,
+    }));
+  return [...of('file', files), ...of('archive', archives)];
+}
+
+/** Reports names that occur twice among the files of the job and of one of its roles, and paths that YARN cannot localise. */
+export function fileProblems(job: WithFiles & { readonly roles: Readonly<Record<string, WithFiles>> }): Problem[] {
+  const ofJob = listed(job, []);
+  return [
+    ...problemsOf(ofJob, []),
+    ...Object.entries(job.roles).flatMap(([role, files]) => problemsOf(listed(files, ['roles', role]), ofJob)),
+  ];
+}
+
+interface Listed {
+  readonly name: string;
+  readonly at: readonly string[];
+  readonly path: string;
+  readonly visibility?: Visibility | undefined;
+}
+
+function listed(files: WithFiles, above: readonly string[]): Listed[] {
+  return (['files', 'archives'] as const).flatMap((key) =>
+    Object.entries(files[key]).map(([name, value]) => ({ name, at: [...above, key, name], ...value })),
+  );
+}
+
+function problemsOf(own: readonly Listed[], ofJob: readonly Listed[]): Problem[] {
+  return own.flatMap(({ name, at, path, visibility: shared }, index): Problem[] => {
+    const other = [...ofJob, ...own.slice(0, index)].find((each) => each.name === name);
+    const message = pathProblem(path, shared ?? null);
+    return [
+      ...(other === undefined
+        ? []
+        : [{ path: at, atKey: true, message: `is also the name of ${other.at.join('.')}: choose another name` }]),
+      ...(message === undefined ? [] : [{ path: at, message }]),
+    ];
+  });
+}
+
+/** Returns why YARN cannot localise a file; undefined if it can. */
+export function pathProblem(path: string, shared: Visibility | null): string | undefined {
+  if (isUri(path)) {
+    if (!/^(hdfs|s?webhdfs|viewfs):/i.test(path)) {
+      return `NodeManagers do not read ${path.slice(0, path.indexOf(':'))} storage: write an hdfs:// or webhdfs:// URI, or a path`;
+    }
+    // The NodeManager inserts the path into a shell script without escaping it.
+    return /["$`\\\n]/.test(path) ? 'YARN cannot localise a path with one of the characters " $ ` \\' : undefined;
+  }
+  return shared === 'public' ? 'only a file on HDFS can be public: tony-ts uploads local files to your private staging folder' : undefined;
+}
