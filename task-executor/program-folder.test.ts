@@ -100,3 +100,17 @@ it('replaces an interrupted copy of the same generation', async () => {
 it('creates an empty folder for a job without a source', async () => {
   expect(readdirSync(await create(1, null))).toEqual([]);
 });
+
+it('links the files of job.yaml, and removes only the links with the folder', async () => {
+  mkdirSync(path.join(container, 'files'));
+  for (const name of ['words', 'model']) {
+    symlinkSync(path.join(cache, name === 'words' ? 'job.yaml' : 'data'), path.join(container, 'files', name));
+  }
+  const first = await create(1);
+  expect(readlinkSync(path.join(first, 'words'))).toBe('../../files/words');
+  expect(readFileSync(path.join(first, 'words'), 'utf8')).toBe('name: pristine\n');
+  expect(readdirSync(path.join(first, 'model'))).toEqual(['empty', 'run.sh']);
+  await create(2);
+  expect(existsSync(first)).toBe(false);
+  expect(existsSync(path.join(cache, 'data', 'run.sh'))).toBe(true);
+});

@@ -1,5 +1,6 @@
 import { describeFailure, describeStderr } from '../../conf/event-text.ts';
 import type { FailureCost, TaskFailure } from '../../conf/task-failure.ts';
+import { unusableFile } from '../../hadoop/yarn/container-exit.ts';
 import { backoffMs } from '../../platform/backoff.ts';
 import { type Cause, taskFailure } from './diagnostics.ts';
 import { isFree } from './ending.ts';
@@ -244,7 +245,7 @@ function wasStarted(task: Task): boolean {
  */
 export function whyNotRestarted(
   transition: Transition,
-  { task, facts: { cost }, fruitless }: Failure,
+  { task, cause, facts: { cost }, fruitless }: Failure,
 ): { readonly kind: 'task' | 'job'; readonly text: string } | null {
   if (isTensorBoardRole(jobOf(transition.state), task.role)) {
     return null;
@@ -269,6 +270,9 @@ export function whyNotRestarted(
   }
   if (fruitless > inVain) {
     return together;
+  }
+  if (cause.kind === 'container' && cause.end === 'launch-failed' && unusableFile(cause.diagnostics) !== null) {
+    return own('cannot be started');
   }
   if (unstarted >= LIMITS.unstarted) {
     return own(`could not be started ${unstarted} times in a row`);

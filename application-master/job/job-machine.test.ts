@@ -819,6 +819,18 @@ describe('a node on which a role fails', () => {
     expect(scene.of('ask').flatMap(({ excludedNodes }) => excludedNodes)).toEqual([]);
   });
 
+  it('fails the job at once when a file of the job was modified, because no later container could start', () => {
+    const scene = new JobScenario(frozen({ roles: [workers({ instances: 1 })] }));
+    scene.register();
+    scene.say({
+      ...{ type: 'container-ended', containerId: scene.allocate('worker', 'h1:1'), end: 'launch-failed', exitStatus: -1000 },
+      diagnostics: 'The container could not be launched: Resource hdfs://nn/a changed on src filesystem - expected: "1", was: "2"',
+    });
+    expect(scene.result?.diagnostics).toMatch(
+      /^worker:0 cannot be started: its container on h1:1 could not be started: hdfs:\/\/nn\/a was modified after the submission/,
+    );
+  });
+
   it('fails the job, with the reason, when its containers never start', () => {
     const scene = new JobScenario(frozen({ roles: [workers({ instances: 1 })], gang: { timeoutMs: 3_600_000 } }));
     scene.register();

@@ -38,7 +38,9 @@ export function entryCount(count: number): string {
 }
 
 function contentText(contents: readonly CacheContent[]): string {
-  return contents.map(({ kind, name }) => (kind === 'data' || kind === 'unfinished' ? `${kind} ${name}`.trim() : kind)).join(', ');
+  return contents
+    .map(({ kind, name }) => (kind === 'data' || kind === 'file' || kind === 'unfinished' ? `${kind} ${name}`.trim() : kind))
+    .join(', ');
 }
 
 function day(ms: number): string {

@@ -9,6 +9,8 @@ import { severalAtOnce } from '../terminal/several-at-once.ts';
  * Layout of the cache on HDFS (client/staging/staging.ts) and on this machine (client/staging/local-folder.ts):
  *
  *   cache/<sha256>/<name>-<size>.tar.gz, <name>.tar.gz        archive (HDFS only)
+ *   cache/<sha256>/<name>                                     file or archive that job.yaml lists
+ *   cache/<sha256>/<name>.unpacked/                           such an archive (this machine only)
  *   cache/<sha256>/<name>/                                    HDFS: input data; this machine: source, bundles, or the data of a call
  *   cache/<sha256>/.<name>.<random>.writing, .copy-<random>   unfinished file or folder; also at deeper levels of input data
  *   cache/.<sha256>-<ms>.<random>.writing                     folder that a prune is removing
@@ -23,7 +25,7 @@ const ARCHIVE = /^(.+?)(?:-\d+)?\.tar\.gz$/;
 
 export interface CacheContent {
   /** `unfinished`: an upload or a removal that is in progress or was interrupted. */
-  readonly kind: 'source' | 'bundles' | 'runtime' | 'tensorboard' | 'data' | 'unfinished';
+  readonly kind: 'source' | 'bundles' | 'runtime' | 'tensorboard' | 'data' | 'file' | 'unfinished';
   /** Name of an input folder in job.yaml, of another entry in containers, or of an unfinished file or folder. */
   readonly name: string;
 }
@@ -149,5 +151,9 @@ function contentOf({ name, type, uri }: Entry): CacheContent {
   // A folder on HDFS is always input data, even with the name `source`, because source folders are archives on HDFS. In the local cache,
   // source folders are not archived.
   const known = KINDS.get(archived ?? (uri.startsWith('file:') ? name : ''));
-  return known === undefined ? { kind: 'data', name } : { kind: known, name: archived ?? name };
+  if (known !== undefined) {
+    return { kind: known, name: archived ?? name };
+  }
+  const unpacked = /^(.+)\.unpacked$/.exec(name)?.[1];
+  return type === 'file' || unpacked !== undefined ? { kind: 'file', name: unpacked ?? name } : { kind: 'data', name };
 }

@@ -1,5 +1,5 @@
 import type { JobResult } from '../../conf/status.ts';
-import { missingFile } from '../../hadoop/yarn/container-exit.ts';
+import { unusableFile } from '../../hadoop/yarn/container-exit.ts';
 
 export interface EndedApplication {
   readonly id: string;
@@ -103,7 +103,7 @@ function localisation(text: string): string[] {
   if (line === undefined) {
     return [];
   }
-  const missing = missingFile(line);
+  const missing = unusableFile(line);
   return missing === null ? [line.trim()] : [line.trim(), missing];
 }
 

@@ -14,7 +14,7 @@ import { type HashedFolder, packFolder } from '../job/source-archive.ts';
  * Layout of the staging root. The cache is addressed by content hash, so each content is uploaded only once.
  *
  *   <root>/cache/<sha256>/<name>-<size>.tar.gz     archive of a folder; the size in the name reveals a truncated archive
- *   <root>/cache/<sha256>/<file>                   single file
+ *   <root>/cache/<sha256>/<file>                   single file, or an archive that job.yaml lists
  *   <root>/cache/<sha256>/<name>/...               input data as separate files
  *   <root>/cache/.<sha256>-<ms>.<random>.writing   folder that a prune is removing (cache/prune-cache.ts)
  *   <root>/jobs/<application id>/                  job.json and the state of the ApplicationMaster, until the job ends
@@ -197,8 +197,8 @@ function partThere(place: StagingPlace, name: string, entry: Entry, type: Resour
 }
 
 export function removedFromCache(names: readonly string[]): TonyError {
-  return new TonyError('STAGING_UNWRITABLE', `Files were removed from the cache during the submission: ${names.join(', ')}.`, {
-    hint: 'Submit the job again, which uploads the missing files.',
+  return new TonyError('STAGING_UNWRITABLE', `Files on the cluster were removed or modified during the submission: ${names.join(', ')}.`, {
+    hint: 'Submit the job again, which uploads missing files and uses the new versions of modified ones.',
   });
 }
 

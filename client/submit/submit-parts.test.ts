@@ -90,7 +90,7 @@ test('refuseRemoved names entries that were removed or replaced after staging', 
   await utimes(fileURLToPath(staged.bundles.uri), 1, 1);
   await expect(refuseRemoved(found, staged)).rejects.toMatchObject({
     code: 'STAGING_UNWRITABLE',
-    message: 'Files were removed from the cache during the submission: tony, mnist.',
+    message: 'Files on the cluster were removed or modified during the submission: tony, mnist.',
     hint: expect.stringContaining('Submit the job again'),
   });
 });

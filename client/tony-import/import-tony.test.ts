@@ -102,6 +102,25 @@ test('converts Docker images of all containers, of one role and of the Applicati
   ]);
 });
 
+test('converts resources of all containers and of one role to files and archives', () => {
+  const { yaml, keys } = convert({
+    'tony.worker.instances': '1',
+    'tony.ps.instances': '1',
+    'tony.containers.command': 'python3 train.py',
+    'tony.containers.resources': 'hdfs:///shared/vocab.txt, conf/model.json::model.conf,libs.zip#archive',
+    'tony.worker.resources': 'data.tar.gz::data#archive',
+    'tony.ps.resources': '',
+  });
+  const { files, roles } = jobOf(yaml);
+  expect([...files, ...roles.flatMap((role) => role.files)].map(({ name, type, path }) => [name, type, path])).toEqual([
+    ['vocab.txt', 'file', 'hdfs:///shared/vocab.txt'],
+    ['model.conf', 'file', '/conf/model.json'],
+    ['libs.zip', 'archive', '/libs.zip'],
+    ['data', 'archive', '/data.tar.gz'],
+  ]);
+  expect(keys.slice(3).map(({ to }) => to)).toEqual(['files, archives', 'roles.worker.files, roles.worker.archives', null]);
+});
+
 test('reports as converted only the keys whose values job.yaml contains', () => {
   const to = (properties: Readonly<Record<string, string>>, given: TonyArguments = {}) =>
     Object.fromEntries(convert(properties, given).keys.map(({ key, to: place }) => [key.slice('tony.'.length), place]));

@@ -6,6 +6,7 @@ import { parseMemory } from '../../conf/values/units.ts';
 import { parseHadoopXml } from '../../hadoop/configuration/hadoop-xml.ts';
 import { checkOptions, type OptionNames } from '../../platform/check-options.ts';
 import { fileErrorOf, TonyError } from '../../platform/errors.ts';
+import { draftFiles, splitList, unlessEmpty } from './draft-files.ts';
 import { APPLICATION_KEYS, type Carrying, OTHER_KEYS, ROLE_KEYS } from './tony-keys.ts';
 
 /** Arguments of TonY's ClusterSubmitter that supplement the configuration file. */
@@ -54,6 +55,8 @@ interface Draft {
   readonly framework: 'none' | undefined;
   readonly command: string | undefined;
   readonly tags: readonly string[] | undefined;
+  readonly files: Readonly<Record<string, string>>;
+  readonly archives: Readonly<Record<string, string>>;
   readonly env: Readonly<Record<string, string>>;
   readonly roles: Readonly<Record<string, DraftRole>>;
   readonly success: 'chief' | undefined;
@@ -79,6 +82,8 @@ interface DraftRole {
   readonly instances: number;
   readonly resources: { readonly memory: string; readonly vcores: number; readonly gpus: number | undefined };
   readonly command: string | undefined;
+  readonly files: Readonly<Record<string, string>> | undefined;
+  readonly archives: Readonly<Record<string, string>> | undefined;
   readonly nodeLabel: string | undefined;
   readonly docker: DraftDocker | undefined;
   readonly untracked: true | undefined;
@@ -185,6 +190,7 @@ function draftOf(
     framework: runsNode ? undefined : 'none',
     command,
     tags: tags.length === 0 ? undefined : tags,
+    ...draftFiles(settings.get('tony.containers.resources')),
     env: { ...assignments(settings.get('tony.containers.envs')), ...assignments(settings.get('tony.execution.envs')) },
     roles,
     success: settings.get('tony.application.fail-on-worker-failure-enabled') === 'false' ? 'chief' : undefined,
@@ -217,6 +223,7 @@ function draftRole(settings: ReadonlyMap<string, string>, name: string): DraftRo
     instances: number(of('instances')) ?? 1,
     resources: { memory: memoryText(resource('memory')), vcores: number(resource('vcores')) ?? 1, gpus: positive(resource('gpus')) },
     command: of('command'),
+    ...unlessEmpty(draftFiles(of('resources'))),
     nodeLabel: of('node-label') ?? settings.get('tony.application.node-label'),
     docker: draftDocker(settings, name),
     untracked: (untracked && !sidecar) || undefined,
@@ -276,7 +283,10 @@ function carried(
     if (ofRole.to === null) {
       return ofRole;
     }
-    const to = `roles.${role}.${ofRole.to}`;
+    const to = ofRole.to
+      .split(', ')
+      .map((place) => `roles.${role}.${place}`)
+      .join(', ');
     return contains(draft, to) ? { ...ofRole, to } : DEFAULT_VALUE;
   }
   const [, imageOf] = /^tony\.docker\.([a-z]+)\.image$/.exec(key) ?? [];
@@ -298,7 +308,7 @@ function contains(draft: Draft, places: string): boolean {
   const below = (value: unknown, keys: readonly string[]): boolean => {
     const [key, ...rest] = keys;
     if (key === undefined) {
-      return value !== undefined;
+      return value !== undefined && !isEmpty(value);
     }
     if (typeof value !== 'object' || value === null) {
       return false;
@@ -307,6 +317,10 @@ function contains(draft: Draft, places: string): boolean {
     return entries.some((entry) => below(entry, rest));
   };
   return places.split(', ').some((place) => place === 'framework' || below(draft, place.split('.')));
+}
+
+function isEmpty(value: unknown): boolean {
+  return typeof value === 'object' && value !== null && Object.keys(value).length === 0;
 }
 
 const ON_ONE_LINE = new Set(['resources', 'restart', 'tags', 'gang', 'heartbeat', 'tensorboard', 'master', 'docker']);
@@ -369,13 +383,6 @@ function number(text: string | undefined): number | undefined {
 /** Returns undefined for -1 and 0, with which TonY expresses "no limit", and for invalid numbers. */
 function positive(text: string | undefined): number | undefined {
   return number(text) || undefined;
-}
-
-function splitList(text: string): string[] {
-  return text
-    .split(',')
-    .map((part) => part.trim())
-    .filter((part) => part !== '');
 }
 
 /** Parses a list in Hadoop's format, such as `A=1,B=2`. */

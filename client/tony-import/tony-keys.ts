@@ -13,7 +13,8 @@ const OF_HISTORY = 'an admin sets this: see history in tony-site.yaml';
 const OF_SECURITY =
   'tony-ts creates a certificate and a secret for each job; for the history server, see the options of tony-ts history serve';
 const NO_PLACEMENT = 'YARN placement constraints are not supported; use node labels (nodeLabel)';
-const NO_FILES = 'put the files into the source folder, or list them under data';
+const FILES = 'relative paths start at the folder of job.yaml; programs must not change these files';
+const NO_MASTER_FILES = 'the ApplicationMaster runs no code of the job; list the files for a role';
 const NO_STAGES = 'all roles start together; run the preparation as a separate job';
 
 /** Keys that apply to the whole job. A function receives the value of the key. */
@@ -53,7 +54,7 @@ export const APPLICATION_KEYS: Readonly<Record<string, Carrying | ((value: strin
   'tony.containers.command': to('command'),
   'tony.containers.envs': to('env'),
   'tony.execution.envs': to('env'),
-  'tony.containers.resources': not(NO_FILES),
+  'tony.containers.resources': to('files, archives', FILES),
   'tony.containers.placement-spec': not(NO_PLACEMENT),
   'tony.containers.allocation-tags': not(NO_PLACEMENT),
   'tony.docker.enabled': to(
@@ -73,7 +74,7 @@ export const APPLICATION_KEYS: Readonly<Record<string, Carrying | ((value: strin
   ),
   'tony.am.startup-timeout': (value) => (value === '0' ? not('0 means no limit, which is also the default') : to('master.startTimeout')),
   'tony.am.wait-client-signal-stop-timeout-sec': not('the ApplicationMaster does not wait for the client'),
-  'tony.am.resources': not(NO_FILES),
+  'tony.am.resources': not(NO_MASTER_FILES),
   'tony.task.heartbeat-interval-ms': to('heartbeat.interval', 'the converted value is at least 100 ms and at most 60 s'),
   'tony.task.max-missed-heartbeats': to('heartbeat.missed'),
   'tony.task.metrics-interval-ms': not('executors report metrics with each heartbeat'),
@@ -101,7 +102,7 @@ export const ROLE_KEYS: Readonly<Record<string, Carrying>> = {
   gpus: to('resources.gpus'),
   'node-label': to('nodeLabel'),
   command: to('command'),
-  resources: not(NO_FILES),
+  resources: to('files, archives', FILES),
   'max-instances': not(OF_THE_SITE),
   'placement-spec': not(NO_PLACEMENT),
   'allocation-tags': not(NO_PLACEMENT),

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { containerEnd, describeExit } from './container-exit.ts';
+import { containerEnd, describeExit, unusableFile } from './container-exit.ts';
 
 test.each([
   [0, '', 'exited'],
@@ -39,6 +39,18 @@ test("describes the cause without YARN's repetitions", () => {
     'The container could not be launched: File does not exist: hdfs://nn/x',
   );
   expect(describeExit(-100, 'Container released on a *lost* node')).toBe('The node was lost: Container released on a *lost* node');
+});
+
+test('explains a file that was modified or removed after the submission', () => {
+  // Diagnostics of Hadoop 3.4.3 and 3.1.
+  const download =
+    'Failed to download resource { { hdfs://localhost:19020/chg/a b.bin, 1795596918341, FILE, null },pending,[(container_1795596915687_0001_01_000002)],15595457888546,DOWNLOADING} ';
+  const changed = `${download}java.io.IOException: Resource hdfs://localhost:19020/chg/a b.bin changed on src filesystem - expected: "2026-11-25T08:55:18.341+0000", was: "2026-11-25T08:55:20.079+0000", current time: "2026-11-25T08:55:21.881+0000"`;
+  expect(unusableFile(describeExit(-1000, changed))).toMatch(/^hdfs:\/\/localhost:19020\/chg\/a b\.bin was modified after the submission/);
+  expect(unusableFile('Resource hdfs://nn/a changed on src filesystem (expected 1, was 2')).toMatch(/^hdfs:\/\/nn\/a was modified/);
+  const removed = `${download}java.io.FileNotFoundException: File does not exist: hdfs://localhost:19020/chg/a.bin`;
+  expect(unusableFile(describeExit(-1000, removed))).toMatch(/^hdfs:\/\/localhost:19020\/chg\/a\.bin was removed/);
+  expect(unusableFile('disk full')).toBeNull();
 });
 
 test('describes any status and diagnostics in one bounded line', () => {

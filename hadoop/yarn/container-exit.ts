@@ -97,11 +97,18 @@ function withoutBoilerplate(diagnostics: string): string {
   return text.length <= DIAGNOSTICS_CHARACTERS ? text : `${text.slice(0, DIAGNOSTICS_CHARACTERS)}...`;
 }
 
-/** Returns an explanation and a next step if localisation failed because a file was deleted. Returns null for other causes. */
-export function missingFile(diagnostics: string): string | null {
-  const file = /File does not exist: ((?:hdfs|s?webhdfs):\S+?)[.,;]?(?:\s|$)/.exec(diagnostics)?.[1];
-  if (file === undefined) {
+/**
+ * Returns an explanation and a next step if localisation failed because a file was removed or modified after the submission, so that every
+ * later attempt fails as well. Returns null for other causes.
+ */
+export function unusableFile(diagnostics: string): string | null {
+  const changed = /Resource (\S+?:\/.*?) changed on src filesystem/.exec(diagnostics)?.[1];
+  if (changed !== undefined) {
+    return `${changed} was modified after the submission, and YARN accepts only the submitted version. Submit the job again; to replace a file while jobs use it, write the new version under a new name.`;
+  }
+  const removed = /File does not exist: ((?:hdfs|s?webhdfs):\S+?)[.,;]?(?:\s|$)/.exec(diagnostics)?.[1];
+  if (removed === undefined) {
     return null;
   }
-  return `${file} was removed while the job needed it. Exclude the staging folder from programs that clean HDFS, and submit the job again.`;
+  return `${removed} was removed while the job needed it. Exclude the staging folder from programs that clean HDFS, and submit the job again.`;
 }

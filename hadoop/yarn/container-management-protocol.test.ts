@@ -17,7 +17,7 @@ const idOf = (sequence: number) => `container_1795225023264_0004_01_${String(seq
 
 const resource: Resource = {
   name: 'tony',
-  uri: 'hdfs://nn:8020/user/alice/with%20space/tony.tgz',
+  uri: 'hdfs://nn:8020/user/alice/with space/tony.tgz',
   type: 'archive',
   visibility: 'private',
   size: 7,

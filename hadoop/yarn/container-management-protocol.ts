@@ -244,7 +244,7 @@ function messageOfResource(resource: Resource): object {
  * not encoded either. The port is -1 if the URI has none.
  */
 function messageOfUri(text: string): object {
-  const [, scheme, host = '', port, path] = /^([a-z][a-z0-9+.-]*):\/\/([^/:]*)(?::(\d+))?(\/.*)$/is.exec(text) ?? [];
+  const [, scheme, host = '', port, path] = /^([a-z][a-z0-9+.-]*):\/\/(\[[^\]]*\]|[^/:]*)(?::(\d+))?(\/.*)$/is.exec(text) ?? [];
   if (scheme === undefined || path === undefined) {
     throw new TonyError('INTERNAL', `"${text}" is not the URI of a resource.`);
   }

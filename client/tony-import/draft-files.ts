@@ -1,0 +1,31 @@
+import { basename } from 'node:path';
+
+/** `files` and `archives` of job.yaml: paths by name. */
+type DraftFiles = Readonly<Record<'files' | 'archives', Readonly<Record<string, string>>>>;
+
+/**
+ * Parses a list of TonY's resources: `PATH`, `PATH::NAME`, and for archives `PATH#archive` or `PATH::NAME#archive`. Without NAME, TonY uses the
+ * file name.
+ */
+export function draftFiles(resources = ''): DraftFiles {
+  const files = new Map<string, string>();
+  const archives = new Map<string, string>();
+  for (const resource of splitList(resources)) {
+    const [, path = '', name = basename(path), archive] = /^(.*?)(?:::(.*?))?(#archive)?$/i.exec(resource) ?? [];
+    (archive === undefined ? files : archives).set(name, path);
+  }
+  return { files: Object.fromEntries(files), archives: Object.fromEntries(archives) };
+}
+
+/** Replaces empty mappings with undefined. */
+export function unlessEmpty({ files, archives }: DraftFiles): { readonly [K in keyof DraftFiles]: DraftFiles[K] | undefined } {
+  const kept = <T extends object>(value: T): T | undefined => (Object.keys(value).length === 0 ? undefined : value);
+  return { files: kept(files), archives: kept(archives) };
+}
+
+export function splitList(text: string): string[] {
+  return text
+    .split(',')
+    .map((part) => part.trim())
+    .filter((part) => part !== '');
+}
