@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { parseJob } from './load-job.ts';
 import { checkedJob } from './resolved-job.ts';
 
-const job = (text: string) => parseJob(`name: mnist\ncommand: node train.ts\n${text}\n`, { file: 'job.yaml', folder: '/home/a' });
+const job = (text: string) => parseJob(`name: mnist\ncommand: node train.ts\n${text}\n`, { file: 'job.yaml', folder: '/jobs' });
 const WORKER = 'roles: {worker: {}}';
 
 test('files and archives of the job and of a role get absolute paths; the default visibility depends on the file', () => {
@@ -11,9 +11,9 @@ files: {vocab.txt: data/vocab.txt, shared.bin: {path: 'hdfs:///shared/a b.bin', 
 archives: {assets: assets/}
 roles: {worker: {files: {.conf: {path: /etc/conf, visibility: application}}, archives: {model: 'hdfs://nn/m.zip'}}, evaluator: {}}`);
   expect(files).toEqual([
-    { name: 'vocab.txt', type: 'file', path: '/home/a/data/vocab.txt', visibility: null },
+    { name: 'vocab.txt', type: 'file', path: '/jobs/data/vocab.txt', visibility: null },
     { name: 'shared.bin', type: 'file', path: 'hdfs:///shared/a b.bin', visibility: 'public' },
-    { name: 'assets', type: 'archive', path: '/home/a/assets', visibility: null },
+    { name: 'assets', type: 'archive', path: '/jobs/assets', visibility: null },
   ]);
   expect(roles.map((role) => role.files)).toEqual([
     [
