@@ -1,7 +1,7 @@
 import { cp, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest';
 import { HadoopConfiguration } from '../hadoop/configuration/configuration.ts';
 import { createStorage } from '../storage/create-storage.ts';
 import type { Storage } from '../storage/storage.ts';
@@ -9,6 +9,7 @@ import { describeStorage } from '../storage/testing/storage-behavior.ts';
 import { type Properties, toXml } from './cluster/configuration.mjs';
 import { ROOT } from './command.ts';
 import { jsonLines, USER, useOwnCluster } from './harness.ts';
+import { startHttpsGateway } from './https-gateway.ts';
 
 /** Every road to HDFS: several nameservices, webhdfs://, the mount tables of viewfs://, HttpFS and routers. */
 
@@ -115,22 +116,46 @@ describeStorage('HttpFS', async () => {
   return { storage, root, close };
 });
 
+/** Settings of a client that cannot reach the web server of the NameNode, and therefore no DataNode either. */
+function closed(): Properties {
+  return {
+    'dfs.nameservices': 'ns1',
+    'dfs.ha.namenodes.ns1': 'a',
+    'dfs.namenode.rpc-address.ns1.a': `localhost:${cluster.ports.namenode.rpc}`,
+    'dfs.namenode.http-address.ns1.a': CLOSED,
+  };
+}
+
 test('through HttpFS, a job trains without a connection to the NameNodes and DataNodes', async () => {
   const { storage } = await open();
   await storage.write(`hdfs:///user/${USER}/rows/part-0.csv`, Buffer.from(`${ROWS.join('\n')}\n`));
   storage.close();
   const env = await configuration('gateway', {
-    'hdfs-site.xml': {
-      'dfs.nameservices': 'ns1',
-      'dfs.ha.namenodes.ns1': 'a',
-      'dfs.namenode.rpc-address.ns1.a': `localhost:${cluster.ports.namenode.rpc}`,
-      'dfs.namenode.http-address.ns1.a': CLOSED,
-    },
+    'hdfs-site.xml': closed(),
     'tony-site.yaml': `storage: {gateway: '${address('httpfs')}'}\n`,
   });
   const { id } = await train('gateway', env, `hdfs:///user/${USER}/rows`);
   expect(await onFirst(id)).toEqual({ checkpoints: ['step-6'], sum: SUM });
   expect((await nameNodeOf(env)).text).toBe(`hdfs://ns1 answers: hdfs://ns1 through the gateway ${address('httpfs')}`);
+});
+
+test('through a gateway with HTTPS, a path and HTTP Basic, all processes of a job send the credentials of the user', async () => {
+  const gateway = await startHttpsGateway(address('httpfs'), USER, 'pass:word');
+  onTestFinished(gateway.close);
+  const credentials = path.join(folder, 'credentials');
+  await writeFile(credentials, `${USER}:pass:word\n`, { mode: 0o600 });
+  const env = await configuration('https-gateway', {
+    'hdfs-site.xml': closed(),
+    'gateway.pem': gateway.certificate,
+    'tony-site.yaml': `tls: {ca: gateway.pem}\nstorage: {gateway: '${gateway.url}', credentials: ${credentials}}\n`,
+  });
+  const { id } = await train('https-gateway', env, `hdfs:///user/${USER}/rows`);
+  expect(await onFirst(id)).toEqual({ checkpoints: ['step-6'], sum: SUM });
+  expect([...gateway.operations]).toEqual(expect.arrayContaining(['CREATE', 'OPEN', 'RENAME', 'MKDIRS', 'LISTSTATUS']));
+  expect(gateway.rejected()).toBe(0);
+  const stored = await cluster.hdfsTree(`/user/${USER}/.tony-ts/history/${id}`);
+  const texts = await Promise.all(stored.filter(({ type }) => type === 'FILE').map(async (file) => cluster.hdfsRead(file.path)));
+  expect(Buffer.concat(texts).includes('pass:word')).toBe(false);
 });
 
 test('with a mount table as default file system, a job stages, reads, trains and logs across two nameservices', async () => {
