@@ -3,7 +3,7 @@
 import { parseArgs } from 'node:util';
 import { Cluster } from '../integration-tests/cluster/cluster.mjs';
 import { DAEMONS, daemonNamed } from '../integration-tests/cluster/layout.mjs';
-import { existingProfile, PROFILES } from '../integration-tests/cluster/profiles.mjs';
+import { existingProfile, isProfileName, PROFILES } from '../integration-tests/cluster/profiles.mjs';
 
 const USAGE = `Usage: npm run cluster -- COMMAND [--port-offset N]
 
@@ -15,7 +15,8 @@ const USAGE = `Usage: npm run cluster -- COMMAND [--port-offset N]
   kill NAME     kill one daemon with SIGKILL
   start NAME    start one daemon
   NAME          ${DAEMONS.join(', ')} (or nn, dn, rm, nm1, nm2), and those of the profile, which status lists
-  PROFILE       ${Object.keys(PROFILES).join(', ')}; a cluster keeps its profile until up --fresh
+  PROFILE       ${Object.keys(PROFILES).join(', ')}; joined by + to combine them. A cluster keeps
+                its profile until up --fresh
 
 To run a second cluster: --port-offset 1000, or TONY_CLUSTER_OFFSET=1000.`;
 
@@ -26,7 +27,7 @@ async function main() {
   const [command, name] = positionals;
   const offset = Number(values['port-offset'] ?? process.env.TONY_CLUSTER_OFFSET ?? 0);
   const profile = values.profile ?? existingProfile(offset) ?? 'plain';
-  if (!(profile in PROFILES)) {
+  if (!isProfileName(profile)) {
     throw new UsageError(`there is no profile \`${profile}\``);
   }
   const cluster = new Cluster(offset, { profile });

@@ -528,10 +528,13 @@ export class Cluster {
    */
   request(url, init = {}) {
     const limited = { signal: AbortSignal.timeout(10_000), ...init };
-    const { request } = this.profile;
-    return request === undefined
-      ? fetch(`${url}${url.includes('?') ? '&' : '?'}user.name=${ADMINISTRATOR}`, limited)
-      : request(this, url, limited);
+    const { request, send } = this.profile;
+    if (request !== undefined) {
+      return request(this, url, limited);
+    }
+    // A redirect to a DataNode contains its own identity.
+    const named = /[?&]delegation=/.test(url) ? url : `${url}${url.includes('?') ? '&' : '?'}user.name=${ADMINISTRATOR}`;
+    return send === undefined ? fetch(named, limited) : send(this, named, limited);
   }
 
   /** @param {string} url */

@@ -192,12 +192,16 @@ const cookies = new Map();
 /**
  * @param {Place} place
  * @param {string} url
- * @param {RequestInit} [init]
+ * @param {RequestInit} init
  * @returns {Promise<Response>}
  */
-async function request(place, url, init = {}) {
+async function request(place, url, init) {
   const key = `${place.state} ${new URL(url).host}`;
-  const send = async () => fetch(url, { ...init, headers: { cookie: cookies.get(key) ?? (await signIn(place, url, key)) } });
+  const send = async () => {
+    const headers = new Headers(init.headers);
+    headers.set('cookie', cookies.get(key) ?? (await signIn(place, url, key)));
+    return place.profile.send === undefined ? fetch(url, { ...init, headers }) : place.profile.send(place, url, { ...init, headers });
+  };
   const answer = await send();
   if (answer.status !== 401) {
     return answer;
@@ -213,7 +217,8 @@ async function signIn(place, url, key) {
   const { origin, pathname } = new URL(url);
   // WebHDFS signs cookies with its own key, so the sign-in sends a read-only request to WebHDFS itself.
   const probe = pathname.startsWith('/webhdfs') ? `${origin}/webhdfs/v1/?op=GETFILESTATUS` : url;
-  const args = ['-sS', '-o', '/dev/null', '-D', '-', '-m', limit, '--negotiate', '-u', ':', probe];
+  const authority = place.profile.authorityFile === undefined ? [] : ['--cacert', place.profile.authorityFile(place)];
+  const args = ['-sS', '-o', '/dev/null', '-D', '-', '-m', limit, ...authority, '--negotiate', '-u', ':', probe];
   const head = await run(place, 'curl', args, undefined, clientEnvironment(place.state, ADMINISTRATOR));
   const cookie = [...head.matchAll(/^set-cookie:\s*(hadoop\.auth=[^;\r\n]+)/gim)].at(-1)?.[1];
   if (cookie === undefined) {

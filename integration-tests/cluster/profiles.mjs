@@ -11,6 +11,7 @@ import { TLS } from './tls.mjs';
  * @typedef {object} Place a cluster that uses a profile
  * @property {string} state the cluster's state folder
  * @property {import('./layout.mjs').Ports} ports of Hadoop's daemons and of the profile's processes
+ * @property {Profile} profile
  */
 
 /**
@@ -46,7 +47,10 @@ import { TLS } from './tls.mjs';
  * @property {(place: Place) => readonly string[]} javaFlags Java options of all daemons
  * @property {(place: Place, user?: string) => Readonly<Record<string, string>>} [environment] environment variables of clients, in addition
  *   to HADOOP_CONF_DIR; by default, HADOOP_USER_NAME if there is a user
- * @property {(place: Place, url: string, init?: RequestInit) => Promise<Response>} [request] sends an HTTP request to a daemon as the
+ * @property {(place: Place, url: string, init: RequestInit) => Promise<Response>} [send] sends an HTTP request to a daemon; by default,
+ *   `fetch`
+ * @property {(place: Place) => string} [authorityFile] file with the certificate authority (PEM) of the daemons
+ * @property {(place: Place, url: string, init: RequestInit) => Promise<Response>} [request] sends an HTTP request to a daemon as the
  *   administrator; by default, the URL contains the administrator's name
  */
 
@@ -66,15 +70,64 @@ const PRIVACY = { ...PLAIN, properties: () => ({ core: { 'hadoop.rpc.protection'
 export const PROFILES = { plain: PLAIN, privacy: PRIVACY, ha: HIGH_AVAILABILITY, federation: FEDERATION, kerberos: KERBEROS, tls: TLS };
 
 /**
+ * Returns the profile of this name. A name such as `kerberos+tls` combines profiles.
  * @param {string} name
  * @returns {Profile}
  */
 export function profileNamed(name) {
+  return name.split('+').map(singleProfile).reduce(combined);
+}
+
+/** @param {string} name */
+export function isProfileName(name) {
+  return name.split('+').every((each) => each in PROFILES);
+}
+
+/**
+ * @param {string} name
+ * @returns {Profile}
+ */
+function singleProfile(name) {
   const found = PROFILES[name];
   if (found === undefined) {
     throw new Error(`there is no profile \`${name}\` (known: ${Object.keys(PROFILES).join(', ')})`);
   }
   return found;
+}
+
+/**
+ * @param {Profile} first
+ * @param {Profile} second its properties and functions override those of `first`
+ * @returns {Profile}
+ */
+function combined(first, second) {
+  return {
+    ...first,
+    ...second,
+    processes: [...first.processes, ...second.processes],
+    daemons: { ...first.daemons, ...second.daemons },
+    prepare: async (place, log) => {
+      await first.prepare(place, log);
+      await second.prepare(place, log);
+    },
+    begin: async (place) => {
+      await first.begin(place);
+      await second.begin(place);
+    },
+    properties: (place) => merged(first.properties(place), second.properties(place)),
+    ownProperties: (place, daemon) => merged(first.ownProperties?.(place, daemon) ?? {}, second.ownProperties?.(place, daemon) ?? {}),
+    javaFlags: (place) => [...first.javaFlags(place), ...second.javaFlags(place)],
+  };
+}
+
+/**
+ * @param {import('./configuration.mjs').SiteProperties} one
+ * @param {import('./configuration.mjs').SiteProperties} other
+ * @returns {import('./configuration.mjs').SiteProperties}
+ */
+function merged(one, other) {
+  const files = /** @type {(keyof import('./configuration.mjs').SiteProperties)[]} */ (Object.keys({ ...one, ...other }));
+  return Object.fromEntries(files.map((file) => [file, { ...one[file], ...other[file] }]));
 }
 
 /** @param {string} state */

@@ -6,7 +6,6 @@ import { mkdir, rename, rm, writeFile } from 'node:fs/promises';
 import { request as httpsRequest } from 'node:https';
 import path from 'node:path';
 import { promisify } from 'node:util';
-import { ADMINISTRATOR } from './configuration.mjs';
 
 /** @typedef {import('./profiles.mjs').Place} Place */
 
@@ -30,7 +29,8 @@ export const TLS = {
   begin: async () => {},
   properties,
   javaFlags: () => [],
-  request,
+  authorityFile: ({ state }) => authorityFile(state),
+  send,
 };
 
 /** @param {string} state */
@@ -109,15 +109,12 @@ function properties({ state, ports }) {
  * does.
  * @param {Place} place
  * @param {string} url
- * @param {RequestInit} [init]
+ * @param {RequestInit} init
  * @returns {Promise<Response>}
  */
-function request(place, url, init = {}) {
+function send(place, url, init) {
   const { method = 'GET', headers = {}, body, signal } = init;
   const target = new URL(url);
-  if (!target.searchParams.has('delegation')) {
-    target.searchParams.set('user.name', ADMINISTRATOR);
-  }
   return new Promise((resolve, reject) => {
     const sent = httpsRequest(
       target,
@@ -133,7 +130,7 @@ function request(place, url, init = {}) {
           const status = answer.statusCode ?? 0;
           const { location } = answer.headers;
           if (method === 'GET' && location !== undefined && status >= 300 && status < 400) {
-            return resolve(request(place, new URL(location, target).href, init));
+            return resolve(send(place, new URL(location, target).href, init));
           }
           const given = Object.entries(answer.headers).flatMap(([name, value]) => [value ?? []].flat().map((each) => [name, each]));
           resolve(new Response(status === 204 || status === 304 ? null : whole, { status, headers: /** @type {any} */ (given) }));
