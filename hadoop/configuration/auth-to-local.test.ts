@@ -19,6 +19,9 @@ const FORMATS = String.raw`
   DEFAULT
 `;
 
+const LOWER_CASE = 'RULE:[1:$1]/L\nRULE:[2:$1;$2](^.*;admin$)s/;admin$///L\nRULE:[2:$1]/L\nDEFAULT';
+
+/** The expected names of all tests in this file are results of Hadoop 3.4.3's KerberosName class. */
 test.each([
   ['nn/host.a@REALM.TLD', DAEMONS, 'hdfs'],
   ['dn/host.a@REALM.TLD', DAEMONS, 'hdfs'],
@@ -31,12 +34,27 @@ test.each([
   ['joe/admin@FOO.COM', FORMATS, 'joe'],
   ['joe/root@FOO.COM', FORMATS, 'root'],
   ['hdfs/10.0.0.1@REALM.TLD', FORMATS, 'hdfs'],
+  ['Joe@FOO.COM', LOWER_CASE, 'joe'],
+  ['Joe/root@FOO.COM', LOWER_CASE, 'joe'],
+  ['Joe/admin@FOO.COM', LOWER_CASE, 'joe'],
   ['Alice@CORP.COM', 'RULE:[1:$1@$0](.*@CORP.COM)s/@.*///L', 'alice'],
+  ['Bob@REALM.TLD', 'DEFAULT/L', 'Bob'],
+  ['A-b@X', 'RULE:[1:$1](A-b)L', 'a-b'],
+  ['A-b@X', 'RULE:[1:$1]s/-/_/L', 'a_b'],
+  ['A-b@X', 'RULE:[1:$1](A-b)s/-/_/ RULE:[1:x]', 'A_b'],
+  ['A@X', 'RULE:[1:$1]DEFAULT', 'A'],
   ['a-b-c@X', 'RULE:[1:$1]s/-/_/g', 'a_b_c'],
   ['a-b-c@X', 'RULE:[1:$1]s/-/_/', 'a_b-c'],
-  ['Bob@REALM.TLD', 'DEFAULT/L', 'bob'],
+  ['a-b-c@X', 'RULE:[1:$1]s/-/_/gL', 'a_b_c'],
+  ['alice@X', 'RULE:[1:a$1b]', 'aaliceb'],
+  ['alice@X', 'RULE:[1:$1@$0](.*@X)s/(.*)@.*/u_$1/', 'u_alice'],
+  ['alice@X', 'RULE:[1:$1]s/li/$0$0/', 'alilice'],
+  ['alice@X', 'RULE:[1:$1]s/(li)/$12/', 'ali2ce'],
+  ['alice@X', String.raw`RULE:[1:$1]s/li/\$1/`, 'a$1ce'],
+  ['ALICE@X', 'RULE:[1:$1@$0](.*@X)s/(?i)alice.*/a/', 'a'],
+  ['HTTP/abc.com', 'RULE:[2:$1]', 'HTTP'],
   ['plain', 'DEFAULT', 'plain'],
-])('%s', (principal, rules, expected) => {
+])('%s by %s', (principal, rules, expected) => {
   expect(name(principal, rules)).toBe(expected);
 });
 
@@ -48,6 +66,7 @@ describe('a principal without a rule', () => {
 
   test('stays unchanged with mechanism mit', () => {
     expect(name('alice@OTHER', 'DEFAULT', { mechanism: 'mit' })).toBe('alice@OTHER');
+    expect(name('root/joe@FOO.COM', FORMATS.replace('root', 'none'), { mechanism: 'mit' })).toBe('root/joe@FOO.COM');
   });
 
   test('counts as part of the default realm if that realm is unknown', () => {
@@ -57,11 +76,35 @@ describe('a principal without a rule', () => {
 
 test('a result with a slash or an at sign is not a user name', () => {
   expect(() => name('a/b@X', 'RULE:[2:$1/$2]')).toThrow(expect.objectContaining({ code: 'KERBEROS_REALM' }));
-  expect(name('a/b@X', 'RULE:[2:$1/$2]', { mechanism: 'mit' })).toBe('a/b');
+  expect(() => name('a@X', 'RULE:[1:$1@$0]s/@X/@Y/')).toThrow(expect.objectContaining({ code: 'KERBEROS_REALM' }));
+  expect(name('A/b@X', 'RULE:[2:$1/$2]', { mechanism: 'mit' })).toBe('A/b');
+  expect(name('A/b@X', 'RULE:[2:$1/$2]/L', { mechanism: 'mit' })).toBe('a/b');
 });
 
-test.each(['RULE:[1:$1', 'RULE:[1:$1](a', 'DEFALT', 'RULE:[1:$1](()'])('rejects the invalid rule %s', (rules) => {
+test.each(['owen/owen/owen@FOO.COM', 'owen@foo/bar.com'])('%s is not a principal', (principal) => {
+  expect(() => name(principal, 'DEFAULT')).toThrow(expect.objectContaining({ code: 'KERBEROS_REALM' }));
+});
+
+test.each([
+  'RULE:[1:$1',
+  'RULE:[1:$1](a',
+  'RULE:[:$1]',
+  'RULE:[1:$2]',
+  'RULE:[1:$]',
+  'RULE:[1:$10]',
+  'RULE:[1:$1]s/(a)/$2/',
+  'RULE:[1:$1]s/a/$&/',
+  'rule:[1:$1]',
+  'DEFALT',
+  'RULE:[1:$1](()',
+])('rejects the invalid rule %s', (rules) => {
   expect(() => name('alice@REALM.TLD', rules)).toThrow(expect.objectContaining({ code: 'HADOOP_CONF_INVALID' }));
+});
+
+test('rejects patterns that JavaScript would read differently than Java', () => {
+  for (const rule of [String.raw`RULE:[1:$1](\p{Lower}+)`, 'RULE:[1:$1]([a-z&&[^b]]+)', String.raw`RULE:[1:$1](\w++)`]) {
+    expect(() => name('alice@REALM.TLD', rule)).toThrow(/only Java supports/);
+  }
 });
 
 test('DEFAULT yields the first component of every principal of the default realm', () => {

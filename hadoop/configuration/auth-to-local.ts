@@ -6,7 +6,7 @@ import { TonyError } from '../../platform/errors.ts';
  *
  *   DEFAULT                                     returns the first component if the principal is in the default realm
  *   RULE:[n:format](match)s/from/to/g/L         formats principals with n components: $0 is the realm, $1 and $2 are components;
- *                                               (match), s/.../.../, g and /L (lower case) are optional
+ *                                               (match), s/.../.../, g and /L (lower case) are optional. DEFAULT ignores /L
  */
 export interface AuthToLocal {
   readonly rules: string;
@@ -16,16 +16,18 @@ export interface AuthToLocal {
   readonly defaultRealm: string | null;
 }
 
-interface Rule {
-  /** Number of components that a principal must have; 0 for DEFAULT. */
-  readonly components: number;
-  readonly format: string;
-  readonly match: RegExp | null;
-  readonly substitution: { readonly from: RegExp; readonly to: string } | null;
-  readonly lowerCase: boolean;
-}
+type Rule =
+  | 'default'
+  | {
+      /** Number of components that a principal must have. */
+      readonly components: number;
+      readonly format: string;
+      readonly match: RegExp | null;
+      readonly substitution: { readonly from: RegExp; readonly to: string } | null;
+      readonly lowerCase: boolean;
+    };
 
-const RULE = /\s*(?:(DEFAULT)|RULE:\[(\d*):([^\]]*)\](?:\(([^)]*)\))?(?:s\/([^/]*)\/([^/]*)\/(g)?)?)\/?(L)?/y;
+const RULE = /\s*(?:(DEFAULT)|RULE:\[(\d+):([^\]]*)\](?:\(([^)]*)\))?(?:s\/([^/]*)\/([^/]*)\/(g)?)?)\/?(L)?/y;
 const PRINCIPAL = /^([^/@]+)(?:\/([^/@]+))?(?:@([^/@]+))?$/;
 
 /**
@@ -60,23 +62,56 @@ export function shortName(principal: string, { rules, mechanism, defaultRealm }:
 }
 
 function applyRule(rule: Rule, parts: readonly string[], defaultRealm: string | null): string | null {
-  if (rule.components === 0) {
+  if (rule === 'default') {
     const isDefault = defaultRealm === null || defaultRealm === parts[0];
-    return isDefault ? withCase(parts[1] ?? '', rule) : null;
+    return isDefault ? (parts[1] ?? '') : null;
   }
   if (parts.length - 1 !== rule.components) {
     return null;
   }
-  const base = rule.format.replace(/\$(\d)/g, (_, index: string) => parts[Number(index)] ?? '');
+  const base = expand(rule.format, parts, rule.format);
   if (rule.match !== null && !rule.match.test(base)) {
     return null;
   }
   const { substitution } = rule;
-  return withCase(substitution === null ? base : base.replace(substitution.from, substitution.to), rule);
+  const name = substitution === null ? base : substitute(base, substitution.from, substitution.to);
+  return rule.lowerCase ? name.toLowerCase() : name;
 }
 
-function withCase(name: string, { lowerCase }: Rule): string {
-  return lowerCase ? name.toLowerCase() : name;
+/** Replaces `$0`, `$1`, ... in a rule's format. */
+function expand(text: string, values: readonly string[], rule: string): string {
+  return text.replace(/\$(\d*)/g, (reference, index: string) => {
+    const value = index === '' ? undefined : values[Number(index)];
+    if (value === undefined) {
+      throw invalid(`reference ${reference}`, rule);
+    }
+    return value;
+  });
+}
+
+/**
+ * Replaces matches as Java does. In Java's replacement text, `$0` is the whole match, and a backslash quotes the next character. A
+ * reference has as many digits as form the number of an existing group.
+ */
+function substitute(base: string, from: RegExp, to: string): string {
+  return base.replace(from, (...found: readonly unknown[]) => {
+    const end = found.findIndex((each) => typeof each === 'number');
+    const groups = found.slice(0, end) as readonly (string | undefined)[];
+    return to.replace(/\\(.)|\$(\d*)/gs, (reference, quoted: string | undefined, digits: string) => {
+      if (quoted !== undefined) {
+        return quoted;
+      }
+      let length = 1;
+      while (length < digits.length && Number(digits.slice(0, length + 1)) < groups.length) {
+        length += 1;
+      }
+      const index = digits.slice(0, length);
+      if (index === '' || Number(index) >= groups.length) {
+        throw invalid(`reference ${reference}`, to);
+      }
+      return (groups[Number(index)] ?? '') + digits.slice(length);
+    });
+  });
 }
 
 function parseRules(text: string): Rule[] {
@@ -95,23 +130,35 @@ function parseRules(text: string): Rule[] {
 }
 
 function ruleOf([, isDefault, components = '', format = '', match, from, to = '', global, lower]: RegExpExecArray): Rule {
-  const lowerCase = lower !== undefined;
   if (isDefault !== undefined) {
-    return { components: 0, format: '', match: null, substitution: null, lowerCase };
+    return 'default';
   }
   return {
     components: Number(components),
     format,
-    match: match === undefined ? null : pattern(`^(?:${match})$`, ''),
+    match: match === undefined ? null : pattern(match, '', (source) => `^(?:${source})$`),
     substitution: from === undefined ? null : { from: pattern(from, global ?? ''), to },
-    lowerCase,
+    lowerCase: lower !== undefined,
   };
 }
 
-function pattern(source: string, flags: string): RegExp {
-  try {
-    return new RegExp(source, flags);
-  } catch (error) {
-    throw new TonyError('HADOOP_CONF_INVALID', `hadoop.security.auth_to_local has an invalid pattern: ${source}.`, { cause: error });
+/** Syntax of Java's patterns that JavaScript reads differently: `\p{Lower}`, `\Q...\E`, `\A`, `\z`, `[a&&b]` and possessive quantifiers. */
+const JAVA_ONLY = /\\[pPQEAzZGhHR]|&&|[*+?}]\+/;
+
+function pattern(java: string, flags: string, whole: (source: string) => string = (source) => source): RegExp {
+  const ignoresCase = java.startsWith('(?i)');
+  const source = ignoresCase ? java.slice('(?i)'.length) : java;
+  if (JAVA_ONLY.test(source)) {
+    throw invalid('pattern, which uses syntax that only Java supports', java);
   }
+  try {
+    return new RegExp(whole(source), ignoresCase ? `${flags}i` : flags);
+  } catch (error) {
+    throw invalid('pattern', java, error);
+  }
+}
+
+function invalid(what: string, source: string, cause?: unknown): TonyError {
+  const message = `hadoop.security.auth_to_local has an invalid ${what}: ${source}.`;
+  return new TonyError('HADOOP_CONF_INVALID', message, cause === undefined ? {} : { cause });
 }
