@@ -1,7 +1,7 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { expect, test } from 'vitest';
 import { TonyError } from '../platform/errors.ts';
-import { authorityFileOf, DEFAULT_SITE, parseSite, siteJsonSchema, storageOfSite } from './site.ts';
+import { authorityFileOf, DEFAULT_SITE, keytabOf, parseSite, siteJsonSchema, storageOfSite } from './site.ts';
 
 const EXAMPLE = new URL('./tony-site.yaml', import.meta.url);
 const SCHEMA = new URL('./site.schema.json', import.meta.url);
@@ -27,6 +27,7 @@ test.each(['', '\n', '# nothing\n', '---\n', 'history: {}\n'])('%j gives the def
     history: { dir: null, url: null, keepMs: 90 * DAY_MS },
     tls: { ca: null },
     storage: { gateway: null, credentials: null },
+    kerberos: null,
     quotas: NO_QUOTAS,
     defaults: {},
     final: {},
@@ -40,10 +41,22 @@ test('parseSite reads the settings of the history', () => {
     history: { dir: 'hdfs:///tony/history', url: 'https://history:8443/tony', keepMs: 7 * DAY_MS },
     tls: { ca: null },
     storage: { gateway: null, credentials: null },
+    kerberos: null,
     quotas: NO_QUOTAS,
     defaults: {},
     final: {},
   });
+});
+
+test('a keytab requires a principal and a file', () => {
+  expect(keytabOf('kerberos: {principal: trainer/_HOST@X, keytab: a.keytab}\n', 'x')).toEqual({
+    principal: 'trainer/_HOST@X',
+    keytab: 'a.keytab',
+  });
+  expect(keytabOf('quota: {}\n', 'x')).toBeNull();
+  for (const value of ['{principal: a}', '{keytab: a}', '{principal: -c, keytab: a}', '{principal: "a b", keytab: a}', 'a']) {
+    expect(() => keytabOf(`kerberos: ${value}\n`, 'x')).toThrow(expect.objectContaining({ code: 'SITE_INVALID' }));
+  }
 });
 
 test('the file of authorities is found in a site file with mistakes, too', () => {
@@ -73,14 +86,14 @@ test('reports all mistakes at once, each with its place', () => {
     '  tony-site.yaml:3:8  history.dir: expected a folder on HDFS, such as hdfs:///tony/history, without . and ..',
     '  tony-site.yaml:4:8  history.url: expected the address of the history server, such as https://history.example.com:8443, without user, query or #',
     '  tony-site.yaml:5:9  history.keep: expected a duration such as 500ms, 30s, 10m or 2h, found `90`',
-    '  tony-site.yaml:6:1  quota: is not a known key; did you mean `quotas`? (known: history, tls, storage, quotas, defaults, final)',
+    '  tony-site.yaml:6:1  quota: is not a known key; did you mean `quotas`? (known: history, tls, storage, kerberos, quotas, defaults, final)',
     '  tony-site.yaml:7:10  quotas.rols: is not a known key; did you mean `roles`? (known: over, roles, users, groups, queues)',
     '  tony-site.yaml:7:49  quotas.users.alice.task.gpus: expected a whole number, found `many`',
   ]);
 });
 
 test.each([
-  ['- a\n', 'expected a mapping with the keys history, tls, storage, quotas, defaults and final, found a list'],
+  ['- a\n', 'expected a mapping with the keys history, tls, storage, kerberos, quotas, defaults and final, found a list'],
   ['history: {dir: /}\n', 'expected a folder on HDFS'],
   ['history: {dir: hdfs://nn/a/../b}\n', 'without . and ..'],
   ['history: {dir: /h, url: "http://user:word@h/"}\n', 'without user'],

@@ -28,12 +28,20 @@ export interface SiteConfig {
     /** File with `USER:PASSWORD` for the gateway. Relative paths are resolved against the folder of the site file, `~/` the home folder. */
     readonly credentials: string | null;
   };
+  /** Keytab for clients without a ticket; null: clients use their ticket caches. */
+  readonly kerberos: SiteKeytab | null;
   readonly quotas: Quotas;
   readonly defaults: Readonly<Record<string, unknown>>;
   readonly final: JobPart;
 }
 
 export type StorageGateway = string | Readonly<Record<string, string>>;
+
+export interface SiteKeytab {
+  readonly principal: string;
+  /** Relative paths are resolved against the folder of the site file. */
+  readonly keytab: string;
+}
 
 export const SITE_FILE = 'tony-site.yaml';
 
@@ -90,6 +98,19 @@ export const siteSchema = z.strictObject({
     })
     .describe('How HDFS is reached.')
     .prefault({}),
+  kerberos: z
+    .strictObject({
+      principal: text()
+        .regex(/^[^\s@/-][^\s@/]*(\/[^\s@/]+)?(@[^\s@/]+)?$/, {
+          error: 'expected a Kerberos principal, such as trainer@EXAMPLE.COM or trainer/_HOST@EXAMPLE.COM',
+        })
+        .describe('Kerberos principal of the keytab. `_HOST` stands for the full host name of this machine.'),
+      keytab: text().describe('File with the keys of the principal. Relative paths are resolved against the folder of this file.'),
+    })
+    .describe(
+      'Keytab with which tony-ts logs in, instead of the ticket cache of kinit. TONY_PRINCIPAL and TONY_KEYTAB override this setting. Ignored in a site file on HDFS, because tony-ts needs the login to read files from HDFS.',
+    )
+    .optional(),
   quotas: quotaSchema.prefault({}),
   defaults: jobPartSchema.optional().describe('Default values for keys that job.yaml does not set, in job.yaml syntax.'),
   final: jobPartSchema.optional().describe('Values that override job.yaml and --set, in job.yaml syntax.'),
@@ -107,10 +128,10 @@ export function parseSite(text: string, file: string): SiteConfig {
     file,
     what: 'site file',
     code: 'SITE_INVALID',
-    expected: 'a mapping with the keys history, tls, storage, quotas, defaults and final',
+    expected: 'a mapping with the keys history, tls, storage, kerberos, quotas, defaults and final',
     mayBeEmpty: true,
   });
-  const { history, tls, storage, quotas, final } = yaml.check(siteSchema, {
+  const { history, tls, storage, kerberos, quotas, final } = yaml.check(siteSchema, {
     schema: siteJsonSchema,
     unknown: ([first, ...path]) => (first === 'defaults' || first === 'final' ? whyNotInSite(path) : undefined),
     meaning: meaningProblems,
@@ -121,6 +142,7 @@ export function parseSite(text: string, file: string): SiteConfig {
     history: { dir: history.dir ?? null, url: history.url?.replace(/\/+$/, '') ?? null, keepMs: history.keep },
     tls: { ca: tls.ca ?? null },
     storage: { gateway: storage.gateway ?? null, credentials: storage.credentials ?? null },
+    kerberos: kerberos ?? null,
     quotas,
     defaults: defaults ?? {},
     final: final ?? {},
@@ -152,6 +174,14 @@ export function storageOfSite(text: string): { readonly gateway: StorageGateway;
   } catch {
     return null;
   }
+}
+
+/**
+ * Returns `kerberos` from a site file; null if it is not set.
+ * @throws TonyError SITE_INVALID if the file sets it and contains mistakes
+ */
+export function keytabOf(text: string, file: string): SiteKeytab | null {
+  return /^['"]?kerberos\b/m.test(text) ? parseSite(text, file).kerberos : null;
 }
 
 /** Returns the JSON Schema (2020-12) of tony-site.yaml for editors. */

@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { access, copyFile, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
@@ -101,12 +101,19 @@ test('a job is visible and accessible to its user only, and its logs are readabl
   expect((await logs('alice')).stdout).not.toContain('out of worker');
 });
 
-test('kill ends a running job', async () => {
-  const id = await submitShell('bob', 'exec sleep 600');
-  await reaches('bob', id, 'RUNNING');
-  const { exitCode, stderr } = await as('bob', ['kill', id]);
+test('a user without a ticket submits and kills a job with the keytab in the site file', async () => {
+  const conf = path.join(folder, 'unattended');
+  await mkdir(conf);
+  await copyFile(keytabOf(cluster.state, 'bob'), path.join(conf, 'bob.keytab'));
+  await writeFile(path.join(conf, 'tony-site.yaml'), 'kerberos: {principal: bob, keytab: bob.keytab}\n');
+  const none = path.join(folder, 'none');
+  const env = { KRB5CCNAME: `FILE:${none}`, XDG_CACHE_HOME: path.join(folder, 'unattended-cache'), TONY_CONF_DIR: conf };
+  const id = await submitShell('alice', 'exec sleep 600', env);
+  expect(await reaches('bob', id, 'RUNNING')).toMatchObject({ user: 'bob' });
+  const { exitCode, stderr } = await as('alice', ['kill', id], env);
   expect(exitCode, stderr).toBe(0);
   await until(async () => (await statusOf('bob', id)).result?.state === 'KILLED', { describe: () => statusOf('bob', id) });
+  await expect(access(none)).rejects.toMatchObject({ code: 'ENOENT' });
 });
 
 test('the ApplicationMaster applies the site file of the cluster although nodes serve their configuration only to clients with a ticket', async () => {
@@ -169,7 +176,7 @@ test('commands report the cause of a Kerberos failure and the next step', async 
   );
   const list = async (env: Record<string, string>): Promise<string> => (await as('alice', ['list'], env)).stderr;
   expect(await list({ KRB5CCNAME: `FILE:${path.join(folder, 'none')}` })).toMatch(
-    /^error: No Kerberos ticket was found: .*\nhint: Run kinit, or set TONY_PRINCIPAL and TONY_KEYTAB/,
+    /^error: No Kerberos ticket was found: .*\nhint: Run kinit, or name a keytab/,
   );
   await expect
     .poll(() => list({ KRB5CCNAME: short }), { timeout: 30_000 })

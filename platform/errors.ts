@@ -93,7 +93,7 @@ export const ERROR_CODES = {
   KERBEROS_NO_TICKET: {
     exit: 2,
     means: 'The cluster requires Kerberos, and this user has no ticket.',
-    hint: 'Run kinit, or set TONY_PRINCIPAL and TONY_KEYTAB. klist shows your tickets.',
+    hint: 'Run kinit, or name a keytab: TONY_PRINCIPAL and TONY_KEYTAB, or `kerberos` in tony-site.yaml. klist shows your tickets.',
   },
   KERBEROS_TICKET_EXPIRED: {
     exit: 2,

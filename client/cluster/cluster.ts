@@ -11,6 +11,7 @@ import { joinUri } from '../../storage/uri.ts';
 import { placeUri } from '../files/place-uri.ts';
 import { extraAuthorities, siteAuthorities } from './local-authorities.ts';
 import { loadSite, siteFolders, storageProperties } from './site-file.ts';
+import { withSiteKeytab } from './site-keytab.ts';
 
 export interface ClusterOptions {
   /**
@@ -50,8 +51,9 @@ export interface HadoopCluster {
  * @throws TonyError NO_HADOOP_CONF, HADOOP_CONF_INVALID, TRUST_STORE_UNREADABLE, TLS_FAILED, RM_UNREACHABLE, KERBEROS_*
  */
 export async function readConfiguration({ resourceManager, environment = process.env }: ClusterOptions): Promise<HadoopConfiguration> {
-  const ofSite = (): Promise<string> => siteAuthorities(siteFolders(environment, resourceManager !== undefined));
-  const gateway = await storageProperties(siteFolders(environment, resourceManager !== undefined));
+  const folders = siteFolders(environment, resourceManager !== undefined);
+  const ofSite = (): Promise<string> => siteAuthorities(folders);
+  const gateway = await storageProperties(folders);
   if (resourceManager === undefined) {
     const configuration = await HadoopConfiguration.fromEnvironment(environment, ofSite, gateway);
     return configuration.usesHttps ? withAuthorities(configuration, await extraAuthorities(environment)) : configuration;
@@ -61,24 +63,26 @@ export async function readConfiguration({ resourceManager, environment = process
     import('../../hadoop/tls/server-trust.ts'),
   ]);
   const trusted = (await Promise.all([ofSite(), extraAuthorities(environment)])).join('\n');
-  const configuration = await configurationOfResourceManager(resourceManager, environment, ServerTrust.of(trusted));
+  const withLogin = await withSiteKeytab(environment, folders);
+  const configuration = await configurationOfResourceManager(resourceManager, withLogin, ServerTrust.of(trusted));
   return withAuthorities(configuration.with(gateway), trusted);
 }
 
 /**
  * Creates the clients for a cluster. Contacts the cluster only if `resourceManager` is set, to download its configuration.
- * @throws TonyError NO_HADOOP_CONF, HADOOP_CONF_INVALID, RM_UNREACHABLE, KERBEROS_*
+ * @throws TonyError NO_HADOOP_CONF, HADOOP_CONF_INVALID, RM_UNREACHABLE, KERBEROS_*, SITE_UNREADABLE, SITE_INVALID
  */
 export async function openCluster(options: ClusterOptions): Promise<HadoopCluster> {
   const { resourceManager, staging, environment = process.env } = options;
   const configuration = await readConfiguration(options);
-  const user = await clusterUser(configuration, environment);
-  const login = loginOf(configuration, user, environment);
+  const folders = siteFolders(environment, resourceManager !== undefined);
+  const withLogin = configuration.secure ? await withSiteKeytab(environment, folders) : environment;
+  const user = await clusterUser(configuration, withLogin);
+  const login = loginOf(configuration, user, withLogin);
   const home = joinUri(homesOf(configuration), user);
   const storage = createStorage({ hadoop: configuration, user, firstPatienceMs: FIRST_ANSWER_MS });
   const root = placeUri(staging ?? environment.TONY_STAGING ?? null, home) ?? joinUri(home, '.tony-ts');
   let site: Promise<SiteConfig> | undefined;
-  const readSite = (): Promise<SiteConfig> =>
-    loadSite({ folders: siteFolders(environment, resourceManager !== undefined), storage, defaultFs: configuration.defaultFs });
+  const readSite = (): Promise<SiteConfig> => loadSite({ folders, storage, defaultFs: configuration.defaultFs });
   return { configuration, user, login, storage, root, home, site: () => (site ??= readSite()), close: () => storage.close() };
 }

@@ -22,28 +22,30 @@ interface SitePlaces {
  * @throws TonyError SITE_INVALID with a list of all mistakes, SITE_UNREADABLE, HDFS_UNREACHABLE
  */
 export async function loadSite({ folders, storage, defaultFs }: SitePlaces): Promise<SiteConfig> {
+  const found = await findSiteFile(folders);
+  return found === null ? siteOfCluster(storage, defaultFs) : parseSite(found.text, found.file);
+}
+
+/**
+ * Returns the first `tony-site.yaml` in `folders`; null if there is none.
+ * @throws TonyError SITE_UNREADABLE
+ */
+export async function findSiteFile(folders: readonly string[]): Promise<{ readonly file: string; readonly text: string } | null> {
   for (const folder of folders) {
     const file = join(folder, SITE_FILE);
     const text = await readIfExists(file).catch((error: unknown) => {
       throw new TonyError('SITE_UNREADABLE', `Cannot read the site file ${file}: ${fileErrorOf(error)}.`, { cause: error });
     });
     if (text !== null) {
-      return parseSite(text, file);
-    }
-  }
-  return siteOfCluster(storage, defaultFs);
-}
-
-/** Returns the first site file in the folders; null without one. Commands that need the site file report an unreadable file. */
-export async function localSite(folders: readonly string[]): Promise<{ readonly file: string; readonly text: string } | null> {
-  for (const folder of folders) {
-    const file = join(folder, SITE_FILE);
-    const text = await readIfExists(file).catch(() => null);
-    if (text !== null) {
       return { file, text };
     }
   }
   return null;
+}
+
+/** Returns the first site file in the folders; null without one. Commands that need the site file report an unreadable file. */
+export function localSite(folders: readonly string[]): ReturnType<typeof findSiteFile> {
+  return findSiteFile(folders).catch(() => null);
 }
 
 /**

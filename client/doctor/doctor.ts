@@ -157,9 +157,12 @@ async function identity({ configuration, user, home, storage }: HadoopCluster): 
   );
 }
 
-function siteFile({ from, tls, storage }: SiteConfig): Verdict {
+function siteFile({ from, tls, storage, kerberos }: SiteConfig): Verdict {
   const text = from ?? 'no site file: the defaults apply';
-  const local = [...(tls.ca === null ? [] : ['tls.ca']), ...(storage.gateway === null ? [] : ['storage.gateway'])].join(' and ');
+  const keys = { 'tls.ca': tls.ca, 'storage.gateway': storage.gateway, kerberos };
+  const local = Object.entries(keys)
+    .flatMap(([key, value]) => (value === null ? [] : [key]))
+    .join(' and ');
   return local !== '' && from !== null && HDFS_URI.test(from)
     ? doubtful(`${text}: ${local} has no effect there`, `Put ${local} into the tony-site.yaml of HADOOP_CONF_DIR on the machines of users.`)
     : good(text);

@@ -78,8 +78,9 @@ async function runCurl(
     return cookie;
   }
   const reason = /^\* gss_init_sec_context\(\) failed: (.*)$/m.exec(stderr)?.[1];
-  if (status === 401 || status === 403 || reason !== undefined) {
-    throw kerberosFailure(reason ?? plainText(body), `the identity of this user at ${url.host}`);
+  // A daemon returns HTTP 500 for a principal without a rule in hadoop.security.auth_to_local.
+  if (status === 401 || status === 403 || body.includes('NoMatchingRule') || reason !== undefined) {
+    throw kerberosFailure(reason ?? reasonIn(body), `the identity of this user at ${url.host}`);
   }
   return status === 0 ? 'no answer' : 'no login required';
 }
@@ -93,6 +94,12 @@ function lastAnswer(text: string): { head: string; status: number; body: string 
     rest = end < 0 ? '' : rest.slice(end + 4);
   }
   return { head, status: Number(/^HTTP\/\S+ (\d{3})/.exec(head)?.[1] ?? 0), body: rest };
+}
+
+/** Returns the reason in a daemon's error page, without the name of the Java exception. */
+function reasonIn(html: string): string {
+  const message = /MESSAGE:<\/th>\s*<td>([\s\S]*?)<\/td>/i.exec(html)?.[1];
+  return plainText(message ?? html).replace(/^(?:[\w$]+\.)+[\w$]+: /, '');
 }
 
 function plainText(html: string): string {

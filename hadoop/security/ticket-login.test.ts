@@ -102,6 +102,16 @@ test('the message quotes the reason of a daemon, without the markup of its error
   });
 });
 
+test('a principal without a rule on the server is rejected, although the server returns HTTP 500', async () => {
+  const reason = 'org.apache.hadoop.security.authentication.util.KerberosName$NoMatchingRule: No rules applied to carol@OTHER.TEST';
+  const page = `<h2>HTTP ERROR 500 ${reason}</h2><table><tr><th>URI:</th><td>/</td></tr><tr><th>MESSAGE:</th><td>${reason}</td></tr></table>`;
+  const login = await curlAnswers(`HTTP/1.1 401 no\\r\\n\\r\\nHTTP/1.1 500 Server Error\\r\\n\\r\\n${page.replaceAll('$', '\\$')}`);
+  await expect(login.identify(RM)).rejects.toMatchObject({
+    code: 'KERBEROS_REALM',
+    message: 'Kerberos rejected the identity of this user at rm:8088: No rules applied to carol@OTHER.TEST.',
+  });
+});
+
 test('signs in to a server of an unknown cluster only if it requires a login', async () => {
   await curlAnswers(WITH_COOKIE);
   const login = new TicketOnDemand({ PATH: `${folder}:/usr/bin:/bin` }, DEFAULT_TRUST);

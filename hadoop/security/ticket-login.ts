@@ -26,7 +26,11 @@ export class TicketLogin implements Login {
 
   async describe(): Promise<LoginDescription> {
     const { principal, expiresAt } = await findTicket(this.#environment);
-    return { text: `by the Kerberos ticket of ${principal}`, endsAt: expiresAt };
+    const { TONY_KEYTAB: keytab } = this.#environment;
+    // Tickets from a keytab are renewed automatically.
+    return keytab
+      ? { text: `by the keytab ${keytab} of ${principal}`, endsAt: null }
+      : { text: `by the Kerberos ticket of ${principal}`, endsAt: expiresAt };
   }
 
   async identify(url: URL): Promise<Identity> {

@@ -1,4 +1,7 @@
-import { expect, test } from 'vitest';
+import { chmod, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
 import { findTicket, parseTickets } from './tickets.ts';
 
 /** Output of `LC_ALL=C TZ=UTC klist` (MIT Kerberos 1.20) after a request to a service in another realm. */
@@ -31,6 +34,18 @@ test.each([
 
 test('a keytab requires the name of a principal', async () => {
   await expect(findTicket({ TONY_KEYTAB: '/etc/a.keytab' })).rejects.toMatchObject({ code: 'KERBEROS_NO_TICKET' });
+});
+
+test('_HOST in the principal of a keytab is the name of this machine', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'tony-ts-tickets-'));
+  onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  // The fake kinit records its arguments and fails.
+  await writeFile(join(folder, 'kinit'), `#!/bin/sh\necho "$*" > ${folder}/arguments\nexit 1\n`);
+  await writeFile(join(folder, 'klist'), '#!/bin/sh\nexit 1\n');
+  await Promise.all(['kinit', 'klist'].map((name) => chmod(join(folder, name), 0o755)));
+  const environment = { PATH: `${folder}:/bin`, XDG_CACHE_HOME: folder, TONY_KEYTAB: '/a.keytab', TONY_PRINCIPAL: 'trainer/_HOST@X.TEST' };
+  await expect(findTicket(environment)).rejects.toMatchObject({ message: expect.stringMatching(/trainer\/[a-z0-9.-]+@X\.TEST with/) });
+  expect(await readFile(join(folder, 'arguments'), 'utf8')).toMatch(/^-k -t \/a\.keytab -c FILE:\S+ trainer\/[a-z0-9.-]+@X\.TEST\n$/);
 });
 
 test('on a machine without Kerberos, the error names the missing program', async () => {

@@ -1,6 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto';
+import { lookup, lookupService } from 'node:dns/promises';
 import { rename, rm } from 'node:fs/promises';
-import { homedir } from 'node:os';
+import { homedir, hostname } from 'node:os';
 import { join } from 'node:path';
 import { TonyError } from '../../platform/errors.ts';
 import { makeFolders } from '../../platform/make-folders.ts';
@@ -40,7 +41,8 @@ export async function ticketEnvironment(environment: NodeJS.ProcessEnv): Promise
 }
 
 async function ticketOfKeytab(environment: NodeJS.ProcessEnv, now: number): Promise<Ticket> {
-  const { TONY_KEYTAB: keytab = '', TONY_PRINCIPAL: principal = '' } = environment;
+  const { TONY_KEYTAB: keytab = '', TONY_PRINCIPAL: named = '' } = environment;
+  const principal = await withHost(named);
   if (principal === '') {
     throw new TonyError('KERBEROS_NO_TICKET', `TONY_KEYTAB names ${keytab}, but TONY_PRINCIPAL does not name the principal to use.`, {
       hint: `Set TONY_PRINCIPAL to a principal of the keytab: klist -k ${keytab}.`,
@@ -65,6 +67,22 @@ async function ticketOfKeytab(environment: NodeJS.ProcessEnv, now: number): Prom
     await rm(unfinished, { force: true });
   }
   return listTicket(withCache);
+}
+
+/** Replaces `_HOST` in a principal with the canonical name of this machine, as Hadoop's daemons do. */
+async function withHost(principal: string): Promise<string> {
+  const pattern = /\/_HOST(?=@|$)/;
+  if (!pattern.test(principal)) {
+    return principal;
+  }
+  const own = hostname();
+  const name = await lookup(own)
+    .then(({ address }) => lookupService(address, 0))
+    .then(
+      (found) => found.hostname,
+      () => own,
+    );
+  return principal.replace(pattern, `/${name.toLowerCase()}`);
 }
 
 /** Returns a separate ticket cache that only the user can read. The user's own ticket cache remains unchanged. */

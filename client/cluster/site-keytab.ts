@@ -1,0 +1,30 @@
+import { access, constants } from 'node:fs/promises';
+import { dirname, resolve } from 'node:path';
+import { keytabOf } from '../../conf/site.ts';
+import { fileErrorOf, TonyError } from '../../platform/errors.ts';
+import { findSiteFile } from './site-file.ts';
+
+/**
+ * Returns the environment with the variables of a keytab, if the local site file names one. A keytab in the environment and delegation
+ * tokens take precedence.
+ * @param folders folders to search for the site file, in this order
+ * @throws TonyError SITE_UNREADABLE, SITE_INVALID, KERBEROS_NO_TICKET
+ */
+export async function withSiteKeytab(environment: NodeJS.ProcessEnv, folders: readonly string[]): Promise<NodeJS.ProcessEnv> {
+  if (environment.TONY_KEYTAB || environment.HADOOP_TOKEN_FILE_LOCATION) {
+    return environment;
+  }
+  const found = await findSiteFile(folders);
+  const named = found === null ? null : keytabOf(found.text, found.file);
+  if (found === null || named === null) {
+    return environment;
+  }
+  const keytab = resolve(dirname(found.file), named.keytab);
+  await access(keytab, constants.R_OK).catch((error: unknown) => {
+    throw new TonyError('KERBEROS_NO_TICKET', `The keytab ${keytab}, which ${found.file} names, cannot be read: ${fileErrorOf(error)}.`, {
+      hint: 'Correct kerberos.keytab in the site file. A site file that is only for the users of this keytab belongs into their TONY_CONF_DIR.',
+      cause: error,
+    });
+  });
+  return { ...environment, TONY_PRINCIPAL: named.principal, TONY_KEYTAB: keytab };
+}
