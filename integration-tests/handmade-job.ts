@@ -2,8 +2,10 @@ import { createJobSecrets } from '../client/job/job-secrets.ts';
 import { APPLICATION_TYPE, type FrozenJob } from '../conf/job.ts';
 import { roleTags } from '../conf/role-tags.ts';
 import { HadoopConfiguration } from '../hadoop/configuration/configuration.ts';
-import { submissionBody } from '../hadoop/yarn/application-submission.ts';
+import { loginOf } from '../hadoop/configuration/login-of.ts';
+import type { Login } from '../hadoop/security/login.ts';
 import { launchCommand } from '../hadoop/yarn/launch-script.ts';
+import { ResourceManager } from '../hadoop/yarn/resource-manager.ts';
 import { createStorage } from '../storage/create-storage.ts';
 import type { TestCluster } from './harness.ts';
 
@@ -24,20 +26,24 @@ export interface Changes {
 
 /** Stages and submits a job without the client. The job uses the bundles that the client staged for an earlier job. */
 export class HandmadeJobs {
-  readonly #cluster: TestCluster;
   readonly #user: string;
   readonly #honest: string;
+  readonly #hadoop: HadoopConfiguration;
+  readonly #login: Login;
 
-  private constructor(cluster: TestCluster, user: string, honest: string) {
-    this.#cluster = cluster;
+  private constructor(user: string, honest: string, hadoop: HadoopConfiguration, login: Login) {
     this.#user = user;
     this.#honest = honest;
+    this.#hadoop = hadoop;
+    this.#login = login;
   }
 
   /** @param id application ID of the user's earlier job, which was submitted with the client and has ended */
   static async like(id: string, user: string, cluster: TestCluster): Promise<HandmadeJobs> {
     const text = await cluster.hdfsRead(`/user/${user}/.tony-ts/history/${id}/job.json`);
-    return new HandmadeJobs(cluster, user, text.toString());
+    const environment = { ...process.env, ...cluster.environment(user) };
+    const hadoop = await HadoopConfiguration.fromEnvironment(environment);
+    return new HandmadeJobs(user, text.toString(), hadoop, loginOf(hadoop, user, environment));
   }
 
   async submit({
@@ -49,19 +55,19 @@ export class HandmadeJobs {
     masterMb = 1024,
     replaced = (submitted) => submitted,
   }: Changes): Promise<string> {
-    const id = given ?? (await this.takeId());
+    const applicationId = given ?? (await this.takeId());
     const honest = JSON.parse(this.#honest) as FrozenJob;
-    const frozen = job(JSON.parse(this.#honest.replaceAll(honest.applicationId, id)) as FrozenJob);
-    const hadoop = await HadoopConfiguration.fromEnvironment(this.#cluster.environment());
-    const storage = createStorage({ hadoop, user: this.#user });
+    const frozen = job(JSON.parse(this.#honest.replaceAll(honest.applicationId, applicationId)) as FrozenJob);
+    const storage = createStorage({ hadoop: this.#hadoop, user: this.#user });
     const text = JSON.stringify(frozen);
     const uri = `${frozen.staging}/job.json`;
     try {
       await storage.write(uri, Buffer.from(JSON.stringify(replaced(frozen))));
       const { size = 0, modifiedAt = 0 } = (await storage.stat(uri)) ?? {};
-      await this.#post('', {
-        ...submissionBody({
-          applicationId: id,
+      const tokens = await this.#login.jobTokens([this.#hadoop.defaultFs.slice('hdfs://'.length)]);
+      await this.#withResourceManager((resourceManager) =>
+        resourceManager.submit({
+          applicationId,
           name: frozen.job.name,
           type,
           queue: frozen.job.queue,
@@ -73,15 +79,15 @@ export class HandmadeJobs {
           maxAttempts: 1,
           failureWindowMs: null,
           keepContainers: false,
-          tokens: [],
+          tokens,
           command: launchCommand(['node', 'tony/application-master.mjs'], { stdout: 'tony.log', stderr: 'stderr' }),
           environment,
           resources: [{ name: 'job.json', uri, type: 'file', visibility: 'application', size, timestamp: modifiedAt }, ...honest.resources],
           secrets: new Map([...createJobSecrets(Date.now(), text)].map(([name, secret]) => [name, secret.reveal()])),
           acls: null,
         }),
-      });
-      return id;
+      );
+      return applicationId;
     } finally {
       storage.close();
     }
@@ -89,22 +95,15 @@ export class HandmadeJobs {
 
   /** Requests a new application ID. The ID does not expire, and no quota limits the number of IDs. */
   async takeId(): Promise<string> {
-    const answer = JSON.parse(await this.#post('/new-application', undefined)) as { 'application-id': string };
-    return answer['application-id'];
+    return this.#withResourceManager(async (resourceManager) => (await resourceManager.newApplication()).applicationId);
   }
 
-  async #post(path: string, body: unknown): Promise<string> {
-    const url = `${this.#cluster.resourceManager}/ws/v1/cluster/apps${path}?user.name=${this.#user}`;
-    const answer = await fetch(url, {
-      method: 'POST',
-      headers: { 'Content-Type': 'application/json' },
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-      signal: AbortSignal.timeout(30_000),
-    });
-    const text = await answer.text();
-    if (!answer.ok) {
-      throw new Error(`${path}: ${answer.status} ${text}`);
+  async #withResourceManager<T>(use: (resourceManager: ResourceManager) => Promise<T>): Promise<T> {
+    const resourceManager = ResourceManager.of(this.#hadoop, this.#user);
+    try {
+      return await use(resourceManager);
+    } finally {
+      resourceManager.close();
     }
-    return text;
   }
 }

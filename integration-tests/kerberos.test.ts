@@ -121,7 +121,8 @@ test('the ApplicationMaster applies the site file of the cluster although nodes 
   await mkdir(cheating);
   await writeFile(path.join(cheating, 'tony-site.yaml'), 'quotas: {}\n');
   const site = Buffer.from('quotas: {groups: {students: {job: {memory: 512m}}}}\n');
-  await putAsAdministrator('/apps/tony-ts/site.yaml', site);
+  await cluster.hdfsMakeFolder('/apps/tony-ts', '755');
+  await cluster.hdfsWrite('/apps/tony-ts/site.yaml', site);
   try {
     // This limit applies to the user's group. The ApplicationMaster queries the user's groups from the NameNode with its token.
     const id = await submitShell('bob', 'exec sleep 600', { TONY_CONF_DIR: cheating });
@@ -134,7 +135,7 @@ test('the ApplicationMaster applies the site file of the cluster although nodes 
     );
     expect(ended).toMatchObject({ state: 'FAILED', diagnostics: expect.stringContaining('students') });
   } finally {
-    await removeAsAdministrator('/apps/tony-ts');
+    await cluster.hdfsRemove('/apps/tony-ts');
   }
 });
 
@@ -185,14 +186,3 @@ test('commands report the cause of a Kerberos failure and the next step', async 
     /^error: .*127\.0\.0\.1:\d+: Server HTTP\/127\.0\.0\.1@EXAMPLE\.TEST not found in Kerberos database\.\nhint: .*host names/,
   );
 });
-
-/** Writes a file with curl, because the test must not depend on the storage client under test. */
-async function putAsAdministrator(file: string, content: Uint8Array): Promise<void> {
-  const found = await cluster.request(`${cluster.nameNode}/webhdfs/v1${file}?op=CREATE&overwrite=true&noredirect=true`, { method: 'PUT' });
-  const { Location } = (await found.json()) as { Location: string };
-  await promisify(execFile)('curl', ['-sSf', '-X', 'PUT', '--data-binary', Buffer.from(content).toString(), Location]);
-}
-
-async function removeAsAdministrator(file: string): Promise<void> {
-  await cluster.request(`${cluster.nameNode}/webhdfs/v1${file}?op=DELETE&recursive=true`, { method: 'DELETE' });
-}

@@ -6,12 +6,12 @@ import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { siteFor } from '../client/cluster/site-for.ts';
 import { submit as submitJob } from '../client/submit/submit.ts';
-import type { FrozenJob, Role } from '../conf/job.ts';
 import { parseJob } from '../conf/load-job.ts';
 import { HadoopConfiguration } from '../hadoop/configuration/configuration.ts';
 import { createStorage } from '../storage/create-storage.ts';
 import { type Changes, HandmadeJobs } from './handmade-job.ts';
 import { jsonLines, USER, until, useCluster, type YarnApplication } from './harness.ts';
+import { ALLOWED, EVERYBODYS, INVALID, REJECTED, SITE, TOO_MANY, withHadoop, withWorker } from './quota-bypass-cases.ts';
 
 /**
  * Users try to bypass the site file on a real cluster without replacing the ApplicationMaster. YARN's final status shows whether an attempt
@@ -21,16 +21,6 @@ import { jsonLines, USER, until, useCluster, type YarnApplication } from './harn
 vi.setConfig({ testTimeout: 400_000 });
 
 const cluster = useCluster();
-const SITE = `
-quotas:
-  roles: {worker: {instances: 2, task: {gpus: 1}, total: {gpus: 3}}}
-  users: {bob: {instances: 9}, '*': {task: {memory: 1536m}}}
-  queues: {gpu: {instances: 1}}
-final:
-  heartbeat: {interval: 3s}
-`;
-const ALLOWED = 'roles: {worker: {instances: 1, resources: {memory: 512m}}}\n';
-const EVERYBODYS = '/everybodys';
 let folder: string;
 let handmade: HandmadeJobs;
 /** An attacker's server that poses as the cluster's file system and as the node. It imposes no limits. */
@@ -85,29 +75,6 @@ async function submit(job: string, words: readonly string[] = [], environment: R
   return { id, end: await cluster.ended(id), output: stdout + stderr };
 }
 
-function withWorker(change: (worker: Role) => Role): (honest: FrozenJob) => FrozenJob {
-  return (honest) => ({ ...honest, job: { ...honest.job, roles: honest.job.roles.map(change) } });
-}
-
-function withOther(other: Readonly<Record<string, number>>): (honest: FrozenJob) => FrozenJob {
-  return withWorker((worker) => ({ ...worker, resources: { ...worker.resources, other } }));
-}
-
-function withHadoop(properties: Readonly<Record<string, string>>): (honest: FrozenJob) => FrozenJob {
-  return (honest) => {
-    if (honest.cluster.kind !== 'yarn') {
-      throw new Error('a local job');
-    }
-    return { ...withWorker(larger)(honest), cluster: { kind: 'yarn', hadoop: { ...honest.cluster.hadoop, ...properties } } };
-  };
-}
-
-/** All users may write to the job's folders, so that the job reaches the quota check. */
-const asBob = (honest: FrozenJob): FrozenJob => {
-  const everybodys = new URL(EVERYBODYS, honest.staging).href;
-  return { ...withWorker(larger)(honest), user: 'bob', staging: everybodys, history: everybodys };
-};
-const larger = (worker: Role): Role => ({ ...worker, instances: 3, maxInstances: 3 });
 const port = () => (elsewhere.address() as AddressInfo).port;
 /** Sets another default file system in the job, one without a site file. The job's paths contain their host, so they remain readable. */
 const otherFileSystem = () =>
@@ -119,100 +86,28 @@ const otherFileSystem = () =>
     'yarn.resourcemanager.webapp.address': `localhost:${port()}`,
   });
 
-const TOO_MANY = /quotas\.roles\.worker\.instances: role worker requests 3 tasks, but the limit is 2/;
-
 describe('a job submitted by hand', () => {
   test('succeeds when it is within all limits', async () => {
     const end = await cluster.ended(await handmade.submit({}));
     expect(end).toMatchObject({ state: 'FINISHED', finalStatus: 'SUCCEEDED' });
   });
 
-  test.each<[string, () => Changes, RegExp]>([
-    ['with more tasks', () => ({ job: withWorker(larger) }), TOO_MANY],
-    [
-      'with more GPUs',
-      () => ({ job: withWorker((worker) => ({ ...worker, resources: { ...worker.resources, gpus: 2 } })) }),
-      /quotas\.roles\.worker\.task\.gpus: each task of role worker requests 2 gpus, but the limit is 1 gpus/,
-    ],
-    ['without tags', () => ({ tags: () => [] }), /application's tags do not state the resources that the job requests/],
-    [
-      'with false tags',
-      () => ({
-        job: withWorker((worker) => ({ ...worker, resources: { ...worker.resources, gpus: 1 } })),
-        tags: (honest) => honest.map((tag) => tag.replace(/:g1$/, '')),
-      }),
-      /application's tags do not state the resources that the job requests/,
-    ],
-    ['as another type of application', () => ({ type: 'OTHER' }), /not list the job among the applications of type TONY/],
-    [
-      'without the final values',
-      () => ({ job: (honest) => ({ ...honest, job: { ...honest.job, heartbeat: { intervalMs: 1000, missed: 10 } } }) }),
-      /does not have the final values that hdfs:\S+\/apps\/tony-ts\/site\.yaml sets: heartbeat\.interval is 1s, but must be 3s/,
-    ],
-    ["in another user's name", () => ({ job: asBob }), /job\.json belongs to user bob, but YARN runs the application for alice/],
-    [
-      "under another user's name in its environment too",
-      () => ({ job: asBob, environment: { USER: 'bob', LOGNAME: 'bob' } }),
-      /job\.json belongs to user bob, but YARN runs the application for alice/,
-    ],
-    [
-      'as an earlier application',
-      () => ({
-        job: (honest) => ({ ...honest, applicationId: 'application_1_0001' }),
-        environment: { CONTAINER_ID: 'container_1_0001_01_000001' },
-      }),
-      /job\.json belongs to application_1_0001, but YARN runs it as application_\d{13}_/,
-    ],
-    [
-      'with a larger ApplicationMaster than job.json states',
-      () => ({ masterMb: 2048 }),
-      /quotas\.users\.\*\.task\.memory: the ApplicationMaster requests 2 GiB of memory, but the limit is 1\.5 GiB of memory/,
-    ],
-    ['with another file system', () => ({ job: otherFileSystem() }), TOO_MANY],
-    [
-      'with another file system, and another node in its environment',
-      () => ({ job: otherFileSystem(), environment: { NM_HOST: 'localhost', NM_HTTP_PORT: String(port()) } }),
-      TOO_MANY,
-    ],
-  ])('fails the ApplicationMaster’s check %s', async (_, changes, expected) => {
-    const end = await cluster.ended(await handmade.submit(changes()));
+  test.each(REJECTED)('fails the ApplicationMaster’s check %s', async (_, changes, expected) => {
+    const end = await cluster.ended(await handmade.submit(changes));
     expect(end).toMatchObject({ state: 'FINISHED', finalStatus: 'FAILED' });
     expect(end.diagnostics).toMatch(expected);
   });
 
-  test.each<[string, (honest: FrozenJob) => FrozenJob, RegExp]>([
-    ["GPUs under YARN's own name", withOther({ 'yarn.io/gpu': 4 }), /resources\.other\.yarn\.io\/gpu: is not a resource type/],
-    ["memory under YARN's own name", withOther({ 'memory-mb': 3072 }), /resources\.other\.memory-mb: is not a resource type/],
-    ['a number of tasks among resources', withOther({ instances: 0 }), /resources\.other\.instances: is not a resource type/],
-    [
-      'a second role of the same name',
-      (honest) => {
-        const { roles } = honest.job;
-        const many = roles.map((worker) => ({ ...worker, instances: 9, maxInstances: 9 }));
-        const few = roles.map((worker) => ({ ...worker, chief: false }));
-        return { ...honest, job: { ...honest.job, roles: [...many, ...few] } };
-      },
-      /roles\.1\.name: is also the name of another role/,
-    ],
-    [
-      'a role name that tags cannot represent',
-      withWorker((worker) => ({ ...worker, name: 'a:b' })),
-      /roles\.0\.name: is not a valid role name/,
-    ],
-  ])('with %s fails before its ApplicationMaster registers', async (_, change, expected) => {
-    const end = await cluster.ended(await handmade.submit({ job: change }));
-    expect(end).toMatchObject({ state: 'FAILED', finalStatus: 'FAILED' });
-    expect(end.diagnostics).toMatch(expected);
+  test.each<[string, () => Changes['environment']]>([
+    ['', () => ({})],
+    [', and another node in its environment', () => ({ NM_HOST: 'localhost', NM_HTTP_PORT: String(port()) })],
+  ])('fails the ApplicationMaster’s check with another file system%s', async (_, environment) => {
+    const end = await cluster.ended(await handmade.submit({ job: otherFileSystem(), environment: environment() ?? {} }));
+    expect(end).toMatchObject({ state: 'FINISHED', finalStatus: 'FAILED' });
+    expect(end.diagnostics).toMatch(TOO_MANY);
   });
 
-  test.each<[string, Changes, RegExp]>([
-    ['a job.json that was replaced after the submission', { replaced: withWorker(larger) }, /job\.json is not the submitted file/],
-    [
-      'a job.json of a local job, to which no quotas apply',
-      { job: (honest) => ({ ...withWorker(larger)(honest), cluster: { kind: 'local', directory: '/tmp' } }) },
-      /cluster\.kind local, but YARN runs it/,
-    ],
-  ])('with %s fails before its ApplicationMaster registers', async (_, changes, expected) => {
+  test.each(INVALID)('with %s fails before its ApplicationMaster registers', async (_, changes, expected) => {
     const end = await cluster.ended(await handmade.submit(changes));
     expect(end).toMatchObject({ state: 'FAILED', finalStatus: 'FAILED' });
     expect(end.diagnostics).toMatch(expected);
