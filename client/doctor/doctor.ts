@@ -226,7 +226,9 @@ async function queueAccess({ configuration, user }: HadoopCluster, wanted: strin
   try {
     allowed = await queuesForSubmission(configuration, user);
   } catch (error) {
-    return doubtful(messageOf(error), 'Open the port of yarn.resourcemanager.address to this machine. Only this check needs the port.');
+    const isUnreachable = !(error instanceof TonyError) || error.code === 'RM_UNREACHABLE';
+    const step = 'Open the port of yarn.resourcemanager.address to this machine. Only this check needs the port.';
+    return doubtful(messageOf(error), isUnreachable ? step : error.hint);
   }
   if (allowed.some((name) => name === wanted || name.endsWith(`.${wanted}`))) {
     return good(`${user} may submit to ${wanted}`);

@@ -14,6 +14,8 @@ const UNSUPPORTED_OPTION = 2;
 /** curl's exit codes for an unknown host, a refused connection, a broken connection and a timeout. */
 const CONNECTION_FAILURES: ReadonlySet<number> = new Set([6, 7, 28, 52, 56]);
 
+const CERTIFICATE_TIME_HINT =
+  'Check the clock of this machine. If the clock is correct, ask the admin of the cluster to renew the certificate.';
 /** curl's exit codes for a failed TLS handshake and a rejected certificate. */
 const TLS_FAILURES: ReadonlySet<number> = new Set([35, 60]);
 
@@ -71,7 +73,12 @@ async function runCurl(
   const complaint = /^curl: \(\d+\) (.*)$/m.exec(stderr)?.[1];
   if (status === 0 && exitCode !== null && exitCode !== 0 && !CONNECTION_FAILURES.has(exitCode)) {
     const code = TLS_FAILURES.has(exitCode) ? 'TLS_FAILED' : 'KERBEROS_FAILED';
-    throw new TonyError(code, `curl cannot sign in at ${url.host}: ${complaint ?? `exit ${exitCode}`}.`);
+    const isOfTime = code === 'TLS_FAILED' && /expired|not yet valid/.test(complaint ?? '');
+    throw new TonyError(
+      code,
+      `curl cannot sign in at ${url.host}: ${complaint ?? `exit ${exitCode}`}.`,
+      isOfTime ? { hint: CERTIFICATE_TIME_HINT } : {},
+    );
   }
   const cookie = findAuthCookie(head);
   if (cookie !== null) {

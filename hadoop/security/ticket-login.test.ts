@@ -94,6 +94,17 @@ test('the error names a server whose certificate curl does not trust', async () 
   await expect(login.identify(RM)).rejects.toMatchObject({ code: 'TLS_FAILED', message: expect.stringContaining('rm:8088: exit 60') });
 });
 
+test('a ResourceManager whose web server requires no login issues no token for RPC', async () => {
+  await program('curl', '#!/bin/sh\nprintf "HTTP/1.1 200 OK\\r\\n\\r\\n{}"\n');
+  const services = { ...SERVICES, resourceManagers: ['http://rm:8088'] };
+  const login = new TicketLogin('alice', services, { PATH: `${folder}:/usr/bin:/bin` });
+  await expect(login.rpcToken('resource-manager')).rejects.toMatchObject({
+    code: 'KERBEROS_FAILED',
+    message: expect.stringContaining('requires no login'),
+  });
+  expect(await login.jobTokens([])).toEqual([]);
+});
+
 test('the message quotes the reason of a daemon, without the markup of its error page', async () => {
   const login = await curlAnswers('HTTP/1.1 403 no\\r\\n\\r\\n<html><title>x</title><h2>No rules applied to alice@OTHER.TEST</h2></html>');
   await expect(login.identify(RM)).rejects.toMatchObject({

@@ -1,3 +1,4 @@
+import { TonyError } from '../../platform/errors.ts';
 import type { Token } from '../rpc/credentials.ts';
 import { DEFAULT_TRUST, type ServerTrust } from '../tls/server-trust.ts';
 import { type ClusterServices, fetchNameNodeToken, fetchResourceManagerToken } from './fetch-tokens.ts';
@@ -66,14 +67,20 @@ export class TicketLogin implements Login {
     const key = service === 'resource-manager' ? '' : service.fileSystem;
     let token = this.#tokens.get(key);
     if (token === undefined) {
-      token =
-        service === 'resource-manager'
-          ? fetchResourceManagerToken(this, this.#services)
-          : fetchNameNodeToken(this, this.#services, service.fileSystem);
+      token = service === 'resource-manager' ? this.#resourceManagerToken() : fetchNameNodeToken(this, this.#services, service.fileSystem);
       this.#tokens.set(key, token);
       token.catch(() => this.#tokens.delete(key));
     }
     return token;
+  }
+
+  async #resourceManagerToken(): Promise<Token> {
+    if (await this.#isLoginRequired()) {
+      return fetchResourceManagerToken(this, this.#services);
+    }
+    throw new TonyError('KERBEROS_FAILED', "The ResourceManager's web server requires no login, so it issues no token for Hadoop RPC.", {
+      hint: 'Set hadoop.http.authentication.type to kerberos on the ResourceManager. Jobs also run without this setting.',
+    });
   }
 
   /** Requests new tokens for each job, because the ResourceManager cancels tokens when their job ends. */
