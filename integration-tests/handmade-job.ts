@@ -64,7 +64,7 @@ export class HandmadeJobs {
     try {
       await storage.write(uri, Buffer.from(JSON.stringify(replaced(frozen))));
       const { size = 0, modifiedAt = 0 } = (await storage.stat(uri)) ?? {};
-      const tokens = await this.#login.jobTokens([this.#hadoop.defaultFs.slice('hdfs://'.length)]);
+      const tokens = await this.#login.jobTokens([this.#hadoop.defaultFs]);
       await this.#withResourceManager((resourceManager) =>
         resourceManager.submit({
           applicationId,

@@ -1,8 +1,9 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
-import { lookup } from 'node:dns/promises';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { isIP } from 'node:net';
 import { answer, answerText } from './answer.ts';
+import { HostAddresses } from './host-addresses.ts';
+import { plainAddress } from './plain-address.ts';
 
 /**
  * How the server authenticates viewers. On YARN, the ResourceManager's proxy authenticates the user and forwards each request with the user
@@ -26,17 +27,15 @@ export type Verdict =
   | { readonly kind: 'entered'; readonly cookie: string; readonly location: string };
 
 const ADMITTED: Verdict = { kind: 'admitted' };
-/** How long the resolved addresses of the proxy hosts are cached, in ms. */
-const LOOKUP_LIFE_MS = 60_000;
 
 export class Gate {
   readonly #access: Access;
   readonly #cookieName: string;
-  #proxies: { addresses: ReadonlySet<string>; at: number } | null = null;
-  #lookup: Promise<ReadonlySet<string>> | null = null;
+  readonly #proxies: HostAddresses | null;
 
   constructor(access: Access) {
     this.#access = access;
+    this.#proxies = access.kind === 'proxy' ? new HostAddresses(access.hosts) : null;
     // Browsers share cookies among all ports of a host, so each job has its own cookie name.
     this.#cookieName = access.kind === 'token' ? `tony-${createHash('sha256').update(access.token).digest('hex').slice(0, 12)}` : '';
   }
@@ -55,15 +54,7 @@ export class Gate {
 
   /** Returns whether a connection from this address may come from the proxy. Returns true until the proxy's addresses are resolved. */
   expects(address: string): boolean {
-    if (this.#access.kind !== 'proxy') {
-      return true;
-    }
-    const known = this.#proxies;
-    // Refreshes the addresses for the next connection.
-    if (known === null || performance.now() - known.at >= LOOKUP_LIFE_MS) {
-      void this.#proxyAddresses(this.#access.hosts);
-    }
-    return known === null || known.addresses.has(address);
+    return this.#proxies === null || this.#proxies.mayInclude(address);
   }
 
   async authorise(request: IncomingMessage): Promise<Verdict> {
@@ -100,38 +91,13 @@ export class Gate {
     );
   }
 
-  async #byProxy(request: IncomingMessage, { hosts, mayView }: Access & { kind: 'proxy' }): Promise<Verdict> {
-    const peer = plainAddress(request.socket.remoteAddress ?? '');
-    if (!(await this.#proxyAddresses(hosts)).has(peer)) {
+  async #byProxy(request: IncomingMessage, { mayView }: Access & { kind: 'proxy' }): Promise<Verdict> {
+    if (!(await this.#proxies?.include(request.socket.remoteAddress ?? ''))) {
       return refused('This page is available only through the ResourceManager: open the tracking URL of the application.');
     }
     const user = cookieOf(request.headers.cookie ?? '', 'proxy-user');
     return mayView(user) ? ADMITTED : refused(`User ${user ?? '(none)'} may not view this job: ask its owner to add you to acls.view.`);
   }
-
-  /**
-   * Resolves the addresses of the proxy hosts. Cached addresses are refreshed in the background, so only the first request waits for DNS.
-   */
-  async #proxyAddresses(hosts: readonly string[]): Promise<ReadonlySet<string>> {
-    const known = this.#proxies;
-    if (known !== null && performance.now() - known.at < LOOKUP_LIFE_MS) {
-      return known.addresses;
-    }
-    this.#lookup ??= lookUp(hosts).then((addresses) => {
-      // A temporary resolver failure must not lock out all users.
-      this.#proxies = { addresses: addresses.size === 0 && known !== null ? known.addresses : addresses, at: performance.now() };
-      this.#lookup = null;
-      return this.#proxies.addresses;
-    });
-    return known === null ? this.#lookup : known.addresses;
-  }
-}
-
-async function lookUp(hosts: readonly string[]): Promise<ReadonlySet<string>> {
-  const found = await Promise.allSettled(hosts.map((host) => lookup(host, { all: true })));
-  return new Set(
-    found.flatMap((answer) => (answer.status === 'fulfilled' ? answer.value.map(({ address }) => plainAddress(address)) : [])),
-  );
 }
 
 function moveTokenToCookie(request: IncomingMessage, response: ServerResponse, { cookie, location }: Verdict & { kind: 'entered' }): void {
@@ -183,11 +149,6 @@ function withoutToken(target: string): string {
     .filter((each) => !each.startsWith('token='))
     .join('&');
   return `./${path.slice(path.lastIndexOf('/') + 1)}${rest === '' ? '' : `?${rest}`}`;
-}
-
-/** Converts an IPv4-mapped IPv6 address to its IPv4 form. */
-export function plainAddress(address: string): string {
-  return address.startsWith('::ffff:') ? address.slice('::ffff:'.length) : address;
 }
 
 export function cookieOf(header: string, name: string): string | null {

@@ -5,8 +5,8 @@ import type { TlsOptions } from 'node:tls';
 import { ConnectionLimit } from '../platform/connection-limit.ts';
 import { messageOf } from '../platform/errors.ts';
 import type { Logger } from '../platform/log.ts';
-import { plainAddress } from './access.ts';
 import { answerText } from './answer.ts';
+import { plainAddress } from './plain-address.ts';
 
 export interface JobPages {
   /** Sends the complete response. If the promise rejects, the server responds with 500. */

@@ -3,6 +3,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { JobStatus } from '../../conf/status.ts';
+import { shortUserName } from '../../hadoop/configuration/login-of.ts';
 import { pickOptions } from '../../platform/check-options.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import type { Logger } from '../../platform/log.ts';
@@ -18,9 +19,10 @@ import { type HistoryAccess, SimpleAccess, TokenAccess } from './history-access.
 import { HistoryServer } from './history-server.ts';
 import { jobPath } from './history-summary.ts';
 import { openHistoryStore, STORE_OPTIONS, type StoreOptions } from './open-store.ts';
+import { ProxyAccess } from './proxy-access.ts';
 import { TensorBoardPool, type TensorBoardPoolOptions } from './tensorboard-pool.ts';
 
-/** Disk limit (bytes) of each TensorBoard with `--auth simple`, so that no user can fill the disk. */
+/** Disk limit (bytes) of each TensorBoard on a server for several users, so that no user can fill the disk. */
 const SHARED_COPY_BYTES = 4 * 1024 ** 3;
 /** Size of the cache for view ACLs (characters). Entries never expire, because job.json does not change. */
 const REMEMBERED_CHARACTERS = 8 << 20;
@@ -32,9 +34,13 @@ export interface ServeOptions extends ClusterOptions {
   readonly localRoot?: string | undefined;
   /**
    * `token`: visitors need the printed URL and have the rights of this process. `simple`: all users of the cluster have access, subject to
-   * the view ACL of each job.
+   * the view ACL of each job. `proxy`: as `simple`, but a reverse proxy authenticates the users.
    */
-  readonly auth: 'token' | 'simple';
+  readonly auth: 'token' | 'simple' | 'proxy';
+  /** Host names or addresses of the reverse proxy; required for `proxy`, and only for it. */
+  readonly trustedProxy?: readonly string[] | undefined;
+  /** Header in which the reverse proxy sends the user. Default: X-Remote-User. */
+  readonly userHeader?: string | undefined;
   readonly listen: string;
   /** Port to listen on; 0 selects a free port. */
   readonly port: number;
@@ -57,16 +63,8 @@ export interface RunningHistoryServer {
  * @throws TonyError USAGE, LISTEN_FAILED, and the errors of openHistoryStore
  */
 export async function serveHistory(options: ServeOptions): Promise<RunningHistoryServer> {
-  const { auth, listen, port, log, local } = options;
-  if (auth === 'simple' && local) {
-    throw new TonyError('USAGE', '--auth simple works only with the histories of a cluster.', { hint: 'Remove either --local or --auth.' });
-  }
-  // Check the options before `openCluster`, which requires a Kerberos ticket.
-  if (auth === 'simple' && (await readConfiguration(options)).secure) {
-    throw new TonyError('USAGE', '--auth simple does not verify user names, but the cluster requires Kerberos.', {
-      hint: 'Use --auth token, if necessary behind a proxy that authenticates users.',
-    });
-  }
+  const { auth, listen, port, log } = options;
+  await checkAccessOptions(options);
   const store = await openHistoryStore(pickOptions<StoreOptions>(options, STORE_OPTIONS));
   const closers: (() => Promise<void> | void)[] = [() => store.close()];
   const close = async (): Promise<void> => {
@@ -80,10 +78,8 @@ export async function serveHistory(options: ServeOptions): Promise<RunningHistor
     const tensorBoards = new TensorBoardPool({ start: tensorBoardStarter(options, store), folder, log });
     closers.push(() => tensorBoards.close());
     const token = randomBytes(24).toString('base64url');
-    const access =
-      auth === 'token'
-        ? new TokenAccess(token, [hostname().toLowerCase(), listen.toLowerCase()])
-        : await simpleAccess(options, store, [hostname().toLowerCase(), listen.toLowerCase()], closers);
+    const hosts = [hostname().toLowerCase(), listen.toLowerCase()];
+    const access = auth === 'token' ? new TokenAccess(token, hosts) : await sharedAccess(options, store, hosts, closers);
     const anywhere = auth === 'token';
     const live = anywhere ? (place: JobPlace) => askJob(place, options) : undefined;
     const history = new HistoryServer({ store, access, tensorBoards, anywhere, live, log });
@@ -106,13 +102,37 @@ export async function serveHistory(options: ServeOptions): Promise<RunningHistor
   }
 }
 
+/** Checks the options before `openCluster`, which requires a Kerberos ticket. */
+async function checkAccessOptions(options: ServeOptions): Promise<void> {
+  const { auth, local, trustedProxy = [], userHeader } = options;
+  if (auth !== 'token' && local) {
+    throw new TonyError('USAGE', `--auth ${auth} works only with the histories of a cluster.`, {
+      hint: 'Remove either --local or --auth.',
+    });
+  }
+  if (auth === 'simple' && (await readConfiguration(options)).secure) {
+    throw new TonyError('USAGE', '--auth simple does not verify user names, but the cluster requires Kerberos.', {
+      hint: 'Use --auth proxy with a reverse proxy that authenticates users, or --auth token.',
+    });
+  }
+  if (auth === 'proxy' && trustedProxy.length === 0) {
+    throw new TonyError('USAGE', '--auth proxy requires the address of the proxy.', { hint: 'Add --trusted-proxy HOST.' });
+  }
+  if (auth !== 'proxy' && (trustedProxy.length > 0 || userHeader !== undefined)) {
+    throw new TonyError('USAGE', '--trusted-proxy and --user-header require --auth proxy.', { hint: 'Add --auth proxy.' });
+  }
+  if (userHeader !== undefined && !/^[\w-]{1,100}$/.test(userHeader)) {
+    throw new TonyError('USAGE', `"${userHeader}" is not the name of a header.`, { hint: 'Use a name such as X-Remote-User.' });
+  }
+}
+
 /** Returns a function that starts TensorBoard on this machine, and downloads it if necessary. */
 function tensorBoardStarter({ auth, log, onProgress }: ServeOptions, { storage }: HistoryStore): TensorBoardPoolOptions['start'] {
   return async ({ summaryDir, folder }) => {
     const { ensureTensorBoard } = await import('../runtime/ensure-tensorboard.ts');
     const { TensorBoard } = await import('../../web/tensorboard/tensorboard.ts');
     const { tree } = await ensureTensorBoard(onProgress);
-    const limit = auth === 'simple' ? { copyBytes: SHARED_COPY_BYTES } : {};
+    const limit = auth === 'token' ? {} : { copyBytes: SHARED_COPY_BYTES };
     return TensorBoard.start({ packages: tree, summaryDir, storage, folder, log, ...limit });
   };
 }
@@ -128,7 +148,7 @@ async function listening(options: { address: string; port: number; site: JobPage
 }
 
 /** Reads the view ACL of a job from job.json. If the file cannot be read, only the owner and administrators have access. */
-async function simpleAccess(
+async function sharedAccess(
   options: ServeOptions,
   store: HistoryStore,
   hosts: readonly string[],
@@ -152,7 +172,13 @@ async function simpleAccess(
   };
   // Remove the brackets of IPv6 addresses.
   const named = url === null ? [] : [new URL(url).hostname.toLowerCase().replace(/^\[(.*)\]$/, '$1')];
-  return new SimpleAccess({ viewers, hosts: [...hosts, ...named] });
+  const shared = { viewers, hosts: [...hosts, ...named] };
+  if (options.auth === 'simple') {
+    return new SimpleAccess(shared);
+  }
+  const { trustedProxy = [], userHeader = 'X-Remote-User', environment } = options;
+  const userOf = (name: string): Promise<string> => shortUserName(name, configuration, environment);
+  return new ProxyAccess({ ...shared, proxies: trustedProxy, header: userHeader.toLowerCase(), userOf });
 }
 
 /** Requests the status of a running job; returns null if the job does not answer. */

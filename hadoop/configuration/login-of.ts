@@ -62,7 +62,19 @@ export async function clusterUser(configuration: HadoopConfiguration, environmen
     return hadoopUser(environment);
   }
   const owner = environment.HADOOP_TOKEN_FILE_LOCATION ? await ownerOfTokens(environment.HADOOP_TOKEN_FILE_LOCATION) : null;
-  const principal = owner ?? (await findTicket(environment)).principal;
+  return shortUserName(owner ?? (await findTicket(environment)).principal, configuration, environment);
+}
+
+/**
+ * Returns the short name of a principal on the cluster.
+ *
+ * @throws TonyError KERBEROS_REALM, HADOOP_CONF_INVALID
+ */
+export async function shortUserName(
+  principal: string,
+  configuration: HadoopConfiguration,
+  environment: NodeJS.ProcessEnv = process.env,
+): Promise<string> {
   return shortName(principal, {
     rules: configuration.get('hadoop.security.auth_to_local') ?? 'DEFAULT',
     mechanism: configuration.get('hadoop.security.auth_to_local.mechanism')?.toLowerCase() === 'mit' ? 'mit' : 'hadoop',

@@ -108,7 +108,9 @@ interface ServeArguments extends ClusterArguments {
   readonly local: boolean;
   readonly port: number;
   readonly listen: string;
-  readonly auth: 'token' | 'simple';
+  readonly auth: 'token' | 'simple' | 'proxy';
+  readonly trustedProxy?: readonly string[] | undefined;
+  readonly userHeader?: string | undefined;
 }
 
 const serveCommand: CommandModule<object, ServeArguments> = {
@@ -119,9 +121,22 @@ const serveCommand: CommandModule<object, ServeArguments> = {
       port: { ...wholeNumber(0, 65_535), default: 0, describe: 'Port; 0 selects a free port' },
       listen: { type: 'string', default: '127.0.0.1', describe: 'Address to listen on', requiresArg: true },
       auth: {
-        choices: ['token', 'simple'] as const,
+        choices: ['token', 'simple', 'proxy'] as const,
         default: 'token' as const,
-        describe: 'token: visitors need the printed URL. simple: visitors enter their user name, which is not verified',
+        describe:
+          'token: visitors need the printed URL. simple: visitors enter their user name, which is not verified. proxy: a reverse proxy authenticates visitors',
+        requiresArg: true,
+      },
+      'trusted-proxy': {
+        type: 'string',
+        array: true,
+        nargs: 1,
+        describe: 'Host of the reverse proxy, for --auth proxy. The server accepts requests only from its addresses',
+        requiresArg: true,
+      },
+      'user-header': {
+        type: 'string',
+        describe: 'Header in which the reverse proxy sends the user; default X-Remote-User',
         requiresArg: true,
       },
       ...LOCAL_OPTION,

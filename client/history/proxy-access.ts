@@ -1,0 +1,73 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { messageOf } from '../../platform/errors.ts';
+import { isAddressedHere } from '../../web/access.ts';
+import { answerText } from '../../web/answer.ts';
+import { HostAddresses } from '../../web/host-addresses.ts';
+import type { JobPlace } from '../records/job-place.ts';
+import type { HistoryAccess, Visitor } from './history-access.ts';
+
+/** A user name, or a principal with up to two components and a realm. */
+const USER = /^[\w][\w.-]{0,127}\$?(?:\/[\w.-]{1,253})?(?:@[\w.-]{1,253})?$/;
+
+/**
+ * Grants access to users whom a reverse proxy has authenticated, for example by SPNEGO. The proxy sends the user in a header. The server
+ * accepts this header only from the addresses of the proxy. The view ACL of each job controls access to its history.
+ */
+export class ProxyAccess implements HistoryAccess {
+  readonly #proxies: HostAddresses;
+  readonly #header: string;
+  readonly #userOf: (name: string) => Promise<string>;
+  readonly #viewers: (place: JobPlace) => Promise<(user: string | null) => boolean>;
+  readonly #hosts: readonly string[];
+
+  /**
+   * @param options.header name of the header, in lower case
+   * @param options.userOf returns the short user name for a principal
+   * @param options.hosts additional host names of the server, in lower case
+   */
+  constructor(options: {
+    readonly proxies: readonly string[];
+    readonly header: string;
+    readonly userOf: (name: string) => Promise<string>;
+    readonly viewers: (place: JobPlace) => Promise<(user: string | null) => boolean>;
+    readonly hosts: readonly string[];
+  }) {
+    this.#proxies = new HostAddresses(options.proxies);
+    this.#header = options.header;
+    this.#userOf = options.userOf;
+    this.#viewers = options.viewers;
+    this.#hosts = options.hosts;
+  }
+
+  async admit(request: IncomingMessage, response: ServerResponse): Promise<Visitor | null> {
+    const refuse = (message: string): null => {
+      answerText(request, response, 403, message);
+      return null;
+    };
+    if (!(await this.#proxies.include(request.socket.remoteAddress ?? ''))) {
+      return refuse('This server answers only requests from its proxy: open the address of the proxy.');
+    }
+    if (!isAddressedHere(request, this.#hosts)) {
+      return refuse(
+        'This server does not accept requests for this host name. To allow it, set history.url in tony-site.yaml to the address that users open.',
+      );
+    }
+    // A client may have sent its own header. Several headers with this name mean that the proxy does not replace it.
+    const [name = '', ...others] = request.headersDistinct[this.#header] ?? [];
+    if (others.length > 0) {
+      return refuse(`The proxy sent several headers ${this.#header}. It must replace the header of the client.`);
+    }
+    if (!USER.test(name)) {
+      return refuse(name === '' ? `The proxy sent no user in the header ${this.#header}.` : 'The proxy sent an invalid user name.');
+    }
+    try {
+      return { user: await this.#userOf(name) };
+    } catch (error) {
+      return refuse(messageOf(error));
+    }
+  }
+
+  async mayView({ user }: Visitor, place: JobPlace): Promise<boolean> {
+    return (await this.#viewers(place))(user);
+  }
+}
