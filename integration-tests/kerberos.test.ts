@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { access, copyFile, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { access, copyFile, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
@@ -94,6 +94,8 @@ test('a job is visible and accessible to its user only, and its logs are readabl
     expect(killed.exitCode).not.toBe(0);
     expect(killed.stderr).toContain(`${id} is a job of ${owner}, and ${stranger} is not allowed to kill it`);
   }
+  expect(await pageOf(id, owner)).toMatch(/^200 \{"applicationId":/);
+  expect(await pageOf(id, 'alice')).toBe('403 User alice may not view this job: ask its owner to add you to acls.view.\n');
   await writeFile(flag, '');
   expect(await reaches(owner, id, 'SUCCEEDED')).toMatchObject({ user: owner });
   const aggregated = await logs(owner);
@@ -148,6 +150,30 @@ test('every check of doctor passes, and doctor reports when the ticket expires',
     /^alice, by the Kerberos ticket of alice@EXAMPLE\.TEST, until \d{4}-\d\d-\d\dT/,
   );
   expect(findings.find(({ name }) => name === 'identity')?.text).toBe('alice, in research');
+});
+
+/** Requests a job's page from the ResourceManager's proxy, with the user's ticket and curl, the command that users know. */
+async function pageOf(id: string, user: string): Promise<string> {
+  const url = `${cluster.resourceManager}/proxy/${id}/tony/api/job`;
+  const body = path.join(folder, `page-${user}`);
+  const args = ['-s', '--location', '--negotiate', '--user', ':', '--cookie', '', '--output', body, '--write-out', '%{http_code}', url];
+  const { stdout } = await promisify(execFile)('curl', args, { env: { ...process.env, ...cluster.environment(user) } });
+  return `${stdout} ${await readFile(body, 'utf8')}`;
+}
+
+test('the primary ticket of a cache collection is the login', async () => {
+  const caches = `DIR:${path.join(folder, 'caches')}`;
+  await mkdir(path.join(folder, 'caches'));
+  const env = { ...process.env, ...cluster.environment('alice'), KRB5CCNAME: caches };
+  for (const user of ['alice', 'bob']) {
+    await promisify(execFile)('kinit', ['-k', '-t', keytabOf(cluster.state, user), user], { env });
+  }
+  const login = async (): Promise<unknown> =>
+    jsonLines((await as('alice', ['doctor', '--output', 'json'], { KRB5CCNAME: caches })).stdout).find(({ name }) => name === 'login')
+      ?.text;
+  expect(await login()).toMatch(/^bob, by the Kerberos ticket of bob@/);
+  await promisify(execFile)('kswitch', ['-p', 'alice'], { env });
+  expect(await login()).toMatch(/^alice, by the Kerberos ticket of alice@/);
 });
 
 test('a keytab replaces the ticket cache without changing the cache', async () => {

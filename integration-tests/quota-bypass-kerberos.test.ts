@@ -1,10 +1,10 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { cp, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { type AddressInfo, createServer, type Server } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { type Changes, HandmadeJobs } from './handmade-job.ts';
-import { USER, until, useOwnCluster } from './harness.ts';
+import { jsonLines, USER, until, useOwnCluster } from './harness.ts';
 import { ALLOWED, EVERYBODYS, INVALID, REJECTED, SITE, TOO_MANY, withHadoop } from './quota-bypass-cases.ts';
 
 /**
@@ -102,6 +102,22 @@ function highlyAvailable(): Record<string, string> {
     'yarn.resourcemanager.webapp.https.address.real': `localhost:${http}`,
   };
 }
+
+test('a client that requires encrypted RPC rejects daemons that only sign it', async () => {
+  const conf = path.join(folder, 'conf');
+  await cp(cluster.configuration, conf, { recursive: true });
+  const file = path.join(conf, 'core-site.xml');
+  const text = await readFile(file, 'utf8');
+  expect(text).toContain('<value>integrity</value>');
+  await writeFile(file, text.replace('<value>integrity</value>', '<value>privacy</value>'));
+  const findings = async (env: Record<string, string>) => jsonLines((await cluster.run(['doctor', '--output', 'json'], { env })).stdout);
+  expect(await findings({})).toContainEqual(expect.objectContaining({ name: 'identity', state: 'good', text: 'alice, in research' }));
+  const refused = expect.stringMatching(/offers the protection auth-int, but hadoop\.rpc\.protection requires at least auth-conf/);
+  const found = await findings({ HADOOP_CONF_DIR: conf });
+  for (const name of ['identity', 'queue access']) {
+    expect(found).toContainEqual(expect.objectContaining({ name, text: refused }));
+  }
+});
 
 test('a job with another ResourceManager in job.json does not start', async () => {
   const before = connections;
