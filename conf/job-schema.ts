@@ -157,7 +157,7 @@ export const jobSchema = z.strictObject({
     .optional(),
   framework: values.framework
     .describe(
-      'tfjs: programs can import TensorFlow.js. pytorch: programs also get the variables that torchrun sets. none: any other program.',
+      'tfjs: programs can import TensorFlow.js. pytorch, tensorflow, jax: Python programs that get the variables of this framework. none: any other program.',
     )
     .default('tfjs'),
   runtime: text()

@@ -9,8 +9,8 @@ export interface Job {
   /** Absolute path of the folder with the user's code; null if the job has no source. */
   readonly source: { readonly path: string; readonly exclude: readonly string[] } | null;
   /**
-   * `tfjs`: programs can import TensorFlow.js. `pytorch`: programs also get the variables of that framework's launcher. `none`: any other
-   * program. All settings provide the TONY_* variables.
+   * `tfjs`: programs can import TensorFlow.js. `pytorch`, `tensorflow` and `jax`: programs get the variables of that framework. `none`: any
+   * other program. All settings provide the TONY_* variables.
    */
   readonly framework: Framework;
   /**

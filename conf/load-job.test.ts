@@ -214,10 +214,20 @@ describe('framework pytorch', () => {
       'job.yaml:4:11  strategy: applies only to framework tfjs: PyTorch programs choose in their code how they exchange gradients; remove the key',
       'job.yaml:5:7  env.RANK: tony-ts sets this variable for framework pytorch: remove it, or write `framework: none` to set all of them yourself',
       'job.yaml:6:24  roles.worker.env.MASTER_PORT: tony-ts sets this variable for framework pytorch: remove it, or write `framework: none` to set all of them yourself',
-      'job.yaml:6:62  roles.ps: tony-ts has no parameter servers for framework pytorch: remove the role, or write `ranked: true` if its tasks are members of the process group',
+      'job.yaml:6:62  roles.ps: tony-ts has no parameter servers for framework pytorch: remove the role, or write `ranked: true` if its tasks start together with the others',
     ]);
     expect(mistakes(job('strategy: {type: all-reduce, wire: float16}\nroles: {worker: {}}\n'))).toHaveLength(1);
   });
+});
+
+test('framework tensorflow accepts the roles of TF_CONFIG', () => {
+  const job = (roles: string) => `name: a\nframework: tensorflow\ncommand: python3 train.py\nroles: {${roles}}\n`;
+  const { roles } = parse(job('chief: {}, worker: {instances: 2}, ps: {ranked: true}, evaluator: {}, own: {ranked: false}'));
+  expect(roles.map(({ ranked }) => ranked)).toEqual([true, true, true, false, false]);
+  expect(mistakes(job('chief: {instances: 2}, trainer: {}'))).toEqual([
+    'job.yaml:4:28  roles.chief.instances: TensorFlow allows only one chief',
+    'job.yaml:4:32  roles.trainer: TensorFlow knows only tasks named chief, worker, ps and evaluator: rename the role, or write `ranked: false`',
+  ]);
 });
 
 describe('mistakes', () => {
@@ -243,7 +253,7 @@ gang: {timeout: 20m}
       'job.yaml:1:7  name: may contain only letters, digits, spaces and . _ : @ + -, and must start with a letter, a digit or _',
       expect.stringMatching(/^job\.yaml:2:1 {2}qeue: is not a known key; did you mean `queue`\? \(known: name, queue, /),
       'job.yaml:3:10  command: expected a string, found `5`',
-      'job.yaml:4:12  framework: `tfj` is not one of tfjs, pytorch, none; did you mean `tfjs`?',
+      'job.yaml:4:12  framework: `tfj` is not one of tfjs, pytorch, tensorflow, jax, none; did you mean `tfjs`?',
       'job.yaml:5:23  heartbeat.interval: expected a duration such as 500ms, 30s, 10m or 2h, found `5`',
       'job.yaml:8:16  roles.worker.instances: expected a number, or {min, max}, found `two`',
       'job.yaml:9:25  roles.worker.resources.memory: expected a size such as 512m or 4g',

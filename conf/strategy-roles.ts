@@ -140,8 +140,20 @@ function frameworkProblems(file: JobFile): Problem[] {
     problems.push({
       path: ['roles', SERVING_ROLE],
       atKey: true,
-      message: `tony-ts has no parameter servers for framework ${file.framework}: remove the role, or write \`ranked: true\` if its tasks are members of the process group`,
+      message: `tony-ts has no parameter servers for framework ${file.framework}: remove the role, or write \`ranked: true\` if its tasks start together with the others`,
     });
+  }
+  for (const [name, role] of Object.entries(file.roles).filter(([each, role]) => isRanked(each, role))) {
+    const { rankedRoles } = facts;
+    if (rankedRoles !== undefined && !rankedRoles.includes(name)) {
+      problems.push({
+        path: ['roles', name],
+        atKey: true,
+        message: `${facts.title} knows only tasks named ${rankedRoles.join(', ')} and evaluator: rename the role, or write \`ranked: false\``,
+      });
+    } else if (rankedRoles !== undefined && name === 'chief' && role.instances.max > 1) {
+      problems.push({ path: ['roles', name, 'instances'], message: `${facts.title} allows only one chief` });
+    }
   }
   const environments: readonly (readonly [Problem['path'], Readonly<Record<string, string>>])[] = [
     [['env'], file.env],

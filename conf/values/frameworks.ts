@@ -1,4 +1,4 @@
-export const FRAMEWORKS = ['tfjs', 'pytorch', 'none'] as const;
+export const FRAMEWORKS = ['tfjs', 'pytorch', 'tensorflow', 'jax', 'none'] as const;
 
 export type Framework = (typeof FRAMEWORKS)[number];
 
@@ -7,6 +7,8 @@ interface FrameworkFacts {
   readonly title: string;
   /** Environment variables that tony-ts sets for each task and that jobs cannot override. */
   readonly variables: readonly string[];
+  /** Names of roles whose tasks may have ranks; undefined if the framework knows no roles. */
+  readonly rankedRoles?: readonly string[];
 }
 
 /** Frameworks of other languages. Each of their programs opens its own server on the task's port. */
@@ -31,6 +33,8 @@ const OTHERS: Readonly<Partial<Record<Framework, FrameworkFacts>>> = {
       'TORCHELASTIC_USE_AGENT_STORE',
     ],
   },
+  tensorflow: { title: 'TensorFlow', variables: ['TF_CONFIG'], rankedRoles: ['chief', 'worker', 'ps'] },
+  jax: { title: 'JAX', variables: ['JAX_COORDINATOR_ADDRESS', 'JAX_NUM_PROCESSES', 'JAX_PROCESS_ID'] },
 };
 
 /** Returns null for `tfjs` and `none`, which have no variables of their own. */

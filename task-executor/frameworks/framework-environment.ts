@@ -1,6 +1,8 @@
 import type { Framework } from '../../conf/values/frameworks.ts';
 import type { GangPlace } from './gang.ts';
+import { jaxEnvironment } from './jax.ts';
 import { PYTORCH_DEFAULTS, pytorchEnvironment } from './pytorch.ts';
+import { tensorflowEnvironment } from './tensorflow.ts';
 
 /** Variables with which a program of the framework finds the other programs. */
 export interface FrameworkEnvironment {
@@ -13,6 +15,10 @@ export function frameworkEnvironment(framework: Framework, place: GangPlace): Fr
   switch (framework) {
     case 'pytorch':
       return { defaults: PYTORCH_DEFAULTS, fixed: pytorchEnvironment(place) };
+    case 'tensorflow':
+      return { defaults: {}, fixed: tensorflowEnvironment(place) };
+    case 'jax':
+      return { defaults: {}, fixed: jaxEnvironment(place) };
     case 'tfjs':
     case 'none':
       return { defaults: {}, fixed: {} };

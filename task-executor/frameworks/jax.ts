@@ -1,0 +1,19 @@
+import { addressOf, type GangPlace, rankedMembers } from './gang.ts';
+
+/**
+ * Returns the values for `jax.distributed.initialize`. The function itself reads JAX_COORDINATOR_ADDRESS. Process 0 runs the coordinator at
+ * this address. Returns no variables for a task without a rank.
+ */
+export function jaxEnvironment(place: GangPlace): Record<string, string> {
+  const ranked = rankedMembers(place);
+  const self = ranked.find(({ role, index }) => role === place.role && index === place.index);
+  const [coordinator] = ranked;
+  if (self === undefined || coordinator === undefined) {
+    return {};
+  }
+  return {
+    JAX_COORDINATOR_ADDRESS: addressOf(coordinator),
+    JAX_NUM_PROCESSES: String(ranked.length),
+    JAX_PROCESS_ID: String(self.rank),
+  };
+}

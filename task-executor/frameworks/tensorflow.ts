@@ -1,0 +1,13 @@
+import { addressOf, type GangPlace } from './gang.ts';
+
+/**
+ * Returns TF_CONFIG, which tf.distribute's strategies read: `cluster` lists the addresses of the members with a rank by role and index, and
+ * `task` names this task. An evaluator is not part of the cluster, but gets the cluster's addresses.
+ */
+export function tensorflowEnvironment({ role, index, members }: GangPlace): Record<string, string> {
+  const cluster: Record<string, string[]> = {};
+  for (const member of members.filter(({ rank }) => rank !== null).sort((a, b) => a.index - b.index)) {
+    cluster[member.role] = [...(cluster[member.role] ?? []), addressOf(member)];
+  }
+  return { TF_CONFIG: JSON.stringify({ cluster, task: { type: role, index } }) };
+}
