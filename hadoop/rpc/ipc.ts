@@ -7,7 +7,7 @@ import type { Qop } from './digest-md5.ts';
 import { encodeFrame, FrameReader } from './frame.ts';
 import { decodeMessage, encodeDelimited, splitDelimited } from './messages.ts';
 import { RemoteError } from './remote-error.ts';
-import { SaslClient, type SaslMessage, type SaslStep } from './sasl.ts';
+import { SaslClient, type SaslMessage, type SaslStep, WeakProtection } from './sasl.ts';
 import type { SecurityLayer } from './security-layer.ts';
 
 /*
@@ -259,7 +259,9 @@ export class IpcConnection {
     try {
       step = sasl.step(message);
     } catch (error) {
-      this.#fail(new TonyError('RPC_REFUSED', `Authentication at ${this.#where} failed: ${messageOf(error)}.`, { cause: error }));
+      const hint =
+        error instanceof WeakProtection ? { hint: 'Set hadoop.rpc.protection in core-site.xml to the value that the cluster uses.' } : {};
+      this.#fail(new TonyError('RPC_REFUSED', `Authentication at ${this.#where} failed: ${messageOf(error)}.`, { ...hint, cause: error }));
       return;
     }
     if (!step.done) {

@@ -33,6 +33,9 @@ export type SaslStep =
   /** `layer` protects all later bytes in both directions. It is null if the connection is only authenticated. */
   | { readonly done: true; readonly layer: SecurityLayer | null };
 
+/** The server offers less protection than the configuration requires. */
+export class WeakProtection extends Error {}
+
 type State =
   | { readonly name: 'new' }
   | { readonly name: 'negotiating' }
@@ -123,7 +126,7 @@ export class SaslClient {
     }
     const qop = supported.find((offered) => isAtLeast(offered, this.#minimum));
     if (qop === undefined) {
-      throw new Error(
+      throw new WeakProtection(
         `the server offers the protection ${supported.join(', ')}, but hadoop.rpc.protection requires at least ${this.#minimum}`,
       );
     }

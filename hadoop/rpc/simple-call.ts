@@ -4,6 +4,7 @@ import { AddressRound } from './address-round.ts';
 import { type Endpoint, IpcConnection, type IpcOptions, type Protocol } from './ipc.ts';
 import { decodeMessage } from './messages.ts';
 import { endpointOfNode } from './records.ts';
+import { WeakProtection } from './sasl.ts';
 
 const PATIENCE_MS = 10_000;
 const TIMEOUT_MS = 10_000;
@@ -26,7 +27,7 @@ export interface SimpleCall {
 /**
  * Makes one Hadoop RPC call on a new connection. Tries several daemons to find the active one, and starts no further round of attempts
  * after 10 s. An attempt takes at most 10 s to connect and 10 s for the response.
- * @throws TonyError with `code` if no daemon responds
+ * @throws TonyError with `code` if no daemon responds; RPC_REFUSED if a daemon offers less protection than the configuration requires
  */
 export async function simpleCall<Answer>({
   endpoints,
@@ -54,6 +55,9 @@ export async function simpleCall<Answer>({
     try {
       return { result: decodeMessage<Answer>(response, await connection.call(method, request, value, TIMEOUT_MS)) };
     } catch (error) {
+      if (error instanceof TonyError && error.cause instanceof WeakProtection) {
+        throw new TonyError(error.code, `${failure} ${error.message}`, { hint: error.hint, cause: error });
+      }
       return { again: messageOf(error) };
     } finally {
       connection.close();
