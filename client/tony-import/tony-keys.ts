@@ -121,6 +121,7 @@ export const OTHER_KEYS: readonly { readonly pattern: RegExp; readonly remark: s
   { pattern: /^tony\.docker\./, remark: 'for the image of one role or of the ApplicationMaster, see roles.*.docker and master.docker' },
   { pattern: /^tony\.horovod\./, remark: 'the training library has its own all-reduce; see `strategy` in job.yaml' },
   { pattern: /^tony\.history\./, remark: OF_HISTORY },
-  { pattern: /^tony\.(portal|keytab|https?|secret)\./, remark: OF_SECURITY },
+  { pattern: /^tony\.keytab\./, remark: 'name the principal and its keytab as `kerberos` in tony-site.yaml' },
+  { pattern: /^tony\.(portal|https?|secret)\./, remark: OF_SECURITY },
   { pattern: /^tony\.version-info\./, remark: NOTHING_NEEDED },
 ];
