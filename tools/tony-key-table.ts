@@ -2,7 +2,6 @@ import { APPLICATION_KEYS, type Carrying, OTHER_KEYS, ROLE_KEYS } from '../clien
 
 /** Example values of keys whose description depends on the value. */
 const USUAL: Readonly<Record<string, string>> = {
-  'tony.application.framework': 'the framework',
   'tony.application.fail-on-worker-failure-enabled': 'false',
 };
 

@@ -121,6 +121,40 @@ test('converts resources of all containers and of one role to files and archives
   expect(keys.slice(3).map(({ to }) => to)).toEqual(['files, archives', 'roles.worker.files, roles.worker.archives', null]);
 });
 
+test.each([
+  ['PyTorch', 'python train.py', ['worker'], 'pytorch'],
+  ['tensorflow', 'train.sh', ['chief', 'worker', 'ps', 'evaluator', 'tensorboard'], 'tensorflow'],
+  // TonY's default is TensorFlow.
+  [undefined, 'python train.py', ['worker'], 'tensorflow'],
+  [undefined, './train', ['worker'], 'none'],
+  ['tensorflow', 'python notebook.py', ['notebook'], 'none'],
+  ['horovod', 'python train.py', ['worker'], 'none'],
+  ['tensorflow', 'node train.ts', ['worker'], 'tfjs'],
+])('converts the framework %s of a job that runs %s with the roles %s to %s', (framework, command, roles, converted) => {
+  const { yaml, missing, keys } = convert({
+    ...(framework !== undefined && { 'tony.application.framework': framework }),
+    'tony.containers.command': command,
+    ...Object.fromEntries(roles.map((name) => [`tony.${name}.instances`, '1'])),
+  });
+  expect(missing).toEqual([]);
+  expect(jobOf(yaml).framework).toBe(converted);
+  const remark = framework?.toLowerCase() === converted ? '' : expect.stringContaining('TONY_TASK_FILE');
+  expect(keys.filter(({ key }) => key.endsWith('framework'))).toEqual(
+    framework === undefined ? [] : [{ key: 'tony.application.framework', value: framework, to: 'framework', remark }],
+  );
+});
+
+test('parameter servers of TensorFlow belong to the cluster, and the job ends with its chief', () => {
+  const { yaml } = convert({ 'tony.containers.command': 'python train.py', 'tony.worker.instances': '2', 'tony.ps.instances': '1' });
+  expect(jobOf(yaml)).toMatchObject({
+    success: 'chief',
+    roles: [
+      { name: 'worker', ranked: true, chief: true },
+      { name: 'ps', ranked: true, tracking: 'tracked', restart: { policy: 'never' } },
+    ],
+  });
+});
+
 test('reports as converted only the keys whose values job.yaml contains', () => {
   const to = (properties: Readonly<Record<string, string>>, given: TonyArguments = {}) =>
     Object.fromEntries(convert(properties, given).keys.map(({ key, to: place }) => [key.slice('tony.'.length), place]));
@@ -147,7 +181,7 @@ test("the options for TonY's command-line arguments override the file", () => {
     { 'tony.worker.instances': '1', 'tony.containers.command': 'python old.py' },
     { settings: ['tony.worker.instances=3'], executes: 'new.py', python: 'python3' },
   );
-  expect(jobOf(yaml)).toMatchObject({ framework: 'none', roles: [{ instances: 3, command: 'python3 new.py' }] });
+  expect(jobOf(yaml)).toMatchObject({ framework: 'tensorflow', roles: [{ instances: 3, command: 'python3 new.py' }] });
   expect(() => convert(MNIST, { settings: ['nonsense'] })).toThrow('is not an assignment');
 });
 

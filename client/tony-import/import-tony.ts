@@ -2,11 +2,13 @@ import { readFile } from 'node:fs/promises';
 import { basename, dirname, resolve } from 'node:path';
 import { Document, isCollection, visit } from 'yaml';
 import { parseJob } from '../../conf/load-job.ts';
+import type { Framework } from '../../conf/values/frameworks.ts';
 import { parseMemory } from '../../conf/values/units.ts';
 import { parseHadoopXml } from '../../hadoop/configuration/hadoop-xml.ts';
 import { checkOptions, type OptionNames } from '../../platform/check-options.ts';
 import { fileErrorOf, TonyError } from '../../platform/errors.ts';
 import { draftFiles, splitList, unlessEmpty } from './draft-files.ts';
+import { frameworkOf } from './tony-framework.ts';
 import { APPLICATION_KEYS, type Carrying, OTHER_KEYS, ROLE_KEYS } from './tony-keys.ts';
 
 /** Arguments of TonY's ClusterSubmitter that supplement the configuration file. */
@@ -52,7 +54,7 @@ interface Draft {
   readonly name: string;
   readonly queue: string | undefined;
   readonly source: string | undefined;
-  readonly framework: 'none' | undefined;
+  readonly framework: Framework | undefined;
   readonly command: string | undefined;
   readonly tags: readonly string[] | undefined;
   readonly files: Readonly<Record<string, string>>;
@@ -87,6 +89,7 @@ interface DraftRole {
   readonly nodeLabel: string | undefined;
   readonly docker: DraftDocker | undefined;
   readonly untracked: true | undefined;
+  readonly ranked: true | undefined;
   readonly sidecar: true | undefined;
   readonly restart: { readonly policy: 'never' } | undefined;
 }
@@ -173,9 +176,10 @@ function draftOf(
   const logdir = settings.get('tony.application.tensorboard-log-dir');
   // If the configuration contains a summary folder, `tensorboard` in job.yaml replaces the role.
   const own = names.filter((name) => logdir === undefined || name !== SIDECAR);
-  const roles = Object.fromEntries(own.map((name) => [name, draftRole(settings, name)]));
-  const commands = [command, ...Object.values(roles).map((role) => role.command)];
-  const runsNode = commands.some((each) => each !== undefined && /(^|[\s/])(node|npx|npm)\s|\.[cm]?[jt]s\b/.test(each));
+  const framework = frameworkOf(settings, own, [command, ...own.map((name) => settings.get(`tony.${name}.command`))]);
+  const roles = Object.fromEntries(own.map((name) => [name, draftRole(settings, name, framework)]));
+  // Parameter servers that belong to TensorFlow's cluster run until the chief ends.
+  const endsWithChief = Object.values(roles).some(({ ranked }) => ranked === true);
   const tags = splitList(settings.get('tony.application.tags') ?? '');
   const gang = positive(settings.get('tony.container.allocation.timeout'));
   const interval = positive(settings.get('tony.task.heartbeat-interval-ms'));
@@ -186,14 +190,13 @@ function draftOf(
     name: jobName(settings.get('tony.application.name') ?? basename(file, '.xml')),
     queue: settings.get('tony.yarn.queue'),
     source: sourceFolder ?? settings.get('tony.src.dir'),
-    // Only programs for Node need TensorFlow.js.
-    framework: runsNode ? undefined : 'none',
+    framework,
     command,
     tags: tags.length === 0 ? undefined : tags,
     ...draftFiles(settings.get('tony.containers.resources')),
     env: { ...assignments(settings.get('tony.containers.envs')), ...assignments(settings.get('tony.execution.envs')) },
     roles,
-    success: settings.get('tony.application.fail-on-worker-failure-enabled') === 'false' ? 'chief' : undefined,
+    success: endsWithChief || settings.get('tony.application.fail-on-worker-failure-enabled') === 'false' ? 'chief' : undefined,
     gang: { timeout: gang === undefined ? undefined : `${Math.max(1, Math.min(LONGEST_GANG_S, Math.ceil(gang / 1000)))}s` },
     heartbeat: {
       interval: interval === undefined ? undefined : `${Math.max(100, Math.min(60_000, interval))}ms`,
@@ -211,13 +214,15 @@ function draftOf(
   };
 }
 
-function draftRole(settings: ReadonlyMap<string, string>, name: string): DraftRole {
+function draftRole(settings: ReadonlyMap<string, string>, name: string, framework: Framework | undefined): DraftRole {
   const of = (key: string): string | undefined => settings.get(`tony.${name}.${key}`);
   const isNamed = (key: string, fallback: string): boolean => splitList(settings.get(key) ?? fallback).includes(name);
   const single = of('instances') === undefined;
   const resource = (key: string): string | undefined => (single ? settings.get(`tony.am.${key}`) : of(key));
   const sidecar = isNamed('tony.application.sidecar.jobtypes', SIDECAR);
   const untracked = isNamed('tony.application.untracked.jobtypes', UNTRACKED);
+  // TF_CONFIG contains the addresses of parameter servers, so they start together with the workers.
+  const inCluster = framework === 'tensorflow' && name === UNTRACKED;
   const stopping = isNamed('tony.application.stop-on-failure-jobtypes', STOPPING);
   return {
     instances: number(of('instances')) ?? 1,
@@ -226,7 +231,8 @@ function draftRole(settings: ReadonlyMap<string, string>, name: string): DraftRo
     ...unlessEmpty(draftFiles(of('resources'))),
     nodeLabel: of('node-label') ?? settings.get('tony.application.node-label'),
     docker: draftDocker(settings, name),
-    untracked: (untracked && !sidecar) || undefined,
+    untracked: (untracked && !sidecar && !inCluster) || undefined,
+    ranked: inCluster || undefined,
     sidecar: sidecar || undefined,
     restart: stopping && !sidecar ? { policy: 'never' } : undefined,
   };
@@ -257,6 +263,9 @@ function carried(
     const equivalent = typeof known === 'function' ? known(value) : (known ?? UNKNOWN);
     if (key === 'tony.containers.command' && executes !== undefined) {
       return { to: null, remark: 'overridden by --executes' };
+    }
+    if (key === 'tony.application.framework' && draft.framework === value.toLowerCase()) {
+      return { ...equivalent, remark: '' };
     }
     if (key === 'tony.am.command' && draft.command !== value) {
       return { to: null, remark: 'not used: the job has another command, or roles with tasks' };

@@ -24,11 +24,10 @@ export const APPLICATION_KEYS: Readonly<Record<string, Carrying | ((value: strin
   'tony.application.tags': to('tags'),
   'tony.application.timeout': (value) => (value === '0' ? not('0 means no timeout, which is also the default') : to('timeout')),
   'tony.application.node-label': to('master.nodeLabel, roles.*.nodeLabel'),
-  'tony.application.framework': (value) =>
-    to(
-      'framework',
-      `programs do not get ${value}'s variables; they get TONY_RANK and TONY_WORLD_SIZE, and read the addresses of all tasks from the file named by TONY_TASK_FILE`,
-    ),
+  'tony.application.framework': to(
+    'framework',
+    'pytorch and tensorflow keep their names; programs of other frameworks get TONY_RANK and TONY_WORLD_SIZE, and read the addresses of all tasks from the file named by TONY_TASK_FILE',
+  ),
   'tony.application.distributed-mode': (value) =>
     value.toUpperCase() === 'GANG'
       ? not('all tasks of a job always start together')

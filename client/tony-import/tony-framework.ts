@@ -1,0 +1,19 @@
+import { type Framework, factsOf } from '../../conf/values/frameworks.ts';
+
+/** Returns undefined for TensorFlow.js, which is the default in job.yaml. TonY's own default is TensorFlow. */
+export function frameworkOf(
+  settings: ReadonlyMap<string, string>,
+  roles: readonly string[],
+  commands: readonly (string | undefined)[],
+): Framework | undefined {
+  const runs = (pattern: RegExp) => commands.some((each) => each !== undefined && pattern.test(each));
+  if (runs(/(^|[\s/])(node|npx|npm)\s|\.[cm]?[jt]s\b/)) {
+    return undefined;
+  }
+  const chosen = settings.get('tony.application.framework')?.toLowerCase() ?? (runs(/python|\.py\b/) ? 'tensorflow' : '');
+  const known = new Set([...(factsOf('tensorflow')?.rankedRoles ?? []), 'evaluator', 'tensorboard']);
+  if (chosen === 'tensorflow') {
+    return roles.every((name) => known.has(name)) ? 'tensorflow' : 'none';
+  }
+  return chosen === 'pytorch' ? 'pytorch' : 'none';
+}
