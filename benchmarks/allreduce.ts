@@ -13,7 +13,7 @@ import { openTcpLimit } from './peers/tcp-limit.ts';
 
 /**
  * Measures all-reduce between processes on this machine. Compares it with OpenMPI (over TCP, in place) and with a plain TCP transfer of the
- * same bytes. Each call is timed from a barrier to the end of its slowest rank. The benchmark verifies every sum, including runs with one
+ * same bytes. Each call is timed from a barrier until its slowest rank finishes. The benchmark verifies every sum, including runs with one
  * slow rank. The measurements alternate within one run. Each ratio compares adjacent measurements of one round; the results are medians over
  * the rounds. The rows for `authenticated` and `encrypted` show the cost of `wireSecurity`.
  * `npm run bench -- allreduce [--output json] [--rounds N] [--ranks 2,4] [--mebibytes 1,16,64] [--security none,authenticated,encrypted]`
@@ -49,7 +49,7 @@ interface Row {
   readonly mebibytes: number;
   readonly security: WireSecurity;
   readonly milliseconds: number;
-  /** Median ratio of this row's time to the time with the first mode of the run. */
+  /** Median ratio of this row's time to the time in the run's first mode. */
   readonly cost: number;
   /** OpenMPI's time in ms, or null if OpenMPI is not installed. */
   readonly theirMilliseconds: number | null;
@@ -92,7 +92,7 @@ async function rankMain(): Promise<void> {
 
 /**
  * Fills the vector once, sums it repeatedly, and checks the result. Each call multiplies the sum by the number of ranks. That number is a
- * power of two, so the expected value is exact. A barrier separates two timed calls.
+ * power of two, so the expected value is exact. A barrier precedes each timed call.
  */
 async function answer(ring: Ring, vectors: Map<number, Float32Array>, request: Request): Promise<Answer> {
   const vector = vectors.get(request.numbers) ?? ring.vector(request.numbers);

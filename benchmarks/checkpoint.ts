@@ -1,7 +1,7 @@
 /**
  * `npm run bench -- checkpoint [--rounds N] [--mebibytes N] [--output json]`: measures how long a checkpoint blocks training, compared with
- * copying the same bytes in memory. Also measures how fast a checkpoint is written to HDFS, compared with `curl -T` to the same WebHDFS.
- * The measurements alternate within one run; the results are medians. Uses the local cluster, and starts one if none is running.
+ * copying the same bytes in memory. Also measures how fast a checkpoint is written to HDFS, compared with `curl -T` to the same WebHDFS
+ * server. The measurements alternate within one run; the results are medians. Uses the local cluster, and starts one if none is running.
  */
 import { execFile, spawn } from 'node:child_process';
 import { randomFillSync } from 'node:crypto';

@@ -6,7 +6,7 @@ import { EXAMPLES } from './testing/equality/examples.ts';
 import { Lane, type Verdict } from './testing/equality/lane.ts';
 import type { Program } from './testing/equality/program.ts';
 
-/** The time limit for a test that hangs. Programs are slow on a busy machine, so it is long. */
+/** The time limit for a test that hangs. It is long because programs are slow on a busy machine. */
 const TIMEOUT_MS = 600_000;
 
 let lane: Lane;

@@ -64,7 +64,7 @@ describe('a server behind the YARN proxy', () => {
 
   test('checks whether the user that the proxy names may view the job', async () => {
     const mayView = (user: string | null): boolean => user === 'alice';
-    // DNS labels have at most 63 letters, so no name server is queried for this name.
+    // DNS labels have at most 63 characters, so no name server is queried for this name.
     const unknown = `${'a'.repeat(64)}.invalid`;
     const port = await serve({ access: { kind: 'proxy', hosts: ['localhost', unknown], mayView } });
     expect((await ask(port, JOB, { headers: { cookie: 'a=b; proxy-user=alice' } })).status).toBe(200);

@@ -5,7 +5,7 @@ import { TonyError } from '../platform/errors.ts';
 import { HttpError } from './answer.ts';
 import type { JobView, LogFile } from './job-view.ts';
 
-/** A response of the API: JSON, or `{"error": message}`. */
+/** An API response: JSON, or `{"error": message}`. */
 export interface ApiAnswer {
   readonly status: number;
   readonly body: Buffer;

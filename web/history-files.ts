@@ -16,7 +16,7 @@ export function historyFileName(kind: 'events' | 'metrics', attempt: number): st
   return `${kind}-${attempt}.jsonl`;
 }
 
-/** Selects the files of one kind from the file names of a history, ordered by attempt. */
+/** Selects the files of one kind from a history's file names, ordered by attempt. */
 export function historyFiles(names: readonly string[], kind: 'events' | 'metrics'): HistoryFile[] {
   return names
     .flatMap((name) => {

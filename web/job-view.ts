@@ -1,7 +1,7 @@
 import type { HistoryEntry, JobStatus, UsageSample } from '../conf/status.ts';
 
 /**
- * The data of a job's pages. The ApplicationMaster provides the data of a running job, and the history provides the data of an ended job.
+ * The data for a job's pages. The ApplicationMaster provides the data of a running job, and the history provides the data of an ended job.
  * Each method is one resource under `/tony/api/`. Pages poll most resources, so repeated reads must be cheap.
  */
 export interface JobView {

@@ -1,6 +1,6 @@
 const SECRET_NAME =
   /passw|passphrase|(^|[._-])pwd?($|[._-])|secret|token|credential|(^|[._-])auth($|[._-])|(api|access|private|signing|encryption|ssh)[._-]?key/i;
-/** Values that are never secrets: switches and small numbers. */
+/** Values that are never secrets: booleans and small numbers. */
 const HARMLESS = /^(?:true|false|yes|no|\d{1,2}|)$/i;
 const SECRET_VALUE =
   /-----BEGIN [A-Z ]*PRIVATE KEY-----|^(?:gh[pousr]_\w{20,}|xox[abpr]-[\w-]{10,}|AKIA[A-Z0-9]{16}|eyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]*)$/;

@@ -11,11 +11,11 @@ import { plainAddress } from './plain-address.ts';
 export interface JobPages {
   /** Sends the complete response. If the promise rejects, the server responds with 500. */
   handle(request: IncomingMessage, response: ServerResponse): Promise<void>;
-  /** Returns whether viewers may connect from this address. Without this method, the server expects all addresses. */
+  /** Returns whether viewers may connect from this address. If this method is absent, the server expects connections from all addresses. */
   expects?(address: string): boolean;
 }
 
-/** Enables HTTPS and accepts only clients with a certificate of `clientAuthority`. All values are PEM. */
+/** Enables HTTPS and accepts only clients with a certificate issued by `clientAuthority`. All values are PEM. */
 export interface ServerTls {
   readonly key: string;
   /** The server's certificate, followed by its intermediate certificates. */
@@ -23,7 +23,9 @@ export interface ServerTls {
   readonly clientAuthority: string;
 }
 
-/** The maximum size of request line and headers, in bytes. A ResourceManager forwards up to 64 KiB, and other gateways may add headers. */
+/**
+ * The maximum size of the request line and headers, in bytes. A ResourceManager forwards up to 64 KiB, and other gateways may add headers.
+ */
 const MAX_HEADER_BYTES = 128 << 10;
 /** The deadlines for the request headers and for the complete request, and the idle timeout of a connection, all in ms. */
 const HEADERS_MS = 10_000;

@@ -119,7 +119,7 @@ test('the tunnel drops unsafe headers, and distinguishes damaged data from wrong
 test('the tunnel limits the size of a body and of incomplete requests', async () => {
   const { port, token } = await site();
   const large = await put(port, `${token}.${'x'.repeat(17 << 20)}`).catch(() => null);
-  // The server may close the connection while the client still sends the body. Both outcomes are refusals.
+  // The server may close the connection while the client is still sending the body. Both outcomes are refusals.
   if (large !== null) {
     expect(large.status).toBe(413);
   }

@@ -57,7 +57,7 @@ class Clock(keras.callbacks.Callback):
         self.times = []
 
     def on_train_batch_end(self, batch, logs=None):
-        # The CPU time is read only at the end, because this is slow while other threads run.
+        # The CPU time is read only at the end, because reading it is slow while other threads run.
         if batch in self.steps:
             self.times.append((time.perf_counter(), time.process_time()))
 

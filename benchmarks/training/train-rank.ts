@@ -95,7 +95,7 @@ function between(begin: Seconds, end: Seconds): Seconds {
 async function timedFit(environment: FitEnvironment, model: tfjs.LayersModel, data: TrainingData, steps: number): Promise<Seconds> {
   let [begun, ended] = [now(), now()];
   const onBatchEnd = (batch: number) => {
-    // The CPU time is read only at the end, because this is slow while other threads run.
+    // The CPU time is read only at the end, because reading it is slow while other threads run.
     if (batch === WARM - 1) {
       begun = now();
     }

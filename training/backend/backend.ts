@@ -24,14 +24,14 @@ const PACKAGES: Readonly<Record<BackendName, string>> = {
  * Loads the fastest available backend, in this order: CUDA (only if the machine has a GPU), TensorFlow's C library, WebAssembly, plain
  * JavaScript. The environment variable TONY_BACKEND selects a specific backend: `gpu`, `native`, `wasm` or `cpu`.
  *
- * The native backend blocks the event loop during each operation. It uses TF_NUM_INTRAOP_THREADS threads. Default: the number of cores
+ * The native backend blocks the event loop during each operation. It uses TF_NUM_INTRAOP_THREADS threads, by default the number of cores
  * divided by the number of ranks on this machine.
  *
- * On the native backend, gradients and optimizer steps use TensorFlow's kernels. They compute the same results as TensorFlow.js, several
- * times as fast. TONY_NATIVE_KERNELS=off disables them.
+ * On the native backend, gradients and optimizer steps use TensorFlow's kernels. They compute the same results as TensorFlow.js, but
+ * several times faster. TONY_NATIVE_KERNELS=off disables them.
  *
  * @param neighbours the number of this job's ranks on this machine, including this rank.
- * @throws TonyError BACKEND_MISSING with the reason why each backend did not load.
+ * @throws TonyError BACKEND_MISSING with the reason each backend failed to load.
  */
 export async function loadBackend(neighbours: number, environment: NodeJS.ProcessEnv = process.env): Promise<Backend> {
   environment.TF_CPP_MIN_LOG_LEVEL ??= '2';

@@ -4,7 +4,7 @@ import type { Storage } from '../../storage/storage.ts';
 import { joinUri } from '../../storage/uri.ts';
 import type { Origin } from './checkpoint-format.ts';
 
-/** Folder of unfinished checkpoints and of tombstones. */
+/** The folder for unfinished checkpoints and tombstones. */
 export const PENDING = '.pending';
 const STEP = /^step-(\d{1,15})$/;
 /** The maximum number of attempts to replace a generation's folder. An old writer may recreate the folder between two attempts. */
@@ -17,15 +17,15 @@ export interface PendingCheckpoint extends Origin {
 }
 
 /**
- * The folders of checkpoints, independent of their content:
+ * The folder layout of checkpoints, independent of their content:
  *
  *   step-100/ step-200/ ...                          complete checkpoints
  *   .pending/APPLICATION/generation-3/step-300-.../  a checkpoint that generation 3 is writing
  *   .pending/APPLICATION/generation-1, ...           files: tombstones of generations that may no longer write
  *
  * A writer creates its files below its generation's folder and renames the step's folder into place. Both operations fail if a tombstone
- * file has replaced the generation's folder. A reader first retires all older generations. They can then add no checkpoints, so the newest
- * checkpoint that the reader finds stays the newest.
+ * file has replaced the generation's folder. A reader first retires all older generations. They can then no longer add checkpoints, so the
+ * newest checkpoint that the reader finds stays the newest.
  */
 export class CheckpointFolders {
   readonly dir: string;
@@ -70,7 +70,7 @@ export class CheckpointFolders {
 
   /**
    * Begins a checkpoint that several processes write. Each process writes its files to the returned folder; the process that called
-   * `begin` then calls `publish`. A generation writes one checkpoint at a time, so `begin` removes the remains of earlier attempts.
+   * `begin` then calls `publish`. A generation writes one checkpoint at a time, so `begin` removes anything left by earlier attempts.
    * @throws TonyError CHECKPOINT_FENCED.
    */
   async begin(step: number, origin: Origin): Promise<PendingCheckpoint> {
@@ -111,7 +111,7 @@ export class CheckpointFolders {
     }
   }
 
-  /** Renames a complete checkpoint into place, and replaces an existing checkpoint of the same step. @returns the checkpoint's URI. */
+  /** Renames a complete checkpoint into place, replacing any existing checkpoint of the same step. @returns the checkpoint's URI. */
   async publish(pending: PendingCheckpoint): Promise<string> {
     const target = joinUri(this.dir, `step-${pending.step}`);
     await this.#moveIntoPlace(pending.uri, target, this.#folderOf(pending));

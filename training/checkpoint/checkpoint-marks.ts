@@ -52,7 +52,7 @@ export class CheckpointMarks {
 
   /**
    * Marks a checkpoint as the best one, which protects it from pruning. Replaces the previous mark.
-   * @returns false, without any change, if the checkpoint no longer exists.
+   * @returns false, without changing anything, if the checkpoint no longer exists.
    */
   async setBest(best: BestCheckpoint): Promise<boolean> {
     const uri = joinUri(this.#dir, BEST);

@@ -1,11 +1,13 @@
 import { existsSync, rmSync } from 'node:fs';
 
-/** The interval in ms at which the program checks for an order. YARN announces a preemption some seconds before it takes containers. */
+/**
+ * The interval in ms at which the program checks for an order. YARN announces a preemption some seconds before it takes containers away.
+ */
 const LOOK_MS = 250;
 
 /**
- * The executor's order to take a checkpoint at once. The executor creates a file, which the program removes when it takes the checkpoint. A
- * program can receive several orders, one after the other.
+ * An order from the executor to take a checkpoint at once. The executor creates a file, which the program removes when it takes the
+ * checkpoint. A program can receive several orders, one after another.
  */
 export class CheckpointOrder {
   readonly #file: string | null;

@@ -32,10 +32,10 @@ export interface StoredCheckpoint extends OpenedCheckpoint {
 }
 
 /**
- * The checkpoints of a job in one folder:
+ * A job's checkpoints, which share one folder:
  *
  *   step-100/ step-200/ ...                          complete checkpoints
- *   best.json                                        the best checkpoint, as an evaluator found it; protected from pruning
+ *   best.json                                        the best checkpoint according to an evaluator; protected from pruning
  *   end.json                                         this application's program has ended and writes no further checkpoints
  *   .held/evaluator-0.json                           the checkpoint that a task is reading; protected from pruning
  *   .pending/                                        unfinished checkpoints and tombstones (see CheckpointFolders)

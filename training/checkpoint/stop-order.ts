@@ -20,8 +20,8 @@ export interface StopOrder {
   /** The step of the evaluated checkpoint, or the step whose callback requested the stop. */
   readonly step: number;
   /**
-   * The last step on which all ranks have agreed; null before they agree. A run that resumes from an earlier checkpoint ends at the same
-   * step.
+   * The last step of the phase, once all ranks have agreed on it; null until then. A run that resumes from an earlier checkpoint ends at
+   * the same step.
    */
   readonly at: number | null;
 }

@@ -13,7 +13,7 @@ export interface Checkpoint {
   /** True for the last checkpoint of its phase. */
   readonly final: boolean;
   /**
-   * Copies the weights of the checkpoint into a model with the same layers.
+   * Copies the weights in the checkpoint to a model with the same layers.
    * @param name the model's name in the loop, if the loop has several models.
    * @throws TonyError CHECKPOINT_MISFIT when the weights do not fit the model.
    */

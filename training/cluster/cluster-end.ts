@@ -23,7 +23,7 @@ export interface ClusterEndParts {
 
 /**
  * Completes this process's work when its program ends or calls `cluster.end()` or `cluster.close()`. Writes the remaining summaries and
- * records the end of training. After this record, the job writes no further checkpoint.
+ * records the end of training. The job writes no checkpoints after that.
  */
 export class ClusterEnd {
   readonly #parts: ClusterEndParts;
@@ -34,7 +34,7 @@ export class ClusterEnd {
   constructor(parts: ClusterEndParts) {
     const { store, writer, onExit } = parts;
     this.#parts = parts;
-    // `onExit` closes the cluster. The other ranks would otherwise treat a program that exits with code 0 as lost.
+    // `onExit` closes the cluster. Otherwise, the other ranks would treat this rank as lost although it exits with code 0.
     this.#onExit = (code) => {
       if (code === 0 && !this.#refuseExit()) {
         this.#markNow();

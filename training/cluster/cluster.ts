@@ -91,7 +91,10 @@ export class Cluster {
   readonly storage: Storage;
   /** Exports and loads models, and starts training from the weights of another model. */
   readonly models: Models;
-  /** Summaries for TensorBoard. Rank 0 writes the summaries of training; a task without a rank writes a run named after its role. */
+  /**
+   * Summaries for TensorBoard. Rank 0 writes the training summaries; a task without a rank writes its summaries as a run named after its
+   * role.
+   */
   readonly summaries: Summaries;
   readonly #parts: ClusterParts;
   readonly #store: CheckpointStore | null;
@@ -176,10 +179,10 @@ export class Cluster {
 
   /**
    * Takes one step of a custom training loop: on every rank, `optimizer` applies the mean of the gradients of `loss` over all ranks. Every
-   * rank must make the same calls. When a variable is first trained, all ranks receive rank 0's value. Parameter servers apply the
-   * gradients of each rank separately, and the variables then receive the servers' values.
-   * @param loss computes the mean over this rank's examples, a scalar.
-   * @returns the mean loss over the examples of all ranks; with parameter servers, over the examples of this rank.
+   * rank must make the same calls. When a variable is first trained, all ranks receive rank 0's value. Parameter servers instead apply each
+   * rank's gradients separately and send the new values back to that rank's variables.
+   * @param loss computes the mean loss over this rank's examples as a scalar.
+   * @returns the mean loss over all ranks' examples or, with parameter servers, over this rank's examples.
    * @throws TonyError USAGE, RANKS_DIFFER, PEER_LOST, RING_MISMATCH.
    */
   async step(loss: () => tfjs.Scalar, optimizer: tfjs.Optimizer, options: CustomStepOptions = {}): Promise<number> {
@@ -187,7 +190,7 @@ export class Cluster {
     const value = await this.#step(loss, optimizer, options);
     if (!Number.isFinite(value) && !this.#hasDiverged) {
       this.#hasDiverged = true;
-      // With parameter servers, each rank has only the loss of its own examples, so each rank reports.
+      // With parameter servers, each rank knows only the loss on its own examples, so every rank reports its loss.
       if (this.#parts.servers !== null || this.rank === 0) {
         this.#notice(`training has diverged: a loss of cluster.step is ${value}; training continues. ${DIVERGED_HINT}`);
       }
@@ -246,8 +249,8 @@ export class Cluster {
   }
 
   /**
-   * Replaces `numbers` on every rank with the sum (or mean) over all ranks, computed in float32. All ranks pass the same length and get the
-   * same bits. A vector from `vector()` is summed without a copy.
+   * Replaces `numbers` on every rank with the sum (or mean) over all ranks, computed in float32. All ranks must pass the same number of
+   * elements, and all get bit-identical results. A vector from `vector()` is summed without a copy.
    * @throws TonyError USAGE, PEER_LOST, RING_MISMATCH.
    */
   async allReduce(numbers: Float32Array | number[], operation: 'sum' | 'mean' = 'sum'): Promise<void> {
@@ -261,7 +264,7 @@ export class Cluster {
   }
 
   /**
-   * Copies the values of rank 0 to every rank: variables, all weights of a model, or numbers.
+   * Copies rank 0's values to every rank: variables, all weights of a model, or numbers.
    * @throws TonyError USAGE, RANKS_DIFFER, PEER_LOST, RING_MISMATCH.
    */
   async broadcast(values: Float32Array | number[] | Trainable | readonly Trainable[]): Promise<void> {
@@ -292,16 +295,17 @@ export class Cluster {
   }
 
   /**
-   * Reads a file of the job's data: `read('mnist', 'train-images-idx3-ubyte')`.
-   * @throws TonyError NOT_FOUND, ACCESS_DENIED, HDFS_UNREACHABLE, and USAGE when the job has no data of that name.
+   * Reads a file from the job's data: `read('mnist', 'train-images-idx3-ubyte')`.
+   * @throws TonyError NOT_FOUND, ACCESS_DENIED, HDFS_UNREACHABLE, and USAGE when the job has no data with that name.
    */
   async read(name: string, file: string): Promise<Buffer> {
     return await this.storage.read(this.uri(name, file));
   }
 
   /**
-   * Returns the URI of a file of the job's data, for datasets. `file` may be a pattern: `tfrecords(cluster.uri('mnist', 'train-*'))`.
-   * @throws TonyError USAGE when the job has no data of that name.
+   * Returns the URI of a file in the job's data, for use in datasets. `file` may be a pattern: `tfrecords(cluster.uri('mnist',
+   * 'train-*'))`.
+   * @throws TonyError USAGE when the job has no data with that name.
    */
   uri(name: string, file: string): string {
     const folder = this.data[name];
@@ -314,7 +318,7 @@ export class Cluster {
     return joinUri(folder, file);
   }
 
-  /** Reads a file in the IDX format of MNIST as examples for `fit`: `idx('mnist', 'train-images-idx3-ubyte')`. */
+  /** Reads examples for `fit` from a file in MNIST's IDX format: `idx('mnist', 'train-images-idx3-ubyte')`. */
   async idx(name: string, file: string): Promise<Column> {
     const uri = this.uri(name, file);
     return parseIdx(await this.storage.read(uri), uri);

@@ -54,7 +54,8 @@ test('a worker reports the loss of a killed worker, and the next generation ends
   await expect.poll(() => first.reports()).toContainEqual({ type: 'checkpoint', step: 10 });
   second.child.kill('SIGKILL');
   await expect.poll(() => first.reports()).toContainEqual({ type: 'peer-lost', rank: 1 });
-  // The lost rank has no replacement in this test, so the call throws after the grace period. Before that, rank 0 reports that it waits.
+  // The lost rank has no replacement in this test, so the call throws after the grace period. Before that, rank 0 reports that it is
+  // waiting.
   expect(await first.exited).toBe(1);
   expect(first.stderr()).toMatch(/rank 1 (broke|closed) the connection.*; waiting for the job to replace it.*TonyError: rank 1/s);
 

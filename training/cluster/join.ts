@@ -14,7 +14,7 @@ import { Ring, type RingTimeouts } from '../ring/ring.ts';
 import { Cluster } from './cluster.ts';
 
 export interface JoinOptions {
-  /** For a standalone program: paths or URIs of input folders, by name. A job uses `data` of job.yaml instead. */
+  /** For a standalone program: paths or URIs of input folders, by name. A job uses `data` in job.yaml instead. */
   readonly data?: Readonly<Record<string, string>>;
   /** For a standalone program: the checkpoint folder, and the checkpoint interval in steps. No checkpoints by default. */
   readonly checkpointDir?: string;
@@ -103,12 +103,12 @@ async function joinJob(task: TaskContext, options: JoinOptions): Promise<Cluster
   });
 }
 
-/** Whether a task uses CPU time, as ranks and parameter servers do. Such tasks share the cores of their node. */
+/** Returns true for ranks and parameter servers. These tasks use CPU time and share the cores of their node. */
 function computes({ parameterServers }: TaskContext, { rank, host, port }: Member): boolean {
   return rank !== null || parameterServers.some((server) => server.host === host && server.port === port);
 }
 
-/** Creates the worker of the parameter servers. The worker connects when a training phase, a custom step or a broadcast starts. */
+/** Creates the client side of the parameter servers. It connects when a training phase, a custom step or a broadcast starts. */
 function openServers(
   task: TaskContext,
   { staleness, wireSecurity }: Extract<Strategy, { type: 'parameter-server' }>,
@@ -126,7 +126,7 @@ function openServers(
     addresses: parameterServers,
     onLost: (server, cause) => {
       process.stderr.write(`tony-ts: parameter server ${server} ${cause}; waiting for the job to replace it\n`);
-      // In reports, the numbers of parameter servers follow the last rank.
+      // In reports, parameter servers are numbered after the last rank.
       report({ type: 'peer-lost', rank: worldSize + server });
     },
     ...(options.timeouts === undefined ? {} : { timeouts: options.timeouts }),

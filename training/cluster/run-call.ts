@@ -14,7 +14,7 @@ const LEFTOVERS_MS = 5000;
 const schema = z.object({ module: z.string().min(1), export: z.string().min(1), args: z.array(z.unknown()) });
 
 /**
- * Runs a task of a job that `run()` of the library `tony-ts` submitted: calls the function with this task's cluster. The chief's return
+ * Runs a task of a job submitted with `run()` from the `tony-ts` library: calls the function with this task's cluster. The chief's return
  * value becomes the job's result; an error fails the task that throws it.
  */
 export async function runCall(): Promise<void> {

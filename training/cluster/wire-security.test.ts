@@ -1,4 +1,4 @@
-/** Trains in separate processes in each mode of `wireSecurity`, also through a proxy that changes the data. */
+/** Trains in separate processes in each `wireSecurity` mode, with and without a proxy that alters the data. */
 import { once } from 'node:events';
 import { connect, createServer } from 'node:net';
 import { afterEach, describe, expect, test } from 'vitest';
@@ -13,7 +13,7 @@ afterEach(() => {
   }
 });
 
-/** Opens a proxy to `target`. It flips one bit that `target` sends, in the last byte of a chunk, after `intact` bytes. @returns its port. */
+/** Opens a proxy to `target`. After `intact` bytes, it flips one bit in the last byte of a chunk that `target` sends. @returns its port. */
 async function flippingProxy(target: number, intact: number): Promise<number> {
   let left = intact;
   const server = createServer((inner) => {
@@ -54,7 +54,7 @@ const KINDS: Readonly<Record<string, Kind>> = {
     ...{ workers: 3, servers: 0, of: (wireSecurity) => ({ type: 'all-reduce', wire: 'float32', wireSecurity }) },
     ...{ behind: { role: 'worker', index: 0 }, reader: 1, message: /TonyError: rank 0 sent data that was changed/ },
   },
-  // The weights of several workers depend on the order in which their gradients arrive.
+  // Only one worker, because with several workers the weights depend on the order in which gradients arrive.
   'parameter-server': {
     ...{ workers: 1, servers: 2, of: (wireSecurity) => ({ type: 'parameter-server', staleness: 0, wireSecurity }) },
     ...{ behind: { role: 'ps', index: 1 }, reader: 0, message: /TonyError: parameter server 1 sent data that was changed/ },

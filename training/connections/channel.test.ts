@@ -144,7 +144,7 @@ describe.each(WIRE_SECURITY)('%s', (security) => {
   });
 });
 
-/** Opens a proxy to `target` that shows each chunk to `onChunk`, which may change it. @returns its port. */
+/** Opens a proxy to `target` that passes each chunk to `onChunk`, which may change it. @returns its port. */
 async function spy(target: number, onChunk: (chunk: Buffer, fromDialer: boolean) => void): Promise<number> {
   const { port } = await listen((inner) => {
     const outer = connectTcp(target, '127.0.0.1');

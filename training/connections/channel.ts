@@ -6,10 +6,10 @@ import { RecordKey } from './record.ts';
 import { RecordReader } from './record-reader.ts';
 import { RecordWriter } from './record-writer.ts';
 
-/** Why a connection was lost. WIRE_INTEGRITY: the peer's data was changed on the network, which no other process knows. */
+/** Why a connection was lost. WIRE_INTEGRITY: the peer's data was altered in transit; no other process can detect this. */
 export type LossCode = 'PEER_LOST' | 'WIRE_INTEGRITY';
 
-/** Returns the loss that an `error` event of a channel's socket describes. */
+/** Returns why a connection was lost, based on an `error` event of the channel's socket. */
 export function lossOf(error: NodeJS.ErrnoException): { readonly cause: string; readonly code: LossCode } {
   return error instanceof TonyError && error.code === 'WIRE_INTEGRITY'
     ? { cause: error.message, code: error.code }
@@ -19,24 +19,24 @@ export function lossOf(error: NodeJS.ErrnoException): { readonly cause: string; 
 /** A connection between two programs of the job after its handshake. */
 export interface Channel {
   /**
-   * For events and deadlines; only the channel reads and writes. If the received data is not what the peer has sent, the socket is destroyed
-   * with a TonyError WIRE_INTEGRITY.
+   * For events and deadlines; only the channel reads and writes. If the received data differs from what the peer sent, the socket is
+   * destroyed with a TonyError WIRE_INTEGRITY.
    */
   readonly socket: Socket;
   /** Sends `bytes`, which must not change until `onWritten` is called. */
   write(bytes: Uint8Array, onWritten?: () => void): void;
-  /** Delays writes until `uncork`, so that small writes travel together. */
+  /** Delays writes until `uncork`, so that small writes are sent together. */
   cork(): void;
   uncork(): void;
-  /** Sends `bytes` after all earlier writes, and closes this direction. Synchronous, for use in exit handlers. */
+  /** Sends `bytes` after all earlier writes, then closes the sending direction. Synchronous, for use in exit handlers. */
   end(bytes: Uint8Array): void;
   /** Starts reading from an accepted connection. */
   read(reader: Reader): void;
-  /** Continues to read after the reader has paused. */
+  /** Resumes reading after the reader has paused. */
   resume(): void;
 }
 
-/** Carries the bytes unchanged: `wireSecurity: none`. */
+/** Carries bytes unchanged, for `wireSecurity: none`. */
 class PlainChannel implements Channel {
   readonly socket: Socket;
 
@@ -73,7 +73,7 @@ class PlainChannel implements Channel {
   }
 }
 
-/** Carries records: `wireSecurity: authenticated` or `encrypted`. */
+/** Carries records, for `wireSecurity: authenticated` or `encrypted`. */
 class RecordChannel implements Channel {
   readonly socket: Socket;
   readonly #writer: RecordWriter;
@@ -104,7 +104,7 @@ class RecordChannel implements Channel {
     this.socket.end();
   }
 
-  /** Returns the reader of the records whose plaintext `reader` receives. */
+  /** Returns a reader that verifies records and passes their plaintext to `reader`. */
   open(reader: Reader): Reader {
     this.#reader = new RecordReader(this.#incoming, reader, (cause) => this.socket.destroy(new TonyError('WIRE_INTEGRITY', cause)));
     return this.#reader;

@@ -22,7 +22,7 @@ export interface Identity {
   readonly worldSize: number;
   readonly from: number;
   readonly to: number;
-  /** The protection of the traffic after the handshake. */
+  /** The traffic protection after the handshake. */
   readonly security: WireSecurity;
 }
 

@@ -2,8 +2,8 @@ import type { Reader } from './reader.ts';
 import { bodyLength, MAX_BODY_BYTES, RECORD_HEADER_BYTES, type RecordKey } from './record.ts';
 
 /**
- * Verifies the records of a connection, and passes their plaintext to another reader. The other reader learns of a byte only after the tag
- * of its record has been verified. A body with plaintext is read directly into the other reader's buffer if it fits.
+ * Verifies the records of a connection, and passes their plaintext to another reader. The other reader is notified of data only after the
+ * tag of its record has been verified. A plaintext body is read directly into the other reader's buffer if it fits.
  */
 export class RecordReader implements Reader {
   readonly #key: RecordKey;

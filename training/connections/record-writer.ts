@@ -1,9 +1,9 @@
 import type { Socket } from 'node:net';
 import { MAX_BODY_BYTES, type RecordKey } from './record.ts';
 
-/** How many bytes wait in the socket. Further bytes stay unsealed, which limits the memory for ciphertext. */
+/** The number of bytes that may wait in the socket. Further bytes stay unsealed, which limits the memory for ciphertext. */
 const IN_FLIGHT_BYTES = 1024 * 1024;
-/** Successive parts share a record if their total is at most this long. */
+/** Successive parts share a record if their total length is at most this. */
 const SHARED_BYTES = 16 * 1024;
 
 interface Part {
@@ -47,7 +47,7 @@ export class RecordWriter {
     this.#pump(IN_FLIGHT_BYTES);
   }
 
-  /** Hands all parts to the socket, however much waits in it. */
+  /** Hands all parts to the socket, regardless of how much data is waiting in it. */
   flush(): void {
     this.#pump(Number.POSITIVE_INFINITY);
   }

@@ -38,7 +38,7 @@ export interface Batch {
 
 /**
  * Returns the number of examples.
- * @throws TonyError DATA_INVALID when the columns are empty or differ in their number of examples.
+ * @throws TonyError DATA_INVALID when the columns are empty or have different numbers of examples.
  */
 export function countExamples(data: TrainingData): number {
   const { x, y, sampleWeight } = data;

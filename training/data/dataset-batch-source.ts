@@ -103,7 +103,7 @@ export class DatasetBatchSource implements BatchSource {
   #before: { readonly before?: Json } = {};
   /**
    * The three numbers that the ranks sum before each step. Element 0: the number of examples in this rank's batch. Element 1: 1 if more
-   * examples follow. Element 2: 1 if the rank still waits for data.
+   * examples follow. Element 2: 1 if the rank is still waiting for data.
    */
   readonly #news: Float32Array;
 

@@ -11,7 +11,7 @@ export type NestedNumbers = readonly number[] | readonly NestedNumbers[];
 /** The values of one input, of one target, or of the weights: a tensor, values with a shape, or a (nested) array. */
 export type ColumnLike = tfjs.Tensor | Column | NumberArray | NestedNumbers;
 
-/** The inputs or the targets of a model: a single column, a list in the model's order, or an object by name. */
+/** The inputs or the targets of a model: a single column, a list in the model's order, or an object keyed by name. */
 export type ColumnsLike = ColumnLike | readonly (tfjs.Tensor | Column)[] | { readonly [name: string]: ColumnLike };
 
 /**

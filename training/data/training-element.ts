@@ -10,7 +10,7 @@ type Parts = Part | readonly Part[] | Readonly<Record<string, Part>>;
 
 /**
  * A training batch of a dataset: inputs and targets, and optionally the weight of each example in the loss. Inputs and targets can be a
- * single column, a list in the model's order, or an object by input or output name.
+ * single column, a list in the model's order, or an object keyed by input or output name.
  */
 export type TrainingElement = ({ readonly xs: Parts; readonly ys: Parts } | { readonly x: Parts; readonly y: Parts }) & {
   readonly sampleWeight?: Part;

@@ -32,7 +32,7 @@ export interface ConstantNode {
   readonly name: string;
   readonly dtype: 'float32' | 'int32' | 'bool';
   readonly shape: readonly number[];
-  /** The values of a constant; for a weight of the model, the weight's variable. */
+  /** The values of a constant or, for a model weight, its variable. */
   readonly values: Float32Array | Int32Array | Uint8Array | tfjs.Variable;
 }
 

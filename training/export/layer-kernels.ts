@@ -3,7 +3,7 @@ import { type Call, isMissing, type Lowering } from './kernel-call.ts';
 
 /* Converts the kernels of convolution, pooling, dense and normalisation layers to TensorFlow's operations. */
 
-/** Extends strides and similar attributes by 1 for the batch and by 1 for the channels (channels-last order). */
+/** Adds a 1 for the batch axis and a 1 for the channel axis to strides and similar attributes (channels-last order). */
 function spatial(values: readonly number[]): AttrValue {
   return attr.integers([1, ...values, 1]);
 }

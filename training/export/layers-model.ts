@@ -10,7 +10,7 @@ export interface ModelWorld {
 }
 
 export interface ExportLayersOptions {
-  /** Includes the optimizer's slots and the loss, with which other programs can continue the training; false by default. */
+  /** Includes the optimizer's slots and the loss, so that other programs can continue training; false by default. */
   readonly includeOptimizer?: boolean;
 }
 

@@ -39,7 +39,7 @@ interface Source {
  * Copies the matching weights of a source into a model. The source is a model.json from any program (a LayersModel or a GraphModel, also
  * with quantised weights), a checkpoint, or a model in memory. The source's optimizer state is ignored.
  * @param from the URI of a model.json, of the folder that contains it, or of a checkpoint; or a model in memory.
- * @throws TonyError WARM_START_MISFIT, without any change of the model, when no weight matches, or when a type or shape differs and
+ * @throws TonyError WARM_START_MISFIT, without changing the model, when no weight matches, or when a type or shape differs and
  *   `skipMismatched` is not set.
  */
 export async function warmStart(
@@ -113,7 +113,7 @@ function pairsOf(weights: readonly NamedWeight[], source: Source, wanted: WarmSt
   }
   const by = wanted ?? (weights.some(({ name }) => byName.has(name)) ? 'name' : 'order');
   const pairs = weights.map((weight, index) => {
-    // `shift` returns each source weight once, because nested models may have several weights with the same name.
+    // Nested models may have several weights with the same name, so `shift` takes each source weight only once.
     const other = by === 'name' ? byName.get(weight.name)?.shift() : source.weights[index];
     return other === undefined ? [] : ([[weight, other]] as const);
   });

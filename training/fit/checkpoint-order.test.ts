@@ -9,7 +9,7 @@ import { classifier, examples, fitTogether, folder } from '../testing/fit-world.
 test.each([1, 3])('%i ranks store a checkpoint after the step in which one of them has an order', async (workers) => {
   const place = await folder();
   const files = Array.from({ length: workers }, (_, rank) => path.join(place, `order-${rank}`));
-  // Each reading advances the clock by the check interval, so every step checks for an order.
+  // Each read of the clock advances it by the check interval, so every step checks for an order.
   const checkpointOrders = files.map((file) => {
     let now = 0;
     return new CheckpointOrder(file, () => (now += 1_000));

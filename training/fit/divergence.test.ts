@@ -18,7 +18,7 @@ function lines(count: number): tf.Sequential[] {
 
 const data = { x: tf.ones([40, 1]), y: tf.zeros([40, 1]) };
 /**
- * The step with the absurd learning rate makes the weight infinite and therefore the next step's loss, too. The callback waits for each
+ * The step with the absurd learning rate makes the weight, and therefore the next step's loss, infinite. The callback waits for each
  * good checkpoint.
  */
 const options = (workers: number, reports: readonly Report[], absurd: number): FitOptions => ({

@@ -4,7 +4,7 @@ import { TonyError } from '../../platform/errors.ts';
 /** The weight of each class's examples in the loss: `{ 0: 1, 1: 8 }`. */
 export type ClassWeights = Readonly<Record<number, number>>;
 
-/** Class weights for the model's output. For several outputs: a list in the model's order, or an object by output name. */
+/** Class weights for the model's output. For several outputs: a list in the model's order, or an object keyed by output name. */
 export type ClassWeight = ClassWeights | readonly ClassWeights[] | Readonly<Record<string, ClassWeights>>;
 
 /** Holds the class weights as one tensor per output; call `dispose` at the end. */
@@ -22,7 +22,7 @@ export class ClassWeightTables {
 
   /**
    * Returns the weight of each example for each output; null for an output without class weights. Targets are one-hot [n, classes], or
-   * class numbers [n] or [n, 1].
+   * class indices [n] or [n, 1].
    */
   of(targets: readonly tfjs.Tensor[]): (tfjs.Tensor1D | null)[] {
     const tf = this.#tf;
@@ -71,7 +71,7 @@ function byOutput(outputs: readonly string[], given: ClassWeight): (ClassWeights
 
 function tableOf(weights: ClassWeights, model: tfjs.LayersModel, output: number): number[] {
   const units = (model.outputs[output] as tfjs.SymbolicTensor).shape.at(-1) ?? 0;
-  // A single unit is the probability of the second of two classes.
+  // A single output unit is the probability of the second of two classes.
   const classes = units === 1 ? 2 : units;
   return Array.from({ length: classes }, (_, index) => {
     const weight = weights[index];

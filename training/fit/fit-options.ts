@@ -32,7 +32,7 @@ export interface FitOptions extends StepOptions {
    */
   readonly accumulate?: number;
   /**
-   * Shuffles the examples for each epoch, in the same order on all ranks; true by default. For datasets, call `shuffle` of the dataset
+   * Shuffles the examples for each epoch, in the same order on all ranks; true by default. For datasets, call the dataset's `shuffle`
    * instead.
    */
   readonly shuffle?: boolean;

@@ -145,7 +145,7 @@ export class FitReporter {
     }
   }
 
-  /** Reports weights that training does not change, although the program seems to expect a change. */
+  /** Reports weights that training leaves unchanged although the program seems to expect them to change. */
   #reportUntrained(): void {
     const { model, strategy, onNotice } = this.#parts;
     const { trainable, thawed } = model;

@@ -17,7 +17,7 @@ export interface ScheduleStep {
  */
 export type LearningRate = number | ((at: ScheduleStep) => number);
 
-/** Members of optimizers that the declarations of TensorFlow.js omit. */
+/** Optimizer members that TensorFlow.js's type declarations omit. */
 interface Rated {
   learningRate?: number;
   setLearningRate?(rate: number): void;

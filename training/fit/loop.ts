@@ -163,10 +163,10 @@ export class TrainingLoop<T, State extends Json> implements AsyncIterable<LoopSt
   /**
    * Takes one step of an optimizer on all ranks, as `cluster.step` does. An iteration may take several steps.
    * @param loss computes the loss of this rank's batch. Only ranks with a batch call it. Random numbers within `loss` (dropout, random
-   *   tensors without a seed) depend only on seed, step, rank and the number of the call in the iteration.
+   *   tensors without a seed) depend only on seed, step, rank and the call's number within the iteration.
    * @param options `variables`: the variables to train; defaults to all trainable variables of this loop. `examples`: the number of
    *   examples in the loss; defaults to the batch size.
-   * @returns the mean loss over the examples of all ranks. With parameter servers, the mean over this rank's examples, or 0 without
+   * @returns the mean loss over all ranks' examples. With parameter servers, the mean over this rank's examples, or 0 without
    *   examples.
    * @throws TonyError USAGE, RANKS_DIFFER, TRAINING_DIVERGED, PEER_LOST, RING_MISMATCH.
    */

@@ -5,7 +5,7 @@ import { disposeElement } from '../data/reading/dispose.ts';
 import { collate } from '../data/transforms/collate.ts';
 import { toTensors } from '../data/transforms/tensors.ts';
 
-/** A model's prediction for one element: a flat array of numbers for each output. An object by name if the outputs are named. */
+/** A model's prediction for one element: a flat array of numbers for each output, keyed by name if the outputs are named. */
 export type Prediction = Values | readonly Values[] | Readonly<Record<string, Values>>;
 export type Values = Float32Array | Int32Array | Uint8Array;
 
@@ -18,8 +18,8 @@ export function isModel(value: unknown): value is InferenceModel {
 
 /**
  * Runs the model on a batch of elements.
- * @param inputs for each element a number, an array of numbers, `{ values, shape }`, or an object of these by the names of the model's
- *   inputs.
+ * @param inputs for each element a number, an array of numbers, `{ values, shape }`, or an object of these keyed by the model's input
+ * names.
  * @throws TonyError DATA_INVALID when the inputs do not fit the model.
  */
 export async function predictBatch(tf: typeof tfjs, model: InferenceModel, inputs: readonly unknown[]): Promise<Prediction[]> {

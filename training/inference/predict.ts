@@ -29,8 +29,8 @@ export interface PredictOptions {
   /** The columns of CSV files; by default, the fields of the first result of each part. */
   readonly columns?: readonly string[];
   /**
-   * A version of the function's dependencies. Change it together with the dependencies. `predict` itself detects changes of the model's
-   * weights and of the function's own text.
+   * A version of the function's dependencies. Change it together with the dependencies. `predict` itself detects changes to the model's
+   * weights and to the function's own source text.
    */
   readonly version?: string;
   readonly signal?: AbortSignal;
@@ -38,13 +38,13 @@ export interface PredictOptions {
 
 export interface ModelPredictOptions<T, R, P extends Prediction = Values> extends PredictOptions {
   /**
-   * Returns the model's input for an element: a number, an array, `{ values, shape }`, or an object of these by the names of the model's
-   * inputs.
+   * Returns the model's input for an element: a number, an array, `{ values, shape }`, or an object of these keyed by the model's input
+   * names.
    */
   readonly input?: (element: T) => unknown;
   /**
    * Returns the result to write for an element; by default, the model's numbers. The prediction of a model with several outputs is a list,
-   * or an object by name: `result: (element, [first, second]: Values[]) => ...`.
+   * or an object keyed by output name: `result: (element, [first, second]: Values[]) => ...`.
    */
   readonly result?: (element: T, prediction: P) => R;
 }

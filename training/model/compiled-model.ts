@@ -9,7 +9,7 @@ import type { StepLoss } from './step-part.ts';
  */
 interface CompiledInternals {
   readonly model?: CompiledInternals;
-  /** The argument of `compile`: a name or function for all outputs, an array with one per output, or an object by output name. */
+  /** The argument of `compile`: a name or function for all outputs, an array with one per output, or an object keyed by output name. */
   readonly loss?: unknown;
   readonly lossFunctions?: readonly LossFunction[];
   readonly outputNames: readonly string[];
@@ -51,7 +51,7 @@ export interface CompiledModel {
    *   metrics. The weighted losses are divided by the number of examples, not by the sum of the weights.
    */
   lossOf(x: readonly tfjs.Tensor[], y: readonly tfjs.Tensor[], weights?: readonly (tfjs.Tensor | null)[]): StepLoss;
-  /** Computes the loss (without regularisation) and the metrics, as `model.evaluate` does. tf.tidy disposes them. */
+  /** Computes the loss (without regularisation) and the metrics, as `model.evaluate` does. tf.tidy disposes the results. */
   evaluate(x: readonly tfjs.Tensor[], y: readonly tfjs.Tensor[]): tfjs.Scalar[];
 }
 

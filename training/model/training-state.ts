@@ -94,8 +94,8 @@ function isCopiedByReading(tf: typeof tfjs, tensor: tfjs.Tensor): boolean {
 }
 
 /**
- * Restores a model and its optimizer.
- * @throws TonyError CHECKPOINT_MISFIT, without any change, if the tensors belong to another model or optimizer.
+ * Restores a model and its optimizer. @throws TonyError CHECKPOINT_MISFIT, without changing anything, if the tensors belong to another
+ * model or optimizer.
  */
 export function restoreState(
   tf: typeof tfjs,
@@ -148,7 +148,7 @@ export function restoreOptimizer(
 /**
  * Restores only the model weights among `tensors`.
  * @param model the model's name, for a loop checkpoint with several models.
- * @throws TonyError CHECKPOINT_MISFIT, without any change, if the tensors belong to another model.
+ * @throws TonyError CHECKPOINT_MISFIT, without changing anything, if the tensors belong to another model.
  */
 export function restoreWeights(
   tf: typeof tfjs,

@@ -9,7 +9,7 @@ export interface Peers {
   readonly stepsTogether: boolean;
   /** Replaces `numbers` with their sums over all workers. Leaves `numbers` unchanged if the workers step independently. */
   sum(numbers: Float32Array): Promise<void>;
-  /** Resolves with the bytes of all workers, by rank. Resolves with this worker's bytes only if the workers step independently. */
+  /** Resolves with the bytes of all workers, in rank order. If the workers step independently, resolves with only this worker's bytes. */
   gather(bytes: Uint8Array): Promise<Uint8Array[]>;
 }
 

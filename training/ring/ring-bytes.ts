@@ -18,12 +18,14 @@ export async function broadcastBytes(ring: Ring, bytes: Uint8Array | null): Prom
   return view;
 }
 
-/** Resolves on every rank with the texts of all ranks, by rank. */
+/** Resolves on every rank with the strings of all ranks, in rank order. */
 export async function gatherTexts(ring: Ring, text: string): Promise<string[]> {
   return (await gatherBytes(ring, Buffer.from(text))).map((bytes) => Buffer.from(bytes).toString('utf8'));
 }
 
-/** Resolves on every rank with the bytes of all ranks, by rank. Use it for small data: each rank sends a vector of the total length. */
+/**
+ * Resolves on every rank with the bytes of all ranks, in rank order. Use it for small data: each rank sends a vector of the total length.
+ */
 export async function gatherBytes(ring: Ring, bytes: Uint8Array): Promise<Uint8Array[]> {
   if (ring.worldSize === 1) {
     return [bytes];

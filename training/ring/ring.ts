@@ -17,7 +17,7 @@ export interface RingOptions {
   readonly worldSize: number;
   readonly generation: number;
   readonly key: Secret;
-  /** Protection of the traffic, `none` by default. All ranks must use the same. */
+  /** The traffic protection; `none` by default. All ranks must use the same setting. */
   readonly security?: WireSecurity;
   readonly listener: Listener | Server;
   readonly addresses: readonly { readonly host: string; readonly port: number }[];
@@ -178,7 +178,8 @@ export class Ring {
   }
 
   /**
-   * Replaces `numbers` on every rank with the sum or mean over all ranks. All ranks must pass the same length. All ranks get the same bits.
+   * Replaces `numbers` on every rank with the sum or mean over all ranks. All ranks must pass the same number of elements, and all get
+   * bit-identical results.
    * @param wire float16 halves the traffic. Sums are computed in float32, but each partial sum is rounded before it is sent.
    * @throws TonyError PEER_LOST, RING_MISMATCH, WIRE_INTEGRITY.
    */
@@ -187,7 +188,7 @@ export class Ring {
     await this.#call(kind, numbers, planAllReduce(this.rank, this.worldSize, numbers.length, operation), wire);
   }
 
-  /** Replaces `numbers` on every rank with rank 0's numbers. All ranks must pass the same length. */
+  /** Replaces `numbers` on every rank with rank 0's numbers. All ranks must pass the same number of elements. */
   async broadcast(numbers: Float32Array): Promise<void> {
     await this.#call('broadcast', numbers, planBroadcast(this.rank, this.worldSize, numbers.length), 'float32');
   }

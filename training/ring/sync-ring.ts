@@ -79,7 +79,8 @@ export class SyncRing {
   }
 
   /**
-   * Replaces `numbers` with their sums over all ranks. All ranks must make the same calls in the same order. All ranks get the same bits.
+   * Replaces `numbers` with their sums over all ranks. All ranks must make the same calls in the same order, and all get bit-identical
+   * results.
    * @throws TonyError PEER_LOST, RING_MISMATCH.
    */
   sum(numbers: Float32Array): void {

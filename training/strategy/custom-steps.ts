@@ -17,7 +17,8 @@ export interface CustomStepOptions {
   readonly variables?: Trainable | readonly Trainable[];
   /**
    * The number of examples over which `loss` computes the mean. The step weights this rank's gradients by this number, so the result equals
-   * one step over the examples of all ranks. If it is 0, the step does not call `loss` on this rank. Default: all ranks have equal weight.
+   * that of one step over all ranks' examples. If it is 0, the step does not call `loss` on this rank. Default: all ranks have equal
+   * weight.
    */
   readonly examples?: number;
 }

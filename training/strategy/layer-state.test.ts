@@ -4,7 +4,7 @@ import type { Report } from '../process/task-context.ts';
 import { examples, fitTogether, ringOf } from '../testing/fit-world.ts';
 import { LayerState } from './layer-state.ts';
 
-/** A layer whose state is the largest of its training inputs. */
+/** A layer whose state is its largest training input so far. */
 class Peak extends tf.layers.Layer {
   static className = 'Peak';
   #peak: { read(): tf.Tensor; write(value: tf.Tensor): void } | null = null;

@@ -13,7 +13,7 @@ export interface LocalGradients {
 }
 
 /**
- * Computes the gradients of the parts (micro-batches) one after the other. At most the sums and one part's gradients are in memory.
+ * Computes the gradients of the parts (micro-batches) one after another. At most the sums and one part's gradients are in memory.
  * @param onEmpty called for each part without examples.
  */
 export function localGradients(

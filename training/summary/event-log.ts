@@ -21,14 +21,14 @@ const FIRST_FLUSH_MS = 5000;
 const FLUSH_SHARE = 0.05;
 const MOST_FLUSH_MS = 30_000;
 const RETRY_MS = 1000;
-/** The `about` field of the notices that writes fail and that writes succeed again. */
+/** The `about` field of the notices about failing writes and about their recovery. */
 const ABOUT = 'summaries';
 
 export interface EventLogOptions {
   readonly storage: Storage;
   /** The URI of the folder that contains the event files. */
   readonly dir: string;
-  /** Called for dropped records, when writes begin to fail, and when writes succeed again. `about` is equal for the last two cases. */
+  /** Called for dropped records, when writes begin to fail, and when writes succeed again. `about` is the same in the last two cases. */
   readonly onTrouble: (message: string, about?: string) => void;
   readonly now?: (() => number) | undefined;
 }

@@ -19,7 +19,7 @@ import { describe, type Numbers, numbersOf } from './summary-numbers.ts';
 import { textValue } from './summary-text.ts';
 
 /**
- * Writes values of a run for TensorBoard. Each call copies the values and writes them in the background. The program may dispose its
+ * Writes a run's values for TensorBoard. Each call copies the values and writes them in the background. The program may dispose its
  * tensors after the call; the methods do not dispose them. In a task that writes no summaries, the calls have no effect. A tag may be any
  * non-empty string; TensorBoard groups tags by the part before the first slash. Steps are integers of at least 0. All methods except
  * `flush` throw TonyError SUMMARY_INVALID for invalid values, tags or steps.
@@ -37,7 +37,7 @@ export interface Summaries {
    */
   histogram(tag: string, numbers: Numbers, step: number, options?: { readonly buckets?: number }): void;
   /**
-   * Writes one or several images, for the Images tab.
+   * Writes one or more images, for the Images tab.
    * @param image of shape [height, width], [height, width, channels] or [n, height, width, channels], with 1 channel (grey), 2 (grey and
    *   alpha), 3 (RGB) or 4 (RGBA). Floating-point numbers range from 0 to 1, integers and bytes from 0 to 255; other values are clipped.
    * @param options.max the maximum number of images to keep; 3 by default.

@@ -46,12 +46,12 @@ export async function saveSharded(store: CheckpointStore, step: number, origin: 
   return await store.commit(pending, position, shards.reverse());
 }
 
-/** Serialises and parses a value, which gives the value that another process receives. */
+/** Serialises and parses a value, to get the value that another process would receive. */
 export function onTheWire<T>(value: T): T {
   return JSON.parse(JSON.stringify(value)) as T;
 }
 
-/** Defines the tests of fencing for a kind of storage. `open` returns a new empty folder each time. */
+/** Defines the fencing tests for one kind of storage. `open` returns a new empty folder each time. */
 export function describeFencing(kind: string, open: () => Promise<{ storage: Storage; dir: string }>): void {
   // The timeout is long, because each test writes hundreds of files and syncs each to disk before the next one.
   describe.each([

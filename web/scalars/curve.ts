@@ -49,7 +49,7 @@ export class Curve {
     this.#stride *= 2;
   }
 
-  /** Removes the values from `step` on. Returns whether any value was removed. */
+  /** Removes the values of `step` and all later steps. Returns whether any value was removed. */
   dropFrom(step: number): boolean {
     if (this.#newest === null || this.#newest.step < step) {
       return false;

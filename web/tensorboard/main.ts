@@ -82,7 +82,7 @@ async function run(): Promise<void> {
 function join(socket: TLSSocket, tensorBoard: TensorBoard): void {
   try {
     const upstream = tensorBoard.connect();
-    // An error on one side closes both sockets. After a normal end, all sent data is still delivered.
+    // An error on one side closes both sockets. If a side ends normally, all data that it has sent is still delivered.
     pipeline(socket, upstream, () => {});
     pipeline(upstream, socket, () => {});
   } catch {

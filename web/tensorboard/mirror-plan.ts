@@ -13,7 +13,7 @@ export interface MirrorLimits {
   readonly depth: number;
   /** The maximum total size on disk, in bytes. */
   readonly bytes: number;
-  /** The maximum size in bytes of a file without events, such as an image of the embedding projector. */
+  /** The maximum size in bytes of a file without events, such as a sprite image for the Embedding Projector. */
   readonly otherBytes: number;
   /**
    * The number of bytes before the end of the copy that are read again to detect a replaced file. Two files differ in these bytes, because

@@ -14,7 +14,7 @@ const MAX_CONCURRENT = 4;
 const FIRST_PAUSE_MS = 1_000;
 const PAUSE_MS = 5_000;
 const LONGEST_PAUSE_MS = 60_000;
-/** The time after the start, in ms, during which the mirror polls more often. The first curves of a new job should appear soon. */
+/** The time after the start, in ms, during which the mirror polls more often, so that the first curves of a new job appear soon. */
 const EAGER_MS = 60_000;
 
 export interface MirrorOptions {

@@ -15,7 +15,7 @@ const packages: Packages = {
   ]),
 };
 
-/** Creates programs that answer like a Python of the given kind. */
+/** Creates programs that respond like a Python interpreter of the given kind. */
 async function pathWith(programs: Readonly<Record<string, string>>): Promise<{ PATH: string }> {
   const folder = await mkdtemp(path.join(os.tmpdir(), 'pythons-'));
   onTestFinished(() => rm(folder, { recursive: true }));

@@ -13,11 +13,11 @@ import { readPackages } from './packages.ts';
 import { findPythons, type Python } from './python.ts';
 import { type ServerEnd, ServerProcess } from './server-process.ts';
 
-/** The maximum start time of TensorBoard, in ms. The first start may load its modules from a slow disk. */
+/** The maximum startup time of TensorBoard, in ms. The first start may load its modules from a slow disk. */
 const START_MS = 180_000;
 /**
  * How long TensorBoard's start waits for the first copy, in ms. TensorBoard's page requests the list of runs only once, so the runs must
- * exist before.
+ * exist by then.
  */
 const FIRST_COPY_MS = 20_000;
 /** The pause between two liveness probes and the deadline of a probe, in ms. TensorBoard may respond slowly while it reads a large run. */

@@ -17,7 +17,7 @@ const MOST = Math.fround(1 - EPSILON);
  *
  * The targets t are data and have no gradient.
  *
- * @param own TensorFlow.js's loss, which computes all unsupported cases.
+ * @param own TensorFlow.js's loss, which handles all unsupported cases.
  */
 export function categoricalCrossentropy(tf: typeof tfjs, own: LossFunction): LossFunction {
   return (target, output) => {
@@ -27,7 +27,7 @@ export function categoricalCrossentropy(tf: typeof tfjs, own: LossFunction): Los
 }
 
 /**
- * Computes the same loss for targets that are class numbers, one per example. An invalid class number means that the example has no target.
+ * Computes the same loss for targets that are class indices, one per example. An invalid class index means that the example has no target.
  * As in TensorFlow.js, p is clipped before it is divided by the sum, and clipped probabilities have no gradient.
  */
 export function sparseCategoricalCrossentropy(tf: typeof tfjs, own: LossFunction): LossFunction {

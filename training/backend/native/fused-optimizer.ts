@@ -78,7 +78,9 @@ export class FusedOptimizer {
     this.#scalars.clear();
   }
 
-  /** Takes the step with fused kernels. Returns false, without any change, if the optimizer's own implementation must take the step. */
+  /**
+   * Takes the step with fused kernels. Returns false without changing anything if the optimizer's own implementation must take the step.
+   */
   #applyFused(native: NativeBackend, rule: OptimizerRule, gradients: readonly NamedGradient[]): boolean {
     const steps = this.#prepare(native, rule, gradients);
     if (steps === null) {

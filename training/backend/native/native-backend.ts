@@ -2,7 +2,7 @@ import type * as tfjs from '@tensorflow/tfjs';
 
 /*
  * tfjs-node and tfjs-node-gpu can run any operation of TensorFlow's C library by name, with the attributes and inputs that TensorFlow's
- * operation registry defines. The interface that all backends share does not contain these methods.
+ * operation registry defines. The interface shared by all backends does not include these methods.
  */
 
 interface TypeNumbers {

@@ -11,7 +11,7 @@ import { type NativeBackend, sameShape } from './native-backend.ts';
  *   pass is repeated to fill the workspace that the gradient needs.
  * - Without oneDNN, MaxPool uses Dilation2DBackpropInput with a filter of zeros, in about half of MaxPoolGrad's time. The sums are the
  *   same, because Dilation2DBackpropInput also picks the first of several equal values.
- * - On a GPU, MaxPoolGrad is fast and stays in use.
+ * - On a GPU, MaxPoolGrad is already fast, so it stays in use.
  */
 
 type Gradients = Readonly<Record<string, () => tfjs.Tensor>>;

@@ -8,7 +8,7 @@ import { readContents } from './file-bytes.ts';
 
 const CONTENTS = Buffer.alloc(100_000, 'contents');
 
-/** A storage whose streams close slowly, like a stream that still writes a local copy. `atWork` is the number of open streams. */
+/** A storage whose streams close slowly, like a stream that is still writing a local copy. `atWork` is the number of open streams. */
 class SlowlyEndingStorage extends FileStorage {
   atWork = 0;
   readonly #bytes: Buffer;

@@ -28,8 +28,8 @@ export interface DecodeImageOptions {
 }
 
 /**
- * Decodes a PNG, JPEG, BMP or GIF file to pixels of one byte per value. The shape is [height, width, channels], for a GIF [frames, height,
- * width, 3]. Requires the native backend.
+ * Decodes a PNG, JPEG, BMP or GIF file to pixels of one byte per value. The shape is [height, width, channels] or, for a GIF, [frames,
+ * height, width, 3]. Requires the native backend.
  * @throws TonyError BACKEND_UNFIT when the backend cannot decode images; DATA_INVALID when the bytes are not an image or the image has more
  *   than 100 million pixels.
  */

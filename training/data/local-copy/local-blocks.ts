@@ -42,7 +42,7 @@ const lineSchema = z.tuple([z.string(), z.number().int().nonnegative(), z.number
  *   owner    the ID of the process that writes to the folder
  *
  * A program that restarts in the same container (for example after the loss of a worker) reuses the blocks of the previous program. `get`
- * verifies each block and thereby detects a partial block that a killed program has left. A program removes the files when it exits. After
+ * verifies each block and thereby detects a partial block left behind by a killed program. A program removes the files when it exits. After
  * a kill, YARN removes the files with the container.
  */
 export class LocalBlocks {

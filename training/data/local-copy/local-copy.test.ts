@@ -77,7 +77,7 @@ describe.each(Object.entries(KINDS))('local copies of %s', (kind, open) => {
         for (let epoch = 2; epoch < 6; epoch++) {
           await read(epoch);
         }
-        // Readers of file parts fetch whole blocks at the borders of their parts. Whole files have no such borders.
+        // Readers of file parts fetch whole blocks at the boundaries of their parts. Whole files have no such boundaries.
         const borders = kind === 'parts of text' ? 2 * 4 * BLOCK_BYTES : 0;
         expect(storage.bytes).toBeLessThan(first.length * 10_100 + borders);
         return first;

@@ -19,7 +19,7 @@ export function dispatchNode<T>(inner: DatasetNode<T>): DatasetNode<T> {
 }
 
 /**
- * Yields the records of this reader's assigned splits, one split after the other.
+ * Yields the records of this reader's assigned splits, one split after another.
  * @param splits all splits, in the order of assignment.
  */
 export function dispatchedStream<T>(

@@ -45,7 +45,7 @@ export function listerOf(files: Files): FileLister {
 
 /**
  * Creates a lister of the first column's files. The companions of a file are the files at the same position in the other columns.
- * @throws TonyError NOT_FOUND; DATA_INVALID when the columns differ in their number of files.
+ * @throws TonyError NOT_FOUND; DATA_INVALID when the columns have different numbers of files.
  */
 export function listerOfColumns(columns: readonly Files[]): FileLister {
   return async (storage) => {

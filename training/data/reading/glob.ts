@@ -1,6 +1,6 @@
 /**
  * Hadoop's name patterns: `*` matches any characters, `?` one character, `[ab0-9]` one of these characters, `[^a]` any character except
- * these, and `{a,b}` either text. A backslash escapes the next character.
+ * these, and `{a,b}` either string. A backslash escapes the next character.
  */
 const SPECIAL = /[*?[{\\]/;
 

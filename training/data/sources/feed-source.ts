@@ -25,7 +25,7 @@ const LEAVE_MS = 2_000;
 let openedReaders = 0;
 
 /**
- * Yields records that other processes send to this job while it runs: with `tony-ts feed`, or `openFeed` of the library. Each record goes
+ * Yields records that other processes send to this job while it runs: with `tony-ts feed` or the library's `openFeed`. Each record goes
  * to one worker: the next worker that requests records. A feed can be read once, in one epoch, and ends when its producers have ended.
  * Checkpoints contain no feed position: after a restart, training continues with undelivered records.
  * @param name letters, digits, dots, underscores and dashes.

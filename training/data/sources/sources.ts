@@ -22,8 +22,8 @@ import { elementsOfTfData, iterableNode } from './memory.ts';
 
 /**
  * Reads the records of TFRecord files and verifies their checksums. The Buffers are views of a larger read buffer; copy a record that you
- * keep for a long time. TFRecord files cannot be split. For an even distribution, use a multiple of the number of ranks as the number of
- * files.
+ * keep for a long time. TFRecord files cannot be split. For an even distribution, make the number of files a multiple of the number of
+ * ranks.
  */
 export function tfrecords(files: Files, options: RecordOptions & SourceOptions = {}): Dataset<Buffer> {
   return new Dataset(new FileSource(files, tfRecordFormat(options), options));
@@ -53,7 +53,7 @@ export function jsonl<T = unknown>(files: Files, options: RecordOptions & Source
 }
 
 /**
- * Reads comma-separated values (RFC 4180). A row is an object by column name, or `{ xs, ys }` if `columnConfigs` marks labels. Types,
+ * Reads comma-separated values (RFC 4180). A row is an object keyed by column name, or `{ xs, ys }` if `columnConfigs` marks labels. Types,
  * defaults and required values work as in tf.data.csv.
  */
 export function csv<Row = CsvRow | LabelledCsvRow>(files: Files, options: CsvOptions & SourceOptions = {}): Dataset<Row> {

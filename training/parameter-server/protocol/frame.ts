@@ -11,7 +11,7 @@ import { FrameHeader } from '../../encoding/frame-header.ts';
  *   | body: float32 numbers, or the concatenated bytes of tensors             |   bodyBytes
  *   +-------------------------------------------------------------------------+
  *
- * The server answers each request of a worker with a frame of the same ID. Answers may arrive in any order; `held` announces a delayed
+ * The server answers each worker request with a frame that has the same ID. Answers may arrive in any order; `held` announces a delayed
  * answer. The receiver uses the head to verify the length of the body before it allocates memory for the body.
  */
 export interface Frame {

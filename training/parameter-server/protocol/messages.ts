@@ -5,7 +5,7 @@ import { optimizerDescription } from './optimizer-description.ts';
 /*
  * The heads of frames: a worker's requests to a parameter server, each with one answer. In the order in which a run sends them:
  *
- *   hello                  every worker: selects the run; a program may have several runs, concurrently or one after the other
+ *   hello                  every worker: selects the run; a program may have several runs, concurrently or one after another
  *   prepare, open          the chief: `prepare` sends this server's initial content and the staleness; `open` follows once all servers
  *                          are prepared
  *   join                   every worker: waits until the server is open

@@ -20,9 +20,9 @@ export interface ParameterServerOptions {
   readonly worldSize: number;
   readonly generation: number;
   readonly key: Secret;
-  /** Protection of the traffic, `none` by default. All workers must use the same. */
+  /** The traffic protection; `none` by default. All workers must use the same setting. */
   readonly security?: WireSecurity;
-  /** Where to listen, or a server that already listens. */
+  /** The address to listen on, or a server that is already listening. */
   readonly listener: Listener | Server;
   readonly onNotice: (message: string) => void;
   readonly timeouts?: Partial<ServerTimeouts>;

@@ -58,7 +58,7 @@ export class Session {
     this.#positions = new Array<TrainingPosition | null>(worldSize).fill(null);
   }
 
-  /** Adds a worker. Returns the rank's previous client, which it replaces. */
+  /** Adds a worker. If its rank already has a client, replaces that client and returns it. */
   attach(client: Client): Client | undefined {
     const before = this.#clients.get(client.rank);
     this.#clients.set(client.rank, client);
@@ -152,7 +152,7 @@ export class Session {
       case 'hello':
         return request.answer({ state: this.#state });
       case 'prepare':
-        // Reading a large checkpoint takes long. `during` tells the worker that the server is alive.
+        // Reading a large checkpoint takes a long time. `during` tells the worker that the server is alive.
         await this.#delayed.during(request, this.#prepare(message, body));
         return request.answer({});
       case 'open':

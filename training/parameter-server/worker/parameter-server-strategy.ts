@@ -47,7 +47,7 @@ interface Captured {
  * weights.
  *
  * Rank 0, the chief, initialises the servers and coordinates the checkpoints. Each server copies its part when the chief requests a
- * checkpoint. Each worker has its own moving averages of batch normalisation. Checkpoints contain the chief's moving averages, which all
+ * checkpoint. Each worker has its own moving averages for batch normalisation. Checkpoints contain the chief's moving averages, which all
  * workers adopt at the end.
  */
 class ParameterServerStrategy implements TrainingStrategy {

@@ -89,7 +89,8 @@ export class RemoteVariables {
 
   /**
    * Waits until the chief has opened the servers, then joins the run.
-   * @param how `goesOn`: true if this process continues after the last step of an earlier process with its rank; false if it repeats the
+   * @param how `goesOn`: true if this process continues after the last step of an earlier process with the same rank; false if it repeats
+   * the
    *   steps.
    * @returns `position`: this rank's position; `sealed`: true if the run has ended; `steps`: the number of this rank's pushes so far.
    */

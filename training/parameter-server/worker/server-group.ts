@@ -14,7 +14,7 @@ export interface ServerGroupOptions {
   readonly worldSize: number;
   readonly generation: number;
   readonly key: Secret;
-  /** Protection of the traffic, `none` by default. All servers must use the same. */
+  /** The traffic protection; `none` by default. All servers must use the same setting. */
   readonly security?: WireSecurity;
   readonly addresses: readonly { readonly host: string; readonly port: number }[];
   /** Called once, when the first server is lost. */
@@ -56,7 +56,7 @@ export class ServerGroup {
 
   /**
    * Connects to every server.
-   * @param run the number of the run in this program, by which servers distinguish runs.
+   * @param run the number of the run in this program, which servers use to distinguish runs.
    * @throws TonyError RING_JOIN_FAILED with the missing servers and their last errors.
    */
   static async open(options: ServerGroupOptions, run: number): Promise<ServerGroup> {

@@ -11,10 +11,10 @@ const LARGEST_WEIGHT = 50;
 /** The tolerance for a different order of summation over a dozen steps. It is relative for numbers above 1. */
 const FLOAT32 = 5e-5;
 /**
- * The tolerance for gradients with 11 bits, relative to the distance that the weights moved. Each time a rank forwards a gradient (at most
- * three times), the error grows by half a unit in the last place. Squares in the optimizer's slots have twice that error, and layers that
- * divide by a standard deviation amplify the error. If a gradient is missing, counted twice or applied to another variable, the error is as
- * large as the gradient.
+ * The tolerance for gradients with 11 bits, relative to the distance that the weights have moved. Each time a rank forwards a gradient (at
+ * most three times), the error grows by half a unit in the last place. Squares in the optimizer's slots have twice that error, and layers
+ * that divide by a standard deviation amplify the error. If a gradient is missing, counted twice or applied to another variable, the error
+ * is as large as the gradient.
  */
 const FLOAT16 = 8 * 2 ** -11;
 

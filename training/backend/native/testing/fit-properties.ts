@@ -135,7 +135,7 @@ for (const [modelName, makeModel] of Object.entries(MODELS)) {
       const native = makeModel(makeOptimizer());
       await train([native], options);
       close(weightsOf(native), weightsOf(own), 2e-4);
-      // Without batch normalisation and dropout, two ranks that split every batch get the same result.
+      // Without batch normalisation and dropout, two ranks that split every batch get the same result as a single rank.
       if (modelName === 'an LSTM') {
         const both = [makeModel(makeOptimizer()), makeModel(makeOptimizer())];
         await train(both, { ...options, batchSize: 4 });

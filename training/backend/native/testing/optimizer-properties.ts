@@ -45,7 +45,7 @@ function begin(make: () => tfjs.Optimizer, shapes: readonly number[][], seed: nu
 
 function end({ optimizer, variables }: Run): void {
   tf.dispose(variables);
-  // For momentum, dispose() in TensorFlow.js does not free the tensor c inherited from SGD.
+  // The dispose() method of TensorFlow.js's momentum optimizer does not free the tensor c inherited from SGD.
   optimizer.dispose();
   if ('m' in optimizer) {
     (optimizer as unknown as { c: tfjs.Scalar }).c.dispose();

@@ -2,7 +2,7 @@ import { useEffect, useState } from 'preact/hooks';
 import { serverNow } from './api.ts';
 import { parseRoute, type Route } from './route.ts';
 
-/** Returns the server's time in ms since the epoch. Rerenders the component every `everyMs` ms; null disables the rerendering. */
+/** Returns the server's time in ms since the epoch. Rerenders the component every `everyMs` ms; null disables rerendering. */
 export function useNow(everyMs: number | null): number {
   const [, setTurn] = useState(0);
   useEffect(() => {

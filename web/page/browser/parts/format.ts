@@ -18,7 +18,7 @@ export function formatElapsed(ms: number): string {
   return formatDuration(Math.max(0, Math.floor(ms / 1000) * 1000)).replace(/^0 ms$/, '0 s');
 }
 
-/** Formats a duration below a minute in tenths of seconds, because the phases of a start can be shorter than a second. */
+/** Formats a duration below a minute in tenths of seconds, because startup phases can be shorter than a second. */
 export function formatSpan(ms: number): string {
   return ms < 60_000 ? formatDuration(Math.max(0, Math.round(ms / 100) * 100)).replace(/^0 ms$/, '0 s') : formatElapsed(ms);
 }

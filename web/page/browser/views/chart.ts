@@ -30,7 +30,7 @@ export interface ChartProps {
   readonly range?: (low: number, high: number) => [number, number];
 }
 
-/** The maximum number of lines for a compact legend, and in the chart's text alternative. */
+/** The maximum number of lines for which the legend is compact, and the maximum number listed in the chart's text alternative. */
 const MOST_NAMES = 12;
 const HEIGHT = 220;
 export const COLORS = 10;
@@ -50,7 +50,7 @@ export function Chart(props: ChartProps): Content {
   const place = useRef<{ readonly axis: string; readonly at: number } | null>(null);
   const dark = useMedia('(prefers-color-scheme: dark)');
   const data = useMemo(() => aligned(lines), [lines]);
-  // A change of these properties recreates the chart; new points only update it.
+  // Changing these properties recreates the chart; new points only update it.
   const shape = JSON.stringify([lines.map(({ name, color, raw }) => [name, color, raw !== null]), x, logarithmic, dark, together]);
   const newest = useRef(props);
   newest.current = props;

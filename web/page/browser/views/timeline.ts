@@ -3,8 +3,8 @@ import { type HistoryEntry, isTaskOver, type JobStatus } from '../../../../conf/
 import { nameOf } from './task-table.ts';
 
 /**
- * `requested`: the task waits for a container. `launching`: the container is allocated, but its executor has not registered. `registered`:
- * the executor waits for the gang. `running`: the program runs in one generation.
+ * `requested`: the task is waiting for a container. `launching`: the container is allocated, but its executor has not registered.
+ * `registered`: the executor is waiting for the gang. `running`: the program is running in one generation.
  */
 export type Phase = 'requested' | 'launching' | 'registered' | 'running';
 
@@ -44,7 +44,7 @@ export interface Timeline {
   readonly from: number;
   readonly to: number;
   readonly tasks: readonly TaskTimeline[];
-  /** Starts of generations, registrations of ApplicationMasters, lost nodes, and the end of the job. */
+  /** Generation starts, ApplicationMaster registrations, lost nodes, and the end of the job. */
   readonly moments: readonly Moment[];
 }
 
@@ -172,7 +172,7 @@ function leave(lane: Lane, at: number, open = false): void {
   lane.current = null;
 }
 
-/** Ends the current span at the end of the job, and marks a task in a container as stopped. */
+/** Ends the current span at the end of the job. If the task has a container, marks the task as stopped. */
 function stop(lane: Lane, at: number): void {
   const { current } = lane;
   leave(lane, at);
