@@ -118,7 +118,15 @@ export function createNegotiator({ settings, log, job, files }: Parts): Negotiat
   const { listener } = job;
   return frozen.cluster.kind === 'local'
     ? new LocalNegotiator({ frozen, attempt, listener, log, host })
-    : new YarnNegotiator({ frozen, credentials, resources: containerResources(frozen, files), listener, log, host });
+    : new YarnNegotiator({
+        frozen,
+        credentials,
+        resources: containerResources(frozen, files),
+        listener,
+        log,
+        host,
+        progress: job.progress,
+      });
 }
 
 async function openFeedServer(

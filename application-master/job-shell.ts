@@ -7,6 +7,7 @@ import type { Secret } from '../platform/secret.ts';
 import type { LaunchSpecification, Negotiator, NegotiatorListener } from './containers/negotiator.ts';
 import type { Action, Event, UntimedEvent } from './job/events.ts';
 import { assignmentOf, createJob, type JobState, statusOf, step } from './job/job-machine.ts';
+import { progressOf } from './job/job-progress.ts';
 import type { Snapshot } from './job/snapshot-format.ts';
 import { heartbeatIntervalMs } from './job/timeouts.ts';
 import type { JobFiles } from './records/job-files.ts';
@@ -142,6 +143,8 @@ export class JobShell {
     const { frozen, attempt } = this.#options;
     return this.#final ?? statusOf(this.#state ?? createJob(frozen, null, { attempt, now: now() }), now());
   };
+
+  readonly progress = (): number => (this.#state === null ? 0 : progressOf(this.#state));
 
   /** Ends this attempt without ending the job: another attempt has taken over, or YARN has killed the application. */
   fence(message: string): void {

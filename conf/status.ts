@@ -13,6 +13,8 @@ export interface JobStatus {
   readonly startedAt: number;
   readonly finishedAt: number | null;
   readonly step: number;
+  /** Completed share of a running job, from 0 to 1, as YARN shows it. */
+  readonly progress?: number;
   readonly metrics: Readonly<Record<string, number>>;
   readonly checkpointStep: number;
   readonly checkpointDir: string;

@@ -26,6 +26,8 @@ export interface YarnApplication {
   readonly finalStatus: 'UNDEFINED' | 'SUCCEEDED' | 'FAILED' | 'KILLED' | 'ENDED';
   readonly diagnostics: string;
   readonly trackingUrl: string;
+  /** From 0 to 100. */
+  readonly progress: number;
   readonly runningContainers: number;
 }
 

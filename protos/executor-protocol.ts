@@ -57,6 +57,7 @@ export interface ProgressMessage {
   readonly notices?: readonly Notice[];
   readonly earlyEnd?: { readonly step: number; readonly reason: string };
   readonly ending?: boolean;
+  readonly total?: number;
 }
 
 export interface Notice {

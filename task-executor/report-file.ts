@@ -22,9 +22,9 @@ export function parseReport(line: string): Report | null {
   if (typeof value !== 'object' || value === null) {
     return null;
   }
-  const { type, step, rank, message, about, metrics, reason } = value as Readonly<Record<string, unknown>>;
+  const { type, step, total, rank, message, about, metrics, reason } = value as Readonly<Record<string, unknown>>;
   if (type === 'progress' && isCount(step)) {
-    return { type, step, metrics: numbersOf(metrics) };
+    return { type, step, ...(isCount(total) && { total }), metrics: numbersOf(metrics) };
   }
   if (type === 'checkpoint' && isCount(step)) {
     return { type, step };
@@ -62,6 +62,7 @@ function numbersOf(metrics: unknown): Record<string, number> {
 
 export class ProgressSoFar {
   #step = 0;
+  #total = 0;
   readonly #metrics = new Map<string, number>();
   #checkpointStep = 0;
   #lostRank: number | undefined;
@@ -81,6 +82,7 @@ export class ProgressSoFar {
       this.#note({ text: 'The report file contains an invalid line; invalid lines are ignored.', about: '' });
     } else if (report.type === 'progress') {
       this.#step = report.step;
+      this.#total = report.total ?? this.#total;
       // A step beyond the last step belongs to another phase.
       if (this.#lastStep !== null && report.step > this.#lastStep) {
         this.#lastStep = null;
@@ -137,6 +139,7 @@ export class ProgressSoFar {
       notices: [...this.#notices],
       ...(this.#lostRank !== undefined && { lostRank: this.#lostRank }),
       ...(this.#earlyEnd !== undefined && { earlyEnd: this.#earlyEnd }),
+      ...(this.#total > 0 && { total: this.#total }),
       ...(this.#lastStep !== null && { ending: true }),
     };
   }

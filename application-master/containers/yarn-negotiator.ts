@@ -39,6 +39,9 @@ export class YarnNegotiator implements Negotiator {
   readonly #containers = new Map<string, AllocatedContainer>();
   readonly #excludedNodes = new Map<string, readonly string[]>();
   readonly #hosts: Set<string>;
+  readonly #progress: () => number;
+  /** Highest progress that this attempt has reported. It never decreases, although a new generation repeats steps. */
+  #highestProgress = 0;
   #wake: (() => void) | null = null;
   #stopping = false;
   #beating: Promise<void> | null = null;
@@ -50,6 +53,8 @@ export class YarnNegotiator implements Negotiator {
     listener: NegotiatorListener;
     log: Logger;
     host: string;
+    /** Returns the completed share of the job, from 0 to 1. */
+    progress: () => number;
   }) {
     const { frozen, credentials } = options;
     if (frozen.cluster.kind !== 'yarn') {
@@ -64,6 +69,7 @@ export class YarnNegotiator implements Negotiator {
     this.#resources = options.resources;
     this.#listener = options.listener;
     this.#log = options.log;
+    this.#progress = options.progress;
     this.#hosts = new Set([options.host]);
     const configuration = HadoopConfiguration.fromProperties(frozen.cluster.hadoop);
     const { schedulers, minimumQop } = configuration;
@@ -173,7 +179,8 @@ export class YarnNegotiator implements Negotiator {
   async #beat(): Promise<void> {
     while (!this.#stopping) {
       try {
-        const answer = await this.#scheduler.heartbeat(0);
+        this.#highestProgress = Math.max(this.#highestProgress, this.#progress());
+        const answer = await this.#scheduler.heartbeat(this.#highestProgress);
         for (const refused of answer.refusedAsks) {
           const role = this.#roleOf(refused.ask.priority);
           if (role !== undefined) {

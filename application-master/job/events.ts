@@ -34,6 +34,8 @@ export interface Progress {
   readonly earlyEnd: { readonly step: number; readonly reason: string } | null;
   /** True after the program's last training step. */
   readonly ending: boolean;
+  /** Expected number of steps at the end of training; 0 or undefined if unknown. */
+  readonly total?: number;
 }
 
 /** Limits in the site file that apply to a running job. */

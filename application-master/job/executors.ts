@@ -228,6 +228,7 @@ function heartbeat(transition: Transition, event: Said<'heartbeat'>): void {
   transition.update(slot, {
     progress: {
       step: progress.step,
+      total: progress.total ?? 0,
       metrics: Object.fromEntries([...Object.entries(task.progress.metrics), ...metrics].slice(-LIMITS.metrics)),
     },
   });

@@ -304,6 +304,6 @@ function freshTask(place: Place, slot: number, now: number): Task {
     wait: { since: now, rounds: 0, notBefore: now, asked: false },
     generation: asGeneration(0),
     exit: null,
-    progress: { step: 0, metrics: {} },
+    progress: { step: 0, total: 0, metrics: {} },
   };
 }

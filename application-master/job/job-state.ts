@@ -140,7 +140,7 @@ export interface Task {
   readonly wait: Wait;
   readonly generation: Generation;
   readonly exit: ProgramEnd | null;
-  readonly progress: { readonly step: number; readonly metrics: Readonly<Record<string, number>> };
+  readonly progress: { readonly step: number; readonly total: number; readonly metrics: Readonly<Record<string, number>> };
 }
 
 export interface TaskContainer extends Container {

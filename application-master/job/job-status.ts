@@ -2,6 +2,7 @@ import { describeFailure } from '../../conf/event-text.ts';
 import { TENSORBOARD_ROLE } from '../../conf/job.ts';
 import type { ElasticStatus, JobStatus, OrphanedContainer, TaskStatus, TensorBoardStatus } from '../../conf/status.ts';
 import { predecessorsOf } from './ending.ts';
+import { progressOf } from './job-progress.ts';
 import { type JobState, nameOf, type Task } from './job-state.ts';
 import { awaitedTasks, elasticRole, inGang, isIndependentlyReplaceable, isMember } from './membership.ts';
 import { describePredecessors, describeWait } from './pending-reasons.ts';
@@ -28,6 +29,7 @@ export function statusOf(state: JobState, now: number): JobStatus {
     startedAt: state.startedAt,
     finishedAt: decision?.at ?? null,
     step: stepOf(state),
+    ...(decision === null && { progress: progressOf(state) }),
     metrics: mergedMetrics(state),
     checkpointStep: state.training.checkpointStep,
     checkpointDir: frozen.checkpointDir,

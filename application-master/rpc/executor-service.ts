@@ -276,7 +276,13 @@ function usageOf({ rssBytes, cpuCores, gpus, stopped }: UsageMessage): Usage {
   return { rssBytes, cpuCores, gpus: gpus ?? [], stopped };
 }
 
-function progressOf({ step, metrics, checkpointStep, lostRank, notices, earlyEnd, ending }: ProgressMessage): Progress {
-  const rest = { lostRank: lostRank ?? null, notices: notices ?? [], earlyEnd: earlyEnd ?? null, ending: ending ?? false };
+function progressOf({ step, metrics, checkpointStep, lostRank, notices, earlyEnd, ending, total }: ProgressMessage): Progress {
+  const rest = {
+    lostRank: lostRank ?? null,
+    notices: notices ?? [],
+    earlyEnd: earlyEnd ?? null,
+    ending: ending ?? false,
+    ...(total !== undefined && { total }),
+  };
   return { step, metrics: metrics ?? {}, checkpointStep, ...rest };
 }

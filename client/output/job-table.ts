@@ -52,7 +52,7 @@ export function jobTable(status: JobStatus, terminal: Terminal, now: number): st
 /** Returns the job's progress, why it waits, and the orphaned containers whose programs may still be running. */
 export function jobLines(status: JobStatus, terminal: Terminal, now: number, width: number): string[] {
   const facts = [
-    status.step > 0 ? `step ${status.step}` : '',
+    status.step > 0 ? `step ${status.step}${percent(status.progress ?? 0)}` : '',
     metricsText(withoutProfile(status.metrics)),
     status.elastic ? elasticText(status.elastic) : '',
     status.generations > 1 ? `generation ${status.generations}` : '',
@@ -66,6 +66,11 @@ export function jobLines(status: JobStatus, terminal: Terminal, now: number, wid
     text.replace(status.state, terminal.paint(jobStyle(status.state), status.state)),
     ...below.map((line) => terminal.paint('yellow', `  ${line}`)),
   ];
+}
+
+/** Formats a share from 0 to 1, such as ` (34 %)`; '' for a share that shows no progress yet. */
+export function percent(share: number): string {
+  return share >= 0.005 && share < 1 ? ` (${Math.round(share * 100)} %)` : '';
 }
 
 /** Formats numbers of tasks, such as `3 of 2..8 worker`. */

@@ -3,7 +3,7 @@ import { silenceText } from '../cluster/master-silence.ts';
 import type { JobSummary } from '../listing/job-lister.ts';
 import { type FittedColumn, fittedTable } from '../terminal/fitted-table.ts';
 import { type Style, type Terminal, wrap } from '../terminal/terminal.ts';
-import { jobStyle, metricsText, oneLine, withoutProfile } from './job-table.ts';
+import { jobStyle, metricsText, oneLine, percent, withoutProfile } from './job-table.ts';
 
 const INDENT = '    ';
 const REASON_LINES = 2;
@@ -40,7 +40,7 @@ export function listColumns({ withUsers, now }: { readonly withUsers: boolean; r
     { title: 'TASKS', cell: tasksText, align: 'right', keep: 4 },
     {
       title: 'STEP',
-      cell: ({ job }) => (job === null || job.step === 0 ? '-' : String(job.step)),
+      cell: ({ job, progress }) => (job === null || job.step === 0 ? '-' : `${job.step}${percent(progress / 100)}`),
       align: 'right',
       least: 4,
       keep: 3,

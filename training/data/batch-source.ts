@@ -18,6 +18,8 @@ export interface BatchStep {
 
 /** Supplies `fit` with batches. All ranks call the same methods in the same order and take the same number of steps. */
 export interface BatchSource {
+  /** The number of examples per epoch; undefined if it is unknown. */
+  readonly size?: number;
   next(): Promise<BatchStep>;
   /**
    * Returns the position after the last step, for the checkpoint. Returns undefined if step, epoch and number of used examples already
@@ -56,6 +58,10 @@ export class IndexedBatchSource implements BatchSource {
     this.#size = options.examples ?? countExamples(data);
     this.#epoch = options.epoch;
     this.#used = options.examplesUsed;
+  }
+
+  get size(): number {
+    return this.#size;
   }
 
   async next(): Promise<BatchStep> {

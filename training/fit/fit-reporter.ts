@@ -22,6 +22,8 @@ export interface FitReporterParts {
   readonly summaries: SummaryWriter | null;
   readonly report: (report: Report) => void;
   readonly onNotice: OnNotice;
+  /** Returns the expected number of steps at the end of this phase; undefined while it is unknown. */
+  readonly expectedSteps: () => number | undefined;
 }
 
 const PROGRESS_MS = 1000;
@@ -114,11 +116,12 @@ export class FitReporter {
   }
 
   #reportProgress(values: readonly number[]): void {
-    const { model, progress, report, summaries } = this.#parts;
+    const { model, progress, report, summaries, expectedSteps } = this.#parts;
     const speed = (this.#used * 1000) / Math.max(1, Date.now() - this.#reportedAt);
     report({
       type: 'progress',
       step: progress.globalStep,
+      total: expectedSteps(),
       metrics: {
         ...logsOf(model.metricNames, values, 'train/'),
         'train/examplesPerSecond': Math.round(speed),

@@ -14,6 +14,7 @@ import type { ClassWeightTables } from './example-weights.ts';
 import type { FitPlan } from './fit-options.ts';
 import type { LearningRateSchedule } from './learning-rate.ts';
 import type { PhaseProgress } from './phase-progress.ts';
+import { StepForecast } from './step-forecast.ts';
 import type { ValidationWorld } from './validation.ts';
 
 export interface FitStepsParts {
@@ -61,6 +62,7 @@ export class FitSteps {
    */
   readonly #signals: Float32Array;
   #batchSource: BatchSource | null = null;
+  #forecast: StepForecast | null = null;
 
   constructor(parts: FitStepsParts) {
     this.#parts = parts;
@@ -77,11 +79,27 @@ export class FitSteps {
     const position = { epoch: progress.epoch, examples: progress.examples, data };
     const options = { batchSize: batchSize ?? undefined, shuffle, seed: progress.seed, ...(examples === undefined ? {} : { examples }) };
     this.#batchSource = openBatchSource(world, model, plan.data, options, position);
+    this.#forecast = this.#forecastOf(this.#batchSource);
   }
 
   /** The dataset position for a checkpoint; undefined if the numbers of steps, epochs and examples determine the position. */
   dataPosition(): Promise<Json | undefined> | undefined {
     return this.#batchSource?.position();
+  }
+
+  /** The expected number of steps at the end of this phase; undefined while it is unknown. */
+  get expectedSteps(): number | undefined {
+    return this.#forecast?.total;
+  }
+
+  #forecastOf({ size }: BatchSource): StepForecast {
+    const { plan, progress, strategy } = this.#parts;
+    const { batchSize, accumulate, stepsPerEpoch, epochs } = plan;
+    const stepsFor = (examples: number): number => Math.ceil(examples / ((batchSize ?? 1) * accumulate * strategy.worldSize));
+    const known = stepsPerEpoch ?? (size === undefined ? null : stepsFor(size));
+    const resumed = progress.examples === 0 ? 0 : size === undefined ? null : stepsFor(progress.examples);
+    const stepsOfEpoch = stepsPerEpoch === null ? resumed : progress.step % stepsPerEpoch;
+    return new StepForecast(progress, { epochs, steps: Number.POSITIVE_INFINITY }, { stepsPerEpoch: known, stepsOfEpoch });
   }
 
   async take(): Promise<FitStep> {
@@ -106,6 +124,7 @@ export class FitSteps {
     const endsEpoch = stepsPerEpoch === null ? batches.some((batch) => batch.ended) : (progress.step + 1) % stepsPerEpoch === 0;
     profile.stepTaken();
     progress.advance(used, endsEpoch);
+    this.#forecast?.afterStep(endsEpoch);
     return { values, covered, used, endsEpoch, isCheckpointOrdered: (this.#signals[1] ?? 0) > 0 };
   }
 

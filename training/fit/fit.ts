@@ -143,7 +143,7 @@ class Fit {
     });
     this.#checkpointOrder = environment.checkpointOrder ?? new CheckpointOrder(null);
     const parts = { model, plan, progress, strategy: this.#strategy, profile: this.#profile };
-    this.#reporter = new FitReporter({ ...parts, tf, summaries, report, onNotice });
+    this.#reporter = new FitReporter({ ...parts, tf, summaries, report, onNotice, expectedSteps: () => this.#steps.expectedSteps });
     this.#steps = new FitSteps({ ...parts, world, early: this.#early, checkpointOrder: this.#checkpointOrder, schedule, classWeights });
   }
 

@@ -21,6 +21,7 @@ import { Divergence } from './divergence.ts';
 import { EarlyEnd } from './early-end.ts';
 import { checkLoopOptions, type LoopOptions } from './loop-options.ts';
 import { PhaseProgress } from './phase-progress.ts';
+import { StepForecast } from './step-forecast.ts';
 import type { UnfinishedTraining } from './unfinished-training.ts';
 
 /** The type of a dataset's batch within a loop, with tensors in place of columns. */
@@ -97,6 +98,7 @@ export class TrainingLoop<T, State extends Json> implements AsyncIterable<LoopSt
   #data: Json | undefined;
   #stopReason: string | null = null;
   #batch: { readonly tensors: BatchTensors<T> | null; readonly taken: TakenBatch } | null = null;
+  #forecast: StepForecast | null = null;
   #calls = 0;
   #isOver = false;
   #isRunning = false;
@@ -147,6 +149,8 @@ export class TrainingLoop<T, State extends Json> implements AsyncIterable<LoopSt
       endedEarly = kept.endedEarly;
       this.#isOver = position.final && (endedEarly !== null || this.#reachedLimit());
     }
+    const known = { stepsPerEpoch: null, stepsOfEpoch: this.#progress.step === 0 ? 0 : null };
+    this.#forecast = new StepForecast(this.#progress, this.#limits(), known);
     await this.#early.begin(this.#isOver ? endedEarly : null);
   }
 
@@ -251,10 +255,15 @@ export class TrainingLoop<T, State extends Json> implements AsyncIterable<LoopSt
     }
   }
 
-  #reachedLimit(): boolean {
+  #limits(): { readonly steps: number; readonly epochs: number } {
     const { data, steps, epochs } = this.#options;
-    const passes = epochs ?? (data !== undefined && steps === undefined ? 1 : Number.POSITIVE_INFINITY);
-    return this.#progress.step >= (steps ?? Number.POSITIVE_INFINITY) || this.#progress.epoch >= passes;
+    const none = Number.POSITIVE_INFINITY;
+    return { steps: steps ?? none, epochs: epochs ?? (data !== undefined && steps === undefined ? 1 : none) };
+  }
+
+  #reachedLimit(): boolean {
+    const { steps, epochs } = this.#limits();
+    return this.#progress.step >= steps || this.#progress.epoch >= epochs;
   }
 
   #openBatchSource(): DatasetBatchSource | null {
@@ -286,11 +295,13 @@ export class TrainingLoop<T, State extends Json> implements AsyncIterable<LoopSt
 
   async #completeStep(): Promise<void> {
     const { checkpoints, report } = this.#environment;
-    this.#progress.advance(0, this.#batch?.taken.ended === true);
+    const endsEpoch = this.#batch?.taken.ended === true;
+    this.#progress.advance(0, endsEpoch);
+    this.#forecast?.afterStep(endsEpoch);
     this.#releaseBatch();
     if (Date.now() - this.#reportedAt >= PROGRESS_MS) {
       this.#reportedAt = Date.now();
-      report({ type: 'progress', step: this.#progress.globalStep, metrics: {} });
+      report({ type: 'progress', step: this.#progress.globalStep, total: this.#forecast?.total, metrics: {} });
     }
     await this.#strategy.afterStep(() => this.#positionOf(false));
     const isOrdered = await this.#agree();

@@ -53,7 +53,13 @@ export interface Member {
 
 /** One line of the report file. Programs in any language can write it. */
 export type Report =
-  | { readonly type: 'progress'; readonly step: number; readonly metrics?: Readonly<Record<string, number>> }
+  /** `total`: the expected number of steps at the end of training. */
+  | {
+      readonly type: 'progress';
+      readonly step: number;
+      readonly total?: number | undefined;
+      readonly metrics?: Readonly<Record<string, number>>;
+    }
   | { readonly type: 'checkpoint'; readonly step: number }
   | { readonly type: 'peer-lost'; readonly rank: number }
   /** A message to the user. A newer notice with the same `about` replaces it. */

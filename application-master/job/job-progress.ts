@@ -1,0 +1,21 @@
+import type { JobState, Task } from './job-state.ts';
+import { isMember } from './membership.ts';
+
+/**
+ * Returns the completed share of the job, from 0 to 1: the steps of rank 0, or of the task with the highest share if no task has a rank. If no
+ * program has reported its expected number of steps, returns the share of tracked tasks that have succeeded.
+ */
+export function progressOf({ tasks }: JobState): number {
+  const tracked = tasks.filter((task) => task.role.tracking === 'tracked' && (task.index < task.role.instances || isMember(task)));
+  const leader = tracked.find(({ rank }) => rank === 0);
+  const shares = (leader === undefined ? tracked : [leader]).flatMap(shareOf);
+  if (shares.length > 0) {
+    return Math.max(...shares);
+  }
+  const ended = tracked.filter(({ state }) => state === 'succeeded').length;
+  return tracked.length === 0 ? 0 : ended / tracked.length;
+}
+
+function shareOf({ progress: { step, total } }: Task): number[] {
+  return total > 0 ? [Math.min(1, step / total)] : [];
+}
