@@ -3,13 +3,13 @@ import { basename, dirname, resolve } from 'node:path';
 import { Document, isCollection, visit } from 'yaml';
 import { parseJob } from '../../conf/load-job.ts';
 import type { Framework } from '../../conf/values/frameworks.ts';
-import { parseMemory } from '../../conf/values/units.ts';
 import { parseHadoopXml } from '../../hadoop/configuration/hadoop-xml.ts';
 import { checkOptions, type OptionNames } from '../../platform/check-options.ts';
 import { fileErrorOf, TonyError } from '../../platform/errors.ts';
 import { draftFiles, splitList, unlessEmpty } from './draft-files.ts';
 import { frameworkOf } from './tony-framework.ts';
 import { APPLICATION_KEYS, type Carrying, OTHER_KEYS, ROLE_KEYS } from './tony-keys.ts';
+import { assignments, memoryText, number, optionalMemory, positive } from './tony-values.ts';
 
 /** Arguments of TonY's ClusterSubmitter that supplement the configuration file. */
 export interface TonyArguments {
@@ -94,8 +94,7 @@ interface DraftRole {
   readonly restart: { readonly policy: 'never' } | undefined;
 }
 
-/** Defaults of TonY that differ from the defaults of tony-ts. */
-const DEFAULT_MEMORY = '2g';
+/** Defaults of TonY. */
 const UNTRACKED = 'ps';
 const SIDECAR = 'tensorboard';
 const STOPPING = 'ps';
@@ -372,34 +371,5 @@ function jobName(name: string): string {
       .replace(/[^\w .:@+-]+/g, '-')
       .replace(/^[^A-Za-z0-9]+/, '')
       .slice(0, 200) || 'job'
-  );
-}
-
-/** Parses a memory size in TonY's format: `2g`, `2048m`, or a number of MiB. */
-function memoryText(text: string = DEFAULT_MEMORY): string {
-  const size = /^\d+$/.test(text) ? `${text}m` : text.toLowerCase();
-  return parseMemory(size) === undefined ? text : size;
-}
-
-function optionalMemory(text: string | undefined): string | undefined {
-  return text === undefined ? undefined : memoryText(text);
-}
-
-function number(text: string | undefined): number | undefined {
-  return text !== undefined && /^\d+$/.test(text) ? Number(text) : undefined;
-}
-
-/** Returns undefined for -1 and 0, with which TonY expresses "no limit", and for invalid numbers. */
-function positive(text: string | undefined): number | undefined {
-  return number(text) || undefined;
-}
-
-/** Parses a list in Hadoop's format, such as `A=1,B=2`. */
-function assignments(text = ''): Record<string, string> {
-  return Object.fromEntries(
-    splitList(text).flatMap((part) => {
-      const equals = part.indexOf('=');
-      return equals < 1 ? [] : [[part.slice(0, equals), part.slice(equals + 1)]];
-    }),
   );
 }
