@@ -56,7 +56,7 @@ function withWholeStrategy(written: unknown): Mapping {
   return typeof written === 'string' ? { strategy: { type: written } } : {};
 }
 
-/** Adds the keys of `fill` that are missing in `into`. Merges nested mappings recursively, but treats a Docker container as one value. */
+/** Adds the keys of `fill` that are missing from `into`. Merges nested mappings recursively, but treats a Docker container as one value. */
 function filledUp(written: Mapping, fill: Mapping): Mapping {
   const filled = new Map(Object.entries(written));
   for (const [key, value] of Object.entries(fill)) {

@@ -73,7 +73,7 @@ export type Strategy =
   | { readonly type: 'parameter-server'; readonly staleness: number | null; readonly wireSecurity: WireSecurity };
 
 /**
- * The protection of the TCP connections between the programs of a job. In every mode, both ends authenticate when they connect. `none`: the
+ * How the TCP connections between the programs of a job are protected. In every mode, both ends authenticate when they connect. `none`: the
  * traffic is not protected. `authenticated`: the receiver detects changed, repeated, removed and inserted data. `encrypted`: in addition,
  * only the two ends can read the data.
  */

@@ -229,7 +229,7 @@ export function amountsOf(
   return sumOf([beyond, ...all].map(inLowerCase));
 }
 
-/** Returns true if any limit is a total, whose use depends on other jobs. */
+/** Returns true if any limit is a total, whose usage depends on other jobs. */
 export function setsTotals({ roles, users, groups, queues }: Quotas): boolean {
   const scopes: JobLimits[] = [users, groups, queues].flatMap((entries) => Object.values(entries));
   return [...Object.values(roles), ...scopes, ...scopes.flatMap((scope) => Object.values(scope.roles ?? {}))].some(

@@ -113,13 +113,13 @@ export function strategyProblems(file: JobFile): Problem[] {
   return problems;
 }
 
-/** Explains why a job of this framework cannot have a `wireSecurity`. */
+/** Explains why a job of this framework cannot set `wireSecurity`. */
 export function unprotected(framework: Framework): string {
   const title = factsOf(framework)?.title ?? framework;
   return `tony-ts protects only the connections of framework tfjs, and cannot protect those between ${title} programs`;
 }
 
-/** Refuses settings that have no effect on programs of another framework, and variables that the framework's launcher would set. */
+/** Rejects settings that have no effect on programs of another framework, and variables that the framework's launcher would set. */
 function frameworkProblems(file: JobFile): Problem[] {
   const facts = factsOf(file.framework);
   if (facts === null) {

@@ -130,7 +130,7 @@ queues: {gpu: {timeout: 2h, task: {memory: 2g, gpus: 1}}}`;
   test('make the ResourceManager reject applications from users without access to the queue', async () => {
     const { stderr } = await emit(QUOTAS, '--base', original);
     expect(stderr.replace(/\s+/g, ' ')).toContain(
-      'The largest container becomes smaller in root.gpu: the ResourceManager rejects this change when queues are refreshed',
+      'The maximum container size decreases in root.gpu. The ResourceManager rejects this change when queues are refreshed',
     );
     await expect(refreshQueues()).rejects.toThrow(/maximum allocation size can not be decreased/);
     await restart();

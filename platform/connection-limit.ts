@@ -2,7 +2,7 @@ import type { Socket } from 'node:net';
 
 export interface ConnectionLimitOptions {
   readonly mostUnproven: number;
-  /** Maximum number of all connections; default unlimited. */
+  /** Maximum total number of connections; default unlimited. */
   readonly most?: number;
   /**
    * Minimum age (ms) of an unproven connection before a new connection may replace it; default 0. If all unproven connections are younger,

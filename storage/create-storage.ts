@@ -8,11 +8,11 @@ import type { Entry, ListingOptions, Storage, WriteOptions } from './storage.ts'
 import { parseUri } from './uri.ts';
 
 export type StorageOptions = Omit<HdfsStorageOptions, 'hadoop'> & {
-  /** Null if no cluster is configured; operations on URIs of HDFS then fail. */
+  /** Null if no cluster is configured; operations on HDFS URIs then fail. */
   readonly hadoop: HadoopConfiguration | null;
 };
 
-/** Creates a storage that handles file:// URIs and URIs of HDFS. */
+/** Creates a storage that handles file:// URIs and HDFS URIs. */
 export function createStorage(options: StorageOptions): Storage {
   return new StorageByScheme(options);
 }

@@ -135,7 +135,10 @@ export class HdfsStorage implements Storage {
     return this.#fileSystems.locate(parsed);
   }
 
-  /** Returns the file system and the path of a URI. @throws TonyError NOT_FOUND, STORAGE_REFUSED where only the mount table has a folder */
+  /**
+   * Returns the file system and the path of a URI. @throws TonyError NOT_FOUND, STORAGE_REFUSED for a folder that exists only in the mount
+   * table
+   */
   #target(uri: string): NonNullable<OpenedPlace['target']> {
     const { target, isFixed } = this.#locate(uri);
     if (target !== null) {
@@ -164,7 +167,7 @@ function refuseFixed(uri: string, { isFixed }: OpenedPlace): void {
   }
 }
 
-/** Describes a folder that exists only in the mount table, as Hadoop does: nobody may write to it. */
+/** Describes a folder that exists only in the mount table. As in Hadoop, nobody may write to it. */
 function mountEntry(uri: string): Entry {
   return { uri, name: nameOf(uri), type: 'folder', size: 0, modifiedAt: 0, permission: 0o555, owner: '' };
 }

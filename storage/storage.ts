@@ -2,8 +2,8 @@ import type { Readable } from 'node:stream';
 import type { ByteSource } from '../platform/byte-source.ts';
 
 /**
- * File access for URIs of HDFS (hdfs://, webhdfs://, swebhdfs://, viewfs://) and file:// URIs. Operations throw a TonyError with one of
- * these codes: NOT_FOUND for a missing file, ACCESS_DENIED, or HDFS_UNREACHABLE.
+ * File access for HDFS URIs (hdfs://, webhdfs://, swebhdfs://, viewfs://) and file:// URIs. Operations throw a TonyError with one of these
+ * codes: NOT_FOUND for a missing file, ACCESS_DENIED, or HDFS_UNREACHABLE.
  */
 export interface Storage {
   /** Streams a file from `offset` (default 0) for `length` bytes, or to the end. */

@@ -4,7 +4,7 @@ import type { HdfsLocation } from '../hadoop/configuration/hdfs-place.ts';
 import { TonyError } from '../platform/errors.ts';
 
 /*
- * File URIs. file:// URIs are percent-encoded, as in `pathToFileURL`. URIs of HDFS (hdfs://, webhdfs://, swebhdfs://, viewfs://) are not
+ * File URIs. file:// URIs are percent-encoded, as in `pathToFileURL`. HDFS URIs (hdfs://, webhdfs://, swebhdfs://, viewfs://) are not
  * encoded, as in Hadoop: `%3A` in a name is three characters.
  */
 
@@ -14,7 +14,7 @@ export interface FileUri {
 }
 
 /**
- * Parses a URI of a file or of HDFS with an absolute path.
+ * Parses a file:// or HDFS URI with an absolute path.
  * @throws TonyError STORAGE_REFUSED for any other text
  */
 export function parseUri(uri: string): FileUri | HdfsLocation {

@@ -42,7 +42,7 @@ export class Program {
   /** Resolves when the program has ended and SIGKILL has been sent to its remaining processes. */
   readonly ended: Promise<ProgramEnd>;
   readonly #graceMs: number;
-  /** End of a gentle kill's grace period, in the time of `performance.now()`. */
+  /** End of a gentle kill's grace period, as a `performance.now()` time. */
   #graceEnds = 0;
   #alive = true;
 

@@ -78,7 +78,7 @@ export async function prepareRun(
   };
 }
 
-/** Returns the variables with which the program finds the software that tony-ts brings. */
+/** Returns the variables with which the program finds the software that tony-ts provides. */
 function softwareEnvironment(
   framework: Framework,
   bundles: string,
@@ -128,7 +128,7 @@ function taskContext(
   { generation, members, port, services }: RunRequest,
   { reportFile, checkpointOrder }: { readonly reportFile: string; readonly checkpointOrder: string },
 ): TaskContext {
-  // The decoder adds a field for each optional field, which the task file must not contain.
+  // Copy only these fields: the decoder also sets a field for each optional field, and the task file must not contain those.
   const everybody: Member[] = members.map((each) => ({
     role: each.role,
     index: each.index,

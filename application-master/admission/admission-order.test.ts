@@ -18,7 +18,7 @@ interface Plan {
   readonly user: string;
   readonly gpus: number;
   readonly submittedAt: number;
-  /** Delay before the first query of YARN, interval between queries, and delay from a query to the decision. */
+  /** Delay before the first query to YARN, interval between queries, and delay from a query to the decision. */
   readonly startsIn: number;
   readonly queriesEvery: number;
   readonly decidesAfter: number;

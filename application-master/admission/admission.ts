@@ -20,11 +20,11 @@ import type { Snapshot } from '../job/snapshot-format.ts';
 
 export type AdmissionDecision =
   | { readonly type: 'admitted' }
-  /** Other jobs use the requested resources. The job can start after they have ended. */
+  /** Other jobs are using the requested resources. The job can start after they end. */
   | { readonly type: 'waits'; readonly reason: string }
   | { readonly type: 'refused'; readonly reason: string };
 
-/** Information about the job from the cluster. Unlike job.json, the user cannot edit it. */
+/** Information about the job from the cluster. The user cannot edit it, in contrast to job.json. */
 export interface ClusterView {
   readonly applicationId: string;
   readonly user: string;
@@ -58,7 +58,7 @@ export function limitsFor(frozen: FrozenJob, view: ClusterView): JobLimits {
 
 /**
  * Decides whether a job may start, based on the cluster's site file and its running applications. Waiting jobs are admitted in submission
- * order. Resources of jobs with containers are in use, so these jobs come before all waiting jobs.
+ * order. Jobs that have containers come before all waiting jobs, because their resources are already in use.
  */
 export function checkLimits(frozen: FrozenJob, view: ClusterView): AdmissionDecision {
   const mismatch = identityMismatch(frozen, view);
@@ -126,7 +126,8 @@ export function admissionPolicy(snapshot: Pick<Snapshot, 'generation'> | null, s
 }
 
 function checkLimitsAgain(frozen: FrozenJob, view: ClusterView): AdmissionDecision {
-  // After a restart, the ResourceManager reports containers to the ApplicationMaster late. The application report includes them earlier.
+  // After a restart, the ResourceManager takes a while to report containers to the ApplicationMaster. The application report includes them
+  // earlier.
   const { own } = view;
   if (own !== null && holdsTasks(own) && tagsMatch(own, frozen.job)) {
     return { type: 'admitted' };

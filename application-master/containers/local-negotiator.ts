@@ -310,11 +310,11 @@ export class LocalNegotiator implements Negotiator {
         clearTimeout(killTimer);
       }
     }
-    // Wait for the cleanups, because this process exits next. Copying a job's data may take long.
+    // Wait for the cleanups, because this process exits next. Copying a job's data may take a long time.
     await Promise.all(this.#clearing);
   }
 
-  /** Reads the records of all containers that are running or whose end is still unreported. */
+  /** Reads the records of all containers that are running or whose end has not been reported yet. */
   async #records(): Promise<ContainerRecord[]> {
     const names = await readdir(this.#directory).catch(() => []);
     const texts = await Promise.all(names.map((name) => readFile(path.join(this.#directory, name, RECORD), 'utf8').catch(() => null)));

@@ -113,7 +113,7 @@ export class YarnNegotiator implements Negotiator {
 
   launch(containerId: string, specification: LaunchSpecification): void {
     void this.#launch(containerId, specification).catch((error: unknown) => {
-      // The NodeManager may have started the container if only the response was lost. Releasing the container also ends it in this case.
+      // If only the response was lost, the NodeManager may have started the container. Releasing the container then also ends it.
       this.release(containerId);
       this.#listener.launchFailed(containerId, messageOf(error));
     });
@@ -241,7 +241,7 @@ export class YarnNegotiator implements Negotiator {
     return [{ id: container.id, role, node: container.node, nodeHttp: container.nodeHttp, memoryMb }];
   }
 
-  /** Each role has a unique priority, with which an allocated container is matched to its role. YARN serves earlier roles first. */
+  /** Each role has a unique priority, which identifies the role of an allocated container. YARN serves earlier roles first. */
   #priorityOf(role: string): number {
     return this.#frozen.job.roles.findIndex((candidate) => candidate.name === role) + 1;
   }
@@ -252,7 +252,7 @@ export class YarnNegotiator implements Negotiator {
 
   /**
    * Returns the hosts to exclude. YARN excludes whole hosts for the whole application. Returns no hosts if all known hosts would be
-   * excluded: several NodeManagers may share a single host. If YARN allocates a container on an excluded node nevertheless, the job machine
+   * excluded: several NodeManagers may share a single host. If YARN nevertheless allocates a container on an excluded node, the job machine
    * releases it.
    */
   #avoidedHosts(): ReadonlySet<string> {

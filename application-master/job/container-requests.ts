@@ -116,7 +116,7 @@ export function ask(transition: Transition): void {
   }
 }
 
-/** Returns the nodes on which the role's tasks failed too often, ordered by failures. Never excludes all nodes of the cluster. */
+/** Returns the nodes on which the role's tasks failed too often, ordered by number of failures. Never excludes all nodes of the cluster. */
 export function excludedNodes(state: JobState, role: Role): readonly string[] {
   const failures = new Map<string, number>();
   for (const task of state.tasks) {
@@ -137,7 +137,7 @@ export function excludedNodes(state: JobState, role: Role): readonly string[] {
     .map(([node]) => node);
 }
 
-/** Clears a role's excluded nodes if the role waits too long for a container: a node with earlier failures is better than none. */
+/** Clears a role's excluded nodes if the role has waited too long for a container: a node with earlier failures is better than none. */
 export function forgiveNodes(transition: Transition): void {
   const { requests, frozen } = transition.state;
   for (const role of frozen.job.roles) {

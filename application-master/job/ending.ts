@@ -36,7 +36,7 @@ export function detach(transition: Transition, slot: number, how: Detachment, re
     transition.act({ type: 'release', containerId: container.id });
   } else {
     // The executor ends its program's whole process group, which the cluster's signals may not reach. If the container is considered lost
-    // or about to be preempted, skip the grace period: the replacement must wait for the program's end.
+    // or about to be preempted, skip the grace period, because the replacement cannot start until the program has ended.
     if (attached) {
       transition.act({ type: 'stop-program', containerId: container.id, reason, atOnce: presumed });
     }
@@ -231,7 +231,7 @@ export function isFree(end: ContainerEnd): boolean {
   }
 }
 
-/** Repeats stop orders without effect. Drops containers whose end the cluster will not report. */
+/** Repeats stop orders that have had no effect. Drops containers whose end the cluster will not report. */
 export function chaseEnding(transition: Transition): void {
   for (const ending of transition.state.ending.values()) {
     const { containerId, reported, since, until, attached, stopAt } = ending;

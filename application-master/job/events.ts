@@ -52,7 +52,7 @@ export interface TimeLimit {
   readonly path: string;
 }
 
-/** An input of the job machine. `now` is the time in ms since the epoch; it never decreases within an attempt. */
+/** An input of the job machine. `now` is the time in ms since the epoch; it never goes backwards within an attempt. */
 export type Event = { readonly now: number } & (
   | {
       /** The ResourceManager has registered this attempt. Survivors are running containers of the previous attempt. */

@@ -14,7 +14,7 @@ import type { Transition } from './transition.ts';
 // Handlers for messages from executors. A handler first finds the task to which the container is assigned. A container without a task
 // receives a stop order.
 
-/** Usage of a core or GPU, as a fraction, that only a computing program reaches. */
+/** Usage of a core or GPU (as a fraction) that only a program doing computation reaches. */
 const BUSY_SHARE = 0.05;
 
 type Said<Type extends ExecutorEvent['type']> = Extract<ExecutorEvent, { type: Type }>;
@@ -40,7 +40,7 @@ export function heardFromExecutor(transition: Transition, event: ExecutorEvent):
       streamLost(transition, event);
       break;
     case 'left':
-      // This affects only containers without a task. For a container with a task, the cluster reports the end.
+      // This affects only containers without a task. If a container has a task, the cluster reports when the container exits.
       noteLeft(transition, event.containerId);
       break;
     default:

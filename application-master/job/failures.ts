@@ -32,7 +32,7 @@ export function lossOf(state: JobState, { container, executor }: Task): Cause | 
   const job = jobOf(state);
   const msSince = (time: number | null | undefined) => (typeof time === 'number' ? state.now - Math.max(time, state.heardFloor) : 0);
   // Evaluate the exit at `until`, even if the executor is silent. The cause of the exit may have ended the executor too. An exit, or a
-  // later report of the cluster, explains the failure better than silence.
+  // later report from the cluster, explains the failure better than silence.
   if (pendingExit !== null && executor.lostRank === null) {
     return state.now >= pendingExit.until ? { kind: 'program', exit: pendingExit.exit } : null;
   }

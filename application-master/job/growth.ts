@@ -24,7 +24,7 @@ export function grow(transition: Transition): void {
   if (newcomers.length === 0 || !isInFullSwing(transition.state)) {
     return;
   }
-  // The next checkpoint follows soon. Grow then, to include the arriving tasks.
+  // The next checkpoint will follow soon. Grow then, so that the arriving tasks are included.
   const soon = before !== null && now - before < LIMITS.arrivingMs;
   if (soon && transition.state.tasks.some((task) => !isMember(task) && isArriving(transition.state, task))) {
     return;

@@ -14,7 +14,7 @@ export interface JobState {
   readonly restored: boolean;
   readonly startedAt: number;
   readonly now: number;
-  /** Earlier silence of executors does not count, because the ApplicationMaster itself was stalled until this time. */
+  /** Ignore executor silence before this time: the ApplicationMaster itself was stalled until then. */
   readonly heardFloor: number;
   /** Time at which a program last used CPU or GPU, or reported progress. */
   readonly busyAt: number;
@@ -27,7 +27,7 @@ export interface JobState {
   readonly gang: Gang | null;
   /** Ordered by role and index. The `slot` of a task is its position in this array. */
   readonly tasks: readonly Task[];
-  /** Maps container IDs to task slots. All other containers are not part of the job. */
+  /** Maps container IDs to task slots. No other containers belong to the job. */
   readonly byContainer: ReadonlyMap<string, number>;
   /** Containers with a stop order whose end is still unconfirmed. */
   readonly ending: ReadonlyMap<string, Ending>;
@@ -163,7 +163,7 @@ export interface TaskFailures {
   readonly inARow: number;
   readonly newest: TaskFailure | null;
   readonly launch: string | null;
-  /** Nodes of failures that a faulty node may have caused. One entry per failure. */
+  /** Nodes on which failures occurred that a faulty node may have caused; one entry per failure. */
   readonly nodes: readonly string[];
 }
 
@@ -226,7 +226,7 @@ export interface Ending {
   readonly refundable: boolean;
 }
 
-/** Limits of a job that cannot be configured. */
+/** Job limits that cannot be configured. */
 export const LIMITS = {
   /** Number of timeouts, of the forming gang or of a single task, after which the job fails. */
   rounds: 3,
@@ -250,8 +250,8 @@ export const LIMITS = {
   growMs: 10_000,
   longestGrowMs: 5 * 60_000,
   /**
-   * An elastic job requests extra containers only in the first `growAskMs` of each `growAskEveryMs`. For a permanent request, YARN would
-   * reserve resources on a full cluster.
+   * An elastic job requests extra containers only in the first `growAskMs` of each `growAskEveryMs`. If the request stayed open, YARN would
+   * reserve resources for it on a full cluster.
    */
   growAskMs: 8_000,
   growAskEveryMs: 30_000,

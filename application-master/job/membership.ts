@@ -3,8 +3,8 @@ import { backoffMs } from '../../platform/backoff.ts';
 import { currentGeneration, isOver, isReady, type JobState, jobOf, LIMITS, type Task } from './job-state.ts';
 import { isChief } from './ranks.ts';
 
-// A generation consists of the tasks that train and the parameter servers. All available tasks of an elastic role are members, but at least
-// its minimum number.
+// A generation consists of the tasks that train and the parameter servers. All available tasks of an elastic role are members, but
+// no generation has fewer than the role's minimum.
 
 /** Returns true if the role belongs to the gang. */
 export function inGang({ role }: { readonly role: Role }): boolean {
@@ -44,7 +44,7 @@ export function isElastic(role: Role): boolean {
   return role.maxInstances > role.instances;
 }
 
-/** Formats the range of the number of tasks, e.g. `2..8`. */
+/** Formats the allowed number of tasks as a range, e.g. `2..8`. */
 export function describeRange(role: Role): string {
   return `${role.instances}..${role.maxInstances}`;
 }

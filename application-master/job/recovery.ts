@@ -69,7 +69,7 @@ function restart(transition: Transition, { task, facts }: Failure): void {
 function giveUp(transition: Transition, failure: Failure, end: NonNullable<ReturnType<typeof whyNotRestarted>>): void {
   const { task, cause } = failure;
   transition.update(task.slot, { state: cause.kind === 'program' ? 'failed' : 'lost' });
-  // The job continues without a sidecar that is not in the gang. Without a gang member, a rank would be missing in the ring.
+  // The job can continue without a sidecar, which is not in the gang. Without a gang member, however, the ring would lack a rank.
   if (task.role.tracking === 'sidecar' && !inGang(task)) {
     return;
   }

@@ -122,7 +122,7 @@ export function settle(transition: Transition): void {
   const active = tasks.filter((task) => task.state !== 'succeeded');
   const inGeneration = active.filter((task) => task.executor?.program?.generation === generation);
   const rest = active.filter((task) => !inGeneration.includes(task));
-  // Workers with parameter servers can be absent, because they are replaced individually.
+  // In a job with parameter servers, workers may be absent, because they are replaced individually.
   const bound = rest.filter((task) => !loose(task) || task.executor !== null);
   const startable = bound.every(
     ({ executor }) => executor?.program === null && executor.port > 0 && (executor.portFor === 0 || executor.portFor === generation),

@@ -24,7 +24,7 @@ export class Transition {
   #ending: Map<string, Ending> | null = null;
 
   constructor(state: JobState, now: number) {
-    // The time never decreases, because this would postpone deadlines.
+    // Time never goes backwards, because that would postpone deadlines.
     this.#state = now > state.now ? { ...state, now } : state;
   }
 

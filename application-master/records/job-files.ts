@@ -14,7 +14,7 @@ import { retryStorage, STORAGE_BACKOFF } from './storage-retry.ts';
 const EVENTS_PAUSE_MS = 1000;
 /** Delay in ms before usage samples are written. */
 const SAMPLES_PAUSE_MS = 30_000;
-/** Above the maximum, the job keeps its first events, which show how it started, and the newest. */
+/** If the maximum is exceeded, the job keeps its first events, which show how it started, and the newest. */
 const FIRST_EVENTS = 5_000;
 const MAXIMUM_EVENTS = 25_000;
 

@@ -165,7 +165,7 @@ export class ExecutorService {
 
   #refuse(stream: ExecutorStream, code: status, details: string): void {
     const metadata = new Metadata();
-    // With this number, an executor can ignore rejections from an outdated attempt.
+    // This number lets an executor ignore rejections from an outdated attempt.
     metadata.set('tony-attempt', String(this.#options.attempt));
     stream.emit('error', { code, details, metadata });
   }

@@ -30,7 +30,7 @@ export interface CacheUse {
 export interface JobUses {
   readonly use: CacheUse;
   readonly hashes: ReadonlySet<string>;
-  /** True if job.json is truncated, so it may have referenced more entries. */
+  /** True if job.json is truncated, which may have hidden further references. */
   readonly damaged: boolean;
 }
 
@@ -56,7 +56,7 @@ interface ReadJob extends JobUses {
 
 /** Finds, for each entry of a user's cache, the jobs that use or used it. */
 export class CacheUses {
-  /** Sentences that explain why the result may be incomplete. If there are any, all entries are considered used. */
+  /** Reasons why the result may be incomplete. If there are any, every entry is treated as in use. */
   readonly gaps: string[] = [];
   readonly #store: HistoryStore;
   readonly #byHash = new Map<string, { last: CacheUse; readonly running: Set<string> }>();
@@ -83,7 +83,7 @@ export class CacheUses {
     for (const job of submitted) {
       const id = job.use.applicationId;
       const answer = answers.get(job.folder);
-      // For cluster jobs, YARN reports whether the job has ended. For local jobs, only the job's files do.
+      // For cluster jobs, YARN reports whether the job has ended. For local jobs, only the job's files show this.
       const isUnknown = !ended.has(id) && (answer === 'forgotten' || isLocalId(id));
       uses.#add(job, mayRun(answer) || (isUnknown && now - job.writtenAt < STARTING_MS));
     }
@@ -111,8 +111,8 @@ export class CacheUses {
   }
 
   /**
-   * Reads the staged jobs that earlier calls have not processed. Skips folders without a job.json, because a submission verifies its cache
-   * entries after writing job.json; see submit-parts.ts.
+   * Reads the staged jobs that earlier calls have not processed. Skipping folders without a job.json is safe: a submission verifies its
+   * cache entries after writing job.json; see submit-parts.ts.
    */
   async #readSubmitted(): Promise<ReadJob[]> {
     const { storage, root } = this.#store;

@@ -26,7 +26,7 @@ const ARCHIVE = /^(.+?)(?:-\d+)?\.tar\.gz$/;
 export interface CacheContent {
   /** `unfinished`: an upload or a removal that is in progress or was interrupted. */
   readonly kind: 'source' | 'bundles' | 'runtime' | 'tensorboard' | 'data' | 'file' | 'unfinished';
-  /** Name of an input folder in job.yaml, of another entry in containers, or of an unfinished file or folder. */
+  /** Name: of an input folder as in job.yaml, of other content as in containers, or of an unfinished file or folder. */
   readonly name: string;
 }
 
@@ -60,7 +60,7 @@ export function isUnfinished({ contents }: CachedFolder): boolean {
 }
 
 /**
- * Lists all entries of the cache, in no particular order.
+ * Lists all cache entries, in no particular order.
  * @param root URI of the staging root, or of the folder for local jobs.
  */
 export async function cachedFolders(storage: Storage, root: string): Promise<CachedFolder[]> {

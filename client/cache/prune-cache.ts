@@ -19,7 +19,7 @@ export interface CacheEntry {
   readonly lastWritten: number;
   /** IDs of jobs that use the entry and may still be running. */
   readonly usedBy: readonly string[];
-  /** Newest job in the histories that used the entry; null if there is none. */
+  /** Newest job that used the entry, according to the histories; null if there is none. */
   readonly lastUse: CacheUse | null;
 }
 
@@ -38,7 +38,10 @@ export interface CacheListOptions {
 const LIST_OPTIONS: OptionNames<CacheListOptions> = { now: true };
 
 export interface PruneCacheOptions {
-  /** Minimum age (ms) of removed entries, measured from the last write and from the submission of the last job that used the entry. */
+  /**
+   * Entries are removed only if at least this time (ms) has passed since their last write, and since the submission of the last job that
+   * used them.
+   */
   readonly olderThanMs: number;
   readonly dryRun: boolean;
   /** Current time in ms since the epoch. */
@@ -55,7 +58,7 @@ export interface PrunedEntry {
 }
 
 /**
- * Lists the entries of the user's cache, and the jobs that use them.
+ * Lists the entries in the user's cache and the jobs that use them.
  * @throws TonyError HDFS_UNREACHABLE, ACCESS_DENIED
  */
 export async function listCache(store: HistoryStore, options: CacheListOptions): Promise<CacheListing> {

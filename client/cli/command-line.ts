@@ -85,7 +85,7 @@ export async function runCommandLine(words: readonly string[]): Promise<void> {
     .wrap(Math.min(100, process.stdout.columns ?? 80))
     .epilogue(EXIT_CODES)
     .exitProcess(false)
-    // `checkWords` has already reported usage errors, so this is an error of the command.
+    // `checkWords` has already reported usage errors, so this error comes from the command itself.
     .fail((message, error) => {
       throw error ?? new TonyError('USAGE', message);
     });

@@ -36,5 +36,5 @@ try {
   process.stderr.write(describeError(error, terminalOf(process.stderr), words.includes('--debug')));
   process.exitCode = error.exitCode;
 }
-// Exit explicitly after flushing the output, because idle keep-alive connections keep the process alive.
+// Exit explicitly after flushing the output, because idle keep-alive connections would keep the process alive.
 process.stdout.write('', () => process.stderr.write('', () => process.exit()));

@@ -15,7 +15,7 @@ import { withSiteKeytab } from './site-keytab.ts';
 
 export interface ClusterOptions {
   /**
-   * Web address of a ResourceManager, from which the Hadoop configuration is downloaded. By default, the configuration is read from
+   * Web address of the ResourceManager from which to download the Hadoop configuration. By default, the configuration is read from
    * HADOOP_CONF_DIR.
    */
   readonly resourceManager?: string | undefined;

@@ -14,14 +14,14 @@ export async function siteAuthorities(folders: readonly string[]): Promise<strin
 }
 
 /**
- * Returns the certificate authorities (PEM) in NODE_EXTRA_CA_CERTS, which is not passed on to the processes of a job. Ignores an unreadable
- * file, because Node.js prints a warning about it.
+ * Returns the certificate authorities (PEM) in NODE_EXTRA_CA_CERTS, a variable that is not passed on to job processes. Ignores an
+ * unreadable file, because Node.js prints a warning about it.
  */
 export async function extraAuthorities({ NODE_EXTRA_CA_CERTS: file }: NodeJS.ProcessEnv): Promise<string> {
   return file ? readPemFile(file).catch(() => '') : '';
 }
 
-/** Ignores an unreadable site file and mistakes in it. The commands that load the site file report them. */
+/** Ignores an unreadable or invalid site file, because the commands that load it report the problem. */
 async function authorityFile(folders: readonly string[]): Promise<string | null> {
   const site = await localSite(folders);
   const named = site === null ? null : authorityFileOf(site.text);

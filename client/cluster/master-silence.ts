@@ -6,7 +6,7 @@ export const MASTER_ANSWER_MS = 2_000;
  */
 const ASK_AGAIN_MS = 5_000;
 
-/** Tracks for how long an ApplicationMaster has not answered, and limits the request rate during this time. */
+/** Tracks how long an ApplicationMaster has been silent, and limits the request rate in the meantime. */
 export class MasterSilence {
   readonly #now: () => number;
   #since: number | null = null;
@@ -38,7 +38,7 @@ export class MasterSilence {
     }
   }
 
-  /** Resets the time. Call this method when the ApplicationMaster has answered or does not run. */
+  /** Resets the time. Call this method when the ApplicationMaster has answered or is not running. */
   end(): void {
     this.#since = null;
     this.#askAt = Number.NEGATIVE_INFINITY;

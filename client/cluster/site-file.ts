@@ -43,13 +43,14 @@ export async function findSiteFile(folders: readonly string[]): Promise<{ readon
   return null;
 }
 
-/** Returns the first site file in the folders; null without one. Commands that need the site file report an unreadable file. */
+/** Returns the first site file in the folders; null if there is none or it is unreadable. Commands that need the site file report the error. */
 export function localSite(folders: readonly string[]): ReturnType<typeof findSiteFile> {
   return findSiteFile(folders).catch(() => null);
 }
 
 /**
- * Returns the properties for `storage` of the first site file in the folders. Commands that need the site file report other mistakes in it.
+ * Returns the Hadoop properties for the `storage` key of the first site file in the folders. Ignores mistakes in the
+ * site file, because the commands that need the file report them.
  */
 export async function storageProperties(folders: readonly string[]): Promise<Readonly<Record<string, string>>> {
   const site = await localSite(folders);

@@ -20,7 +20,7 @@ export interface KnownNames {
 const OWN_KEYS: ReadonlySet<string> = new Set(['memory', 'vcores', 'gpus', 'instances']);
 
 export async function knownNames(resourceManager: Pick<ResourceManager, 'newApplication' | 'queues'>): Promise<KnownNames> {
-  // Request an application ID, because the response lists the resource types with every scheduler. The ID stays unused.
+  // Request an application ID: with every scheduler, the response also lists the resource types. The ID is never used.
   const [{ maximum }, queues] = await Promise.all([resourceManager.newApplication(), resourceManager.queues()]);
   return { resources: Object.keys(amountsOf(maximum)), queues: queues.flatMap(({ path }) => path.split('.')) };
 }

@@ -1,6 +1,6 @@
 /** Diagnostics of the Capacity Scheduler (Hadoop 3.4.3) for applications whose ApplicationMaster has no container yet. */
 
-/** The application requests 8 vcores, which a node has reserved. The queue usage includes the reservation. */
+/** The application requests 8 vcores, which are reserved on a node. The queue usage includes the reservation. */
 export const ACTIVATED = [
   '[Mon Nov 23 08:01:03 +0000 2026] Application is Activated, waiting for resources to be assigned for AM. ',
   ' Last Node which was processed for the application : node2:8041 ( Partition : [],',

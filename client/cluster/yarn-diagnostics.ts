@@ -136,7 +136,7 @@ export function waitingReason(diagnostics: string, shortage: string | null = nul
 
 /**
  * Returns the node label for which the ApplicationMaster's container waits; '' for nodes without a label. Returns null if the application
- * does not wait for resources, or if the scheduler is not the Capacity Scheduler.
+ * is not waiting for resources, or if the scheduler is not the Capacity Scheduler.
  */
 export function awaitedPartition(diagnostics: string): string | null {
   if (!/Application is Activated, waiting for resources/.test(diagnostics)) {

@@ -16,9 +16,9 @@ export interface JobDescription {
   readonly name: string;
   readonly user: string;
   readonly queue: string;
-  /** State that the ApplicationMaster reports. Before its first report, it is YARN's state. */
+  /** State reported by the ApplicationMaster; before its first report, YARN's state. */
   readonly state: string;
-  /** Reason why the job waits, or cause of its result. */
+  /** Why the job is waiting, or the cause of its result. */
   readonly message: string;
   readonly result: JobResult | null;
   /** Time in ms since the epoch; null if unknown. */
@@ -29,7 +29,7 @@ export interface JobDescription {
   readonly generations: number;
   readonly notices: readonly string[];
   readonly lostNodes: readonly LostNode[];
-  /** Orphaned containers whose programs may still be running. For a finished job, the list as of its end. */
+  /** Orphaned containers whose programs may still be running. For a finished job, the list at the time it ended. */
   readonly orphanedContainers: readonly OrphanedContainer[];
   readonly pages: string | null;
   /** null for a local job. */

@@ -5,13 +5,13 @@ import type { JobRecords } from './job-records.ts';
 export interface Observation {
   /** YARN application state, such as `ACCEPTED` or `RUNNING`. */
   readonly phase: string;
-  /** Why the job does not run yet; empty when it runs. */
+  /** Why the job is not running yet; empty once it runs. */
   readonly waiting: string;
   /** Latest status from the ApplicationMaster; null before its first status. */
   readonly status: JobStatus | null;
   /**
-   * Time (ms) since the last answer of the ApplicationMaster, which is also the age of `status`. null while the ApplicationMaster answers
-   * or is not running.
+   * Time (ms) since the ApplicationMaster last answered, which is also the age of `status`; null while the ApplicationMaster answers or is
+   * not running.
    */
   readonly masterSilentMs: number | null;
   /** Result of the job; null until it ends. */

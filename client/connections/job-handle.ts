@@ -78,7 +78,7 @@ export class JobHandle<T = unknown> {
     return jobLogs(this.#connection, { follow: true, ...options });
   }
 
-  /** Waits until the job ends. A failed job does not cause an error. */
+  /** Waits until the job ends. Does not throw if the job fails. */
   async report(options: FollowOptions = {}): Promise<JobReport> {
     const looks = followJob(this.#connection, options);
     for (;;) {

@@ -45,11 +45,11 @@ const LOG_OPTIONS: OptionNames<LogOptions> = {
 const READS_AT_ONCE = 16;
 /** Interval (ms) at which the container list is refreshed. The list is also refreshed when a task gets a new container. */
 const LIST_EVERY_MS = 5_000;
-/** Interval (ms) at which the container list is refreshed before the ApplicationMaster reports tasks. */
+/** Interval (ms) at which the container list is refreshed until the ApplicationMaster starts reporting tasks. */
 const LIST_EARLY_EVERY_MS = 1_000;
 /**
- * Minimum interval (ms) between waiting notices while the job state is unchanged. The reason may change often, for example with every
- * started container.
+ * Minimum interval (ms) between notices about a waiting job whose state is unchanged. The reason may change often, for example whenever a
+ * container starts.
  */
 const WAIT_EVERY_MS = 10_000;
 
@@ -114,7 +114,7 @@ export async function* jobLogs(connection: JobConnection, options: LogOptions = 
         if (over) {
           throw error;
         }
-        // Retry later, because a node that shuts down first copies its logs to HDFS.
+        // Retry later: a node that is shutting down first copies its logs to HDFS.
         if (!unreadable.has(whose)) {
           onNotice(`${messageOf(error)} Retrying.`);
         }
@@ -255,8 +255,8 @@ interface Failure {
 }
 
 /**
- * Yields all lines that the files contain now. While the job runs, reads several files concurrently and yields lines as they arrive. After
- * its end, reads one file after another. Returns the read errors by task.
+ * Yields all lines that the files contain now. While the job runs, reads several files concurrently and yields lines as they arrive. Once
+ * the job has ended, reads one file after another. Returns the read errors by task.
  */
 async function* read(
   readers: readonly LogReader[],

@@ -12,13 +12,13 @@ export interface KillImpact {
   readonly name: string;
   /** State that YARN or the job reports, such as `ACCEPTED` or `RUNNING`. */
   readonly state: string;
-  /** Tasks with a container, by role in the order of the job, and their nodes. */
+  /** Tasks that have a container, with their nodes, by role in the job's order. */
   readonly roles: readonly { readonly role: string; readonly tasks: number; readonly nodes: readonly string[] }[];
   /** Tasks whose programs run or are about to start. */
   readonly running: number;
   /** All tasks of the job, including waiting and ended tasks. */
   readonly tasks: number;
-  /** Run time of the job (ms); null if it does not run. */
+  /** Run time of the job (ms); null if it is not running. */
   readonly ranMs: number | null;
   readonly step: number;
   /** Newest step with a checkpoint; 0 if there is none. */

@@ -94,7 +94,7 @@ test('observe waits for a killed ApplicationMaster while the process that restar
   const another = await masterProcess('setInterval(() => undefined, 1000)');
   await place(paths.masterPid, `${dead} ${process.pid}`);
   const look = new LocalJob(ID, root).observe();
-  // Waits longer than the time for which `observe` waits for a starting ApplicationMaster.
+  // Waits longer than `observe` waits for an ApplicationMaster to start.
   expect(await Promise.race([look, delay(1_500, 'waits')])).toBe('waits');
   await place(paths.masterPid, String(another));
   expect(await look).toMatchObject({ phase: 'STARTING', result: null });

@@ -21,7 +21,7 @@ const ANSWER_MS = 5_000;
 const KILL_MS = 30_000;
 /** Maximum time (ms) between the creation of the job folder and the start of the ApplicationMaster. */
 const START_MS = 1_000;
-/** Maximum time (ms) until the next attempt starts, if the process that starts it is running. */
+/** Maximum time (ms) until the next attempt starts, provided that the process that starts it is still running. */
 const RESTART_MS = 10_000;
 /** Maximum startup time of an ApplicationMaster (ms). */
 const LISTENING_MS = 10_000;
@@ -50,7 +50,7 @@ export class LocalJob implements JobConnection {
   async observe(): Promise<Observation> {
     const final = await this.#final();
     if (final !== null) {
-      // The ApplicationMaster needs this file only during its start.
+      // The ApplicationMaster needs this file only while it starts.
       await rm(join(this.#paths.work(this.#paths.masterContainer(1)), 'credentials'), { force: true });
       return ended(final);
     }
@@ -203,7 +203,7 @@ export class LocalJob implements JobConnection {
     return (await readText(this.#paths.masterPid)).split(' ').map(Number);
   }
 
-  /** Returns true if an ApplicationMaster runs. Waits while an ApplicationMaster starts. */
+  /** Returns true if an ApplicationMaster is running. If one is starting, waits for it. */
   async #masterLives(): Promise<boolean> {
     for (const began = performance.now(); ; await delay(50)) {
       // Read both IDs at once, because the starting process may exit between two reads.

@@ -61,7 +61,7 @@ async function startAttempt(master: LocalMaster, credentials: string, attempt: n
     // Add the listener before the next await, because the ApplicationMaster may exit immediately.
     child.once('exit', (_code, signal) => {
       const next = async () => (signal === null || isLast ? writePids(paths, [child.pid]) : startAttempt(master, credentials, attempt + 1));
-      // LocalJob detects that no ApplicationMaster runs.
+      // LocalJob detects that no ApplicationMaster is running.
       written.then(next).catch(() => undefined);
     });
     // Ignore a broken pipe; the `exit` event reports the exit.
@@ -87,7 +87,7 @@ function masterEnvironment(
   { environment, user }: LocalMaster,
   container: { containerId: string; credentials: string; logs: string },
 ): NodeJS.ProcessEnv {
-  // Clear the client's NODE_OPTIONS.
+  // Do not pass on the client's NODE_OPTIONS.
   const { NODE_OPTIONS: _options, NODE_CHANNEL_FD: _channel, ...rest } = environment;
   return {
     ...rest,

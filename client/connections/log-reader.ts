@@ -30,7 +30,7 @@ export class LogReader {
   readonly #decoder = new TextDecoder();
   #end: number | null = null;
   #rest = '';
-  /** Newest `tail` lines while the reader has not reached the end of the file; otherwise null. */
+  /** Newest `tail` lines until the reader reaches the end of the file; null afterwards. */
   #held: string[] | null;
 
   constructor(source: LogSource, file: string, tail: number | undefined) {

@@ -9,7 +9,7 @@ export interface LostNode {
   readonly at: number;
 }
 
-/** Maximum number of losses in one line. For older losses, the line contains only their number. */
+/** Maximum number of losses to list in one line. Older losses are only counted. */
 const MOST_NAMED = 6;
 
 /** Returns the lost nodes in order of loss. A node may be lost more than once. */

@@ -78,7 +78,7 @@ export function behind(entries: readonly HistoryEntry[], last: HistoryEntry | nu
   }
   const text = JSON.stringify(last);
   const at = entries.findLastIndex((entry) => entry.at === last.at && JSON.stringify(entry) === text);
-  // `last` may be missing in the history, because the ApplicationMaster could not write all entries.
+  // The history lacks `last` if the ApplicationMaster could not write all entries.
   return at >= 0 ? entries.slice(at + 1) : entries.filter((entry) => entry.at > last.at);
 }
 

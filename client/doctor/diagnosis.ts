@@ -3,7 +3,7 @@ import { messageOf, TonyError } from '../../platform/errors.ts';
 export interface Finding {
   readonly name: string;
   /**
-   * `bad`: jobs cannot run. `doubtful`: some jobs cannot run. `unknown`: the check was skipped, because a check that it requires is bad.
+   * `bad`: jobs cannot run. `doubtful`: some jobs cannot run. `unknown`: the check was skipped, because a check that it depends on is bad.
    */
   readonly state: 'good' | 'doubtful' | 'bad' | 'unknown';
   readonly text: string;

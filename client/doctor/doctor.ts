@@ -32,7 +32,7 @@ import { settingsVerdict } from './settings-verdict.ts';
 const LEAST_CONTAINER_MB = 1024;
 /** Maximum number of nodes to query. All nodes usually have the same settings. */
 const NODES_TO_ASK = 3;
-/** Space (MB) for an unpacked runtime, whose measured size is 609 MB. */
+/** Disk space (MB) for an unpacked runtime, which takes 609 MB. */
 const RUNTIME_MB = 700;
 /** Size of three replicas of the runtime archive (214 MB each), because HDFS quotas include all replicas. */
 const HDFS_BYTES = 700e6;
@@ -243,8 +243,8 @@ async function queueAccess({ configuration, user }: HadoopCluster, wanted: strin
 type Settings = ReadonlyMap<string, string>;
 
 /**
- * Passes the settings of the first daemon that answers to `judge`. If no daemon answers, passes the last error (or `none` if there are no
- * daemons) to `unknown`.
+ * Passes to `judge` the settings of the first daemon that answers. If none answers, passes to `unknown` the last error, or `none` if there
+ * are no daemons.
  */
 async function judgeSettings(
   { login, configuration }: HadoopCluster,

@@ -9,7 +9,7 @@ const MOST_USERS = 1_000;
 const MOST_NAMED = 5;
 
 /**
- * Checks whether the users in the site file have home folders on HDFS, in which jobs store their files.
+ * Checks whether the users in the site file have home folders on HDFS, where jobs store their files.
  * @param parent URI of the folder that contains the home folders
  */
 export async function homesVerdict(storage: Pick<Storage, 'stat'>, parent: string, users: readonly string[]): Promise<Verdict> {

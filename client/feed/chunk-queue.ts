@@ -116,8 +116,8 @@ export class ChunkQueue {
   }
 
   /**
-   * Yields the chunks from sequence number `from` that fit into a window of `windowBytes`. The window also contains earlier chunks that are
-   * not acknowledged yet.
+   * Yields the chunks from sequence number `from` that fit into a window of `windowBytes`. Earlier chunks that are not acknowledged yet
+   * also count against the window.
    */
   *within(windowBytes: number, from: number): Generator<Chunk> {
     let bytes = 0;

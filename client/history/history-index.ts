@@ -10,9 +10,9 @@ import { ListBudget, type ListLimits } from './list-budget.ts';
 
 const AT_ONCE = 16;
 const REMEMBERED = 2_000;
-/** Limits for one list, which suffice for several thousand typical jobs. A list omits the jobs beyond these limits. */
+/** Limits for one list, sufficient for several thousand typical jobs. Jobs beyond these limits are omitted. */
 const LIMITS: ListLimits = { userBytes: 128 << 20, userMs: 10_000, ms: 30_000 };
-/** Number of bytes charged for listing the folder of a job. */
+/** Number of bytes charged for listing a job folder. */
 const FOLDER_BYTES = 4 << 10;
 /** Timeout (ms) for reading the files of one job. */
 const JOB_MS = 10_000;

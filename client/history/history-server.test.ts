@@ -190,7 +190,7 @@ test('a link fills in the sign-in form but cannot sign in as another user', asyn
   expect(linked.body).toContain('value="mallory"');
   expect(cookieIn(linked.headers)).toMatch(/^tony-history-form=/);
   expect((await browse(`${url}?user.name=alice`, { cookie })).status).toBe(200);
-  // A page of another site can cause such requests, for example for images. The server does not sign in a user for them.
+  // A page on another site can trigger such requests, for example by embedding images. The server must not sign the user in for them.
   const program = await fetch(`${url}tony/api/history?user.name=mallory`, { headers: { cookie } });
   expect([program.status, program.headers.get('set-cookie')]).toEqual([200, null]);
 });

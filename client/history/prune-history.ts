@@ -12,7 +12,7 @@ const AT_ONCE = 8;
 export interface PruneOptions {
   /** Owner of the histories; null for all users whose histories this user may remove. */
   readonly user: string | null;
-  /** Minimum age (ms) of removed histories, measured from the last write. */
+  /** Minimum age (ms) of histories to remove, measured from their last write. */
   readonly olderThanMs: number;
   readonly dryRun: boolean;
   /** Current time in ms since the epoch. */

@@ -11,7 +11,7 @@ import type { JobPlace } from '../records/job-place.ts';
 import { readConfiguration, readRecord, readSamples } from '../records/job-record.ts';
 import { storedStatus } from '../records/stored-status.ts';
 
-/** How long the files of a job without a final status are cached (ms), because the job may still change them. */
+/** How long (ms) the files of a job without a final status are cached. The time is short because the job may still change them. */
 const FRESH_MS = 2_000;
 const EVENTS_AT_ONCE = 5_000;
 /** Estimated memory for one task in a status (bytes). A short job.json can define very many tasks. */

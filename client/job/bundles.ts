@@ -13,5 +13,5 @@ export async function bundlesFolder(): Promise<string> {
   throw new TonyError('BUNDLES_MISSING', 'The bundles that run in containers have not been built.');
 }
 
-/** Node.js flags that limit the memory of the ApplicationMaster, because its container uses capacity of the queue. */
+/** Node.js flags that limit the memory of the ApplicationMaster, because its container takes up queue capacity. */
 export const MASTER_NODE_FLAGS = ['--max-semi-space-size=2', '--max-old-space-size=96'] as const;

@@ -16,7 +16,7 @@ export interface FolderListing {
   /** Sorted by path; a folder precedes its contents. */
   readonly entries: readonly FolderEntry[];
   readonly bytes: number;
-  /** Paths that are not uploaded because their names indicate secrets. Folders end with `/`. */
+  /** Paths that are not uploaded because their names suggest that they contain secrets. Folders end with `/`. */
   readonly withheld: readonly string[];
 }
 
@@ -38,8 +38,9 @@ const NEVER_WANTED = ['.git/', '.hg/', '.svn/', '.DS_Store'];
 const IGNORE_FILE = '.tonyignore';
 
 /**
- * Lists the files of a source folder to upload. Excludes version control folders, files whose names indicate secrets, and the patterns in
- * `exclude` and .tonyignore (gitignore syntax). Rejects links to targets outside the folder, because containers do not have these targets.
+ * Lists the files of a source folder to upload. Excludes version control folders, files whose names suggest that they contain secrets, and
+ * everything that matches `exclude` and .tonyignore (gitignore syntax). Rejects links to targets outside the folder, because containers do
+ * not have these targets.
  */
 export async function listSource(folder: string, exclude: readonly string[]): Promise<FolderListing> {
   const root = await resolveFolder(folder, 'source folder');

@@ -50,7 +50,7 @@ export interface ListOptions extends ClusterOptions {
 
 export interface JobSummary extends Application {
   readonly phase: ListedState;
-  /** Why the job or some of its tasks wait; empty if all tasks run or the reason is unknown. */
+  /** Why the job or some of its tasks are waiting; empty if all tasks run or the reason is unknown. */
   readonly waiting: string;
   /** Report of the ApplicationMaster; null if it was not queried, does not answer, or denies access. */
   readonly job: JobProgress | null;

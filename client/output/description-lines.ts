@@ -175,7 +175,7 @@ const TASK_COLUMNS: readonly FittedColumn<DescribedTask>[] = [
   },
 ];
 
-/** Returns the task table. A failed task has its failure in additional lines. */
+/** Returns the task table. Additional lines describe the failure of a failed task. */
 function taskLines(tasks: readonly DescribedTask[], terminal: Terminal): string[] {
   if (tasks.length === 0) {
     return [];
@@ -223,7 +223,7 @@ function placeLines({ places }: JobDescription): string[] {
   return Object.entries(places).flatMap(([name, place]) => (place === null ? [] : [address(name, place, 0)]));
 }
 
-/** Returns the configuration of the job without the paths of its staged files, which `--output yaml` shows. */
+/** Returns the configuration of the job without the paths of its staged files. (`--output yaml` shows them.) */
 function configurationLines(configuration: unknown): string[] {
   if (typeof configuration !== 'object' || configuration === null) {
     return [];
@@ -257,7 +257,7 @@ function roomOf(terminal: Terminal): number {
   return Math.max(40, terminal.columns - 1) - INDENT.length;
 }
 
-/** Returns a terminal with less width, for lines that are indented below a title. */
+/** Returns a narrower terminal, for lines that are indented below a title. */
 function narrower(terminal: Terminal): Terminal {
   return {
     live: terminal.live,

@@ -52,7 +52,7 @@ export async function followToEnd(connection: JobConnection, options: FollowToEn
         break;
       }
       output.look(next.value);
-      // Report the URL again, because each attempt of the ApplicationMaster has another URL.
+      // Report the URL again, because each ApplicationMaster attempt has its own URL.
       const master = next.value.observation.status?.masterAttempt ?? 0;
       if (connection.trackingUrl !== null || master === shownBy) {
         continue;

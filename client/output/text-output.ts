@@ -27,7 +27,7 @@ export class TextOutput implements JobOutput {
   #state = '';
   #stateAt = Number.NEGATIVE_INFINITY;
 
-  /** @param where location of staged files in messages, such as `on HDFS` */
+  /** @param where location of staged files as worded in messages, such as `on HDFS` */
   constructor(write: (text: string) => void, terminal: Terminal, where: string, clock: () => number = () => performance.now()) {
     this.#write = write;
     this.#clock = clock;

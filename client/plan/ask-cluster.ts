@@ -22,7 +22,7 @@ export interface Answers {
   readonly notes: readonly string[];
 }
 
-/** Timeout (ms), starting with the call of `answers`. */
+/** Timeout (ms), measured from the call to `answers`. */
 const PATIENCE_MS = 2_000;
 
 /**

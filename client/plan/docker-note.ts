@@ -4,8 +4,8 @@ import type { HadoopConfiguration } from '../../hadoop/configuration/configurati
 const ALLOWED_RUNTIMES = 'yarn.nodemanager.runtime.linux.allowed-runtimes';
 
 /**
- * Returns a note if a container with `docker` may run without its image. This happens without an error on nodes whose container executor
- * does not support Docker, or is not configured for it.
+ * Returns a note if a container with `docker` may run without its image. This happens silently on nodes whose container executor does not
+ * support Docker, or is not configured for it.
  * @param configuration Hadoop configuration; null for a local job
  */
 export function dockerNotes({ master, roles }: Pick<Job, 'master' | 'roles'>, configuration: HadoopConfiguration | null): string[] {

@@ -1,6 +1,6 @@
 import type { Job } from '../../conf/job.ts';
 
-/** Returns a note if the job sets PATH. The shell then finds commands only in the folders of the new PATH. */
+/** Returns a note if the job sets PATH. The shell then finds commands only in the folders on the new PATH. */
 export function environmentNotes({ env, roles }: Pick<Job, 'env' | 'roles'>): string[] {
   const places = [
     ...(Object.hasOwn(env, 'PATH') ? ['env'] : []),

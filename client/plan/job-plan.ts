@@ -6,7 +6,7 @@ export interface JobPlan {
   readonly user: string;
   readonly where: 'yarn' | 'local';
   readonly queue: string;
-  /** Container requests in their order. The ApplicationMaster is first. */
+  /** Container requests in order, starting with the ApplicationMaster. */
   readonly containers: readonly PlannedContainers[];
   readonly total: { readonly containers: Span; readonly resources: Readonly<Record<string, Span>> };
   /** Resources of the queue; null if unknown. */

@@ -13,8 +13,8 @@ const USUAL_WAIT_MS = 3_000;
 const ANSWERS_LAST_MS = 10_000;
 
 /**
- * Determines which resource an ApplicationMaster waits for. YARN's diagnostics do not contain it, so this class compares the request with
- * the free resources of nodes and queues.
+ * Determines which resource an ApplicationMaster is waiting for. YARN's diagnostics do not say, so this class compares the request with the
+ * free resources of nodes and queues.
  */
 export class MasterShortages {
   readonly #resourceManager: Pick<ResourceManager, 'nodes' | 'queueRoom'>;
@@ -73,7 +73,7 @@ export class MasterShortages {
 }
 
 /**
- * Returns the request for the ApplicationMaster's container; null if the application does not wait for resources or is not a tony-ts job.
+ * Returns the request for the ApplicationMaster's container; null if the application is not waiting for resources or is not a tony-ts job.
  */
 export function masterAskOf({ state, diagnostics, tags }: Pick<Application, 'state' | 'diagnostics' | 'tags'>): Ask | null {
   const partition = state === 'ACCEPTED' ? awaitedPartition(diagnostics) : null;

@@ -5,7 +5,7 @@ import { type Ask, allows, asked, budgetsOf, type Counted, holds, isOf, MASTER, 
 
 export interface ClusterRoom {
   readonly user: string;
-  /** Maximum resources of a container, with every resource type of the cluster. */
+  /** Maximum resources of a container, including every resource type of the cluster. */
   readonly largest: Room;
   /** null if unknown. */
   readonly nodes: readonly NodeRoom[] | null;

@@ -59,7 +59,7 @@ const EVERYBODY = '*';
 const NOBODY = { user: null, group: null, queue: null };
 
 /**
- * Calculates the use of every total with the same rules as the ApplicationMasters.
+ * Calculates the usage of every total by the same rules as the ApplicationMasters.
  * @param jobs in order of submission. If two jobs together exceed a total, the later job waits unless it has already started.
  */
 export function quotaSums(quotas: Quotas, jobs: readonly CountedJob[]): QuotaSums {

@@ -24,8 +24,8 @@ export interface QuotaUsage extends QuotaSums {
 }
 
 /**
- * Returns the use of each total in the site file, and the jobs that wait for it. Uses the site file on HDFS, like ApplicationMasters, or
- * else the local site file.
+ * Returns the usage of each total in the site file, and the jobs that are waiting for it. Uses the site file on HDFS, like
+ * ApplicationMasters, or else the local site file.
  * @throws TonyError NO_HADOOP_CONF, HADOOP_CONF_INVALID, RM_UNREACHABLE, HDFS_UNREACHABLE, SITE_INVALID, KERBEROS_*
  */
 export async function quotaUsage(options: QuotaUsageOptions = {}): Promise<QuotaUsage> {

@@ -16,7 +16,7 @@ export interface HistoryStore {
   /** Returns the history of a job; null if it does not exist. */
   place(user: string, applicationId: string): Promise<JobPlace | null>;
   /**
-   * Requests the state of jobs without a final status from the cluster, with few requests. Returns the answers by folder URI. The answer is
+   * Queries the cluster, in few requests, for the state of jobs without a final status. Returns the answers by folder URI. The answer is
    * `forgotten` if `JobPlace.user` did not submit the application, because any user can create a folder with its ID.
    */
   answers(places: readonly JobPlace[]): Promise<ReadonlyMap<string, ClusterAnswer>>;

@@ -13,8 +13,8 @@ import { type FinalStatus, type JobRecord, parseFinal } from './stored-status.ts
 import { linesOf } from './text-lines.ts';
 
 /*
- * Limits (bytes) for the memory use, because the owner of a history folder can change its files. A file that is larger than any file of an
- * ApplicationMaster is treated as missing. Lines are read one at a time, and only the first and the newest lines are kept.
+ * Limits (bytes) on memory use, which are necessary because the owner of a history folder can change its files. A file that is larger than
+ * any file of an ApplicationMaster is treated as missing. Lines are read one at a time, and only the first and the newest lines are kept.
  */
 export const LARGEST_FINAL = 16 << 20;
 export const LARGEST_JOB = 4 << 20;

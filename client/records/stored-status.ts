@@ -369,7 +369,7 @@ function after(before: TaskStatus, entry: HistoryEntry): TaskStatus {
     case 'task-requested':
       return { ...now, state: 'requested' };
     case 'executor-registered':
-    // The executor has stopped the program because the gang restarts, and stays registered.
+    // The executor stays registered. It has stopped the program only because the gang is restarting.
     case 'program-stopped':
       return { ...now, state: 'registered' };
     case 'program-started':

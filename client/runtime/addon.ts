@@ -29,7 +29,7 @@ export interface AddonInputs {
 }
 
 /**
- * Compiles the addon of tfjs-node with the compiler options in its binding.gyp. Does not use node-gyp, which requires make, Python modules
+ * Compiles the tfjs-node addon with the compiler options from its binding.gyp. Does not use node-gyp, which requires make, Python modules
  * and downloaded headers.
  * @throws TonyError RUNTIME_TOOL_MISSING, RUNTIME_COMPILE_FAILED
  */

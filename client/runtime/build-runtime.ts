@@ -27,7 +27,7 @@ export interface RuntimeDescription {
   readonly size: number;
 }
 
-/** Headers that the sources of the addon include, directly or indirectly. */
+/** Headers that the addon sources include, directly or indirectly. */
 const HEADERS = [
   ...[
     'c_api',
@@ -58,8 +58,8 @@ const WANTED_OF_NVIDIA = /^nvidia\/.*\/(lib|nvvm\/libdevice)\/.*\.(so|bc)(\.|$)/
  *   runtime.tar.gz     the tree
  *   runtime.json       a RuntimeDescription
  *
- * The addon of tfjs-node is compiled against the TensorFlow library of a Python wheel. Before the archive is packed, a test program
- * multiplies two matrices with the runtime.
+ * The tfjs-node addon is compiled against the TensorFlow library in a Python wheel. Before the archive is packed, a test program multiplies
+ * two matrices with the runtime.
  * @throws TonyError RUNTIME_*
  */
 export async function buildRuntime(recipe: Recipe, folder: string, progress: Progress): Promise<RuntimeDescription> {
@@ -192,7 +192,7 @@ function nameOf(wheel: Wheel): string {
   return `${wheel.name} ${wheel.version}`;
 }
 
-/** Removes debug symbols, which are a quarter of a library's size. Does nothing if this machine has no `strip`. */
+/** Removes debug symbols, which make up a quarter of a library. Does nothing if this machine has no `strip`. */
 async function strip(file: string, signal: AbortSignal): Promise<void> {
   try {
     await runTool({ command: 'strip', args: ['--strip-unneeded', file], cwd: path.dirname(file), signal, timeoutMs: 10 * 60_000 });

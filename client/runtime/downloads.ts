@@ -8,8 +8,8 @@ import { type Architecture, type NodePackage, PACKAGE_LOCK, WHEEL_PYTHON, type W
 import { runExplained, type ToolCall, type ToolFailure } from './tool.ts';
 
 /*
- * All downloads use npm and pip, which are often configured for the mirrors, proxies, certificates and caches of a site. In contrast, the
- * installer of tfjs-node uses a host that firewalls often block, and does not verify checksums.
+ * All downloads use npm and pip, which are often already configured for a site's mirrors, proxies, certificates and caches. In contrast,
+ * the tfjs-node installer uses a host that firewalls often block, and does not verify checksums.
  */
 
 const MINUTES = 60_000;
@@ -19,7 +19,7 @@ export async function installPackages(folder: string, signal: AbortSignal): Prom
   await mkdir(folder, { recursive: true });
   await writeFile(path.join(folder, 'package.json'), JSON.stringify(PACKAGE_LOCK.packages['']));
   await writeFile(path.join(folder, 'package-lock.json'), JSON.stringify(PACKAGE_LOCK));
-  // Without --prefix, npm uses the working directory of npx if it runs below npx.
+  // Without --prefix, npm would use npx's working directory when started by npx.
   const args = ['ci', '--prefix', folder, '--ignore-scripts', '--no-audit', '--no-fund', '--no-bin-links', '--loglevel=error'];
   await download('the TensorFlow.js packages', { command: 'npm', args, cwd: folder, signal, timeoutMs: 10 * MINUTES });
 }

@@ -93,7 +93,7 @@ export const CPU_LIBTENSORFLOW: Readonly<Record<Architecture, Libtensorflow>> = 
   },
 };
 
-/** Versions of the CUDA libraries in TensorFlow's extra `and-cuda`. */
+/** Versions of the CUDA libraries that TensorFlow's `and-cuda` extra installs. */
 export const GPU_LIBTENSORFLOW: Libtensorflow = {
   tensorflow: { name: 'tensorflow', version: TENSORFLOW, sha256: 'c9f87e5d2a680a4595f5dc30daf6bbaec9d4129b46d7ef1b2af63c46ac7d2828' },
   nvidia: [

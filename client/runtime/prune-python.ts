@@ -9,7 +9,7 @@ const NUMPY_TESTS = /(^|\/)numpy\/_core\/_(simd|(operand_flag|rational|struct_uf
  */
 const PILLOW_FORMATS = /(^|\/)PIL\/_(avif|webp|imagingft|imagingcms|imagingtk)\./;
 const PILLOW_LIBRARIES = /(^|\/)pillow\.libs\/lib(avif|brotli\w+|freetype|harfbuzz|lcms2|png16|sharpyuv|webp\w*)-/;
-/** Compiled module of MarkupSafe. Its fallback in Python works with all Python versions and on all machines. */
+/** Compiled MarkupSafe module. Its pure Python fallback works with all Python versions and on all machines. */
 const SPEEDUPS = /(^|\/)markupsafe\/_speedups\./;
 const INSTALLER = /\.dist-info\/(RECORD|WHEEL|top_level\.txt|INSTALLER|sboms\/.*)$/;
 

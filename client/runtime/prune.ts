@@ -3,10 +3,10 @@ import path from 'node:path';
 
 /** Packages that only compilers and browsers need. */
 const PACKAGES = new Set(['core-js', 'regenerator-runtime', 'undici-types', '@types', '@webgpu', '.bin', '.package-lock.json']);
-/** Packages with which node-pre-gyp unpacks downloads during an installation, and their dependencies. */
+/** Packages that node-pre-gyp uses to unpack downloads during installation, and their dependencies. */
 const INSTALLERS = new Set(['tar', 'fs-minipass', 'minizlib', 'minipass', 'chownr', 'yallist', 'mkdirp']);
 const FOLDERS = new Set(['test', 'tests', '__tests__', 'miniprogram', '.github']);
-/** Sources of the addon of tfjs-node. */
+/** Sources of the tfjs-node addon. */
 const ADDON_SOURCES = new Set(['binding', 'scripts', 'src', 'python', 'build']);
 const FILES = /\.(map|ts|mts|cts|md|markdown|html|flow)$|_test\.js$|^(tsconfig.*|binding\.gyp|prep-gpu.*)$/i;
 /** Bundles for browsers, such as tf.min.js and tf-core.es2017.js. Node loads tf*.node.js and the separate modules. */

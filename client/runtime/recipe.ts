@@ -34,7 +34,7 @@ export interface Recipe {
 const LAYOUT = 4;
 
 /**
- * Returns the architecture of this machine, which must be that of the nodes.
+ * Returns the architecture of this machine, which the nodes must share.
  * @throws TonyError RUNTIME_UNSUPPORTED
  */
 export function architectureOf(machine: { readonly platform: string; readonly arch: string } = process): Architecture {

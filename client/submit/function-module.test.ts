@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { functionModule } from './function-module.ts';
 
-/** Imports the module like a worker, without the code around the function. */
+/** Imports the module as a worker does, without the code around the function. */
 async function load(source: string): Promise<(...args: unknown[]) => Promise<unknown>> {
   const text = functionModule(source);
   const module = (await import(/* @vite-ignore */ `data:text/javascript,${encodeURIComponent(text)}`)) as {

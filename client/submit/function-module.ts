@@ -6,7 +6,7 @@ export const FUNCTION_EXPORT = 'run';
 const RULE = 'run() sends only the text of the function: it may use its arguments, globals, and modules that it imports itself';
 
 /**
- * Returns the source text of a module that exports the function. If the function uses a variable from its surrounding code, the task fails
+ * Returns the source text of a module that exports the function. If the function uses a variable from an enclosing scope, the task fails
  * with a ReferenceError that explains this restriction.
  * @param source the result of `function.toString()`
  * @throws TonyError FUNCTION_INVALID

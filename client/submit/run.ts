@@ -36,15 +36,18 @@ export interface RunOptions extends SubmitOptions {
   /** Job name. The default is the name of the function. */
   readonly name?: string;
   /**
-   * Maximum number of restarts after program failures; default 0. A restart calls the function again on all workers. Restarts after
-   * failures of the cluster are not counted.
+   * Maximum number of restarts after program failures; default 0. A restart calls the function again on all workers. Restarts after cluster
+   * failures do not count.
    */
   readonly maxRestarts?: number;
   /** Other keys of job.yaml, such as `{ data: { mnist: 'data' }, tensorboard: true, strategy: 'parameter-server', roles: { ps: {} } }`. */
   readonly conf?: Partial<JobInput>;
-  /** Folder to upload for a function in a module. The default is the folder of the module. Files listed in .tonyignore are not uploaded. */
+  /**
+   * Folder to upload when the function is defined in a module. The default is the folder of the module. Files listed in .tonyignore are not
+   * uploaded.
+   */
   readonly source?: string;
-  /** Called with the output of the workers' programs until the job ends or the handle is closed. */
+  /** Called with the output of the workers until the job ends or the handle is closed. */
   readonly onLog?: (line: LogLine) => void;
 }
 
@@ -75,10 +78,10 @@ export interface RunModule {
 /**
  * Calls a function on workers of a cluster or, with `local: true`, in processes on this machine. Returns the return value of the chief.
  *
- * The function is sent as source text. It may use its arguments, its own variables, globals of Node.js and JavaScript, and modules that it
- * imports with `await import(...)`. If it uses a variable from its surrounding code, the job fails with a ReferenceError. For such a
- * function, export it from a module: `run(options, { module: new URL('./train.ts', import.meta.url), export: 'train', args: [...] })`. The
- * folder of the module is then uploaded. The arguments and the result are JSON values of at most 16 MiB each.
+ * The function is sent as source text. It can use only its arguments, its own variables, globals of Node.js and JavaScript, and modules
+ * that it imports with `await import(...)`. If it uses a variable from an enclosing scope, the job fails with a ReferenceError. In that
+ * case, export the function from a module: `run(options, { module: new URL('./train.ts', import.meta.url), export: 'train', args: [...]
+ * })`. The folder of the module is then uploaded. The arguments and the result are JSON values of at most 16 MiB each.
  * @throws TonyError FUNCTION_INVALID, JOB_INVALID and the errors of `submit`; JOB_FAILED with the error and the last output lines of the
  *   task that failed first
  */

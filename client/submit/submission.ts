@@ -60,7 +60,8 @@ export function fileSystemsOfJob(frozen: FrozenJob, configuration: HadoopConfigu
   const named = [...JSON.stringify(job).matchAll(/\b(?:hdfs|webhdfs|swebhdfs|viewfs):\/\/[^/"\s\\,]*/g)].map(([uri]) => uri);
   const standard = fileSystemUrisOf(configuration, configuration.defaultFs);
   const gateways = allGateways(configuration).map((address) => new URL(address));
-  // HttpFS issues tokens of its own. A Knox topology has a path, and containers authenticate to it with `storage.credentials`.
+  // HttpFS issues its own tokens. An address with a path belongs to a Knox topology, to which containers authenticate with
+  // `storage.credentials`.
   const issuers = gateways.filter(({ pathname }) => pathname === '/').map(webFileSystem);
   return [...new Set([...named.flatMap((uri) => namedFileSystems(configuration, uri)), ...standard, ...issuers])];
 }
@@ -69,7 +70,7 @@ function webFileSystem({ protocol, hostname, port }: URL): string {
   return protocol === 'https:' ? `swebhdfs://${hostname}:${port || 443}` : `webhdfs://${hostname}:${port || 80}`;
 }
 
-/** Ignores URIs that lead nowhere: a command or a variable may contain any text. */
+/** Ignores URIs that do not name a known file system, because a command or variable may contain any text. */
 function namedFileSystems(configuration: HadoopConfiguration, uri: string): readonly string[] {
   try {
     return fileSystemUrisOf(configuration, uri);

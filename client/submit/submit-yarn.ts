@@ -51,7 +51,7 @@ export async function prepareOnYarn(job: Job, cluster: HadoopCluster, options: P
   try {
     const place: StagingPlace = { storage, root, onEvent, signal };
     const asking = askCluster(job, cluster, resourceManager, dryRun ? DRY_RUN_PATIENCE_MS : undefined);
-    // An application ID that stays unused has no effect.
+    // An unused application ID has no effect.
     const [local, { applicationId, maximum }, site, hasStaging] = await untilAborted(
       Promise.all([localParts(job, onProgress), resourceManager.newApplication(), cluster.site(), isStagingThere(place, user)]),
       signal,

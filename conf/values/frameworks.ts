@@ -11,7 +11,7 @@ interface FrameworkFacts {
   readonly rankedRoles?: readonly string[];
 }
 
-/** Frameworks of other languages. Each of their programs opens its own server on the task's port. */
+/** Frameworks for other languages. Each of their programs opens its own server on the task's port. */
 const OTHERS: Readonly<Partial<Record<Framework, FrameworkFacts>>> = {
   pytorch: {
     title: 'PyTorch',

@@ -178,7 +178,7 @@ export class HadoopConfiguration {
       .filter((item) => item !== '');
   }
 
-  /** Returns the properties whose keys start with the prefix, by the rest of the key, with variables substituted. */
+  /** Returns the properties whose keys start with the prefix, keyed by the rest of the key, with variables substituted. */
   withPrefix(prefix: string): ReadonlyMap<string, string> {
     const keys = [...this.#properties.keys()].filter((key) => key.startsWith(prefix));
     return new Map(keys.map((key) => [key.slice(prefix.length), this.get(key) ?? '']));
@@ -298,7 +298,7 @@ export class HadoopConfiguration {
       if (replacement === undefined || seen.has(match[0])) {
         return value;
       }
-      // A loop requires a value that contains variables. Substitute each such variable only once.
+      // A loop can occur only through values that contain variables, so substitute each variable of this kind only once.
       if (replacement.includes('${')) {
         seen.add(match[0]);
       }

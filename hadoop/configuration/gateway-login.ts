@@ -6,7 +6,7 @@ import type { Identity, Login, LoginDescription, TokenService } from '../securit
 import type { HadoopConfiguration } from './configuration.ts';
 import { allGateways } from './gateway.ts';
 
-/** The file with `USER:PASSWORD` for the gateways, on the user's machine: `storage.credentials` of the site file. Never frozen. */
+/** File with `USER:PASSWORD` for the gateways, on the user's machine: `storage.credentials` in the site file. Never copied to job.json. */
 export const GATEWAY_CREDENTIALS = 'tony.storage.credentials';
 
 /**
@@ -18,7 +18,7 @@ const KIND = 'TONY_GATEWAY_CREDENTIALS';
 const OTHERS = 0o077;
 const MAXIMUM_BYTES = 4096;
 
-/** Authenticates the user to a gateway by HTTP Basic if there are credentials, and otherwise like to the NameNodes. */
+/** Authenticates the user to a gateway with HTTP Basic if there are credentials, and otherwise in the same way as to the NameNodes. */
 export class GatewayLogin implements Login {
   readonly #inner: Login;
   readonly #read: () => Promise<Secret | null>;
@@ -55,7 +55,7 @@ export class GatewayLogin implements Login {
 }
 
 /**
- * Returns the login to a gateway: with the credentials that the site file names or, in containers, those of HADOOP_TOKEN_FILE_LOCATION.
+ * Returns the login for a gateway, with the credentials named in the site file or, in containers, those in HADOOP_TOKEN_FILE_LOCATION.
  *
  * @param gateway its base URL
  */
@@ -71,7 +71,7 @@ export function gatewayLogin(
   });
 }
 
-/** Returns the tokens with which a job's containers authenticate to the gateways; none without credentials. */
+/** Returns the tokens with which a job's containers authenticate to the gateways; an empty list without credentials. */
 export async function gatewayTokens(configuration: HadoopConfiguration): Promise<readonly Token[]> {
   const file = configuration.get(GATEWAY_CREDENTIALS);
   return file === undefined
@@ -91,7 +91,7 @@ async function ofContainer(gateway: string, { HADOOP_TOKEN_FILE_LOCATION: file }
   return tokens.find(({ token }) => token.kind === KIND && token.service === gateway)?.token.password ?? null;
 }
 
-/** @throws TonyError GATEWAY_CREDENTIALS, without the content of the file */
+/** @throws TonyError GATEWAY_CREDENTIALS, whose message does not contain the file's content */
 async function readCredentials(file: string, gateway: string): Promise<Secret> {
   const fail = (problem: string): never => {
     throw new TonyError('GATEWAY_CREDENTIALS', `The credentials for the gateway in ${file} cannot be used: ${problem}.`);

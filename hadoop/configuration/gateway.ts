@@ -4,8 +4,9 @@ import { locationOf } from './hdfs-place.ts';
 import { type FileSystemName, isSameFileSystem } from './name-nodes.ts';
 
 /**
- * The address of HttpFS or Knox, through which all WebHDFS requests to the default file system go: not a property of Hadoop, but `storage`
- * of the site file. `tony.storage.gateway.AUTHORITY` names the gateway of another file system. They travel with the job's configuration.
+ * Property with the address of HttpFS or Knox, if all WebHDFS requests to the default file system go through it. It is not a Hadoop
+ * property: its value comes from `storage` in the site file. `tony.storage.gateway.AUTHORITY` sets the gateway of another file system. Both
+ * are part of the job's configuration.
  */
 export const GATEWAY = 'tony.storage.gateway';
 
@@ -59,8 +60,8 @@ function checked(address: string): string {
 }
 
 /**
- * Returns the URL to which a gateway redirects a transfer, on the gateway itself. Knox redirects to a path of its own; HttpFS to the same
- * path with `data=true`, with a host or scheme that may be wrong if a load balancer is in front of it.
+ * Returns the URL of a redirected transfer, always on the gateway itself. Knox redirects to a path of its own. HttpFS redirects to the same
+ * path with `data=true`, but behind a load balancer, the host or scheme may be wrong.
  *
  * @returns null if the redirect leads away from the gateway: the server is then a NameNode, or a gateway that reveals DataNodes.
  */

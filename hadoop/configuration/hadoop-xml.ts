@@ -18,7 +18,7 @@ export interface XmlProperty {
   readonly source: string | null;
 }
 
-/** A file whose properties stand in place of the element: `<xi:include href="mountTable.xml"/>`. */
+/** A file whose properties replace the element: `<xi:include href="mountTable.xml"/>`. */
 export interface XmlInclude {
   readonly include: string;
   /** True for an element with an empty <xi:fallback>: the file may be missing. */
@@ -29,7 +29,7 @@ export interface XmlInclude {
 /** Hadoop accepts each part of a property as an attribute or as a child element. */
 const PARTS = new Set(['name', 'value', 'final', 'source']);
 
-/** Without this option, sax also accepts HTML's named entities. The type declarations of sax lack the option. */
+/** Without this option, sax also accepts HTML's named entities. sax's type declarations lack the option. */
 const ONLY_XML_ENTITIES = { strictEntities: true } as sax.SAXOptions;
 
 /** Parses a configuration file that includes no other file. */

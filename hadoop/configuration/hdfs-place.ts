@@ -4,7 +4,7 @@ import { type Mounted, type MountTable, mountTable, resolveMount, targetsOf } fr
 import { type FileSystemName, type HdfsScheme, parseFileSystem, rpcNameOf } from './name-nodes.ts';
 
 /*
- * Resolves URIs to file systems: URIs without an authority to the default file system, and viewfs:// URIs by the mount tables of the
+ * Resolves URIs to file systems: URIs without an authority to the default file system, and viewfs:// URIs through the mount tables in the
  * configuration.
  */
 
@@ -23,22 +23,22 @@ export interface HdfsPath {
   readonly path: string;
 }
 
-/** Where a URI leads. */
+/** The result of resolving a URI. */
 export interface HdfsPlace {
-  /** Null for a folder that exists only in a mount table, and for a path to which no mount point leads. */
+  /** Null for a folder that exists only in a mount table, and for a path outside all mount points. */
   readonly target: HdfsPath | null;
   /** Renames are possible only between places with the same value. */
   readonly mount: string;
   /** True if the place is a mount point, or a folder above one. */
   readonly isFixed: boolean;
-  /** The names of mount points, and of folders above mount points, directly in this folder. */
+  /** Names of the direct children of this folder that are mount points or contain mount points. */
   readonly names: readonly string[];
 }
 
 /** The schemes of URIs that `placeOf` resolves. */
 export const HDFS_URI = /^(hdfs|webhdfs|swebhdfs|viewfs):/i;
 
-/** Mount tables may refer to one another. */
+/** Limit for mount tables that refer to one another. */
 const MAXIMUM_DEPTH = 8;
 const PREFIX = 'fs.viewfs.mounttable.';
 const DEFAULT_TABLE = 'fs.viewfs.mounttable.default.name.key';
@@ -68,14 +68,14 @@ export function placeOf(configuration: HadoopConfiguration, location: HdfsLocati
   return { target, mount: `viewfs://${authority}${found.mount ?? ' fallback'}`, isFixed: found.isFixed, names: found.names };
 }
 
-/** Returns the URI of the folder of the users' home folders on the default file system. */
+/** Returns the URI of the folder that contains the users' home folders on the default file system. */
 export function homesOf(configuration: HadoopConfiguration): string {
   const { defaultFs } = configuration;
   const [, table] = /^viewfs:\/\/([^/]+)/i.exec(defaultFs) ?? [];
   return `${defaultFs}${table === undefined ? '/user' : tableOf(configuration, table).homes}`;
 }
 
-/** Returns the file system of the users' home folders; null if the default file system is not HDFS. */
+/** Returns the file system with the users' home folders; null if the default file system is not HDFS. */
 export function homeFileSystem(configuration: HadoopConfiguration): FileSystemName | null {
   const location = locationOf(homesOf(configuration));
   return location === null
@@ -84,8 +84,8 @@ export function homeFileSystem(configuration: HadoopConfiguration): FileSystemNa
 }
 
 /**
- * Returns the URI by which Hadoop's daemons read a file: without mount tables, which daemons may lack, and with the RPC address of a
- * NameNode where the configuration names it. Returns URIs of other schemes unchanged.
+ * Returns the URI with which Hadoop's daemons read a file. It avoids mount tables, which the daemons may lack, and contains the RPC address
+ * of a NameNode if the configuration names it. Returns URIs of other schemes unchanged.
  */
 export function daemonUri(configuration: HadoopConfiguration, uri: string): string {
   const location = locationOf(uri);
@@ -113,7 +113,7 @@ export function fileSystemsOf(configuration: HadoopConfiguration, location: Hdfs
   });
 }
 
-/** Parses a URI; returns null for other schemes than those of `HDFS_URI`. The path is not checked. */
+/** Parses a URI; returns null for schemes other than those of `HDFS_URI`. The path is not checked. */
 export function locationOf(uri: string): HdfsLocation | null {
   const [, scheme, authority = '', path = ''] = /^(hdfs|webhdfs|swebhdfs|viewfs):(?:\/\/([^/]*))?(\/.*)?$/is.exec(uri) ?? [];
   return scheme === undefined
@@ -121,7 +121,10 @@ export function locationOf(uri: string): HdfsLocation | null {
     : { scheme: scheme.toLowerCase() as HdfsLocation['scheme'], authority, path: path.replace(/\/+$/, '') || '/' };
 }
 
-/** Names the default file system in a location without an authority. `hdfs:///path` is a path on the default file system of any scheme. */
+/**
+ * Adds the default file system to a location without an authority. `hdfs:///path` is a path on the default file system, whatever its
+ * scheme.
+ */
 function withAuthority(configuration: HadoopConfiguration, location: HdfsLocation): HdfsLocation {
   if (location.authority !== '') {
     return location;

@@ -13,7 +13,7 @@ import { TonyError } from '../../platform/errors.ts';
 
 export interface MountTable {
   readonly name: string;
-  /** The folder of the users' home folders. */
+  /** The folder that contains the users' home folders. */
   readonly homes: string;
   /** Target URIs by path, without trailing slashes; `''` is the path of the root. */
   readonly links: ReadonlyMap<string, string>;
@@ -22,22 +22,22 @@ export interface MountTable {
   readonly nfly: ReadonlySet<string>;
 }
 
-/** Where a path of a mount table leads. */
+/** The result of resolving a path in a mount table. */
 export interface Mounted {
-  /** The URI behind the path; null for a folder that exists only in the mount table. */
+  /** The URI of the path's target; null for a folder that exists only in the mount table. */
   readonly target: string | null;
   /** The path of the mount point that applies; null for the fallback, and for a folder that exists only in the mount table. */
   readonly mount: string | null;
   /** True if the path itself is a mount point, or a folder above one. Neither can be renamed or removed. */
   readonly isFixed: boolean;
-  /** The names of mount points, and of folders above mount points, directly in this folder. */
+  /** Names of the direct children of this folder that are mount points or contain mount points. */
   readonly names: readonly string[];
 }
 
 /**
  * Reads a mount table.
  *
- * @param properties the properties of the table, by the rest of the key
+ * @param properties the properties of the table, keyed by the rest of the key
  * @throws TonyError HADOOP_CONF_INVALID
  */
 export function mountTable(name: string, properties: ReadonlyMap<string, string>): MountTable {
@@ -103,7 +103,7 @@ export function resolveMount(table: MountTable, path: string): Mounted | null {
   return isFixed || own === '' ? { target: null, mount: null, isFixed: true, names } : null;
 }
 
-/** Returns all URIs to which a mount table leads. */
+/** Returns the target URIs of all links in a mount table. */
 export function targetsOf({ links, fallback }: MountTable): readonly string[] {
   return [...new Set([...links.values(), ...(fallback === null ? [] : [fallback])])];
 }

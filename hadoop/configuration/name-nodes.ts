@@ -35,7 +35,7 @@ export function fileSystemUri({ scheme, authority }: FileSystemName): string {
   return `${scheme}://${authority}`;
 }
 
-/** Returns the base URLs of the web servers of the NameNodes of a file system. */
+/** Returns the base URLs of a file system's NameNode web servers. */
 export function nameNodesOf(configuration: HadoopConfiguration, { scheme, authority }: FileSystemName): readonly string[] {
   const isHttps = scheme === 'hdfs' ? configuration.get('dfs.http.policy') === 'HTTPS_ONLY' : scheme === 'swebhdfs';
   const { suffixes } = membersOf(configuration, { scheme, authority });
@@ -49,8 +49,8 @@ export function nameNodesOf(configuration: HadoopConfiguration, { scheme, author
 }
 
 /**
- * Returns the RPC addresses of the NameNodes of a file system; empty for a webhdfs:// or swebhdfs:// address that belongs to no NameNode in
- * the configuration.
+ * Returns the RPC addresses of a file system's NameNodes; empty for a webhdfs:// or swebhdfs:// address that belongs to no NameNode in the
+ * configuration.
  *
  * @throws TonyError HADOOP_CONF_INVALID
  */
@@ -100,8 +100,8 @@ export function isSameFileSystem(configuration: HadoopConfiguration, one: FileSy
 }
 
 /**
- * Explains why the servers of a file system may be unknown: its authority has no port, and is not one of the nameservices of the
- * configuration. Returns null if this cannot be the cause.
+ * Explains why the servers of a file system may be unknown: its authority has no port, and is not one of the configured nameservices.
+ * Returns null if this cannot be the cause.
  */
 export function unknownNameservice(configuration: HadoopConfiguration, { scheme, authority }: FileSystemName): string | null {
   if (/:\d+$/.test(authority) || membersOf(configuration, { scheme, authority }).suffixes.length > 0) {
@@ -113,8 +113,8 @@ export function unknownNameservice(configuration: HadoopConfiguration, { scheme,
 }
 
 /**
- * Returns the services by which tokens name the NameNodes at an origin, such as `http://nn1:9870`: `ha-hdfs:NAMESERVICE`, or the RPC address
- * `host:port`.
+ * Returns the service names that tokens use for the NameNodes at an origin, such as `http://nn1:9870`: `ha-hdfs:NAMESERVICE`, or the RPC
+ * address `host:port`.
  */
 export function tokenServicesAt(configuration: HadoopConfiguration, origin: string): readonly string[] {
   const services = configuration.list('dfs.nameservices');
@@ -127,7 +127,7 @@ export function tokenServicesAt(configuration: HadoopConfiguration, origin: stri
   return [...found.map((service) => `ha-hdfs:${service}`), ...(isSingle ? [single] : [])];
 }
 
-/** The suffixes of the properties of the NameNodes that an authority denotes, and their nameservice; empty for unknown addresses. */
+/** Returns the property suffixes of the NameNodes that an authority denotes, and their nameservice; empty for unknown addresses. */
 function membersOf(
   configuration: HadoopConfiguration,
   { scheme, authority }: FileSystemName,
@@ -165,7 +165,7 @@ function isAt(configuration: HadoopConfiguration, suffix: string, scheme: HdfsSc
   return sameAddress(address.host === '0.0.0.0' ? { ...address, host: hostOfMember(configuration, suffix, wanted.host) } : address, wanted);
 }
 
-/** Returns the host of a NameNode, which the address of its web server may lack. */
+/** Returns the host of a NameNode. The address of its web server may lack the host. */
 function hostOfMember(configuration: HadoopConfiguration, suffix: string, otherwise: string): string {
   const key = `dfs.namenode.rpc-address${suffix}`;
   const rpc = configuration.get(key) ?? (suffix === '' ? defaultAuthority(configuration) : undefined);
@@ -193,7 +193,7 @@ function webPort(isHttps: boolean): number {
   return isHttps ? HTTPS_PORT : HTTP_PORT;
 }
 
-/** Returns the port of an authority without a port. */
+/** Returns the port that applies if an authority contains none. */
 export function defaultPort(scheme: HdfsScheme): number {
   return scheme === 'hdfs' ? RPC_PORT : webPort(scheme === 'swebhdfs');
 }

@@ -69,7 +69,8 @@ function missingNameNodes(own: Properties, otherwise: Properties): Properties {
   const { defaultFs } = HadoopConfiguration.fromProperties(own);
   const authority = defaultFs.slice('hdfs://'.length);
   if (/^(s?webhdfs|viewfs):/i.test(defaultFs)) {
-    // The node itself must know the nameservices behind these. Addresses from job.json could lead to servers of the user.
+    // The node itself must define the nameservices behind these URIs. Addresses from job.json could point to servers that the user
+    // controls.
     return {};
   }
   if (!defaultFs.startsWith('hdfs://') || !/:\d+$/.test(authority)) {

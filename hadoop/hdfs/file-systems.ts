@@ -3,9 +3,9 @@ import { type HdfsLocation, type HdfsPlace, placeOf } from '../configuration/hdf
 import { WebHdfs } from './web-hdfs.ts';
 import type { WebHdfsOptions } from './web-hdfs-transport.ts';
 
-/** Where a location leads, with the client of its file system. */
+/** A resolved location, with the client for its file system. */
 export interface OpenedPlace extends Omit<HdfsPlace, 'target'> {
-  /** Null for a folder that exists only in a mount table, and for a path to which no mount point leads. */
+  /** Null for a folder that exists only in a mount table, and for a path outside all mount points. */
   readonly target: { readonly fileSystem: WebHdfs; readonly path: string } | null;
 }
 

@@ -14,7 +14,7 @@ import type { FileStatus } from './web-hdfs-answers.ts';
  */
 
 const KEPT = /^\.(.+)\.0{16}\.writing$/;
-/** Each attempt fails only if another writer replaces the file at the same moment. */
+/** An attempt fails only if another writer replaces the file at the same moment. */
 const ATTEMPTS = 5;
 
 /** Returns the path under which a file is kept while it is replaced. Listings omit it, as they omit all temporary files. */
@@ -23,7 +23,7 @@ export function keptPath(path: string): string {
   return `${path.slice(0, cut)}.${path.slice(cut)}.${'0'.repeat(16)}.writing`;
 }
 
-/** Shows files that are being replaced under their own names. */
+/** Restores the names of files that are being replaced, for a listing. */
 export function withKept(statuses: readonly FileStatus[]): FileStatus[] {
   const names = new Set(statuses.map(({ name }) => name));
   return statuses.map((status) => {
@@ -32,10 +32,10 @@ export function withKept(statuses: readonly FileStatus[]): FileStatus[] {
   });
 }
 
-/** The operations of HttpFS. */
+/** The file system operations that HttpFS supports. */
 export interface SimpleFileSystem {
   status(path: string): Promise<FileStatus | null>;
-  /** Returns the answer of `FileSystem.rename`. */
+  /** Returns the result of `FileSystem.rename`. */
   rename(from: string, to: string): Promise<boolean>;
   remove(path: string): Promise<boolean>;
   isSame(one: FileStatus, other: FileStatus): boolean;
@@ -50,9 +50,9 @@ export interface SimpleRename {
 }
 
 /**
- * Completes a rename after the first answer of the server.
+ * Completes a rename after the server's first response.
  *
- * @param isDone the first answer
+ * @param isDone the first response
  */
 export async function completeRename(
   files: SimpleFileSystem,

@@ -108,7 +108,7 @@ export function parentOf(path: string): string {
   return path.slice(0, path.lastIndexOf('/')) || '/';
 }
 
-/** Handles NOT_FOUND, and throws other errors again. */
+/** Handles NOT_FOUND, and rethrows all other errors. */
 export function unlessMissing<T>(otherwise: () => Promise<T>): (error: unknown) => Promise<T> {
   return (error) => {
     if (error instanceof TonyError && error.code === 'NOT_FOUND') {
@@ -126,10 +126,10 @@ export function isMissing(remote: RemoteException): boolean {
   return remote.exception === 'FileNotFoundException' || isMissingBelowFile(remote);
 }
 
-/** Stands for the response to an operation that the server does not have. */
+/** Stands in for the response to an operation that the server does not support. */
 export const UNSUPPORTED = Symbol('unsupported');
 
-/** Routers have no LISTSTATUS_BATCH. Throws other errors again. */
+/** Routers do not support LISTSTATUS_BATCH. Rethrows all other errors. */
 export function unlessUnsupported(error: unknown): typeof UNSUPPORTED {
   if (error instanceof TonyError && error.message.endsWith('(UnsupportedOperationException)')) {
     return UNSUPPORTED;

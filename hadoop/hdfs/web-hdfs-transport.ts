@@ -64,8 +64,8 @@ interface TransferUrl {
  * Sends WebHDFS requests and tries the NameNodes in turn. A NameNode serves metadata directly. For file content, the NameNode returns a
  * DataNode URL, either as a redirect with status 307 or, with `noredirect=true`, as `{"Location": ...}` with status 200.
  *
- * Gateways differ. HttpFS sends the content of a file without a redirect, and redirects an upload to itself with `data=true`. Knox redirects
- * both to itself, and does not rewrite the JSON of `noredirect=true`.
+ * Gateways differ. HttpFS sends the content of a file without a redirect, and redirects an upload to itself with `data=true`. Knox
+ * redirects both downloads and uploads to itself, and does not rewrite the JSON of `noredirect=true`.
  */
 export class WebHdfsTransport {
   readonly #round: AddressRound;
@@ -202,7 +202,9 @@ export class WebHdfsTransport {
     return { url, needsIdentity: true };
   }
 
-  /** Sends the request of a transfer. Only a download is repeated after HTTP 401: a source may be readable only once. */
+  /**
+   * Sends the request of a transfer. Only a download is repeated after HTTP 401, because the source of an upload may be readable only once.
+   */
   async #sendContent<T>(
     method: 'GET' | 'PUT',
     { url, needsIdentity }: TransferUrl,

@@ -54,7 +54,7 @@ export class WebHdfs {
 
   constructor(options: WebHdfsOptions & WebHdfsServers) {
     this.#transport = new WebHdfsTransport(options);
-    // The first rename shows what a gateway supports.
+    // The first rename reveals which options a gateway supports.
     this.#hasAllOptions = !options.isGateway;
   }
 
@@ -336,7 +336,7 @@ export class WebHdfs {
     this.#transport.close();
   }
 
-  /** Returns the status of a path, and the path at which its content is: another one while HttpFS replaces the file. */
+  /** Returns the status of a path, and the path that currently holds its content. The two paths differ while HttpFS replaces the file. */
   async #find(path: string): Promise<{ readonly status: FileStatus; readonly path: string } | null> {
     const places = this.#hasAllOptions || path === '/' ? [path] : [path, keptPath(path), path];
     for (const place of places) {
@@ -353,7 +353,7 @@ export class WebHdfs {
     return answer === null ? null : fileStatusOf(answer.FileStatus);
   }
 
-  /** The operations of HttpFS, for `completeRename`. */
+  /** Operations for `completeRename`, on HttpFS. */
   #simple(): SimpleFileSystem {
     return {
       status: (path) => this.#statusAt(path),

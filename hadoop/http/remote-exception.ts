@@ -26,8 +26,7 @@ export function parseRemoteException(text: string): RemoteException | null {
 }
 
 /**
- * Temporary errors: a retry or another NameNode may succeed. A DataNode returns the last entries while it has no connection to its
- * NameNode.
+ * Temporary errors: a retry or another NameNode may succeed. The last entries come from a DataNode that has no connection to its NameNode.
  */
 const TRANSIENT = new Set([
   'StandbyException',

@@ -10,7 +10,7 @@ import { type Login, sendAs } from './login.ts';
 
 export const NAME_NODE_TOKEN_KIND = 'HDFS_DELEGATION_TOKEN';
 
-/** The kinds of tokens by which Hadoop's daemons reach webhdfs:// and swebhdfs:// URIs. */
+/** The token kinds that Hadoop's daemons use for webhdfs:// and swebhdfs:// URIs. */
 const WEB_TOKEN_KINDS: Readonly<Record<string, string>> = { webhdfs: 'WEBHDFS delegation', swebhdfs: 'SWEBHDFS delegation' };
 
 const FILE_SYSTEM_TOKEN_KINDS: ReadonlySet<string> = new Set([NAME_NODE_TOKEN_KIND, ...Object.values(WEB_TOKEN_KINDS)]);
@@ -24,7 +24,7 @@ export function isFileSystemToken({ kind }: Pick<Token, 'kind'>): boolean {
 export interface TokenIssuer {
   /** Base URLs of their web servers. */
   readonly addresses: readonly string[];
-  /** The name of the file system for Hadoop's daemons: `hdfs`, or `webhdfs` and `swebhdfs` where only a web address is known. */
+  /** The scheme under which Hadoop's daemons know the file system: `hdfs`, or `webhdfs` or `swebhdfs` if only a web address is known. */
   readonly scheme: string;
   /** The address in the tokens' service; null for a nameservice, because its tokens contain the name of the nameservice. */
   readonly endpoint: Endpoint | null;
@@ -36,11 +36,11 @@ export interface ClusterServices {
   readonly trust: ServerTrust;
   /** Base URLs of the ResourceManager web servers. */
   readonly resourceManagers: readonly string[];
-  /** RPC addresses to which clients of the ResourceManagers connect. */
+  /** ResourceManager RPC addresses for clients. */
   readonly resourceManagerEndpoints: readonly Endpoint[];
   /** Principal of the ResourceManager, which renews the tokens. */
   readonly renewer: string;
-  /** The issuer of the tokens of a file system, such as `hdfs://ns1`. */
+  /** Returns the token issuer of a file system, such as `hdfs://ns1`. */
   readonly tokenIssuer: (fileSystem: string) => TokenIssuer;
 }
 

@@ -25,7 +25,7 @@ export interface RestoredCheckpoint {
   readonly folder: string;
 }
 
-/** Checkpoints that consist of any files, for programs of other frameworks. An earlier generation can add no checkpoints. */
+/** Checkpoints that consist of arbitrary files, for programs that use other frameworks. Earlier generations cannot add checkpoints. */
 export class FileCheckpoints {
   readonly #storage: Storage;
   readonly #folders: CheckpointFolders;

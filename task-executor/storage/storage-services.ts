@@ -28,7 +28,7 @@ interface Run {
   readonly notice: (message: string) => void;
 }
 
-/** Answers a program's request to store or load files. Programs of other languages then need no client for HDFS. */
+/** Answers a program's request to store or load files. Programs in other languages therefore need no HDFS client. */
 export async function serveStorage(
   settings: Container,
   run: Run,

@@ -254,8 +254,7 @@ export class Cluster {
   #tell(containerId: string, end: ContainerEnd, status: number, diagnostics: string): void {
     const wait = this.#downUntil - this.#world.timeline.now;
     if (wait > 0) {
-      // The ResourceManager cannot report the cause yet. Until then, the job machine detects only a silent executor and charges the
-      // failure.
+      // Until the ResourceManager can report the cause, the job machine detects only a silent executor and charges the failure.
       this.#world.charges++;
       this.#world.timeline.after(wait + 1, () => this.#tell(containerId, end, status, diagnostics));
     } else if (this.#listener === null) {

@@ -282,7 +282,7 @@ export class Executor {
     if (this.#exit !== null) {
       return { type: 'hello', ...where, generation: this.#exit.generation, phase: 'ended', port: this.#port, exit: this.#exit };
     }
-    // A program is considered running from its start order on.
+    // A program is considered running as soon as it is ordered to start.
     const phase = this.#portUsed ? 'running' : 'idle';
     return {
       type: 'hello',

@@ -128,7 +128,7 @@ export class JobScenario {
     this.say({ type: 'container-ended', containerId, end, exitStatus, diagnostics });
   }
 
-  /** Makes all further heartbeats report a program suspended by a signal. */
+  /** Makes all further heartbeats report that the program is suspended by a signal. */
   freeze(containerId: string): void {
     const executor = this.#executors.get(containerId);
     if (executor !== undefined) {

@@ -53,7 +53,7 @@ export const initCommand: CommandModule<object, InitArguments> = {
   },
 };
 
-/** Completes the given values: asks the user or, if `asked` is false, uses the proposed values. */
+/** Fills in missing values: asks the user or, if `asked` is false, uses the proposed values. */
 async function answersOf<Key extends string>(
   questions: Readonly<Record<Key, readonly [string | number | undefined, string, string]>>,
   asked: boolean,

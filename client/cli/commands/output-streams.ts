@@ -15,7 +15,7 @@ export interface Conversation {
 
 /**
  * Opens the output of this process.
- * @param where location of staged files in messages, such as `on HDFS`
+ * @param where location of staged files as worded in messages, such as `on HDFS`
  */
 export async function openConversation(format: OutputFormat, where: string): Promise<Conversation> {
   const write = (text: string): void => void process.stdout.write(text);

@@ -33,7 +33,10 @@ async function valuesOf(name: string, typed: Typed, current: string): Promise<Va
   }
 }
 
-/** Returns true if a candidate contains no special characters, because bash inserts candidates without quotes. */
+/**
+ * Returns true if a candidate contains no characters that are special to a shell. Other candidates are omitted, because bash inserts them
+ * unquoted.
+ */
 function isPlain({ value }: Candidate): boolean {
   return /^[\w.:@=%+,/-]*$/.test(value);
 }

@@ -23,16 +23,16 @@ export interface DescribedOption {
   readonly isFlag: boolean;
   /** Whether the option may be repeated. */
   readonly isList: boolean;
-  /** Whether a word that begins with a dash can be the value, unless the word is an option of the command. */
+  /** Whether the value may begin with a dash, provided that it is not an option of the command. */
   readonly takesNextWord: boolean;
   readonly choices: readonly string[];
   /** Range of a whole number; null for other options. */
   readonly range: NumberRange | null;
   readonly conflicts: readonly string[];
   readonly hidden: boolean;
-  /** Whether the option is a flag with the default true, which `--no-NAME` turns off. */
+  /** Whether the option is a flag that is on by default and that `--no-NAME` turns off. */
   readonly on: boolean;
-  /** Default value; empty for flags, and if there is none. */
+  /** Default value; empty for flags and for options without a default. */
   readonly fallback: string;
   /** Normalises a value before it is compared with the choices. */
   readonly normalize: (value: string) => string;

@@ -21,7 +21,7 @@ export interface ReadWords {
   /** Positionals. Words after `--` come last. */
   readonly positionals: readonly string[];
   readonly unknownCommand: string | undefined;
-  /** Words for yargs. An equals sign joins a value that begins with a dash to its option. */
+  /** Words for yargs. A value that begins with a dash is joined to its option with an equals sign. */
   readonly joined: readonly string[];
 }
 

@@ -8,7 +8,7 @@ const ADMINISTER = 'acl_administer_queue';
 
 /**
  * Adds the `queues` limits of users and groups to the access lists of the queues. YARN's access lists can only grant access, and child
- * queues inherit the grants of their parents, so this function also removes grants of parent queues. It cannot exclude single users from a
+ * queues inherit the grants of their parents, so this function also removes grants on parent queues. It cannot exclude single users from a
  * queue that is open to everyone.
  */
 export function limitSubmitters(draft: SchedulerDraft, { quotas, root, groupsOf, aclsEnabled }: SchedulerView): void {
@@ -29,7 +29,7 @@ export function limitSubmitters(draft: SchedulerDraft, { quotas, root, groupsOf,
     if ((draft.get(`${queue.path}.${ADMINISTER}`) ?? usual).trim() === EVERYBODY) {
       draft.set(`${queue.path}.${ADMINISTER}`, NOBODY, 'administrators of a queue may also submit to it');
       draft.notice(
-        `Currently, everybody may administer ${queue.path}, and thus submit to it. With this file, only YARN's administrators (yarn.admin.acl) may.`,
+        `Everyone can currently administer ${queue.path} and therefore submit to it. With this file, only YARN's administrators (yarn.admin.acl) can.`,
       );
     }
     // Dynamic queues inherit this access list.
@@ -43,7 +43,7 @@ export function limitSubmitters(draft: SchedulerDraft, { quotas, root, groupsOf,
   const named = [...Object.values(quotas.users), ...Object.values(quotas.groups)].flatMap(({ queues = [] }) => queues);
   for (const name of new Set(named)) {
     if (!known.has(name)) {
-      draft.notice(`The quotas of users or groups name the queue ${name}, but the cluster has no such queue that accepts applications.`);
+      draft.notice(`The quotas for users or groups name the queue ${name}, but no queue of that name accepts applications in the cluster.`);
     }
   }
   for (const { name, path } of leaves) {
@@ -55,7 +55,7 @@ export function limitSubmitters(draft: SchedulerDraft, { quotas, root, groupsOf,
       const kept = [...users.filter((user) => !mayUse(user)), ...groups.filter((group) => !groupsIn.includes(group))];
       if (kept.length > 0) {
         draft.notice(
-          `YARN cannot exclude ${kept.join(', ')} from ${path}, because everybody else may use it. To exclude them, set queues without ${name} for quotas.users."*".`,
+          `YARN cannot exclude ${kept.join(', ')} from ${path}, because everyone else may use it. To exclude them, set quotas.users."*".queues to a list without ${name}.`,
         );
       }
       continue;

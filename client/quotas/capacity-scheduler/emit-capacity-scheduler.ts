@@ -16,7 +16,7 @@ export interface EmitOptions extends ClusterOptions {
   readonly base?: string | undefined;
   /** Notation for queue sizes. The default is `mixed` for Hadoop 3.4 and newer, and `absolute` for older versions. */
   readonly queueMode?: QueueMode | undefined;
-  /** Number of ApplicationMasters that fit into a queue in addition to its total; default 8. */
+  /** Number of ApplicationMasters for which a queue has room in addition to its total; default 8. */
   readonly masters?: number;
   /** Whether to write queue sizes although nodes are lost, unhealthy or being decommissioned; default false. */
   readonly allowMissingNodes?: boolean;

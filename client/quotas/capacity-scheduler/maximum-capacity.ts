@@ -38,7 +38,7 @@ export function limitCapacities(draft: SchedulerDraft, view: SchedulerView): boo
     const free = types.filter((type) => amounts[type] === undefined);
     if (view.queueMode === 'absolute' && free.length > 0) {
       draft.notice(
-        `${path} does not limit ${free.join(', ')}; the file states the current maximum of ${queue.path} for these resources. If the cluster becomes smaller than this maximum, the scheduler ignores all of the queue's maximum; if the cluster grows, the maximum does not. Generate the file again in both cases, or use --queue-mode mixed (Hadoop 3.4).`,
+        `${path} does not limit ${free.join(', ')}, so the file contains the current maximum of ${queue.path} for these resources. If the cluster shrinks below this maximum, the scheduler ignores the queue's entire maximum. If the cluster grows, the maximum stays the same. Generate the file again in both cases, or use --queue-mode mixed (Hadoop 3.4 or newer).`,
       );
     }
   }
@@ -143,7 +143,7 @@ function setAmounts(draft: SchedulerDraft, queue: CapacityQueue, limit: Limit | 
     const cut = Object.entries(guaranteed).filter(([type, amount]) => amount > (least[type] ?? 0));
     if (cut.length > 0) {
       draft.notice(
-        `The guarantee of ${queue.path} exceeded ${limit?.path} for ${cut.map(([type]) => type).join(', ')} and is reduced to that limit. The excess is guaranteed to no queue.`,
+        `The guaranteed capacity of ${queue.path} exceeded ${limit?.path} for ${cut.map(([type]) => type).join(', ')} and is reduced to that limit. The excess is not guaranteed to any queue.`,
       );
     }
     const why = limit === null ? 'absolute, because other queues have absolute limits' : limit.path;
@@ -216,10 +216,12 @@ function limitsOf(draft: SchedulerDraft, { quotas, root }: SchedulerView): Map<C
   for (const [queue, { path }] of limits) {
     const others = leaves.filter(({ name, path: other }) => name === queue.name && other !== queue.path);
     if (others.length > 0) {
-      draft.notice(`${path} limits the sum over all queues named ${queue.name}; YARN limits each of these queues separately.`);
+      draft.notice(
+        `${path} limits the sum over all queues named ${queue.name}; YARN applies the limit to each of these queues separately.`,
+      );
     }
     if (queue.partitions.length > 1) {
-      draft.notice(`${path} limits the sum over all nodes; YARN limits the nodes of each label separately.`);
+      draft.notice(`${path} limits the sum over all nodes; YARN applies the limit to the nodes of each label separately.`);
     }
   }
   return limits;

@@ -32,7 +32,7 @@ export function limitLabels(draft: SchedulerDraft, { quotas, root }: SchedulerVi
     draft.set(`${queue.path}.accessible-node-labels`, reached.join(',') || ' ', path);
     const outside = allowed.filter((label) => !reached.includes(label));
     if (outside.length > 0) {
-      draft.notice(`${path}: ${queue.path} cannot access ${outside.join(', ')}, because a parent queue cannot.`);
+      draft.notice(`${path}: ${queue.path} cannot access ${outside.join(', ')}, because one of its parent queues has no access.`);
     }
     for (const label of reached) {
       const has = queue.partitions.some((partition) => partition.label === label && (partition.capacity > 0 || partition.weight > 0));
@@ -81,7 +81,7 @@ function shareOut(draft: SchedulerDraft, parent: CapacityQueue, lost: ReadonlyMa
   }
 }
 
-/** Sets the guarantee of a queue on nodes with a label. Also raises a lower maximum, because the scheduler would reject it. */
+/** Sets the guarantee of a queue on nodes with a label. Also raises the maximum if it is lower, because the scheduler would reject it. */
 function giveShare(draft: SchedulerDraft, { path }: CapacityQueue, label: string, share: number): void {
   const key = `${path}.accessible-node-labels.${label}`;
   const why = 'includes the share of sibling queues that lost the label';

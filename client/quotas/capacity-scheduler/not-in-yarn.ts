@@ -4,7 +4,7 @@ import type { SchedulerDraft } from './scheduler-draft.ts';
 type Reason = 'role' | 'job' | 'count' | 'sum' | 'who' | 'idle';
 
 const REASONS: Readonly<Record<Reason, string>> = {
-  role: 'YARN has no roles; it enforces only the largest task limit of all roles in each queue (maximum-allocation)',
+  role: 'YARN has no roles; in each queue, it enforces only the largest task limit of any role (maximum-allocation)',
   job: 'YARN does not limit the resources of a single job',
   count: 'YARN does not limit the number of containers in a queue',
   sum: 'YARN does not add up the resources of a user or group across queues',

@@ -173,7 +173,7 @@ test('"*" applies to each queue that is not listed; the guaranteed capacity neve
     'root.research.b.maximum-capacity',
   ]);
   expect(notices).toContain(
-    'The guarantee of root.default exceeded quotas.queues.*.total for gpus and is reduced to that limit. The excess is guaranteed to no queue.',
+    'The guaranteed capacity of root.default exceeded quotas.queues.*.total for gpus and is reduced to that limit. The excess is not guaranteed to any queue.',
   );
 });
 
@@ -263,11 +263,11 @@ test('a notice reports that YARN cannot exclude a user from a queue that all oth
   const text = 'users: {mallory: {queues: [a]}}\ngroups: {students: {queues: [default]}}';
   expect(changes(text)).toEqual(['root.research.b.acl_submit_applications=*']);
   expect(emitted(text).notices).toContain(
-    'YARN cannot exclude mallory, students from root.research.b, because everybody else may use it. To exclude them, set queues without b for quotas.users."*".',
+    'YARN cannot exclude mallory, students from root.research.b, because everyone else may use it. To exclude them, set quotas.users."*".queues to a list without b.',
   );
 });
 
-test('notices report that everybody may administer root, and that the ResourceManager does not enforce access lists', () => {
+test('notices report that everyone can administer root, and that the ResourceManager does not enforce access lists', () => {
   const open = new Map(currentProperties(ROOT));
   open.delete(`${PREFIX}root.acl_administer_queue`);
   const text = 'users: {"*": {queues: [default]}}';
@@ -275,7 +275,7 @@ test('notices report that everybody may administer root, and that the ResourceMa
   expect(emitted(text, { aclsEnabled: false }, open).notices).toEqual(
     expect.arrayContaining([
       'The ResourceManager does not enforce access lists yet: set yarn.acl.enable to true in yarn-site.xml.',
-      expect.stringMatching(/^Currently, everybody may administer root, and thus submit to it/),
+      expect.stringMatching(/^Everyone can currently administer root and therefore submit to it/),
     ]),
   );
 });
@@ -293,7 +293,7 @@ queues: {a: {total: {instances: 3, yarn.io/fpga: 1}, instances: 2, roles: {ps: {
   expect(notices).toEqual([
     'The file omits quotas.queues.a.total.yarn.io/fpga, because the cluster has no such resource type.',
     'quotas.queues.gone: the cluster has no queue gone that accepts applications. Create it, then generate the file again.',
-    'YARN has no roles; it enforces only the largest task limit of all roles in each queue (maximum-allocation): quotas.roles.worker.total, quotas.queues.a.roles.ps.instances.',
+    'YARN has no roles; in each queue, it enforces only the largest task limit of any role (maximum-allocation): quotas.roles.worker.total, quotas.queues.a.roles.ps.instances.',
     'YARN does not limit the resources of a single job: quotas.users.alice.job, quotas.queues.a.instances.',
     'YARN does not limit the number of containers in a queue: quotas.queues.a.total.',
     'YARN does not add up the resources of a user or group across queues: quotas.users.alice.total, quotas.groups.research.total.',

@@ -65,9 +65,7 @@ function limitTimes(draft: SchedulerDraft, { quotas, root }: SchedulerView): voi
     if (Number(draft.get(`${path}.default-application-lifetime`) ?? 0) > seconds) {
       draft.set(`${path}.default-application-lifetime`, String(seconds), why);
     }
-    draft.notice(
-      `${why}: YARN applies this limit to applications of every kind and counts from submission, including the time spent waiting.`,
-    );
+    draft.notice(`${why}: YARN applies this limit to all kinds of applications. The time counts from submission, so it includes any wait.`);
   }
 }
 

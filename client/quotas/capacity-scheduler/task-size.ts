@@ -32,7 +32,7 @@ export function limitTasks(draft: SchedulerDraft, { quotas, root }: SchedulerVie
   }
   if (smaller.length > 0) {
     draft.notice(
-      `The largest container becomes smaller in ${smaller.join(', ')}: the ResourceManager rejects this change when queues are refreshed, but accepts it at a restart.`,
+      `The maximum container size decreases in ${smaller.join(', ')}. The ResourceManager rejects this change when queues are refreshed, but accepts it on a restart.`,
     );
   }
 }
