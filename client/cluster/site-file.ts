@@ -43,7 +43,7 @@ export async function findSiteFile(folders: readonly string[]): Promise<{ readon
   return null;
 }
 
-/** Returns the first site file in the folders; null if there is none or it is unreadable. Commands that need the site file report the error. */
+/** Returns the first site file in the folders; null if it is missing or unreadable. Commands that need the site file report the error. */
 export function localSite(folders: readonly string[]): ReturnType<typeof findSiteFile> {
   return findSiteFile(folders).catch(() => null);
 }
