@@ -7,6 +7,7 @@ import { findToken, MASTER_TOKEN_KIND } from '../hadoop/rpc/credentials.ts';
 import type { Logger } from '../platform/log.ts';
 import type { Welcome } from '../protos/executor-protocol.ts';
 import { createStorage } from '../storage/create-storage.ts';
+import { decodeS3Connection } from '../storage/s3/s3-connection.ts';
 import { joinUri } from '../storage/uri.ts';
 import { JobSite } from '../web/job-site.ts';
 import { ScalarReader } from '../web/scalars/scalar-reader.ts';
@@ -50,7 +51,9 @@ export type Parts = ReturnType<typeof compose>;
 export function compose(settings: MasterSettings, log: Logger) {
   const { frozen, attempt, host, secrets } = settings;
   const hadoop = frozen.cluster.kind === 'yarn' ? HadoopConfiguration.fromProperties(frozen.cluster.hadoop) : null;
-  const storage = createStorage({ hadoop, user: frozen.user });
+  const { s3 } = secrets;
+  const connection = s3 && { s3: async () => decodeS3Connection(Buffer.from(s3.reveal()).toString('utf8')) };
+  const storage = createStorage({ hadoop, user: frozen.user, ...connection });
   const job = new JobShell({ frozen, attempt, secrets, command: executorCommand(frozen), log });
   const gone = (): void => {
     const reason = `${frozen.staging} was removed, which happens when the job is killed`;

@@ -3,7 +3,6 @@ import { CREDENTIALS, type FrozenJob, type Role } from '../conf/job.ts';
 import { type HistoryEntry, isEndState, type JobResult, type JobStatus } from '../conf/status.ts';
 import { messageOf, TonyError } from '../platform/errors.ts';
 import type { Logger } from '../platform/log.ts';
-import type { Secret } from '../platform/secret.ts';
 import type { LaunchSpecification, Negotiator, NegotiatorListener } from './containers/negotiator.ts';
 import type { Action, Event, UntimedEvent } from './job/events.ts';
 import { assignmentOf, createJob, type JobState, statusOf, step } from './job/job-machine.ts';
@@ -12,13 +11,14 @@ import type { Snapshot } from './job/snapshot-format.ts';
 import { heartbeatIntervalMs } from './job/timeouts.ts';
 import type { JobFiles } from './records/job-files.ts';
 import { containerProof, type ExecutorService, ringKey } from './rpc/executor-service.ts';
+import type { MasterSecrets } from './settings.ts';
 
 const FINAL_PATIENCE_MS = 10_000;
 
 export interface JobShellOptions {
   readonly frozen: FrozenJob;
   readonly attempt: number;
-  readonly secrets: { readonly jobSecret: Secret; readonly certificate: Secret; readonly privateKey: Secret };
+  readonly secrets: MasterSecrets;
   /** Shell command that starts an executor, without special characters. */
   readonly command: string;
   readonly log: Logger;
@@ -264,6 +264,7 @@ export class JobShell {
         [CREDENTIALS.privateKey, secrets.privateKey.reveal()],
         [CREDENTIALS.ringKey, ringKey(secrets.jobSecret)],
         [CREDENTIALS.containerProof, containerProof(secrets.jobSecret, containerId)],
+        ...(secrets.s3 === null ? [] : [[CREDENTIALS.s3, secrets.s3.reveal()] as const]),
       ]),
     };
   }

@@ -8,6 +8,14 @@ import { TonyError } from '../platform/errors.ts';
 import type { Secret } from '../platform/secret.ts';
 import type { OwnNode } from './admission/gatekeeper.ts';
 
+export interface MasterSecrets {
+  readonly jobSecret: Secret;
+  readonly certificate: Secret;
+  readonly privateKey: Secret;
+  /** The encoded S3Connection; null if the job names no s3:// URI. */
+  readonly s3: Secret | null;
+}
+
 /** The ApplicationMaster's settings, read from its environment, credentials and job.json. */
 export interface MasterSettings {
   readonly frozen: FrozenJob;
@@ -17,7 +25,7 @@ export interface MasterSettings {
   readonly host: string;
   readonly node: OwnNode;
   readonly credentials: Credentials;
-  readonly secrets: { readonly jobSecret: Secret; readonly certificate: Secret; readonly privateKey: Secret };
+  readonly secrets: MasterSecrets;
 }
 
 /**
@@ -45,6 +53,7 @@ export async function readSettings(environment: Readonly<Record<string, string |
       jobSecret: secret(CREDENTIALS.jobSecret),
       certificate: secret(CREDENTIALS.certificate),
       privateKey: secret(CREDENTIALS.privateKey),
+      s3: credentials.secrets.get(CREDENTIALS.s3) ?? null,
     },
   };
 }

@@ -167,7 +167,10 @@ export const jobSchema = z.strictObject({
     .default('default'),
   command: text().describe('Default command for the roles.').optional(),
   data: z
-    .record(values.dataName, text().describe('Path to the folder, relative to this file, or its URI on HDFS.'))
+    .record(
+      values.dataName,
+      text().describe('Path to the folder, relative to this file, or its URI on HDFS or in an object store (s3://).'),
+    )
     .describe('Input folders by name. tony-ts uploads local folders; programs read folders on HDFS directly.')
     .default({}),
   files: shippedFiles(
@@ -209,7 +212,9 @@ export const jobSchema = z.strictObject({
   checkpoint: z
     .strictObject({
       dir: text()
-        .describe('Folder for checkpoints: a URI on HDFS or, in local mode, a path. By default, each job creates a new folder.')
+        .describe(
+          'Folder for checkpoints: a URI on HDFS or in an object store (s3://) or, in local mode, a path. By default, each job creates a new folder.',
+        )
         .optional(),
       every: values.checkpointEvery().describe('Number of steps between checkpoints.').default(100),
       keep: values.checkpointKeep().describe('How many of the newest checkpoints to keep. tony-ts removes older ones.').default(3),

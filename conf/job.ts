@@ -18,7 +18,7 @@ export interface Job {
    * `tony-ts runtime build --gpu`. `system`: the installation on the nodes. Any other value is the URI of a runtime archive.
    */
   readonly runtime: string;
-  /** Input folders by name. tony-ts uploads local paths; programs read URIs on HDFS directly. */
+  /** Input folders by name. tony-ts uploads local paths; programs read URIs on HDFS and in object stores directly. */
   readonly data: Readonly<Record<string, string>>;
   /** Files and archives for the programs of all roles. Names are unique among the files of the job and of each role. */
   readonly files: readonly ShippedFile[];
@@ -174,6 +174,8 @@ export const CREDENTIALS = {
   ringKey: 'tony.ring',
   /** Proof of the container's identity. Only executors have this entry. */
   containerProof: 'tony.container',
+  /** The object store and its access key (S3Connection). Only jobs that name an s3:// URI have this entry. */
+  s3: 'tony.s3',
 } as const;
 
 /** Content of job.json: the submitted job, as the ApplicationMaster and the executors read it. Contains no secrets. */

@@ -90,12 +90,12 @@ describe('a job file', () => {
 
   test('cannot set variables that tony-ts sets, or use URIs of unsupported storage', () => {
     const found = mistakes(
-      'name: a\ncommand: b\nenv: {TONY_RANK: 1}\ncheckpoint: {dir: "s3://b/c"}\ntensorboard: {logdir: gs://x/y}\ndata: {d: http://h/x}\nroles: {w: {env: {TONY_ROLE: x}}}',
+      'name: a\ncommand: b\nenv: {TONY_RANK: 1}\ncheckpoint: {dir: "abfs://b/c"}\ntensorboard: {logdir: gs://x/y}\ndata: {d: http://h/x}\nroles: {w: {env: {TONY_ROLE: x}}}',
     ).join('\n');
     expect(found).toContain('env.TONY_RANK: `TONY_RANK` is a variable that tony-ts sets for each task');
     expect(found).toContain('roles.w.env.TONY_ROLE');
     const places = mistakes(
-      'name: a\ncommand: b\ncheckpoint: {dir: "s3://b/c"}\ntensorboard: {logdir: gs://x/y}\ndata: {d: http://h/x}\nroles: {w: {}}',
+      'name: a\ncommand: b\ncheckpoint: {dir: "abfs://b/c"}\ntensorboard: {logdir: gs://x/y}\ndata: {d: http://h/x}\nroles: {w: {}}',
     );
     expect(places.map((line) => line.trim().split(/ +/)[1])).toEqual(['checkpoint.dir:', 'tensorboard.logdir:', 'data.d:']);
   });

@@ -192,13 +192,13 @@ function schemeProblems({ checkpoint, tensorboard, data }: JobFile): Problem[] {
     ...Object.entries(data).map(([name, place]) => [['data', name], place] as const),
   ];
   return places.flatMap(([path, place]) => {
-    if (place === undefined || !isUri(place) || /^(hdfs|webhdfs|swebhdfs|viewfs|file):/i.test(place)) {
+    if (place === undefined || !isUri(place) || /^(hdfs|webhdfs|swebhdfs|viewfs|s3|s3a|s3n|file):/i.test(place)) {
       return [];
     }
     return [
       {
         path,
-        message: `tony-ts does not support ${place.slice(0, place.indexOf(':'))} storage: write an hdfs://, webhdfs://, swebhdfs://, viewfs:// or file:// URI, or a path`,
+        message: `tony-ts does not support ${place.slice(0, place.indexOf(':'))} storage: write an hdfs://, webhdfs://, swebhdfs://, viewfs://, s3:// or file:// URI, or a path`,
       },
     ];
   });

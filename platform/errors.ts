@@ -210,6 +210,16 @@ export const ERROR_CODES = {
     means: 'No NameNode or DataNode answers at its web address (WebHDFS).',
     hint: 'Check that the NameNode is running, and that fs.defaultFS and dfs.namenode.http-address are correct.',
   },
+  S3_UNREACHABLE: {
+    exit: 3,
+    means: 'The object store does not answer, or answers with a server error.',
+    hint: 'Check AWS_ENDPOINT_URL, or fs.s3a.endpoint in core-site.xml, and that this machine and the nodes of the cluster can reach it.',
+  },
+  S3_CREDENTIALS_MISSING: {
+    exit: 2,
+    means: 'An s3:// URI is used, but no access key is configured.',
+    hint: 'Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, or fs.s3a.access.key and fs.s3a.secret.key in core-site.xml. For programs of a job, name the s3:// URI in job.yaml: `submit` then sends the access key to the job.',
+  },
   NOT_FOUND: {
     exit: 2,
     means: 'A required file or folder does not exist.',

@@ -4,15 +4,19 @@ import type { ByteSource } from '../platform/byte-source.ts';
 import { TonyError } from '../platform/errors.ts';
 import { FileStorage } from './file-storage.ts';
 import { HdfsStorage, type HdfsStorageOptions } from './hdfs-storage.ts';
+import type { S3Connection } from './s3/s3-connection.ts';
+import { S3Storage } from './s3-storage.ts';
 import type { Entry, ListingOptions, Storage, WriteOptions } from './storage.ts';
 import { parseUri } from './uri.ts';
 
 export type StorageOptions = Omit<HdfsStorageOptions, 'hadoop'> & {
   /** Null if no cluster is configured; operations on HDFS URIs then fail. */
   readonly hadoop: HadoopConfiguration | null;
+  /** Finds the object store when the first s3:// URI is used. If it is missing, operations on s3:// URIs fail. */
+  readonly s3?: () => Promise<S3Connection>;
 };
 
-/** Creates a storage that handles file:// URIs and HDFS URIs. */
+/** Creates a storage that handles file://, HDFS and s3:// URIs. */
 export function createStorage(options: StorageOptions): Storage {
   return new StorageByScheme(options);
 }
@@ -20,8 +24,10 @@ export function createStorage(options: StorageOptions): Storage {
 class StorageByScheme implements Storage {
   readonly #file = new FileStorage();
   readonly #hdfs: HdfsStorage | null;
+  readonly #s3: S3Storage;
 
-  constructor({ hadoop, ...options }: StorageOptions) {
+  constructor({ hadoop, s3 = noConnection, ...options }: StorageOptions) {
+    this.#s3 = new S3Storage(s3);
     this.#hdfs = hadoop === null ? null : new HdfsStorage({ hadoop, ...options });
   }
 
@@ -64,15 +70,24 @@ class StorageByScheme implements Storage {
   close(): void {
     this.#file.close();
     this.#hdfs?.close();
+    this.#s3.close();
   }
 
   #of(uri: string): Storage {
-    if (parseUri(uri).scheme === 'file') {
+    const { scheme } = parseUri(uri);
+    if (scheme === 'file') {
       return this.#file;
+    }
+    if (scheme === 's3') {
+      return this.#s3;
     }
     if (this.#hdfs !== null) {
       return this.#hdfs;
     }
     throw new TonyError('NO_HADOOP_CONF', `${uri} is on HDFS, but no Hadoop configuration exists.`);
   }
+}
+
+async function noConnection(): Promise<never> {
+  throw new TonyError('S3_CREDENTIALS_MISSING', 'This process has no access key for s3:// URIs.');
 }

@@ -129,7 +129,7 @@ export class HdfsStorage implements Storage {
 
   #locate(uri: string): OpenedPlace {
     const parsed = parseUri(uri);
-    if (parsed.scheme === 'file') {
+    if (parsed.scheme === 'file' || parsed.scheme === 's3') {
       throw new TonyError('STORAGE_REFUSED', `${uri} is not a URI of HDFS.`);
     }
     return this.#fileSystems.locate(parsed);

@@ -15,7 +15,7 @@ describe('file URIs', () => {
     expect(parseUri('file:///100%')).toEqual({ scheme: 'file', path: '/100%' });
   });
 
-  test.each(['', '/a', 'a/b', 's3://x/y', 'hdfs', 'file://host/a', 'hdfs://nn/a/../b', 'file:///a/%2e%2e/b', 'file:///%00'])(
+  test.each(['', '/a', 'a/b', 'gs://x/y', 's3:///key', 'hdfs', 'file://host/a', 'hdfs://nn/a/../b', 'file:///a/%2e%2e/b', 'file:///%00'])(
     'the malformed URI %j is rejected',
     (uri) => {
       expect(() => parseUri(uri)).toThrow();
@@ -41,7 +41,7 @@ describe('file URIs', () => {
       .filter((text) => !/[/\0]/.test(text) && text !== '.' && text !== '..');
     fc.assert(
       fc.property(
-        fc.constantFrom('hdfs://nn:8020/a', 'hdfs:///', 'webhdfs://nn:9870/a', 'viewfs:///', 'file:///tmp/x', 'file:///'),
+        fc.constantFrom('hdfs://nn:8020/a', 'hdfs:///', 'webhdfs://nn:9870/a', 'viewfs:///', 's3://bucket/a', 'file:///tmp/x', 'file:///'),
         name,
         (folder, last) => {
           const uri = joinUri(folder, last);

@@ -4,8 +4,8 @@ import type { HdfsLocation } from '../hadoop/configuration/hdfs-place.ts';
 import { TonyError } from '../platform/errors.ts';
 
 /*
- * File URIs. file:// URIs are percent-encoded, as in `pathToFileURL`. HDFS URIs (hdfs://, webhdfs://, swebhdfs://, viewfs://) are not
- * encoded, as in Hadoop: `%3A` in a name is three characters.
+ * File URIs. file:// URIs are percent-encoded, as in `pathToFileURL`. HDFS URIs (hdfs://, webhdfs://, swebhdfs://, viewfs://) and s3://
+ * URIs are not encoded, as in Hadoop: `%3A` in a name is three characters.
  */
 
 export interface FileUri {
@@ -13,11 +13,25 @@ export interface FileUri {
   readonly path: string;
 }
 
+/** An object, or the common prefix of objects ("folder"), in a bucket. Hadoop's schemes s3a:// and s3n:// are equivalent to s3://. */
+export interface S3Uri {
+  readonly scheme: 's3';
+  readonly bucket: string;
+  readonly path: string;
+}
+
+const S3_SCHEMES = ['s3', 's3a', 's3n'];
+
+/** Returns true if the URI is in an object store, which has no folders and therefore cannot rename a folder. */
+export function isObjectStoreUri(uri: string): boolean {
+  return S3_SCHEMES.includes(uri.split('://', 1)[0]?.toLowerCase() ?? '');
+}
+
 /**
- * Parses a file:// or HDFS URI with an absolute path.
+ * Parses a file://, HDFS or s3:// URI with an absolute path.
  * @throws TonyError STORAGE_REFUSED for any other text
  */
-export function parseUri(uri: string): FileUri | HdfsLocation {
+export function parseUri(uri: string): FileUri | HdfsLocation | S3Uri {
   const match = /^([a-zA-Z][a-zA-Z0-9+.-]*):(?:\/\/([^/]*))?(\/.*)?$/s.exec(uri);
   const [, scheme, authority = '', rawPath = '/'] = match ?? [];
   switch (scheme?.toLowerCase()) {
@@ -31,9 +45,16 @@ export function parseUri(uri: string): FileUri | HdfsLocation {
     case 'swebhdfs':
     case 'viewfs':
       return { scheme: scheme.toLowerCase() as HdfsLocation['scheme'], authority, path: cleanPath(rawPath, uri) };
+    case 's3':
+    case 's3a':
+    case 's3n':
+      if (authority === '') {
+        throw new TonyError('STORAGE_REFUSED', `${uri} names no bucket.`, { hint: 'Write s3://BUCKET/KEY.' });
+      }
+      return { scheme: 's3', bucket: authority, path: cleanPath(rawPath, uri) };
     default:
       throw new TonyError('STORAGE_REFUSED', `"${uri}" is not a URI of a supported file system.`, {
-        hint: 'Use a URI that begins with hdfs://, webhdfs://, swebhdfs://, viewfs:// or file:///.',
+        hint: 'Use a URI that begins with hdfs://, webhdfs://, swebhdfs://, viewfs://, s3:// or file:///.',
       });
   }
 }

@@ -20,6 +20,8 @@ export interface ExecutorSettings {
   readonly privateKey: Secret;
   readonly ringKey: Secret;
   readonly containerProof: Secret;
+  /** The encoded S3Connection for the program; null if the job names no s3:// URI. */
+  readonly s3: Secret | null;
   /** Delegation tokens for the program; empty on a cluster without Kerberos. */
   readonly tokens: Credentials['tokens'];
 }
@@ -60,6 +62,7 @@ export async function readSettings(environment: Readonly<Record<string, string |
     privateKey: secret(CREDENTIALS.privateKey),
     ringKey: secret(CREDENTIALS.ringKey),
     containerProof: secret(CREDENTIALS.containerProof),
+    s3: credentials.secrets.get(CREDENTIALS.s3) ?? null,
     tokens: credentials.tokens,
   };
 }

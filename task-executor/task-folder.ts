@@ -53,7 +53,7 @@ export async function prepareRun(
   const old = path.join(folder, `services-${generation - 1}`);
   await Promise.all([taskFile, reportFile, checkpointOrder, ...before, old].map((file) => rm(file, { force: true, recursive: true })));
   await Promise.all([
-    // Private permissions, because the file contains the ring key.
+    // Private permissions, because the file contains the ring key and the access key for s3:// URIs.
     writeFile(taskFile, `${JSON.stringify(context)}\n`, { mode: 0o600, flag: 'wx' }),
     writeFile(reportFile, '', { mode: 0o600, flag: 'wx' }),
   ]);
@@ -124,7 +124,7 @@ async function writeTokens({ folder, tokens }: ExecutorSettings): Promise<Readon
 }
 
 function taskContext(
-  { frozen, role, index, host, ringKey }: ExecutorSettings,
+  { frozen, role, index, host, ringKey, s3 }: ExecutorSettings,
   { generation, members, port, services }: RunRequest,
   { reportFile, checkpointOrder }: { readonly reportFile: string; readonly checkpointOrder: string },
 ): TaskContext {
@@ -158,6 +158,7 @@ function taskContext(
     data: frozen.data,
     user: frozen.user,
     hadoop: frozen.cluster.kind === 'yarn' ? frozen.cluster.hadoop : null,
+    s3: s3 && Buffer.from(s3.reveal()).toString('utf8'),
     reportFile,
     checkpointOrder,
     services,

@@ -9,6 +9,7 @@
  *   container/register.mjs
  *   container/checkpoint-thread.mjs, sync-ring-worker.mjs    threads of training.mjs
  *   container/tensorboard.mjs
+ *   s3-client.mjs, container/s3-client.mjs   the client of object stores, which the other bundles load with the first s3:// URI
  *   tensorboard-server.py             the Python part of tensorboard.mjs, beside every bundle that may start it
  *   container/tensorboard-server.py
  *   container/python/tony/            the Python package for programs of other frameworks
@@ -42,7 +43,22 @@ export const BUNDLES = [
   { source: 'training/checkpoint/checkpoint-thread-main.ts', output: 'container/checkpoint-thread.mjs' },
   { source: 'training/ring/sync-ring-worker.ts', output: 'container/sync-ring-worker.mjs' },
   { source: 'web/tensorboard/main.ts', output: 'container/tensorboard.mjs' },
+  { source: 'storage/s3/s3-client.ts', output: 's3-client.mjs' },
+  { source: 'storage/s3/s3-client.ts', output: 'container/s3-client.mjs' },
 ];
+
+/**
+ * Keeps the import of a module that is a bundle of its own. Both bundles are in the same folder.
+ * @type {import('esbuild').Plugin}
+ */
+const SEPARATE_BUNDLES = {
+  name: 'separate-bundles',
+  setup(build) {
+    build.onResolve({ filter: /\/s3-client\.ts$/ }, ({ kind }) =>
+      kind === 'dynamic-import' ? { path: './s3-client.mjs', external: true } : undefined,
+    );
+  },
+};
 
 /**
  * Bundled CommonJS packages call `require` for Node's built-in modules, but ES modules have no `require`. The import has a new name,
@@ -72,6 +88,7 @@ export async function bundle({ source, executable = false, external = [] }, outf
     minifySyntax: true,
     legalComments: 'none',
     external,
+    plugins: [SEPARATE_BUNDLES],
     banner: { js: executable ? `#!/usr/bin/env node\n${REQUIRE_BANNER}` : REQUIRE_BANNER },
     logLevel: 'warning',
     absWorkingDir: ROOT,

@@ -4,8 +4,10 @@ import type { AddressInfo } from 'node:net';
 import { connect, createServer, type TLSSocket } from 'node:tls';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { CREDENTIALS } from '../../conf/job.ts';
+import { CREDENTIALS, type Job } from '../../conf/job.ts';
+import { Secret } from '../../platform/secret.ts';
 import { selfSignedCertificate } from './certificate.ts';
+import { objectStoreOf } from './job-object-store.ts';
 import { createJobSecrets } from './job-secrets.ts';
 
 function pem(secrets: ReturnType<typeof createJobSecrets>): { cert: string; key: string } {
@@ -71,4 +73,17 @@ test('a certificate with any serial number and name verifies its own signature',
       expect(BigInt(`0x${certificate.serialNumber}`)).toBe(BigInt(`0x${Buffer.from(serial).toString('hex')}`));
     }),
   );
+});
+
+test('only a job that names an s3:// URI receives an access key', async () => {
+  const key = { accessKeyId: 'A', secretAccessKey: new Secret(Buffer.from('hidden')), sessionToken: null };
+  const connection = { endpoint: null, region: 'eu-west-1', pathStyle: false, ...key };
+  const find = async () => connection;
+  const job = (dir: string) => ({ checkpoint: { dir } }) as unknown as Job;
+  expect(await objectStoreOf(job('hdfs:///s3/x'), find)).toBeNull();
+  expect(await objectStoreOf(job('S3A://bucket/x'), find)).toBe(connection);
+  expect(createJobSecrets(Date.now(), '{}').has(CREDENTIALS.s3)).toBe(false);
+  const secret = createJobSecrets(Date.now(), '{}', connection).get(CREDENTIALS.s3);
+  expect(String(secret)).toBe('***');
+  expect(Buffer.from(secret?.reveal() ?? []).toString()).toContain('hidden');
 });

@@ -9,6 +9,7 @@ import type { Token } from '../../hadoop/rpc/credentials.ts';
 import type { ApplicationSubmission } from '../../hadoop/yarn/application-submission.ts';
 import { launchCommand } from '../../hadoop/yarn/launch-script.ts';
 import { TonyError } from '../../platform/errors.ts';
+import type { S3Connection } from '../../storage/s3/s3-connection.ts';
 import { applicationTags } from '../cluster/application-tags.ts';
 import type { HadoopCluster } from '../cluster/cluster.ts';
 import { MASTER_NODE_FLAGS } from '../job/bundles.ts';
@@ -88,6 +89,13 @@ function fileSystemUrisOf(configuration: HadoopConfiguration, uri: string): read
   return found.map((fileSystem) => fileSystemUri(rpcNameOf(configuration, fileSystem)));
 }
 
+export interface SubmissionParts {
+  readonly tokens: readonly Token[];
+  /** The object store that the job uses; null if the job names no s3:// URI. */
+  readonly s3: S3Connection | null;
+  readonly configuration: HadoopConfiguration;
+}
+
 /**
  * Returns the request that submits the application to the ResourceManager.
  * @param jobFile the staged job.json
@@ -96,7 +104,7 @@ export function submissionFor(
   frozen: FrozenJob,
   jobFile: Resource,
   parts: StagedParts,
-  { tokens, configuration }: { readonly tokens: readonly Token[]; readonly configuration: HadoopConfiguration },
+  { tokens, s3, configuration }: SubmissionParts,
 ): ApplicationSubmission {
   const { applicationId, submittedAt, job } = frozen;
   const node = parts.runtime === null ? 'node' : `${CONTAINER_LAYOUT.runtime}/bin/node`;
@@ -122,7 +130,7 @@ export function submissionFor(
     environment: { ...(job.env.PATH !== undefined && { PATH: job.env.PATH }), ...job.master.env, ...dockerEnvironment(job.master.docker) },
     resources: [jobFile, ...sharedParts(parts)].map((resource) => ({ ...resource, uri: daemonUri(configuration, resource.uri) })),
     tokens,
-    secrets: new Map([...createJobSecrets(submittedAt, jobText(frozen))].map(([name, secret]) => [name, secret.reveal()])),
+    secrets: new Map([...createJobSecrets(submittedAt, jobText(frozen), s3)].map(([name, secret]) => [name, secret.reveal()])),
     acls: job.acls,
   };
 }

@@ -3,19 +3,22 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { CONTAINER_LAYOUT, type Job, type Resource } from '../../conf/job.ts';
 import { isUri } from '../../conf/values/is-uri.ts';
-import { hadoopUser } from '../../hadoop/configuration/configuration.ts';
+import { HadoopConfiguration, hadoopUser } from '../../hadoop/configuration/configuration.ts';
 import { HDFS_URI } from '../../hadoop/configuration/hdfs-place.ts';
 import { TonyError } from '../../platform/errors.ts';
 import { makeFolders } from '../../platform/make-folders.ts';
 import { untilAborted } from '../../platform/until-aborted.ts';
 import { writeIfAbsent } from '../../platform/write-if-absent.ts';
 import { FileStorage } from '../../storage/file-storage.ts';
+import { findS3Connection } from '../../storage/s3/find-s3-connection.ts';
+import type { S3Connection } from '../../storage/s3/s3-connection.ts';
 import { fileUri, joinUri } from '../../storage/uri.ts';
 import { LocalJob } from '../connections/local-job.ts';
 import { startMaster } from '../connections/local-master.ts';
 import { isLocalId, localPaths } from '../files/local-layout.ts';
 import { freezeJob } from '../job/freeze-job.ts';
 import { type ByRole, findJobFiles, type JobFile, keyOf } from '../job/job-files.ts';
+import { objectStoreOf } from '../job/job-object-store.ts';
 import { createJobSecrets } from '../job/job-secrets.ts';
 import { type HashedFolder, hashFolder } from '../job/source-archive.ts';
 import { listData, listSource } from '../job/source-folder.ts';
@@ -35,6 +38,8 @@ const JOBS_KEPT = 20;
 
 /** Checks a local job. Its ApplicationMaster and executors will run as processes on this machine. Starts nothing. */
 export async function prepareLocal(job: Job, options: PrepareOptions): Promise<Prepared> {
+  const { environment = process.env } = options;
+  const s3 = await objectStoreOf(job, async () => findS3Connection(environment, await HadoopConfiguration.ifConfigured(environment)));
   const parts = await localParts(job);
   const root = options.localRoot ?? localRoot(options.environment);
   const user = hadoopUser(options.environment);
@@ -58,7 +63,7 @@ export async function prepareLocal(job: Job, options: PrepareOptions): Promise<P
     ]),
     signal: options.signal,
     request: () => null,
-    submit: async () => new LocalJob(await startJob(job, parts, { root, user }, options), root),
+    submit: async () => new LocalJob(await startJob(job, parts, { root, user, s3 }, options), root),
     close: async () => {},
   };
 }
@@ -66,7 +71,7 @@ export async function prepareLocal(job: Job, options: PrepareOptions): Promise<P
 async function startJob(
   job: Job,
   { data, bundles, source, files }: LocalParts,
-  { root, user }: { readonly root: string; readonly user: string },
+  { root, user, s3 }: { readonly root: string; readonly user: string; readonly s3: S3Connection | null },
   { detach = false, environment = process.env, signal, onStaging = () => {}, onProgress = () => {} }: PrepareOptions,
 ): Promise<string> {
   for (const note of withheldNotes(source?.withheld ?? [])) {
@@ -113,7 +118,7 @@ async function startJob(
     await refuseRemoved(root, [...[...resources, ...Object.values(placed).flat()].map(({ uri }) => uri), ...Object.values(data)]);
     const node = runtime === null ? process.execPath : join(CONTAINER_LAYOUT.runtime, 'bin', 'node');
     signal?.throwIfAborted();
-    await startMaster({ paths, node, resources, user, detach, environment, secrets: createJobSecrets(submittedAt, text) });
+    await startMaster({ paths, node, resources, user, detach, environment, secrets: createJobSecrets(submittedAt, text, s3) });
   } catch (error) {
     await rm(paths.job, { recursive: true, force: true });
     throw localFailure(root, error);

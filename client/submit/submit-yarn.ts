@@ -6,11 +6,13 @@ import { ResourceManager, SUBMISSION_PATH } from '../../hadoop/yarn/resource-man
 import { amountsOf } from '../../hadoop/yarn/running-job.ts';
 import { TonyError } from '../../platform/errors.ts';
 import { untilAborted } from '../../platform/until-aborted.ts';
+import type { S3Connection } from '../../storage/s3/s3-connection.ts';
 import { refuseTooManyTags } from '../cluster/application-tags.ts';
 import type { HadoopCluster } from '../cluster/cluster.ts';
 import type { JobConnection } from '../connections/job-connection.ts';
 import { StartDeadline } from '../connections/start-deadline.ts';
 import { YarnJob } from '../connections/yarn-job.ts';
+import { objectStoreOf } from '../job/job-object-store.ts';
 import { withTensorBoard } from '../job/tensorboard-role.ts';
 import { askCluster } from '../plan/ask-cluster.ts';
 import { dockerNotes } from '../plan/docker-note.ts';
@@ -49,6 +51,7 @@ export async function prepareOnYarn(job: Job, cluster: HadoopCluster, options: P
   refuseTooManyTags(whole, configuration);
   const resourceManager = ResourceManager.of(configuration, user);
   try {
+    const s3 = await objectStoreOf(job, cluster.s3);
     const place: StagingPlace = { storage, root, onEvent, signal };
     const asking = askCluster(job, cluster, resourceManager, dryRun ? DRY_RUN_PATIENCE_MS : undefined);
     // An unused application ID has no effect.
@@ -74,7 +77,7 @@ export async function prepareOnYarn(job: Job, cluster: HadoopCluster, options: P
       ];
       const plan = planOf(job, room, listParts(parts), allNotes);
       signal?.throwIfAborted();
-      return new PreparedYarnJob(cluster, resourceManager, options, { job, plan, applicationId, site, place, hasStaging, parts });
+      return new PreparedYarnJob(cluster, resourceManager, options, { job, plan, applicationId, site, place, hasStaging, parts, s3 });
     } catch (error) {
       await discardParts(parts);
       throw error;
@@ -93,6 +96,7 @@ interface Checked {
   readonly place: StagingPlace;
   readonly hasStaging: boolean;
   readonly parts: FoundParts;
+  readonly s3: S3Connection | null;
 }
 
 class PreparedYarnJob implements Prepared {
@@ -126,14 +130,16 @@ class PreparedYarnJob implements Prepared {
     return {
       method: 'POST',
       url,
-      body: redactedBody(submissionFor(frozen, file, staged, { tokens: [], configuration: this.#cluster.configuration })),
+      body: redactedBody(
+        submissionFor(frozen, file, staged, { tokens: [], s3: this.#checked.s3, configuration: this.#cluster.configuration }),
+      ),
     };
   }
 
   async submit(): Promise<JobConnection> {
     refuseHopeless(this.plan);
     this.#onPlan(this.plan);
-    const { site, place, hasStaging, parts, applicationId } = this.#checked;
+    const { site, place, hasStaging, parts, applicationId, s3 } = this.#checked;
     const { configuration, login, storage, user } = this.#cluster;
     if (!hasStaging) {
       await makeStaging(place);
@@ -147,7 +153,7 @@ class PreparedYarnJob implements Prepared {
       await refuseRemoved(parts, staged);
       this.signal?.throwIfAborted();
       const tokens = [...(await login.jobTokens(fileSystemsOfJob(frozen, configuration))), ...(await gatewayTokens(configuration))];
-      await this.#resourceManager.submit(submissionFor(frozen, file, staged, { tokens, configuration }));
+      await this.#resourceManager.submit(submissionFor(frozen, file, staged, { tokens, s3, configuration }));
     } catch (error) {
       // Ignore cleanup failures, and throw the original error.
       await Promise.allSettled([storage.remove(frozen.staging), storage.remove(frozen.history)]);

@@ -140,6 +140,18 @@ export class HadoopConfiguration {
     throw new TonyError('NO_HADOOP_CONF', 'HADOOP_CONF_DIR is not set, so no Hadoop cluster is configured.');
   }
 
+  /** Does the same as `fromEnvironment`, but returns null if the environment names no configuration. */
+  static async ifConfigured(environment: Environment = process.env): Promise<HadoopConfiguration | null> {
+    try {
+      return await HadoopConfiguration.fromEnvironment(environment);
+    } catch (error) {
+      if (error instanceof TonyError && error.code === 'NO_HADOOP_CONF') {
+        return null;
+      }
+      throw error;
+    }
+  }
+
   /** Creates a configuration from plain properties, such as the result of `freeze()`. */
   static fromProperties(properties: Readonly<Record<string, string>>): HadoopConfiguration {
     // The environment is empty because `freeze()` substitutes the variables on the submitting machine.

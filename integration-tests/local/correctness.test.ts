@@ -113,6 +113,7 @@ async function startGeneration(name: string, generation: number, deaths: Readonl
         data: {},
         user: 'someone',
         hadoop: null,
+        s3: null,
         reportFile: `${file}.reports`,
         checkpointOrder: null,
         services: null,

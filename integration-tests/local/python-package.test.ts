@@ -32,7 +32,8 @@ async function startTask(root: string, generation: number): Promise<Record<strin
   };
   const socket = await ServicesSocket.open({
     folder: at(`services-${generation}`),
-    ask: (service, body, signal) => serveStorage({ frozen: job, folder: root }, { generation, notice: () => {} }, service, body, signal),
+    ask: (service, body, signal) =>
+      serveStorage({ frozen: job, folder: root, s3: null }, { generation, notice: () => {} }, service, body, signal),
     log: pino({ level: 'silent' }),
   });
   onTestFinished(() => socket.close());

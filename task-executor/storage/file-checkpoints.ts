@@ -16,6 +16,8 @@ interface Index extends Origin {
   readonly version: 1;
   readonly step: number;
   readonly createdAt: string;
+  /** The sub-folder with the files; undefined if they are beside the index. */
+  readonly folder?: string | undefined;
   readonly files: readonly CopiedFile[];
 }
 
@@ -34,7 +36,7 @@ export class FileCheckpoints {
 
   constructor(storage: Storage, dir: string, origin: Origin, keep: number) {
     this.#storage = storage;
-    this.#folders = new CheckpointFolders(storage, dir);
+    this.#folders = new CheckpointFolders(storage, dir, INDEX);
     this.#origin = origin;
     this.#keep = keep;
   }
@@ -53,12 +55,12 @@ export class FileCheckpoints {
         throw new TonyError('CHECKPOINT_FAILED', `${local} ${what}`);
       }
       const { applicationId, generation } = this.#origin;
-      const index: Index = { version: 1, applicationId, generation, step, createdAt: new Date().toISOString(), files };
-      await this.#storage.write(joinUri(pending.uri, INDEX), Buffer.from(`${JSON.stringify(index, null, 1)}\n`));
-      return await this.#folders.publish(pending);
+      const folder = this.#folders.subFolder(pending);
+      const index: Index = { version: 1, applicationId, generation, step, createdAt: new Date().toISOString(), folder, files };
+      return await this.#folders.publish(pending, Buffer.from(`${JSON.stringify(index, null, 1)}\n`));
     });
     for (const old of (await this.#folders.steps()).filter((each) => each <= step).slice(this.#keep)) {
-      await this.#storage.remove(joinUri(this.#folders.dir, `step-${old}`));
+      await this.#folders.drop(old, async () => false);
     }
     return uri;
   }
@@ -89,8 +91,10 @@ export class FileCheckpoints {
 
   async #download(step: number, folder: string, signal: AbortSignal): Promise<void> {
     const uri = joinUri(this.#folders.dir, `step-${step}`);
-    for (const { name, bytes, sha256 } of parseIndex(await this.#storage.read(joinUri(uri, INDEX)), uri)) {
-      const copy = await downloadFile(this.#storage, joinUri(uri, ...name.split('/')), path.join(folder, name), signal);
+    const { folder: subFolder, files } = parseIndex(await this.#storage.read(joinUri(uri, INDEX)), uri);
+    const place = subFolder === undefined ? uri : joinUri(uri, subFolder);
+    for (const { name, bytes, sha256 } of files) {
+      const copy = await downloadFile(this.#storage, joinUri(place, ...name.split('/')), path.join(folder, name), signal);
       if (copy.bytes !== bytes || copy.sha256 !== sha256) {
         throw new TonyError('CHECKPOINT_DAMAGED', `the checksum of ${uri}/${name} is wrong`);
       }
@@ -99,7 +103,7 @@ export class FileCheckpoints {
 }
 
 /** @throws TonyError CHECKPOINT_DAMAGED, also for a name that would leave the checkpoint's folder. */
-function parseIndex(bytes: Uint8Array, uri: string): readonly CopiedFile[] {
+function parseIndex(bytes: Uint8Array, uri: string): Pick<Index, 'folder' | 'files'> {
   let index: Partial<Index> | null;
   try {
     index = JSON.parse(Buffer.from(bytes).toString('utf8')) as Partial<Index> | null;
@@ -107,10 +111,11 @@ function parseIndex(bytes: Uint8Array, uri: string): readonly CopiedFile[] {
     throw new TonyError('CHECKPOINT_DAMAGED', `${uri}/${INDEX} is not valid JSON`);
   }
   const files = index?.version === 1 && Array.isArray(index.files) ? (index.files as readonly Partial<CopiedFile>[]) : null;
-  if (files === null || !files.every(isFile)) {
+  const folder = index?.folder;
+  if (files === null || !files.every(isFile) || !(folder === undefined || /^\w[\w.-]*$/.test(folder))) {
     throw new TonyError('CHECKPOINT_DAMAGED', `${uri}/${INDEX} has an unknown format`);
   }
-  return files as readonly CopiedFile[];
+  return { folder, files: files as readonly CopiedFile[] };
 }
 
 function isFile({ name, bytes, sha256 }: Partial<CopiedFile>): boolean {

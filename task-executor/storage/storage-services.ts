@@ -4,7 +4,9 @@ import { CONTAINER_LAYOUT, type FrozenJob } from '../../conf/job.ts';
 import { HadoopConfiguration } from '../../hadoop/configuration/configuration.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import type { Json } from '../../platform/json-value.ts';
+import type { Secret } from '../../platform/secret.ts';
 import { createStorage } from '../../storage/create-storage.ts';
+import { decodeS3Connection } from '../../storage/s3/s3-connection.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { joinUri } from '../../storage/uri.ts';
 import type { ServiceFrame } from '../../training/process/service-frame.ts';
@@ -20,6 +22,8 @@ interface Container {
   readonly frozen: FrozenJob;
   /** Absolute path of the container's working directory. */
   readonly folder: string;
+  /** The encoded S3Connection; null if the job names no s3:// URI. */
+  readonly s3: Secret | null;
 }
 
 interface Run {
@@ -36,9 +40,10 @@ export async function serveStorage(
   body: Uint8Array,
   signal: AbortSignal,
 ): Promise<ServiceFrame> {
-  const { frozen } = settings;
+  const { frozen, s3 } = settings;
   const hadoop = frozen.cluster.kind === 'yarn' ? HadoopConfiguration.fromProperties(frozen.cluster.hadoop) : null;
-  const storage = createStorage({ hadoop, user: frozen.user });
+  const connection = s3 && { s3: async () => decodeS3Connection(Buffer.from(s3.reveal()).toString('utf8')) };
+  const storage = createStorage({ hadoop, user: frozen.user, ...connection });
   try {
     const question = JSON.parse(Buffer.from(body).toString('utf8')) as Readonly<Record<string, unknown>>;
     return frame({ answer: await answerTo(settings, run, storage, service, question ?? {}, signal) });

@@ -1,5 +1,6 @@
 import { pause } from '../../platform/backoff.ts';
-import { messageOf, TonyError } from '../../platform/errors.ts';
+import { messageOf } from '../../platform/errors.ts';
+import { isStorageUnreachable } from '../../storage/storage-unreachable.ts';
 import { type CheckpointStore, isDamage, type StoredCheckpoint } from './checkpoint-store.ts';
 
 export interface FollowOptions {
@@ -47,7 +48,7 @@ export async function* followCheckpoints(store: CheckpointStore, options: Follow
       }
       ends = hasEnded;
     } catch (error) {
-      if (!(error instanceof TonyError && error.code === 'HDFS_UNREACHABLE')) {
+      if (!isStorageUnreachable(error)) {
         throw error;
       }
       report(`checkpoints cannot be read at the moment: ${error.message}`);

@@ -12,7 +12,8 @@ import type { Json } from '../../platform/json-value.ts';
  *                                file, offset, sha256] } }
  *
  * The writer stores the manifest last and then renames the folder to `step-N`. Every folder with such a name was therefore complete when it
- * appeared. Each tensor has its own checksum, so a reader can verify individual tensors. If several processes hold parts of a tensor, the
+ * appeared. In an object store, which cannot rename folders, the files are in a sub-folder, and the checkpoint is complete when the manifest
+ * exists. Each tensor has its own checksum, so a reader can verify individual tensors. If several processes hold parts of a tensor, the
  * checkpoint stores each part with the index of its first number. Readers join the parts.
  */
 export const MANIFEST = 'manifest.json';
@@ -113,6 +114,11 @@ const bodySchema = z.object({
   createdAt: z.string(),
   position: trainingPosition,
   files: z.array(shardFile),
+  /** The sub-folder with the files; absent if the files are beside the manifest. */
+  folder: z
+    .string()
+    .regex(/^\w[\w.-]*$/)
+    .optional(),
   /** Grouped by file, in file order. */
   tensors: z.array(tensorPlace),
 });
@@ -127,9 +133,9 @@ export function shardName(index: number, shards: number): string {
 export function encodeManifest(
   position: TrainingPosition,
   shards: readonly ShardDescription[],
-  origin: Origin & { readonly createdAt: string },
+  origin: Origin & { readonly createdAt: string; readonly folder?: string | undefined },
 ): Buffer {
-  const { applicationId, generation, createdAt } = origin;
+  const { applicationId, generation, createdAt, folder } = origin;
   const body: Manifest = {
     version: 2,
     applicationId,
@@ -137,6 +143,7 @@ export function encodeManifest(
     createdAt,
     position: trainingPosition.parse(position),
     files: shards.map(({ name, bytes }) => ({ name, bytes })),
+    ...(folder !== undefined && { folder }),
     tensors: shards.flatMap(({ name: file, tensors }) => tensors.map((tensor) => ({ ...tensor, file }))),
   };
   return Buffer.from(`${JSON.stringify({ sha256: sha256(JSON.stringify(body)), body }, null, 1)}\n`);

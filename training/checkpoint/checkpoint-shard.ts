@@ -59,7 +59,7 @@ export async function readTensorsOf(
     if (!places.some(({ name }) => isWanted(name))) {
       continue;
     }
-    const fileUri = joinUri(uri, file.name);
+    const fileUri = joinUri(uri, ...(manifest.folder === undefined ? [] : [manifest.folder]), file.name);
     const entry = await storage.stat(fileUri);
     if (entry === null) {
       throw new TonyError('NOT_FOUND', `${fileUri} does not exist.`);

@@ -1,8 +1,7 @@
-import { randomUUID } from 'node:crypto';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import type { Storage } from '../../storage/storage.ts';
-import { joinUri, parentUri } from '../../storage/uri.ts';
-import { CheckpointFolders, PENDING, type PendingCheckpoint } from './checkpoint-folders.ts';
+import { joinUri } from '../../storage/uri.ts';
+import { CheckpointFolders } from './checkpoint-folders.ts';
 import {
   encodeManifest,
   MANIFEST,
@@ -17,6 +16,7 @@ import {
   type TrainingPosition,
 } from './checkpoint-format.ts';
 import { CheckpointMarks } from './checkpoint-marks.ts';
+import type { PendingCheckpoint } from './checkpoint-publication.ts';
 import { readTensorsOf, writeShardFile } from './checkpoint-shard.ts';
 import { CheckpointThread } from './checkpoint-thread.ts';
 
@@ -38,7 +38,7 @@ export interface StoredCheckpoint extends OpenedCheckpoint {
  *   best.json                                        the best checkpoint according to an evaluator; protected from pruning
  *   end.json                                         this application's program has ended and writes no further checkpoints
  *   .held/evaluator-0.json                           the checkpoint that a task is reading; protected from pruning
- *   .pending/                                        unfinished checkpoints and tombstones (see CheckpointFolders)
+ *   .pending/ or .log/                               unfinished checkpoints and tombstones (see CheckpointPublication)
  */
 export class CheckpointStore {
   readonly #folders: CheckpointFolders;
@@ -52,7 +52,7 @@ export class CheckpointStore {
     this.dir = dir;
     this.marks = new CheckpointMarks(storage, dir, openThread);
     this.#storage = storage;
-    this.#folders = new CheckpointFolders(storage, dir);
+    this.#folders = new CheckpointFolders(storage, dir, MANIFEST);
     this.#openThread = openThread;
   }
 
@@ -109,7 +109,7 @@ export class CheckpointStore {
   }
 
   /**
-   * Completes a checkpoint: writes the manifest and renames the folder into place.
+   * Completes a checkpoint: checks its files and publishes them with the manifest.
    * @returns the checkpoint's URI.
    * @throws TonyError CHECKPOINT_FENCED, or CHECKPOINT_FAILED if a file is missing or two files contain the same tensor.
    */
@@ -118,15 +118,15 @@ export class CheckpointStore {
     const inOrder = [...shards].sort((one, other) => (one.name < other.name ? -1 : 1));
     checkShards(inOrder, step, position);
     return await this.#folders.unlessFenced(pending, async () => {
-      const manifest = encodeManifest(position, inOrder, { applicationId, generation, createdAt: new Date().toISOString() });
-      await this.#storage.write(joinUri(uri, MANIFEST), manifest);
       const lengths = new Map((await this.#storage.list(uri)).map((entry) => [entry.name, entry.size]));
       for (const shard of inOrder) {
         if (lengths.get(shard.name) !== shard.bytes) {
           throw new TonyError('CHECKPOINT_FAILED', `${uri}/${shard.name} is missing or differs from the written file`);
         }
       }
-      return await this.#folders.publish(pending);
+      const origin = { applicationId, generation, createdAt: new Date().toISOString() };
+      const manifest = encodeManifest(position, inOrder, { ...origin, folder: this.#folders.subFolder(pending) });
+      return await this.#folders.publish(pending, manifest);
     });
   }
 
@@ -138,24 +138,8 @@ export class CheckpointStore {
     const old = (await this.steps()).filter((each) => each <= step && !others.has(each)).slice(Math.max(1, keep));
     const kept = old.length === 0 ? new Set<number>() : await this.marks.protected();
     for (const each of old.filter((candidate) => !kept.has(candidate))) {
-      await this.#drop(each);
+      await this.#folders.drop(each, async () => (await this.marks.protected()).has(each));
     }
-  }
-
-  /**
-   * Removes a checkpoint unless a mark protects it. Renaming the checkpoint first avoids a race with `setBest` and `hold`. Either this
-   * method finds the new mark and restores the checkpoint, or `setBest` or `hold` finds that the checkpoint is missing.
-   */
-  async #drop(step: number): Promise<void> {
-    const uri = joinUri(this.dir, `step-${step}`);
-    const aside = joinUri(this.dir, PENDING, `pruned-${randomUUID()}`, `step-${step}`);
-    if (!(await this.#storage.rename(uri, aside))) {
-      return;
-    }
-    if ((await this.marks.protected()).has(step)) {
-      await this.#storage.rename(aside, uri);
-    }
-    await this.#storage.remove(parentUri(aside));
   }
 
   /** @throws TonyError CHECKPOINT_DAMAGED, or NOT_FOUND if the checkpoint or one of its files is missing. */

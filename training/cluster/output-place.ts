@@ -24,5 +24,8 @@ export function outputPlace(cluster: Pick<Cluster, 'outputDir'>, output: string)
     return joinUri(outputDir, ...output.split('/').filter((part) => part !== '.'));
   }
   const place = parseUri(outputDir);
-  return place.scheme === 'file' ? uriOf(output) : joinUri(`${place.scheme}://${place.authority}/`, output);
+  if (place.scheme === 'file') {
+    return uriOf(output);
+  }
+  return joinUri(`${place.scheme}://${place.scheme === 's3' ? place.bucket : place.authority}/`, output);
 }

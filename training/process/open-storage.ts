@@ -1,7 +1,8 @@
 import { userInfo } from 'node:os';
 import { HadoopConfiguration } from '../../hadoop/configuration/configuration.ts';
-import { TonyError } from '../../platform/errors.ts';
 import { createStorage } from '../../storage/create-storage.ts';
+import { findS3Connection } from '../../storage/s3/find-s3-connection.ts';
+import { decodeS3Connection } from '../../storage/s3/s3-connection.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { readTask } from './task.ts';
 import type { TaskContext } from './task-context.ts';
@@ -14,16 +15,13 @@ export async function openStorage(): Promise<Storage> {
 
 export function storageOfJob(task: TaskContext): Storage {
   const hadoop = task.hadoop === null ? null : HadoopConfiguration.fromProperties(task.hadoop);
-  return createStorage({ hadoop, user: task.user });
+  const { s3, user } = task;
+  return createStorage({ hadoop, user, ...(s3 !== null && { s3: async () => decodeS3Connection(s3) }) });
 }
 
 /** Opens storage for a standalone program. Includes HDFS if the environment has a Hadoop configuration. */
 export async function storageAlone(): Promise<Storage> {
-  const hadoop = await HadoopConfiguration.fromEnvironment().catch((error) => {
-    if (error instanceof TonyError && error.code === 'NO_HADOOP_CONF') {
-      return null;
-    }
-    throw error;
-  });
-  return createStorage({ hadoop, user: process.env.HADOOP_USER_NAME ?? userInfo().username });
+  const hadoop = await HadoopConfiguration.ifConfigured();
+  const user = process.env.HADOOP_USER_NAME ?? userInfo().username;
+  return createStorage({ hadoop, user, s3: () => findS3Connection(process.env, hadoop) });
 }

@@ -33,6 +33,7 @@ const schema = z.object({
   data: z.record(z.string(), z.string()),
   user: z.string(),
   hadoop: z.record(z.string(), z.string()).nullable(),
+  s3: z.string().nullable(),
   reportFile: z.string(),
   checkpointOrder: z.string().nullable(),
   services: z.string().nullable(),

@@ -134,7 +134,7 @@ export class Gangs {
       checkpoint: { dir: fileUri(path.join(this.folder, name, 'checkpoints')), everySteps: 5, keep: 2 },
       summaryDir: fileUri(path.join(this.folder, name, 'summaries')),
       outputDir: fileUri(path.join(this.folder, name, 'output')),
-      ...{ data: {}, user: 'someone', hadoop: null, services: null },
+      ...{ data: {}, user: 'someone', hadoop: null, s3: null, services: null },
     } as const;
     let started = 0;
     const startTask = async (

@@ -2,11 +2,10 @@ import path from 'node:path';
 import { pipeline } from 'node:stream';
 import type { TLSSocket } from 'node:tls';
 import { CONTAINER_LAYOUT } from '../../conf/job.ts';
-import { HadoopConfiguration } from '../../hadoop/configuration/configuration.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import { createLogger } from '../../platform/log.ts';
-import { createStorage } from '../../storage/create-storage.ts';
 import { openListener } from '../../training/connections/listener.ts';
+import { storageOfJob } from '../../training/process/open-storage.ts';
 import { openReport } from '../../training/process/report.ts';
 import { readTask } from '../../training/process/task.ts';
 import { TASK_ENVIRONMENT } from '../../training/process/task-context.ts';
@@ -36,7 +35,7 @@ async function run(): Promise<void> {
     notices.add(message);
     report({ type: 'notice', message });
   };
-  const storage = createStorage({ hadoop: task.hadoop && HadoopConfiguration.fromProperties(task.hadoop), user: task.user });
+  const storage = storageOfJob(task);
   const tensorBoard = await TensorBoard.start({
     packages: path.join(folder, CONTAINER_LAYOUT.tensorboard),
     summaryDir: task.summaryDir,

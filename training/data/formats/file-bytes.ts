@@ -4,6 +4,7 @@ import { finished, pipeline } from 'node:stream/promises';
 import { createGunzip, createInflate } from 'node:zlib';
 import { backoffMs, pause } from '../../../platform/backoff.ts';
 import { messageOf, TonyError } from '../../../platform/errors.ts';
+import { isStorageUnreachable } from '../../../storage/storage-unreachable.ts';
 import type { DataFile } from '../reading/file-set.ts';
 import type { ReadContext } from '../reading/read-context.ts';
 
@@ -45,31 +46,48 @@ export async function* readContents(
   }
 }
 
-/** Reads the stored bytes. After a connection failure, reopens an unchanged file at the current position. */
-async function* readBytes(file: DataFile, from: number, context: ReadContext): AsyncGenerator<Buffer, void> {
+/**
+ * Reads a part of a file into an ArrayBuffer of its own.
+ * @param to exclusive; the caller has limited the length.
+ * @throws TonyError DATA_INVALID if the file does not contain these bytes.
+ */
+export async function readRange(file: DataFile, from: number, to: number, context: ReadContext): Promise<Uint8Array<ArrayBuffer>> {
+  if (!(from >= 0 && from <= to && to <= file.size)) {
+    throw new TonyError('DATA_INVALID', `${file.uri} refers to its bytes ${from} to ${to}, but has ${file.size} bytes`);
+  }
+  const bytes = new Uint8Array(to - from);
+  let at = 0;
+  for await (const piece of readBytes(file, from, context, to)) {
+    bytes.set(piece, at);
+    at += piece.length;
+  }
+  return bytes;
+}
+
+/** Reads the stored bytes up to `end`. After a connection failure, reopens an unchanged file at the current position. */
+async function* readBytes(file: DataFile, from: number, context: ReadContext, end = file.size): AsyncGenerator<Buffer, void> {
   const { storage, signal } = context;
   let offset = from;
   let failures = 0;
-  while (offset < file.size) {
+  while (offset < end) {
     let stream: Readable | null = null;
     const abort = () => stream?.destroy();
     signal.addEventListener('abort', abort);
     try {
       signal.throwIfAborted();
-      stream = await storage.open(file.uri, { offset, length: file.size - offset });
+      stream = await storage.open(file.uri, { offset, length: end - offset });
       for await (const bytes of stream as AsyncIterable<Buffer>) {
         offset += bytes.length;
         failures = 0;
         yield bytes;
       }
       signal.throwIfAborted();
-      if (offset < file.size) {
+      if (offset < end) {
         throw changed(file);
       }
     } catch (error) {
       signal.throwIfAborted();
-      const isTransient = error instanceof TonyError && error.code === 'HDFS_UNREACHABLE';
-      if (!isTransient || failures === RETRIES) {
+      if (!isStorageUnreachable(error) || failures === RETRIES) {
         throw error;
       }
       failures++;

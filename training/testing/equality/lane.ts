@@ -189,7 +189,7 @@ export class Lane {
       parameterServers: members.filter(({ role }) => role === 'ps').map(({ host, port }) => ({ host, port })),
       checkpoint: { dir: fileUri(`${folder}-checkpoints`), everySteps: 0, keep: 1 },
       ...{ summaryDir: fileUri(`${folder}-summaries`), outputDir: fileUri(`${folder}-output`) },
-      ...{ data: {}, user: 'someone', hadoop: null, services: null },
+      ...{ data: {}, user: 'someone', hadoop: null, s3: null, services: null },
     } as const;
     const tasks = await Promise.all(
       members.map(async ({ role, index, rank, host, port }, at) => {

@@ -1,0 +1,88 @@
+import { execFile } from 'node:child_process';
+import { copyFile, mkdir, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { ensureRuntime } from '../client/runtime/ensure-runtime.ts';
+import { createStorage } from '../storage/create-storage.ts';
+import type { Storage } from '../storage/storage.ts';
+import { parseManifest } from '../training/checkpoint/checkpoint-format.ts';
+import { programEnvironment } from '../training/process/program-environment.ts';
+import { ROOT } from './command.ts';
+import { jsonLines, temporaryFolder, useCluster } from './harness.ts';
+import { useObjectStore } from './s3/object-store.ts';
+
+/** A job on YARN that reads data from an object store, and writes checkpoints and an export to it. */
+
+vi.setConfig({ testTimeout: 300_000 });
+
+const cluster = useCluster();
+const store = useObjectStore();
+const PROGRAM = path.join(ROOT, 'integration-tests', 'programs', 'fit-from-s3.mjs');
+
+let storage: Storage;
+beforeAll(() => {
+  storage = createStorage({ hadoop: null, user: 'alice', s3: async () => store().connection });
+});
+afterAll(() => storage.close());
+
+interface Report {
+  readonly weights: readonly (readonly number[])[];
+  readonly steps: readonly number[];
+  readonly variables: readonly string[];
+}
+
+async function reportIn(folder: string): Promise<Report> {
+  return JSON.parse((await storage.read(`${folder}/report.json`)).toString()) as Report;
+}
+
+async function namesIn(folder: string): Promise<string[]> {
+  return (await storage.list(folder)).map(({ name }) => name);
+}
+
+test('a job trains on s3:// and resumes from its checkpoint there, with the same weights as an uninterrupted program', async () => {
+  const root = `s3://${store().bucket}`;
+  const lines = Array.from({ length: 200 }, (_, index) => {
+    const xs = [Math.sin(index), Math.cos(index), (index % 7) / 7];
+    return `${JSON.stringify({ xs, ys: xs.reduce((sum, x) => sum + x, 0.5) })}\n`;
+  });
+  await storage.write(`${root}/lines/all.jsonl`, Buffer.from(lines.join('')));
+  const folder = await temporaryFolder();
+  const source = path.join(folder, 'source');
+  await mkdir(source);
+  await copyFile(PROGRAM, path.join(source, 'fit.mjs'));
+  await writeFile(
+    path.join(folder, 'job.yaml'),
+    `name: from-s3
+source: source
+data: {lines: 's3a://${store().bucket}/lines'}
+roles: {worker: {command: 'node fit.mjs ${root}/lines ${root}/job 30', resources: {memory: 1g}}}
+master: {memory: 512m}
+checkpoint: {dir: '${root}/job/checkpoints', every: 20}
+`,
+  );
+  const words = ['submit', '--conf', path.join(folder, 'job.yaml'), '--output', 'json'];
+  const refused = await cluster.run(words, { env: { AWS_SHARED_CREDENTIALS_FILE: '/nonexistent', AWS_CONFIG_FILE: '/nonexistent' } });
+  expect(refused).toMatchObject({ exitCode: 2, stderr: expect.stringContaining('No access key for s3:// URIs') });
+
+  const { stdout, stderr, exitCode } = await cluster.run(words, { timeoutMs: 250_000, env: store().environment });
+  expect({ stderr, exitCode }).toMatchObject({ exitCode: 0 });
+  const { applicationId } = jsonLines(stdout).at(-1) as { applicationId: string };
+  const inJob = await reportIn(`${root}/job`);
+  // 200 records in batches of 10 for 3 epochs; the second generation resumes after step 20.
+  expect(inJob.steps).toEqual(Array.from({ length: 40 }, (_, index) => index + 21));
+  expect(inJob.variables).toEqual([]);
+  const manifest = parseManifest(await storage.read(`${root}/job/checkpoints/step-60/manifest.json`), 'step-60');
+  expect(manifest).toMatchObject({ applicationId, generation: 2, position: { step: 60, final: true } });
+
+  const { tree } = await ensureRuntime(() => {});
+  const { PATH, HOME } = process.env;
+  const env = { PATH, HOME, ...store().environment, ...programEnvironment(path.join(ROOT, 'dist', 'container'), tree, { PATH, HOME }) };
+  await promisify(execFile)(path.join(tree, 'bin', 'node'), [PROGRAM, `${root}/lines`, `${root}/alone`], { env, timeout: 170_000 });
+  const alone = await reportIn(`${root}/alone`);
+  expect(alone.steps).toHaveLength(60);
+  expect(inJob.weights).toEqual(alone.weights);
+  expect(await namesIn(`${root}/alone/model`)).toContain('model.json');
+  expect((await namesIn(`${root}/alone/summaries`)).length).toBeGreaterThan(0);
+  expect(await storage.read(`${root}/job/model/model.json`)).toEqual(await storage.read(`${root}/alone/model/model.json`));
+});

@@ -1,0 +1,38 @@
+import { homedir } from 'node:os';
+import path from 'node:path';
+import { readIfExists } from '../../platform/read-if-exists.ts';
+
+type Environment = Readonly<Record<string, string | undefined>>;
+type Profile = Readonly<Record<string, string>>;
+
+/**
+ * Reads the selected profile (AWS_PROFILE, otherwise `default`) from the shared AWS files: the credentials file, whose values take
+ * precedence, and the config file. Returns no values for missing files.
+ */
+export async function readAwsProfile(environment: Environment): Promise<Profile> {
+  const name = environment.AWS_PROFILE || 'default';
+  const folder = path.join(environment.HOME || homedir(), '.aws');
+  const credentials = environment.AWS_SHARED_CREDENTIALS_FILE || path.join(folder, 'credentials');
+  const config = environment.AWS_CONFIG_FILE || path.join(folder, 'config');
+  const [keys, settings] = await Promise.all([readIfExists(credentials), readIfExists(config)]);
+  // In the config file, the headings of all profiles except `default` begin with `profile`.
+  return { ...sectionOf(settings ?? '', [`profile ${name}`, name]), ...sectionOf(keys ?? '', [name]) };
+}
+
+/** Returns the values of the named sections of an INI file. Ignores indented lines, which are nested values. */
+export function sectionOf(text: string, names: readonly string[]): Profile {
+  const values: Record<string, string> = {};
+  let isWanted = false;
+  for (const line of text.split(/\r?\n/)) {
+    const heading = /^\[\s*([^\]]*?)\s*\]/.exec(line);
+    if (heading !== null) {
+      isWanted = names.includes((heading[1] ?? '').replace(/\s+/g, ' '));
+      continue;
+    }
+    const [, key, value] = /^([^\s#;=][^=]*?)\s*=\s*(.*?)\s*$/.exec(line) ?? [];
+    if (isWanted && key !== undefined && value !== undefined) {
+      values[key.toLowerCase()] = value.replace(/\s+[#;].*$/, '');
+    }
+  }
+  return values;
+}

@@ -1,0 +1,96 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { HadoopConfiguration } from '../../hadoop/configuration/configuration.ts';
+import { findS3Connection } from './find-s3-connection.ts';
+import { decodeS3Connection, encodeS3Connection, type S3Connection } from './s3-connection.ts';
+
+let home: string;
+beforeAll(async () => {
+  home = await mkdtemp(path.join(tmpdir(), 'aws-'));
+  const credentials = [
+    '# comment',
+    '[default]',
+    'aws_access_key_id = DEFAULT',
+    'aws_secret_access_key=default/secret+key==',
+    '[ work ]',
+    'aws_access_key_id = WORK ; comment',
+    'aws_secret_access_key = work-secret',
+    'aws_session_token = work-token',
+    '[broken]',
+    'aws_access_key_id = ONLY',
+  ];
+  await writeFile(path.join(home, 'credentials'), credentials.join('\r\n'));
+  await writeFile(path.join(home, 'config'), '[profile work]\nregion = eu-west-3\ns3 =\n  region = nested\n');
+});
+afterAll(() => rm(home, { recursive: true }));
+
+const files = () => ({ AWS_SHARED_CREDENTIALS_FILE: path.join(home, 'credentials'), AWS_CONFIG_FILE: path.join(home, 'config') });
+const noFiles = { AWS_SHARED_CREDENTIALS_FILE: '/nonexistent/a', AWS_CONFIG_FILE: '/nonexistent/b' };
+const KEYS = { AWS_ACCESS_KEY_ID: 'ENV', AWS_SECRET_ACCESS_KEY: 'env-secret' };
+const hadoop = (properties: Record<string, string>) => HadoopConfiguration.fromProperties(properties);
+const HADOOP_KEYS = { 'fs.s3a.access.key': 'HADOOP', 'fs.s3a.secret.key': 'hadoop-secret' };
+
+function opened({ secretAccessKey, sessionToken, ...rest }: S3Connection): object {
+  const text = (secret: { reveal(): Uint8Array } | null) => secret && Buffer.from(secret.reveal()).toString();
+  return { ...rest, secretAccessKey: text(secretAccessKey), sessionToken: text(sessionToken) };
+}
+
+describe('the access key', () => {
+  test.each([
+    ['the environment', () => ({ ...files(), ...KEYS, AWS_PROFILE: 'work' }), HADOOP_KEYS, 'ENV', 'env-secret'],
+    ['the named profile', () => ({ ...files(), AWS_PROFILE: 'work' }), HADOOP_KEYS, 'WORK', 'work-secret'],
+    ['Hadoop', () => files(), HADOOP_KEYS, 'HADOOP', 'hadoop-secret'],
+    ['the default profile', () => files(), {}, 'DEFAULT', 'default/secret+key=='],
+  ])('comes from %s', async (_, environment, properties, accessKeyId, secretAccessKey) => {
+    expect(opened(await findS3Connection(environment(), hadoop(properties)))).toMatchObject({ accessKeyId, secretAccessKey });
+  });
+
+  test('is never printed, and survives encoding', async () => {
+    const connection = await findS3Connection({ ...files(), AWS_PROFILE: 'work' }, null);
+    expect(JSON.stringify(connection)).not.toContain('work-secret');
+    expect(connection.region).toBe('eu-west-3');
+    const again = decodeS3Connection(encodeS3Connection(connection));
+    expect(opened(again)).toEqual(opened(connection));
+    expect(opened(again)).toMatchObject({ sessionToken: 'work-token' });
+  });
+
+  test.each([
+    ['nothing', {}, {}, /environment, Hadoop's properties or the profile default/, /AWS_ACCESS_KEY_ID/],
+    ['an incomplete profile', { AWS_PROFILE: 'broken' }, {}, /the profile broken/, /AWS_PROFILE/],
+    [
+      'a credential provider',
+      noFiles,
+      { 'hadoop.security.credential.provider.path': 'jceks://hdfs/keys.jceks' },
+      /credential\.provider\.path is jceks:\/\/hdfs\/keys\.jceks/,
+      /credential provider holds/,
+    ],
+    ['a provider class', noFiles, { 'fs.s3a.aws.credentials.provider': 'a.b.Instance' }, /a\.b\.Instance/, /AWS_SESSION_TOKEN/],
+  ])('is reported as missing with %s', async (_, environment, properties, message, hint) => {
+    const finding = findS3Connection({ ...noFiles, ...environment }, hadoop(properties));
+    await expect(finding).rejects.toMatchObject({
+      code: 'S3_CREDENTIALS_MISSING',
+      message: expect.stringMatching(message),
+      hint: expect.stringMatching(hint),
+    });
+  });
+});
+
+test.each([
+  [{}, {}, { endpoint: null, pathStyle: false, region: 'us-east-1' }],
+  [{ AWS_ENDPOINT_URL: 'http://minio:9000' }, { 'fs.s3a.endpoint': 'x' }, { endpoint: 'http://minio:9000', pathStyle: true }],
+  [{}, { 'fs.s3a.endpoint': 's3.eu-west-1.amazonaws.com' }, { endpoint: 'https://s3.eu-west-1.amazonaws.com', pathStyle: false }],
+  [{}, { 'fs.s3a.endpoint': 'ceph', 'fs.s3a.connection.ssl.enabled': 'false' }, { endpoint: 'http://ceph', pathStyle: true }],
+  [{}, { 'fs.s3a.endpoint': 'ceph', 'fs.s3a.path.style.access': 'false' }, { endpoint: 'https://ceph', pathStyle: false }],
+  [{ AWS_REGION: 'a' }, { 'fs.s3a.endpoint.region': 'b' }, { region: 'a' }],
+  [{}, { 'fs.s3a.endpoint.region': 'b' }, { region: 'b' }],
+])('the environment %j and the properties %j select %j', async (environment, properties, expected) => {
+  expect(await findS3Connection({ ...noFiles, ...KEYS, ...environment }, hadoop(properties))).toMatchObject(expected);
+});
+
+test.each(['ftp://host', 'http://user:password@host', 'not a url'])('the endpoint %s is rejected', async (endpoint) => {
+  await expect(findS3Connection({ ...noFiles, ...KEYS, AWS_ENDPOINT_URL: endpoint }, null)).rejects.toMatchObject({
+    code: 'HADOOP_CONF_INVALID',
+  });
+});

@@ -1,0 +1,46 @@
+import { messageOf, TonyError } from '../../platform/errors.ts';
+import { isRecord } from '../../platform/is-record.ts';
+
+const DENIED = ['AccessDenied', 'InvalidAccessKeyId', 'SignatureDoesNotMatch', 'ExpiredToken', 'InvalidToken', 'RequestTimeTooSkewed'];
+const FULL = ['QuotaExceeded', 'EntityTooLarge', 'InsufficientStorage', 'XMinioStorageFull'];
+
+/** Returns the HTTP status of an error of the SDK; undefined if no response arrived. */
+export function statusOf(error: unknown): number | undefined {
+  const metadata = isRecord(error) ? error.$metadata : undefined;
+  return isRecord(metadata) && typeof metadata.httpStatusCode === 'number' ? metadata.httpStatusCode : undefined;
+}
+
+/** Returns true for errors of requests. Errors of the caller's own streams have no metadata. */
+export function isRequestError(error: unknown): boolean {
+  return isRecord(error) && '$metadata' in error;
+}
+
+/** Converts an error of a request or of a response's body to a TonyError. */
+export function s3Error(error: unknown, uri: string): TonyError {
+  const status = statusOf(error);
+  const name = error instanceof Error ? error.name : '';
+  // Responses to HEAD have no body, so their errors contain only a generic message.
+  const message = `${uri}: ${[name, messageOf(error)].filter((text, at, all) => text !== '' && all.indexOf(text) === at).join(': ')}`;
+  const options = { cause: error };
+  if (name === 'NoSuchBucket') {
+    return new TonyError('NOT_FOUND', `${uri}: the bucket does not exist.`, options);
+  }
+  if (status === 404) {
+    return new TonyError('NOT_FOUND', `${uri} does not exist.`, options);
+  }
+  if (status === 401 || status === 403 || DENIED.includes(name)) {
+    const hint = name.startsWith('Expired') ? { hint: 'Obtain new temporary credentials and submit the job again.' } : {};
+    return new TonyError('ACCESS_DENIED', message, { ...options, ...hint });
+  }
+  if (status === 507 || FULL.includes(name)) {
+    return new TonyError('STORAGE_FULL', message, options);
+  }
+  if (status === undefined || status >= 500 || status === 408 || status === 429) {
+    return new TonyError('S3_UNREACHABLE', message, options);
+  }
+  if (status === 301 || status === 400) {
+    const hint = 'Check the region (AWS_REGION, fs.s3a.endpoint.region) and fs.s3a.path.style.access.';
+    return new TonyError('STORAGE_REFUSED', message, { ...options, hint });
+  }
+  return new TonyError('STORAGE_REFUSED', message, options);
+}

@@ -1,0 +1,82 @@
+import type { ObjectPlace, S3Client, Upload, UploadedPart } from './s3-client.ts';
+
+const MIB = 1024 * 1024;
+export const PART_BYTES = 8 * MIB;
+/** A store accepts at most 10,000 parts. Parts double in size after each group of this many parts, so an object may have up to 8 TB. */
+const PARTS_PER_SIZE = 1000;
+/** Bounds the memory of an upload. */
+const PARTS_IN_FLIGHT = 4;
+
+/** Returns the size of a part; `number` starts at 1. */
+export function partBytes(number: number): number {
+  return PART_BYTES * 2 ** Math.floor((number - 1) / PARTS_PER_SIZE);
+}
+
+/**
+ * Uploads an object in parts. Aborts the upload if a part or the source fails, because a store keeps the parts of unfinished uploads. The
+ * object appears only when the caller completes the upload.
+ * @param pieces the content, in pieces of at most `partBytes`. The next piece is requested when an earlier part has been sent.
+ */
+export async function uploadParts(
+  client: S3Client,
+  place: ObjectPlace,
+  writer: string,
+  pieces: AsyncIterable<Uint8Array>,
+  onSent: (bytes: number) => void,
+): Promise<{ readonly upload: Upload; readonly parts: readonly UploadedPart[] }> {
+  const upload = await client.startUpload(place, writer);
+  const inFlight = new Set<Promise<void>>();
+  const parts: UploadedPart[] = [];
+  try {
+    let number = 0;
+    for await (const piece of pieces) {
+      number++;
+      const part = client.uploadPart(upload, number, piece).then((sent) => {
+        parts.push(sent);
+        onSent(piece.length);
+        inFlight.delete(part);
+      });
+      // The race below or the final wait reports the failure.
+      part.catch(() => {});
+      inFlight.add(part);
+      if (inFlight.size >= PARTS_IN_FLIGHT) {
+        await Promise.race(inFlight);
+      }
+    }
+    await Promise.all(inFlight);
+    return { upload, parts };
+  } catch (error) {
+    // A part that arrives after the abort would remain in the store.
+    await Promise.allSettled(inFlight);
+    await abortUpload(client, upload);
+    throw error;
+  }
+}
+
+/** Removes the parts of an upload. If the store is unreachable, its lifecycle rules remove the parts. */
+export async function abortUpload(client: S3Client, upload: Upload): Promise<void> {
+  await client.abortUpload(upload).catch(() => {});
+}
+
+/** Regroups chunks into pieces of exactly `partBytes` bytes; the last piece may be smaller. Yields at least one piece. */
+export async function* partsOf(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array, void> {
+  let number = 1;
+  let waiting: Uint8Array[] = [];
+  let length = 0;
+  for await (const chunk of chunks) {
+    for (let at = 0; at < chunk.length; ) {
+      const piece = chunk.subarray(at, at + partBytes(number) - length);
+      waiting.push(piece);
+      length += piece.length;
+      at += piece.length;
+      if (length === partBytes(number)) {
+        yield Buffer.concat(waiting);
+        [waiting, length] = [[], 0];
+        number++;
+      }
+    }
+  }
+  if (length > 0 || number === 1) {
+    yield Buffer.concat(waiting);
+  }
+}

@@ -1,0 +1,243 @@
+import { randomUUID } from 'node:crypto';
+import { TonyError } from '../../platform/errors.ts';
+import type { Storage } from '../../storage/storage.ts';
+import { joinUri } from '../../storage/uri.ts';
+import type { Origin } from './checkpoint-format.ts';
+import { type CheckpointPublication, folderNameOf, isSafeId, type PendingCheckpoint, stepOf } from './checkpoint-publication.ts';
+
+const LOG = '.log';
+const ENTRY = /^(\d{9})\.json$/;
+/** The maximum number of attempts to append to a log while other processes append to it. */
+const APPEND_TRIES = 100;
+
+/** A published checkpoint, or the end of the log. */
+type LogEntry = { readonly step: number; readonly index: string } | { readonly retired: true };
+
+interface Tail {
+  /** The number of the last entry; 0 for an empty log. */
+  readonly number: number;
+  readonly entry: LogEntry | null;
+}
+
+/**
+ * Publishes checkpoints in an object store, which cannot rename folders but can create an object exclusively:
+ *
+ *   step-300/APPLICATION.3.UUID/...                      the files that an attempt of generation 3 has written
+ *   step-300/manifest.json                               the index, which names the attempt whose files belong to the checkpoint; written last
+ *   .log/APPLICATION/generation-3/000000007.json         the last checkpoint that generation 3 has published, or a tombstone
+ *
+ * Each generation has a log. To publish a checkpoint, a writer creates the next entry of its log exclusively, with the index as content, and
+ * then copies the index to the step's folder. To retire a generation, a reader creates the next entry as a tombstone. Of the two,
+ * exactly one gets the number: either the writer fails, or the reader finds the entry, copies its index itself and tries the following
+ * number. A retired generation can therefore add no checkpoints, and the newest checkpoint that the reader finds stays the newest. Entries
+ * before the last one are not needed and are removed.
+ */
+export class LoggingPublication implements CheckpointPublication {
+  readonly #storage: Storage;
+  readonly #dir: string;
+  readonly #indexName: string;
+
+  constructor(storage: Storage, dir: string, indexName: string) {
+    this.#storage = storage;
+    this.#dir = dir;
+    this.#indexName = indexName;
+  }
+
+  async retireOlderThan({ applicationId, generation }: Origin): Promise<void> {
+    for (let older = 1; older < generation; older++) {
+      await this.#retire({ applicationId, generation: older });
+    }
+  }
+
+  async #retire(origin: Origin): Promise<void> {
+    for (let attempt = 0; attempt < APPEND_TRIES; attempt++) {
+      const { number, entry } = await this.#tail(origin);
+      if (entry !== null && 'retired' in entry) {
+        return;
+      }
+      if (entry !== null) {
+        await this.#completePublished(entry.step, entry.index, origin);
+      }
+      if (await this.#append(origin, number + 1, { retired: true })) {
+        await this.#removeAttempts(origin, await this.#stepFolders());
+        return;
+      }
+    }
+    throw new TonyError('CHECKPOINT_FAILED', `generation ${origin.generation} cannot be prevented from writing to ${this.#dir}`);
+  }
+
+  /** Copies the index for a writer that may have ended between its log entry and the copy. */
+  async #completePublished(step: number, index: string, origin: Origin): Promise<void> {
+    const uri = joinUri(this.#dir, `step-${step}`, this.#indexName);
+    const present = await this.#readIfThere(uri);
+    if (present === index || isFromLaterGeneration(present, origin)) {
+      return;
+    }
+    await this.#storage.write(uri, Buffer.from(index), { ifAbsent: present === null });
+  }
+
+  async isFenced(origin: Origin): Promise<boolean> {
+    const { entry } = await this.#tail(origin);
+    return entry !== null && 'retired' in entry;
+  }
+
+  async begin(step: number, origin: Origin): Promise<string> {
+    await this.#removeAttempts(origin, [step]);
+    return joinUri(this.#dir, `step-${step}`, `${prefixOf(origin)}${randomUUID()}`);
+  }
+
+  isPendingHere({ step, applicationId, generation, uri }: PendingCheckpoint): boolean {
+    const [name = ''] = uri.split('/').slice(-1);
+    const isName = isSafeId(applicationId) && name.startsWith(prefixOf({ applicationId, generation })) && /^[\w.-]+$/.test(name);
+    return isName && uri === joinUri(this.#dir, `step-${step}`, name);
+  }
+
+  subFolder({ uri }: PendingCheckpoint): string {
+    return uri.slice(uri.lastIndexOf('/') + 1);
+  }
+
+  async publish(pending: PendingCheckpoint, index: Buffer): Promise<string> {
+    const { step } = pending;
+    const uri = joinUri(this.#dir, `step-${step}`);
+    for (let attempt = 0; attempt < APPEND_TRIES; attempt++) {
+      const { number, entry } = await this.#tail(pending);
+      if (entry !== null && 'retired' in entry) {
+        break;
+      }
+      if (await this.#append(pending, number + 1, { step, index: index.toString() })) {
+        await this.#storage.write(joinUri(uri, this.#indexName), index);
+        await this.#storage.remove(this.#entryUri(pending, number));
+        await this.#removeReplaced(step, this.subFolder(pending));
+        return uri;
+      }
+    }
+    throw new TonyError('CHECKPOINT_FAILED', `${uri} could not be published`);
+  }
+
+  /**
+   * Removes the index before it looks for marks, which avoids a race with `setBest` and `hold`. Either this method finds the new mark and
+   * restores the index, or `setBest` or `hold` finds that the checkpoint is missing.
+   */
+  async drop(step: number, isProtected: () => Promise<boolean>): Promise<void> {
+    const uri = joinUri(this.#dir, `step-${step}`);
+    const index = await this.#readIfThere(joinUri(uri, this.#indexName));
+    if (index === null) {
+      return;
+    }
+    await this.#storage.remove(joinUri(uri, this.#indexName));
+    if (await isProtected()) {
+      await this.#storage.write(joinUri(uri, this.#indexName), Buffer.from(index));
+    } else {
+      await this.#storage.remove(uri);
+    }
+  }
+
+  async steps(): Promise<number[]> {
+    const folders = await this.#stepFolders();
+    const isComplete = await Promise.all(folders.map((step) => this.#storage.stat(joinUri(this.#dir, `step-${step}`, this.#indexName))));
+    return folders.filter((_, index) => isComplete[index] !== null);
+  }
+
+  async #stepFolders(): Promise<number[]> {
+    return (await this.#storage.list(this.#dir)).flatMap(({ name, type }) => (type === 'folder' ? (stepOf(name) ?? []) : []));
+  }
+
+  /** Removes the files of a generation's attempts, except those of published checkpoints. */
+  async #removeAttempts(origin: Origin, steps: readonly number[]): Promise<void> {
+    for (const step of steps) {
+      const uri = joinUri(this.#dir, `step-${step}`);
+      const attempts = (await this.#storage.list(uri)).filter(({ name }) => name.startsWith(prefixOf(origin)));
+      const published = attempts.length === 0 ? null : folderIn(await this.#readIfThere(joinUri(uri, this.#indexName)));
+      for (const attempt of attempts.filter(({ name }) => name !== published)) {
+        await this.#storage.remove(attempt.uri);
+      }
+    }
+  }
+
+  /** Removes the files of the checkpoint that the published one has replaced. */
+  async #removeReplaced(step: number, published: string): Promise<void> {
+    const entries = await this.#storage.list(joinUri(this.#dir, `step-${step}`));
+    for (const entry of entries.filter(({ name, type }) => type === 'folder' && name !== published)) {
+      await this.#storage.remove(entry.uri);
+    }
+  }
+
+  async #tail(origin: Origin): Promise<Tail> {
+    for (let attempt = 0; attempt < APPEND_TRIES; attempt++) {
+      const names = (await this.#storage.list(this.#logUri(origin))).flatMap(({ name }) => ENTRY.exec(name)?.[1] ?? []);
+      const number = Math.max(0, ...names.map(Number));
+      const text = number === 0 ? null : await this.#readIfThere(this.#entryUri(origin, number));
+      if (text !== null) {
+        return { number, entry: parseEntry(text, this.#entryUri(origin, number)) };
+      }
+      if (number === 0) {
+        return { number, entry: null };
+      }
+      // A concurrent writer has appended the next entry and removed this one.
+    }
+    throw new TonyError('CHECKPOINT_FAILED', `${this.#logUri(origin)} changes too fast`);
+  }
+
+  async #append(origin: Origin, number: number, entry: LogEntry): Promise<boolean> {
+    return await this.#storage.write(this.#entryUri(origin, number), Buffer.from(`${JSON.stringify(entry)}\n`), { ifAbsent: true });
+  }
+
+  async #readIfThere(uri: string): Promise<string | null> {
+    try {
+      return (await this.#storage.read(uri)).toString();
+    } catch (error) {
+      if (error instanceof TonyError && error.code === 'NOT_FOUND') {
+        return null;
+      }
+      throw error;
+    }
+  }
+
+  #logUri({ applicationId, generation }: Origin): string {
+    return joinUri(this.#dir, LOG, folderNameOf(applicationId), `generation-${generation}`);
+  }
+
+  #entryUri(origin: Origin, number: number): string {
+    return joinUri(this.#logUri(origin), `${String(number).padStart(9, '0')}.json`);
+  }
+}
+
+function prefixOf({ applicationId, generation }: Origin): string {
+  return `${folderNameOf(applicationId)}.${generation}.`;
+}
+
+/** Executors write checkpoints too. They do not use zod, because it takes much memory. */
+function parseEntry(text: string, uri: string): LogEntry {
+  try {
+    const { step, index, retired } = JSON.parse(text) as Record<string, unknown>;
+    if (retired === true) {
+      return { retired };
+    }
+    if (Number.isSafeInteger(step) && typeof index === 'string') {
+      return { step: step as number, index };
+    }
+  } catch {
+    // The error below also covers text that is not JSON.
+  }
+  throw new TonyError('CHECKPOINT_FAILED', `${uri} is not an entry of a checkpoint log`);
+}
+
+/** Reads a field of an index without verifying the index. Returns undefined for a damaged index. */
+function fieldOf(text: string | null, field: 'applicationId' | 'generation' | 'folder'): unknown {
+  try {
+    const index = JSON.parse(text ?? '{}') as Record<string, unknown> & { body?: Record<string, unknown> };
+    // A manifest of TensorFlow.js has its fields in `body`.
+    return (index.body ?? index)[field];
+  } catch {
+    return undefined;
+  }
+}
+
+function folderIn(index: string | null): unknown {
+  return fieldOf(index, 'folder');
+}
+
+function isFromLaterGeneration(index: string | null, { applicationId, generation }: Origin): boolean {
+  const found = fieldOf(index, 'generation');
+  return fieldOf(index, 'applicationId') === applicationId && typeof found === 'number' && found > generation;
+}
