@@ -10,8 +10,8 @@ import { pythonThatImports, pythonWith } from './python-environment.ts';
 import { smallMnist } from './small-mnist.ts';
 
 /**
- * Trains with frameworks of other languages on YARN. One program is killed in the middle of the training. The result must equal that of the
- * same script under the framework's own launcher.
+ * Trains with frameworks for other languages on YARN. One program is killed during training. The result must equal that of the same script
+ * under the framework's own launcher.
  */
 
 const cluster = useCluster();

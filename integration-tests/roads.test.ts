@@ -11,7 +11,7 @@ import { ROOT } from './command.ts';
 import { jsonLines, USER, useOwnCluster } from './harness.ts';
 import { startHttpsGateway } from './https-gateway.ts';
 
-/** Every road to HDFS: several nameservices, webhdfs://, the mount tables of viewfs://, HttpFS and routers. */
+/** Every way to reach HDFS: several nameservices, webhdfs://, the mount tables of viewfs://, HttpFS and routers. */
 
 vi.setConfig({ testTimeout: 240_000 });
 const cluster = useOwnCluster('federation');
@@ -88,7 +88,7 @@ async function train(name: string, env: Record<string, string>, rows: string, mo
   return { id, checkpointDir: status.checkpointDir };
 }
 
-/** The names of the checkpoints in a folder of the first nameservice, and the output of a job, as the NameNode shows them. */
+/** Returns the job's checkpoint names and its output, read from the NameNode of the first nameservice. */
 async function onFirst(id: string): Promise<{ checkpoints: string[]; sum: string }> {
   const home = `/user/${USER}/.tony-ts/output/${id}`;
   const files = (await cluster.hdfsTree(home)).map((entry) => entry.path);

@@ -15,7 +15,7 @@ export class TensorBoardServer {
   /** @param words additional TensorBoard options */
   static async start(folder: string, ...words: readonly string[]): Promise<TensorBoardServer> {
     const python = await tensorboardPython();
-    // `--load_fast=false`: the separate reader process does not exist for all platforms.
+    // `--load_fast=false`: the separate reader process is not available on all platforms.
     const options = ['--logdir', folder, '--host', '127.0.0.1', '--port', '0', '--load_fast=false', '--reload_interval=1', ...words];
     const child = spawn(python, ['-m', 'tensorboard.main', ...options], { stdio: ['ignore', 'ignore', 'pipe'] });
     onTestFinished(async () => {

@@ -72,7 +72,7 @@ export const ERROR_CODES = {
   },
   FOLDER_UNSAFE: {
     exit: 2,
-    means: 'A local folder with programs that jobs run belongs to another user, or other users can write to it.',
+    means: 'A local folder from which jobs run programs belongs to another user, or other users can write to it.',
     hint: 'Remove write permission for other users, or choose a folder of your own.',
   },
   APPLICATION_UNKNOWN: {
@@ -198,7 +198,7 @@ export const ERROR_CODES = {
   RM_REFUSED: {
     exit: 2,
     means: 'The ResourceManager rejected the request. The message contains the reason.',
-    hint: 'Correct the request as the message says, and try again.',
+    hint: 'Correct the request as described in the message, and try again.',
   },
   APPLICATION_NOT_FOUND: {
     exit: 2,
@@ -272,8 +272,8 @@ export const ERROR_CODES = {
   },
   RPC_REFUSED: {
     exit: 3,
-    means: 'A Hadoop daemon rejected the token or the user of a connection.',
-    hint: 'Check that the token belongs to the cluster that issued it.',
+    means: 'A Hadoop daemon rejected the token or user name of a connection.',
+    hint: 'Check that this cluster issued the token.',
   },
   RPC_FAILED: {
     exit: 1,

@@ -52,7 +52,7 @@ console.log(`${cells.length - failed} of ${cells.length} combinations passed; se
 process.exitCode = failed === 0 ? 0 : 1;
 
 /**
- * Whether all tests of the combination passed. Each combination has a process of its own, so that an interrupted run loses only one.
+ * Returns true if all tests of the combination passed. Each combination runs in its own process, so that an interrupted run loses only one.
  * @param {typeof cells[number]} cell
  */
 async function runTests(cell) {

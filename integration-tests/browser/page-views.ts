@@ -4,7 +4,7 @@ import type { HistoryEntry, JobStatus, TaskState, TaskStatus, UsageSample } from
 import type { JobView, ScalarCharts } from '../../web/job-view.ts';
 import { at, chartsOf, job, lines, running, samplesOf, started, task, usage } from './scene-parts.ts';
 
-/** Job states that the tests display on the page, with numbers from real runs or similar numbers. */
+/** Job states that the tests display on the page, with real or realistic numbers. */
 
 /** Data for a job's page. A field is undefined if the job does not provide that data. */
 export interface Scene {

@@ -50,7 +50,7 @@ const POLL_MS = 100;
 export class Cluster {
   /**
    * @param {number} offset added to each of Hadoop's port numbers; from 0 to 20000
-   * @param {{ profile?: string }} [options] profile: that of the existing cluster by default, and `plain` for a new one
+   * @param {{ profile?: string }} [options] profile: by default, that of the existing cluster, or `plain` for a new cluster
    */
   constructor(offset, { profile } = {}) {
     this.offset = offset;
@@ -90,8 +90,8 @@ export class Cluster {
   /**
    * Starts the processes that are not running, and returns when both NodeManagers are active and HDFS accepts writes.
    * @param {{ fresh?: boolean, hadoop?: string, overrides?: import('./configuration.mjs').SiteProperties, log?: (line: string) => void }} [options]
-   *   fresh: start with an empty HDFS and no applications; hadoop: its version, by default the one that the cluster had last;
-   *   overrides: of properties in the configuration of each daemon and of clients
+   *   fresh: start with an empty HDFS and no applications; hadoop: Hadoop version, by default the cluster's previous
+   *   version; overrides: properties to override in the configuration of all daemons and clients
    */
   async up({ fresh = false, hadoop, overrides = {}, log } = {}) {
     if (fresh) {

@@ -128,7 +128,7 @@ function nodeManagerSite(ports, state, name) {
     // memory limit.
     'yarn.nodemanager.resource.memory.enforced': false,
     'yarn.nodemanager.pmem-check-enabled': true,
-    // A Node.js process maps about 1 GB of virtual memory at its start.
+    // A Node.js process maps about 1 GB of virtual memory at startup.
     'yarn.nodemanager.vmem-check-enabled': false,
     'yarn.nodemanager.container-monitor.interval-ms': 1000,
     'yarn.nodemanager.sleep-delay-before-sigkill.ms': 500,

@@ -1,5 +1,5 @@
 /**
- * The profile `federation`: two nameservices that share a DataNode, with the other servers through which clients reach HDFS: HttpFS for the
+ * The profile `federation`: two nameservices that share a DataNode, plus other servers through which clients can reach HDFS: HttpFS for the
  * first nameservice, and a router with a mount point in each nameservice.
  */
 import { cp, mkdir, readFile, writeFile } from 'node:fs/promises';
@@ -10,9 +10,9 @@ import { ADMINISTRATOR } from './configuration.mjs';
 
 /** The nameservices, and the daemons of their NameNodes. */
 const NAMESERVICES = /** @type {const} */ ({ ns1: 'namenode', ns2: 'namenode-2' });
-/** The ID of the only server of each nameservice. */
+/** The ID of the only server in each nameservice. */
 const ID = 'a';
-/** The nameservice of the router. */
+/** The router's nameservice. */
 const ROUTERS = 'routed';
 
 /** @type {import('./profiles.mjs').Profile} */

@@ -10,7 +10,7 @@ const GATEWAYS_POM = path.join(ROOT, 'integration-tests', 'cluster', 'gateways-p
 const DOWNLOAD_LIMIT_MS = 20 * 60_000;
 
 /**
- * The folder with all jars of a version of Hadoop.
+ * Returns the folder with all jars of a Hadoop version.
  * @param {{ hadoop?: string, log?: (line: string) => void }} [options]
  * @returns {Promise<string>}
  */
@@ -27,7 +27,7 @@ export async function hadoopJars({ hadoop = DEFAULT_HADOOP, log = () => {} } = {
 }
 
 /**
- * The folder with the jars of HttpFS and of routers.
+ * Returns the folder with the jars of HttpFS and routers.
  * @param {(line: string) => void} [log]
  */
 export async function gatewayJars(log = () => {}) {
@@ -35,7 +35,8 @@ export async function gatewayJars(log = () => {}) {
 }
 
 /**
- * The folder with all jars of a pom. Downloads them (about a minute) when the folder is missing, incomplete, or made from another pom.
+ * Returns the folder with all jars of a pom. Downloads them (about a minute) when the folder is missing, incomplete, or made from another
+ * pom.
  * @param {{ file: string, selection: readonly string[], contains: string }} source contains: the start of the name of one of the jars
  * @param {string} home
  * @param {(line: string) => void} log

@@ -7,7 +7,7 @@ import path from 'node:path';
 import { POM, runMaven } from './jars.mjs';
 import { CACHE } from './layout.mjs';
 
-/** This jar from another project contains the library of Hadoop 3.3.5. Later versions have the same functions. */
+/** This jar, from another project, contains the Hadoop 3.3.5 native library. Later versions have the same functions. */
 const ARTIFACT = 'io.trino.hadoop:hadoop-apache:3.3.5-3';
 const PLUGIN = 'org.apache.maven.plugins:maven-dependency-plugin:3.8.1';
 /** @type {Readonly<Record<string, string>>} */
