@@ -14,8 +14,8 @@ import { openTcpLimit } from './peers/tcp-limit.ts';
 /**
  * Measures all-reduce between processes on this machine. Compares it with OpenMPI (over TCP, in place) and with a plain TCP transfer of the
  * same bytes. Each call is timed from a barrier until its slowest rank finishes. The benchmark verifies every sum, including runs with one
- * slow rank. The measurements alternate within one run. Each ratio compares adjacent measurements of one round; the results are medians over
- * the rounds. The rows for `authenticated` and `encrypted` show the cost of `wireSecurity`.
+ * slow rank. The measurements alternate within one run. Each ratio compares adjacent measurements of one round; the results are medians
+ * over the rounds. The rows for `authenticated` and `encrypted` show the cost of `wireSecurity`.
  * `npm run bench -- allreduce [--output json] [--rounds N] [--ranks 2,4] [--mebibytes 1,16,64] [--security none,authenticated,encrypted]`
  */
 const MIB = 1024 * 1024;
@@ -274,9 +274,9 @@ function print(rows: readonly Row[], limitBy: string): void {
     );
   }
   if (rows.some(({ ratio }) => ratio === null)) {
-    console.log("OpenMPI is not installed; install Debian's package openmpi-bin to compare with it");
+    console.log('OpenMPI is not installed; install the Debian package openmpi-bin to compare with it');
   }
-  console.log('all sums were correct, including those with a rank that reads slowly');
+  console.log('all sums were correct, including those with a slow rank');
 }
 
 if (process.argv[2] === 'rank') {

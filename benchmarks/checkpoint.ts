@@ -145,7 +145,7 @@ function compare(pauses: readonly PauseRound[], uploads: readonly { ours: number
   const stepRatio = median(pauses.map(({ stepAlone, stepBeside }) => stepBeside / stepAlone));
   return [
     {
-      what: `pause of training / plain copy of ${median(pauses.map(({ mebibytes }) => mebibytes)).toFixed(0)} MiB`,
+      what: `training pause / plain copy of ${median(pauses.map(({ mebibytes }) => mebibytes)).toFixed(0)} MiB`,
       unit: 'ms',
       ours: median(pauses.map(({ pause }) => pause)),
       theirs: median(pauses.map(({ copy }) => copy)),

@@ -230,7 +230,7 @@ function report(type: 'read' | 'parse', kind: string, samples: readonly (readonl
     });
     return;
   }
-  const what = type === 'read' ? 'TFRecord file in HDFS' : `examples of a local file (${kind})`;
+  const what = type === 'read' ? 'TFRecord file in HDFS' : `examples from a local file (${kind})`;
   console.log(`\n${what}, ${bytes / MIB} MiB, medians of ${rounds}${' '.repeat(8)}MiB/s   of first`);
   names.forEach((name, index) => {
     const aimed = type === 'read' && name.startsWith('records');

@@ -73,7 +73,7 @@ async function main(): Promise<void> {
     const summaries = await untilRunning(api, tasks, wait);
     await Promise.all(Array.from({ length: RUNS }, (_, run) => writeCurves(storage, `${summaries}/run-${run}`, 0, STEPS)));
     const launchS = Math.round((performance.now() - began) / 1000);
-    progress(`all tasks run after ${launchS} s`);
+    progress(`all tasks are running after ${launchS} s`);
     const master = await findMaster(applicationId);
     observer.order({ type: 'probe', host: '127.0.0.1', port: master.webPort, user: USER });
 
@@ -138,7 +138,7 @@ async function untilRunning(api: string, tasks: number, wait: (ms: number) => Pr
       return status.summaryDir;
     }
     if (performance.now() - began > 600_000) {
-      throw new Error(`only ${running} of ${tasks} tasks run`);
+      throw new Error(`only ${running} of ${tasks} tasks are running`);
     }
     await wait(1000);
   }
@@ -179,7 +179,7 @@ class Observer {
     this.order({ type: 'record', host, port });
     const [answer] = (await once(this.#worker, 'message')) as [Answer];
     if (answer.type !== 'recording') {
-      throw new Error('the observer did not start to record');
+      throw new Error('the observer did not start recording');
     }
     return answer.port;
   }
@@ -276,7 +276,7 @@ async function configureSchedulerPort(cluster: Cluster, port: number, folder: st
   const text = await readFile(file, 'utf8');
   const property = /(<name>yarn\.resourcemanager\.scheduler\.address<\/name><value>)[^<]*/;
   if (!property.test(text)) {
-    throw new Error('the configuration of the cluster has no scheduler address');
+    throw new Error('the cluster configuration has no scheduler address');
   }
   await writeFile(file, text.replace(property, `$1localhost:${port}`));
   return { ...cluster.environment(), HADOOP_CONF_DIR: configuration };
@@ -363,7 +363,7 @@ function print(result: Readonly<Record<string, number | string | undefined>>, is
   const lines: (readonly [string, string | number | undefined, string])[] = [
     ['tasks / viewers / seconds', `${result.tasks} / ${result.viewers} / ${result.seconds}`, ''],
     ['all tasks running after, s', result.launchS, ''],
-    ['load average of the machine', result.load, ''],
+    ['machine load average', result.load, ''],
     ['timer delay of an idle process, p99 ms', result.machineLatenessP99Ms, ''],
     ['delay of calls to the ResourceManager, p99 ms (wire)', result.beatLatenessP99Ms, late],
     [`  maximum of ${result.beats}`, result.beatLatenessMaxMs, ''],

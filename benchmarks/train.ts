@@ -46,7 +46,7 @@ const RATIOS: readonly {
 }[] = [
   { ours: 'fit', theirs: 'own', what: 'fit with native kernels : fit with TensorFlow.js kernels', target: {} },
   { ours: 'fit', theirs: 'loop', what: 'fit, 1 worker : the same loop without fit', target: { mlp: 0.97, cnn: 0.97 } },
-  { ours: 'fit', theirs: 'tensorflow', what: 'fit, 1 worker : model.fit of TensorFlow', target: { mlp: 0.8, cnn: 0.9 } },
+  { ours: 'fit', theirs: 'tensorflow', what: 'fit, 1 worker : TensorFlow model.fit', target: { mlp: 0.8, cnn: 0.9 } },
   { ours: 'fit2', theirs: 'mirrored2', what: 'fit, 2 workers : MultiWorkerMirroredStrategy', target: { mlp: 1.3, cnn: 1.1 } },
   { ours: 'fit2', theirs: 'tensorflow2', what: 'fit, 2 workers : 2 independent TensorFlow processes', target: { mlp: 0.55, cnn: 0.75 } },
 ];

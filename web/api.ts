@@ -44,7 +44,7 @@ const RESOURCES: Readonly<Record<string, Resource>> = {
     }
     const log = await view.log(task, file, Math.min(MAX_TAIL, Math.max(1, whole(query, 'tail', DEFAULT_TAIL))));
     if (log === null) {
-      throw new HttpError(404, `There is no ${file} of ${task}.`);
+      throw new HttpError(404, `There is no ${file} for ${task}.`);
     }
     return log;
   },

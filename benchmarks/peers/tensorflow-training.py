@@ -1,7 +1,7 @@
 """Trains with TensorFlow's model.fit. Reads a number of steps from each line and answers with a line of JSON: the wall-clock
 seconds and the CPU seconds of these steps within an epoch.
 
-Arguments: model (mlp, cnn), folder of the data, strategy (alone; or mirrored: MultiWorkerMirroredStrategy, as TF_CONFIG configures it).
+Arguments: model (mlp, cnn), data folder, strategy (`alone`, or `mirrored`: MultiWorkerMirroredStrategy, configured by TF_CONFIG).
 """
 import json
 import os

@@ -56,5 +56,5 @@ const radius = tf.tidy(
 const weights = [...generator.getWeights(), ...discriminator.getWeights()].map((weight) => Buffer.from(weight.dataSync().buffer));
 const digest = createHash('sha256').update(Buffer.concat(weights)).digest('hex').slice(0, 16);
 console.log(
-  `mean radius of invented points: ${radius.toFixed(3)}; worst loss of the generator: ${loop.state.worst.toFixed(3)}; weights ${digest}`,
+  `mean radius of generated points: ${radius.toFixed(3)}; worst generator loss: ${loop.state.worst.toFixed(3)}; weights ${digest}`,
 );

@@ -20,7 +20,7 @@ except ImportError:  # With torchrun, the package is optional.
 
 
 def read_idx(path, offset):
-    """Reads the values of an IDX file, of which `offset` bytes are the header."""
+    """Reads the values of an IDX file whose header is `offset` bytes long."""
     with open(path, "rb") as file:
         return torch.frombuffer(bytearray(file.read()[offset:]), dtype=torch.uint8)
 
@@ -51,7 +51,7 @@ def save(model, optimizer, step):
 
 
 def restore(model, optimizer):
-    """Loads the newest checkpoint of the job. Returns its step."""
+    """Loads the job's newest checkpoint and returns its step."""
     checkpoint = tony.restore_checkpoint() if tony else None
     if checkpoint is None:
         return 0

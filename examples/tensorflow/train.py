@@ -48,7 +48,7 @@ def save(variables, step):
 
 
 def restore(variables):
-    """Loads the newest checkpoint of the job. Returns its step."""
+    """Loads the job's newest checkpoint and returns its step."""
     checkpoint = tony.restore_checkpoint() if tony else None
     if checkpoint is None:
         return 0

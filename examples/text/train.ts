@@ -38,4 +38,4 @@ const model = tf.sequential({
 model.compile({ optimizer: tf.train.adam(0.005), loss: 'binaryCrossentropy', metrics: ['accuracy'] });
 
 const { history } = await cluster.fit(model, train, { epochs: 4, validationData: test });
-console.log(`accuracy on names never seen: ${(100 * (history.val_acc?.at(-1) ?? 0)).toFixed(1)} %`);
+console.log(`accuracy on unseen names: ${(100 * (history.val_acc?.at(-1) ?? 0)).toFixed(1)} %`);

@@ -46,7 +46,7 @@ async function run(killed: boolean): Promise<Outcome> {
   const { exitCode, stdout, stderr } = await submitted.result;
   expect(exitCode, stderr + stdout).toBe(0);
   const logs = await Promise.all([0, 1].map((index) => runCommand(['logs', id, `worker:${index}`], { env })));
-  const lines = logs.map(({ stdout: text }) => text.match(/mean radius of invented points.*/g)?.at(-1) ?? text);
+  const lines = logs.map(({ stdout: text }) => text.match(/mean radius of generated points.*/g)?.at(-1) ?? text);
   const { stdout: events } = await runCommand(['events', id], { env });
   return { lines, events };
 }

@@ -126,7 +126,7 @@ export function refuseUnfitModel(backend: BackendName, model: tfjs.LayersModel):
   const unfit = [...layersOf(model as unknown as LayerTree)].filter((layer) => UNFIT_FOR_WASM.test(layer.getClassName()));
   if (unfit.length > 0) {
     const names = unfit.map((layer) => `${layer.name} (${layer.getClassName()})`).join(', ');
-    throw new TonyError('BACKEND_UNFIT', `the wasm backend cannot train ${names}: it lacks their gradients or computes them wrongly`);
+    throw new TonyError('BACKEND_UNFIT', `the wasm backend cannot train ${names}: it lacks their gradients or computes them incorrectly`);
   }
 }
 

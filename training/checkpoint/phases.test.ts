@@ -133,7 +133,7 @@ test('a phase without steps keeps the final checkpoint of the previous phase', a
   expect((await store.openCheckpoint(2)).position.phase.name).toBe('fit-1');
 });
 
-test('names of phases are numbered per kind, unique, and valid file names', () => {
+test('phase names are numbered per kind, unique, and valid file names', () => {
   const phases = new Phases('');
   const names = [phases.begin('fit'), phases.begin('loop'), phases.begin('fit', 'fine-tuning'), phases.begin('fit')].map(
     ({ name }) => name,

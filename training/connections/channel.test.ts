@@ -195,7 +195,7 @@ describe.each(['authenticated', 'encrypted'] as const)('%s', (security) => {
   });
 });
 
-test('each connection has other keys', async () => {
+test('each connection has its own keys', async () => {
   const traffic: Buffer[] = [];
   for (let connection = 0; connection < 2; connection++) {
     const seen: Buffer[] = [];

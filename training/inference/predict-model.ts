@@ -86,7 +86,7 @@ function inputTensors(tf: typeof tfjs, model: InferenceModel, given: tfjs.Tensor
   if (lacking !== undefined || names.length !== expected.length) {
     const wanted = expected.map(({ name }) => name).join(', ');
     throw new TonyError('DATA_INVALID', `the elements have the fields ${names.join(', ')}, but the model has the inputs ${wanted}`, {
-      hint: 'Select the part of an element that the model receives with `input`.',
+      hint: 'Use `input` to select the part of an element that the model receives.',
     });
   }
   const tensors = found.map((name, at) => fitting(named[name as string], at));

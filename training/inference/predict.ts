@@ -238,7 +238,7 @@ class Predictor<T> {
       if (!isUnavailable || failures === TRIES) {
         throw error;
       }
-      process.stderr.write(`tony-ts: ${this.#output.name(split)} failed and is retried: ${messageOf(error)}\n`);
+      process.stderr.write(`tony-ts: ${this.#output.name(split)} failed and will be retried: ${messageOf(error)}\n`);
     };
     await retry(() => this.#attempt(split), { ...BACKOFF, signal: this.#signal, onFailure });
   }

@@ -64,7 +64,7 @@ export class Services {
         }
         lostSince ??= performance.now();
         if (performance.now() - lostSince > EXECUTOR_PATIENCE_MS) {
-          throw new TonyError('SERVICE_LOST', `the executor of this task does not answer: ${messageOf(error)}`, { cause: error });
+          throw new TonyError('SERVICE_LOST', `this task's executor does not respond: ${messageOf(error)}`, { cause: error });
         }
       }
       await pause(jittered(backoffMs(failures, BACKOFF)), signal);

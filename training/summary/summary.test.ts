@@ -319,7 +319,7 @@ describe('a writer', () => {
     writer.scalar('loss', 1, 1);
     writer.hparams({ late: 1 });
     expect(troubles).toEqual([
-      'the histogram weights at step 1 omits numbers that are NaN or infinite: 1',
+      'the histogram weights at step 1 omits NaN and infinite numbers: 1',
       'the image digits appears mostly white: floating-point numbers must be 0 to 1, or integers 0 to 255',
       expect.stringMatching(/set after the start of training are not shown/),
     ]);

@@ -143,7 +143,7 @@ export class SummaryWriter implements Summaries {
     }
     const histogram = histogramOf(numbersOf(tag, numbers), buckets);
     if (histogram.notFinite > 0) {
-      this.#reportOnce(tag, `the histogram ${tag} at step ${step} omits numbers that are NaN or infinite: ${histogram.notFinite}`);
+      this.#reportOnce(tag, `the histogram ${tag} at step ${step} omits NaN and infinite numbers: ${histogram.notFinite}`);
     }
     this.#add(step, histogramValue(tag, histogram));
   }
@@ -192,7 +192,7 @@ export class SummaryWriter implements Summaries {
     if (this.#session !== 'none') {
       this.#reportOnce(
         'hparams',
-        'hyperparameters set after the start of training are not shown, because TensorBoard reads only the first set of a run',
+        'hyperparameters set after the start of training are not shown, because TensorBoard reads only the first set in each run',
       );
       return;
     }

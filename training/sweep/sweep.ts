@@ -174,7 +174,7 @@ function check(metrics: Readonly<Record<string, number>>, name: string, metric: 
     const given = isMap ? Object.keys(metrics).join(', ') || 'none' : typeof metrics;
     throw new TonyError(
       'TRIAL_FAILED',
-      `${name} returned no metric ${metric}, by which the sweep compares trials (it returned: ${given})`,
+      `${name} returned no metric ${metric}, which the sweep uses to compare trials (it returned: ${given})`,
       {
         hint: 'Return it from the trial: { accuracy: 0.98 }.',
       },

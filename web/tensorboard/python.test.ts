@@ -48,6 +48,8 @@ test('explains why no Python fits', async () => {
   expect(await findPythons(packages, await pathWith({ python3: 'echo 3.6 x86_64 cpython' }))).toMatch(
     /on the PATH; .*\/python3 is 3\.6\.$/,
   );
-  expect(await findPythons(packages, await pathWith({ python3: 'echo 3.11 aarch64 cpython' }))).toMatch(/is for aarch64, these packages/);
+  expect(await findPythons(packages, await pathWith({ python3: 'echo 3.11 aarch64 cpython' }))).toMatch(
+    /is for aarch64, but these TensorBoard packages/,
+  );
   expect(await findPythons(packages, await pathWith({ python3: 'echo 3.11 x86_64 pypy' }))).toMatch(/is pypy/);
 });

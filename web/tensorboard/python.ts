@@ -36,7 +36,7 @@ export async function findPythons(packages: Packages, environment: NodeJS.Proces
     if (folders === undefined) {
       unfit.push(`${command} is ${version}`);
     } else if (machine !== packages.machine) {
-      unfit.push(`${command} is for ${machine}, these packages of TensorBoard are for ${packages.machine}`);
+      unfit.push(`${command} is for ${machine}, but these TensorBoard packages are for ${packages.machine}`);
     } else if (implementation !== 'cpython') {
       unfit.push(`${command} is ${implementation}`);
     } else if (!found.has(version)) {

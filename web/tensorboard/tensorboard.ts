@@ -156,7 +156,7 @@ export class TensorBoard {
     while (!signal.aborted) {
       const [python] = candidates;
       if (python === undefined) {
-        throw new TonyError('INTERNAL', 'no Python is left');
+        throw new TonyError('INTERNAL', 'no other Python interpreter is available');
       }
       const startedAt = performance.now();
       const end = await this.#serve(python);

@@ -81,7 +81,7 @@ export function rowParser(
     }
     const values = splitFields(line, delimiter);
     if (values.length !== names.length) {
-      throw new Error(`the number of values in the line is ${values.length} instead of ${names.length}`);
+      throw new Error(`the line must have ${names.length} values, but has ${values.length}`);
     }
     const xs: CsvRow = {};
     const ys: CsvRow = {};

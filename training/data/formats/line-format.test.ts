@@ -137,7 +137,7 @@ describe('CSV', () => {
   });
 
   test.each([
-    ['a,b\n1\n', {}, /byte 4: the number of values in the line is 1 instead of 2/],
+    ['a,b\n1\n', {}, /byte 4: the line must have 2 values, but has 1/],
     ['a,b\n1,"x"y\n', {}, /follows the closing quote of value 2/],
     ['a,b\n1,x"y\n', { isSplittable: true }, /value 2 contains a quote but does not begin with one/],
     ['a,b\nx,2\n', { columnConfigs: { a: { dtype: 'float32' } } }, /column a has "x", which is not a number/],

@@ -214,7 +214,7 @@ export class Session {
         await this.#checkpoints.restore(shard, message.restore);
       }
       if (attempt !== this.#prepares) {
-        throw new TonyError('RING_MISMATCH', 'another process of rank 0 has prepared this parameter server meanwhile');
+        throw new TonyError('RING_MISMATCH', 'another process of rank 0 has prepared this parameter server in the meantime');
       }
     } catch (error) {
       shard.dispose();

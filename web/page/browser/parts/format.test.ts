@@ -25,7 +25,7 @@ test('durations and times are rounded to a useful precision', () => {
   expect([1, 60, 86_400].map((step) => formatMark(noon, step))).toEqual(['12:05:09', '12:05', '11-21']);
 });
 
-test('names of metrics become words', () => {
+test('metric names become words', () => {
   expect(spoken('train/examplesPerSecond')).toBe('train examples per second');
   expect(spoken('val_acc')).toBe('val acc');
 });

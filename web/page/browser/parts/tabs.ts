@@ -51,7 +51,7 @@ export function Tabs({ route, children }: { route: Route; children: Content }): 
     open(next);
   };
   return html`
-    <div class="tabs" role="tablist" aria-label="Views of the job" ref=${list} onKeyDown=${onKeyDown}>
+    <div class="tabs" role="tablist" aria-label="Job views" ref=${list} onKeyDown=${onKeyDown}>
       ${SECTIONS.map(
         (each) => html`<button type="button" role="tab" key=${each} id=${`tab-${each}`} class="tab"
           aria-selected=${each === section ? 'true' : 'false'} aria-controls="panel" tabIndex=${each === section ? 0 : -1}

@@ -51,7 +51,7 @@ export function TimelineView({ status, feeds }: { status: JobStatus; feeds: JobR
       <ul class="lanes">${lanes.map((task) => h(Lane, { key: task.task, task, from: shown.from, to: shown.to, moments: timeline.moments }))}</ul>
     </div>
     <section class="card" aria-labelledby="moments-title">
-      <h3 id="moments-title">Events of the job</h3>
+      <h3 id="moments-title">Job events</h3>
       <ul class="moments">
         ${timeline.moments.map(({ at, text }) => html`<li><time class="figure">${formatClock(at)}</time> ${text} <span class="aside">after ${formatSpan(at - timeline.from)}</span></li>`)}
       </ul>
