@@ -268,7 +268,7 @@ async function keepWriting(storage: Storage, summaries: string, signal: AbortSig
   }
 }
 
-/** Creates a client configuration with which the ApplicationMaster connects to the scheduler through this port. */
+/** Creates a client configuration that makes the ApplicationMaster connect to the scheduler through this port. */
 async function configureSchedulerPort(cluster: Cluster, port: number, folder: string): Promise<Record<string, string>> {
   const configuration = path.join(folder, 'conf');
   await cp(cluster.configuration, configuration, { recursive: true });

@@ -16,7 +16,7 @@ export type Access =
   | {
       readonly kind: 'token';
       readonly token: string;
-      /** Host names by which clients may address the server, in addition to this machine's own names. */
+      /** Host names that clients may use for the server, in addition to this machine's own names. */
       readonly hosts?: readonly string[];
     };
 

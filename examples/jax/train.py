@@ -91,7 +91,7 @@ def main():
     every = tony.context().checkpoint_every if tony else 0
 
     for step in range(first + 1, args.steps + 1):
-        # All processes draw the same batch and take every n-th example of it.
+        # All processes draw the same batch, and each process trains on every n-th example.
         batch = np.random.default_rng(step).integers(examples, size=args.batch)[rank::processes]
         inputs = jax.make_array_from_process_local_data(split, scaled(images[batch]))
         targets = jax.make_array_from_process_local_data(split, labels[batch])

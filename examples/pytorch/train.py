@@ -89,7 +89,7 @@ def main():
     every = tony.context().checkpoint_every if tony else 0
 
     for step in range(first + 1, args.steps + 1):
-        # All ranks draw the same batch, and each rank trains on every world-th example of it.
+        # All ranks draw the same batch, and each rank trains on every world-th example.
         generator = torch.Generator().manual_seed(step)
         batch = torch.randint(examples, (args.batch,), generator=generator)[rank::world]
         optimizer.zero_grad()

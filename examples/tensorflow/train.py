@@ -100,7 +100,7 @@ def main():
 
     every = tony.context().checkpoint_every if tony else 0
     for step in range(first + 1, args.steps + 1):
-        # All workers draw the same batch and take every n-th example of it.
+        # All workers draw the same batch, and each worker trains on every n-th example.
         batch = np.random.default_rng(step).integers(examples, size=args.batch)[rank::workers]
         loss = train(scaled(images[batch]), labels[batch])
         if tony and rank == 0:
@@ -111,7 +111,7 @@ def main():
 
     if rank == 0:
         test_images, test_labels = load(folder, "t10k")
-        # A model outside the strategy, so that the other workers need not take part.
+        # This model is outside the strategy, so the other workers need not take part.
         trained = make_model()
         trained.set_weights([variable.numpy() for variable in model.variables])
         outputs = trained(scaled(test_images))

@@ -7,8 +7,8 @@ import { LoggingPublication } from './logging-publication.ts';
 import { RenamingPublication } from './renaming-publication.ts';
 
 /**
- * The folders of checkpoints, independent of their content: `step-100`, `step-200` and so on. They appear complete, in any storage. An
- * abandoned generation can add none.
+ * The checkpoint folders (`step-100`, `step-200` and so on), independent of their contents. In any storage, a folder becomes visible only
+ * when it is complete. An abandoned generation cannot add folders.
  */
 export class CheckpointFolders {
   readonly dir: string;
@@ -61,15 +61,15 @@ export class CheckpointFolders {
   }
 
   /**
-   * Completes a checkpoint, and replaces an existing checkpoint of the same step.
-   * @param index JSON with the fields applicationId, generation and `folder`, the result of `subFolder`
+   * Completes a checkpoint, replacing any existing checkpoint of the same step. @param index JSON with the fields applicationId, generation
+   * and `folder`, the result of `subFolder`
    * @returns the checkpoint's URI.
    */
   async publish(pending: PendingCheckpoint, index: Buffer): Promise<string> {
     return await this.#publication.publish(pending, index);
   }
 
-  /** Removes a checkpoint, unless `isProtected` returns true after readers have lost sight of it. */
+  /** Hides a checkpoint from readers, then removes it unless `isProtected` now returns true. */
   async drop(step: number, isProtected: () => Promise<boolean>): Promise<void> {
     await this.#publication.drop(step, isProtected);
   }

@@ -14,7 +14,7 @@ const END_NOW_MS = 10_000;
 
 const step = z.number().int().nonnegative();
 
-/** The content of best.json: the best checkpoint and the metric by which an evaluator chose it. */
+/** The contents of best.json: the best checkpoint and the metric by which an evaluator chose it. */
 const bestSchema = z.object({
   step,
   metric: z.string(),

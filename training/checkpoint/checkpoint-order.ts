@@ -6,7 +6,7 @@ import { existsSync, rmSync } from 'node:fs';
 const LOOK_MS = 250;
 
 /**
- * An order from the executor to take a checkpoint at once. The executor creates a file, which the program removes when it takes the
+ * An order from the executor to take a checkpoint immediately. The executor creates a file, which the program removes when it takes the
  * checkpoint. A program can receive several orders, one after another.
  */
 export class CheckpointOrder {

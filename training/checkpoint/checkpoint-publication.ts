@@ -3,7 +3,7 @@ import type { Origin } from './checkpoint-format.ts';
 /** An unfinished checkpoint, to which several processes may contribute. Can be sent as JSON. */
 export interface PendingCheckpoint extends Origin {
   readonly step: number;
-  /** The folder of the checkpoint's files. */
+  /** The folder that contains the checkpoint's files. */
   readonly uri: string;
 }
 
@@ -13,19 +13,20 @@ export interface CheckpointPublication {
   retireOlderThan(origin: Origin): Promise<void>;
   /** Returns true if the generation has been retired. */
   isFenced(origin: Origin): Promise<boolean>;
-  /** Removes the remains of this generation's earlier attempts and returns the URI of a folder for the files of a new attempt. */
+  /** Removes anything left by this generation's earlier attempts. Returns the URI of the folder for a new attempt's files. */
   begin(step: number, origin: Origin): Promise<string>;
   /** Returns true if `begin` could have returned this folder. The pending checkpoint may come from the network. */
   isPendingHere(pending: PendingCheckpoint): boolean;
   /** Returns the sub-folder of a complete checkpoint that contains the files of `pending`; undefined if they are beside the index. */
   subFolder(pending: PendingCheckpoint): string | undefined;
   /**
-   * Completes a checkpoint whose files have been written: adds the index, the last file, and replaces an existing checkpoint of the same step.
+   * Completes a checkpoint whose files have been written: adds the index as the last file, and replaces any existing checkpoint of the same
+   * step.
    * @returns the checkpoint's URI.
    * @throws any error, if the generation has been retired.
    */
   publish(pending: PendingCheckpoint, index: Buffer): Promise<string>;
-  /** Removes a checkpoint, unless `isProtected` returns true after readers have lost sight of it. */
+  /** Hides a checkpoint from readers, then removes it unless `isProtected` now returns true. */
   drop(step: number, isProtected: () => Promise<boolean>): Promise<void>;
   /** Resolves with the steps of all complete checkpoints, in any order. */
   steps(): Promise<number[]>;
@@ -44,7 +45,7 @@ export function folderNameOf(applicationId: string): string {
   return applicationId === '' ? 'alone' : applicationId;
 }
 
-/** Returns true if the application ID is safe as a name. An ID with `/` or `..` would lead out of the checkpoint folder. */
+/** Returns true if the application ID is safe to use as a name. An ID with `/` or `..` would lead outside the checkpoint folder. */
 export function isSafeId(applicationId: string): boolean {
   return /^[\w-]*$/.test(applicationId);
 }

@@ -26,11 +26,11 @@ interface Tail {
  *   step-300/manifest.json                               the index, which names the attempt whose files belong to the checkpoint; written last
  *   .log/APPLICATION/generation-3/000000007.json         the last checkpoint that generation 3 has published, or a tombstone
  *
- * Each generation has a log. To publish a checkpoint, a writer creates the next entry of its log exclusively, with the index as content, and
- * then copies the index to the step's folder. To retire a generation, a reader creates the next entry as a tombstone. Of the two,
- * exactly one gets the number: either the writer fails, or the reader finds the entry, copies its index itself and tries the following
- * number. A retired generation can therefore add no checkpoints, and the newest checkpoint that the reader finds stays the newest. Entries
- * before the last one are not needed and are removed.
+ * Each generation has a log. To publish a checkpoint, a writer creates the next entry of its log exclusively, with the index as its
+ * content, and then copies the index to the step's folder. To retire a generation, a reader creates the next entry as a tombstone. Only one
+ * of them can create that entry. Either the writer fails, or the reader finds the entry, copies its index itself and tries the next number.
+ * A retired generation therefore cannot add checkpoints, and the newest checkpoint that the reader finds stays the newest. Entries before
+ * the last one are not needed and are removed.
  */
 export class LoggingPublication implements CheckpointPublication {
   readonly #storage: Storage;
@@ -66,7 +66,7 @@ export class LoggingPublication implements CheckpointPublication {
     throw new TonyError('CHECKPOINT_FAILED', `generation ${origin.generation} cannot be prevented from writing to ${this.#dir}`);
   }
 
-  /** Copies the index for a writer that may have ended between its log entry and the copy. */
+  /** Copies the index on behalf of a writer that may have died after adding its log entry but before copying the index. */
   async #completePublished(step: number, index: string, origin: Origin): Promise<void> {
     const uri = joinUri(this.#dir, `step-${step}`, this.#indexName);
     const present = await this.#readIfThere(uri);
@@ -154,7 +154,7 @@ export class LoggingPublication implements CheckpointPublication {
     }
   }
 
-  /** Removes the files of the checkpoint that the published one has replaced. */
+  /** Removes the files of the checkpoint that the published checkpoint has replaced. */
   async #removeReplaced(step: number, published: string): Promise<void> {
     const entries = await this.#storage.list(joinUri(this.#dir, `step-${step}`));
     for (const entry of entries.filter(({ name, type }) => type === 'folder' && name !== published)) {
@@ -206,7 +206,7 @@ function prefixOf({ applicationId, generation }: Origin): string {
   return `${folderNameOf(applicationId)}.${generation}.`;
 }
 
-/** Executors write checkpoints too. They do not use zod, because it takes much memory. */
+/** Executors write checkpoints too. They do not use zod, because it uses a lot of memory. */
 function parseEntry(text: string, uri: string): LogEntry {
   try {
     const { step, index, retired } = JSON.parse(text) as Record<string, unknown>;

@@ -7,12 +7,12 @@ export type PhaseKind = 'fit' | 'loop';
 const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
 
 /**
- * The phases of one program. Each call of `fit` or `loop` that writes checkpoints is a phase. All phases write to the same checkpoint
+ * The phases of one program. Each call to `fit` or `loop` that writes checkpoints is a phase. All phases write to the same checkpoint
  * folder. Steps are numbered consecutively across phases, so the checkpoint with the highest number is always the newest. Every checkpoint
  * names its phase.
  *
  * A restarted program runs from its beginning and begins the same phases in the same order. A completed phase is restored from its final
- * checkpoint and returns at once. The interrupted phase resumes from its newest checkpoint, and later phases start from scratch. Final
+ * checkpoint and returns immediately. The interrupted phase resumes from its newest checkpoint, and later phases start from scratch. Final
  * checkpoints are therefore kept while the program runs.
  *
  * A loop uses a phase as follows, on every rank unless noted otherwise:

@@ -58,7 +58,7 @@ export interface ClusterParts {
   readonly summaryDir: string | null;
   readonly outputDir: string | null;
   readonly roleSize: number;
-  /** The executor's orders to store a checkpoint at once. */
+  /** The executor's orders to store a checkpoint immediately. */
   readonly checkpointOrder: CheckpointOrder;
   readonly report: (report: Report) => void;
 }
@@ -80,7 +80,7 @@ export class Cluster {
   readonly index: number;
   readonly applicationId: string;
   readonly jobName: string;
-  /** The index of this task among the tasks that share work: all ranks, or, in a role without ranks, the tasks of the role. */
+  /** The index of this task among the tasks that share work: all ranks or, in a role without ranks, the role's tasks. */
   readonly position: { readonly index: number; readonly count: number };
   /** The URI of the job's output folder; null for a standalone program without `outputDir`. */
   readonly outputDir: string | null;

@@ -54,7 +54,7 @@ async function run(
   worldSize: number,
   position: Json,
   stopAfter: number,
-  /** The number of steps to take after the returned position. Their results are lost, as in a failure after a checkpoint. */
+  /** The number of steps to take after the returned position. Their results are lost, as if the program had failed after a checkpoint. */
   lost = 0,
 ): Promise<Epoch & { position: Json; ended: boolean }> {
   return await withRings(worldSize, async (rings) => {

@@ -11,7 +11,7 @@ import { type Trace, tracePrediction } from './trace.ts';
 
 /** The numbers of examples for the two traces of the model. These numbers rarely occur as other dimensions of a model. */
 const BATCHES = [3, 5] as const;
-/** The number of examples with which a test run compares the predictions of the graph and of the model. */
+/** The number of examples for which a test run compares the graph's predictions with the model's. */
 const PROOF_BATCH = 7;
 const TOLERANCE = 1e-4;
 /** The producer version in the GraphDefs that TensorFlow writes since 2019. */

@@ -54,7 +54,7 @@ export async function writeModelFiles(storage: Storage, uri: string, artifacts: 
 }
 
 /**
- * Creates a handler with which tf.loadLayersModel and tf.loadGraphModel load models, including models written by other programs.
+ * Creates a handler that lets tf.loadLayersModel and tf.loadGraphModel load models, including models written by other programs.
  * @param uri the URI of the folder, or of the model.json in it.
  */
 export function modelFilesHandler(tf: { readonly io: typeof io }, storage: Storage, uri: string): io.IOHandler {

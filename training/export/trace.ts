@@ -107,7 +107,7 @@ class KernelRecorder {
   }
 
   /**
-   * Intercepts the calls of the engine.
+   * Intercepts calls to the engine.
    * @returns a function that restores the engine.
    */
   attachToEngine(): () => void {

@@ -8,7 +8,7 @@ export function logsOf(names: readonly string[], values: readonly number[], pref
 
 /** Loss and metrics of a batch by name, averaged over all ranks. The first access to a value reads it from the backend. */
 export interface BatchLogs {
-  /** The batch index within the epoch, from 0. */
+  /** The zero-based batch index within the epoch. */
   readonly batch: number;
   /** The number of steps that this `fit` has taken, including this step and the steps before a restart. */
   readonly step: number;
@@ -26,13 +26,13 @@ export interface FitCallbacks {
   setModel?(model: tfjs.LayersModel): void;
   onTrainBegin?(logs: EpochLogs): void | Promise<void>;
   onTrainEnd?(logs: EpochLogs): void | Promise<void>;
-  /** @param epoch the epoch index, from 0. */
+  /** @param epoch the zero-based epoch index. */
   onEpochBegin?(epoch: number, logs: EpochLogs): void | Promise<void>;
   /** @param logs means over the epoch, including `val_...` if there is validation data. */
   onEpochEnd?(epoch: number, logs: EpochLogs): void | Promise<void>;
-  /** @param batch the index within the epoch, from 0. */
+  /** @param batch the zero-based index within the epoch. */
   onBatchBegin?(batch: number, logs: EpochLogs): void | Promise<void>;
-  /** @param batch the index within the epoch, from 0; `logs.step` continues across epochs. */
+  /** @param batch the zero-based index within the epoch; `logs.step` continues across epochs. */
   onBatchEnd?(batch: number, logs: BatchLogs): void | Promise<void>;
 }
 

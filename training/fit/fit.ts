@@ -30,8 +30,8 @@ import type { TrainingProgress } from './unfinished-training.ts';
 import { Validation } from './validation.ts';
 
 /**
- * The counterpart of the History that tf.LayersModel.fit returns. It has one entry per completed or early-ended epoch, including epochs
- * before a restart.
+ * The counterpart of the History that tf.LayersModel.fit returns. It has one entry per epoch that completed or ended early, including
+ * epochs before a restart.
  */
 export interface FitHistory {
   readonly epoch: readonly number[];
@@ -53,7 +53,7 @@ export interface FitEnvironment {
   readonly checkpoints: Omit<CheckpointPlan, 'phase'> | null;
   /** Stores evaluators' stop orders and the decision to end early; null if the run writes no checkpoints. */
   readonly stopOrders?: StopOrders | null;
-  /** The executor's orders to store a checkpoint at once. */
+  /** The executor's orders to store a checkpoint immediately. */
   readonly checkpointOrder?: CheckpointOrder;
   /** null on ranks that write no summaries. */
   readonly summaries: SummaryWriter | null;

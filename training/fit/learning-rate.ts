@@ -7,7 +7,7 @@ export interface ScheduleStep {
   readonly epoch: number;
   /** The number of ranks of this generation. In an elastic job, a restart may change it. */
   readonly worldSize: number;
-  /** The learning rate with which the program created the optimizer. */
+  /** The learning rate that the program passed when it created the optimizer. */
   readonly initial: number;
 }
 

@@ -36,7 +36,7 @@ export type BatchTensors<T> = T extends tfjs.Tensor
         : T;
 
 export interface LoopStep<T> {
-  /** The iteration number, from 0, including iterations before a restart. */
+  /** The zero-based iteration number, including iterations before a restart. */
   readonly step: number;
   /** The number of completed passes over the data. */
   readonly epoch: number;
@@ -62,7 +62,7 @@ export interface LoopEnvironment {
   readonly phase: Phase;
   readonly checkpoints: { readonly store: CheckpointStore; readonly everySteps: number; readonly keep: number } | null;
   readonly stopOrders: StopOrders | null;
-  /** The executor's orders to store a checkpoint at once. */
+  /** The executor's orders to store a checkpoint immediately. */
   readonly checkpointOrder?: CheckpointOrder;
   readonly onMetrics: (step: number, values: Readonly<Record<string, number>>) => void;
   readonly report: (report: Report) => void;

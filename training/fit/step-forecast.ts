@@ -8,7 +8,7 @@ export class StepForecast {
   readonly #progress: PhaseProgress;
   readonly #limits: { readonly epochs: number; readonly steps: number };
   #stepsPerEpoch: number | null;
-  /** Steps of the current epoch; null if the process resumed within an epoch and the number is unknown. */
+  /** The number of steps taken in the current epoch; null if the process resumed within an epoch and the number is unknown. */
   #ofEpoch: number | null;
 
   /**
@@ -34,7 +34,7 @@ export class StepForecast {
     this.#ofEpoch = endsEpoch ? 0 : taken;
   }
 
-  /** The expected number of steps of all phases up to the end of this phase; undefined while it is unknown. */
+  /** The expected total number of steps at the end of this phase, including earlier phases; undefined while it is unknown. */
   get total(): number | undefined {
     const { step, globalStep, epoch } = this.#progress;
     const { epochs, steps } = this.#limits;

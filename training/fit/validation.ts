@@ -37,8 +37,8 @@ interface EvaluationBatch {
 
 const PREFETCH_BATCHES = 2;
 /**
- * The interval, in ms, at which all ranks exchange a message while at least one rank still evaluates. The other ranks would treat a silent
- * rank as lost.
+ * The interval, in ms, at which all ranks exchange a message while at least one rank is still evaluating. The other ranks would treat a
+ * silent rank as lost.
  */
 const ROUND_MS = 10_000;
 

@@ -28,7 +28,7 @@ const COUNTS = '_counts';
 
 const CONCURRENT_READS = 16;
 
-/** The content of _PREDICT. A worker with a different description must not write to the folder. */
+/** The contents of _PREDICT. A worker with a different description must not write to the folder. */
 export interface PredictDescription {
   readonly version: 1;
   readonly format: PredictFormat;
@@ -38,7 +38,7 @@ export interface PredictDescription {
   readonly splits: SplitList['splits'];
 }
 
-/** The content of _SUCCESS. */
+/** The contents of _SUCCESS. */
 export interface PredictManifest {
   readonly version: 1;
   readonly records: number;

@@ -1,7 +1,7 @@
 /**
  * The position of a worker among all workers. Each worker first processes its own share (every `count`-th split) in order. It then
- * processes the unfinished splits of other shares, whose workers may be slow or failed. The workers do not communicate: the output files
- * show which splits are finished. If two workers compute the same split, only one result is stored.
+ * processes the unfinished splits of other shares, whose workers may be slow or may have failed. The workers do not communicate: the output
+ * files show which splits are finished. If two workers compute the same split, only one result is stored.
  */
 export interface Position {
   readonly index: number;

@@ -79,7 +79,7 @@ const BACKOFF = { firstMs: 2_000, mostMs: 16_000 };
 
 /**
  * Applies a model or function to each element of a dataset, with any number of workers. Each split of the dataset's files
- * (`dataset.splits()`) produces one result file, named by the split number (`part-00017.jsonl`), with the results in record order. Each
+ * (`dataset.splits()`) produces one result file, named after the split number (`part-00017.jsonl`), with the results in record order. Each
  * file is complete and written once, even if workers fail, restart or compute the same split. After all parts exist, the file `_SUCCESS`
  * appears with the number of records of each part. The workers do not communicate. With `ranked: false` in job.yaml, the job can therefore
  * replace a failed worker without interrupting the other workers.

@@ -8,7 +8,7 @@ import { pathToFileURL } from 'node:url';
 const KEEP_FREED_MEMORY = { MALLOC_MMAP_THRESHOLD_: String(32 * 1024 ** 2), MALLOC_TRIM_THRESHOLD_: String(512 * 1024 ** 2) };
 
 /**
- * Returns the environment variables with which a user's program finds Node.js, TensorFlow.js and `tony-ts/training`.
+ * Returns the environment variables that let a user's program find Node.js, TensorFlow.js and `tony-ts/training`.
  * @param bundles the absolute path of the folder that contains register.mjs and training.mjs.
  * @param runtime the absolute path of the unpacked runtime; null if the program uses the software on the node.
  * @param environment the program's other variables, which take precedence.
@@ -35,7 +35,7 @@ export function programEnvironment(
   };
 }
 
-/** Returns the environment variables with which a program finds the runtime's Node.js. */
+/** Returns the environment variables that let a program find the runtime's Node.js. */
 export function runtimeEnvironment(
   runtime: string | null,
   environment: Readonly<Record<string, string | undefined>>,

@@ -35,7 +35,7 @@ export interface TaskContext {
   readonly reportFile: string;
   /**
    * The checkpoint order file; null if the task receives no orders. The executor creates the file when YARN is about to preempt containers
-   * of the job. The program must then take a checkpoint at once and delete the file.
+   * of the job. The program must then take a checkpoint immediately and delete the file.
    */
   readonly checkpointOrder: string | null;
   /**

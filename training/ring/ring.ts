@@ -331,8 +331,8 @@ export class Ring {
   }
 
   /**
-   * Reports the loss at once. Delaying the failure of calls lets the job learn the original cause before this process fails. With
-   * WIRE_INTEGRITY, only this process knows the cause, so calls fail at once.
+   * Reports the loss immediately. Delaying the failure of calls lets the job learn the original cause before this process fails. With
+   * WIRE_INTEGRITY, only this process knows the cause, so calls fail immediately.
    */
   lose(peer: number, cause: string, code: LossCode = 'PEER_LOST'): void {
     if (this.#state !== 'open') {

@@ -95,7 +95,7 @@ export class SyncRing {
         return;
       }
       if (state === STATE.lost) {
-        // Reports the loss at once. The worker thread's call fails after the grace period, which ends this loop.
+        // Reports the loss immediately. The worker thread's call fails after the grace period, which ends this loop.
         this.#ring.lose(Atomics.load(this.#control, CONTROL.lost), 'was lost during a step');
         Atomics.compareExchange(this.#control, CONTROL.state, STATE.lost, STATE.asked);
         continue;

@@ -109,7 +109,7 @@ describe('the profile attributes the time of a step', () => {
         if (step === 6) {
           return;
         }
-        // Waits until the other ranks wait for this rank in their next step.
+        // Waits until the other ranks are waiting for this rank in their next step.
         while (begun[0] === step || begun[2] === step) {
           await turn();
         }

@@ -59,7 +59,7 @@ class Learner {
   }
 }
 
-/** Generates random divisions of all COUNT examples into ranks and micro-batches. */
+/** Generates random divisions of all COUNT examples among ranks and micro-batches. */
 const cuts = (ranks: number, parts: number) =>
   fc.array(fc.integer({ min: 0, max: COUNT }), { minLength: ranks * parts - 1, maxLength: ranks * parts - 1 }).map((inner) => {
     const edges = [0, ...inner.sort((one, other) => one - other), COUNT];

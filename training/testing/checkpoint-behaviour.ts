@@ -35,7 +35,7 @@ export function counted(storage: Storage, before: (operation: number) => Promise
   });
 }
 
-/** Saves a checkpoint like three processes that each save one tensor. */
+/** Saves a checkpoint as three processes would, each saving one tensor. */
 export async function saveSharded(store: CheckpointStore, step: number, origin: Origin): Promise<string> {
   const { position, tensors } = snapshot(step);
   const pending = onTheWire(await store.beginSave(step, origin));

@@ -38,9 +38,9 @@ export interface CorrectnessCase {
 }
 
 export interface CorrectnessResult {
-  /** The largest difference of a weight or moving average from rank 0's training alone; null if it does not train alone. */
+  /** The largest difference between a weight or moving average and its value after rank 0 has trained alone; null if rank 0 does not. */
   readonly difference: number | null;
-  /** The distance by which training has moved the weights. */
+  /** How far training has moved the weights. */
   readonly moved: number;
   readonly lossDifference: number | null;
   readonly hash: string;

@@ -11,7 +11,7 @@ const MAXIMUM_RECORD_BYTES = 1024 * 1024;
 /** The maximum length of a tag. The reader keeps every tag in memory and therefore ignores longer tags. */
 const LONGEST_TAG = 1024;
 
-/** The number of records between two calls of `yieldIfDue`. Reading one record takes a few microseconds. */
+/** The number of records between calls to `yieldIfDue`. Reading one record takes a few microseconds. */
 const RECORDS_PER_CHECK = 32;
 
 export interface RunReaderOptions {

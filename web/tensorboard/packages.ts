@@ -4,7 +4,7 @@ import { messageOf } from '../../platform/errors.ts';
 
 export const PACKAGES_FILE = 'packages.json';
 
-/** The content of packages.json, in a folder with TensorBoard and all of its dependencies. */
+/** The contents of packages.json, in a folder with TensorBoard and all of its dependencies. */
 export interface PackagesDescription {
   readonly tensorboard: string;
   /** The machine type as in Python's `platform.machine()`, for example `x86_64`. */

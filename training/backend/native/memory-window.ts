@@ -53,7 +53,7 @@ export class MemoryWindow {
     return null;
   }
 
-  /** One tensor per place, with the current content of the memory. The caller must not dispose them. */
+  /** One tensor per place, with the memory's current contents. The caller must not dispose them. */
   get tensors(): readonly tfjs.Tensor[] {
     return this.#panes.map(({ tensor }) => tensor);
   }

@@ -23,8 +23,8 @@ export function compressionOf(file: DataFile, option: Compression): 'none' | 'gz
 }
 
 /**
- * Reads a file's uncompressed content, starting at byte `offset` of that content. Closes all resources when the consumer's loop ends,
- * including by `break` or an error.
+ * Reads a file's uncompressed contents, starting at byte `offset` of the uncompressed contents. Closes all resources when the consumer's
+ * loop ends, including by `break` or an error.
  */
 export async function* readContents(
   file: DataFile,
@@ -47,8 +47,7 @@ export async function* readContents(
 }
 
 /**
- * Reads a part of a file into an ArrayBuffer of its own.
- * @param to exclusive; the caller has limited the length.
+ * Reads a part of a file into a separate ArrayBuffer. @param to exclusive; the caller has limited the length.
  * @throws TonyError DATA_INVALID if the file does not contain these bytes.
  */
 export async function readRange(file: DataFile, from: number, to: number, context: ReadContext): Promise<Uint8Array<ArrayBuffer>> {

@@ -13,7 +13,7 @@ export interface FileContents {
   readonly bytes: Buffer;
 }
 
-/** Yields one element per file, without the file's content. */
+/** Yields one element per file, without the file's contents. */
 export const listedFiles: FileFormat<DataFile> = {
   isSplittable: () => false,
   async *read({ file }) {
@@ -28,7 +28,7 @@ export interface ContentsOptions extends Pick<SourceOptions, 'localCopy'> {
   readonly maxRecordBytes?: number;
 }
 
-/** Yields each file with its content. Reads several files concurrently to hide the latency of small files. */
+/** Yields each file with its contents. Reads several files concurrently to hide the latency of small files. */
 export function contentsNode(files: DatasetNode<DataFile>, options: ContentsOptions): DatasetNode<FileContents> {
   const { parallelCalls = 8, maxRecordBytes = MAX_RECORD_BYTES, localCopy = false } = options;
   const read = async (file: DataFile, context: ReadContext) => {

@@ -8,7 +8,7 @@ interface ImageCodecs {
 }
 
 /**
- * The maximum number of pixels of an image, summed over all frames. Decoding temporarily needs up to 16 bytes per pixel. The header of a
+ * The maximum number of pixels in an image, summed over all frames. Decoding temporarily needs up to 16 bytes per pixel. The header of a
  * small file can declare billions of pixels, and the decoder allocates memory for all of them.
  */
 const MAXIMUM_PIXELS = 100_000_000;

@@ -16,7 +16,7 @@ import { type ImageElement, type ImageOptions, imageNode, labelledImages } from 
 import { elementsOfTfData, iterableNode } from './memory.ts';
 
 /*
- * The sources of datasets. Files are URIs (hdfs://, file://) or paths. Their names may be patterns (`part-*`, `{train,extra}-[0-9]*`), and
+ * Dataset sources. Files are URIs (hdfs://, file://) or paths. Their names may be patterns (`part-*`, `{train,extra}-[0-9]*`), and
  * a folder stands for all of its files.
  */
 
@@ -136,12 +136,12 @@ export function sampleFrom<T>(datasets: readonly Dataset<T>[], options: SampleOp
   return new Dataset(sampleNode(nodes, weights, seed), datasets[0]?.isBatched ?? false);
 }
 
-/** Yields one element per file, without the file's content. */
+/** Yields one element per file, without the file's contents. */
 export function files(names: Files, options: SourceOptions = {}): Dataset<DataFile> {
   return new Dataset(new FileSource(names, listedFiles, options));
 }
 
-/** Yields one element per file, with the file's content. */
+/** Yields one element per file, with the file's contents. */
 export function binaryFiles(names: Files, options: SourceOptions & ContentsOptions = {}): Dataset<FileContents> {
   return new Dataset(contentsNode(new FileSource(names, listedFiles, options), options));
 }

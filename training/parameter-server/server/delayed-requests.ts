@@ -12,7 +12,7 @@ interface Delayed {
 export class DelayedRequests {
   #delayed: Delayed[] = [];
 
-  /** Answers the request as soon as `isDue` returns true: now or in a later call of `release`. */
+  /** Answers the request as soon as `isDue` returns true: now or in a later call to `release`. */
   when(request: WorkerRequest, isDue: () => boolean, answer: () => void, inStep = false): void {
     const delayed = { request, isDue, answer, inStep };
     if (isDue()) {

@@ -289,7 +289,7 @@ describe('several fits of one compiled model keep the state of its optimizer, as
 });
 
 describe('a server applies each update with the learning rate of fit', () => {
-  /** Creates a model with one weight, to which each update of sgd adds the learning rate. */
+  /** Creates a model with one weight, to which each sgd update adds the learning rate. */
   const mover = (rate = 1) => {
     const made = tf.sequential({ layers: [tf.layers.dense({ units: 1, inputShape: [1], useBias: false, kernelInitializer: 'zeros' })] });
     made.compile({ optimizer: tf.train.sgd(rate), loss: (_, predicted) => tf.neg(tf.mean(predicted, -1)) });

@@ -40,7 +40,7 @@ export const DEFAULT_SERVER_TIMEOUTS: ServerTimeouts = { joinMs: 300_000, replac
 /** The interval in ms at which the server sends `held` to waiting workers. */
 export const HOLD_MS = 5000;
 const MAX_UNAUTHENTICATED = 64;
-/** The maximum number of runs on one server. A run is a call of `fit`, a loop, or a series of custom steps. */
+/** The maximum number of runs on one server. A run is a call to `fit`, a loop, or a series of custom steps. */
 const MAX_RUNS = 64;
 /** The number of ended runs to keep. A replaced worker repeats earlier runs and needs their results. */
 const MAX_ENDED_RUNS = 4;

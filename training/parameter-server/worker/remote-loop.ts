@@ -15,7 +15,7 @@ export function partOf(loss: () => tfjs.Scalar, examples: number | undefined): S
 }
 
 /**
- * Takes the custom steps of a program, which may precede or follow calls of `fit`. All custom steps until the next `fit` form one run on
+ * Takes a program's custom steps, which may precede or follow calls to `fit`. All custom steps until the next `fit` form one run on
  * the servers. Each step registers the variables and optimizers that are new to the servers.
  */
 export class RemoteLoop {

@@ -99,7 +99,7 @@ export class ServerGroup {
     return answers.map(({ head }) => helloAnswer.parse(head).state);
   }
 
-  /** Sends a request to one server. @throws TonyError PEER_LOST, or the error with which the server refuses the request. */
+  /** Sends a request to one server. @throws TonyError PEER_LOST, or the error that the server returns when it refuses the request. */
   async ask(server: number, head: Ask, body: readonly Uint8Array[] = [], bodyBytes: number | null = null): Promise<Answer> {
     this.#asks++;
     this.#graceTimer?.ref();
@@ -164,7 +164,7 @@ export class ServerGroup {
     }
     this.#state = 'lost';
     if (code === 'WIRE_INTEGRITY') {
-      // No other process reports this failure, so requests fail at once.
+      // No other process reports this failure, so requests fail immediately.
       this.#break(new TonyError(code, `parameter server ${server} ${cause}`));
       return;
     }

@@ -272,7 +272,7 @@ function makeOptimizer(tf: typeof tfjs, { kind, rate: factor }: OptimizerChoice)
   }
 }
 
-/** The largest difference of a weight between two points in time. */
+/** The largest change in any weight between two points in time. */
 export function distance(one: Readonly<Record<string, readonly number[]>>, other: Readonly<Record<string, readonly number[]>>): number {
   let most = 0;
   for (const [name, values] of Object.entries(one)) {

@@ -32,7 +32,7 @@ export type TrunkLayer =
 
 export interface OptimizerChoice {
   readonly kind: keyof typeof OPTIMIZER_KINDS;
-  /** The factor by which the default learning rate of the kind is multiplied. */
+  /** A factor for the default learning rate of this kind of optimizer. */
   readonly rate: number;
 }
 
@@ -109,7 +109,7 @@ export interface Outcome {
   readonly slots: Readonly<Record<string, readonly number[]>>;
   /** The loss of each epoch of `fit` and of each step, where both sides compute the same loss. */
   readonly losses: readonly (readonly [what: string, loss: number])[];
-  /** On the plain side only, the sum over the actions of the largest distance by which a weight has moved. */
+  /** Only on the plain side: the largest distance that any weight moved in an action, summed over all actions. */
   readonly path: number;
 }
 
