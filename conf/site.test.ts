@@ -25,6 +25,7 @@ test.each(['', '\n', '# nothing\n', '---\n', 'history: {}\n'])('%j gives the def
   expect(DEFAULT_SITE).toEqual({
     from: null,
     history: { dir: null, url: null, keepMs: 90 * DAY_MS },
+    cache: { maxAgeMs: null },
     tls: { ca: null },
     storage: { gateway: null, credentials: null },
     kerberos: null,
@@ -39,6 +40,7 @@ test('parseSite reads the settings of the history', () => {
   expect(site).toEqual({
     from: 'x',
     history: { dir: 'hdfs:///tony/history', url: 'https://history:8443/tony', keepMs: 7 * DAY_MS },
+    cache: { maxAgeMs: null },
     tls: { ca: null },
     storage: { gateway: null, credentials: null },
     kerberos: null,
@@ -86,14 +88,14 @@ test('reports all mistakes at once, each with its place', () => {
     '  tony-site.yaml:3:8  history.dir: expected a folder on HDFS, such as hdfs:///tony/history, without . and ..',
     '  tony-site.yaml:4:8  history.url: expected the address of the history server, such as https://history.example.com:8443, without user, query or #',
     '  tony-site.yaml:5:9  history.keep: expected a duration such as 500ms, 30s, 10m or 2h, found `90`',
-    '  tony-site.yaml:6:1  quota: is not a known key; did you mean `quotas`? (known: history, tls, storage, kerberos, quotas, defaults, final)',
+    '  tony-site.yaml:6:1  quota: is not a known key; did you mean `quotas`? (known: history, cache, tls, storage, kerberos, quotas, defaults, final)',
     '  tony-site.yaml:7:10  quotas.rols: is not a known key; did you mean `roles`? (known: over, roles, users, groups, queues)',
     '  tony-site.yaml:7:49  quotas.users.alice.task.gpus: expected a whole number, found `many`',
   ]);
 });
 
 test.each([
-  ['- a\n', 'expected a mapping with the keys history, tls, storage, kerberos, quotas, defaults and final, found a list'],
+  ['- a\n', 'expected a mapping with the keys history, cache, tls, storage, kerberos, quotas, defaults and final, found a list'],
   ['history: {dir: /}\n', 'expected a folder on HDFS'],
   ['history: {dir: hdfs://nn/a/../b}\n', 'without . and ..'],
   ['history: {dir: /h, url: "http://user:word@h/"}\n', 'without user'],
@@ -111,7 +113,7 @@ test.each([
 test('the example file sets nothing, and its commented settings are valid', async () => {
   const text = await readFile(EXAMPLE, 'utf8');
   expect({ ...parseSite(text, 'x'), from: null }).toEqual(DEFAULT_SITE);
-  const shown = parseSite(text.replace(/^(\s*)#(?=[a-z]+:|'\*':)/gm, '$1'), 'x');
+  const shown = parseSite(text.replace(/^(\s*)#(?=[a-zA-Z]+:|'\*':)/gm, '$1'), 'x');
   expect(shown.history).toEqual({ dir: 'hdfs:///tony/history', url: 'http://history.example.com:18080', keepMs: 90 * DAY_MS });
   expect(shown.quotas).toEqual({
     over: 'wait',
@@ -213,4 +215,9 @@ test('site.schema.json equals the generated schema (UPDATE=1 rewrites it)', asyn
     await writeFile(SCHEMA, wanted);
   }
   expect(JSON.parse(await readFile(SCHEMA, 'utf8'))).toEqual(JSON.parse(wanted));
+});
+
+test('the age limit of the cache is at least one day', () => {
+  expect(parseSite('cache: {maxAge: 30d}', 'x').cache).toEqual({ maxAgeMs: 30 * DAY_MS });
+  expect(() => parseSite('cache: {maxAge: 23h}', 'x')).toThrow('must be at least 24 h');
 });

@@ -18,6 +18,10 @@ export interface SiteConfig {
     /** Age (ms) at which `tony-ts history prune` removes a history. */
     readonly keepMs: number;
   };
+  readonly cache: {
+    /** Age (ms) at which submissions and `tony-ts cache prune` remove unused cache entries; null if submissions keep them. */
+    readonly maxAgeMs: number | null;
+  };
   readonly tls: {
     /** PEM file with the cluster's certificate authorities. Relative paths are resolved against the folder of the site file. */
     readonly ca: string | null;
@@ -69,6 +73,15 @@ export const siteSchema = z.strictObject({
       keep: duration('How long `tony-ts history prune` keeps the histories of ended jobs.', { min: 60_000 }).default(90 * DAY_MS),
     })
     .describe('Where and how long job histories are kept.')
+    .prefault({}),
+  cache: z
+    .strictObject({
+      maxAge: duration(
+        'How long unused entries of the cache on HDFS are kept after their last use. About once a day, a submission removes older entries of the same user. Also the default of `tony-ts cache prune`. By default, submissions remove nothing.',
+        { min: DAY_MS, why: 'submissions within this time use the entries again' },
+      ).optional(),
+    })
+    .describe('The cache of uploaded files in the home folder of each user.')
     .prefault({}),
   tls: z
     .strictObject({
@@ -128,10 +141,10 @@ export function parseSite(text: string, file: string): SiteConfig {
     file,
     what: 'site file',
     code: 'SITE_INVALID',
-    expected: 'a mapping with the keys history, tls, storage, kerberos, quotas, defaults and final',
+    expected: 'a mapping with the keys history, cache, tls, storage, kerberos, quotas, defaults and final',
     mayBeEmpty: true,
   });
-  const { history, tls, storage, kerberos, quotas, final } = yaml.check(siteSchema, {
+  const { history, cache, tls, storage, kerberos, quotas, final } = yaml.check(siteSchema, {
     schema: siteJsonSchema,
     unknown: ([first, ...path]) => (first === 'defaults' || first === 'final' ? whyNotInSite(path) : undefined),
     meaning: meaningProblems,
@@ -140,6 +153,7 @@ export function parseSite(text: string, file: string): SiteConfig {
   return {
     from: file,
     history: { dir: history.dir ?? null, url: history.url?.replace(/\/+$/, '') ?? null, keepMs: history.keep },
+    cache: { maxAgeMs: cache.maxAge ?? null },
     tls: { ca: tls.ca ?? null },
     storage: { gateway: storage.gateway ?? null, credentials: storage.credentials ?? null },
     kerberos: kerberos ?? null,

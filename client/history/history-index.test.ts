@@ -52,6 +52,7 @@ function storeOf(answer: ClusterAnswer = 'forgotten'): HistoryStore {
     masters: async () => [],
     log: async () => null,
     keepMs: 0,
+    cacheMaxAgeMs: null,
     limits: '',
     close: () => storage.close(),
   };

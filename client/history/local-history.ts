@@ -16,6 +16,7 @@ export class LocalHistory implements HistoryStore {
   readonly storage: Storage = new FileStorage();
   readonly user: string;
   readonly keepMs = DEFAULT_SITE.history.keepMs;
+  readonly cacheMaxAgeMs = DEFAULT_SITE.cache.maxAgeMs;
   readonly limits = '';
   readonly #folder: string;
 

@@ -27,6 +27,7 @@ function storeOf(users: readonly string[], owner: string | null): HistoryStore {
     masters: async () => [],
     log: async () => null,
     keepMs: 0,
+    cacheMaxAgeMs: null,
     limits: '',
     close: () => storage.close(),
   };

@@ -33,11 +33,13 @@ export class ClusterHistory implements HistoryStore {
   readonly root: string;
   readonly #cluster: HadoopCluster;
   readonly #site: SiteConfig;
+  readonly #ownsCluster: boolean;
   readonly #resourceManager: ResourceManager;
   readonly #logs: ContainerLogs;
   #applications: { readonly at: number; readonly known: Promise<ReadonlyMap<string, Application>> } | null = null;
 
-  private constructor(cluster: HadoopCluster, site: SiteConfig) {
+  private constructor(cluster: HadoopCluster, site: SiteConfig, ownsCluster: boolean) {
+    this.#ownsCluster = ownsCluster;
     this.storage = cluster.storage;
     this.user = cluster.user;
     this.root = cluster.root;
@@ -48,11 +50,15 @@ export class ClusterHistory implements HistoryStore {
   }
 
   /**
-   * Opens the histories of a cluster. `close` also closes the cluster.
+   * Opens the histories of a cluster. `close` also closes the cluster if `ownsCluster`.
    * @throws TonyError SITE_INVALID, SITE_UNREADABLE, HDFS_UNREACHABLE
    */
-  static async open(cluster: HadoopCluster): Promise<ClusterHistory> {
-    return new ClusterHistory(cluster, await cluster.site());
+  static async open(cluster: HadoopCluster, { ownsCluster = true } = {}): Promise<ClusterHistory> {
+    return new ClusterHistory(cluster, await cluster.site(), ownsCluster);
+  }
+
+  get cacheMaxAgeMs(): number | null {
+    return this.#site.cache.maxAgeMs;
   }
 
   get keepMs(): number {
@@ -160,7 +166,9 @@ export class ClusterHistory implements HistoryStore {
   close(): void {
     this.#logs.close();
     this.#resourceManager.close();
-    this.#cluster.close();
+    if (this.#ownsCluster) {
+      this.#cluster.close();
+    }
   }
 
   #allApplications(): Promise<ReadonlyMap<string, Application>> {

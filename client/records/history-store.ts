@@ -26,6 +26,8 @@ export interface HistoryStore {
   log(place: JobPlace, containerId: string, file: string, tail: number): Promise<LogPiece | null>;
   /** How long histories are kept (ms). */
   readonly keepMs: number;
+  /** Age limit (ms) of unused cache entries; null if the site file sets none. */
+  readonly cacheMaxAgeMs: number | null;
   /** Why some histories may be missing for this user; empty if the list is complete. */
   readonly limits: string;
   close(): void;

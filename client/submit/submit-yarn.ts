@@ -7,6 +7,7 @@ import { amountsOf } from '../../hadoop/yarn/running-job.ts';
 import { TonyError } from '../../platform/errors.ts';
 import { untilAborted } from '../../platform/until-aborted.ts';
 import type { S3Connection } from '../../storage/s3/s3-connection.ts';
+import { pruneDaily } from '../cache/prune-daily.ts';
 import { refuseTooManyTags } from '../cluster/application-tags.ts';
 import type { HadoopCluster } from '../cluster/cluster.ts';
 import type { JobConnection } from '../connections/job-connection.ts';
@@ -22,6 +23,7 @@ import { planOf } from '../plan/make-plan.ts';
 import type { SubmitRequest } from '../plan/submit-request.ts';
 import { withheldNotes } from '../plan/withheld-note.ts';
 import { ownerOf, refuseBeyondQuotas, refuseNotFinal } from '../quotas/check-quotas.ts';
+import { ClusterHistory } from '../records/cluster-history.ts';
 import { historyPlace, openHistory } from '../records/history-place.ts';
 import { isStagingThere, jobFile, makeStaging, type StagingPlace, stageJob } from '../staging/staging.ts';
 import type { Prepared, PrepareOptions } from './prepare.ts';
@@ -160,8 +162,23 @@ class PreparedYarnJob implements Prepared {
       throw error;
     }
     this.#isSubmitted = true;
+    await this.#pruneCache();
     const { startTimeoutMs } = this.job.master;
     return new YarnJob(applicationId, this.#cluster, startTimeoutMs === null ? null : new StartDeadline(startTimeoutMs));
+  }
+
+  /** Ignores failures, because the job is already submitted and `tony-ts cache prune` reports them. */
+  async #pruneCache(): Promise<void> {
+    if (this.#checked.site.cache.maxAgeMs === null) {
+      return;
+    }
+    const store = await ClusterHistory.open(this.#cluster, { ownsCluster: false });
+    try {
+      await pruneDaily(store, Date.now());
+    } catch {
+    } finally {
+      store.close();
+    }
   }
 
   async close(): Promise<void> {

@@ -7,7 +7,7 @@ const LOCAL_OPTION = {
   local: { type: 'boolean', default: false, describe: 'The cache on this machine, for jobs that ran with --local' },
 } as const;
 
-const DEFAULT_AGE = '30d';
+const DEFAULT_AGE_MS = 30 * 86_400_000;
 
 interface ListArguments extends ClusterArguments {
   readonly local: boolean;
@@ -51,20 +51,25 @@ const pruneCommand: CommandModule<object, PruneArguments> = {
     'Remove cache entries that no job uses or has recently used; if a job needs a removed entry, its submission uploads the entry again',
   builder: (yargs): Argv<PruneArguments> =>
     yargs.options({
-      'older-than': { type: 'string', default: DEFAULT_AGE, describe: 'Minimum time since the last write or use', requiresArg: true },
+      'older-than': {
+        type: 'string',
+        describe: 'Minimum time since the last write or use; the default is cache.maxAge of the site file, or 30d',
+        requiresArg: true,
+      },
       ...DRY_RUN_OPTION,
       ...LOCAL_OPTION,
       ...OUTPUT_OPTION,
       ...CLUSTER_OPTIONS,
     }),
-  handler: async ({ olderThan = DEFAULT_AGE, dryRun = false, output, ...options }) => {
-    const olderThanMs = await durationOf('--older-than', olderThan);
+  handler: async ({ olderThan, dryRun = false, output, ...options }) => {
+    const given = olderThan === undefined ? undefined : await durationOf('--older-than', olderThan);
     const { openHistoryStore } = await import('../../history/open-store.ts');
     const { pruneCache } = await import('../../cache/prune-cache.ts');
     const { entryCount, entryText } = await import('../../cache/cache-lines.ts');
     const { reportPruned } = await import('./report-pruned.ts');
     const store = await openHistoryStore(options);
     try {
+      const olderThanMs = given ?? store.cacheMaxAgeMs ?? DEFAULT_AGE_MS;
       await reportPruned(pruneCache(store, { olderThanMs, dryRun, now: Date.now() }), {
         output,
         dryRun,
