@@ -13,6 +13,8 @@ export interface HistoryAccess {
   /** Authenticates a request. Returns null if it has already sent a rejection or redirect. */
   admit(request: IncomingMessage, response: ServerResponse): Promise<Visitor | null>;
   mayView(visitor: Visitor, place: JobPlace): Promise<boolean>;
+  /** Returns whether visitors may connect from this address. Without this method, visitors may connect from all addresses. */
+  expects?(address: string): boolean;
 }
 
 /** Grants access to everyone with the token in the printed URL. Visitors can read everything that the user who runs the server can read. */

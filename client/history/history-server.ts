@@ -67,6 +67,10 @@ export class HistoryServer implements JobPages {
     this.#index = new HistoryIndex(options.store);
   }
 
+  expects(address: string): boolean {
+    return this.#options.access.expects?.(address) ?? true;
+  }
+
   async handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const visitor = await this.#options.access.admit(request, response);
     if (visitor === null) {

@@ -68,6 +68,13 @@ test.each<[string, string[], RegExp]>([
   expect(answer).toMatch(message);
 });
 
+test('expects connections from the proxy only', async () => {
+  const viewers = async () => () => true;
+  const access = new ProxyAccess({ proxies: ['127.0.0.2'], header: 'x', userOf: async (name) => name, viewers, hosts: [] });
+  await expect.poll(() => access.expects('127.0.0.1')).toBe(false);
+  expect(access.expects('::ffff:127.0.0.2')).toBe(true);
+});
+
 test('rejects requests that do not come from the proxy', async () => {
   const send = await serve(['127.0.0.2', 'unknown.invalid']);
   expect(await send(HOST, 'X-Remote-User: alice')).toMatch(/^HTTP\/1\.1 403 .*answers only requests from its proxy/s);

@@ -67,6 +67,10 @@ export class ProxyAccess implements HistoryAccess {
     }
   }
 
+  expects(address: string): boolean {
+    return this.#proxies.mayInclude(address);
+  }
+
   async mayView({ user }: Visitor, place: JobPlace): Promise<boolean> {
     return (await this.#viewers(place))(user);
   }
