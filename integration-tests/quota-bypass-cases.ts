@@ -13,8 +13,8 @@ final:
 `;
 /** The roles of a job within the limits. */
 export const ALLOWED = 'roles: {worker: {instances: 1, resources: {memory: 512m}}}\n';
-/** A folder on HDFS to which all users may write. */
-export const EVERYBODYS = '/everybodys';
+/** Folders on HDFS to which all users may write, one for each job that states another user. */
+export const EVERYBODYS = ['/everybodys', '/everybodys-too'] as const;
 export const TOO_MANY = /quotas\.roles\.worker\.instances: role worker requests 3 tasks, but the limit is 2/;
 
 export function withWorker(change: (worker: Role) => Role): (honest: FrozenJob) => FrozenJob {
@@ -36,10 +36,12 @@ export function withHadoop(properties: Readonly<Record<string, string>>): (hones
 }
 
 /** All users may write to the job's folders, so that the job reaches the quota check. */
-const asBob = (honest: FrozenJob): FrozenJob => {
-  const everybodys = new URL(EVERYBODYS, honest.staging).href;
-  return { ...withWorker(larger)(honest), user: 'bob', staging: everybodys, history: everybodys };
-};
+function asBob(everybodys: string): (honest: FrozenJob) => FrozenJob {
+  return (honest) => {
+    const folder = new URL(everybodys, honest.staging).href;
+    return { ...withWorker(larger)(honest), user: 'bob', staging: folder, history: folder };
+  };
+}
 const larger = (worker: Role): Role => ({ ...worker, instances: 3, maxInstances: 3 });
 
 type Case = [title: string, changes: Changes, diagnostics: RegExp];
@@ -67,10 +69,10 @@ export const REJECTED: readonly Case[] = [
     { job: (honest) => ({ ...honest, job: { ...honest.job, heartbeat: { intervalMs: 1000, missed: 10 } } }) },
     /does not have the final values that hdfs:\S+\/apps\/tony-ts\/site\.yaml sets: heartbeat\.interval is 1s, but must be 3s/,
   ],
-  ["in another user's name", { job: asBob }, /job\.json belongs to user bob, but YARN runs the application for alice/],
+  ["in another user's name", { job: asBob(EVERYBODYS[0]) }, /job\.json belongs to user bob, but YARN runs the application for alice/],
   [
     "under another user's name in its environment too",
-    { job: asBob, environment: { USER: 'bob', LOGNAME: 'bob' } },
+    { job: asBob(EVERYBODYS[1]), environment: { USER: 'bob', LOGNAME: 'bob' } },
     /job\.json belongs to user bob, but YARN runs the application for alice/,
   ],
   [

@@ -27,7 +27,9 @@ beforeAll(async () => {
   folder = await mkdtemp(path.join(tmpdir(), 'tony-ts-bypass-test-'));
   await cluster.hdfsMakeFolder('/apps/tony-ts', '755');
   await cluster.hdfsWrite('/apps/tony-ts/site.yaml', Buffer.from(SITE));
-  await cluster.hdfsMakeFolder(EVERYBODYS, '777');
+  for (const everybodys of EVERYBODYS) {
+    await cluster.hdfsMakeFolder(everybodys, '777');
+  }
   elsewhere = createServer((socket) => {
     connections += 1;
     socket.on('error', () => {});

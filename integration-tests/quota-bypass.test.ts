@@ -18,7 +18,7 @@ import { ALLOWED, EVERYBODYS, INVALID, REJECTED, SITE, TOO_MANY, withHadoop, wit
  * succeeded.
  */
 
-vi.setConfig({ testTimeout: 400_000 });
+vi.setConfig({ testTimeout: 400_000, maxConcurrency: 8 });
 
 const cluster = useCluster();
 let folder: string;
@@ -34,7 +34,9 @@ beforeAll(async () => {
   await cluster.hdfsMakeFolder('/apps/tony-ts', '755');
   await storage.write(`${configuration.defaultFs}/apps/tony-ts/site.yaml`, Buffer.from(SITE));
   storage.close();
-  await cluster.hdfsMakeFolder(EVERYBODYS, '777');
+  for (const everybodys of EVERYBODYS) {
+    await cluster.hdfsMakeFolder(everybodys, '777');
+  }
   elsewhere = createServer((request, response) => {
     requests.push(request.url ?? '');
     if (request.url === '/conf') {
@@ -54,7 +56,9 @@ beforeAll(async () => {
 afterAll(async () => {
   elsewhere.close();
   await cluster.hdfsRemove('/apps/tony-ts');
-  await cluster.hdfsRemove(EVERYBODYS);
+  for (const everybodys of EVERYBODYS) {
+    await cluster.hdfsRemove(everybodys);
+  }
   await rm(folder, { recursive: true, force: true });
 });
 
@@ -92,7 +96,7 @@ describe('a job submitted by hand', () => {
     expect(end).toMatchObject({ state: 'FINISHED', finalStatus: 'SUCCEEDED' });
   });
 
-  test.each(REJECTED)('fails the ApplicationMaster’s check %s', async (_, changes, expected) => {
+  test.concurrent.each(REJECTED)('fails the ApplicationMaster’s check %s', async (_, changes, expected) => {
     const end = await cluster.ended(await handmade.submit(changes));
     expect(end).toMatchObject({ state: 'FINISHED', finalStatus: 'FAILED' });
     expect(end.diagnostics).toMatch(expected);
@@ -107,7 +111,7 @@ describe('a job submitted by hand', () => {
     expect(end.diagnostics).toMatch(TOO_MANY);
   });
 
-  test.each(INVALID)('with %s fails before its ApplicationMaster registers', async (_, changes, expected) => {
+  test.concurrent.each(INVALID)('with %s fails before its ApplicationMaster registers', async (_, changes, expected) => {
     const end = await cluster.ended(await handmade.submit(changes));
     expect(end).toMatchObject({ state: 'FAILED', finalStatus: 'FAILED' });
     expect(end.diagnostics).toMatch(expected);
