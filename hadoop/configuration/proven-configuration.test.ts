@@ -62,6 +62,18 @@ test('a server that does not know the token receives no request for its configur
   expect(asked).toBe(0);
 });
 
+test('of two ResourceManagers on one host, the one that proves its identity receives the request', async () => {
+  const found = await find('right', (address) => ({
+    'yarn.resourcemanager.ha.enabled': 'true',
+    'yarn.resourcemanager.ha.rm-ids': 'standby,active',
+    'yarn.resourcemanager.scheduler.address.standby': '127.0.0.1:1',
+    'yarn.resourcemanager.webapp.address.standby': '127.0.0.1:1',
+    'yarn.resourcemanager.scheduler.address.active': `127.0.0.1:${daemon.endpoint.port}`,
+    'yarn.resourcemanager.webapp.address.active': address,
+  }));
+  expect(found.defaultFs).toBe('hdfs://nn:9000');
+});
+
 test('a web server on another host receives no request', async () => {
   const elsewhere = find('right', (address) => ({ 'yarn.resourcemanager.webapp.address': address.replace('127.0.0.1', 'localhost') }));
   await expect(elsewhere).rejects.toMatchObject({ code: 'RM_UNREACHABLE', message: expect.stringContaining('names no web server') });

@@ -29,7 +29,7 @@ export interface ProvenOptions {
  */
 export async function provenConfiguration({ own, otherwise, token, login, timeoutMs }: ProvenOptions): Promise<HadoopConfiguration> {
   let failure = 'no address is known';
-  for (const endpoint of own.schedulers) {
+  for (const [index, endpoint] of own.schedulers.entries()) {
     const connection = new IpcConnection({
       endpoint,
       protocol: PROTOCOL,
@@ -39,7 +39,7 @@ export async function provenConfiguration({ own, otherwise, token, login, timeou
     });
     try {
       await connection.opened();
-      const web = webServerOn(endpoint.host, own);
+      const web = webServerOf(index, endpoint.host, own);
       const properties = withoutDefaults(await propertiesOfDaemon(new URL(web), { timeoutMs, login: login(web), trust: trustOf(own) }));
       return completed(reachedAt(new URL(web), properties), otherwise);
     } catch (error) {
@@ -54,8 +54,11 @@ export async function provenConfiguration({ own, otherwise, token, login, timeou
   );
 }
 
-function webServerOn(host: string, { resourceManagers }: HadoopConfiguration): string {
-  const found = resourceManagers.find((address) => new URL(address).hostname.toLowerCase() === host.toLowerCase());
+/** Returns the web server of the ResourceManager at this position of the HA list, or another ResourceManager's on the same host. */
+function webServerOf(index: number, host: string, { resourceManagers }: HadoopConfiguration): string {
+  const onHost = (address: string | undefined): boolean =>
+    address !== undefined && new URL(address).hostname.toLowerCase() === host.toLowerCase();
+  const found = onHost(resourceManagers[index]) ? resourceManagers[index] : resourceManagers.find(onHost);
   if (found === undefined) {
     throw new Error("the job's configuration names no web server of a ResourceManager on this host");
   }
