@@ -22,7 +22,7 @@ import { tensorflowPython } from './peers/tensorflow.ts';
 import { BATCH, INPUTS, type ModelKind, type RankStart, type Seconds, trainRank } from './training/train-rank.ts';
 
 const KINDS: readonly ModelKind[] = ['mlp', 'cnn'];
-/** Number of steps per measurement. They take a few seconds. */
+/** Number of steps per measurement, which takes a few seconds. */
 const STEPS: Readonly<Record<ModelKind, number>> = { mlp: 600, cnn: 24 };
 
 interface Contender {

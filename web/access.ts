@@ -163,7 +163,7 @@ export function cookieOf(header: string, name: string): string | null {
   return null;
 }
 
-/** Compares two strings in a time that depends only on their lengths. */
+/** Compares two strings in time that depends only on their lengths. */
 export function sameText(a: string, b: string): boolean {
   const left = Buffer.from(a);
   const right = Buffer.from(b);

@@ -88,7 +88,7 @@ function trainer(tf: Tf, mebibytes: number) {
     const before = performance.now();
     for (let step = 0; step < STEPS; step++) {
       await model.trainOnBatch(x, y);
-      // Yields as `fit` does between two steps, while it waits for the ring and the data.
+      // Yields to the event loop, as `fit` does between steps while it waits for the ring and the data.
       await new Promise((resolve) => setImmediate(resolve));
     }
     return (performance.now() - before) / STEPS;

@@ -17,7 +17,7 @@ export interface TcpLimit {
   close(): Promise<void>;
 }
 
-/** This program reads a number of bytes per line, transfers them, and prints the duration in ms. */
+/** Each input line of this program is a number of bytes. The program transfers that many bytes and prints the duration in ms. */
 const PROGRAM = `
 #define _GNU_SOURCE
 #include <arpa/inet.h>

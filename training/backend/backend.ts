@@ -90,8 +90,8 @@ async function importModule(specifier: string): Promise<typeof tfjs> {
 }
 
 /**
- * Gradient kernels that silently return wrong results in tfjs-backend-wasm 4.22. Unregistering them makes programs that need such a kernel
- * fail.
+ * Gradient kernels that silently return wrong results in tfjs-backend-wasm 4.22. They are unregistered, so programs that need one of them
+ * fail instead.
  */
 const WRONG_WASM_KERNELS = ['MaxPoolGrad', 'MaxPool3DGrad', 'ResizeNearestNeighborGrad', 'Conv3DBackpropInputV2'];
 

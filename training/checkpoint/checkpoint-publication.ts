@@ -23,7 +23,7 @@ export interface CheckpointPublication {
    * Completes a checkpoint whose files have been written: adds the index as the last file, and replaces any existing checkpoint of the same
    * step.
    * @returns the checkpoint's URI.
-   * @throws any error, if the generation has been retired.
+   * @throws an error of any type if the generation has been retired.
    */
   publish(pending: PendingCheckpoint, index: Buffer): Promise<string>;
   /** Hides a checkpoint from readers, then removes it unless `isProtected` now returns true. */

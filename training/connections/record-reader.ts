@@ -100,7 +100,7 @@ export class RecordReader implements Reader {
     }
   }
 
-  /** Passes plaintext to the inner reader. @returns the rest, if the inner reader pauses. */
+  /** Passes plaintext to the inner reader. @returns the remaining plaintext if the inner reader pauses. */
   #deliver(plaintext: Uint8Array): Uint8Array {
     let at = 0;
     while (at < plaintext.length && !this.#paused) {

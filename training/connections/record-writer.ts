@@ -11,7 +11,7 @@ interface Part {
   readonly onWritten: (() => void) | undefined;
 }
 
-/** Writes records to a socket, at the rate at which the socket accepts them. */
+/** Writes records to a socket as fast as the socket accepts them. */
 export class RecordWriter {
   readonly #key: RecordKey;
   readonly #socket: Socket;

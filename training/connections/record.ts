@@ -36,7 +36,7 @@ const CIPHER: CipherGCMTypes = 'aes-256-gcm';
 
 export type Direction = 'from dialer' | 'from acceptor';
 
-/** The key of one direction of a connection, and the nonces of its records. */
+/** The key and the record nonces for one direction of a connection. */
 export class RecordKey {
   readonly security: RecordSecurity;
   readonly #key: KeyObject;

@@ -22,8 +22,8 @@ export interface BatchSource {
   readonly size?: number;
   next(): Promise<BatchStep>;
   /**
-   * Returns the position after the last step, for the checkpoint. Returns undefined if step, epoch and number of used examples already
-   * determine the position.
+   * Returns the position after the last step, for the checkpoint. Returns undefined if the step, the epoch and the number of used examples
+   * already determine the position.
    */
   position(): Promise<Json | undefined>;
   close(): Promise<void>;

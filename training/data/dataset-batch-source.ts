@@ -93,7 +93,7 @@ export class DatasetBatchSource implements BatchSource {
   #shares: number;
   #states: readonly Json[] = [];
   #open: OpenShare[] | null = null;
-  /** The number of reads so far. Modulo the number of open shares, it selects the next share. */
+  /** The number of reads so far. This number modulo the number of open shares selects the next share. */
   #turn = 0;
   #damages = 0;
   /**

@@ -56,7 +56,7 @@ export function batchSizeOf(data: FitData, wanted: number | undefined): number |
 }
 
 /**
- * Opens the batch source for the data of `fit`.
+ * Opens the batch source for the data passed to `fit`.
  * @param position the data position in the checkpoint.
  */
 export function openBatchSource(

@@ -230,7 +230,7 @@ describe('training that ends early', () => {
             if (step === 5) {
               await orders.give({ applicationId: 'application_1_0001', phase: 'fit-1', reason: 'it learns no more', step: 4, at: null });
             }
-            // Leaves time for the next check of the folder.
+            // Leaves time for the next folder check.
             if (step > 5) {
               await new Promise((resolve) => setTimeout(resolve, 20));
             }

@@ -74,7 +74,7 @@ export class HistorySoFar {
     this.endedEarly = endedEarly;
   }
 
-  /** The epoch to which the restored checkpoint belongs, at any step including the last; null for a checkpoint between epochs. */
+  /** The epoch during which the restored checkpoint was taken, possibly at its last step; null if it was taken between epochs. */
   get open(): OpenEpoch | null {
     return this.#open;
   }

@@ -228,7 +228,7 @@ function planValidation(data: StandardFitData, examples: number | undefined, opt
   };
 }
 
-/** Returns the number of examples to train on. As in model.fit, the last examples in the order before shuffling are for validation. */
+/** Returns the number of examples to train on. As in model.fit, the last examples before shuffling are used for validation. */
 function splitAt(data: TrainingData, fraction: number): number {
   if (!(fraction > 0 && fraction < 1)) {
     throw new TonyError('USAGE', `validationSplit is ${fraction}; it must be above 0 and below 1`);

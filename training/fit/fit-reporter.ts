@@ -84,8 +84,8 @@ export class FitReporter {
       summaries.scalars({ ...logsOf(model.metricNames, read()), ...this.#summarised.take() }, progress.globalStep);
     }
     if (step.endsEpoch || isLast) {
-      // The last step of an epoch writes the histograms. A process that resumes from this step's checkpoint would skip code after the
-      // epoch.
+      // Histograms are written in the last step of an epoch. A process that resumes from this step's checkpoint would skip any code after
+      // the epoch.
       this.#addHistograms();
     }
     this.#used += step.used;

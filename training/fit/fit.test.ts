@@ -97,7 +97,7 @@ describe('several ranks', () => {
       const data = makeData(count);
       const alone = makeModel(tf.train.sgd(0.1));
       const [single] = await trainAll({}, [alone], data, { epochs: 2, batchSize: 4 * worldSize });
-      // The initial weights of the ranks differ; training starts with the weights of rank 0.
+      // Initial weights differ between ranks; training starts with rank 0's weights.
       const together = Array.from({ length: worldSize }, (_, rank) => makeModel(tf.train.sgd(0.1), 0, 7 + rank * 10));
       const histories = await trainAll({}, together, data, { epochs: 2, batchSize: 4 });
       for (const model of together) {

@@ -363,7 +363,7 @@ export class Ring {
     }
   }
 
-  /** Makes sockets and timers keep the process alive during a call only. */
+  /** Makes sockets and timers keep the process alive only during a call. */
   #keepProcessAlive(active: boolean): void {
     for (const handle of [this.#left.socket, this.#right.socket, this.#graceTimer]) {
       if (active) {

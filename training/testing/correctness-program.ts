@@ -32,7 +32,7 @@ export interface CorrectnessCase {
   readonly examples: number;
   /** Default: 2. */
   readonly epochs?: number;
-  /** false if rank 0 does not also train alone. */
+  /** false: rank 0 does not also train alone. */
   readonly alone?: false;
   readonly options?: Pick<FitOptions, 'accumulate' | 'clipNorm' | 'syncBatchNorm' | 'verifyEverySteps'>;
 }

@@ -5,7 +5,7 @@ import type { Packages } from './packages.ts';
 /** A Python interpreter that matches TensorBoard's packages. */
 export interface Python {
   readonly command: string;
-  /** For example `3.11`. */
+  /** The Python version, for example `3.11`. */
   readonly version: string;
   readonly packages: readonly string[];
 }

@@ -84,7 +84,7 @@ function inOnePass(tf: typeof tfjs, t: Float32Array, output: tfjs.Tensor): tfjs.
         sum += p[at] as number;
       }
       sums[example] = sum;
-      // Starts with 0, or with NaN if a probability is NaN or infinite.
+      // The initial value is 0, or NaN if a probability is NaN or infinite.
       let loss = sum * 0;
       for (let at = from; at < from + classes; at++) {
         if (t[at] !== 0) {

@@ -11,7 +11,7 @@ import { ResourceVariable } from './resource-variable.ts';
 interface Group {
   readonly variable: tfjs.Variable;
   readonly slots: readonly OptimizerSlot[];
-  /** The mirrors of `variable` and of each slot, in this order. */
+  /** The mirror of `variable`, followed by the mirrors of its slots. */
   readonly mirrors: readonly ResourceVariable[];
 }
 
@@ -99,7 +99,7 @@ export class FusedOptimizer {
       if (changed) {
         throw error;
       }
-      // For example, this TensorFlow build lacks the kernel.
+      // This TensorFlow build may lack the kernel, for example.
       this.#refuse(messageOf(error));
       return false;
     } finally {

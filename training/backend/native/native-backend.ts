@@ -39,7 +39,7 @@ interface Executor {
 /** The maximum tensor size for which one pass in JavaScript is faster than several TensorFlow operations. */
 const MAX_JAVASCRIPT_NUMBERS = 32_768;
 
-/** Runs TensorFlow's own operations on float32 tensors. The gradient tape of TensorFlow.js does not record them. */
+/** Runs TensorFlow's own operations on float32 tensors. TensorFlow.js's gradient tape does not record them. */
 export class NativeBackend {
   readonly tf: typeof tfjs;
   readonly #executor: Executor;
@@ -99,7 +99,7 @@ export class NativeBackend {
     return this.#executor.isUsingGpuDevice;
   }
 
-  /** Returns true if JavaScript processes the tensor faster than several operations do: the tensor is small and not on a GPU. */
+  /** Returns true if the tensor is small and not on a GPU. One JavaScript pass is then faster than several operations. */
   isFasterInJavaScript(tensor: tfjs.Tensor): boolean {
     return !this.usesGpu && tensor.size <= MAX_JAVASCRIPT_NUMBERS;
   }

@@ -11,8 +11,8 @@ interface Installed {
 const installed = new WeakMap<object, Installed>();
 
 /**
- * Replaces gradients, and the optimizer steps of `fit` and `step`, with TensorFlow's own kernels if these compute the same results. Does
- * nothing if the current backend is not native.
+ * Replaces gradients, and the optimizer steps of `fit` and `step`, with TensorFlow's own kernels where those kernels compute the same
+ * results. Does nothing if the current backend is not native.
  */
 export function installNativeKernels(tf: typeof tfjs): void {
   const native = NativeBackend.of(tf);

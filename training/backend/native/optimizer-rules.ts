@@ -136,7 +136,7 @@ function momentum(native: NativeBackend, optimizer: Momentum): OptimizerRule {
   };
 }
 
-/** Returns the learning rate -c. TensorFlow.js's sgd uses the tensor `c` and ignores the property `learningRate`. */
+/** Returns the learning rate, which is -c. TensorFlow.js's sgd uses the tensor `c` and ignores the property `learningRate`. */
 function learningRate(native: NativeBackend, optimizer: Sgd): Scalar {
   return { tensor: native.run('Neg', [optimizer.c]), own: true };
 }

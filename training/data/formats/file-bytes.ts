@@ -23,7 +23,7 @@ export function compressionOf(file: DataFile, option: Compression): 'none' | 'gz
 }
 
 /**
- * Reads a file's uncompressed contents, starting at byte `offset` of the uncompressed contents. Closes all resources when the consumer's
+ * Reads and decompresses a file, starting at byte `offset` of the uncompressed contents. Closes all resources when the consumer's
  * loop ends, including by `break` or an error.
  */
 export async function* readContents(

@@ -10,7 +10,7 @@ const PREFIX = '.tony-ts-dataset-';
 const folders = new Set<string>();
 
 /**
- * Creates the folder for large temporary files of the program and returns its path; null outside a job. The folder is inside the
+ * Creates the folder for the program's large temporary files and returns the folder's path; null outside a job. The folder is inside the
  * container's folder, which YARN removes with the container. Unlike the working directory, it survives a program restart in the same
  * container.
  */

@@ -108,7 +108,7 @@ export class DispatchLog {
   }
 
   /**
-   * Returns the state for checkpoints; null without dispatched data.
+   * Returns the state for checkpoints; null if no data is dispatched.
    * @param at the reader's position. The state omits earlier passes, which all readers have finished.
    */
   state(at: Json): Json {

@@ -15,7 +15,8 @@ export interface DataFile {
 }
 
 /**
- * Patterns, paths or URIs of files or folders. A folder stands for all of its files, except names that begin with a dot or an underscore.
+ * Patterns, paths or URIs of files or folders. A folder stands for all of its files, except those whose names begin with a dot or an
+ * underscore.
  */
 export type Files = string | readonly string[];
 
@@ -44,7 +45,7 @@ export function listerOf(files: Files): FileLister {
 }
 
 /**
- * Creates a lister of the first column's files. The companions of a file are the files at the same position in the other columns.
+ * Creates a function that lists the first column's files. The companions of a file are the files at the same position in the other columns.
  * @throws TonyError NOT_FOUND; DATA_INVALID when the columns have different numbers of files.
  */
 export function listerOfColumns(columns: readonly Files[]): FileLister {

@@ -36,7 +36,7 @@ export interface SplitRequest extends PassPlace {
 }
 
 /**
- * Assigns the splits of datasets to readers. In a job, the ApplicationMaster assigns the splits. In a standalone program, this process
+ * Assigns dataset splits to readers. In a job, the ApplicationMaster assigns the splits. In a standalone program, this process
  * assigns them.
  */
 export interface SplitAssigner {

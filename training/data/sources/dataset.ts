@@ -126,7 +126,7 @@ export class Dataset<T> implements AsyncIterable<T> {
   }
 
   /**
-   * Reads ahead while the program processes elements: up to `elements` elements, and up to about `bytes` of data in storage (64 MiB by
+   * Reads ahead while the program processes elements: up to `elements` elements and up to about `bytes` bytes of stored data (64 MiB by
    * default).
    */
   prefetch(elements: number, options: { readonly bytes?: number } = {}): Dataset<T> {

@@ -118,8 +118,8 @@ export function zip(datasets: readonly Dataset<unknown>[] | Readonly<Record<stri
 }
 
 /**
- * Mixes the elements of several datasets until all datasets have ended. Randomly selects the dataset of each element, by weight. The
- * selection differs between epochs, but is the same in every run.
+ * Mixes the elements of several datasets until all datasets have ended. Selects the dataset for each element at random, according to the
+ * weights. The selection differs between epochs, but is the same in every run.
  */
 export function sampleFrom<T>(datasets: readonly Dataset<T>[], options: SampleOptions = {}): Dataset<T> {
   const { weights = datasets.map(() => 1), seed = null } = options;

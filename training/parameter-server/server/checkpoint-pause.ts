@@ -10,7 +10,7 @@ export class CheckpointPause {
   readonly #worldSize: number;
   readonly #clock: RunClock;
   readonly #delayed: DelayedRequests;
-  /** By rank, the iteration of the last `meet`. */
+  /** The iteration of each rank's last `meet`, indexed by rank. */
   readonly #met = new Map<number, number>();
   /** The iteration of the chief's last `part`. */
   #parted = -1;

@@ -31,7 +31,7 @@ export class ParameterServerWorker implements StrategyFactory {
     this.#strategy = parameterServerStrategy({ ...options, nextRun: () => this.#nextRun(), settle: () => this.settle() });
   }
 
-  /** Opens the strategy of `fit`. Training begins once all workers have ended their earlier custom steps. */
+  /** Opens the strategy for `fit`. Training begins once all workers have ended their earlier custom steps. */
   open(context: StrategyContext): TrainingStrategy {
     return this.#strategy.open(context);
   }

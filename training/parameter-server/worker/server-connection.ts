@@ -22,7 +22,7 @@ export interface ConnectionOptions {
 }
 
 interface Pending {
-  /** The maximum number of bytes in the answer's body; null for MOST_UNKNOWN_BYTES. */
+  /** The maximum number of bytes in the answer's body; null means MOST_UNKNOWN_BYTES. */
   readonly bodyBytes: number | null;
   readonly resolve: (answer: Answer) => void;
   readonly reject: (error: TonyError) => void;

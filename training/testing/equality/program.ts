@@ -107,7 +107,7 @@ export interface RenewAction {
 export interface Outcome {
   readonly weights: Readonly<Record<string, readonly number[]>>;
   readonly slots: Readonly<Record<string, readonly number[]>>;
-  /** The loss of each epoch of `fit` and of each step, where both sides compute the same loss. */
+  /** The losses that both sides compute in the same way: one for each epoch of `fit`, and one for each step. */
   readonly losses: readonly (readonly [what: string, loss: number])[];
   /** Only on the plain side: the largest distance that any weight moved in an action, summed over all actions. */
   readonly path: number;
@@ -118,7 +118,7 @@ export type Answer = { readonly outcome: Outcome } | { readonly error: string };
 
 const isBatchNorm = ({ kind }: TrunkLayer) => kind === 'batchNorm';
 
-/** Removes the features of a program for which the documentation of its strategy does not promise equal results. */
+/** Removes program features for which the strategy's documentation does not promise equal results. */
 export function promised(program: Program): Program {
   const { workers, strategy } = program;
   const isServed = strategy === 'parameter-server';

@@ -124,7 +124,7 @@ async function run(program: Program, taskFile: string): Promise<Outcome> {
   return outcome;
 }
 
-/** Like `join` in the task of a parameter server, but returns at the end of the program, so this process can serve the next program. */
+/** Like `join` in a parameter server task, but returns at the end of the program, so this process can serve the next program. */
 async function serve(taskFile: string): Promise<void> {
   process.env.TONY_TASK_FILE = taskFile;
   const { index, worldSize, generation, ringKey, listener, checkpoint } = readTask() as TaskContext;

@@ -38,7 +38,7 @@ function compareGradients(of: Case, tolerance = 2e-6): void {
   installNativeKernels(tf);
   const actual = gradients(of);
   equal(tf.memory().numTensors, before);
-  // The tolerance depends on the largest gradient of all inputs: a bias gradient is a sum whose terms may nearly cancel.
+  // The tolerance depends on the largest gradient across all inputs: a bias gradient is a sum whose terms may nearly cancel.
   const largest = expected.reduce((most, values) => values.reduce((greatest, value) => Math.max(greatest, Math.abs(value)), most), 0);
   expected.forEach((values, input) => {
     values.forEach((value, at) => {

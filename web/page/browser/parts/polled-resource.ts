@@ -22,7 +22,7 @@ export interface PolledResourceOptions<T> {
   readonly isComplete?: (data: T) => boolean;
 }
 
-/** The number of failed requests after which polling stops for an ended job, because the job's server may have stopped. */
+/** Once the job has ended, polling stops after this many failed requests, because the job's server may have stopped. */
 const LAST_TRIES = 3;
 
 /** Polls one resource of the job while at least one component subscribes to it. Sends one request at a time. */
