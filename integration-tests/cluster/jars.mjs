@@ -18,7 +18,7 @@ export async function hadoopJars({ hadoop = DEFAULT_HADOOP, log = () => {} } = {
   if (!/^\d+\.\d+\.\d+$/.test(hadoop)) {
     throw new Error(`"${hadoop}" is not a version of Hadoop, such as ${DEFAULT_HADOOP}`);
   }
-  const own = hadoop.startsWith('2.') ? ['-Phadoop2', '-DexcludeGroupIds=org.ow2.asm'] : [];
+  const own = hadoop.startsWith('2.') ? ['-Phadoop2', '-DexcludeGroupIds=org.ow2.asm'] : ['-Phadoop3'];
   return jarsOf(
     { file: POM, selection: [`-Dhadoop.version=${hadoop}`, ...own], contains: `hadoop-common-${hadoop}.jar` },
     versionFolder(hadoop),

@@ -4,6 +4,7 @@ import path from 'node:path';
 import { FEDERATION } from './federation.mjs';
 import { HIGH_AVAILABILITY } from './high-availability.mjs';
 import { KERBEROS } from './kerberos.mjs';
+import { KEY_SERVER } from './key-server.mjs';
 import { stateFolder } from './layout.mjs';
 import { TLS } from './tls.mjs';
 
@@ -67,7 +68,15 @@ const PLAIN = {
 const PRIVACY = { ...PLAIN, properties: () => ({ core: { 'hadoop.rpc.protection': 'privacy' } }) };
 
 /** @type {Readonly<Record<string, Profile>>} */
-export const PROFILES = { plain: PLAIN, privacy: PRIVACY, ha: HIGH_AVAILABILITY, federation: FEDERATION, kerberos: KERBEROS, tls: TLS };
+export const PROFILES = {
+  plain: PLAIN,
+  privacy: PRIVACY,
+  ha: HIGH_AVAILABILITY,
+  federation: FEDERATION,
+  kerberos: KERBEROS,
+  kms: KEY_SERVER,
+  tls: TLS,
+};
 
 /**
  * Returns the profile of this name. A name such as `kerberos+tls` combines profiles.
