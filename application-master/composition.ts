@@ -1,13 +1,17 @@
 import { randomBytes } from 'node:crypto';
 import { lookup } from 'node:dns/promises';
+import path from 'node:path';
 import { CONTAINER_LAYOUT, type FrozenJob, type Resource, TENSORBOARD_ROLE } from '../conf/job.ts';
 import { HadoopConfiguration } from '../hadoop/configuration/configuration.ts';
 import { daemonUri } from '../hadoop/configuration/hdfs-place.ts';
-import { findToken, MASTER_TOKEN_KIND } from '../hadoop/rpc/credentials.ts';
+import { fileSystemsOfJob } from '../hadoop/configuration/job-file-systems.ts';
+import { KeytabTokens } from '../hadoop/configuration/keytab-tokens.ts';
+import { type Credentials, findToken, MASTER_TOKEN_KIND } from '../hadoop/rpc/credentials.ts';
 import type { Logger } from '../platform/log.ts';
 import type { Welcome } from '../protos/executor-protocol.ts';
 import { createStorage } from '../storage/create-storage.ts';
 import { decodeS3Connection } from '../storage/s3/s3-connection.ts';
+import type { Storage } from '../storage/storage.ts';
 import { joinUri } from '../storage/uri.ts';
 import { JobSite } from '../web/job-site.ts';
 import { ScalarReader } from '../web/scalars/scalar-reader.ts';
@@ -31,6 +35,7 @@ import { DurableNotes } from './services/durable-notes.ts';
 import type { ProducerEvents } from './services/producer-link.ts';
 import { Services } from './services/services.ts';
 import type { MasterSettings } from './settings.ts';
+import { TokenKeeper } from './tokens/token-keeper.ts';
 
 /** Node.js flags that save 20 MiB of memory per container (measured). Executors need little memory, so the user's program gets the rest. */
 const EXECUTOR_NODE_FLAGS = [
@@ -109,15 +114,41 @@ export function compose(settings: MasterSettings, log: Logger) {
           node: settings.node,
           log,
         });
-  return { settings, log, storage, job, files, vitals, scalars, logs, view, token, site, tls, services, executors, gatekeeper };
+  const tokens = hadoop?.secure === true ? createTokenKeeper(settings, hadoop, { storage, job, executors, log }) : null;
+  return { settings, log, storage, job, files, vitals, scalars, logs, view, token, site, tls, services, executors, gatekeeper, tokens };
+}
+
+function createTokenKeeper(
+  { frozen, credentials, credentialsFile, folder }: MasterSettings,
+  hadoop: HadoopConfiguration,
+  { storage, job, executors, log }: { storage: Storage; job: JobShell; executors: ExecutorService; log: Logger },
+): TokenKeeper {
+  const keytab = frozen.principal && {
+    principal: frozen.principal,
+    file: path.join(folder, CONTAINER_LAYOUT.keytab),
+    cacheFolder: path.join(folder, 'kerberos'),
+  };
+  const issuer = keytab && new KeytabTokens(keytab, hadoop, frozen.user);
+  const fileSystems = fileSystemsOfJob(frozen, hadoop);
+  return new TokenKeeper({
+    credentials,
+    file: credentialsFile,
+    fetch: issuer ? () => issuer.fetch(fileSystems) : null,
+    handOver: (newest) => executors.replaceTokens(newest),
+    probe: () => storage.stat(frozen.staging),
+    checkpointDir: frozen.checkpointDir,
+    hear: job.hear,
+    log,
+  });
 }
 
 /**
  * Creates the negotiator. With YARN, also looks up the size and modification time of job.json in the background, because container launches
  * require them.
  */
-export function createNegotiator({ settings, log, job, files }: Parts): Negotiator {
-  const { frozen, attempt, host, credentials } = settings;
+export function createNegotiator({ settings, log, job, files, tokens }: Parts): Negotiator {
+  const { frozen, attempt, host } = settings;
+  const credentials = (): Credentials => tokens?.credentials ?? settings.credentials;
   const { listener } = job;
   return frozen.cluster.kind === 'local'
     ? new LocalNegotiator({ frozen, attempt, listener, log, host })

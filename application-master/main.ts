@@ -1,5 +1,6 @@
 import { lookup } from 'node:dns/promises';
 import type { FrozenJob } from '../conf/job.ts';
+import { withTimeout } from '../platform/deadline.ts';
 import { messageOf, TonyError } from '../platform/errors.ts';
 import { createLogger, type Logger } from '../platform/log.ts';
 import { WebServer } from '../web/server.ts';
@@ -13,6 +14,9 @@ import { readSettings } from './settings.ts';
 /** Flag from a client that runs the ApplicationMaster on its own machine: the job ends when the client exits. */
 const END_WITH_STDIN = '--end-with-stdin';
 const EXIT_CODES: Readonly<Record<Outcome, number>> = { SUCCEEDED: 0, FAILED: 1, KILLED: 1, FENCED: 1 };
+
+/** How long a later attempt waits for new delegation tokens before it starts (ms). */
+const FIRST_TOKENS_MS = 30_000;
 
 let log = createLogger({ container: process.env.CONTAINER_ID ?? '' });
 /** Null until this process can end the job after an unexpected error. */
@@ -38,6 +42,11 @@ try {
   log = createLogger({ application: settings.frozen.applicationId, attempt: settings.attempt });
   log.level = settings.frozen.job.master.logLevel;
   const parts = compose(settings, log);
+  const kept = parts.tokens?.start();
+  if (settings.attempt > 1 && kept !== undefined) {
+    // The tokens of the submission may have ended since.
+    await withTimeout(kept, FIRST_TOKENS_MS, () => undefined);
+  }
   const connections = await start(parts);
   const outcome = await parts.job.ended;
   await shutDown(parts, connections);
@@ -119,6 +128,7 @@ async function guard(gatekeeper: Gatekeeper, job: JobShell, queue: string, polic
 
 async function shutDown(parts: Parts, { web, negotiator }: Connections): Promise<void> {
   parts.gatekeeper?.close();
+  parts.tokens?.close();
   web.close();
   for (const each of [parts.site, parts.view, parts.vitals, parts.scalars, parts.logs, parts.services, parts.executors]) {
     each.close();

@@ -2,7 +2,7 @@ import { createHash, timingSafeEqual } from 'node:crypto';
 import { parseFrozenJob } from '../conf/frozen-job.ts';
 import { CREDENTIALS, type FrozenJob } from '../conf/job.ts';
 import { applicationOf, parseContainerId } from '../hadoop/rpc/application-id.ts';
-import { readContainerInputs } from '../hadoop/rpc/container-inputs.ts';
+import { CREDENTIALS_VARIABLE, readContainerInputs } from '../hadoop/rpc/container-inputs.ts';
 import { type Credentials, MASTER_TOKEN_KIND } from '../hadoop/rpc/credentials.ts';
 import { TonyError } from '../platform/errors.ts';
 import type { Secret } from '../platform/secret.ts';
@@ -25,6 +25,10 @@ export interface MasterSettings {
   readonly host: string;
   readonly node: OwnNode;
   readonly credentials: Credentials;
+  /** Path of the container's credentials file. */
+  readonly credentialsFile: string;
+  /** Absolute path of the container's working directory. */
+  readonly folder: string;
   readonly secrets: MasterSecrets;
 }
 
@@ -49,6 +53,8 @@ export async function readSettings(environment: Readonly<Record<string, string |
       httpPort: Number(environment.NM_HTTP_PORT ?? 0),
     },
     credentials,
+    credentialsFile: variable(CREDENTIALS_VARIABLE),
+    folder,
     secrets: {
       jobSecret: secret(CREDENTIALS.jobSecret),
       certificate: secret(CREDENTIALS.certificate),

@@ -1,6 +1,8 @@
 import { isRecord } from '../platform/is-record.ts';
 import { EVERY_ROLE } from './job-part.ts';
 
+const ONE_VALUE: ReadonlySet<string> = new Set(['docker', 'kerberos']);
+
 type Mapping = Readonly<Record<string, unknown>>;
 
 /**
@@ -56,14 +58,14 @@ function withWholeStrategy(written: unknown): Mapping {
   return typeof written === 'string' ? { strategy: { type: written } } : {};
 }
 
-/** Adds the keys of `fill` that are missing from `into`. Merges nested mappings recursively, but treats a Docker container as one value. */
+/** Adds the keys of `fill` that are missing from `into`. Merges nested mappings recursively, but treats a Docker container and a keytab as one value. */
 function filledUp(written: Mapping, fill: Mapping): Mapping {
   const filled = new Map(Object.entries(written));
   for (const [key, value] of Object.entries(fill)) {
     const own = filled.get(key);
     if (own === undefined) {
       filled.set(key, value);
-    } else if (key !== 'docker' && isRecord(own) && isRecord(value)) {
+    } else if (!ONE_VALUE.has(key) && isRecord(own) && isRecord(value)) {
       filled.set(key, filledUp(own, value));
     }
   }

@@ -17,6 +17,7 @@ const frozen: FrozenJob = {
   summaryDir: 'hdfs://nn/summaries',
   outputDir: 'hdfs://nn/output',
   data: {},
+  principal: null,
   resources: [{ name: 'tony', uri: 'hdfs://nn/x', type: 'archive', visibility: 'private', size: 1, timestamp: 2 }],
   roleResources: {},
   cluster: { kind: 'yarn', hadoop: { 'fs.defaultFS': 'hdfs://nn' } },

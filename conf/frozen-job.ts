@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { messageOf, TonyError } from '../platform/errors.ts';
 import type { FrozenJob } from './job.ts';
+import { principal } from './job-values.ts';
 import { describeMistakes, resolvedJobSchema } from './resolved-job.ts';
 
 const strings = z.record(z.string(), z.string());
@@ -29,6 +30,7 @@ const frozenJob = z.strictObject({
   summaryDir: z.string(),
   outputDir: z.string(),
   data: strings,
+  principal: principal.nullable(),
   resources: z.array(resource),
   roleResources: z.record(z.string(), z.array(resource)),
   cluster: z.discriminatedUnion('kind', [

@@ -13,35 +13,39 @@ import { roleNameOrAll } from './values/value-schemas.ts';
 /** Name under `roles` of a site file for values that apply to every role. Values under a specific role name take precedence. */
 export const EVERY_ROLE = '*';
 
-const { queue, runtime, env, gang, heartbeat, checkpoint, timeout, acls, master, priority, tags } = jobSchema.shape;
+const { queue, runtime, env, gang, heartbeat, checkpoint, timeout, acls, kerberos, master, priority, tags } = jobSchema.shape;
 const { every, keep } = checkpoint.unwrap().shape;
 const { resources, env: roleEnv, nodeLabel, docker, restart } = roleSchema.shape;
 
-export const jobPartSchema = withoutDefaults(
-  z.strictObject({
-    queue,
-    runtime,
-    env,
-    roles: z
-      .record(
-        roleNameOrAll,
-        z.strictObject({ instances: taskCount().describe('Number of tasks.'), resources, env: roleEnv, nodeLabel, docker, restart }),
-      )
-      .describe(
-        'Settings by role name. "*" applies to every role, but an entry for a specific role takes precedence. This section adds no roles to jobs.',
-      ),
-    gang,
-    heartbeat,
-    checkpoint: z.strictObject({ every, keep }),
-    tensorboard: z.strictObject({ memory: tensorboardSchema.shape.memory }).describe('Settings for jobs that run TensorBoard.'),
-    strategy: z.strictObject({ wireSecurity: wireSecurity }).describe('Settings of the strategy, whichever the job uses.'),
-    timeout,
-    acls,
-    master,
-    priority,
-    tags,
-  }),
-) as z.ZodType<JobPart>;
+const PART = {
+  queue,
+  runtime,
+  env,
+  roles: z
+    .record(
+      roleNameOrAll,
+      z.strictObject({ instances: taskCount().describe('Number of tasks.'), resources, env: roleEnv, nodeLabel, docker, restart }),
+    )
+    .describe(
+      'Settings by role name. "*" applies to every role, but an entry for a specific role takes precedence. This section adds no roles to jobs.',
+    ),
+  gang,
+  heartbeat,
+  checkpoint: z.strictObject({ every, keep }),
+  tensorboard: z.strictObject({ memory: tensorboardSchema.shape.memory }).describe('Settings for jobs that run TensorBoard.'),
+  strategy: z.strictObject({ wireSecurity: wireSecurity }).describe('Settings of the strategy, whichever the job uses.'),
+  timeout,
+  acls,
+  master,
+  priority,
+  tags,
+};
+
+/** The keys that a site file may override. Every key is optional and has no default. */
+export const finalSchema = withoutDefaults(z.strictObject(PART)) as z.ZodType<JobPart>;
+
+/** The keys for which a site file may set defaults. Only job.yaml decides finally which keytab it ships. */
+export const defaultsSchema = withoutDefaults(z.strictObject({ ...PART, kerberos })) as z.ZodType<JobPart>;
 
 export type JobPart = DeepPartial<
   Pick<JobFile, 'queue' | 'runtime' | 'env' | 'gang' | 'heartbeat' | 'timeout' | 'acls' | 'master' | 'priority' | 'tags'> & {

@@ -239,6 +239,21 @@ export const jobSchema = z.strictObject({
     })
     .describe('Users and groups with access to the job. Takes effect only on a cluster with ACLs enabled.')
     .prefault({}),
+  kerberos: z
+    .union(
+      [
+        z.literal('none'),
+        z.strictObject({
+          keytab: text().describe('Keytab file on the submitting machine, relative to this file; ~/ is your home folder.'),
+          principal: values.principal.describe('Principal of the keytab. The default is the principal of your ticket.').optional(),
+        }),
+      ],
+      { error: 'expected {keytab, principal}, or none' },
+    )
+    .describe(
+      'Keytab for a job that runs longer than delegation tokens live (7 days by default), on a cluster with Kerberos. Only the ApplicationMaster receives the keytab; it replaces the tokens of the job in time. none: no keytab.',
+    )
+    .default('none'),
   master: z
     .strictObject({
       memory: memory("Memory of the ApplicationMaster's container.").default(1024),

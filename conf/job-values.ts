@@ -33,6 +33,9 @@ export const gpuCount = () => count(0, 1024);
 export const masterVcoreCount = () => count(1, 64);
 export const MOST_RESTARTS = 10_000;
 
+/** `alice@EXAMPLE.COM` or `service/host@REALM`; not an option of kinit. */
+export const principal = text().regex(/^[^\s@-][^\s@]*(@[^\s@]+)?$/, { error: 'expected a Kerberos principal such as alice@EXAMPLE.COM' });
+
 export const logLevel = z.enum(['debug', 'info', 'warn', 'error']);
 export const applicationPriority = () => count(0, 1000);
 export const framework = z.enum(FRAMEWORKS);

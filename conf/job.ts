@@ -36,10 +36,19 @@ export interface Job {
   /** Time limit for the whole job in ms; null for no limit. */
   readonly timeoutMs: number | null;
   readonly acls: { readonly view: Acl; readonly modify: Acl };
+  /** A keytab with which the ApplicationMaster obtains new delegation tokens; null without one. */
+  readonly kerberos: KerberosKeytab | null;
   readonly master: Master;
   /** YARN priority within the queue. YARN starts jobs with higher numbers first. */
   readonly priority: number;
   readonly tags: readonly string[];
+}
+
+export interface KerberosKeytab {
+  /** The keytab file, absolute on the submitting machine. */
+  readonly keytab: string;
+  /** null: the principal of the user's ticket. */
+  readonly principal: string | null;
 }
 
 export interface Master {
@@ -158,6 +167,8 @@ export const CONTAINER_LAYOUT = {
   python: 'python',
   /** Folder with the files and archives that job.yaml lists. Each program's working directory contains a link to each of them. */
   files: 'files',
+  /** The keytab; only in the container of the ApplicationMaster. */
+  keytab: 'keytab',
   /** Folder for temporary files of the user's program. */
   scratch: 'scratch',
 } as const;
@@ -203,6 +214,8 @@ export interface FrozenJob {
   /** URI of the folder for the job's results, which is kept after the job ends. */
   readonly outputDir: string;
   readonly data: Readonly<Record<string, string>>;
+  /** The principal of the keytab in the ApplicationMaster's container; null without a keytab. */
+  readonly principal: string | null;
   /** Files and archives that every executor container needs. */
   readonly resources: readonly Resource[];
   /** Additional files and archives for the containers of a role, by role name. */

@@ -61,6 +61,7 @@ describe('a job file', () => {
       strategy: { type: 'all-reduce', wire: 'float32', wireSecurity: 'none' },
       timeoutMs: null,
       acls: { view: { users: [], groups: [] }, modify: { users: [], groups: [] } },
+      kerberos: null,
       master: {
         memoryMb: 1024,
         vcores: 1,

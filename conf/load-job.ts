@@ -8,7 +8,7 @@ import { fileBeside, isFileIn, isTooBroad } from './default-source.ts';
 import { withDefaults } from './default-values.ts';
 import { describeFinalValue, withFinalValues, withRoleValues } from './final-values.ts';
 import type { Job, Role } from './job.ts';
-import { EVERY_ROLE, jobPartSchema } from './job-part.ts';
+import { defaultsSchema, EVERY_ROLE } from './job-part.ts';
 import { type JobFile, jobJsonSchema, jobSchema } from './job-schema.ts';
 import { fileProblems, toShippedFiles } from './shipped-files.ts';
 import type { SiteConfig } from './site.ts';
@@ -120,7 +120,7 @@ export function parseJob(text: string, options: ParseOptions): Job {
  * own name, the node label and other resource types.
  */
 function withDefaultsOfStrategyRoles(job: Job, written: unknown, { defaults }: Pick<SiteConfig, 'defaults'>): Job {
-  const parts = jobPartSchema.parse(defaults).roles ?? {};
+  const parts = defaultsSchema.parse(defaults).roles ?? {};
   const { nodeLabel, resources: { memory: _m, vcores: _v, gpus: _g, ...other } = {} } = parts[EVERY_ROLE] ?? {};
   const roles = job.roles.map((role) => {
     if (sets(written, ['roles', role.name])) {
@@ -329,6 +329,8 @@ function toJob(file: JobFile, { folder, isFile }: ParseOptions): Job {
     strategy: file.strategy,
     timeoutMs: file.timeout ?? null,
     acls: file.acls,
+    kerberos:
+      file.kerberos === 'none' ? null : { keytab: resolvePath(file.kerberos.keytab, folder), principal: file.kerberos.principal ?? null },
     master: toMaster(file.master),
     priority: file.priority,
     tags: file.tags,

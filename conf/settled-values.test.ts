@@ -136,6 +136,14 @@ defaults:
     expect(() => checkedJob({ ...job, strategy: { ...job.strategy, wireSecurity: 'encrypted' } })).toThrow('strategy.wireSecurity');
   });
 
+  test('set the keytab and its principal together', () => {
+    const keytabs = 'defaults: {kerberos: {keytab: /etc/keytabs/team.keytab, principal: team@EXAMPLE.COM}}';
+    const keytabOf = (own: string) => load(`${JOB}roles: {worker: {}}\n${own}`, keytabs).job.kerberos;
+    expect(keytabOf('')).toEqual({ keytab: '/etc/keytabs/team.keytab', principal: 'team@EXAMPLE.COM' });
+    expect(keytabOf('kerberos: {keytab: mine}\n')).toEqual({ keytab: '/mine', principal: null });
+    expect(keytabOf('kerberos: none\n')).toBeNull();
+  });
+
   test('apply to a role that the strategy adds', () => {
     const { job } = load(`${JOB}strategy: parameter-server\nenv: {LEVEL: 5}\nroles: {worker: {resources: {memory: 4g}}}\n`, site);
     expect(role(job, 'worker').resources.memoryMb).toBe(4096);
@@ -339,7 +347,8 @@ describe('every key of a site file', () => {
       .reduceRight<unknown>((below, part) => ({ [part]: below }), VALUES[key]) as Record<string, unknown>;
 
   test('has a value in this test', () => {
-    expect(leaves('defaults', '').sort()).toEqual(Object.keys(VALUES).sort());
+    const keytab = ['kerberos.keytab', 'kerberos.principal'];
+    expect(leaves('defaults', '').sort()).toEqual([...Object.keys(VALUES), ...keytab].sort());
     expect(leaves('final', '').sort()).toEqual(Object.keys(VALUES).sort());
   });
 

@@ -1,6 +1,6 @@
 import { parse } from 'yaml';
 import { z } from 'zod';
-import { type JobPart, jobPartSchema, whyNotInSite } from './job-part.ts';
+import { defaultsSchema, finalSchema, type JobPart, whyNotInSite } from './job-part.ts';
 import type { JsonSchema } from './job-schema.ts';
 import { type Quotas, quotaSchema, unknownAmounts } from './quota-schema.ts';
 import { resourceKeyProblem } from './values/resource-key.ts';
@@ -125,8 +125,8 @@ export const siteSchema = z.strictObject({
     )
     .optional(),
   quotas: quotaSchema.prefault({}),
-  defaults: jobPartSchema.optional().describe('Default values for keys that job.yaml does not set, in job.yaml syntax.'),
-  final: jobPartSchema.optional().describe('Values that override job.yaml and --set, in job.yaml syntax.'),
+  defaults: defaultsSchema.optional().describe('Default values for keys that job.yaml does not set, in job.yaml syntax.'),
+  final: finalSchema.optional().describe('Values that override job.yaml and --set, in job.yaml syntax.'),
 });
 
 export const DEFAULT_SITE: SiteConfig = { ...parseSite('', SITE_FILE), from: null };

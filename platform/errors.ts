@@ -131,6 +131,21 @@ export const ERROR_CODES = {
     means: 'The file named by HADOOP_TOKEN_FILE_LOCATION cannot be read, or contains no delegation token for a service of the cluster.',
     hint: 'Submit the job from a machine where you have a Kerberos ticket. Outside a container, unset HADOOP_TOKEN_FILE_LOCATION to use your ticket.',
   },
+  TOKEN_EXPIRED: {
+    exit: 1,
+    means: 'A delegation token of the job has reached the end of its lifetime, or was cancelled. Without it, the job cannot use HDFS.',
+    hint: 'Submit the job again with `checkpoint.dir` set to its checkpoints. With `kerberos.keytab` in job.yaml, a job replaces its tokens.',
+  },
+  KEYTAB_INVALID: {
+    exit: 2,
+    means: 'The keytab that `kerberos.keytab` in job.yaml names cannot be read, is damaged, or belongs to another user.',
+    hint: 'Check the keytab with klist -k FILE, or remove `kerberos` from job.yaml.',
+  },
+  KMS_UNREACHABLE: {
+    exit: 3,
+    means: 'No key server (KMS) of the cluster issued a delegation token.',
+    hint: 'Check that hadoop.security.key.provider.path in core-site.xml names the key servers, and that they run.',
+  },
   RUNTIME_MISSING: {
     exit: 2,
     means: 'The runtime archive named in job.yaml does not exist.',

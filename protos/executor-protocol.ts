@@ -78,6 +78,7 @@ export interface MasterMessage {
   readonly start?: { readonly generation: number; readonly members?: readonly MemberMessage[] };
   readonly stop?: { readonly reason: string; readonly atOnce?: boolean };
   readonly checkpoint?: { readonly generation: number };
+  readonly tokens?: { readonly credentials: Uint8Array };
 }
 
 export interface Welcome {

@@ -266,8 +266,19 @@ export class Executor {
       this.#happened({ type: 'start', generation: message.start.generation, members: message.start.members ?? [] });
     } else if (message.checkpoint) {
       this.#happened({ type: 'checkpoint', generation: message.checkpoint.generation });
+    } else if (message.tokens) {
+      void this.#replaceTokens(message.tokens.credentials);
     } else if (message.stop) {
       this.#happened({ type: 'stop', reason: message.stop.reason, atOnce: message.stop.atOnce ?? false });
+    }
+  }
+
+  async #replaceTokens(credentials: Uint8Array): Promise<void> {
+    try {
+      await this.#settings.tokens.replace(credentials);
+      this.#log.info('received new delegation tokens');
+    } catch (error) {
+      this.#log.error({ error: messageOf(error) }, 'could not replace the delegation tokens');
     }
   }
 

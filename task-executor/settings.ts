@@ -1,8 +1,8 @@
 import { CREDENTIALS, type FrozenJob, type Role } from '../conf/job.ts';
 import { CREDENTIALS_VARIABLE, readContainerInputs } from '../hadoop/rpc/container-inputs.ts';
-import type { Credentials } from '../hadoop/rpc/credentials.ts';
 import { messageOf, TonyError } from '../platform/errors.ts';
 import type { Secret } from '../platform/secret.ts';
+import { DelegationTokens } from './delegation-tokens.ts';
 
 /** The executor's settings, read from the container's environment, its working directory and the credentials file. */
 export interface ExecutorSettings {
@@ -22,8 +22,7 @@ export interface ExecutorSettings {
   readonly containerProof: Secret;
   /** The encoded S3Connection for the program; null if the job names no s3:// URI. */
   readonly s3: Secret | null;
-  /** Delegation tokens for the program; empty on a cluster without Kerberos. */
-  readonly tokens: Credentials['tokens'];
+  readonly tokens: DelegationTokens;
 }
 
 export const EXECUTOR_ENVIRONMENT = {
@@ -63,7 +62,7 @@ export async function readSettings(environment: Readonly<Record<string, string |
     ringKey: secret(CREDENTIALS.ringKey),
     containerProof: secret(CREDENTIALS.containerProof),
     s3: credentials.secrets.get(CREDENTIALS.s3) ?? null,
-    tokens: credentials.tokens,
+    tokens: new DelegationTokens(variable(EXECUTOR_ENVIRONMENT.credentials), folder, credentials),
   };
 }
 

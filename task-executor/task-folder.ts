@@ -3,7 +3,6 @@ import { cp, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { CONTAINER_LAYOUT, type Job } from '../conf/job.ts';
 import type { Framework } from '../conf/values/frameworks.ts';
-import { encodeCredentials } from '../hadoop/rpc/credentials.ts';
 import type { MemberMessage } from '../protos/executor-protocol.ts';
 import { programEnvironment, runtimeEnvironment } from '../training/process/program-environment.ts';
 import type { Member, TaskContext } from '../training/process/task-context.ts';
@@ -59,9 +58,11 @@ export async function prepareRun(
   ]);
   const { framework } = settings.frozen.job;
   const ofFramework = frameworkEnvironment(framework, { ...context, maxRestarts: settings.role.restart.maxRestarts });
+  // Hadoop's clients read this variable too.
+  const tokens = await settings.tokens.writeForProgram();
   const environment = {
     ...userEnvironment(container, request.jobEnvironment, { ...context, taskFile }, ofFramework),
-    ...(await writeTokens(settings)),
+    ...(tokens !== null && { [EXECUTOR_ENVIRONMENT.credentials]: tokens }),
   };
   const bundles = path.join(folder, CONTAINER_LAYOUT.bundles);
   const runtime = path.join(folder, CONTAINER_LAYOUT.runtime);
@@ -107,20 +108,6 @@ async function pythonEnvironment(
   const target = path.join(folder, CONTAINER_LAYOUT.python);
   await cp(source, target, { recursive: true, dereference: true });
   return { PYTHONPATH: [target, environment.PYTHONPATH].filter((each) => each !== undefined && each !== '').join(path.delimiter) };
-}
-
-/**
- * Writes the delegation tokens to a file for the program, without the executor's own secrets. Returns the environment variable with the
- * file's path, which Hadoop clients also use.
- */
-async function writeTokens({ folder, tokens }: ExecutorSettings): Promise<Readonly<Record<string, string>>> {
-  if (tokens.length === 0) {
-    return {};
-  }
-  const file = path.join(folder, 'delegation-tokens');
-  await rm(file, { force: true });
-  await writeFile(file, encodeCredentials({ tokens, secrets: new Map() }), { mode: 0o600, flag: 'wx' });
-  return { [EXECUTOR_ENVIRONMENT.credentials]: file };
 }
 
 function taskContext(

@@ -29,7 +29,7 @@ const BEAT_MS = 1000;
  */
 export class YarnNegotiator implements Negotiator {
   readonly #frozen: FrozenJob;
-  readonly #credentials: Credentials;
+  readonly #credentials: () => Credentials;
   /** The files to localise, including job.json. The promise allows registration to start before job.json has been looked up. */
   readonly #resources: Promise<readonly Resource[]>;
   readonly #listener: NegotiatorListener;
@@ -48,7 +48,8 @@ export class YarnNegotiator implements Negotiator {
 
   constructor(options: {
     frozen: FrozenJob;
-    credentials: Credentials;
+    /** Returns the newest credentials. */
+    credentials: () => Credentials;
     resources: Promise<readonly Resource[]>;
     listener: NegotiatorListener;
     log: Logger;
@@ -60,7 +61,7 @@ export class YarnNegotiator implements Negotiator {
     if (frozen.cluster.kind !== 'yarn') {
       throw new TonyError('INTERNAL', 'A local job does not negotiate with YARN.');
     }
-    const token = findToken(credentials, MASTER_TOKEN_KIND);
+    const token = findToken(credentials(), MASTER_TOKEN_KIND);
     if (token === undefined) {
       throw new TonyError('CREDENTIALS_INVALID', 'The container has no token for the ResourceManager.');
     }
@@ -131,7 +132,7 @@ export class YarnNegotiator implements Negotiator {
       environment: { ...specification.environment, ...dockerEnvironment(role?.docker ?? null) },
       command: `exec ${specification.command} 1><LOG_DIR>/tony.log 2>&1`,
       credentials: credentialsForTasks(
-        this.#credentials,
+        this.#credentials(),
         new Map([...specification.secrets].map(([name, bytes]) => [name, new Secret(bytes)])),
       ),
       acls: { view: aclText(acls.view), modify: aclText(acls.modify) },

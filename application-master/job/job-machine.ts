@@ -19,6 +19,7 @@ import { matchSurvivors, settle, withSnapshot } from './restore.ts';
 import { snapshotOf } from './snapshot.ts';
 import type { Snapshot } from './snapshot-format.ts';
 import { isTensorBoardRole } from './tensorboard-task.ts';
+import { tokensReported } from './tokens.ts';
 import { Transition } from './transition.ts';
 import { isStall, watch } from './watch.ts';
 
@@ -126,6 +127,10 @@ function apply(transition: Transition, event: Event): void {
     case 'limits':
       transition.patch({ admission: { ...transition.state.admission, limits: event.limits } });
       break;
+    case 'tokens':
+      tokensReported(transition, event);
+      break;
+    case 'tokens-ended':
     case 'refused':
       decide(transition, { state: 'FAILED', diagnostics: event.reason });
       break;

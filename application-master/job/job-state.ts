@@ -79,6 +79,7 @@ export interface Decision {
 }
 
 export interface TaskNotice extends Notice {
+  /** `worker:1`, whose program reported it; empty for a message about the whole job. */
   readonly task: string;
 }
 

@@ -34,7 +34,7 @@ export function statusOf(state: JobState, now: number): JobStatus {
     checkpointStep: state.training.checkpointStep,
     checkpointDir: frozen.checkpointDir,
     summaryDir: frozen.summaryDir,
-    notices: state.training.notices.map(({ task, text }) => `${task}: ${text}`),
+    notices: state.training.notices.map(({ task, text }) => (task === '' ? text : `${task}: ${text}`)),
     failure: state.firstFailure?.failure ?? null,
     tensorboard: tensorBoardOf(state),
     elastic: elasticOf(state),

@@ -1,6 +1,7 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import { Metadata, Server, type ServerDuplexStream, type ServerUnaryCall, type sendUnaryData, status } from '@grpc/grpc-js';
 import type { Usage } from '../../conf/status.ts';
+import { type Credentials, credentialsForTasks, encodeCredentials } from '../../hadoop/rpc/credentials.ts';
 import { messageOf } from '../../platform/errors.ts';
 import type { Logger } from '../../platform/log.ts';
 import type { Secret } from '../../platform/secret.ts';
@@ -55,6 +56,8 @@ export class ExecutorService {
   readonly #server = new Server({ 'grpc.max_receive_message_length': 1 << 20, 'grpc.keepalive_permit_without_calls': 1 });
   readonly #streams = new Map<string, ExecutorStream>();
   readonly #calls = new Map<string, number>();
+  /** Encoded tokens for executors; null while those of their launch are the newest. */
+  #tokens: Uint8Array | null = null;
   #listener: PinnedListener | null = null;
   #closed = false;
 
@@ -86,6 +89,17 @@ export class ExecutorService {
 
   orderCheckpoint(containerId: string, generation: Generation): void {
     this.#send(containerId, { checkpoint: { generation } });
+  }
+
+  /** Passes new delegation tokens to all executors, and to those that connect later. */
+  replaceTokens(credentials: Credentials): void {
+    this.#tokens = encodeCredentials(credentialsForTasks(credentials, new Map()));
+    for (const containerId of this.#streams.keys()) {
+      // A container that is not part of the job is about to stop.
+      if (this.#options.assignmentOf(containerId) !== null) {
+        this.#send(containerId, { tokens: { credentials: this.#tokens } });
+      }
+    }
   }
 
   close(): void {
@@ -157,6 +171,9 @@ export class ExecutorService {
     this.#streams.get(containerId)?.end();
     this.#streams.set(containerId, stream);
     stream.write({ welcome: { ...this.#options.welcomeFor(hello.role), masterAttempt: attempt } });
+    if (this.#tokens !== null && this.#options.assignmentOf(containerId) !== null) {
+      stream.write({ tokens: { credentials: this.#tokens } });
+    }
     for (const event of eventsOf(hello)) {
       this.#options.hear(event);
     }

@@ -18,6 +18,8 @@ export interface FreezeOptions {
   readonly resources: readonly Resource[];
   /** Files and archives that job.yaml lists. */
   readonly files: ByRole<Resource>;
+  /** See FrozenJob; default: null. */
+  readonly principal?: string | null;
   /** Archive with TensorBoard; null if the job does not need it or the build failed. */
   readonly tensorboard?: Resource | null;
   readonly cluster: FrozenJob['cluster'];
@@ -45,6 +47,7 @@ export function freezeJob(job: Job, options: FreezeOptions): FrozenJob {
     summaryDir: placeUri(job.tensorboard.logdir, home) ?? joinUri(history, 'summaries'),
     outputDir,
     data: options.data,
+    principal: options.principal ?? null,
     resources: options.resources,
     roleResources: roleResources(job, options),
     cluster: options.cluster,

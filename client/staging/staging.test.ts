@@ -4,12 +4,22 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { Secret } from '../../platform/secret.ts';
 import { FileStorage } from '../../storage/file-storage.ts';
 import { fileUri } from '../../storage/uri.ts';
 import { hashFolder } from '../job/source-archive.ts';
 import { listData, listFolder } from '../job/source-folder.ts';
 import { findData } from './stage-data.ts';
-import { findArchive, findFolder, isStagingThere, openStaging, type StagingEvent, type StagingPlace, stageJob } from './staging.ts';
+import {
+  findArchive,
+  findFolder,
+  isStagingThere,
+  openStaging,
+  type StagingEvent,
+  type StagingPlace,
+  stageJob,
+  stageKeytab,
+} from './staging.ts';
 
 let folder = '';
 let events: StagingEvent[] = [];
@@ -157,6 +167,14 @@ test('stageJob writes job.json into a private folder, visible to its application
   const resource = await stageJob(place, home, '{}');
   expect(resource).toMatchObject({ name: 'job.json', uri: `${home}/job.json`, visibility: 'application', type: 'file', size: 2 });
   expect((await stat(fileURLToPath(home))).mode & 0o777).toBe(0o700);
+});
+
+test('stageKeytab writes a file that only the user can read', async () => {
+  const home = `${place.root}/jobs/application_1_0001`;
+  await stageJob(place, home, '{}');
+  const resource = await stageKeytab(place, home, new Secret(Buffer.from([5, 2])));
+  expect(resource).toMatchObject({ name: 'keytab', uri: `${home}/keytab`, visibility: 'application', type: 'file', size: 2 });
+  expect((await stat(fileURLToPath(resource.uri))).mode & 0o777).toBe(0o600);
 });
 
 test('openStaging rejects a root to which other users can write', async () => {

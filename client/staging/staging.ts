@@ -5,6 +5,7 @@ import path from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { CONTAINER_LAYOUT, type Resource } from '../../conf/job.ts';
 import { TonyError } from '../../platform/errors.ts';
+import type { Secret } from '../../platform/secret.ts';
 import type { Entry, Storage } from '../../storage/storage.ts';
 import { joinUri } from '../../storage/uri.ts';
 import { intoFile } from '../files/into-file.ts';
@@ -18,7 +19,7 @@ import { type HashedFolder, packFolder } from '../job/source-archive.ts';
  *   <root>/cache/<sha256>/<name>/...               input data as separate files
  *   <root>/cache/.<sha256>-<ms>.<random>.writing   folder that a prune is removing (cache/prune-cache.ts)
  *   <root>/cache-pruned                              its modification time is the time of the last prune by a submission
- *   <root>/jobs/<application id>/                  job.json and the state of the ApplicationMaster, until the job ends
+ *   <root>/jobs/<application id>/                  job.json, the keytab and the state of the ApplicationMaster, until the job ends
  *   <root>/history/<application id>/               history of the job, kept after the job ends
  *
  * Folders have mode 0700, files 0600. NodeManagers read the files as the user who submitted the job.
@@ -252,6 +253,22 @@ export async function stageJob({ root, storage }: StagingPlace, folder: string, 
     const { size, modifiedAt } = await entryOf(storage, uri);
     return jobFile(folder, size, modifiedAt);
   });
+}
+
+/** Stages the keytab of a job in its folder, which exists. Only the user can read the file. */
+export async function stageKeytab({ root, storage }: StagingPlace, folder: string, content: Secret): Promise<Resource> {
+  return naming(root, async () => {
+    const { uri } = keytabFile(folder, 0);
+    await storage.write(uri, Buffer.from(content.reveal()), { permission: FILE_MODE });
+    const { size, modifiedAt } = await entryOf(storage, uri);
+    return keytabFile(folder, size, modifiedAt);
+  });
+}
+
+/** Returns the keytab as a resource of the ApplicationMaster. @param folder the job's staging folder */
+export function keytabFile(folder: string, size: number, timestamp = 0): Resource {
+  const name = CONTAINER_LAYOUT.keytab;
+  return { name, uri: joinUri(folder, name), type: 'file', visibility: 'application', size, timestamp };
 }
 
 function archiveName(name: string, size: number): string {

@@ -25,6 +25,7 @@ import { listData, listSource } from '../job/source-folder.ts';
 import { bringsTensorBoard } from '../job/tensorboard-role.ts';
 import { dockerNotes } from '../plan/docker-note.ts';
 import { environmentNotes } from '../plan/environment-note.ts';
+import { keytabNotes } from '../plan/keytab-note.ts';
 import { localPlan } from '../plan/make-plan.ts';
 import { withheldNotes } from '../plan/withheld-note.ts';
 import { placeFile } from '../staging/local-file.ts';
@@ -60,6 +61,7 @@ export async function prepareLocal(job: Job, options: PrepareOptions): Promise<P
       ...withheldNotes(parts.source?.withheld ?? []),
       ...environmentNotes(job),
       ...dockerNotes(job, null),
+      ...keytabNotes(job, null),
     ]),
     signal: options.signal,
     request: () => null,

@@ -1,6 +1,7 @@
 import type { FrozenJob, Job } from '../../conf/job.ts';
 import type { SiteConfig } from '../../conf/site.ts';
 import { gatewayTokens } from '../../hadoop/configuration/gateway-login.ts';
+import { fileSystemsOfJob } from '../../hadoop/configuration/job-file-systems.ts';
 import { redactedBody } from '../../hadoop/yarn/application-submission.ts';
 import { ResourceManager, SUBMISSION_PATH } from '../../hadoop/yarn/resource-manager.ts';
 import { amountsOf } from '../../hadoop/yarn/running-job.ts';
@@ -13,21 +14,23 @@ import type { HadoopCluster } from '../cluster/cluster.ts';
 import type { JobConnection } from '../connections/job-connection.ts';
 import { StartDeadline } from '../connections/start-deadline.ts';
 import { YarnJob } from '../connections/yarn-job.ts';
+import { type JobKeytab, readJobKeytab } from '../job/job-keytab.ts';
 import { objectStoreOf } from '../job/job-object-store.ts';
 import { withTensorBoard } from '../job/tensorboard-role.ts';
 import { askCluster } from '../plan/ask-cluster.ts';
 import { dockerNotes } from '../plan/docker-note.ts';
 import { environmentNotes } from '../plan/environment-note.ts';
 import type { JobPlan } from '../plan/job-plan.ts';
+import { keytabNotes } from '../plan/keytab-note.ts';
 import { planOf } from '../plan/make-plan.ts';
 import type { SubmitRequest } from '../plan/submit-request.ts';
 import { withheldNotes } from '../plan/withheld-note.ts';
 import { ownerOf, refuseBeyondQuotas, refuseNotFinal } from '../quotas/check-quotas.ts';
 import { ClusterHistory } from '../records/cluster-history.ts';
 import { historyPlace, openHistory } from '../records/history-place.ts';
-import { isStagingThere, jobFile, makeStaging, type StagingPlace, stageJob } from '../staging/staging.ts';
+import { isStagingThere, jobFile, keytabFile, makeStaging, type StagingPlace, stageJob, stageKeytab } from '../staging/staging.ts';
 import type { Prepared, PrepareOptions } from './prepare.ts';
-import { fileSystemsOfJob, frozenFor, jobText, submissionFor } from './submission.ts';
+import { frozenFor, jobText, submissionFor } from './submission.ts';
 import {
   expectedParts,
   type FoundParts,
@@ -57,8 +60,14 @@ export async function prepareOnYarn(job: Job, cluster: HadoopCluster, options: P
     const place: StagingPlace = { storage, root, onEvent, signal };
     const asking = askCluster(job, cluster, resourceManager, dryRun ? DRY_RUN_PATIENCE_MS : undefined);
     // An unused application ID has no effect.
-    const [local, { applicationId, maximum }, site, hasStaging] = await untilAborted(
-      Promise.all([localParts(job, onProgress), resourceManager.newApplication(), cluster.site(), isStagingThere(place, user)]),
+    const [local, { applicationId, maximum }, site, hasStaging, keytab] = await untilAborted(
+      Promise.all([
+        localParts(job, onProgress),
+        resourceManager.newApplication(),
+        cluster.site(),
+        isStagingThere(place, user),
+        readJobKeytab(job.kerberos, cluster),
+      ]),
       signal,
     );
     const owner = await untilAborted(ownerOf(job, cluster, site), signal);
@@ -76,10 +85,21 @@ export async function prepareOnYarn(job: Job, cluster: HadoopCluster, options: P
         ...withheldNotes(local.source?.withheld ?? []),
         ...environmentNotes(job),
         ...dockerNotes(job, configuration),
+        ...keytabNotes(job, keytab),
       ];
       const plan = planOf(job, room, listParts(parts), allNotes);
       signal?.throwIfAborted();
-      return new PreparedYarnJob(cluster, resourceManager, options, { job, plan, applicationId, site, place, hasStaging, parts, s3 });
+      return new PreparedYarnJob(cluster, resourceManager, options, {
+        job,
+        plan,
+        applicationId,
+        site,
+        place,
+        hasStaging,
+        parts,
+        s3,
+        keytab,
+      });
     } catch (error) {
       await discardParts(parts);
       throw error;
@@ -99,6 +119,7 @@ interface Checked {
   readonly hasStaging: boolean;
   readonly parts: FoundParts;
   readonly s3: S3Connection | null;
+  readonly keytab: JobKeytab | null;
 }
 
 class PreparedYarnJob implements Prepared {
@@ -127,13 +148,17 @@ class PreparedYarnJob implements Prepared {
     }
     const staged = expectedParts(this.#checked.parts);
     const frozen = this.#freeze(staged);
-    const file = jobFile(frozen.staging, Buffer.byteLength(jobText(frozen)));
+    const { keytab } = this.#checked;
+    const own = [
+      jobFile(frozen.staging, Buffer.byteLength(jobText(frozen))),
+      ...(keytab === null ? [] : [keytabFile(frozen.staging, keytab.content.reveal().length)]),
+    ];
     const url = `${this.#cluster.configuration.resourceManagers[0]}${SUBMISSION_PATH}`;
     return {
       method: 'POST',
       url,
       body: redactedBody(
-        submissionFor(frozen, file, staged, { tokens: [], s3: this.#checked.s3, configuration: this.#cluster.configuration }),
+        submissionFor(frozen, own, staged, { tokens: [], s3: this.#checked.s3, configuration: this.#cluster.configuration }),
       ),
     };
   }
@@ -141,7 +166,7 @@ class PreparedYarnJob implements Prepared {
   async submit(): Promise<JobConnection> {
     refuseHopeless(this.plan);
     this.#onPlan(this.plan);
-    const { site, place, hasStaging, parts, applicationId, s3 } = this.#checked;
+    const { site, place, hasStaging, parts, applicationId, s3, keytab } = this.#checked;
     const { configuration, login, storage, user } = this.#cluster;
     if (!hasStaging) {
       await makeStaging(place);
@@ -151,11 +176,14 @@ class PreparedYarnJob implements Prepared {
     try {
       this.signal?.throwIfAborted();
       await openHistory(storage, historyPlace(site, this.#cluster), user, applicationId);
-      const file = await stageJob(place, frozen.staging, jobText(frozen));
+      const own = [await stageJob(place, frozen.staging, jobText(frozen))];
+      if (keytab !== null) {
+        own.push(await stageKeytab(place, frozen.staging, keytab.content));
+      }
       await refuseRemoved(parts, staged);
       this.signal?.throwIfAborted();
       const tokens = [...(await login.jobTokens(fileSystemsOfJob(frozen, configuration))), ...(await gatewayTokens(configuration))];
-      await this.#resourceManager.submit(submissionFor(frozen, file, staged, { tokens, s3, configuration }));
+      await this.#resourceManager.submit(submissionFor(frozen, own, staged, { tokens, s3, configuration }));
     } catch (error) {
       // Ignore cleanup failures, and throw the original error.
       await Promise.allSettled([storage.remove(frozen.staging), storage.remove(frozen.history)]);
@@ -190,8 +218,9 @@ class PreparedYarnJob implements Prepared {
   }
 
   #freeze(staged: StagedParts): FrozenJob {
-    const { job, applicationId, site } = this.#checked;
-    return frozenFor(job, staged, { applicationId, submittedAt: Date.now(), cluster: this.#cluster, site });
+    const { job, applicationId, site, keytab } = this.#checked;
+    const principal = keytab?.principal ?? null;
+    return frozenFor(job, staged, { applicationId, submittedAt: Date.now(), cluster: this.#cluster, site, principal });
   }
 }
 

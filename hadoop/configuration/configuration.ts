@@ -63,6 +63,9 @@ const FROZEN = [
 /** Properties of viewfs:// mount tables. Their keys contain paths of the file system, so SENSITIVE does not apply to them. */
 const MOUNTS = /^fs\.viewfs\.mounttable\./;
 
+/** The key provider of encryption zones. Named like a secret, but a kms:// URI is none. */
+const KEY_PROVIDER = 'hadoop.security.key.provider.path';
+
 /** Properties that must not appear in job.json, even if FROZEN matches them. */
 const SENSITIVE = /password|passwd|secret|credential|keytab|private|access[._-]?key|(^|[._-])(token|key)s?([._-]|$)/i;
 
@@ -200,7 +203,8 @@ export class HadoopConfiguration {
   freeze(): Record<string, string> {
     const isFrozen = (key: string): boolean => MOUNTS.test(key) || (FROZEN.some((pattern) => pattern.test(key)) && !SENSITIVE.test(key));
     const keys = [...this.#properties.keys()].filter(isFrozen).sort();
-    return Object.fromEntries(keys.map((key) => [key, this.get(key) ?? '']));
+    const provider = this.keyProvider.startsWith('kms://') ? [KEY_PROVIDER] : [];
+    return Object.fromEntries([...keys, ...provider].map((key) => [key, this.get(key) ?? '']));
   }
 
   /** Returns true if YARN or HDFS serves only HTTPS, or if a file system or its gateway is reached over HTTPS. */
@@ -234,6 +238,11 @@ export class HadoopConfiguration {
       return qop;
     });
     return QOPS.find((qop) => allowed.includes(qop)) ?? 'auth';
+  }
+
+  /** URI of the key provider of encryption zones; empty without one. */
+  get keyProvider(): string {
+    return this.get(KEY_PROVIDER) ?? '';
   }
 
   /** The default file system, without a trailing slash. `viewfs:///` is the mount table `default`, unless the configuration renames it. */

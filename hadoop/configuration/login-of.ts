@@ -5,6 +5,7 @@ import { decodeCredentials, type Token } from '../rpc/credentials.ts';
 import type { Qop } from '../rpc/digest-md5.ts';
 import { decodeDelegationIdentifier } from '../security/delegation-identifier.ts';
 import { type ClusterServices, isFileSystemToken, type TokenIssuer } from '../security/fetch-tokens.ts';
+import { parseKeyServers } from '../security/key-servers.ts';
 import { type Login, SimpleLogin, type TokenService } from '../security/login.ts';
 import { TicketLogin } from '../security/ticket-login.ts';
 import { findTicket } from '../security/tickets.ts';
@@ -101,13 +102,15 @@ async function defaultRealm(environment: NodeJS.ProcessEnv): Promise<string | nu
   return null;
 }
 
-function servicesOf(configuration: HadoopConfiguration): ClusterServices {
+/** Returns the daemons that issue tokens. @param renewer the principal that may renew the tokens */
+export function servicesOf(configuration: HadoopConfiguration, renewer: string = renewerOf(configuration)): ClusterServices {
   return {
     trust: trustOf(configuration),
     resourceManagers: configuration.resourceManagers,
     resourceManagerEndpoints: configuration.resourceManagerEndpoints,
-    renewer: renewerOf(configuration),
+    renewer,
     tokenIssuer: (fileSystem) => tokenIssuerOf(configuration, fileSystem),
+    keyServers: parseKeyServers(configuration.keyProvider),
   };
 }
 

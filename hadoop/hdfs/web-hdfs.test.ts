@@ -110,7 +110,7 @@ describe('NameNodes', () => {
       seen.push(request.url ?? '');
       refuse(response, 'InvalidToken', 'token expired');
     });
-    await expect(client([address]).status('/a b/%41?#é')).rejects.toMatchObject({ code: 'ACCESS_DENIED' });
+    await expect(client([address]).status('/a b/%41?#é')).rejects.toMatchObject({ code: 'TOKEN_EXPIRED' });
     class WithToken extends SimpleLogin {
       override identify = async () => ({ query: { delegation: 'SECRET' } as Record<string, string>, headers: {} });
     }
@@ -129,6 +129,11 @@ describe('a refusal maps to an error code', () => {
   test.each([
     ['FileNotFoundException', 'x', 'NOT_FOUND'],
     ['AccessControlException', 'Permission denied: user=alice', 'ACCESS_DENIED'],
+    [
+      'SecurityException',
+      'Failed to obtain user group information: org.apache.hadoop.security.token.SecretManager$InvalidToken: Token  has expired',
+      'TOKEN_EXPIRED',
+    ],
     ['FileAlreadyExistsException', 'x', 'ALREADY_EXISTS'],
     ['NSQuotaExceededException', 'The NameSpace quota', 'STORAGE_FULL'],
     ['IOException', 'File /a could only be written to 0 of the 1 minReplication nodes.', 'STORAGE_FULL'],

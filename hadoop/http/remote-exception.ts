@@ -53,7 +53,7 @@ const CODES: Readonly<Record<string, ErrorCode>> = {
   AccessControlException: 'ACCESS_DENIED',
   AuthenticationException: 'ACCESS_DENIED',
   AuthorizationException: 'ACCESS_DENIED',
-  InvalidToken: 'ACCESS_DENIED',
+  InvalidToken: 'TOKEN_EXPIRED',
   SecurityException: 'ACCESS_DENIED',
   FileAlreadyExistsException: 'ALREADY_EXISTS',
   PathIsNotEmptyDirectoryException: 'ALREADY_EXISTS',
@@ -68,6 +68,10 @@ export function storageError(remote: RemoteException, what: string): TonyError {
   const text = `${remote.message} (${remote.exception})`;
   if (isMissingBelowFile(remote)) {
     return new TonyError('NOT_FOUND', `${what}: ${text}`);
+  }
+  // WebHDFS wraps the rejection of a token in a SecurityException.
+  if (remote.message.includes('SecretManager$InvalidToken')) {
+    return new TonyError('TOKEN_EXPIRED', `${what}: ${text}`);
   }
   if (remote.exception === 'IOException' && /could only be (written|replicated) to 0/.test(remote.message)) {
     return new TonyError('STORAGE_FULL', `${what}: no DataNode accepts the data: ${text}`, {

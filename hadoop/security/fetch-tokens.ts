@@ -3,12 +3,15 @@ import { messageOf, TonyError } from '../../platform/errors.ts';
 import { HttpClient } from '../http/http-client.ts';
 import { parseRemoteException } from '../http/remote-exception.ts';
 import { AddressRound, type Outcome } from '../rpc/address-round.ts';
-import { decodeTokenUrl, RESOURCE_MANAGER_TOKEN_KIND, type Token } from '../rpc/credentials.ts';
+import { decodeTokenUrl, encodeTokenUrl, RESOURCE_MANAGER_TOKEN_KIND, type Token } from '../rpc/credentials.ts';
 import type { Endpoint } from '../rpc/ipc.ts';
 import type { ServerTrust } from '../tls/server-trust.ts';
+import type { KeyServers } from './key-servers.ts';
 import { type Login, sendAs } from './login.ts';
 
 export const NAME_NODE_TOKEN_KIND = 'HDFS_DELEGATION_TOKEN';
+/** The kind of the tokens that key servers (KMS) issue. */
+export const KEY_SERVER_TOKEN_KIND = 'kms-dt';
 
 /** The token kinds that Hadoop's daemons use for webhdfs:// and swebhdfs:// URIs. */
 const WEB_TOKEN_KINDS: Readonly<Record<string, string>> = { webhdfs: 'WEBHDFS delegation', swebhdfs: 'SWEBHDFS delegation' };
@@ -38,51 +41,109 @@ export interface ClusterServices {
   readonly resourceManagers: readonly string[];
   /** ResourceManager RPC addresses for clients. */
   readonly resourceManagerEndpoints: readonly Endpoint[];
-  /** Principal of the ResourceManager, which renews the tokens. */
+  /** The principal that may renew the tokens. */
   readonly renewer: string;
   /** Returns the token issuer of a file system, such as `hdfs://ns1`. */
   readonly tokenIssuer: (fileSystem: string) => TokenIssuer;
+  /** The key servers of the encryption zones; null if the cluster has none. */
+  readonly keyServers: KeyServers | null;
 }
 
 const PATIENCE_MS = 15_000;
 const IDLE_TIMEOUT_MS = 15_000;
 const MAXIMUM_BYTES = 64 * 1024;
 
-/**
- * Requests a delegation token from the NameNodes of a file system. Sets the token's kind and service, with which YARN's daemons look it up.
- */
-export async function fetchNameNodeToken(login: Login, services: ClusterServices, fileSystem: string): Promise<Token> {
-  const { addresses, scheme, endpoint, authority } = services.tokenIssuer(fileSystem);
-  const query = new URLSearchParams({ op: 'GETDELEGATIONTOKEN', renewer: services.renewer });
-  const answer = await request(login, services, addresses, {
-    method: 'GET',
-    path: `/webhdfs/v1/?${query}`,
-    from: `the NameNode of ${fileSystem}`,
-    code: 'HDFS_UNREACHABLE',
-  });
-  const urlString = (answer as { Token?: { urlString?: unknown } | null }).Token?.urlString;
-  if (typeof urlString !== 'string') {
-    throw new TonyError('HDFS_UNREACHABLE', `The NameNode of ${fileSystem} issued no delegation token.`);
-  }
-  const service = endpoint === null ? `ha-hdfs:${authority}` : await serviceOf(endpoint);
-  return { ...decodeTokenUrl(urlString), kind: WEB_TOKEN_KINDS[scheme] ?? NAME_NODE_TOKEN_KIND, service };
+/** A service that issues delegation tokens. */
+export interface TokenSource {
+  /** Requests a new token, with the kind and the service by which Hadoop's clients find it. */
+  fetch(): Promise<Token>;
+  /** Renews a token whose renewer is the user of the login. Returns the time at which it then expires, in ms since the epoch. */
+  renew(token: Token): Promise<number>;
 }
 
-/** Requests a delegation token from the ResourceManager. The token is valid for all ResourceManagers in the HA list. */
-export async function fetchResourceManagerToken(login: Login, services: ClusterServices): Promise<Token> {
-  const answer = await request(login, services, services.resourceManagers, {
-    method: 'POST',
-    path: '/ws/v1/cluster/delegation-token',
-    body: { renewer: services.renewer },
-    from: 'the ResourceManager',
-    code: 'RM_UNREACHABLE',
-  });
-  const { token } = answer as { token?: unknown };
-  if (typeof token !== 'string') {
-    throw new TonyError('RM_UNREACHABLE', 'The ResourceManager issued no delegation token.');
+/** The NameNodes of a file system, such as `hdfs://ns1`. */
+export function nameNodeTokens(login: Login, services: ClusterServices, fileSystem: string): TokenSource {
+  const { addresses, scheme, endpoint, authority } = services.tokenIssuer(fileSystem);
+  const who = { from: `the NameNode of ${fileSystem}`, code: 'HDFS_UNREACHABLE' } as const;
+  const send = sender(login, services, addresses, who);
+  return {
+    async fetch() {
+      const query = new URLSearchParams({ op: 'GETDELEGATIONTOKEN', renewer: services.renewer });
+      const token = webToken(await send({ method: 'GET', path: `/webhdfs/v1/?${query}` }), who);
+      const service = endpoint === null ? `ha-hdfs:${authority}` : await serviceOf(endpoint);
+      return { ...token, kind: WEB_TOKEN_KINDS[scheme] ?? NAME_NODE_TOKEN_KIND, service };
+    },
+    async renew(token) {
+      const query = new URLSearchParams({ op: 'RENEWDELEGATIONTOKEN', token: encodeTokenUrl(token) });
+      return expiryOf(await send({ method: 'PUT', path: `/webhdfs/v1/?${query}` }), who);
+    },
+  };
+}
+
+/** The key servers, whose tokens let Hadoop's clients read files in encryption zones. */
+export function keyServerTokens(login: Login, services: ClusterServices, servers: KeyServers): TokenSource {
+  const who = { from: `the key server ${servers.service}`, code: 'KMS_UNREACHABLE' } as const;
+  const send = sender(login, services, servers.addresses, who);
+  return {
+    async fetch() {
+      const query = new URLSearchParams({ op: 'GETDELEGATIONTOKEN', renewer: services.renewer });
+      const token = webToken(await send({ method: 'GET', path: `/v1/?${query}` }), who);
+      return { ...token, kind: KEY_SERVER_TOKEN_KIND, service: servers.service };
+    },
+    async renew(token) {
+      const query = new URLSearchParams({ op: 'RENEWDELEGATIONTOKEN', token: encodeTokenUrl(token) });
+      return expiryOf(await send({ method: 'PUT', path: `/v1/?${query}` }), who);
+    },
+  };
+}
+
+/** The ResourceManager; its tokens are valid for all ResourceManagers of an HA list. */
+export function resourceManagerTokens(login: Login, services: ClusterServices): TokenSource {
+  const who = { from: 'the ResourceManager', code: 'RM_UNREACHABLE' } as const;
+  const path = '/ws/v1/cluster/delegation-token';
+  const send = sender(login, services, services.resourceManagers, who);
+  return {
+    async fetch() {
+      const { token } = (await send({ method: 'POST', path, body: { renewer: services.renewer } })) as { token?: unknown };
+      if (typeof token !== 'string') {
+        throw issuedNothing(who);
+      }
+      const service = (await Promise.all(services.resourceManagerEndpoints.map(serviceOf))).join(',');
+      return { ...decodeTokenUrl(token), kind: RESOURCE_MANAGER_TOKEN_KIND, service };
+    },
+    async renew(token) {
+      const headers = { 'Hadoop-YARN-RM-Delegation-Token': encodeTokenUrl(token) };
+      const answer = (await send({ method: 'POST', path: `${path}/expiration`, headers })) as { 'expiration-time'?: unknown };
+      return expiryOf({ long: Number(answer['expiration-time']) }, who);
+    },
+  };
+}
+
+interface Issuer {
+  readonly from: string;
+  readonly code: 'HDFS_UNREACHABLE' | 'RM_UNREACHABLE' | 'KMS_UNREACHABLE';
+}
+
+/** Decodes the response of WebHDFS and of key servers: `{"Token":{"urlString":"..."}}`. */
+function webToken(answer: object, who: Issuer): Token {
+  const urlString = (answer as { Token?: { urlString?: unknown } | null }).Token?.urlString;
+  if (typeof urlString !== 'string') {
+    throw issuedNothing(who);
   }
-  const service = (await Promise.all(services.resourceManagerEndpoints.map(serviceOf))).join(',');
-  return { ...decodeTokenUrl(token), kind: RESOURCE_MANAGER_TOKEN_KIND, service };
+  return decodeTokenUrl(urlString);
+}
+
+/** Decodes the response to a renewal: `{"long":1795529211369}`. */
+function expiryOf(answer: object, { from, code }: Issuer): number {
+  const { long } = answer as { long?: unknown };
+  if (typeof long !== 'number' || !Number.isSafeInteger(long)) {
+    throw new TonyError(code, `The response of ${from} to the renewal of a delegation token has no expiry.`);
+  }
+  return long;
+}
+
+function issuedNothing({ from, code }: Issuer): TonyError {
+  return new TonyError(code, `${from.charAt(0).toUpperCase()}${from.slice(1)} issued no delegation token.`);
 }
 
 /** Returns the service name of a token as Hadoop sets it: the server's IP address and port (hadoop.security.token.service.use_ip). */
@@ -92,18 +153,23 @@ async function serviceOf({ host, port }: Endpoint): Promise<string> {
 }
 
 interface TokenRequest {
-  readonly method: 'GET' | 'POST';
+  readonly method: 'GET' | 'POST' | 'PUT';
   readonly path: string;
   readonly body?: unknown;
-  readonly from: string;
-  readonly code: 'HDFS_UNREACHABLE' | 'RM_UNREACHABLE';
+  readonly headers?: Readonly<Record<string, string>>;
 }
 
-async function request(
+/** Returns a function that sends a request to the first of the addresses that serves it. */
+function sender(login: Login, services: ClusterServices, addresses: readonly string[], who: Issuer) {
+  return (request: TokenRequest): Promise<object> => send(login, services, addresses, request, who);
+}
+
+async function send(
   login: Login,
   { trust }: ClusterServices,
   addresses: readonly string[],
-  { method, path, body, from, code }: TokenRequest,
+  { method, path, body, headers: own = {} }: TokenRequest,
+  { from, code }: Issuer,
 ): Promise<object> {
   const http = new HttpClient({ trust });
   const content = body === undefined ? {} : { body: Buffer.from(JSON.stringify(body)) };
@@ -115,7 +181,7 @@ async function request(
         new URL(`${address}${path}`),
         (url, headers) =>
           http.fetch(
-            { method, url, headers: { Accept: 'application/json', ...type, ...headers }, idleTimeoutMs: IDLE_TIMEOUT_MS },
+            { method, url, headers: { Accept: 'application/json', ...type, ...own, ...headers }, idleTimeoutMs: IDLE_TIMEOUT_MS },
             { maximumBytes: MAXIMUM_BYTES, ...content },
           ),
         ({ status }) => status,

@@ -19,6 +19,7 @@ const SERVICES = {
   resourceManagerEndpoints: [],
   renewer: 'yarn',
   tokenIssuer: () => ({ addresses: [], scheme: 'hdfs', endpoint: null, authority: '' }),
+  keyServers: null,
 };
 
 let folder: string;

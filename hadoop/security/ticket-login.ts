@@ -1,7 +1,7 @@
 import { TonyError } from '../../platform/errors.ts';
 import type { Token } from '../rpc/credentials.ts';
 import { DEFAULT_TRUST, type ServerTrust } from '../tls/server-trust.ts';
-import { type ClusterServices, fetchNameNodeToken, fetchResourceManagerToken } from './fetch-tokens.ts';
+import { type ClusterServices, keyServerTokens, nameNodeTokens, resourceManagerTokens, type TokenSource } from './fetch-tokens.ts';
 import type { Identity, Login, LoginDescription, TokenService } from './login.ts';
 import { negotiate } from './negotiate.ts';
 import { findTicket, ticketEnvironment } from './tickets.ts';
@@ -67,7 +67,8 @@ export class TicketLogin implements Login {
     const key = service === 'resource-manager' ? '' : service.fileSystem;
     let token = this.#tokens.get(key);
     if (token === undefined) {
-      token = service === 'resource-manager' ? this.#resourceManagerToken() : fetchNameNodeToken(this, this.#services, service.fileSystem);
+      token =
+        service === 'resource-manager' ? this.#resourceManagerToken() : nameNodeTokens(this, this.#services, service.fileSystem).fetch();
       this.#tokens.set(key, token);
       token.catch(() => this.#tokens.delete(key));
     }
@@ -76,7 +77,7 @@ export class TicketLogin implements Login {
 
   async #resourceManagerToken(): Promise<Token> {
     if (await this.#isLoginRequired()) {
-      return fetchResourceManagerToken(this, this.#services);
+      return resourceManagerTokens(this, this.#services).fetch();
     }
     throw new TonyError('KERBEROS_FAILED', "The ResourceManager's web server requires no login, so it issues no token for Hadoop RPC.", {
       hint: 'Set hadoop.http.authentication.type to kerberos on the ResourceManager. Jobs also run without this setting.',
@@ -85,10 +86,17 @@ export class TicketLogin implements Login {
 
   /** Requests new tokens for each job, because the ResourceManager cancels tokens when their job ends. */
   async jobTokens(fileSystems: readonly string[]): Promise<readonly Token[]> {
-    return Promise.all([
-      ...((await this.#isLoginRequired()) ? [fetchResourceManagerToken(this, this.#services)] : []),
-      ...fileSystems.map((fileSystem) => fetchNameNodeToken(this, this.#services, fileSystem)),
-    ]);
+    return Promise.all((await this.tokenSources(fileSystems)).map((source) => source.fetch()));
+  }
+
+  /** Returns the services whose tokens a job needs. */
+  async tokenSources(fileSystems: readonly string[]): Promise<readonly TokenSource[]> {
+    const { keyServers } = this.#services;
+    return [
+      ...((await this.#isLoginRequired()) ? [resourceManagerTokens(this, this.#services)] : []),
+      ...fileSystems.map((fileSystem) => nameNodeTokens(this, this.#services, fileSystem)),
+      ...(keyServers === null ? [] : [keyServerTokens(this, this.#services, keyServers)]),
+    ];
   }
 
   /**
@@ -121,6 +129,7 @@ const NO_SERVICES: ClusterServices = {
   resourceManagerEndpoints: [],
   renewer: '',
   tokenIssuer: () => ({ addresses: [], scheme: 'hdfs', endpoint: null, authority: '' }),
+  keyServers: null,
 };
 
 /** Signs in only after a server has rejected an unauthenticated request. Used while the cluster's configuration is still unknown. */
@@ -155,6 +164,10 @@ function probeOf({ origin, pathname }: URL): URL {
   }
   if (pathname.startsWith('/ws/v1/node/')) {
     return new URL(`${origin}/ws/v1/node/info`);
+  }
+  // A key server: its authentication precedes the look-up of the path.
+  if (pathname.endsWith('/v1/')) {
+    return new URL(`${origin}${pathname}`);
   }
   return new URL(
     pathname.startsWith('/ws/v1/cluster') || pathname.startsWith('/proxy/') ? `${origin}/ws/v1/cluster/info` : `${origin}/jmx?qry=none`,

@@ -210,6 +210,7 @@ function frozenJob(root: string, staging: string): FrozenJob {
     strategy: { type: 'all-reduce', wire: 'float32', wireSecurity: 'none' },
     timeoutMs: null,
     acls: { view: { users: [], groups: [] }, modify: { users: [], groups: [] } },
+    kerberos: null,
     master: {
       memoryMb: 512,
       vcores: 1,
@@ -237,6 +238,7 @@ function frozenJob(root: string, staging: string): FrozenJob {
     summaryDir: uri('summaries'),
     outputDir: uri('output'),
     data: { digits: 'file:///digits' },
+    principal: null,
     resources: [],
     roleResources: {},
     cluster: { kind: 'local', directory: root },

@@ -41,6 +41,7 @@ export function frozen(changes: Partial<Job> & { roles: readonly Role[] }): Froz
     summaryDir: 'file:///summaries',
     outputDir: 'file:///output',
     data: {},
+    principal: null,
     resources: [],
     roleResources: {},
     cluster: { kind: 'yarn', hadoop: {} },
@@ -61,6 +62,7 @@ export function frozen(changes: Partial<Job> & { roles: readonly Role[] }): Froz
       strategy: { type: 'all-reduce', wire: 'float32', wireSecurity: 'none' },
       timeoutMs: null,
       acls: { view: { users: [], groups: [] }, modify: { users: [], groups: [] } },
+      kerberos: null,
       master: {
         memoryMb: 1024,
         vcores: 1,

@@ -74,6 +74,8 @@ export function timelineOf(entries: readonly HistoryEntry[], status: JobStatus, 
       moments.push({ at, text: `generation ${entry.generation ?? '?'} started${entry.reason === undefined ? '' : `: ${entry.reason}`}` });
     } else if (event === 'node-lost') {
       moments.push({ at, text: `node ${entry.node ?? '?'} lost` });
+    } else if (event === 'tokens-ending') {
+      moments.push({ at, text: 'delegation tokens about to end' });
     } else if (event === 'job-finished') {
       moments.push({ at, text: 'job ended' });
       for (const lane of lanes.values()) {

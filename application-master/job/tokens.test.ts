@@ -1,0 +1,26 @@
+import { expect, test } from 'vitest';
+import { frozen, workers } from './simulator/example-job.ts';
+import { JobScenario } from './simulator/job-scenario.ts';
+
+function scene(): JobScenario {
+  const job = new JobScenario(frozen({ roles: [workers({ instances: 1 })] }));
+  job.register();
+  job.serve();
+  return job;
+}
+
+test('the newest report on delegation tokens is a notice of the job, until the tokens are replaced', () => {
+  const job = scene();
+  job.say({ type: 'tokens', event: 'tokens-failed', detail: 'kinit failed', notice: 'kinit failed' });
+  job.say({ type: 'tokens', event: 'tokens-ending', detail: 'the end is near', notice: 'the end is near' });
+  expect(job.status().notices).toEqual(['the end is near']);
+  expect(job.history.filter((line) => line.startsWith('tokens-'))).toHaveLength(2);
+  job.say({ type: 'tokens', event: 'tokens-replaced', detail: 'valid again', notice: null });
+  expect(job.status()).toMatchObject({ state: 'RUNNING', notices: [] });
+});
+
+test('a job whose delegation tokens have ended fails with the reason', () => {
+  const job = scene();
+  job.say({ type: 'tokens-ended', reason: 'The delegation tokens of the job ended.' });
+  expect(job.status()).toMatchObject({ state: 'FAILED', message: 'The delegation tokens of the job ended.' });
+});

@@ -1,0 +1,15 @@
+import { oneLine } from './diagnostics.ts';
+import type { Event } from './events.ts';
+import { LIMITS } from './job-state.ts';
+import type { Transition } from './transition.ts';
+
+/** The subject of notices on the delegation tokens. They concern the whole job, so their `task` is empty. */
+const ABOUT = 'tokens';
+
+/** Records a report on the delegation tokens. Its notice replaces the earlier one. */
+export function tokensReported(transition: Transition, { event, detail, notice }: Extract<Event, { type: 'tokens' }>): void {
+  transition.record(event, { detail: oneLine(detail) });
+  const others = transition.state.training.notices.filter(({ task, about }) => task !== '' || about !== ABOUT);
+  const notices = notice === null ? others : [...others, { task: '', text: oneLine(notice), about: ABOUT }];
+  transition.patchTraining({ notices: notices.slice(-LIMITS.notices) });
+}

@@ -1,0 +1,164 @@
+import type { IssuedTokens } from '../../hadoop/configuration/keytab-tokens.ts';
+import type { Credentials, Token } from '../../hadoop/rpc/credentials.ts';
+import { writeCredentials } from '../../hadoop/rpc/credentials-file.ts';
+import { pause } from '../../platform/backoff.ts';
+import { messageOf, TonyError } from '../../platform/errors.ts';
+import type { Logger } from '../../platform/log.ts';
+import type { UntimedEvent } from '../job/events.ts';
+import { announcedAt, lifetimeOf, replacedAt, retryPauseMs, type TokenLifetime } from './token-lifetime.ts';
+
+export interface TokenKeeperOptions {
+  /** The credentials of this container. */
+  readonly credentials: Credentials;
+  /** The container's credentials file, which storage reads. */
+  readonly file: string;
+  /** Obtains new tokens with the job's keytab; null without a keytab. */
+  readonly fetch: (() => Promise<IssuedTokens>) | null;
+  /** Passes new tokens to the executors that are running. */
+  readonly handOver: (credentials: Credentials) => void;
+  /** Sends a small request to HDFS with the current tokens. */
+  readonly probe: () => Promise<unknown>;
+  /** URI of the folder with the job's checkpoints, for messages. */
+  readonly checkpointDir: string;
+  readonly hear: (event: UntimedEvent) => void;
+  readonly log: Logger;
+}
+
+/** The longest pause (ms) of the keeper: Node.js fires longer timers at once, and a suspended machine delays timers. */
+const LONGEST_PAUSE_MS = 60_000;
+/** How soon after the end of the tokens HDFS is asked whether it still accepts them (ms). */
+const AFTER_END_MS = 1_000;
+const SHORTEST_PAUSE_MS = 1_000;
+
+/**
+ * Keeps the delegation tokens of a job valid. With a keytab, replaces them when the attempt starts, and then each time after three quarters
+ * of their lifetime. Announces tokens that end without a successor, and ends the job when they have ended.
+ */
+export class TokenKeeper {
+  readonly #options: TokenKeeperOptions;
+  readonly #closing = new AbortController();
+  #credentials: Credentials;
+  #lifetime: TokenLifetime | null;
+  /** When to replace the tokens next; infinite without a keytab. */
+  #replaceAt: number;
+  /** Why the newest attempt to replace the tokens failed; null after a success. */
+  #failure: string | null = null;
+  #isAnnounced = false;
+  #firstAttempt: () => void = () => {};
+
+  constructor(options: TokenKeeperOptions) {
+    this.#options = options;
+    this.#credentials = options.credentials;
+    this.#lifetime = lifetimeOf(options.credentials.tokens.map(({ token }) => token));
+    this.#replaceAt = options.fetch === null ? Number.POSITIVE_INFINITY : 0;
+  }
+
+  /** The newest credentials, for containers that are started from now on. */
+  get credentials(): Credentials {
+    return this.#credentials;
+  }
+
+  /** Starts to keep the tokens. Resolves after the first attempt to replace them; at once without a keytab. */
+  async start(): Promise<void> {
+    const attempted = new Promise<void>((resolve) => {
+      this.#firstAttempt = resolve;
+    });
+    void this.#run();
+    await (this.#options.fetch === null ? undefined : attempted);
+  }
+
+  close(): void {
+    this.#closing.abort();
+  }
+
+  async #run(): Promise<void> {
+    const { signal } = this.#closing;
+    while (!signal.aborted && this.#lifetime !== null) {
+      const { fetch } = this.#options;
+      if (fetch !== null && Date.now() >= this.#replaceAt) {
+        await this.#replace(fetch, this.#lifetime);
+        this.#firstAttempt();
+      } else if (!this.#isAnnounced && Date.now() >= announcedAt(this.#lifetime)) {
+        this.#announce(this.#lifetime);
+      } else if (fetch === null && Date.now() >= this.#lifetime.endsAt + AFTER_END_MS && (await this.#isRejected())) {
+        this.#end(this.#lifetime);
+        return;
+      }
+      await pause(this.#pauseMs(this.#lifetime), signal);
+    }
+    this.#firstAttempt();
+  }
+
+  #pauseMs(lifetime: TokenLifetime): number {
+    const afterwards = this.#options.fetch === null ? lifetime.endsAt + AFTER_END_MS : Number.POSITIVE_INFINITY;
+    const next = Math.min(this.#replaceAt, this.#isAnnounced ? afterwards : announcedAt(lifetime));
+    return Math.min(LONGEST_PAUSE_MS, Math.max(SHORTEST_PAUSE_MS, next - Date.now()));
+  }
+
+  async #replace(fetch: () => Promise<IssuedTokens>, before: TokenLifetime): Promise<void> {
+    const { file, handOver, hear, log } = this.#options;
+    try {
+      const issuedAt = Date.now();
+      const { tokens, endsAt } = await fetch();
+      this.#credentials = withTokens(this.#credentials, tokens);
+      await writeCredentials(file, this.#credentials);
+      handOver(this.#credentials);
+      this.#lifetime = { issuedAt, endsAt };
+      this.#replaceAt = replacedAt(this.#lifetime);
+      this.#failure = null;
+      this.#isAnnounced = false;
+      const detail = `valid until ${timeText(endsAt)}; the next replacement is at ${timeText(this.#replaceAt)}`;
+      hear({ type: 'tokens', event: 'tokens-replaced', detail, notice: null });
+    } catch (error) {
+      const hint = error instanceof TonyError ? ` ${error.hint}` : '';
+      log.warn({ error: messageOf(error) }, 'could not replace the delegation tokens; trying again');
+      this.#replaceAt = Date.now() + retryPauseMs(before, Date.now());
+      if (this.#failure === null) {
+        this.#failure = messageOf(error);
+        const notice = `The ApplicationMaster cannot replace the delegation tokens, which end at ${timeText(before.endsAt)}, and tries again: ${this.#failure}${hint}`;
+        hear({ type: 'tokens', event: 'tokens-failed', detail: notice, notice });
+      }
+    }
+  }
+
+  #announce({ endsAt }: TokenLifetime): void {
+    const { checkpointDir, hear } = this.#options;
+    this.#isAnnounced = true;
+    const cause = this.#failure === null ? '' : ` They could not be replaced: ${this.#failure}`;
+    const text = `The delegation tokens end at ${timeText(endsAt)}. After that, the job cannot use HDFS.${cause} ${nextStep(checkpointDir)}`;
+    hear({ type: 'tokens', event: 'tokens-ending', detail: text, notice: text });
+  }
+
+  /** Whether HDFS rejects the tokens. An outage of HDFS is no rejection. */
+  async #isRejected(): Promise<boolean> {
+    try {
+      await this.#options.probe();
+      return false;
+    } catch (error) {
+      return error instanceof TonyError && error.code === 'TOKEN_EXPIRED';
+    }
+  }
+
+  #end({ endsAt }: TokenLifetime): void {
+    const { checkpointDir, hear } = this.#options;
+    const ended = `The delegation tokens of the job ended at ${timeText(endsAt)}, so it cannot use HDFS any more.`;
+    hear({ type: 'tokens-ended', reason: `${ended} ${nextStep(checkpointDir)}` });
+  }
+}
+
+function nextStep(checkpointDir: string): string {
+  return `Submit it again with --set checkpoint.dir=${checkpointDir} to continue from its newest checkpoint. With kerberos.keytab in job.yaml, a job replaces its tokens and can run longer.`;
+}
+
+/** Replaces tokens of the same kind and service, and adds the others. */
+function withTokens({ tokens, secrets }: Credentials, issued: readonly Token[]): Credentials {
+  const isReplaced = ({ kind, service }: Token): boolean => issued.some((each) => each.kind === kind && each.service === service);
+  return {
+    tokens: [...tokens.filter(({ token }) => !isReplaced(token)), ...issued.map((token) => ({ alias: token.service, token }))],
+    secrets,
+  };
+}
+
+function timeText(at: number): string {
+  return `${new Date(at).toISOString().slice(0, 19)}Z`;
+}

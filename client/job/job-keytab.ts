@@ -1,0 +1,78 @@
+import { mkdtemp, open, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import type { KerberosKeytab } from '../../conf/job.ts';
+import type { HadoopConfiguration } from '../../hadoop/configuration/configuration.ts';
+import { ticketSource } from '../../hadoop/configuration/keytab-tokens.ts';
+import { shortUserName } from '../../hadoop/configuration/login-of.ts';
+import { findTicket } from '../../hadoop/security/tickets.ts';
+import { fileErrorOf, TonyError } from '../../platform/errors.ts';
+import { Secret } from '../../platform/secret.ts';
+
+/** The keytab that a job ships to its ApplicationMaster. */
+export interface JobKeytab {
+  readonly principal: string;
+  readonly content: Secret;
+  /** True if the mode of the file lets other users of this machine read it. */
+  readonly isExposed: boolean;
+}
+
+const MAXIMUM_BYTES = 1024 * 1024;
+/** MIT Kerberos's format: a byte 5 and a version. */
+const MAGIC = 0x05;
+
+/**
+ * Reads the keytab of a job, and verifies that it contains valid keys of the user who submits the job. Without this check, the job would
+ * fail only days later.
+ *
+ * @returns null if the job names no keytab, or if the cluster does not use Kerberos
+ * @throws TonyError KEYTAB_INVALID, KERBEROS_*
+ */
+export async function readJobKeytab(
+  keytab: KerberosKeytab | null,
+  { configuration, user }: { readonly configuration: HadoopConfiguration; readonly user: string },
+  environment: NodeJS.ProcessEnv = process.env,
+): Promise<JobKeytab | null> {
+  if (keytab === null || !configuration.secure) {
+    return null;
+  }
+  const file = await readKeytab(keytab.keytab);
+  const principal = keytab.principal ?? (await findTicket(environment)).principal;
+  const owner = await shortUserName(principal, configuration, environment);
+  if (owner !== user) {
+    throw new TonyError('KEYTAB_INVALID', `The keytab is for ${principal}, who is ${owner} on the cluster, but ${user} submits the job.`, {
+      hint: `Set kerberos.principal to a principal of ${user}, and kerberos.keytab to its keytab.`,
+    });
+  }
+  await tryKeytab(principal, keytab.keytab, environment);
+  return { principal, ...file };
+}
+
+async function readKeytab(file: string): Promise<Pick<JobKeytab, 'content' | 'isExposed'>> {
+  const handle = await open(file).catch((error: unknown) => {
+    throw new TonyError('KEYTAB_INVALID', `The keytab ${file} cannot be read: ${fileErrorOf(error)}.`, { cause: error });
+  });
+  try {
+    const { mode, size } = await handle.stat();
+    if (size > MAXIMUM_BYTES) {
+      throw new TonyError('KEYTAB_INVALID', `The keytab ${file} has ${size} bytes. A keytab has at most ${MAXIMUM_BYTES} bytes.`);
+    }
+    const content = await handle.readFile();
+    if (content[0] !== MAGIC) {
+      throw new TonyError('KEYTAB_INVALID', `The file ${file} is not a keytab.`);
+    }
+    return { content: new Secret(content), isExposed: (mode & 0o077) !== 0 };
+  } finally {
+    await handle.close();
+  }
+}
+
+/** Obtains a ticket with the keytab, in a temporary cache. */
+async function tryKeytab(principal: string, file: string, environment: NodeJS.ProcessEnv): Promise<void> {
+  const cacheFolder = await mkdtemp(path.join(tmpdir(), 'tony-ts-keytab-'));
+  try {
+    await findTicket(ticketSource({ principal, file, cacheFolder }, environment));
+  } finally {
+    await rm(cacheFolder, { recursive: true, force: true });
+  }
+}

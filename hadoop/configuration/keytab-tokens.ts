@@ -1,0 +1,52 @@
+import type { Token } from '../rpc/credentials.ts';
+import type { TokenSource } from '../security/fetch-tokens.ts';
+import { TicketLogin } from '../security/ticket-login.ts';
+import type { HadoopConfiguration } from './configuration.ts';
+import { servicesOf } from './login-of.ts';
+
+/** A principal and a file with its keys. */
+export interface Keytab {
+  readonly principal: string;
+  /** Path of the keytab file. */
+  readonly file: string;
+  /** A folder that only this user can read, for the ticket cache. */
+  readonly cacheFolder: string;
+}
+
+export interface IssuedTokens {
+  readonly tokens: readonly Token[];
+  /** The earliest expiry of the tokens, in ms since the epoch. */
+  readonly endsAt: number;
+}
+
+/** Obtains delegation tokens with a keytab, for a process that has no ticket. */
+export class KeytabTokens {
+  readonly #login: TicketLogin;
+
+  /** @param user the short name of the principal on the cluster */
+  constructor(keytab: Keytab, configuration: HadoopConfiguration, user: string, environment: NodeJS.ProcessEnv = process.env) {
+    // The principal itself renews its tokens, because the ResourceManager renews only those that it received at submission.
+    this.#login = new TicketLogin(user, servicesOf(configuration, keytab.principal), ticketSource(keytab, environment));
+  }
+
+  /**
+   * Requests new tokens for these file systems, the ResourceManager and the key servers.
+   *
+   * @throws TonyError KERBEROS_*, HDFS_UNREACHABLE, RM_UNREACHABLE, KMS_UNREACHABLE
+   */
+  async fetch(fileSystems: readonly string[]): Promise<IssuedTokens> {
+    const issued = await Promise.all((await this.#login.tokenSources(fileSystems)).map(issue));
+    return { tokens: issued.map(({ token }) => token), endsAt: Math.min(...issued.map(({ endsAt }) => endsAt)) };
+  }
+}
+
+/** The response to a request for a token does not contain its expiry, but the response to a renewal does. */
+async function issue(source: TokenSource): Promise<{ readonly token: Token; readonly endsAt: number }> {
+  const token = await source.fetch();
+  return { token, endsAt: await source.renew(token) };
+}
+
+/** Returns the environment in which `findTicket` uses the keytab and a separate ticket cache. */
+export function ticketSource({ principal, file, cacheFolder }: Keytab, environment: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
+  return { ...environment, TONY_PRINCIPAL: principal, TONY_KEYTAB: file, XDG_CACHE_HOME: cacheFolder };
+}
