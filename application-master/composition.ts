@@ -148,7 +148,7 @@ function createTokenKeeper(
  */
 export function createNegotiator({ settings, log, job, files, tokens }: Parts): Negotiator {
   const { frozen, attempt, host } = settings;
-  const credentials = (): Credentials => tokens?.credentials ?? settings.credentials;
+  const credentials = (): Credentials => tokens?.launchCredentials ?? settings.credentials;
   const { listener } = job;
   return frozen.cluster.kind === 'local'
     ? new LocalNegotiator({ frozen, attempt, listener, log, host })

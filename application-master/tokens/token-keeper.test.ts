@@ -81,7 +81,7 @@ test('with a keytab, the tokens are replaced at once, and after three quarters o
   const started = start({ fetch });
   await vi.waitFor(() => expect(handedOver).toHaveLength(1));
   await started;
-  expect(passwords(keeper?.credentials as Credentials)).toEqual(['\u0001', 'issued 1']);
+  expect(passwords(handedOver[0] as Credentials)).toEqual(['\u0001', 'issued 1']);
 
   const file = path.join(folder, 'container_tokens');
   const written = decodeCredentials(await readFile(file));
@@ -97,6 +97,17 @@ test('with a keytab, the tokens are replaced at once, and after three quarters o
     { type: 'tokens', event: 'tokens-replaced', detail: expect.stringMatching(/^valid until 2027-01-16T\S+Z; the next/), notice: null },
     { type: 'tokens', event: 'tokens-replaced', detail: expect.any(String), notice: null },
   ]);
+});
+
+test('new containers start with the tokens that the ResourceManager renews, until three quarters of their maximum lifetime', async () => {
+  let issued = 0;
+  await start({ fetch: async () => ({ tokens: [token(`issued ${++issued}`, Date.now() + 7 * DAY)], endsAt: Date.now() + 10 * DAY }) });
+  const launched = () => passwords(keeper?.launchCredentials as Credentials);
+  expect(launched()).toEqual(['\u0001', 'first']);
+  await vi.advanceTimersByTimeAsync(5 * DAY);
+  expect(launched()).toEqual(['\u0001', 'first']);
+  await vi.advanceTimersByTimeAsync(DAY);
+  expect(launched()).toEqual(['\u0001', 'issued 1']);
 });
 
 test('a failed replacement is reported once with its hint, and repeated until it succeeds', async () => {

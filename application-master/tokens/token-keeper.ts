@@ -38,6 +38,7 @@ export class TokenKeeper {
   readonly #options: TokenKeeperOptions;
   readonly #closing = new AbortController();
   #credentials: Credentials;
+  readonly #submitted: TokenLifetime | null;
   #lifetime: TokenLifetime | null;
   /** When to replace the tokens next; infinite without a keytab. */
   #replaceAt: number;
@@ -49,13 +50,19 @@ export class TokenKeeper {
   constructor(options: TokenKeeperOptions) {
     this.#options = options;
     this.#credentials = options.credentials;
-    this.#lifetime = lifetimeOf(options.credentials.tokens.map(({ token }) => token));
+    this.#submitted = lifetimeOf(options.credentials.tokens.map(({ token }) => token));
+    this.#lifetime = this.#submitted;
     this.#replaceAt = options.fetch === null ? Number.POSITIVE_INFINITY : 0;
   }
 
-  /** The newest credentials, for containers that are started from now on. */
-  get credentials(): Credentials {
-    return this.#credentials;
+  /**
+   * The credentials for a new container. NodeManagers keep those of their first container for log aggregation, and cannot receive newer
+   * ones. Therefore new containers start with the tokens of the submission, which the ResourceManager renews, while these are valid. The
+   * executor receives the newest tokens when it connects.
+   */
+  get launchCredentials(): Credentials {
+    const { credentials } = this.#options;
+    return this.#submitted !== null && Date.now() < replacedAt(this.#submitted) ? credentials : this.#credentials;
   }
 
   /** Starts to keep the tokens. Resolves after the first attempt to replace them; at once without a keytab. */
