@@ -37,6 +37,8 @@ const FIRST_ANSWER_MS = 4_000;
 export interface HadoopCluster {
   readonly configuration: HadoopConfiguration;
   readonly user: string;
+  /** The environment variables, with those that select the user's ticket. */
+  readonly environment: NodeJS.ProcessEnv;
   readonly login: Login;
   readonly storage: Storage;
   /** Finds the object store for s3:// URIs and the user's access key. @throws TonyError S3_CREDENTIALS_MISSING, HADOOP_CONF_INVALID */
@@ -90,5 +92,16 @@ export async function openCluster(options: ClusterOptions): Promise<HadoopCluste
   const root = placeUri(staging ?? environment.TONY_STAGING ?? null, home) ?? joinUri(home, '.tony-ts');
   let site: Promise<SiteConfig> | undefined;
   const readSite = (): Promise<SiteConfig> => loadSite({ folders, storage, defaultFs: configuration.defaultFs });
-  return { configuration, user, login, storage, s3, root, home, site: () => (site ??= readSite()), close: () => storage.close() };
+  return {
+    configuration,
+    user,
+    environment: withLogin,
+    login,
+    storage,
+    s3,
+    root,
+    home,
+    site: () => (site ??= readSite()),
+    close: () => storage.close(),
+  };
 }

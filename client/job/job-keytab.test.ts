@@ -45,29 +45,29 @@ const keytab = (principal: string | null, name = 'alice.keytab') => ({ keytab: p
 test('reads the keytab, tries it, and leaves no tickets behind', async () => {
   vi.stubEnv('TMPDIR', folder);
   const before = await readdir(folder);
-  const found = await readJobKeytab(keytab('alice@EXAMPLE.TEST'), cluster, environment);
+  const found = await readJobKeytab(keytab('alice@EXAMPLE.TEST'), { ...cluster, environment });
   expect(found).toMatchObject({ principal: 'alice@EXAMPLE.TEST', isExposed: false });
   expect(found?.content.reveal()).toEqual(new Uint8Array([5, 2, 1]));
   expect(await readdir(folder)).toEqual(before);
 });
 
 test('the default principal is that of the ticket', async () => {
-  expect(await readJobKeytab(keytab(null), cluster, environment)).toMatchObject({ principal: 'alice@EXAMPLE.TEST' });
+  expect(await readJobKeytab(keytab(null), { ...cluster, environment })).toMatchObject({ principal: 'alice@EXAMPLE.TEST' });
 });
 
 test('reports a keytab that other users can read', async () => {
   await chmod(path.join(folder, 'alice.keytab'), 0o640);
-  expect(await readJobKeytab(keytab(null), cluster, environment)).toMatchObject({ isExposed: true });
+  expect(await readJobKeytab(keytab(null), { ...cluster, environment })).toMatchObject({ isExposed: true });
 });
 
 test('needs no keytab without Kerberos', async () => {
   const simple = { configuration: HadoopConfiguration.fromProperties({}), user: 'alice' };
-  expect(await readJobKeytab(keytab(null, 'missing'), simple, environment)).toBeNull();
-  expect(await readJobKeytab(null, cluster, environment)).toBeNull();
+  expect(await readJobKeytab(keytab(null, 'missing'), { ...simple, environment })).toBeNull();
+  expect(await readJobKeytab(null, { ...cluster, environment })).toBeNull();
 });
 
 test('rejects keytabs that cannot work, before anything is uploaded', async () => {
-  const reading = (principal: string | null, name?: string) => readJobKeytab(keytab(principal, name), cluster, environment);
+  const reading = (principal: string | null, name?: string) => readJobKeytab(keytab(principal, name), { ...cluster, environment });
   await expect(reading(null, 'missing')).rejects.toMatchObject({ code: 'KEYTAB_INVALID', message: expect.stringContaining('missing') });
   await expect(reading(null, 'kinit')).rejects.toMatchObject({
     code: 'KEYTAB_INVALID',
@@ -78,5 +78,7 @@ test('rejects keytabs that cannot work, before anything is uploaded', async () =
     message: 'The keytab is for bob@EXAMPLE.TEST, who is bob on the cluster, but alice submits the job.',
   });
   const other = { ...cluster, user: 'other' };
-  await expect(readJobKeytab(keytab('other@EXAMPLE.TEST'), other, environment)).rejects.toMatchObject({ code: 'KERBEROS_NO_TICKET' });
+  await expect(readJobKeytab(keytab('other@EXAMPLE.TEST'), { ...other, environment })).rejects.toMatchObject({
+    code: 'KERBEROS_NO_TICKET',
+  });
 });

@@ -5,7 +5,7 @@ import type { KerberosKeytab } from '../../conf/job.ts';
 import type { HadoopConfiguration } from '../../hadoop/configuration/configuration.ts';
 import { ticketSource } from '../../hadoop/configuration/keytab-tokens.ts';
 import { shortUserName } from '../../hadoop/configuration/login-of.ts';
-import { findTicket } from '../../hadoop/security/tickets.ts';
+import { findTicket, type Ticket } from '../../hadoop/security/tickets.ts';
 import { fileErrorOf, TonyError } from '../../platform/errors.ts';
 import { Secret } from '../../platform/secret.ts';
 
@@ -30,8 +30,11 @@ const MAGIC = 0x05;
  */
 export async function readJobKeytab(
   keytab: KerberosKeytab | null,
-  { configuration, user }: { readonly configuration: HadoopConfiguration; readonly user: string },
-  environment: NodeJS.ProcessEnv = process.env,
+  {
+    configuration,
+    user,
+    environment,
+  }: { readonly configuration: HadoopConfiguration; readonly user: string; readonly environment: NodeJS.ProcessEnv },
 ): Promise<JobKeytab | null> {
   if (keytab === null || !configuration.secure) {
     return null;
@@ -44,8 +47,9 @@ export async function readJobKeytab(
       hint: `Set kerberos.principal to a principal of ${user}, and kerberos.keytab to its keytab.`,
     });
   }
-  await tryKeytab(principal, keytab.keytab, environment);
-  return { principal, ...file };
+  // With _HOST, the principal of the ticket has the name of this machine.
+  const ticket = await tryKeytab(principal, keytab.keytab, environment);
+  return { principal: ticket.principal, ...file };
 }
 
 async function readKeytab(file: string): Promise<Pick<JobKeytab, 'content' | 'isExposed'>> {
@@ -68,10 +72,10 @@ async function readKeytab(file: string): Promise<Pick<JobKeytab, 'content' | 'is
 }
 
 /** Obtains a ticket with the keytab, in a temporary cache. */
-async function tryKeytab(principal: string, file: string, environment: NodeJS.ProcessEnv): Promise<void> {
+async function tryKeytab(principal: string, file: string, environment: NodeJS.ProcessEnv): Promise<Ticket> {
   const cacheFolder = await mkdtemp(path.join(tmpdir(), 'tony-ts-keytab-'));
   try {
-    await findTicket(ticketSource({ principal, file, cacheFolder }, environment));
+    return await findTicket(ticketSource({ principal, file, cacheFolder }, environment));
   } finally {
     await rm(cacheFolder, { recursive: true, force: true });
   }

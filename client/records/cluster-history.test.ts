@@ -49,6 +49,7 @@ async function open(storage: Storage = new FileStorage(), siteText = ''): Promis
   const site = parseSite(siteText, 'tony-site.yaml');
   const cluster: HadoopCluster = {
     configuration,
+    environment: {},
     user: 'history',
     login: new SimpleLogin('history'),
     storage,

@@ -88,7 +88,18 @@ async function clusterWith(posted: () => void, mayKill: boolean, scheduler: obje
   };
   const login = new SimpleLogin(user);
   const s3 = () => findS3Connection({}, null);
-  const cluster = { configuration, user, login, storage, s3, home, root: `${home}/staging`, site: async () => site, close };
+  const cluster = {
+    configuration,
+    environment: {},
+    user,
+    login,
+    storage,
+    s3,
+    home,
+    root: `${home}/staging`,
+    site: async () => site,
+    close,
+  };
   return { cluster, root, requests, closed: () => closed };
 }
 
