@@ -34,8 +34,8 @@ const PREFETCH_BATCHES = 2;
 const REPORTED_DAMAGES = 3;
 const NO_NAMES: ModelNames = { inputs: [], outputs: [] };
 /**
- * The interval, in ms, at which the ranks exchange messages while at least one rank waits for data. The other ranks would treat a silent
- * rank as lost.
+ * The interval, in ms, at which the ranks exchange messages while at least one rank is waiting for data. The other ranks would treat a
+ * silent rank as lost.
  */
 const ROUND_MS = 10_000;
 

@@ -75,7 +75,7 @@ const MODULE_BYTES = Buffer.from(
   'base64',
 );
 
-/** The parts of the WebAssembly API that this file uses. The type declarations of Node.js omit them. */
+/** The parts of the WebAssembly API that this file uses. Node.js's type declarations omit them. */
 interface WebAssemblyApi {
   readonly Module: new (bytes: Uint8Array) => object;
   readonly Memory: new (pages: { initial: number }) => { readonly buffer: ArrayBuffer };

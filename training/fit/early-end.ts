@@ -12,7 +12,7 @@ export interface EarlyEndOptions {
   readonly phase: string;
   /** True on the rank that reads stop orders from storage and stores the decision. */
   readonly keepsOrders: boolean;
-  /** The reason to report if the program stopped training without a reason. */
+  /** The reason to report if the program stopped training without giving a reason. */
   readonly cause: string;
   readonly onNotice: (message: string) => void;
   /** Receives the decision once, on the rank that stores it. */
@@ -78,7 +78,7 @@ export class EarlyEnd {
   /**
    * Ends training if at least one rank wants to end it.
    * @param wanted the number of ranks that want to end training. Ranks that step together pass the same number.
-   * @param reason the program's own reason; null without one.
+   * @param reason the program's own reason; null if it gave none.
    */
   decide(wanted: number, training: Stoppable, step: number, reason: string | null = null): void {
     if (wanted > 0 && !this.#decided) {

@@ -165,7 +165,7 @@ export class FitReporter {
     }
   }
 
-  /** Reports once that optimizer steps are slow if the backend has native kernels but the optimizer cannot use them. */
+  /** If the backend has native kernels but the optimizer cannot use them, reports once that optimizer steps are slow. */
   reportSlowSteps(): void {
     const { tf, strategy, onNotice } = this.#parts;
     const { rank, reasonOfSlowSteps } = strategy;

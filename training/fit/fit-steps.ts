@@ -36,7 +36,7 @@ export interface FitStep {
    * must read or dispose them.
    */
   readonly values: StepValues;
-  /** The number of examples over which `values` are means. */
+  /** The number of examples over which `values` are averaged. */
   readonly covered: number;
   /** The number of examples in this step, summed over all ranks. */
   readonly used: number;

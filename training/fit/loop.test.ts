@@ -161,7 +161,7 @@ test('a loop resumes with another number of ranks, and uses each element once pe
         if (step === killedIn) {
           await killAfterCheckpoint(3, world);
         }
-        // The gradient of a rank adds the sum of its batch's numbers. `examples: 1` gives the ranks equal weights, so a step adds the mean
+        // A rank's gradient adds the sum of the numbers in its batch. `examples: 1` gives the ranks equal weights, so a step adds the mean
         // of their sums.
         await loop.step(({ number }) => tf.mul(tf.sum(number), tf.neg(variable)) as tf.Scalar, optimizer, { examples: 1 });
       }

@@ -52,7 +52,7 @@ test('a worker reports a killed server, and the next generation resumes from the
   await expect.poll(() => workers[0]?.reports()).toContainEqual({ type: 'checkpoint', step: 10 });
   servers[1]?.child.kill('SIGKILL');
   for (const worker of workers) {
-    // In reports, the numbering of servers continues after the last rank.
+    // In reports, servers are numbered after the last rank.
     await expect.poll(() => worker.reports()).toContainEqual({ type: 'peer-lost', rank: 3 });
     worker.child.kill('SIGUSR2');
   }

@@ -1,7 +1,7 @@
 import util from 'node:util';
 
 /**
- * Adds two functions that tfjs-node 4.22 calls to node:util. Node.js 24 removed these functions, and Node.js 22 prints a deprecation
+ * Adds to node:util two functions that tfjs-node 4.22 calls. Node.js 24 removed these functions, and Node.js 22 prints a deprecation
  * warning for each call.
  */
 export function restoreUtilFunctions(): void {

@@ -51,7 +51,7 @@ function isOurs(parent: string | undefined, places: Places): boolean {
 
 /**
  * Returns the folder of tfjs-node's native addon; null for other packages. tfjs-node is unusable without the addon. The addon is missing if
- * the installation of tfjs-node could not download or build it.
+ * it could not be downloaded or built when tfjs-node was installed.
  */
 export function addonFolderOf(specifier: string, found: string): URL | null {
   const name = /^@tensorflow\/tfjs-node(-gpu)?$/.exec(specifier)?.[0];

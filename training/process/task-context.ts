@@ -34,13 +34,13 @@ export interface TaskContext {
   /** The file to which the program appends its reports, one JSON object per line (see Report). */
   readonly reportFile: string;
   /**
-   * The checkpoint order file; null if the task receives no orders. The executor creates the file when YARN is about to preempt containers
-   * of the job. The program must then take a checkpoint immediately and delete the file.
+   * The checkpoint order file; null if the task receives no orders. The executor creates the file when YARN is about to preempt the job's
+   * containers. The program must then take a checkpoint immediately and delete the file.
    */
   readonly checkpointOrder: string | null;
   /**
-   * The folder of the Unix socket on which the executor accepts requests to the ApplicationMaster (see `Services`). null if the task has no
-   * services.
+   * The folder of the Unix socket on which the executor accepts requests for the ApplicationMaster (see `Services`). null if the task has
+   * no services.
    */
   readonly services: string | null;
 }

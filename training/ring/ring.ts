@@ -37,8 +37,8 @@ export interface RingTimeouts {
    */
   readonly silenceMs: number;
   /**
-   * The time in ms between the loss of a neighbour and the failure of calls. The ApplicationMaster usually stops this generation within
-   * that time.
+   * The time in ms that calls wait after the loss of a neighbour before they fail. The ApplicationMaster usually stops this generation
+   * within that time.
    */
   readonly graceMs: number;
 }

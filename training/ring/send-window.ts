@@ -15,8 +15,8 @@ export function aheadOf(worldSize: number): number {
 }
 
 /**
- * Limits sending to the rate of receiving. Without a window, a rank would write its whole segment to the socket all at once. The data would
- * leave the processor's cache before the neighbour reads it.
+ * Limits the sending rate to the receiving rate. Without a window, a rank would write its whole segment to the socket all at once. The data
+ * would leave the processor's cache before the neighbour reads it.
  *
  * The window cannot cause a deadlock. If every rank waited, each rank would have sent more bytes than it received, which is impossible in a
  * ring.

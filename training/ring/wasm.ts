@@ -1,4 +1,4 @@
-/** The parts of the WebAssembly API that this file uses. The type declarations of Node.js omit them. */
+/** The parts of the WebAssembly API that this file uses. Node.js's type declarations omit them. */
 interface WebAssemblyApi {
   validate(bytes: Uint8Array): boolean;
   readonly Module: new (bytes: Uint8Array) => object;

@@ -12,7 +12,7 @@ import { Stepper } from './step.ts';
 export interface CustomStepOptions {
   /**
    * The variables, layer weights or models to train, in the same order on every rank. The list may change from step to step. Default: all
-   * trainable variables in TensorFlow.js. For a model, the ranks also average the moving averages of batch normalisation.
+   * trainable variables in TensorFlow.js. For a model, the ranks also average the moving averages of its batch normalisation layers.
    */
   readonly variables?: Trainable | readonly Trainable[];
   /**

@@ -7,7 +7,7 @@ import { type Compression, compressionOf, readContents } from './file-bytes.ts';
 import { MAX_RECORD_BYTES } from './tfrecord-format.ts';
 
 export interface IdxOptions {
-  /** The compression of the files; by default, the file name determines it (`.gz`, `.zlib`). */
+  /** The files' compression; by default, determined by the file name (`.gz`, `.zlib`). */
   readonly compression?: Compression;
   /** The maximum record size in bytes, checked before memory is allocated; 256 MiB by default. */
   readonly maxRecordBytes?: number;

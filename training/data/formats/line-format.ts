@@ -21,7 +21,7 @@ export type LineParser<T> = (line: string, offset: number) => T | undefined;
 /**
  * Creates the format of files with one record per line. As usual in Hadoop, a line belongs to the split that contains its first byte. A
  * reader therefore starts one byte before its split and skips to the first line break. Positions are offsets of lines.
- * @param parserFor creates the parser of a split.
+ * @param parserFor creates the parser for a split.
  */
 export function lineFormat<T>(
   options: LineRecordOptions,

@@ -1,7 +1,7 @@
 import { TonyError } from '../../../platform/errors.ts';
 
 export interface Line {
-  /** The offset of the line's first byte in the file's uncompressed content. */
+  /** The offset of the line's first byte in the file's uncompressed contents. */
   readonly offset: number;
   readonly bytes: Buffer;
 }

@@ -56,8 +56,8 @@ export function varLenFeature<D extends DType>(dtype: D): VarLenFeature<D> {
 type Parser = (feature: WireReader | null) => unknown;
 
 /**
- * Returns a function that parses one record, like tf.io.parse_single_example. The result contains the features of the schema in the shapes
- * of the schema, ready for batching. All other features are skipped without parsing. int64 becomes int32, the integer type of TensorFlow.js
+ * Returns a function that parses one record, like tf.io.parse_single_example. The result contains the schema's features in the schema's
+ * shapes, ready for batching. All other features are skipped without parsing. int64 becomes int32, the integer type of TensorFlow.js
  * tensors.
  * @returns the parser. It throws TonyError DATA_INVALID for a missing feature, a wrong type, or an int64 that exceeds 32 bits
  *   (`decodeExample` returns such numbers as bigints).

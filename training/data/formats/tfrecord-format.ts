@@ -4,7 +4,7 @@ import type { FileFormat } from '../reading/split.ts';
 import { type Compression, compressionOf, readContents } from './file-bytes.ts';
 
 export interface RecordOptions {
-  /** The compression of the files; by default, the file name determines it (`.gz`, `.zlib`). */
+  /** The files' compression; by default, determined by the file name (`.gz`, `.zlib`). */
   readonly compression?: Compression;
   /** Skips and counts damaged records instead of failing; false by default. */
   readonly skipDamaged?: boolean;
@@ -14,7 +14,7 @@ export interface RecordOptions {
 
 export const MAX_RECORD_BYTES = 256 * 1024 * 1024;
 
-/** Creates the format of TFRecord files. Positions are record offsets in the uncompressed content. */
+/** Creates the format of TFRecord files. Positions are record offsets in the uncompressed contents. */
 export function tfRecordFormat(options: RecordOptions): FileFormat<Buffer> {
   return {
     isSplittable: () => false,

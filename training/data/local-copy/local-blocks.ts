@@ -42,8 +42,8 @@ const lineSchema = z.tuple([z.string(), z.number().int().nonnegative(), z.number
  *   owner    the ID of the process that writes to the folder
  *
  * A program that restarts in the same container (for example after the loss of a worker) reuses the blocks of the previous program. `get`
- * verifies each block and thereby detects a partial block left behind by a killed program. A program removes the files when it exits. After
- * a kill, YARN removes the files with the container.
+ * verifies each block and thereby detects a partial block left behind by a killed program. A program removes the files when it exits. If
+ * the program is killed, YARN removes the files with the container.
  */
 export class LocalBlocks {
   readonly #blocks: FileHandle;

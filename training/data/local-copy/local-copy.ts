@@ -180,7 +180,7 @@ class CopyingStorage implements Storage {
 
 class BlockCopier {
   readonly #file: DataFile;
-  /** Stores a block. Returns null after a limit is reached, when no more blocks can be stored. */
+  /** Stores a block. Returns null once a limit has been reached and no more blocks can be stored. */
   readonly #put: (name: string, bytes: Buffer) => Promise<void> | null;
   #at: number;
   #block: Buffer | null = null;
@@ -212,7 +212,7 @@ class BlockCopier {
       if (this.#filled < length) {
         return;
       }
-      // Waits for the previous write to limit memory to two blocks: `add` fills one block while the other is written.
+      // To limit memory to two blocks, waits for the previous write: `add` fills one block while the other is written.
       await this.#written;
       this.#written = this.#put(nameOf(this.#file, this.#at / BLOCK_BYTES), this.#block);
       this.#at += length;

@@ -26,7 +26,8 @@ export async function containerScratch(): Promise<string | null> {
 
 /**
  * Creates a folder in `place`, which defaults to the container's folder or, outside a job, to the machine's temporary folder. Removes the
- * folder when the program exits. After a kill the folder remains until a later program calls this function with the same `place`.
+ * folder when the program exits. If the program is killed, the folder remains until a later program calls this function with the same
+ * `place`.
  */
 export async function createScratchFolder(place?: string): Promise<string> {
   const scratch = place ?? (await containerScratch());

@@ -59,7 +59,7 @@ export class DispatchLog {
    * waits for the logs of all readers.
    * @param stored the output of `state`.
    * @param all one output of `state` per share, if the readers of all shares resume together.
-   * @param assigner null for the assigner of this process.
+   * @param assigner null means this process's assigner.
    * @throws TonyError DATA_INVALID if a stored state is malformed.
    */
   constructor(share: Share, stored: Json, all: readonly Json[], assigner: SplitAssigner | null) {

@@ -60,7 +60,7 @@ export function listerOfColumns(columns: readonly Files[]): FileLister {
   };
 }
 
-/** Returns a hash of the files' URIs, sizes and modification times, which identifies the files and their content. */
+/** Returns a hash of the files' URIs, sizes and modification times, which identifies the files and their contents. */
 export function fingerprint(files: readonly DataFile[]): string {
   const hash = createHash('sha256');
   for (const { uri, size, modifiedAt } of files.flatMap((file) => [file, ...(file.companions ?? [])])) {

@@ -17,7 +17,7 @@ export function matcherOf(pattern: string): (name: string) => boolean {
   return (name) => (seesHidden || !isHidden(name)) && expression.test(name);
 }
 
-/** Returns whether Hadoop treats the name as hidden, such as `_SUCCESS` and `.part-0.crc`. */
+/** Returns whether Hadoop treats the name as hidden, for example `_SUCCESS` or `.part-0.crc`. */
 export function isHidden(name: string): boolean {
   return name.startsWith('.') || name.startsWith('_');
 }

@@ -8,7 +8,7 @@ import { type NextSplit, type ReaderKind, SplitPass } from './split-pass.ts';
 
 /** Identifies one pass over one dataset. It is the same for all readers. */
 export interface Pass {
-  /** Identifies the files, their content, and the order of the splits. */
+  /** Identifies the files, their contents, and the order of the splits. */
   readonly fingerprint: string;
   readonly splits: number;
   readonly passes: readonly number[];

@@ -5,7 +5,7 @@ export interface Chunk<T> {
   readonly items: readonly T[];
   /** The position before the first element. A stream that is opened at this position yields the same elements again. */
   readonly from: Json;
-  /** The approximate memory of the elements, measured as the number of bytes read from storage for them. */
+  /** The approximate memory used by the elements, measured as the number of bytes read from storage for them. */
   readonly bytes: number;
 }
 

@@ -16,7 +16,7 @@ const SMALLEST_SPLIT_BYTES = 1024 * 1024;
 const SPLITS_PER_READER = 4;
 
 /**
- * Reads the records of files. State: the fingerprint of the files, the number of the split in this reader's order, and the position in that
+ * Reads records from files. State: the fingerprint of the files, the number of the split in this reader's order, and the position in that
  * split.
  */
 export class FileSource<T> implements DatasetNode<T> {

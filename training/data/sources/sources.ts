@@ -21,7 +21,7 @@ import { elementsOfTfData, iterableNode } from './memory.ts';
  */
 
 /**
- * Reads the records of TFRecord files and verifies their checksums. The Buffers are views of a larger read buffer; copy a record that you
+ * Reads the records of TFRecord files and verifies their checksums. The Buffers are views of a larger read buffer; copy any record that you
  * keep for a long time. TFRecord files cannot be split. For an even distribution, make the number of files a multiple of the number of
  * ranks.
  */

@@ -14,10 +14,10 @@ export interface ShuffleOptions {
 }
 
 /**
- * Shuffles the file order, and the elements in blocks of `bufferSize`. A position is a block position and an index in the block. Unlike
- * with the usual sliding window, training can therefore resume exactly without buffered elements in the checkpoint. The length of the first
- * block is random, so blocks differ between epochs. A dataset that fits into one block is shuffled perfectly. The next block is read while
- * the current block is used, so up to two blocks are in memory.
+ * Shuffles the file order, and the elements in blocks of `bufferSize`. A position consists of a block position and an index within the
+ * block. Unlike with the usual sliding window, training can therefore resume exactly without buffered elements in the checkpoint. The
+ * length of the first block is random, so blocks differ between epochs. A dataset that fits into one block is shuffled perfectly. The next
+ * block is read while the current block is used, so up to two blocks are in memory.
  */
 export function shuffleNode<T>(inner: DatasetNode<T>, options: ShuffleOptions): DatasetNode<T> {
   return {

@@ -9,7 +9,7 @@ export interface Piece {
 /** The pieces on each parameter server, in variable order. */
 export type Layout = readonly (readonly Piece[])[];
 
-/** The minimum size of a variable to split. For smaller variables, the saving would not justify another operation per step. */
+/** The minimum size of a variable to split. For smaller variables, the savings would not justify an extra operation per step. */
 const LEAST_CUT = 16_384;
 /**
  * Limits the size of a part to 1/4 of a server's fair share, or to LEAST_CUT if that is larger. The fullest server therefore exceeds its

@@ -36,7 +36,7 @@ export class CheckpointPause {
     this.#delayed.release();
   }
 
-  /** Returns true if this rank is disconnected, has finished, or waits for other ranks before its next push. */
+  /** Returns true if this rank is disconnected, has finished, or is waiting for other ranks before its next push. */
   #cannotPush(rank: number): boolean {
     return this.#clock.stateOf(rank) !== 'live' || this.#delayed.isInStep(rank);
   }

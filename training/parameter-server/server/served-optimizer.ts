@@ -72,7 +72,7 @@ export class ServedOptimizer {
     }
   }
 
-  /** Removes a variable before its disposal. The variable's slots are freed when another variable is assigned to the optimizer. */
+  /** Removes a variable that is about to be disposed. The variable's slots are freed when another variable is assigned to the optimizer. */
   remove(id: number): void {
     this.#ids.delete(id);
     const index = this.#stepped.findIndex((each) => each.id === id);

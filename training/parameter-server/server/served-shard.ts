@@ -17,7 +17,7 @@ export interface Addition {
   readonly optimizers: readonly OptimizerHead[];
 }
 
-/** The content of one parameter server in one run: pieces of variables, and the optimizers that update them. */
+/** What one parameter server holds in one run: pieces of variables, and the optimizers that update them. */
 export class ServedShard {
   readonly #tf: typeof tfjs;
   readonly #inStep: boolean;

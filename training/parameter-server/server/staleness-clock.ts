@@ -72,7 +72,7 @@ export class StalenessClock {
     return this.#worker(rank).steps <= slowest + this.staleness && this.#workers.every(({ state }) => state !== 'awaited');
   }
 
-  /** True if every worker has finished or is given up. */
+  /** True if every worker has finished or been given up. */
   get over(): boolean {
     return !this.#workers.some(isCounted);
   }

@@ -23,7 +23,7 @@ beforeAll(async () => {
   await tf.setBackend('cpu');
 });
 
-/** Starts servers. Returns a function that creates a worker, as in a new process, with each call. */
+/** Starts servers. Returns a function that creates a new worker on each call, as a new process would. */
 async function start(workers: number, servers: number, staleness: number | null = null): Promise<(rank?: number) => ParameterServerWorker> {
   const key = new Secret(randomBytes(32));
   const places = await Promise.all(Array.from({ length: servers }, listening));

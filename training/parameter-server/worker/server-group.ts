@@ -110,7 +110,7 @@ export class ServerGroup {
     }
   }
 
-  /** Sends a request to every server concurrently. @returns the answers by server. */
+  /** Sends a request to every server concurrently. @returns the answers in server order. */
   async askAll(
     make: (server: number) => { readonly head: Ask; readonly body?: readonly Uint8Array[]; readonly bodyBytes?: number | null },
   ): Promise<Answer[]> {

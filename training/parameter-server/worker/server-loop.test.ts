@@ -78,7 +78,7 @@ interface Job {
 
 type Program<R> = (world: World) => Promise<R>;
 
-/** Starts the servers of a generation. Returns a function that creates a worker, as in a new process, with each call. */
+/** Starts the servers of a generation. Returns a function that creates a new worker on each call, as a new process would. */
 async function start(job: Job): Promise<(rank: number) => World & { readonly worker: ParameterServerWorker }> {
   const { workers = 1, servers = 2, staleness = null, dir = null, generation = 1 } = job;
   const key = new Secret(randomBytes(32));

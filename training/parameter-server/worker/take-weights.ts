@@ -11,7 +11,7 @@ export interface WeightsPart {
 
 /**
  * Assigns the weights in the servers' answers to the variables.
- * @param parts the answers by server.
+ * @param parts the answers in server order.
  * @throws TonyError RING_MISMATCH if a body's length differs from the length of its pieces.
  */
 export function takeWeights(tf: typeof tfjs, registry: VariableRegistry, parts: readonly WeightsPart[]): void {
