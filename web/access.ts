@@ -139,7 +139,7 @@ function isOwnName(host: string): boolean {
 }
 
 /**
- * Removes the token from a request's target. The result is a relative URL, which preserves the path prefix of a gateway. The leading `./`
+ * Removes the token from a request's target. The result is a relative URL, which preserves a gateway's path prefix. The leading `./`
  * prevents browsers from parsing a segment with a colon as a scheme.
  */
 function withoutToken(target: string): string {

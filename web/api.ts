@@ -15,7 +15,7 @@ export interface ApiAnswer {
 type Query = URLSearchParams;
 type Resource = (view: JobView, query: Query) => Promise<unknown>;
 
-/** The minimum size in bytes of a response to compress. */
+/** The minimum size in bytes at which a response is compressed. */
 const WORTH_COMPRESSING = 1024;
 /** The time in ms for which equal queries share one response, so the load is independent of the number of viewers. */
 const SHARED_MS = 250;

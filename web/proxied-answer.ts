@@ -183,7 +183,7 @@ async function wholeBody(answered: IncomingMessage): Promise<Buffer> {
  */
 export function relativeLocation(location: string, path: string, root: string): string | null {
   try {
-    // An arbitrary origin as the base detects redirects to other hosts.
+    // Resolving against an arbitrary origin reveals redirects to other hosts.
     const site = 'http://tensorboard';
     const to = new URL(location, `${site}${path}`);
     return to.origin === site && !to.pathname.startsWith('//') ? `${root || './'}${to.pathname.slice(1)}${to.search}${to.hash}` : null;

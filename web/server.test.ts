@@ -113,7 +113,7 @@ test('a server with TLS answers only clients with a certificate of the given aut
   expect(await hello(agent)).toBe('hello\n');
   expect(await hello(agent)).toBe('hello\n');
   await expect.poll(() => remaining(idle)).toBe(1);
-  // The answered connection is idle again, and is older than this one.
+  // The connection whose request was answered is idle again, and is older than this one.
   await silent(web.port, 2);
   await expect.poll(() => remaining(idle)).toBe(0);
 });

@@ -28,14 +28,14 @@ export function withInHead(html: string, inserted: string, root: string): string
   return relative.slice(0, at) + inserted + relative.slice(at);
 }
 
-/** Replaces root-relative URLs such as `url(/font-roboto/x.woff2)`, which would ignore the path prefix of the site. */
+/** Replaces root-relative URLs such as `url(/font-roboto/x.woff2)`, which would ignore the site's path prefix. */
 export function withRelativeUrls(css: string, root: string): string {
   return css.replace(/url\((\s*["']?)\/(?!\/)/gi, (_, before: string) => `url(${before}${root === '' ? './' : root}`);
 }
 
 /**
  * Extends the page's content security policies: allows `scripts`, and allows only this site to frame the page. TensorBoard allows framing
- * by all sites, and its policy would override the policy of the gateway.
+ * by all sites, and its policy would override the gateway's policy.
  */
 export function withScripts(policies: string | undefined, scripts: readonly string[]): string {
   const own = (policies ?? '').split(',').filter((policy) => policy.trim() !== '');

@@ -152,7 +152,7 @@ export class Tunnel {
   }
 
   #check(token: string): void {
-    // page/browser/tunnel/site.ts compares this text.
+    // page/browser/tunnel/site.ts checks for this text.
     if (!sameText(token, this.#token)) {
       throw new HttpError(403, 'This page is outdated because the server has restarted: reload the page.');
     }

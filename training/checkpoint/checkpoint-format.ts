@@ -37,7 +37,7 @@ export interface TrainingPosition {
   /** The optimizer's own step counter; 0 in loops. */
   readonly iterations: number;
   readonly final: boolean;
-  /** True if the loss or a weight is NaN or infinite. Such a checkpoint only records the end of training. */
+  /** True if the loss or a weight is NaN or infinite. Such a checkpoint serves only to record the end of training. */
   readonly diverged?: boolean | undefined;
   /** The position in the dataset if `fit` trains on a dataset. */
   readonly data?: Json | undefined;
@@ -189,7 +189,7 @@ function checkPlaces({ files, tensors }: Manifest, where: string): void {
   }
 }
 
-/** Returns the name of the first tensor with missing or repeated numbers; null if every number is present exactly once. */
+/** Returns the name of the first tensor in which a number is missing or repeated; null if every number is present exactly once. */
 export function missingOrRepeated(places: readonly Pick<TensorPlace, 'name' | 'dtype' | 'shape' | 'bytes' | 'from'>[]): string | null {
   for (const [name, parts] of byName(places)) {
     let end = 0;

@@ -1,7 +1,7 @@
 import { existsSync, rmSync } from 'node:fs';
 
 /**
- * The interval in ms at which the program checks for an order. YARN announces a preemption some seconds before it takes containers away.
+ * The interval in ms at which the program checks for an order. YARN announces a preemption a few seconds before it takes containers away.
  */
 const LOOK_MS = 250;
 

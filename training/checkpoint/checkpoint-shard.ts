@@ -44,7 +44,7 @@ export async function writeShardFile(
 }
 
 /**
- * Reads the wanted tensors of the checkpoint in the folder `uri`, in the checkpoint's order.
+ * Reads the requested tensors of the checkpoint in the folder `uri`, in the checkpoint's order.
  * @throws TonyError CHECKPOINT_DAMAGED, or NOT_FOUND if a file is missing.
  */
 export async function readTensorsOf(

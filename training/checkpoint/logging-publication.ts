@@ -226,7 +226,7 @@ function parseEntry(text: string, uri: string): LogEntry {
 function fieldOf(text: string | null, field: 'applicationId' | 'generation' | 'folder'): unknown {
   try {
     const index = JSON.parse(text ?? '{}') as Record<string, unknown> & { body?: Record<string, unknown> };
-    // A manifest of TensorFlow.js has its fields in `body`.
+    // A TensorFlow.js manifest has its fields in `body`.
     return (index.body ?? index)[field];
   } catch {
     return undefined;

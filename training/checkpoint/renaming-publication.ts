@@ -16,8 +16,8 @@ const RETIRE_TRIES = 100;
  *   .pending/APPLICATION/generation-1, ...           files: tombstones of generations that may no longer write
  *
  * A writer creates its files below its generation's folder and renames the step's folder into place. Both operations fail if a tombstone
- * file has replaced the generation's folder. A reader first retires all older generations. They can then add no checkpoints, so the newest
- * checkpoint that the reader finds stays the newest.
+ * file has replaced the generation's folder. A reader first retires all older generations. They can then no longer add checkpoints, so the
+ * newest checkpoint that the reader finds stays the newest.
  */
 export class RenamingPublication implements CheckpointPublication {
   readonly #storage: Storage;

@@ -46,7 +46,7 @@ export class StopOrders {
     await this.#storage.write(this.#uri, Buffer.from(`${JSON.stringify(order)}\n`));
   }
 
-  /** Removes the order of another application. A standalone program also removes the order of an earlier run. */
+  /** Removes an order left by another application. A standalone program also removes an order left by an earlier run. */
   async clear(applicationId: string): Promise<void> {
     const order = await this.#read();
     if (order !== null && (order.applicationId !== applicationId || applicationId === '')) {

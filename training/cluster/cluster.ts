@@ -178,7 +178,7 @@ export class Cluster {
   }
 
   /**
-   * Takes one step of a custom training loop: on every rank, `optimizer` applies the mean of the gradients of `loss` over all ranks. Every
+   * Takes one step of a custom training loop: on every rank, `optimizer` applies the gradients of `loss`, averaged over all ranks. Every
    * rank must make the same calls. When a variable is first trained, all ranks receive rank 0's value. Parameter servers instead apply each
    * rank's gradients separately and send the new values back to that rank's variables.
    * @param loss computes the mean loss over this rank's examples as a scalar.
@@ -335,7 +335,7 @@ export class Cluster {
   }
 
   /**
-   * For evaluators: yields the newest checkpoint of the job each time a new checkpoint appears, and ends after the training program has
+   * For evaluators: yields the job's newest checkpoint each time a new checkpoint appears, and ends after the training program has
    * ended.
    * @param options `phase` restricts the checkpoints to one phase.
    */
@@ -352,7 +352,7 @@ export class Cluster {
 
   /**
    * For evaluators: evaluates the newest checkpoint on held-out data each time a new checkpoint appears, until the training program has
-   * ended. Writes summaries (as a run named after the role, with the tags of `fit`), reports metrics to the job, and records the best
+   * ended. Writes summaries (as a run named after the role, with the same tags as `fit`), reports metrics to the job, and records the best
    * checkpoint. With `patience`, ends training when the evaluation stops improving.
    * @param model a compiled model with the same layers as the trained model; its weights are replaced.
    * @param data tensors, arrays with a shape, a dataset, or `[x, y]`.

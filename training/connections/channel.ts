@@ -16,11 +16,11 @@ export function lossOf(error: NodeJS.ErrnoException): { readonly cause: string; 
     : { cause: `broke the connection (${error.code ?? error.message})`, code: 'PEER_LOST' };
 }
 
-/** A connection between two programs of the job after its handshake. */
+/** A connection between two of the job's programs, after the handshake. */
 export interface Channel {
   /**
-   * For events and deadlines; only the channel reads and writes. If the received data differs from what the peer sent, the socket is
-   * destroyed with a TonyError WIRE_INTEGRITY.
+   * Use the socket only for events and deadlines; only the channel reads and writes. If the received data differs from what the peer sent,
+   * the socket is destroyed with a TonyError WIRE_INTEGRITY.
    */
   readonly socket: Socket;
   /** Sends `bytes`, which must not change until `onWritten` is called. */

@@ -3,7 +3,7 @@ import { MAX_BODY_BYTES, type RecordKey } from './record.ts';
 
 /** The number of bytes that may wait in the socket. Further bytes stay unsealed, which limits the memory for ciphertext. */
 const IN_FLIGHT_BYTES = 1024 * 1024;
-/** Successive parts share a record if their total length is at most this. */
+/** Successive parts share a record if their total length does not exceed this. */
 const SHARED_BYTES = 16 * 1024;
 
 interface Part {
@@ -17,7 +17,7 @@ export class RecordWriter {
   readonly #socket: Socket;
   readonly #most: number;
   #parts: Part[] = [];
-  /** The number of bytes of the first part that are in earlier records. */
+  /** How many bytes of the first part are already in earlier records. */
   #taken = 0;
   #inFlight = 0;
   #corked = 0;
@@ -77,7 +77,7 @@ export class RecordWriter {
     }
   }
 
-  /** Takes the bytes of the next record from the queue. `written` are the parts that end in this record. */
+  /** Removes the next record's bytes from the queue. `written` contains the parts that end in this record. */
   #nextRecord(): { readonly bodies: readonly Uint8Array[]; readonly written: readonly Part[] } {
     const first = this.#parts[0] as Part;
     const start = this.#taken;

@@ -56,7 +56,7 @@ function* forever<T>(value: T): Generator<T> {
   }
 }
 
-/** Passes a stream to a reader. @returns the plaintext that the reader delivered, and whether it found the stream invalid. */
+/** Passes a stream to a reader. @returns the plaintext that the reader delivered, and whether it rejected the stream. */
 function readAll(key: RecordKey, stream: Uint8Array, sizes: Iterator<number> = forever(1000)) {
   const collector = new Collector(sizes);
   let invalid = 0;
@@ -110,7 +110,7 @@ describe.each(['authenticated', 'encrypted'] as const)('%s', (security) => {
           const stream = Buffer.concat(records);
           const at = where % stream.length;
           stream[at] = (stream[at] as number) ^ (1 << bit);
-          // If the change makes the length larger, the reader waits for more bytes.
+          // If the change increases the length, the reader waits for more bytes.
           const { plaintext, invalid } = readAll(keyOf(security), Buffer.concat([stream, Buffer.alloc(MAX_BODY_BYTES[security])]), places);
           let intact = 0;
           for (let end = 0; intact < records.length && end + (records[intact] as Buffer).length <= at; intact++) {

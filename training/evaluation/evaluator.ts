@@ -28,15 +28,15 @@ export interface EvaluateOptions {
    * succeeds. By default, the evaluator never ends training.
    */
   readonly patience?: number;
-  /** The minimum improvement over the best value; 0 by default. A smaller difference is no improvement. */
+  /** The minimum improvement over the best value; 0 by default. A smaller difference does not count as an improvement. */
   readonly minDelta?: number;
   /** The number of examples per batch; 32 by default. Omit it for a dataset that is already batched. */
   readonly batchSize?: number;
   /** For a dataset: the number of batches to evaluate; all by default. */
   readonly batches?: number;
   /**
-   * Loads the weights of the best checkpoint into the model at the end; false by default. Without it, the model keeps the weights of the
-   * last checkpoint.
+   * Loads the weights of the best checkpoint into the model at the end; false by default. If false, the model keeps the weights of the last
+   * checkpoint.
    */
   readonly restoreBest?: boolean;
   /** The interval, in ms, at which the evaluator checks for a newer checkpoint; 2000 by default. */

@@ -13,8 +13,8 @@ import {
 import type { MergedCall, Size } from './merged-trace.ts';
 
 /*
- * Maps TensorFlow.js's kernels to TensorFlow's operations, whose inputs and attributes are defined in tensorflow/core/ops. Some attributes
- * of kernels are inputs in TensorFlow, and some kernels correspond to several operations.
+ * Maps TensorFlow.js's kernels to TensorFlow's operations, whose inputs and attributes are defined in tensorflow/core/ops. Some kernel
+ * attributes are inputs in TensorFlow, and some kernels correspond to several operations.
  */
 
 const unary =

@@ -14,7 +14,7 @@ const BATCHES = [3, 5] as const;
 /** The number of examples for which a test run compares the graph's predictions with the model's. */
 const PROOF_BATCH = 7;
 const TOLERANCE = 1e-4;
-/** The producer version in the GraphDefs that TensorFlow writes since 2019. */
+/** The producer version that TensorFlow has written into GraphDefs since 2019. */
 const PRODUCER = 175;
 
 /**

@@ -90,7 +90,7 @@ export function batchNormalisation(call: Call): string {
   });
 }
 
-/** Converts normalisation along axes other than the channels, for which TensorFlow has no single operation. */
+/** Converts normalisation along axes other than the channel axis. TensorFlow has no single operation for this. */
 export function normalisation(call: Call): string {
   const op = (operation: string, ...inputs: string[]) => call.op(operation, inputs, { T: attr.type('float32') });
   const epsilon = call.graph.scalar(call.number('varianceEpsilon'), 'float32');

@@ -6,7 +6,7 @@ import type { Storage } from '../../storage/storage.ts';
 import { joinUri, nameOf, parentUri } from '../../storage/uri.ts';
 
 /*
- * A model in the format of TensorFlow.js (tensorflow.org/js/guide/save_load) is a folder with these files:
+ * A model in TensorFlow.js format (tensorflow.org/js/guide/save_load) is a folder with these files:
  *
  *   model.json                       topology, and a manifest of the weights: names, types, shapes, files
  *   group1-shard1of2-1a2b3c4d.bin    the concatenated weights, little-endian, split into files of 4 MiB

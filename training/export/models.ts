@@ -22,7 +22,7 @@ export interface LoadedCheckpoint {
 interface ModelsParts {
   readonly tf: typeof tfjs;
   readonly storage: Storage;
-  /** The job's own checkpoints; null for none. */
+  /** The job's own checkpoints; null if there are none. */
   readonly store: CheckpointStore | null;
   /** Converts a path or URI from the user to a URI. */
   readonly uriOf: (place: string) => string;

@@ -12,7 +12,7 @@ export interface TracedTensor {
 export interface KernelCall {
   readonly kernel: string;
   readonly layer: string;
-  /** The inputs by name, without missing optional inputs. For a list input, the names are the positions. */
+  /** The inputs by name, except optional inputs that are missing. For a list input, the names are the positions. */
   readonly inputs: ReadonlyMap<string, TracedTensor>;
   readonly attributes: Readonly<Record<string, Attribute>>;
   readonly outputs: readonly TracedTensor[];

@@ -43,7 +43,7 @@ async function open(): Promise<{ models: Models; store: CheckpointStore; uri: st
   };
 }
 
-/** A model with layers named `body`, `norm` and `head`, or with the default names of TensorFlow.js. */
+/** A model with layers named `body`, `norm` and `head`, or with TensorFlow.js's default names. */
 function network(classes: number, named = true): tf.LayersModel {
   const name = (text: string) => (named ? { name: text } : {});
   return tf.sequential({

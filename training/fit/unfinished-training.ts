@@ -46,7 +46,7 @@ export class UnfinishedTraining {
     }
   }
 
-  /** The position of the first unfinished training, for example `step 120, in epoch 3 of 10`; null if all training has finished. */
+  /** The progress of the first unfinished training run, for example `step 120, in epoch 3 of 10`; null if all runs have finished. */
   get place(): string | null {
     const [call] = this.#calls;
     if (call === undefined) {

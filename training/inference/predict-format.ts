@@ -13,7 +13,7 @@ export interface PartEncoder {
 export const EXTENSIONS: Readonly<Record<PredictFormat, string>> = { jsonl: '.jsonl', csv: '.csv', tfrecord: '.tfrecord' };
 
 /**
- * Creates the encoder of a part.
+ * Creates the encoder for a part.
  * @param columns the columns of a CSV file; by default, the fields of the first result.
  */
 export function partEncoder(format: PredictFormat, columns: readonly string[] | null): PartEncoder {

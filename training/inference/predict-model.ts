@@ -11,7 +11,7 @@ export type Values = Float32Array | Int32Array | Uint8Array;
 
 export type InferenceModel = tfjs.LayersModel | tfjs.GraphModel;
 
-/** Returns whether `value` is a model and not a function. */
+/** Returns whether `value` is a model rather than a function. */
 export function isModel(value: unknown): value is InferenceModel {
   return typeof value === 'object' && value !== null && 'predict' in value && 'inputs' in value;
 }

@@ -18,7 +18,7 @@ export interface NextSplit {
 }
 
 /**
- * Selects the next split of a worker.
+ * Selects the next split for a worker.
  * @param splits the number of splits.
  * @param isDone whether the results of a split exist.
  * @returns null if all splits are finished.

@@ -86,8 +86,8 @@ const BACKOFF = { firstMs: 2_000, mostMs: 16_000 };
  * @param dataset a dataset of files, without `batch`, `shuffle`, `repeat`, `take`, `skip` and `shard`. `predict` disposes the tensors in
  *   its elements.
  * @returns a report, after all parts exist.
- * @throws TonyError OUTPUT_MISMATCH when the folder contains results of other files or another model; DATA_INVALID, NOT_FOUND, and the
- *   errors of the function.
+ * @throws TonyError OUTPUT_MISMATCH when the folder contains results of other files or another model; DATA_INVALID, NOT_FOUND, and errors
+ * that the function throws.
  */
 export function predict<T, R>(
   cluster: Cluster,

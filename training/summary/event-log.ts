@@ -17,7 +17,7 @@ const FLUSH_BYTES = MIB;
 const FULL_FILE_BYTES = MIB;
 const BLOCK_BYTES = 64 * 1024;
 const FIRST_FLUSH_MS = 5000;
-/** The flush interval on HDFS as a fraction of the run's age, because the new values of a long run are less urgent. */
+/** The flush interval on HDFS, as a fraction of the run's age. It grows with the run because new values are less urgent in a long run. */
 const FLUSH_SHARE = 0.05;
 const MOST_FLUSH_MS = 30_000;
 const RETRY_MS = 1000;
@@ -55,7 +55,7 @@ export class EventLog {
   #block: Buffer = Buffer.alloc(0);
   #blockLength = 0;
   #writing: Buffer[] = [];
-  /** The content of the newest file on HDFS. The next version of the file begins with this content. Empty for a local disk. */
+  /** The contents of the newest file on HDFS. The next version of the file begins with these contents. Empty for a local disk. */
   #content: Buffer[] = [];
   #length = 0;
   #fileNumber = 0;

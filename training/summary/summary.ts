@@ -250,7 +250,7 @@ export class SummaryWriter implements Summaries {
     this.#log.add(encodeTensorValue(this.#seconds(), step, value));
   }
 
-  /** Registers the kind of a tag. Rejects a second kind of values for the same tag, because TensorBoard would show neither kind. */
+  /** Registers the kind of a tag. Rejects a second kind of value for the same tag, because TensorBoard would show neither kind. */
   #claim(tag: string, kind: string): void {
     const known = this.#kinds.get(tag);
     if (known === kind) {

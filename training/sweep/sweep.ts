@@ -40,7 +40,7 @@ export interface Trial {
   readonly index: number;
   /** The name of the trial's summary run and of its row in the table, for example `trial-00003`. */
   readonly name: string;
-  /** The URI of a folder for files of the trial. */
+  /** The URI of a folder for the trial's files. */
   readonly outputDir: string;
   /** Writes intermediate metrics as summaries. */
   report(values: Readonly<Record<string, number>>, step: number): void;

@@ -8,7 +8,7 @@ export interface BoundPort {
 }
 
 /**
- * An internal handle of Node.js. The public API gives no access to a server's descriptor, or to a socket that is bound but does not listen.
+ * An internal Node.js handle. The public API gives no access to a server's descriptor, or to a socket that is bound but does not listen.
  */
 interface Bound {
   readonly fd: number;

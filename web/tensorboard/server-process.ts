@@ -42,7 +42,7 @@ export class ServerProcess {
     const { python, folder, socket, logs, log } = options;
     const flags = [
       `--logdir=${logs}`,
-      // The fast loader is a separate process that listens on a port open to every user of the machine.
+      // The fast loader is a separate process that listens on a port that is open to every user on the machine.
       '--load_fast=false',
       // A restarted run continues in a new file. The new name may sort before the old name, because the clocks of nodes differ.
       '--reload_multifile=true',

@@ -234,7 +234,7 @@ export class TensorBoard {
     });
   }
 
-  /** Restarts TensorBoard after a file was replaced, because TensorBoard would continue to read at its old position in the new file. */
+  /** Restarts TensorBoard after a file was replaced, because TensorBoard would continue reading from its old position in the new file. */
   #restartSoon(): void {
     if (this.#restart !== null || this.#closing.signal.aborted) {
       return;

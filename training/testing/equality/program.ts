@@ -92,7 +92,7 @@ export interface FreezeAction {
   readonly trainable: boolean;
 }
 
-/** Creates a variable outside of layers. */
+/** Creates a variable that belongs to no layer. */
 export interface LateAction {
   readonly do: 'late';
 }

@@ -66,7 +66,7 @@ function withoutOverwritten(curve: Curve): Curve {
 }
 
 /**
- * Smooths the values by an exponential moving average, as TensorBoard does for the same slider position. `weight` 0 changes nothing; near
+ * Smooths the values with an exponential moving average, as TensorBoard does for the same slider position. `weight` 0 changes nothing; near
  * 1, only the trend remains. The bias correction keeps the first value unchanged.
  */
 export function smoothed(values: readonly (number | null)[], weight: number): (number | null)[] {

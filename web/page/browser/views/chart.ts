@@ -246,7 +246,10 @@ function few(plot: UPlot, series: number): boolean {
   return (plot.data[series] ?? []).filter((value) => value !== null && value !== undefined).length <= 20;
 }
 
-/** Returns the index of the line's point nearest to the cursor, because lines rarely have points at the same x values. */
+/**
+ * Returns the index of the line's point nearest to the cursor. Each line has its own index, because lines rarely have points at the same x
+ * values.
+ */
 function nearestPoint(plot: UPlot, series: number, at: number): number {
   const values = plot.data[series] ?? [];
   for (let distance = 0; distance < values.length; distance++) {
