@@ -1,7 +1,7 @@
 /**
- * `npm run bench -- data [--rounds N] [--mebibytes N] [--only read|parse] [--output json]`: measures two things. Reading: records from
+ * `npm run bench -- data [--rounds N] [--mebibytes N] [--only read|parse|tables] [--output json]`: measures three things. Reading: records from
  * HDFS, compared with the raw bytes of the same file through the same storage client and through curl. Parsing: tf.train.Examples, compared
- * with TensorFlow's tf.data in Python on the same local file. The measurements alternate within one run; the results are medians. Uses the
+ * with TensorFlow's tf.data in Python on the same local file. Tables: a local Parquet file, compared with pyarrow. The measurements alternate within one run; the results are medians. Uses the
  * local cluster, and starts one if none is running.
  */
 import { execFile, spawn } from 'node:child_process';
@@ -12,12 +12,13 @@ import { createInterface } from 'node:readline';
 import { parseArgs, promisify } from 'node:util';
 import { HadoopConfiguration } from '../hadoop/configuration/configuration.ts';
 import { Cluster } from '../integration-tests/cluster/cluster.mjs';
+import { pythonWith } from '../integration-tests/python-environment.ts';
 import { createStorage } from '../storage/create-storage.ts';
 import { fileUri } from '../storage/uri.ts';
 import { encodeExample } from '../training/data/formats/example.ts';
 import { fixedLenFeature, parseExample } from '../training/data/formats/parse-example.ts';
 import { writeTfRecords } from '../training/data/formats/tfrecord-writer.ts';
-import { tfrecords } from '../training/data/sources/sources.ts';
+import { parquet, tfrecords } from '../training/data/sources/sources.ts';
 import { createRandom } from '../training/process/random.ts';
 import { median } from './median.ts';
 import { tensorflowPython } from './peers/tensorflow.ts';
@@ -73,20 +74,28 @@ const storage = createStorage({ hadoop: await HadoopConfiguration.fromEnvironmen
 const remote = `hdfs:///user/${USER}/bench-data`;
 try {
   const kinds = Object.keys(KINDS) as (keyof typeof KINDS)[];
-  for (const kind of kinds) {
+  for (const kind of values.only === 'tables' ? [] : kinds) {
     await writeData(kind);
   }
+  const python = ['', 'tables'].includes(values.only) ? await writeTable() : null;
+  const tables: Measurement[][] = [];
   const reading: Measurement[][] = [];
   const parsing: Record<string, Measurement[][]> = {};
   for (let round = 0; round <= rounds; round++) {
     const isWarm = round > 0;
-    if (values.only !== 'parse') {
+    if (python !== null) {
+      const read = [await readTable(), ...(await readTableByPython(python))];
+      if (isWarm) {
+        tables.push(read);
+      }
+    }
+    if (['', 'read'].includes(values.only)) {
       const read = [await readBytes(), await readByCurl(), await readRecords(), await readExamples()];
       if (isWarm) {
         reading.push(read);
       }
     }
-    for (const kind of values.only === 'read' ? [] : kinds) {
+    for (const kind of ['', 'parse'].includes(values.only) ? kinds : []) {
       const parsed = [await parseHere(kind), ...(await parseByPython(kind))];
       parsing[kind] ??= [];
       if (isWarm) {
@@ -94,6 +103,9 @@ try {
       }
     }
     progress(isWarm ? `round ${round} of ${rounds}` : 'warm');
+  }
+  if (tables.length > 0) {
+    report('tables', 'snappy', tables);
   }
   if (reading.length > 0) {
     report('read', 'image', reading);
@@ -219,7 +231,47 @@ for name, ds in (('parse, batch', bounded(one(None))), ('batch, parse', bounded(
   return measurements;
 }
 
-function report(type: 'read' | 'parse', kind: string, samples: readonly (readonly Measurement[])[]): void {
+/** Writes rows of 784 floats and a label with pyarrow, and returns its interpreter. */
+async function writeTable(): Promise<string> {
+  const python = await pythonWith(path.resolve('.cache', 'benchmarks', 'pyarrow-26.0.1'), ['pyarrow==26.0.1', 'numpy'], progress);
+  const script = `
+import numpy as np, pyarrow as pa, pyarrow.parquet as pq
+rows = ${Math.floor(bytes / (785 * 4))}
+values = np.random.default_rng(1).random(rows * 784, dtype=np.float32)
+features = pa.FixedSizeListArray.from_arrays(pa.array(values), 784)
+table = pa.table({'features': features, 'label': pa.array(np.arange(rows) % 10)})
+pq.write_table(table, '${tableFile()}', compression='snappy', row_group_size=4096)
+`;
+  await execute(python, ['-c', script]);
+  return python;
+}
+
+function tableFile(): string {
+  return path.join(folder, 'table.parquet');
+}
+
+async function readTable(): Promise<Measurement> {
+  return await timed('tony-ts: read, batch', tableFile(), async () => {
+    for await (const _ of parquet(tableFile()).batch(BATCH).read({ storage })) {
+    }
+  });
+}
+
+async function readTableByPython(python: string): Promise<Measurement[]> {
+  const script = `
+import time, pyarrow as pa, pyarrow.parquet as pq
+pa.set_cpu_count(1)
+pa.set_io_thread_count(1)
+before = time.perf_counter()
+for batch in pq.ParquetFile('${tableFile()}').iter_batches(batch_size=${BATCH}):
+    batch.column(0).flatten().to_numpy()
+print(time.perf_counter() - before)
+`;
+  const { stdout } = await execute(python, ['-c', script]);
+  return [{ name: 'pyarrow, one thread', speed: (await stat(tableFile())).size / MIB / Number(stdout) }];
+}
+
+function report(type: 'read' | 'parse' | 'tables', kind: string, samples: readonly (readonly Measurement[])[]): void {
   const names = samples[0]?.map(({ name }) => name) ?? [];
   const speeds = names.map((_, index) => median(samples.map((sample) => sample[index]?.speed ?? 0)));
   // Ratios are computed per round, because other load on the machine varies between rounds.
@@ -230,7 +282,9 @@ function report(type: 'read' | 'parse', kind: string, samples: readonly (readonl
     });
     return;
   }
-  const what = type === 'read' ? 'TFRecord file in HDFS' : `examples from a local file (${kind})`;
+  const what = { read: 'TFRecord file in HDFS', parse: `examples from a local file (${kind})`, tables: `local Parquet file (${kind})` }[
+    type
+  ];
   console.log(`\n${what}, ${bytes / MIB} MiB, medians of ${rounds}${' '.repeat(8)}MiB/s   of first`);
   names.forEach((name, index) => {
     const aimed = type === 'read' && name.startsWith('records');

@@ -8,6 +8,7 @@ export { type JoinOptions, join } from './cluster/join.ts';
 export { runCall } from './cluster/run-call.ts';
 export type { Column, TrainingData } from './data/data.ts';
 export type { FitData, ValidationData } from './data/fit-data.ts';
+export type { AvroOptions } from './data/formats/avro-format.ts';
 export type { ColumnConfig, CsvOptions, CsvRow, LabelledCsvRow } from './data/formats/csv.ts';
 export {
   decodeExample,
@@ -22,6 +23,7 @@ export {
 export type { FileContents } from './data/formats/file-format.ts';
 export type { IdxOptions, IdxRecord } from './data/formats/idx-format.ts';
 export { type Channels, type DecodeImageOptions, decodeImage } from './data/formats/image.ts';
+export type { ParquetOptions } from './data/formats/parquet-format.ts';
 export {
   type ExampleSchema,
   type FixedLenFeature,
@@ -32,6 +34,7 @@ export {
   varLenFeature,
 } from './data/formats/parse-example.ts';
 export type { SourceOptions } from './data/formats/source-options.ts';
+export type { TableRow, TableValue } from './data/formats/table-values.ts';
 export type { RecordOptions } from './data/formats/tfrecord-format.ts';
 export { shardName, type WriteTfRecordOptions, type WrittenTfRecords, writeTfRecords } from './data/formats/tfrecord-writer.ts';
 export type { LocalCopyOptions } from './data/local-copy/local-blocks.ts';
@@ -41,6 +44,7 @@ export type { DatasetReader, ReadOptions } from './data/sources/dataset-reader.t
 export { type FeedOptions, fromFeed } from './data/sources/feed-source.ts';
 export type { ImageElement, ImageOptions } from './data/sources/image-files.ts';
 export {
+  avro,
   binaryFiles,
   csv,
   files,
@@ -52,6 +56,7 @@ export {
   images,
   jsonl,
   lines,
+  parquet,
   sampleFrom,
   tfrecords,
   zip,

@@ -14,6 +14,7 @@ const SPLIT_BYTES = 64 * 1024 * 1024;
 const SMALLEST_SPLIT_BYTES = 1024 * 1024;
 /** The number of splits that each reader should get. Several splits per reader make the shares similar in size. */
 const SPLITS_PER_READER = 4;
+const CONCURRENT_READS = 8;
 
 /**
  * Reads records from files. State: the fingerprint of the files, the number of the split in this reader's order, and the position in that
@@ -38,7 +39,7 @@ export class FileSource<T> implements DatasetNode<T> {
       if (split !== undefined) {
         return this.#openSplit(files, split, context, from);
       }
-      const splits = cutIntoSplits(files, (file) => this.#format.isSplittable(file), share.count, this.#options.splitBytes);
+      const splits = await this.#cut(files, share.count, context);
       const order = fileOrderSeed === null ? splits.keys() : shuffledOrder(splits.length, fileOrderSeed, ...passes);
       const ordered = Array.from(order, (index) => splits[index] as Split);
       const known = fingerprint(files);
@@ -72,9 +73,21 @@ export class FileSource<T> implements DatasetNode<T> {
     return { ...context, storage: await withLocalCopies(context.storage, files, options, context.onNotice) };
   }
 
-  #openSplit(files: readonly DataFile[], { index, onSplits }: SplitRead, context: ReadContext, from: Json): ChunkStream<T> {
+  async #cut(files: readonly DataFile[], readers: number, context: ReadContext): Promise<Split[]> {
+    const { splitBytes } = this.#options;
+    const borders = new Map<DataFile, readonly number[]>();
+    const largest = largestSplit(files, readers, splitBytes);
+    const toCut = this.#format.borders === undefined ? [] : files.filter(({ size }) => size > largest);
+    for (let at = 0; at < toCut.length; at += CONCURRENT_READS) {
+      const some = toCut.slice(at, at + CONCURRENT_READS);
+      await Promise.all(some.map(async (file) => borders.set(file, (await this.#format.borders?.(file, context)) ?? [])));
+    }
+    return cutIntoSplits(files, (file) => this.#format.isSplittable(file), readers, splitBytes, borders);
+  }
+
+  async #openSplit(files: readonly DataFile[], { index, onSplits }: SplitRead, context: ReadContext, from: Json): Promise<ChunkStream<T>> {
     // Splits files as for a single reader, so every caller gets the same splits.
-    const splits = cutIntoSplits(files, (file) => this.#format.isSplittable(file), 1, this.#options.splitBytes);
+    const splits = await this.#cut(files, 1, context);
     const known = fingerprint(files);
     onSplits({ fingerprint: known, splits: splits.map((split) => ({ uri: split.file.uri, from: split.from, to: split.to })) });
     const chosen = index === null ? [] : splits.slice(index, index + 1);
@@ -85,21 +98,47 @@ export class FileSource<T> implements DatasetNode<T> {
   }
 }
 
-/** Splits the files whose format supports it. */
+function largestSplit(files: readonly DataFile[], readers: number, splitBytes = SPLIT_BYTES): number {
+  const total = files.reduce((sum, { size }) => sum + size, 0);
+  const even = Math.max(SMALLEST_SPLIT_BYTES, Math.ceil(total / (readers * SPLITS_PER_READER)));
+  return Math.min(splitBytes, readers === 1 ? splitBytes : even);
+}
+
+/**
+ * Splits the files whose format supports it.
+ * @param borders the offsets at which splits of a file may begin; without an entry, splits begin anywhere.
+ */
 export function cutIntoSplits(
   files: readonly DataFile[],
   isSplittable: (file: DataFile) => boolean,
   readers: number,
   splitBytes = SPLIT_BYTES,
+  borders: ReadonlyMap<DataFile, readonly number[]> = new Map(),
 ): Split[] {
-  const total = files.reduce((sum, { size }) => sum + size, 0);
-  const even = Math.max(SMALLEST_SPLIT_BYTES, Math.ceil(total / (readers * SPLITS_PER_READER)));
-  const largest = Math.min(splitBytes, readers === 1 ? splitBytes : even);
+  const largest = largestSplit(files, readers, splitBytes);
   return files.flatMap((file) => {
+    const own = borders.get(file);
+    if (own !== undefined) {
+      return cutAtBorders(file, own, largest);
+    }
     const count = isSplittable(file) ? Math.max(1, Math.ceil(file.size / largest)) : 1;
     const border = (index: number) => Math.round((file.size * index) / count);
     return Array.from({ length: count }, (_, index) => ({ file, from: border(index), to: border(index + 1) }));
   });
+}
+
+/** Joins groups of records to splits of about `largest` bytes, with at least one group each. The first split begins at byte 0. */
+function cutAtBorders(file: DataFile, borders: readonly number[], largest: number): Split[] {
+  const splits: Split[] = [];
+  let from = 0;
+  for (const [index, border] of borders.entries()) {
+    const end = borders[index + 1] ?? file.size;
+    if (index > 0 && border > from && end - from > largest) {
+      splits.push({ file, from, to: border });
+      from = border;
+    }
+  }
+  return [...splits, { file, from, to: file.size }];
 }
 
 /**

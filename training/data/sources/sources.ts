@@ -1,11 +1,14 @@
 import type * as tfjs from '@tensorflow/tfjs';
 import { TonyError } from '../../../platform/errors.ts';
 import type { Storage } from '../../../storage/storage.ts';
+import { type AvroOptions, avroFormat } from '../formats/avro-format.ts';
 import { type CsvOptions, type CsvRow, csvFormat, type LabelledCsvRow } from '../formats/csv.ts';
 import { type ContentsOptions, contentsNode, type FileContents, listedFiles } from '../formats/file-format.ts';
 import { type IdxOptions, type IdxRecord, idxFormat } from '../formats/idx-format.ts';
 import { lineFormat } from '../formats/line-format.ts';
+import { type ParquetOptions, parquetFormat } from '../formats/parquet-format.ts';
 import type { SourceOptions } from '../formats/source-options.ts';
+import type { TableRow } from '../formats/table-values.ts';
 import { type RecordOptions, tfRecordFormat } from '../formats/tfrecord-format.ts';
 import { type DataFile, type Files, listerOfColumns } from '../reading/file-set.ts';
 import { type SampleOptions, sampleNode } from '../transforms/sample.ts';
@@ -16,8 +19,8 @@ import { type ImageElement, type ImageOptions, imageNode, labelledImages } from 
 import { elementsOfTfData, iterableNode } from './memory.ts';
 
 /*
- * Dataset sources. Files are URIs (hdfs://, file://) or paths. Their names may be patterns (`part-*`, `{train,extra}-[0-9]*`), and
- * a folder stands for all of its files.
+ * Dataset sources. Files are URIs (hdfs://, s3://, file://) or paths. Their names may be patterns (`part-*`, `{train,extra}-[0-9]*`), and a
+ * folder stands for all of its files.
  */
 
 /**
@@ -87,6 +90,25 @@ export function idx(files: Files | Readonly<Record<string, Files>>, options: Idx
   }
   const format = idxFormat(options, (values) => Object.fromEntries(names.map((name, index) => [name, values[index]])));
   return new Dataset(new FileSource(listerOfColumns(Object.values(files)), format, options));
+}
+
+/**
+ * Reads the rows of Parquet files: an object by column name. Reads only the chunks of the selected `columns`. Numbers become numbers (dates:
+ * days since 1970, timestamps: milliseconds), lists of numbers typed arrays, and bytes Buffers. A missing value is an error, unless `fill`
+ * replaces it. Large files are split among the ranks by row groups.
+ * @throws TonyError DATA_INVALID, while elements are read, for damaged files, and for types and values that no tensor can hold.
+ */
+export function parquet<Row = TableRow>(files: Files, options: ParquetOptions & SourceOptions = {}): Dataset<Row> {
+  return new Dataset(new FileSource(files, parquetFormat(options), options)) as unknown as Dataset<Row>;
+}
+
+/**
+ * Reads the records of Avro files as rows, with the same values as `parquet`. Files may be compressed (deflate, snappy, zstandard). Large
+ * files are split among the ranks by blocks.
+ * @throws TonyError DATA_INVALID, while elements are read, for damaged files, and for types and values that no tensor can hold.
+ */
+export function avro<Row = TableRow>(files: Files, options: AvroOptions & SourceOptions = {}): Dataset<Row> {
+  return new Dataset(new FileSource(files, avroFormat(options), options)) as unknown as Dataset<Row>;
 }
 
 /**

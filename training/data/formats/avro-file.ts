@@ -1,0 +1,174 @@
+import { crc32 } from 'node:zlib';
+import avro, { type Type } from 'avsc';
+import { messageOf, TonyError } from '../../../platform/errors.ts';
+import { type AvroCursor, readerOf } from './avro-reader.ts';
+import type { ByteWindow } from './byte-window.ts';
+import { unpackDeflate, unpackSnappy, unpackZstandard } from './decompress.ts';
+
+/*
+ * Avro's object container files (Apache Avro specification, "Object Container Files"):
+ *
+ *   "Obj" 1, metadata (a map from strings to bytes, with avro.schema and avro.codec), sync marker of 16 bytes
+ *   blocks: number of records (long), length of the data (long), data, sync marker
+ *
+ * A long is a zigzag-encoded varint of at most 10 bytes.
+ */
+
+const MAGIC = Buffer.from('Obj\x01', 'latin1');
+const SYNC_BYTES = 16;
+const MAX_HEADER_BYTES = 16 * 1024 * 1024;
+const MAX_LONG_BYTES = 10;
+
+export interface AvroHeader {
+  readonly type: Type;
+  readonly sync: Buffer;
+  /** The offset of the first block. */
+  readonly end: number;
+  unpack(data: Buffer, mostBytes: number): Buffer;
+}
+
+export interface AvroBlock {
+  readonly offset: number;
+  readonly count: number;
+  readonly data: Buffer;
+}
+
+/** Reads the header of a file. @throws TonyError DATA_INVALID */
+export async function readAvroHeader(window: ByteWindow, uri: string): Promise<AvroHeader> {
+  for (let length = 4096; ; length *= 4) {
+    const isWhole = await window.fill(length);
+    const { bytes } = window;
+    if (!bytes.subarray(0, MAGIC.length).equals(MAGIC)) {
+      throw new TonyError('DATA_INVALID', `${uri} is not an Avro file: it does not begin with "Obj" and 1`);
+    }
+    const header = decodeHeader(bytes);
+    if (header !== null) {
+      const { meta, sync, end } = header;
+      window.take(end);
+      const codec = meta.get('avro.codec')?.toString() ?? 'null';
+      return { type: schemaOf(meta.get('avro.schema'), uri), sync, end, unpack: unpackerOf(codec, uri) };
+    }
+    if (!isWhole || length >= MAX_HEADER_BYTES) {
+      throw new TonyError('DATA_INVALID', `${uri} has a damaged header, or one of more than ${MAX_HEADER_BYTES} bytes`);
+    }
+  }
+}
+
+interface DecodedHeader {
+  readonly meta: ReadonlyMap<string, Buffer>;
+  readonly sync: Buffer;
+  readonly end: number;
+}
+
+const readMetadata = readerOf(avro.Type.forSchema({ type: 'map', values: 'bytes' }));
+
+/** Returns null if the bytes end within the header, or if the header is damaged. */
+function decodeHeader(bytes: Buffer): DecodedHeader | null {
+  const cursor: AvroCursor = { bytes, at: MAGIC.length };
+  try {
+    const meta = readMetadata(cursor) as ReadonlyMap<string, Buffer>;
+    const end = cursor.at + SYNC_BYTES;
+    return end > bytes.length ? null : { meta, sync: Buffer.from(bytes.subarray(cursor.at, end)), end };
+  } catch {
+    return null;
+  }
+}
+
+function schemaOf(text: Buffer | undefined, uri: string): Type {
+  try {
+    return avro.Type.forSchema(JSON.parse(text?.toString('utf8') ?? ''), { omitRecordMethods: true });
+  } catch (error) {
+    throw new TonyError('DATA_INVALID', `${uri} has an invalid schema: ${messageOf(error)}`, { cause: error });
+  }
+}
+
+/** Moves the window to the first block that begins at or after `offset`. Returns false if there is none. */
+export async function skipToBlock(window: ByteWindow, { sync }: AvroHeader): Promise<boolean> {
+  for (;;) {
+    const at = window.bytes.indexOf(sync);
+    if (at !== -1) {
+      window.take(at + SYNC_BYTES);
+      return true;
+    }
+    // The marker may begin in the last bytes of the window.
+    window.take(Math.max(0, window.bytes.length - SYNC_BYTES + 1));
+    if (!(await window.fill(window.bytes.length + 1))) {
+      return false;
+    }
+  }
+}
+
+/**
+ * Reads the block at the window's offset. Returns null at the end of the file.
+ * @param mostBytes the maximum length of a block's data, checked before memory is allocated.
+ * @throws TonyError DATA_INVALID
+ */
+export async function readBlock(window: ByteWindow, { sync }: AvroHeader, mostBytes: number, uri: string): Promise<AvroBlock | null> {
+  const { offset } = window;
+  const fail = (what: string) => new TonyError('DATA_INVALID', `${uri}: the block at byte ${offset} ${what}`);
+  if (!(await window.fill(1))) {
+    return null;
+  }
+  await window.fill(2 * MAX_LONG_BYTES);
+  const [count, length] = [takeLong(window), takeLong(window)];
+  if (count === null || length === null || count < 0 || length < 0) {
+    throw fail('is damaged');
+  }
+  if (length > mostBytes) {
+    throw fail(`has ${length} bytes; the maximum is ${mostBytes} (maxRecordBytes)`);
+  }
+  if (!(await window.fill(length + SYNC_BYTES))) {
+    throw fail('is incomplete');
+  }
+  const data = window.take(length);
+  if (!window.take(SYNC_BYTES).equals(sync)) {
+    throw fail('is damaged: no sync marker follows it');
+  }
+  return { offset, count, data };
+}
+
+/** Returns null if no long is at the beginning of the window, or if the long is not a safe integer. */
+function takeLong(window: ByteWindow): number | null {
+  let [value, shift] = [0n, 0n];
+  for (let at = 0; at < Math.min(MAX_LONG_BYTES, window.bytes.length); at++) {
+    const byte = window.bytes[at] as number;
+    value |= BigInt(byte & 0x7f) << shift;
+    shift += 7n;
+    if (byte < 0x80) {
+      window.take(at + 1);
+      const number = Number((value >> 1n) ^ -(value & 1n));
+      return Number.isSafeInteger(number) ? number : null;
+    }
+  }
+  return null;
+}
+
+function unpackerOf(codec: string, uri: string): AvroHeader['unpack'] {
+  switch (codec) {
+    case 'null':
+      return (data) => data;
+    case 'deflate':
+      return (data, most) => asBuffer(unpackDeflate(data, most));
+    case 'zstandard':
+      return (data, most) => asBuffer(unpackZstandard(data, most));
+    case 'snappy':
+      return unpackSnappyBlock;
+    default:
+      throw new TonyError('DATA_INVALID', `${uri} is compressed with ${codec}, which tony-ts cannot read`, {
+        hint: 'Write the file with the codec deflate, snappy, zstandard or null.',
+      });
+  }
+}
+
+/** In Avro, the CRC-32 of the uncompressed data follows a block in Snappy's raw format. */
+function unpackSnappyBlock(data: Buffer, most: number): Buffer {
+  const unpacked = asBuffer(unpackSnappy(data.subarray(0, -4), most));
+  if (data.length < 4 || crc32(unpacked) !== data.readUInt32BE(data.length - 4)) {
+    throw new Error('its checksum is wrong');
+  }
+  return unpacked;
+}
+
+function asBuffer({ buffer, byteOffset, byteLength }: Uint8Array): Buffer {
+  return Buffer.from(buffer, byteOffset, byteLength);
+}

@@ -1,0 +1,48 @@
+/** The next bytes of a stream, for parsers of binary formats. Keeps only the bytes that were requested and not yet taken. */
+export class ByteWindow {
+  readonly #pieces: AsyncIterator<Buffer>;
+  #bytes: Buffer = Buffer.alloc(0);
+  /** The offset in the file of the window's first byte. */
+  #offset: number;
+
+  constructor(pieces: AsyncIterable<Buffer>, offset: number) {
+    this.#pieces = pieces[Symbol.asyncIterator]();
+    this.#offset = offset;
+  }
+
+  get offset(): number {
+    return this.#offset;
+  }
+
+  get bytes(): Buffer {
+    return this.#bytes;
+  }
+
+  /** Reads until the window contains at least `length` bytes. Returns false if the stream ends before. */
+  async fill(length: number): Promise<boolean> {
+    const pieces = [this.#bytes];
+    let present = this.#bytes.length;
+    while (present < length) {
+      const { done, value } = await this.#pieces.next();
+      if (done) {
+        break;
+      }
+      pieces.push(value);
+      present += value.length;
+    }
+    this.#bytes = pieces.length === 1 ? this.#bytes : Buffer.concat(pieces, present);
+    return present >= length;
+  }
+
+  /** Removes and returns the first bytes of the window. */
+  take(length: number): Buffer {
+    const taken = this.#bytes.subarray(0, length);
+    this.#bytes = this.#bytes.subarray(length);
+    this.#offset += length;
+    return taken;
+  }
+
+  async close(): Promise<void> {
+    await this.#pieces.return?.();
+  }
+}

@@ -1,0 +1,127 @@
+import { TonyError } from '../../../platform/errors.ts';
+
+/*
+ * The values of Parquet columns and Avro fields, as elements of a dataset. Numbers stay numbers, so that `batch` collects them into columns.
+ * Lists of numbers become typed arrays, which `batch` stacks if all lists of a column have the same length.
+ */
+
+/** A value of a row. */
+export type TableValue =
+  | number
+  | boolean
+  | string
+  | Buffer
+  | Int32Array
+  | Float32Array
+  | Float64Array
+  | readonly TableValue[]
+  | { readonly [name: string]: TableValue };
+
+export type TableRow = Readonly<Record<string, TableValue>>;
+
+export interface TableOptions {
+  /** The columns to read; all columns by default. */
+  readonly columns?: readonly string[];
+  /** Values that replace missing values (nulls), by column. A missing value in any other column causes an error. */
+  readonly fill?: Readonly<Record<string, TableValue>>;
+}
+
+export type ValueKind =
+  | 'boolean'
+  | 'integer'
+  | 'float'
+  | 'double'
+  | 'text'
+  | 'bytes'
+  | { readonly list: ValueKind }
+  | { readonly fields: Readonly<Record<string, ValueKind>> };
+
+export interface TableColumn {
+  readonly name: string;
+  readonly kind: ValueKind;
+}
+
+/**
+ * Selects columns by name, in the file's order.
+ * @throws TonyError DATA_INVALID if a column of `columns` or `fill` does not exist.
+ */
+export function selectColumns<T extends { readonly name: string }>(all: readonly T[], options: TableOptions, where: string): readonly T[] {
+  const names = all.map(({ name }) => name);
+  const unknown = [...(options.columns ?? []), ...Object.keys(options.fill ?? {})].find((name) => !names.includes(name));
+  if (unknown !== undefined) {
+    throw new TonyError('DATA_INVALID', `${where} has no column ${unknown} (columns: ${names.join(', ')})`);
+  }
+  return all.filter(({ name }) => options.columns?.includes(name) ?? true);
+}
+
+/** Creates the function that converts one value of a column. It throws an Error for a value that no tensor can hold. */
+export function valueConverter({ name, kind }: TableColumn, { fill = {} }: TableOptions): (value: unknown) => TableValue {
+  const convert = converterOf(kind);
+  const replacement = fill[name];
+  return (value) => {
+    if (value !== null && value !== undefined) {
+      return convert(value);
+    }
+    if (replacement === undefined) {
+      throw new Error(`column ${name} has no value; select other columns, or set a replacement: fill: { ${name}: ... }`);
+    }
+    return replacement;
+  };
+}
+
+function converterOf(kind: ValueKind): (value: unknown) => TableValue {
+  if (typeof kind === 'object') {
+    return 'list' in kind ? listConverter(kind.list) : fieldsConverter(kind.fields);
+  }
+  switch (kind) {
+    case 'integer':
+      return integer;
+    case 'bytes':
+      return (value) => Buffer.from((value as Uint8Array).buffer, (value as Uint8Array).byteOffset, (value as Uint8Array).byteLength);
+    default:
+      return (value) => value as TableValue;
+  }
+}
+
+function integer(value: unknown): number {
+  const number = Number(value);
+  if (!Number.isSafeInteger(number)) {
+    throw new Error(`the value ${value} exceeds the integers that a number represents exactly`);
+  }
+  return number;
+}
+
+const ARRAYS = { integer: Int32Array, float: Float32Array, double: Float64Array } as const;
+
+function listConverter(kind: ValueKind): (value: unknown) => TableValue {
+  const present = (values: readonly unknown[]): readonly unknown[] => {
+    if (values.some((value) => value === null || value === undefined)) {
+      throw new Error('a list contains a missing value');
+    }
+    return values;
+  };
+  if (kind === 'integer') {
+    return (value) => Int32Array.from(present(value as readonly unknown[]), int32);
+  }
+  if (kind === 'float' || kind === 'double') {
+    const Numbers = ARRAYS[kind];
+    return (value) =>
+      ArrayBuffer.isView(value) ? Numbers.from(value as Float32Array) : Numbers.from(present(value as number[]) as number[]);
+  }
+  const convert = converterOf(kind);
+  return (value) => present(value as readonly unknown[]).map(convert);
+}
+
+/** TensorFlow.js has no larger integers. */
+function int32(value: unknown): number {
+  const number = Number(value);
+  if ((number | 0) !== number) {
+    throw new Error(`a list contains ${value}, which is not a 32-bit integer`);
+  }
+  return number;
+}
+
+function fieldsConverter(fields: Readonly<Record<string, ValueKind>>): (value: unknown) => TableValue {
+  const converters = Object.entries(fields).map(([name, kind]) => [name, valueConverter({ name, kind }, {})] as const);
+  return (value) => Object.fromEntries(converters.map(([name, convert]) => [name, convert((value as Record<string, unknown>)[name])]));
+}
