@@ -5,7 +5,7 @@ import { type AuthToLocal, shortName } from './auth-to-local.ts';
 const name = (principal: string, rules: string, options: Partial<AuthToLocal> = {}): string =>
   shortName(principal, { rules, mechanism: 'hadoop', defaultRealm: 'REALM.TLD', ...options });
 
-const DAEMONS = String.raw`
+const DAEMONS = `
   RULE:[2:$1/$2@$0]([ndj]n/.*@REALM.TLD)s/.*/hdfs/
   RULE:[2:$1/$2@$0]([rn]m/.*@REALM.TLD)s/.*/yarn/
   RULE:[2:$1/$2@$0](jhs/.*@REALM.TLD)s/.*/mapred/
