@@ -9,7 +9,9 @@ import { describeStorage } from '../../storage/testing/storage-behavior.ts';
 import { joinUri } from '../../storage/uri.ts';
 import { CheckpointStore } from '../../training/checkpoint/checkpoint-store.ts';
 import { describeFencing, ORIGIN, saveSharded, snapshot } from '../../training/testing/checkpoint-behaviour.ts';
+import { FaultyProxy } from '../faulty-proxy.ts';
 import { useObjectStore } from '../s3/object-store.ts';
+import { until } from '../until.ts';
 
 const store = useObjectStore();
 
@@ -105,6 +107,33 @@ test('wrong keys, missing buckets and unreachable stores cause specific errors',
   await expect(none.read(`s3://${bucket}/x`)).rejects.toMatchObject({ code: 'S3_CREDENTIALS_MISSING' });
   for (const each of [wrong, storage, away]) {
     each.close();
+  }
+});
+
+test('an exclusive writer recognises its own object when the first response was lost', async () => {
+  const { connection } = store();
+  const { hostname, port } = new URL(connection.endpoint ?? '');
+  const proxy = await FaultyProxy.open({ host: hostname, port: Number(port) });
+  const direct = openStorage();
+  const endpoint = `http://127.0.0.1:${proxy.port}`;
+  const behind = createStorage({ hadoop: null, user: 'alice', s3: async () => ({ ...connection, endpoint }) });
+  const uri = joinUri(freshFolder(), 'mine');
+  try {
+    // The writer reads its source after it has found no object.
+    async function* source(): AsyncIterable<Buffer> {
+      proxy.hold('answer');
+      yield Buffer.from('mine');
+    }
+    const writing = behind.write(uri, source(), { ifAbsent: true });
+    await until(async () => (await direct.stat(uri)) !== null, { describe: 'the object' });
+    proxy.cut();
+    proxy.restore();
+    expect(await writing).toBe(true);
+    expect(await behind.write(uri, Buffer.from('other'), { ifAbsent: true })).toBe(false);
+  } finally {
+    behind.close();
+    direct.close();
+    await proxy.close();
   }
 });
 
