@@ -1,5 +1,5 @@
 """Runs all-reduces with OpenMPI. The first rank reads lines of the form "NUMBERS CALLS" and answers each with a line of JSON: the ms
-of each call, from a barrier to the end of its slowest rank.
+of each call, from a barrier until its slowest rank finishes.
 """
 import json
 import sys

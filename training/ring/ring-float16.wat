@@ -1,4 +1,4 @@
-;; Converts between float32 and IEEE 754 binary16 for the ring. Assemble this file with wat2wasm of the WebAssembly Binary Toolkit;
+;; Converts between float32 and IEEE 754 binary16 for the ring. Assemble this file with wat2wasm from the WebAssembly Binary Toolkit;
 ;; ring-float16.ts contains the result. `to` and `from` are byte addresses. `count` is rounded down to a multiple of 8; the caller converts
 ;; the remaining numbers.
 (module

@@ -1,4 +1,4 @@
-"""Runs TensorBoard on a unix socket for as long as standard input stays open.
+"""Runs TensorBoard on a Unix socket for as long as standard input stays open.
 
 tensorboard.ts starts it, with one argument: a JSON object of
   packages   folders to import from
