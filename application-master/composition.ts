@@ -173,7 +173,7 @@ async function openFeedServer(
   const server = new FeedServer({ ...secrets, token, log, opened, received, closed });
   const port = await server.listen((await lookup(host)).address);
   await files.writeFeedAddress({ host, port, attempt, token, certificate: Buffer.from(secrets.certificate.reveal()).toString() });
-  log.info({ port }, 'listening for producers of feeds');
+  log.info({ port }, 'listening for feed producers');
   return server;
 }
 

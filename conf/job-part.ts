@@ -33,7 +33,7 @@ const PART = {
   heartbeat,
   checkpoint: z.strictObject({ every, keep }),
   tensorboard: z.strictObject({ memory: tensorboardSchema.shape.memory }).describe('Settings for jobs that run TensorBoard.'),
-  strategy: z.strictObject({ wireSecurity: wireSecurity }).describe('Settings of the strategy, whichever the job uses.'),
+  strategy: z.strictObject({ wireSecurity: wireSecurity }).describe('Settings for the strategy, whichever one the job uses.'),
   timeout,
   acls,
   master,

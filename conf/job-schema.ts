@@ -106,7 +106,9 @@ const strategy = z
       z.enum(['all-reduce', 'parameter-server']),
       z.strictObject({
         type: z.literal('all-reduce').describe('Name of the strategy.').default('all-reduce'),
-        wire: values.wire.describe('Number format in which workers send gradients. They always sum in float32.').default('float32'),
+        wire: values.wire
+          .describe('Number format in which workers send gradients. Gradients are always summed in float32.')
+          .default('float32'),
         wireSecurity: wireSecurity.default('none'),
       }),
       z.strictObject({
@@ -175,11 +177,11 @@ export const jobSchema = z.strictObject({
     .default({}),
   files: shippedFiles(
     FILE,
-    'Files that YARN copies to each node, by their name in the working directory of programs. Programs must not change them, because the containers of a node share the copy. YARN rejects a file on HDFS that changes after the submission.',
+    'Files that YARN copies to each node, by their name in the working directory of the programs. Programs must not change them, because all containers on a node share one copy. YARN rejects a file on HDFS that has changed since the submission.',
   ),
   archives: shippedFiles(
     ARCHIVE,
-    'Archives that YARN copies to each node and unpacks, by the name of the resulting folder in the working directory of programs. Otherwise like `files`.',
+    'Archives that YARN copies to each node and unpacks, by the name of the resulting folder in the working directory of the programs. Otherwise like `files`.',
   ),
   env: environment.describe('Environment variables for the programs of all roles.').default({}),
   roles: z

@@ -227,7 +227,7 @@ test('framework tensorflow accepts the roles of TF_CONFIG', () => {
   expect(roles.map(({ ranked }) => ranked)).toEqual([true, true, true, false, false]);
   expect(mistakes(job('chief: {instances: 2}, trainer: {}'))).toEqual([
     'job.yaml:4:28  roles.chief.instances: TensorFlow allows only one chief',
-    'job.yaml:4:32  roles.trainer: TensorFlow knows only tasks named chief, worker, ps and evaluator: rename the role, or write `ranked: false`',
+    'job.yaml:4:32  roles.trainer: TensorFlow recognises only tasks named chief, worker, ps and evaluator: rename the role, or write `ranked: false`',
   ]);
 });
 

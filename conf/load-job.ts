@@ -98,7 +98,7 @@ export function parseJob(text: string, options: ParseOptions): Job {
       'JOB_INVALID',
       `${site.from} requires wireSecurity ${settled.strategy.wireSecurity}: ${unprotected(job.framework)}.`,
       {
-        hint: 'Ask the admin of the cluster to allow such jobs.',
+        hint: 'Ask the cluster admin to allow such jobs.',
       },
     );
   }
@@ -280,7 +280,7 @@ function sourceProblems(file: JobFile, { folder, isFile }: ParseOptions): Proble
   if (named === undefined || !isTooBroad(folder)) {
     return [];
   }
-  const message = `a command names ${named}, which is in ${folder}: move the job to a separate folder, or write \`source: .\` to send that folder`;
+  const message = `a command names ${named}, which is in ${folder}: move the job to a separate folder, or write \`source: .\` to upload that folder`;
   return [{ path: [], message }];
 }
 

@@ -25,10 +25,9 @@ const limits = {
 
 const ofJobs = {
   timeout: duration('Maximum run time of a job, and the timeout for jobs that do not set one.', { min: 1000 }).optional(),
-  idle: duration(
-    'How long a job may be idle, that is, without any program that computes or reports anything. After this time, the job ends.',
-    { min: 10_000 },
-  ).optional(),
+  idle: duration('How long a job may be idle, that is, with no program computing or reporting anything. After this time, the job ends.', {
+    min: 10_000,
+  }).optional(),
   nodeLabels: z.array(text()).describe('Node labels that jobs may request.').optional(),
 };
 

@@ -29,7 +29,7 @@ export interface SiteConfig {
   readonly storage: {
     /** Address of HttpFS or Knox for the default file system, or addresses by nameservice or `host:port`; null without a gateway. */
     readonly gateway: StorageGateway | null;
-    /** File with `USER:PASSWORD` for the gateway. Relative paths are resolved against the folder of the site file, `~/` the home folder. */
+    /** File with `USER:PASSWORD` for the gateway. Relative paths are resolved against the folder of the site file, `~/` against the home folder. */
     readonly credentials: string | null;
   };
   /** Keytab for clients without a ticket; null: clients use their ticket caches. */
@@ -100,12 +100,12 @@ export const siteSchema = z.strictObject({
           error: 'expected the address of HttpFS or Knox, such as https://host:port/gateway/default, or such addresses by nameservice',
         })
         .describe(
-          "Address of HttpFS (http://host:14000) or of a Knox topology (https://host:8443/gateway/default) through which all processes of tony-ts reach the default file system, or such addresses by nameservice. Without it, they use the NameNodes and DataNodes. It has an effect only in a site file on the user's machine.",
+          "Address of HttpFS (http://host:14000) or of a Knox topology (https://host:8443/gateway/default) through which all tony-ts processes reach the default file system, or such addresses by nameservice. Without it, they use the NameNodes and DataNodes. Takes effect only in a site file on the user's machine.",
         )
         .optional(),
       credentials: text()
         .describe(
-          'File with USER:PASSWORD for a gateway that requires HTTP Basic authentication, with mode 600; ~/ is the home folder of the user. Jobs receive the credentials as a token.',
+          "File with USER:PASSWORD for a gateway that requires HTTP Basic authentication, with mode 600; ~/ is the user's home folder. Jobs receive the credentials as a token.",
         )
         .optional(),
     })

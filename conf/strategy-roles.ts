@@ -149,7 +149,7 @@ function frameworkProblems(file: JobFile): Problem[] {
       problems.push({
         path: ['roles', name],
         atKey: true,
-        message: `${facts.title} knows only tasks named ${rankedRoles.join(', ')} and evaluator: rename the role, or write \`ranked: false\``,
+        message: `${facts.title} recognises only tasks named ${rankedRoles.join(', ')} and evaluator: rename the role, or write \`ranked: false\``,
       });
     } else if (rankedRoles !== undefined && name === 'chief' && role.instances.max > 1) {
       problems.push({ path: ['roles', name, 'instances'], message: `${facts.title} allows only one chief` });

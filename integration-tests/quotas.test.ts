@@ -130,7 +130,7 @@ test('when two jobs submitted at the same time exceed a limit together, one job 
   await reaches(first.id, first.user, 'RUNNING');
   const waiting = await reaches(second.id, second.user, 'WAITING');
   expect(waiting.message).toBe(
-    `Waits for other jobs to end: quotas.queues.gpu.roles.worker.total.gpus is 4 gpus, of which ${first.id} holds 3 gpus, and this job requests 3 gpus.`,
+    `Waiting for other jobs to end: quotas.queues.gpu.roles.worker.total.gpus is 4 gpus, of which ${first.id} holds 3 gpus, and this job requests 3 gpus.`,
   );
   expect(waiting.tasks.every(({ containerId }) => containerId === null)).toBe(true);
   await reaches(other.id, 'carol', 'RUNNING');

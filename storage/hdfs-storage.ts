@@ -130,7 +130,7 @@ export class HdfsStorage implements Storage {
   #locate(uri: string): OpenedPlace {
     const parsed = parseUri(uri);
     if (parsed.scheme === 'file' || parsed.scheme === 's3') {
-      throw new TonyError('STORAGE_REFUSED', `${uri} is not a URI of HDFS.`);
+      throw new TonyError('STORAGE_REFUSED', `${uri} is not an HDFS URI.`);
     }
     return this.#fileSystems.locate(parsed);
   }
@@ -148,7 +148,7 @@ export class HdfsStorage implements Storage {
       ? new TonyError('STORAGE_REFUSED', `${uri} is a folder of a mount table, which cannot contain files.`, {
           hint: 'Choose a path below a mount point.',
         })
-      : new TonyError('NOT_FOUND', `${uri} is below no mount point of the mount table, which has no linkFallback.`);
+      : new TonyError('NOT_FOUND', `${uri} is not below any mount point, and the mount table has no linkFallback.`);
   }
 
   /** Describes a mount point, or a folder above one. A mount point is listed even if its target does not exist. */

@@ -84,7 +84,7 @@ test('admits the earlier of two competing submissions first', () => {
   expect(decisionFor(limits, [application('application_100_0004')])).toEqual({
     type: 'waits',
     reason:
-      'Waits for other jobs to end: quotas.queues.default.roles.worker.total.gpus is 4 gpus, of which application_100_0004 holds 3 gpus, and this job requests 3 gpus.',
+      'Waiting for other jobs to end: quotas.queues.default.roles.worker.total.gpus is 4 gpus, of which application_100_0004 holds 3 gpus, and this job requests 3 gpus.',
   });
   expect(decisionFor(limits, [application('application_100_0006')])).toEqual({ type: 'admitted' });
   expect(decisionFor(limits, [application('application_100_0004')], { earlier: new Set() })).toEqual({ type: 'admitted' });

@@ -170,7 +170,7 @@ function checkQuotas(job: Job, view: ClusterView): AdmissionDecision {
   }
   const reason = shortages.map(describeShortage).join('; ');
   return quotas.over === 'wait'
-    ? { type: 'waits', reason: `Waits for other jobs to end: ${reason}.` }
+    ? { type: 'waits', reason: `Waiting for other jobs to end: ${reason}.` }
     : { type: 'refused', reason: `Too little of the quota is left: ${reason}. Submit the job again when other jobs have ended.` };
 }
 

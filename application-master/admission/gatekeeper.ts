@@ -102,7 +102,7 @@ export class Gatekeeper {
         (seen) => checkJob(frozen, viewOf(seen, queue)),
         (error: unknown): AdmissionDecision => ({
           type: 'waits',
-          reason: `Waits because the limits in the cluster's site file cannot be checked: ${messageOf(error)}`,
+          reason: `Waiting because the limits in the cluster's site file cannot be checked: ${messageOf(error)}`,
         }),
       );
       if (decision.type !== 'waits') {

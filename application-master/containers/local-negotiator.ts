@@ -293,7 +293,7 @@ export class LocalNegotiator implements Negotiator {
       await pause(20);
     }
     if (this.#running.size > 0) {
-      this.#log.error({ containers: [...this.#running.keys()] }, 'could not kill processes of containers');
+      this.#log.error({ containers: [...this.#running.keys()] }, 'could not kill container processes');
     }
   }
 

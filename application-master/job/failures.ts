@@ -255,7 +255,7 @@ export function whyNotRestarted(
   // A bug that affects one task after another must not exhaust all tasks of an elastic role.
   const inVain = isElastic(task.role) ? Math.max(maxRestarts, LIMITS.rounds) : maxRestarts;
   const own = (text: string) => ({ kind: 'task', text }) as const;
-  const together = { kind: 'job', text: `failed, as did the ${inVain} generations before, without a new checkpoint` } as const;
+  const together = { kind: 'job', text: `failed, as did the ${inVain} previous generations, without a new checkpoint` } as const;
   if (fruitless > inVain && isElastic(task.role)) {
     return together;
   }

@@ -473,7 +473,7 @@ describe('a failing program', () => {
     }
     expect(scene.status()).toMatchObject({ state: 'FAILED', generations: 3 });
     expect(scene.status().message).toMatch(
-      /^worker:1 failed, as did the 2 generations before, without a new checkpoint: its program on h2:1 exited/,
+      /^worker:1 failed, as did the 2 previous generations, without a new checkpoint: its program on h2:1 exited/,
     );
   });
 
@@ -710,7 +710,7 @@ describe('an incomplete gang', () => {
     expect(scene.status().message).toMatch(/^Waiting for 59 s\. worker:2 got no container \(.*\)\. worker:1 is starting\.$/);
     scene.wait(1_500);
     expect(scene.history.find((line) => line.startsWith('gang-timeout'))).toBe(
-      'gang-timeout worker:1 did not report from h2:1 after the start of the container (see: tony-ts logs application_1_0001 worker:1). ' +
+      'gang-timeout worker:1 did not report from h2:1 after the container started (see: tony-ts logs application_1_0001 worker:1). ' +
         'worker:2 got no container (each requests 1 GiB of memory, 1 vcore; queue root.default has too little room left: 512 MiB of memory, 0 vcores).',
     );
     expect(scene.ordered('stop-container').sort()).toEqual(['c1', 'c2']);
@@ -758,14 +758,14 @@ describe('an incomplete gang', () => {
     };
     expect(ask({ memoryMb: 65_536 })).toBe(
       "Role worker requests containers with 64 GiB of memory, but the cluster's largest container has 8 GiB of memory. " +
-        'Lower roles.worker.resources.memory, or ask the cluster admins for a larger maximum.',
+        'Lower roles.worker.resources.memory, or ask the cluster admin for a larger maximum.',
     );
     expect(ask({ gpus: 5 })).toContain(
       "requests containers with 5 yarn.io/gpu, but the cluster's largest container has 4 yarn.io/gpu. Lower roles.worker.resources.gpus",
     );
     expect(ask({ other: { 'yarn.io/fpga': 1 } })).toBe(
       'Role worker requests 1 yarn.io/fpga, a resource type that this cluster does not have (it has memory-mb, vcores, yarn.io/gpu). ' +
-        'Remove roles.worker.resources.yarn.io/fpga, or ask the cluster admins to set up yarn.io/fpga.',
+        'Remove roles.worker.resources.yarn.io/fpga, or ask the cluster admin to set up yarn.io/fpga.',
     );
     expect(ask({ gpus: 4 })).toBeUndefined();
   });
@@ -1363,10 +1363,10 @@ describe('a job that waits for admission', () => {
     scene.register();
     expect(scene.wanted('worker')).toBe(0);
     expect(scene.status()).toMatchObject({ state: 'STARTING', message: '' });
-    scene.say({ type: 'held', reason: 'Waits for other jobs to end: all is taken.' });
+    scene.say({ type: 'held', reason: 'Waiting for other jobs to end: all is taken.' });
     scene.wait(3_600_000);
     expect(scene.wanted('worker')).toBe(0);
-    expect(scene.status()).toMatchObject({ state: 'WAITING', message: 'Waits for other jobs to end: all is taken.' });
+    expect(scene.status()).toMatchObject({ state: 'WAITING', message: 'Waiting for other jobs to end: all is taken.' });
     scene.say({ type: 'admitted' });
     expect(scene.wanted('worker')).toBe(2);
     scene.wait(30_000);

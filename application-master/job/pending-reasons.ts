@@ -29,14 +29,14 @@ export function impossibleAsk(state: JobState, role: Role): string | null {
     if (!known.has(name)) {
       return (
         `Role ${role.name} requests ${amount} ${name}, a resource type that this cluster does not have (it has ${[...known].join(', ')}). ` +
-        `Remove ${setting}, or ask the cluster admins to set up ${name}.`
+        `Remove ${setting}, or ask the cluster admin to set up ${name}.`
       );
     }
     const maximum = registration.maximum[name];
     if (maximum !== undefined && amount > maximum) {
       return (
         `Role ${role.name} requests containers with ${describeAmount(name, amount)}, but the cluster's largest container has ${describeAmount(name, maximum)}. ` +
-        `Lower ${setting}, or ask the cluster admins for a larger maximum.`
+        `Lower ${setting}, or ask the cluster admin for a larger maximum.`
       );
     }
   }
@@ -56,7 +56,7 @@ export function describeMissing(state: JobState, missing: readonly Task[]): stri
 function reasonOf(state: JobState, task: Task): string {
   const { container, executor } = task;
   if (container !== null && executor === null) {
-    return `did not report from ${container.node} after the start of the container (see: tony-ts logs ${state.frozen.applicationId} ${nameOf(task)})`;
+    return `did not report from ${container.node} after the container started (see: tony-ts logs ${state.frozen.applicationId} ${nameOf(task)})`;
   }
   if (container !== null && executor !== null) {
     return executor.attached ? `is not ready on ${container.node}` : `lost its connection to the ApplicationMaster on ${container.node}`;

@@ -38,6 +38,6 @@ test('a keytab that the user cannot read is an error, not a reason to use anothe
   await rm(join(folder, 'own.keytab'));
   await expect(withSiteKeytab({}, [folder])).rejects.toMatchObject({
     code: 'KERBEROS_NO_TICKET',
-    message: expect.stringMatching(/own\.keytab, which .*tony-site\.yaml names, cannot be read: /),
+    message: expect.stringMatching(/own\.keytab, named in .*tony-site\.yaml, cannot be read: /),
   });
 });

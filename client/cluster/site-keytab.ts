@@ -21,8 +21,8 @@ export async function withSiteKeytab(environment: NodeJS.ProcessEnv, folders: re
   }
   const keytab = resolve(dirname(found.file), named.keytab);
   await access(keytab, constants.R_OK).catch((error: unknown) => {
-    throw new TonyError('KERBEROS_NO_TICKET', `The keytab ${keytab}, which ${found.file} names, cannot be read: ${fileErrorOf(error)}.`, {
-      hint: 'Correct kerberos.keytab in the site file. A site file that is only for the users of this keytab belongs into their TONY_CONF_DIR.',
+    throw new TonyError('KERBEROS_NO_TICKET', `The keytab ${keytab}, named in ${found.file}, cannot be read: ${fileErrorOf(error)}.`, {
+      hint: 'Correct kerberos.keytab in the site file. A site file that is only for the users of this keytab belongs in their TONY_CONF_DIR.',
       cause: error,
     });
   });

@@ -88,7 +88,7 @@ export class LocalJob implements JobConnection {
       const waited = performance.now() - started;
       if (waited > KILL_MS) {
         throw new TonyError('KILL_FAILED', `${this.applicationId} did not end within ${KILL_MS / 1000} s after the kill request.`, {
-          hint: `Kill its ApplicationMaster, process ${pid}, by hand.`,
+          hint: `Kill its ApplicationMaster (process ${pid}) manually.`,
         });
       }
       // Do not signal a new ApplicationMaster before its signal handler is installed. The signal would kill it, and another attempt would

@@ -139,7 +139,7 @@ async function identity({ configuration, user, home, storage }: HadoopCluster): 
   if (groups instanceof TonyError && user !== 'dr.who') {
     return doubtful(
       `${user}; the groups are unknown: ${groups.message}`,
-      'Open the RPC port of the NameNode to this machine. Only quotas of groups need the port.',
+      'Open the RPC port of the NameNode to this machine. Only group quotas need this port.',
     );
   }
   const known = groups instanceof TonyError ? [] : groups;
@@ -164,7 +164,7 @@ function siteFile({ from, tls, storage, kerberos }: SiteConfig): Verdict {
     .flatMap(([key, value]) => (value === null ? [] : [key]))
     .join(' and ');
   return local !== '' && from !== null && HDFS_URI.test(from)
-    ? doubtful(`${text}: ${local} has no effect there`, `Put ${local} into the tony-site.yaml of HADOOP_CONF_DIR on the machines of users.`)
+    ? doubtful(`${text}: ${local} has no effect there`, `Put ${local} into the tony-site.yaml in HADOOP_CONF_DIR on the users' machines.`)
     : good(text);
 }
 
@@ -332,8 +332,8 @@ async function hdfsSpace({ configuration, user, home }: HadoopCluster): Promise<
     const { ofQuota, ofNames, ofFileSystem } = await hdfs.room(path);
     const parts = [
       ...(ofFileSystem === null ? [] : [`${formatBytes(ofFileSystem)} are free`]),
-      ...(ofQuota === null ? [] : [`${formatBytes(ofQuota)} of your space quota are left`]),
-      ...(ofNames === null ? [] : [`${ofNames} files and folders of your name quota are left`]),
+      ...(ofQuota === null ? [] : [`${formatBytes(ofQuota)} left in your space quota`]),
+      ...(ofNames === null ? [] : [`${ofNames} files and folders left in your name quota`]),
     ];
     const least = Math.min(ofQuota ?? Number.POSITIVE_INFINITY, ofFileSystem ?? Number.POSITIVE_INFINITY);
     if (parts.length === 0) {
@@ -366,7 +366,7 @@ async function localDisk(environment: NodeJS.ProcessEnv): Promise<Verdict> {
   }
   await makeFolders(folder, 0o755);
   const { bavail, bsize } = await statfs(folder);
-  const text = `${formatBytes(bavail * bsize)} are free in ${folder}; the runtime is not built yet`;
+  const text = `${formatBytes(bavail * bsize)} free in ${folder}; the runtime is not built yet`;
   return bavail * bsize < BUILD_BYTES
     ? bad(text, `Building it takes ${formatBytes(BUILD_BYTES)}. Free space, or set TONY_CACHE_DIR to another folder.`)
     : good(`${text}: the first submission builds it`);

@@ -22,7 +22,7 @@ test('lists users without a home folder, with the commands that create it', asyn
     state: 'doubtful',
     text: 'users in quotas.users of the site file without a home folder: bob',
     remedy:
-      'Their jobs cannot create a staging folder. As the admin of HDFS, run hdfs dfs -mkdir hdfs://nn/user/bob && hdfs dfs -chown bob hdfs://nn/user/bob',
+      'Their jobs cannot create a staging folder. As the HDFS admin, run hdfs dfs -mkdir hdfs://nn/user/bob && hdfs dfs -chown bob hdfs://nn/user/bob',
   });
   const many = Array.from({ length: 40 }, (_, at) => `u${at}`);
   expect((await verdict(many, ['u0'])).text).toBe(

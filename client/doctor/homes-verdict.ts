@@ -31,6 +31,6 @@ export async function homesVerdict(storage: Pick<Storage, 'stat'>, parent: strin
   const home = shellWord(joinUri(parent, first));
   return doubtful(
     `users in quotas.users of the site file without a home folder: ${missing.slice(0, MOST_NAMED).join(', ')}${more}`,
-    `Their jobs cannot create a staging folder. As the admin of HDFS, run hdfs dfs -mkdir ${home} && hdfs dfs -chown ${shellWord(first)} ${home}`,
+    `Their jobs cannot create a staging folder. As the HDFS admin, run hdfs dfs -mkdir ${home} && hdfs dfs -chown ${shellWord(first)} ${home}`,
   );
 }

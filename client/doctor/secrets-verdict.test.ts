@@ -10,7 +10,7 @@ const PRIVACY = { 'hadoop.rpc.protection': 'privacy' };
 test('the finding lists every connection on which secrets are readable', () => {
   expect(verdict({})).toMatchObject({
     state: 'doubtful',
-    text: 'the secret of a job crosses the network in clear text, over HTTP at submission and over Hadoop RPC when containers start: anyone who reads the secret can join the job',
+    text: 'the job secret crosses the network in clear text, over HTTP at submission and over Hadoop RPC when containers start: anyone who reads the secret can join the job',
     remedy: expect.stringContaining('HTTPS_ONLY'),
   });
   expect(verdict(HTTPS).text).toContain('clear text, over Hadoop RPC when containers start:');

@@ -19,7 +19,7 @@ export function secretsVerdict(configuration: Pick<HadoopConfiguration, 'resourc
     return good('encrypted by HTTPS and by hadoop.rpc.protection: privacy');
   }
   return doubtful(
-    `the secret of a job crosses the network in clear text, ${clear.join(' and ')}: anyone who reads the secret can join the job`,
+    `the job secret crosses the network in clear text, ${clear.join(' and ')}: anyone who reads the secret can join the job`,
     'On a network that you do not trust, set yarn.http.policy to HTTPS_ONLY and hadoop.rpc.protection to privacy, for daemons and clients.',
   );
 }

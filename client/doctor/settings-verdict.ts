@@ -15,9 +15,9 @@ export function settingsVerdict(settings: ReadonlyMap<string, string>): Verdict 
     `access lists are ${hasAcls ? 'enforced' : 'off'}`,
   ].join('; ');
   const remedies = [
-    ...(attempts > 1 ? [] : [`Set ${ATTEMPTS} to 2 or more: currently, a job fails when the node of its ApplicationMaster fails.`]),
+    ...(attempts > 1 ? [] : [`Set ${ATTEMPTS} to 2 or more: currently, a job fails when its ApplicationMaster's node fails.`]),
     ...(collects ? [] : [`Set ${AGGREGATION} to true: currently, logs of ended jobs stay on the nodes, where YARN removes them.`]),
-    ...(hasAcls ? [] : [`Set ${ACLS} to true: currently, every user can end the jobs of all users and read their logs.`]),
+    ...(hasAcls ? [] : [`Set ${ACLS} to true: currently, every user can kill all other users' jobs and read their logs.`]),
   ];
   return remedies.length === 0 ? good(text) : doubtful(text, remedies.join(' '));
 }

@@ -157,7 +157,7 @@ function bytesOf(record: FeedRecord): Uint8Array {
     return Uint8Array.from(new Uint8Array(record));
   }
   throw new TonyError('USAGE', `A feed accepts strings and bytes, not ${kindOf(record)}.`, {
-    hint: 'Write JSON.stringify(value), or the bytes that your program decodes.',
+    hint: 'Pass JSON.stringify(value), or the bytes that your program decodes.',
   });
 }
 

@@ -53,7 +53,11 @@ test.each([
 test.each<[string, string[], RegExp]>([
   ['without a user', [HOST], /sent no user in the header x-remote-user/],
   ['with an empty user', [HOST, 'X-Remote-User:'], /sent no user/],
-  ['with two users, of which one comes from the client', [HOST, 'X-Remote-User: bob', 'x-remote-user: alice'], /several headers/],
+  [
+    'with two users, of which one comes from the client',
+    [HOST, 'X-Remote-User: bob', 'x-remote-user: alice'],
+    /several x-remote-user headers/,
+  ],
   ['with a list of users', [HOST, 'X-Remote-User: bob, alice'], /invalid user name/],
   ['with markup', [HOST, 'X-Remote-User: <b>'], /invalid user name/],
   [

@@ -55,7 +55,7 @@ export class ProxyAccess implements HistoryAccess {
     // A client may have sent its own header. Several headers with this name mean that the proxy does not replace it.
     const [name = '', ...others] = request.headersDistinct[this.#header] ?? [];
     if (others.length > 0) {
-      return refuse(`The proxy sent several headers ${this.#header}. It must replace the header of the client.`);
+      return refuse(`The proxy sent several ${this.#header} headers. It must replace the header that the client sends.`);
     }
     if (!USER.test(name)) {
       return refuse(name === '' ? `The proxy sent no user in the header ${this.#header}.` : 'The proxy sent an invalid user name.');

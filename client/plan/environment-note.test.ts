@@ -8,6 +8,6 @@ const notes = (text: string) =>
 test('notes name each place that sets PATH, and no other variable', () => {
   expect(notes('env: {PATH_TO: x}\nroles: {worker: {env: {A: b}}}')).toEqual([]);
   expect(notes('env: {PATH: /opt/bin}\nroles: {worker: {}, evaluator: {env: {PATH: /usr/bin}}}')).toEqual([
-    'env and roles.evaluator.env replaces the whole PATH. The shell finds commands such as node only in the folders of the new PATH.',
+    'env and roles.evaluator.env replace the whole PATH. The shell finds commands such as node only in the folders on the new PATH.',
   ]);
 });

@@ -9,5 +9,5 @@ export function environmentNotes({ env, roles }: Pick<Job, 'env' | 'roles'>): st
   if (places.length === 0) {
     return [];
   }
-  return [`${places.join(' and ')} replaces the whole PATH. The shell finds commands such as node only in the folders of the new PATH.`];
+  return [`${places.join(' and ')} ${places.length === 1 ? 'replaces' : 'replace'} the whole PATH. The shell finds commands such as node only in the folders on the new PATH.`];
 }

@@ -123,7 +123,7 @@ describe('a job waits because', () => {
     const labels = { '': { levels: [], user: null, masters } };
     expect(reasons([master], { queue: queueOf(EMPTY, { labels }) })).toEqual([
       'waits',
-      'the ApplicationMasters of queue root.gpu are together limited to 2 GiB of memory and have 2 GiB of memory',
+      'the ApplicationMasters of queue root.gpu are limited in total to 2 GiB of memory and have 2 GiB of memory',
     ]);
     expect(reasons([master], { queue: queueOf(EMPTY, { labels, runningApplications: 0 }) })).toEqual(['fits']);
   });

@@ -192,7 +192,7 @@ function masterReason({ masters }: LabelRoom, { path, runningApplications }: Que
   if (used + (resources.memory ?? 0) <= most) {
     return null;
   }
-  return `the ApplicationMasters of queue ${path} are together limited to ${describeAmount('memory', most)} and have ${describeAmount('memory', used)}`;
+  return `the ApplicationMasters of queue ${path} are limited in total to ${describeAmount('memory', most)} and have ${describeAmount('memory', used)}`;
 }
 
 function nodeReasons(

@@ -119,7 +119,7 @@ test('the table fits 80 columns and states why each job waits', () => {
     'j2 of bob waits: quotas.queues.gpu.roles.worker.total.gpus is 4 gpus; the job',
     '  requests 3 gpus, and j1 holds or requests 3 gpus.',
     'j3 of eve holds 1 gpus, 1 GiB of memory more than its tags declare; the',
-    '  excess counts for every role.',
+    '  excess counts against every role.',
   ]);
 });
 

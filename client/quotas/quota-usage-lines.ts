@@ -27,7 +27,7 @@ export function quotaUsageLines({ from, over, totals, waiting, undeclared }: Quo
       const more = Object.entries(beyond).map(([resource, amount]) => describeAmount(resource, amount ?? 0));
       return {
         style: 'red' as const,
-        text: `${applicationId} of ${user} holds ${more.join(', ')} more than its tags declare; the excess counts for every role.`,
+        text: `${applicationId} of ${user} holds ${more.join(', ')} more than its tags declare; the excess counts against every role.`,
       };
     }),
   ];

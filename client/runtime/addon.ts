@@ -38,7 +38,7 @@ export async function compileAddon(inputs: AddonInputs): Promise<void> {
   const command = compilerCommand();
   const compiler = (args: readonly string[]) =>
     runExplained({ command, args, cwd: scratch, timeoutMs: 10 * 60_000 }, (failure) => {
-      const message = `cannot compile the addon of TensorFlow.js: ${failure.message}\n${failure.lastLines(15)}`;
+      const message = `cannot compile the TensorFlow.js addon: ${failure.message}\n${failure.lastLines(15)}`;
       return new TonyError('RUNTIME_COMPILE_FAILED', message, { cause: failure });
     });
   const compatibility = path.join(scratch, 'older_libstdcxx.cc');

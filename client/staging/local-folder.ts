@@ -20,7 +20,7 @@ export function localFailure(root: string, error: unknown): unknown {
   if (error instanceof TonyError || typeof (error as NodeJS.ErrnoException).syscall !== 'string') {
     return error;
   }
-  return new TonyError('STAGING_UNWRITABLE', `Cannot write to the folder ${root} of local jobs: ${fileErrorOf(error)}.`, {
+  return new TonyError('STAGING_UNWRITABLE', `Cannot write to ${root}, the folder for local jobs: ${fileErrorOf(error)}.`, {
     hint: 'Free space in this folder or request write access to it, or set TONY_LOCAL_DIR to another folder.',
     cause: error,
   });

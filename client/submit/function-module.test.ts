@@ -31,7 +31,9 @@ test.each([
 test('using a variable of the surrounding code fails with an explanation; other errors stay unchanged', async () => {
   const rate = 0.5;
   const outer = await load((async () => rate).toString());
-  await expect(outer()).rejects.toThrow('rate is not defined. run() sends only the text of the function: it may use its arguments,');
+  await expect(outer()).rejects.toThrow(
+    'rate is not defined. run() sends only the source text of the function, so the function can use only its arguments,',
+  );
   await expect((await load('() => { throw new RangeError("no"); }'))()).rejects.toThrow(new RangeError('no'));
 });
 

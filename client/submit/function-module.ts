@@ -3,7 +3,8 @@ import { messageOf, TonyError } from '../../platform/errors.ts';
 
 export const FUNCTION_EXPORT = 'run';
 
-const RULE = 'run() sends only the text of the function: it may use its arguments, globals, and modules that it imports itself';
+const RULE =
+  'run() sends only the source text of the function, so the function can use only its arguments, globals, and modules that it imports itself';
 
 /**
  * Returns the source text of a module that exports the function. If the function uses a variable from an enclosing scope, the task fails

@@ -259,7 +259,7 @@ function jobOf(
   } catch (error) {
     if (error instanceof TonyError && error.code === 'JOB_INVALID') {
       throw new TonyError('JOB_INVALID', error.message, {
-        hint: 'Correct the options of run. `conf` accepts the keys of job.yaml.',
+        hint: 'Fix the options passed to run(). `conf` accepts the keys of job.yaml.',
         cause: error,
       });
     }

@@ -13,8 +13,8 @@ const OF_HISTORY = 'an admin sets this: see history in tony-site.yaml';
 const OF_SECURITY =
   'tony-ts creates a certificate and a secret for each job; for the history server, see the options of tony-ts history serve';
 const NO_PLACEMENT = 'YARN placement constraints are not supported; use node labels (nodeLabel)';
-const FILES = 'relative paths start at the folder of job.yaml; programs must not change these files';
-const NO_MASTER_FILES = 'the ApplicationMaster runs no code of the job; list the files for a role';
+const FILES = 'relative paths are resolved against the folder of job.yaml; programs must not change these files';
+const NO_MASTER_FILES = 'the ApplicationMaster runs no job code; list the files under a role';
 const NO_STAGES = 'all roles start together; run the preparation as a separate job';
 
 /** Keys that apply to the whole job. A function receives the value of the key. */

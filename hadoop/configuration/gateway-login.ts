@@ -97,7 +97,7 @@ async function readCredentials(file: string, gateway: string): Promise<Secret> {
     throw new TonyError('GATEWAY_CREDENTIALS', `The credentials for the gateway in ${file} cannot be used: ${problem}.`);
   };
   if (!/^https:/i.test(gateway)) {
-    return fail(`${gateway} does not use HTTPS, so that others could read them`);
+    return fail(`${gateway} does not use HTTPS, so others could read them`);
   }
   let text: string;
   try {

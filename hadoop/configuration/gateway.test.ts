@@ -36,7 +36,7 @@ test('gateways by nameservice serve a mount table, which one gateway cannot', ()
 });
 
 test.each(['knox:8443', 'ftp://knox', 'https://user:pw@knox', 'https://knox?x=1'])('%s is not a gateway, and is not quoted', (address) => {
-  expect(() => gatewayOf(withGateway(address), hdfs('ns1'))).toThrow(/^The gateway of a file system is not the address of a web server\.$/);
+  expect(() => gatewayOf(withGateway(address), hdfs('ns1'))).toThrow(/^The gateway of a file system is not a web server address\.$/);
 });
 
 describe('redirects of gateways', () => {

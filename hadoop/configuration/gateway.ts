@@ -52,8 +52,8 @@ export function allGateways(configuration: HadoopConfiguration): readonly string
 function checked(address: string): string {
   const url = /^https?:\/\//i.test(address) && URL.canParse(address) ? new URL(address) : null;
   if (url === null || url.search !== '' || url.hash !== '' || url.username !== '' || url.password !== '') {
-    throw new TonyError('HADOOP_CONF_INVALID', 'The gateway of a file system is not the address of a web server.', {
-      hint: 'Set storage.gateway of tony-site.yaml to an address such as https://host:port or https://host:port/gateway/default, without user, query or #.',
+    throw new TonyError('HADOOP_CONF_INVALID', 'The gateway of a file system is not a web server address.', {
+      hint: 'Set storage.gateway in tony-site.yaml to an address such as https://host:port or https://host:port/gateway/default, without user, query or #.',
     });
   }
   return url.href.replace(/\/+$/, '');

@@ -28,7 +28,7 @@ const configuration = HadoopConfiguration.fromProperties({
 function place(uri: string, of = configuration): HdfsPlace {
   const location = locationOf(uri);
   if (location === null) {
-    throw new Error(`${uri} is not a URI of HDFS`);
+    throw new Error(`${uri} is not an HDFS URI`);
   }
   return placeOf(of, location);
 }

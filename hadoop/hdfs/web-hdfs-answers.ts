@@ -47,7 +47,7 @@ export function unreachable(what: string, reason: string, doubt: string | null =
 export function leavesGateway({ origin }: URL, location: string): TonyError {
   const target = URL.canParse(location) ? new URL(location).origin : 'another server';
   return new TonyError('HDFS_UNREACHABLE', `The gateway ${origin} redirects transfers of files to ${target}.`, {
-    hint: 'Name HttpFS or Knox in storage.gateway of tony-site.yaml. A NameNode is not a gateway: remove storage.gateway to use it directly.',
+    hint: 'Set storage.gateway in tony-site.yaml to the address of HttpFS or Knox. A NameNode is not a gateway: remove storage.gateway to use it directly.',
   });
 }
 

@@ -100,7 +100,7 @@ export class ResumingReader extends Readable {
     this.#isConnecting = true;
     try {
       if (!this.#hasProgress) {
-        throw new TonyError('HDFS_UNREACHABLE', 'The connection to the DataNode broke twice without a byte in between.');
+        throw new TonyError('HDFS_UNREACHABLE', 'The connection to the DataNode broke twice in a row without transferring any data.');
       }
       this.#hasProgress = false;
       await this.#beforeResume();

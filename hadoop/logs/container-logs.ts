@@ -329,7 +329,7 @@ function unlessExplained(error: unknown): null {
 /** NodeManagers do not accept delegation tokens. */
 function needsTicket(nodeHttp: string): TonyError {
   return new TonyError('LOGS_UNAVAILABLE', `The NodeManager ${nodeHttp} shows logs only to users with a Kerberos ticket.`, {
-    hint: 'Run `tony-ts logs APPLICATION_ID` on a machine on which you have a ticket.',
+    hint: 'Run `tony-ts logs APPLICATION_ID` on a machine where you have a ticket.',
   });
 }
 

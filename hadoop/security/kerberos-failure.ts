@@ -17,7 +17,7 @@ const CAUSES: readonly Cause[] = [
   {
     pattern: /cannot contact any kdc/i,
     code: 'KERBEROS_FAILED',
-    hint: 'Check that this machine reaches the key distribution center that krb5.conf (or KRB5_CONFIG) names.',
+    hint: 'Check that this machine can reach the key distribution center named in krb5.conf (or in the file that KRB5_CONFIG specifies).',
   },
   {
     pattern:

@@ -14,8 +14,7 @@ const UNSUPPORTED_OPTION = 2;
 /** curl's exit codes for an unknown host, a refused connection, a broken connection and a timeout. */
 const CONNECTION_FAILURES: ReadonlySet<number> = new Set([6, 7, 28, 52, 56]);
 
-const CERTIFICATE_TIME_HINT =
-  'Check the clock of this machine. If the clock is correct, ask the admin of the cluster to renew the certificate.';
+const CERTIFICATE_TIME_HINT = 'Check the clock of this machine. If the clock is correct, ask the cluster admin to renew the certificate.';
 /** curl's exit codes for a failed TLS handshake and a rejected certificate. */
 const TLS_FAILURES: ReadonlySet<number> = new Set([35, 60]);
 
@@ -67,7 +66,7 @@ async function runCurl(
   ];
   const { exitCode, stdout, stderr } = await runTool('curl', [...args, ...authority, '--negotiate', '--user', ':', url.href], environment);
   if (exitCode === UNSUPPORTED_OPTION) {
-    throw new TonyError('KERBEROS_TOOL_MISSING', 'The curl of this machine was built without SPNEGO (--negotiate).');
+    throw new TonyError('KERBEROS_TOOL_MISSING', 'curl on this machine was built without SPNEGO support (--negotiate).');
   }
   const { head, status, body } = lastAnswer(stdout);
   const complaint = /^curl: \(\d+\) (.*)$/m.exec(stderr)?.[1];

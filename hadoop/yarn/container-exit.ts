@@ -110,5 +110,5 @@ export function unusableFile(diagnostics: string): string | null {
   if (removed === undefined) {
     return null;
   }
-  return `${removed} was removed while the job needed it. Exclude the staging folder from programs that clean HDFS, and submit the job again.`;
+  return `${removed} was removed while the job needed it. Exclude the staging folder from programs that clean up HDFS, and submit the job again.`;
 }

@@ -65,7 +65,7 @@ export function limitCapacities(draft: SchedulerDraft, view: SchedulerView): boo
   const maker = staticQueues(root).find(({ makesQueues, children }) => makesQueues || children.some(({ dynamic }) => dynamic));
   if (maker !== undefined) {
     throw new TonyError('USAGE', `YARN creates queues below ${maker.path} on first use, and such queues cannot have absolute sizes.`, {
-      hint: 'Use --queue-mode mixed (Hadoop 3.4).',
+      hint: 'Use --queue-mode mixed (Hadoop 3.4 or newer).',
     });
   }
   for (const queue of staticQueues(root)) {
@@ -93,7 +93,7 @@ function refuseMissingNodes(draft: SchedulerDraft, { missingNodes, allowMissingN
     draft.notice(`The queue sizes do not include the resources of ${named}. Generate the file again when the nodes are back.`);
     return;
   }
-  throw new TonyError('USAGE', `Nodes of the cluster are missing (${named}), so the queue sizes would be too small.`, {
+  throw new TonyError('USAGE', `Cluster nodes are missing (${named}), so the queue sizes would be too small.`, {
     hint: 'Run the command again when the nodes are back or decommissioned, or add --allow-missing-nodes to use the current size of the cluster.',
   });
 }
@@ -130,7 +130,7 @@ function refuseOldHadoop({ hadoopVersion, queueMode }: SchedulerView, types: rea
   if (queueMode === 'absolute' && others.length === 0) {
     return;
   }
-  throw new TonyError('USAGE', `Cannot write the total of a queue: Hadoop ${hadoopVersion} ${reason}.`, {
+  throw new TonyError('USAGE', `Cannot write queue totals: Hadoop ${hadoopVersion} ${reason}.`, {
     hint: "Remove the total from quotas.queues in your own copy of the site file (TONY_CONF_DIR), and set the queue's maximum-capacity as a percentage by hand.",
   });
 }
