@@ -21,6 +21,7 @@ import { findRuntime } from '../runtime/ensure-runtime.ts';
 import { openStaging } from '../staging/staging.ts';
 import { clockVerdict } from './clock-verdict.ts';
 import { bad, type Check, diagnose, doubtful, type Finding, good, type Verdict } from './diagnosis.ts';
+import { homeVerdict } from './home-verdict.ts';
 import { homesVerdict } from './homes-verdict.ts';
 import { loginVerdict } from './login-verdict.ts';
 import { masterLoss } from './master-loss.ts';
@@ -147,14 +148,7 @@ async function identity({ configuration, user, home, storage }: HadoopCluster): 
   if (user === 'dr.who') {
     return bad(text, 'Set HADOOP_USER_NAME. Hadoop uses dr.who for requests without a user name.');
   }
-  const folder = await storage.stat(home);
-  if (folder !== null) {
-    return good(text);
-  }
-  return doubtful(
-    `${text}; ${home} does not exist`,
-    `Ask the cluster admin to create it (hdfs dfs -mkdir ${home} && hdfs dfs -chown ${user} ${home}).`,
-  );
+  return homeVerdict(text, user, home, await storage.stat(home));
 }
 
 function siteFile({ from, tls, storage, kerberos }: SiteConfig): Verdict {

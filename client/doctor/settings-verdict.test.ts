@@ -1,21 +1,34 @@
 import { expect, test } from 'vitest';
 import { settingsVerdict } from './settings-verdict.ts';
 
-const SOUND = { 'yarn.resourcemanager.am.max-attempts': '2', 'yarn.log-aggregation-enable': 'true', 'yarn.acl.enable': 'true' };
+const SOUND = {
+  'yarn.resourcemanager.am.max-attempts': '4',
+  'yarn.log-aggregation-enable': 'true',
+  'yarn.log-aggregation.retain-seconds': '604800',
+  'yarn.acl.enable': 'true',
+  'yarn.admin.acl': 'yarn ops',
+};
 const verdict = (changed: Readonly<Record<string, string>>) => settingsVerdict(new Map(Object.entries({ ...SOUND, ...changed })));
 
-test('two attempts, log aggregation and enforced access lists are good', () => {
+test('several attempts, log aggregation and enforced access lists are good', () => {
   expect(verdict({})).toEqual({
     state: 'good',
-    text: 'an ApplicationMaster has 2 attempts; logs are aggregated on HDFS; access lists are enforced',
+    text: 'a job gets 2 attempts of its ApplicationMaster (at most 4 are allowed); logs are aggregated on HDFS and kept for 168 h; access lists are enforced; administrators: yarn ops',
     remedy: '',
   });
+  expect(verdict({ 'yarn.log-aggregation.retain-seconds': '-1' })).toMatchObject({
+    state: 'good',
+    text: expect.stringContaining('never removed'),
+  });
+  expect(verdict({ 'yarn.admin.acl': ' ' }).text).toMatch(/administrators: none$/);
 });
 
 test.each([
-  ['yarn.resourcemanager.am.max-attempts', '1', /^an ApplicationMaster has 1 attempt; /],
+  ['yarn.resourcemanager.am.max-attempts', '1', /^a job gets 1 attempt of its ApplicationMaster \(at most 1 are allowed\); /],
   ['yarn.log-aggregation-enable', 'false', /logs are not aggregated on HDFS/],
+  ['yarn.log-aggregation.retain-seconds', '3600', /kept for 1 h/],
   ['yarn.acl.enable', 'false', /access lists are off$/],
+  ['yarn.admin.acl', '*', /every user is an administrator$/],
 ])('%s=%s is doubtful, and the remedy names the setting', (name, value, text) => {
   const found = verdict({ [name]: value });
   expect(found).toMatchObject({ state: 'doubtful', text: expect.stringMatching(text) });

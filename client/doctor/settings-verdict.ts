@@ -1,23 +1,65 @@
+import { formatDuration } from '../../conf/values/units.ts';
+import { MASTER_ATTEMPTS } from '../job/master-attempts.ts';
 import { doubtful, good, type Verdict } from './diagnosis.ts';
 
 const ATTEMPTS = 'yarn.resourcemanager.am.max-attempts';
 const AGGREGATION = 'yarn.log-aggregation-enable';
+const RETENTION = 'yarn.log-aggregation.retain-seconds';
 const ACLS = 'yarn.acl.enable';
+const ADMINS = 'yarn.admin.acl';
+/** Retention (ms) below which logs disappear before their users have looked at them. */
+const SHORT_MS = 86_400_000;
 
 /** Checks the ResourceManager's settings for recovery, log aggregation, and the permission to kill jobs. */
 export function settingsVerdict(settings: ReadonlyMap<string, string>): Verdict {
-  const attempts = Number(settings.get(ATTEMPTS) ?? 2);
-  const collects = settings.get(AGGREGATION) === 'true';
-  const hasAcls = settings.get(ACLS) === 'true';
-  const text = [
-    `an ApplicationMaster has ${attempts} ${attempts === 1 ? 'attempt' : 'attempts'}`,
-    `logs are ${collects ? '' : 'not '}aggregated on HDFS`,
-    `access lists are ${hasAcls ? 'enforced' : 'off'}`,
-  ].join('; ');
-  const remedies = [
-    ...(attempts > 1 ? [] : [`Set ${ATTEMPTS} to 2 or more: currently, a job fails when its ApplicationMaster's node fails.`]),
-    ...(collects ? [] : [`Set ${AGGREGATION} to true: currently, logs of ended jobs stay on the nodes, where YARN removes them.`]),
-    ...(hasAcls ? [] : [`Set ${ACLS} to true: currently, every user can kill all other users' jobs and read their logs.`]),
-  ];
+  const verdicts = [attemptsVerdict, logsVerdict, aclVerdict].map((verdict) => verdict(settings));
+  const text = verdicts.map((each) => each.text).join('; ');
+  const remedies = verdicts.flatMap(({ remedy }) => (remedy === '' ? [] : [remedy]));
   return remedies.length === 0 ? good(text) : doubtful(text, remedies.join(' '));
+}
+
+function attemptsVerdict(settings: ReadonlyMap<string, string>): Verdict {
+  const most = Number(settings.get(ATTEMPTS) ?? 2);
+  const used = Math.min(MASTER_ATTEMPTS, most);
+  const text = `a job gets ${used} ${used === 1 ? 'attempt' : 'attempts'} of its ApplicationMaster (at most ${most} are allowed)`;
+  return most > 1
+    ? good(text)
+    : doubtful(text, `Set ${ATTEMPTS} to 2 or more: currently, a job fails when its ApplicationMaster's node fails.`);
+}
+
+function logsVerdict(settings: ReadonlyMap<string, string>): Verdict {
+  if (settings.get(AGGREGATION) !== 'true') {
+    return doubtful(
+      'logs are not aggregated on HDFS',
+      `Set ${AGGREGATION} to true: currently, logs of ended jobs stay on the nodes, where YARN removes them.`,
+    );
+  }
+  // A negative number of seconds means no limit.
+  const keptMs = 1000 * Number(settings.get(RETENTION) ?? -1);
+  if (keptMs < 0) {
+    return good('logs are aggregated on HDFS and never removed');
+  }
+  const text = `logs are aggregated on HDFS and kept for ${formatDuration(keptMs)}`;
+  return keptMs < SHORT_MS
+    ? doubtful(
+        text,
+        `Set ${RETENTION} to ${(7 * SHORT_MS) / 1000} (a week): currently, \`tony-ts logs\` finds no logs of yesterday's jobs.`,
+      )
+    : good(text);
+}
+
+function aclVerdict(settings: ReadonlyMap<string, string>): Verdict {
+  if (settings.get(ACLS) !== 'true') {
+    return doubtful(
+      'access lists are off',
+      `Set ${ACLS} to true: currently, every user can kill all other users' jobs and read their logs.`,
+    );
+  }
+  const admins = (settings.get(ADMINS) ?? '*').trim();
+  return admins === '*'
+    ? doubtful(
+        'access lists are enforced, but every user is an administrator',
+        `Set ${ADMINS} to the administrators of YARN: currently, every user can still kill all other users' jobs and read their logs.`,
+      )
+    : good(`access lists are enforced; administrators: ${admins === '' ? 'none' : admins}`);
 }

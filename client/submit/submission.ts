@@ -13,14 +13,9 @@ import { MASTER_NODE_FLAGS } from '../job/bundles.ts';
 import { freezeJob } from '../job/freeze-job.ts';
 import { mapRoles } from '../job/job-files.ts';
 import { createJobSecrets } from '../job/job-secrets.ts';
+import { MASTER_ATTEMPTS } from '../job/master-attempts.ts';
 import { historyPlace } from '../records/history-place.ts';
 import type { StagedParts } from './submit-parts.ts';
-
-/**
- * Maximum number of attempts of the ApplicationMaster. With two attempts, the job survives the loss of a node, but a crashing
- * ApplicationMaster does not restart forever.
- */
-const MASTER_ATTEMPTS = 2;
 
 /** Returns the content of job.json as an object. */
 export function frozenFor(

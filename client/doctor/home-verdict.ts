@@ -1,0 +1,35 @@
+import { shellWord } from '../../platform/shell-word.ts';
+import type { Entry } from '../../storage/storage.ts';
+import { doubtful, good, type Verdict } from './diagnosis.ts';
+
+/** Bits with which the owner of a folder may create files in it. */
+const OWNER_WRITES = 0o300;
+
+/**
+ * Checks whether the user can create the staging folder in the home folder.
+ * @param identity describes the user
+ * @param home URI of the home folder
+ * @param entry null if the folder does not exist
+ */
+export function homeVerdict(identity: string, user: string, home: string, entry: Entry | null): Verdict {
+  const [folder, name] = [shellWord(home), shellWord(user)];
+  if (entry === null) {
+    return doubtful(
+      `${identity}; ${home} does not exist`,
+      `Ask the cluster admin to create it (hdfs dfs -mkdir ${folder} && hdfs dfs -chown ${name} ${folder}).`,
+    );
+  }
+  if (entry.owner !== user) {
+    return doubtful(
+      `${identity}; ${home} belongs to ${entry.owner}`,
+      `tony-ts creates its staging folder there. Ask the cluster admin to change the owner (hdfs dfs -chown ${name} ${folder}), or choose another folder with --staging.`,
+    );
+  }
+  if ((entry.permission & OWNER_WRITES) !== OWNER_WRITES) {
+    return doubtful(
+      `${identity}; you cannot write to ${home} (mode ${entry.permission.toString(8)})`,
+      `tony-ts creates its staging folder there. Run hdfs dfs -chmod u+rwx ${folder}.`,
+    );
+  }
+  return good(identity);
+}
