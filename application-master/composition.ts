@@ -177,11 +177,12 @@ async function openFeedServer(
   return server;
 }
 
-function welcomeFor({ job }: FrozenJob, name: string): Omit<Welcome, 'masterAttempt'> {
+function welcomeFor(frozen: FrozenJob, name: string): Omit<Welcome, 'masterAttempt'> {
+  const { job } = frozen;
   const role = job.roles.find((each) => each.name === name);
   return {
     intervalMs: heartbeatIntervalMs(job),
-    leaseMs: leaseMs(job),
+    leaseMs: leaseMs(frozen, name),
     command: role?.command ?? '',
     env: { ...job.env, ...role?.env },
   };

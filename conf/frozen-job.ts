@@ -34,7 +34,7 @@ const frozenJob = z.strictObject({
   resources: z.array(resource),
   roleResources: z.record(z.string(), z.array(resource)),
   cluster: z.discriminatedUnion('kind', [
-    z.strictObject({ kind: z.literal('yarn'), hadoop: strings }),
+    z.strictObject({ kind: z.literal('yarn'), hadoop: strings, masterReplacementMs: whole.optional() }),
     z.strictObject({ kind: z.literal('local'), directory: z.string() }),
   ]),
 });

@@ -227,6 +227,8 @@ export interface YarnCluster {
   readonly kind: 'yarn';
   /** Hadoop configuration properties that the ApplicationMaster, the executors and the training library need. */
   readonly hadoop: Readonly<Record<string, string>>;
+  /** Longest time in ms until YARN has replaced a lost ApplicationMaster; undefined if the ResourceManager does not report it. */
+  readonly masterReplacementMs?: number | undefined;
 }
 
 export interface LocalCluster {

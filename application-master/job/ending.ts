@@ -1,6 +1,6 @@
 import type { ContainerEnd } from '../../conf/task-failure.ts';
 import type { Event } from './events.ts';
-import { type Ending, type JobState, jobOf, LIMITS, type Task } from './job-state.ts';
+import { type Ending, type JobState, LIMITS, type Task } from './job-state.ts';
 import { outlivesMs } from './timeouts.ts';
 import type { Transition } from './transition.ts';
 
@@ -51,7 +51,11 @@ export function detach(transition: Transition, slot: number, how: Detachment, re
     index,
     node: container.node,
     since: transition.now,
-    until: !mayRun ? 0 : how === 'preempted' ? transition.now + LIMITS.preemptedMs : heardAt + outlivesMs(jobOf(transition.state)),
+    until: !mayRun
+      ? 0
+      : how === 'preempted'
+        ? transition.now + LIMITS.preemptedMs
+        : heardAt + outlivesMs(transition.state.frozen, role.name),
     attached,
     reported: how === 'unreachable' ? 'presumed' : how === 'preempted' ? 'preempted' : 'nothing',
     stopAt: transition.now + (attached && how !== 'stop' ? LIMITS.leaveMs : LIMITS.stopAgainMs),
@@ -129,7 +133,7 @@ export function stopUnassigned(
   transition.setEnding({
     ...container,
     since: transition.now,
-    until: transition.now + outlivesMs(jobOf(transition.state)),
+    until: transition.now + outlivesMs(transition.state.frozen, container.role),
     attached: false,
     reported: 'nothing',
     stopAt: transition.now + LIMITS.stopAgainMs,
@@ -147,7 +151,7 @@ export function greetUnassigned(
     stopUnassigned(transition, { containerId, role, index, node: host });
   }
   const ending = transition.state.ending.get(containerId);
-  const until = phase === 'idle' ? 0 : transition.now + outlivesMs(jobOf(transition.state));
+  const until = phase === 'idle' ? 0 : transition.now + outlivesMs(transition.state.frozen, role);
   if (ending !== undefined) {
     transition.setEnding({ ...ending, attached: true, until });
   }
@@ -165,7 +169,7 @@ export function recordUnassigned(transition: Transition, containerId: string): v
     transition.setEnding({
       ...ending,
       attached: true,
-      until: Math.max(ending.until, transition.now + outlivesMs(jobOf(transition.state))),
+      until: Math.max(ending.until, transition.now + outlivesMs(transition.state.frozen, ending.role)),
     });
   }
 }

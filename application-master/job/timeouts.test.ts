@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { frozen, workers } from './simulator/example-job.ts';
+import { frozen, role, workers } from './simulator/example-job.ts';
 import { graceMs, heartbeatIntervalMs, leaseMs, reattachMs, silenceMs } from './timeouts.ts';
 
 it('executors send heartbeats at the configured interval, and less often in a job with thousands of executors', () => {
@@ -12,9 +12,26 @@ it('executors send heartbeats at the configured interval, and less often in a jo
 
 it('a lease is longer than the time to reattach, and the grace period is longer than the time to detect a silent peer', () => {
   for (const missed of [2, 10, 60]) {
-    const { job } = frozen({ roles: [workers()], heartbeat: { intervalMs: 1_000, missed } });
-    expect(leaseMs(job)).toBeGreaterThanOrEqual(reattachMs(job));
-    expect(leaseMs(job)).toBeGreaterThan(silenceMs(job));
+    const whole = frozen({ roles: [workers()], heartbeat: { intervalMs: 1_000, missed } });
+    const { job } = whole;
+    expect(leaseMs(whole, 'worker')).toBeGreaterThanOrEqual(reattachMs(job));
+    expect(leaseMs(whole, 'worker')).toBeGreaterThan(silenceMs(job));
     expect(graceMs(job)).toBeGreaterThan(silenceMs(job));
   }
+});
+
+it('the lease of ranked tasks covers the time until YARN replaces the ApplicationMaster; successors of other tasks do not wait that long', () => {
+  const cluster = (masterReplacementMs?: number) => ({
+    kind: 'yarn' as const,
+    hadoop: {},
+    ...(masterReplacementMs && { masterReplacementMs }),
+  });
+  const allReduce = frozen({ roles: [workers(), role({ name: 'evaluator' })] });
+  const lease = (name: string, ms?: number, whole = allReduce) => leaseMs({ ...whole, cluster: cluster(ms) }, name);
+  expect([lease('worker'), lease('worker', 44_000), lease('worker', 830_000), lease('worker', 9e6)]).toEqual([
+    120_000, 120_000, 830_000, 1_800_000,
+  ]);
+  expect([lease('evaluator', 830_000), lease('unknown', 830_000)]).toEqual([120_000, 120_000]);
+  const servers = frozen({ roles: [workers(), role({ name: 'ps', tracking: 'untracked', servesParameters: true })] });
+  expect([lease('worker', 830_000, servers), lease('ps', 830_000, servers)]).toEqual([120_000, 830_000]);
 });

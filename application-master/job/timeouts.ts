@@ -1,6 +1,7 @@
-import type { Job } from '../../conf/job.ts';
-import { LEAST_LEASE_MS } from '../../conf/values/lease.ts';
+import type { FrozenJob, Job } from '../../conf/job.ts';
+import { LEAST_LEASE_MS, MOST_LEASE_MS } from '../../conf/values/lease.ts';
 import { LINK_LOSS_MS } from '../../protos/pinned-channel.ts';
+import { inGang, isIndependentlyReplaceable } from './membership.ts';
 
 /** Maximum number of heartbeats per second that one ApplicationMaster processes. */
 const BEATS_PER_SECOND = 500;
@@ -22,10 +23,20 @@ export function silenceMs(job: Job): number {
 }
 
 /**
- * Returns the lease duration in ms. An executor that has had no connection to an ApplicationMaster for this long stops its program and
- * exits. During the lease, a later attempt can start and executors can find it.
+ * Returns the lease duration in ms of the executors of a role. An executor that has had no connection to an ApplicationMaster for this long
+ * stops its program and exits. During the lease, a later attempt can start and executors can find it.
+ *
+ * Generations fence the tasks of the gang, so no successor waits for the end of their programs. Their lease covers the time that YARN needs
+ * to replace a lost ApplicationMaster. All other tasks have the shortest lease, because their successors start only after its end.
  */
-export function leaseMs(job: Job): number {
+export function leaseMs({ job, cluster }: Pick<FrozenJob, 'job' | 'cluster'>, roleName: string): number {
+  const role = job.roles.find(({ name }) => name === roleName);
+  const isFenced = role !== undefined && inGang({ role }) && !isIndependentlyReplaceable(job, role);
+  const replacementMs = cluster.kind === 'yarn' ? (cluster.masterReplacementMs ?? 0) : 0;
+  return Math.max(leastLeaseMs(job), isFenced ? Math.min(MOST_LEASE_MS, replacementMs) : 0);
+}
+
+function leastLeaseMs(job: Job): number {
   return Math.max(LEAST_LEASE_MS, silenceMs(job) * 3);
 }
 
@@ -33,8 +44,8 @@ export function leaseMs(job: Job): number {
  * Returns how long in ms a program may keep running after its executor's last message. The lease starts when the executor detects the
  * broken stream.
  */
-export function outlivesMs(job: Job): number {
-  return leaseMs(job) + LINK_LOSS_MS + END_MS;
+export function outlivesMs(frozen: Pick<FrozenJob, 'job' | 'cluster'>, roleName: string): number {
+  return leaseMs(frozen, roleName) + LINK_LOSS_MS + END_MS;
 }
 
 /**
@@ -47,7 +58,7 @@ export function graceMs(job: Job): number {
 
 /** Returns how long in ms a later attempt waits for executors to reattach. Executors retry with increasing pauses. */
 export function reattachMs(job: Job): number {
-  return Math.min(leaseMs(job), Math.max(60_000, silenceMs(job) * 2));
+  return Math.min(leastLeaseMs(job), Math.max(60_000, silenceMs(job) * 2));
 }
 
 /** Returns the timeout in ms for an executor's response to Prepare or Start while its heartbeats arrive. */

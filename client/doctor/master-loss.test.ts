@@ -7,19 +7,27 @@ const settings = (master: string, node: string) =>
     ['yarn.nm.liveness-monitor.expiry-interval-ms', node],
   ]);
 
-test("YARN's default intervals are doubtful: programs end before the next ApplicationMaster starts", () => {
+test("with YARN's default intervals, ranked programs continue until the next ApplicationMaster has started", () => {
   const verdict = masterLoss(new Map());
   expect(verdict).toEqual(masterLoss(settings('600000', '600000')));
   expect(verdict).toMatchObject({
-    state: 'doubtful',
-    text: 'the ResourceManager replaces an ApplicationMaster on a lost node within 13 min 20 s; programs continue without one for 2 min',
-    remedy: expect.stringContaining('Lower yarn.am.liveness-monitor.expiry-interval-ms to 60000. '),
+    state: 'good',
+    text: 'the ResourceManager replaces an ApplicationMaster on a lost node within 13 min 20 s; ranked programs continue without one for 13 min 50 s, all others for 2 min',
   });
 });
 
-test('the shorter interval determines the result, and the suggested value passes the check', () => {
-  expect(masterLoss(settings('60000', '600000')).state).toBe('good');
-  expect(masterLoss(settings('600000', '10000'))).toMatchObject({ state: 'good', text: expect.stringContaining('within 14 s') });
-  expect(masterLoss(settings('67500', '600000')).state).toBe('good');
-  expect(masterLoss(settings('67501', '600000')).state).toBe('doubtful');
+test('the shorter interval determines the result', () => {
+  expect(masterLoss(settings('600000', '10000'))).toMatchObject({
+    state: 'good',
+    text: expect.stringMatching(/within 14 s; .* for 2 min, all/),
+  });
+  expect(masterLoss(settings('7200000', '600000')).state).toBe('good');
+});
+
+test('intervals beyond the longest lease are doubtful', () => {
+  expect(masterLoss(settings('7200000', '7200000'))).toMatchObject({
+    state: 'doubtful',
+    text: expect.stringContaining('for 30 min, all others'),
+    remedy: expect.stringContaining('Lower yarn.am.liveness-monitor.expiry-interval-ms to at most 600000. '),
+  });
 });

@@ -17,17 +17,22 @@ import { MASTER_ATTEMPTS } from '../job/master-attempts.ts';
 import { historyPlace } from '../records/history-place.ts';
 import type { StagedParts } from './submit-parts.ts';
 
+interface FrozenJobOptions {
+  readonly applicationId: string;
+  readonly submittedAt: number;
+  readonly cluster: HadoopCluster;
+  readonly site: SiteConfig;
+  /** Kerberos principal of the job's keytab; null without a keytab. */
+  readonly principal: string | null;
+  /** See `YarnCluster`. */
+  readonly masterReplacementMs: number | undefined;
+}
+
 /** Returns the content of job.json as an object. */
 export function frozenFor(
   job: Job,
   parts: StagedParts,
-  {
-    applicationId,
-    submittedAt,
-    cluster,
-    site,
-    principal,
-  }: { applicationId: string; submittedAt: number; cluster: HadoopCluster; site: SiteConfig; principal: string | null },
+  { applicationId, submittedAt, cluster, site, principal, masterReplacementMs }: FrozenJobOptions,
 ): FrozenJob {
   const { user, root, home, configuration } = cluster;
   const readable = (resource: Resource): Resource => ({ ...resource, uri: daemonUri(configuration, resource.uri) });
@@ -43,7 +48,7 @@ export function frozenFor(
     resources: [...(parts.source === null ? [] : [parts.source]), ...sharedParts(parts)].map(readable),
     files: mapRoles(parts.files, readable),
     tensorboard: parts.tensorboard && readable(parts.tensorboard),
-    cluster: { kind: 'yarn', hadoop: configuration.freeze() },
+    cluster: { kind: 'yarn', hadoop: configuration.freeze(), masterReplacementMs },
   });
 }
 

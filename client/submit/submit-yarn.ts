@@ -11,6 +11,7 @@ import type { S3Connection } from '../../storage/s3/s3-connection.ts';
 import { pruneDaily } from '../cache/prune-daily.ts';
 import { refuseTooManyTags } from '../cluster/application-tags.ts';
 import type { HadoopCluster } from '../cluster/cluster.ts';
+import { askMasterReplacementMs } from '../cluster/master-replacement.ts';
 import type { JobConnection } from '../connections/job-connection.ts';
 import { StartDeadline } from '../connections/start-deadline.ts';
 import { YarnJob } from '../connections/yarn-job.ts';
@@ -60,13 +61,14 @@ export async function prepareOnYarn(job: Job, cluster: HadoopCluster, options: P
     const place: StagingPlace = { storage, root, onEvent, signal };
     const asking = askCluster(job, cluster, resourceManager, dryRun ? DRY_RUN_PATIENCE_MS : undefined);
     // An unused application ID has no effect.
-    const [local, { applicationId, maximum }, site, hasStaging, keytab] = await untilAborted(
+    const [local, { applicationId, maximum }, site, hasStaging, keytab, masterReplacementMs] = await untilAborted(
       Promise.all([
         localParts(job, onProgress),
         resourceManager.newApplication(),
         cluster.site(),
         isStagingThere(place, user),
         readJobKeytab(job.kerberos, cluster),
+        askMasterReplacementMs(cluster),
       ]),
       signal,
     );
@@ -96,6 +98,7 @@ export async function prepareOnYarn(job: Job, cluster: HadoopCluster, options: P
         site,
         place,
         hasStaging,
+        masterReplacementMs,
         parts,
         s3,
         keytab,
@@ -117,6 +120,8 @@ interface Checked {
   readonly site: SiteConfig;
   readonly place: StagingPlace;
   readonly hasStaging: boolean;
+  /** See `YarnCluster`. */
+  readonly masterReplacementMs: number | undefined;
   readonly parts: FoundParts;
   readonly s3: S3Connection | null;
   readonly keytab: JobKeytab | null;
@@ -218,9 +223,10 @@ class PreparedYarnJob implements Prepared {
   }
 
   #freeze(staged: StagedParts): FrozenJob {
-    const { job, applicationId, site, keytab } = this.#checked;
+    const { job, applicationId, site, keytab, masterReplacementMs } = this.#checked;
     const principal = keytab?.principal ?? null;
-    return frozenFor(job, staged, { applicationId, submittedAt: Date.now(), cluster: this.#cluster, site, principal });
+    const submittedAt = Date.now();
+    return frozenFor(job, staged, { applicationId, submittedAt, cluster: this.#cluster, site, principal, masterReplacementMs });
   }
 }
 

@@ -31,7 +31,8 @@ export function inventJob(random: Random): FrozenJob {
   if (sidecar) {
     roles.push(role({ name: 'tensorboard', tracking: 'sidecar', restart }));
   }
-  const applicationId = `application_1_${random.between(1, 9999)}`;
+  const number = random.between(1, 9999);
+  const applicationId = `application_1_${number}`;
   const job = frozen({
     roles,
     success: random.chance(0.8) ? 'all' : 'chief',
@@ -42,7 +43,8 @@ export function inventJob(random: Random): FrozenJob {
       ? { type: 'parameter-server', staleness: null, wireSecurity: 'none' }
       : { type: 'all-reduce', wire: 'float32', wireSecurity: 'none' },
   });
-  return { ...job, applicationId };
+  // Half of the jobs have long leases.
+  return { ...job, applicationId, cluster: { kind: 'yarn', hadoop: {}, ...(number % 2 === 0 && { masterReplacementMs: 300_000 }) } };
 }
 
 /**

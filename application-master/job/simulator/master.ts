@@ -260,7 +260,7 @@ export class Master implements Endpoint {
         index,
         part: ranked ? 'worker' : servesParameters ? 'server' : null,
         intervalMs: heartbeatIntervalMs(frozen.job),
-        leaseMs: leaseMs(frozen.job),
+        leaseMs: leaseMs(frozen, role),
         training,
         master: () => (each === undefined || each.node.cut || !each.node.up ? null : current()),
         exit: (status) => each !== undefined && cluster.end(each, 'exited', status),

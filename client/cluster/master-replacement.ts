@@ -1,0 +1,26 @@
+import { masterReplacementMs } from '../../conf/values/lease.ts';
+import { trustOf } from '../../hadoop/configuration/authorities.ts';
+import { propertiesOfDaemon } from '../../hadoop/configuration/remote-configuration.ts';
+import type { HadoopCluster } from './cluster.ts';
+
+/** Timeout in ms for each ResourceManager. A submission does not depend on the answer. */
+const PATIENCE_MS = 2_000;
+
+/**
+ * Returns the longest time in ms until YARN has replaced an ApplicationMaster on a lost node, from the configuration of the ResourceManager;
+ * undefined if no ResourceManager reports it.
+ */
+export async function askMasterReplacementMs({
+  configuration,
+  login,
+}: Pick<HadoopCluster, 'configuration' | 'login'>): Promise<number | undefined> {
+  for (const address of configuration.resourceManagers) {
+    try {
+      const properties = await propertiesOfDaemon(new URL(address), { login, trust: trustOf(configuration), timeoutMs: PATIENCE_MS });
+      return masterReplacementMs(new Map(properties.map(({ name, value }) => [name, value])));
+    } catch {
+      // Another ResourceManager may answer.
+    }
+  }
+  return undefined;
+}
