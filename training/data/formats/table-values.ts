@@ -94,22 +94,28 @@ function integer(value: unknown): number {
 const ARRAYS = { integer: Int32Array, float: Float32Array, double: Float64Array } as const;
 
 function listConverter(kind: ValueKind): (value: unknown) => TableValue {
-  const present = (values: readonly unknown[]): readonly unknown[] => {
-    if (values.some((value) => value === null || value === undefined)) {
-      throw new Error('a list contains a missing value');
-    }
-    return values;
-  };
-  if (kind === 'integer') {
-    return (value) => Int32Array.from(present(value as readonly unknown[]), int32);
-  }
-  if (kind === 'float' || kind === 'double') {
+  if (kind === 'integer' || kind === 'float' || kind === 'double') {
     const Numbers = ARRAYS[kind];
-    return (value) =>
-      ArrayBuffer.isView(value) ? Numbers.from(value as Float32Array) : Numbers.from(present(value as number[]) as number[]);
+    const convert = kind === 'integer' ? int32 : Number;
+    return (value) => {
+      const values = value as ArrayLike<unknown>;
+      const numbers = new Numbers(values.length);
+      // A loop is several times as fast as `from`, which iterates.
+      for (let at = 0; at < values.length; at++) {
+        numbers[at] = convert(present(values[at]));
+      }
+      return numbers;
+    };
   }
   const convert = converterOf(kind);
-  return (value) => present(value as readonly unknown[]).map(convert);
+  return (value) => (value as readonly unknown[]).map((item) => convert(present(item)));
+}
+
+function present(value: unknown): unknown {
+  if (value === null || value === undefined) {
+    throw new Error('a list contains a missing value');
+  }
+  return value;
 }
 
 /** TensorFlow.js has no larger integers. */
