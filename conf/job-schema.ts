@@ -162,6 +162,9 @@ export const jobSchema = z.strictObject({
       'tfjs: programs can import TensorFlow.js. pytorch, tensorflow, jax: Python programs that get the variables of this framework. none: any other program.',
     )
     .default('tfjs'),
+  processesPerTask: values.processesPerTask
+    .describe('Processes that each task runs (framework pytorch). auto: one for each GPU of the task, and at least one.')
+    .default('auto'),
   runtime: text()
     .describe(
       'default: the archive built by `tony-ts runtime build`. gpu: the archive built by `tony-ts runtime build --gpu`, with CUDA support. system: the Node.js installed on the nodes. Any other value is the URI of a runtime archive.',

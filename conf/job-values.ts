@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { WIRE_SECURITY } from './job.ts';
+import { MOST_PROCESSES } from './processes.ts';
 import { isRoleTag, LONGEST_TAG } from './role-tags.ts';
 import { FRAMEWORKS } from './values/frameworks.ts';
 import { ROLE_NAME } from './values/role-name.ts';
@@ -39,6 +40,9 @@ export const principal = text().regex(/^[^\s@-][^\s@]*(@[^\s@]+)?$/, { error: 'e
 export const logLevel = z.enum(['debug', 'info', 'warn', 'error']);
 export const applicationPriority = () => count(0, 1000);
 export const framework = z.enum(FRAMEWORKS);
+export const processesPerTask = z.union([z.literal('auto'), count(1, MOST_PROCESSES)], {
+  error: `expected auto, or a number from 1 to ${MOST_PROCESSES}`,
+});
 export const success = z.enum(['all', 'chief']);
 export const restartPolicy = z.enum(['on-failure', 'never']);
 export const wire = z.enum(['float32', 'float16']);

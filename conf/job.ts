@@ -13,6 +13,8 @@ export interface Job {
    * other program. All settings provide the TONY_* variables.
    */
   readonly framework: Framework;
+  /** Number of processes that each task of a role with ranks runs (framework `pytorch`). `auto`: one for each GPU, and at least one. */
+  readonly processesPerTask: number | 'auto';
   /**
    * Where containers get Node.js and TensorFlow.js. `default`: the archive built by `tony-ts runtime build`. `gpu`: the archive built by
    * `tony-ts runtime build --gpu`. `system`: the installation on the nodes. Any other value is the URI of a runtime archive.

@@ -2,6 +2,7 @@ import { homedir } from 'node:os';
 import { describe, expect, test } from 'vitest';
 import { TonyError } from '../platform/errors.ts';
 import { loadJob, parseJob } from './load-job.ts';
+import { processesOf } from './processes.ts';
 
 const parse = (text: string, set: readonly string[] = []) => parseJob(text, { file: 'job.yaml', folder: '/home/alice/mnist', set });
 
@@ -31,6 +32,7 @@ describe('a job file', () => {
       queue: 'default',
       source: null,
       framework: 'tfjs',
+      processesPerTask: 'auto',
       runtime: 'default',
       data: {},
       files: [],
@@ -219,6 +221,22 @@ describe('framework pytorch', () => {
     ]);
     expect(mistakes(job('strategy: {type: all-reduce, wire: float16}\nroles: {worker: {}}\n'))).toHaveLength(1);
   });
+});
+
+test('processesPerTask is one per GPU by default, and applies only to framework pytorch', () => {
+  const job = (more: string) => `name: a\ncommand: python3 train.py\n${more}\n`;
+  const { processesPerTask } = parse(job('framework: pytorch\nroles: {worker: {resources: {gpus: 4}}}'));
+  expect([0, 1, 4].map((gpus) => processesOf(processesPerTask, { resources: { gpus } }))).toEqual([1, 1, 4]);
+  expect(parse(job('framework: pytorch\nprocessesPerTask: 2\nroles: {worker: {}}')).processesPerTask).toBe(2);
+  expect(mistakes(job('framework: pytorch\nroles: {worker: {resources: {gpus: 17}}, evaluator: {resources: {gpus: 17}}}'))).toEqual([
+    'job.yaml:4:36  roles.worker.resources.gpus: a task can run at most 16 processes: use more tasks with fewer GPUs, or set `processesPerTask`',
+  ]);
+  expect(mistakes(job('framework: jax\nprocessesPerTask: 2\nroles: {worker: {}}'))).toEqual([
+    'job.yaml:4:19  processesPerTask: applies only to framework pytorch: programs of other frameworks use all GPUs of their task',
+  ]);
+  expect(mistakes(job('framework: pytorch\nprocessesPerTask: 17\nroles: {worker: {}}'))).toEqual([
+    'job.yaml:4:19  processesPerTask: must be at most 16',
+  ]);
 });
 
 test('framework tensorflow accepts the roles of TF_CONFIG', () => {

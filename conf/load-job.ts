@@ -316,6 +316,7 @@ function toJob(file: JobFile, { folder, isFile }: ParseOptions): Job {
     queue: file.queue,
     source,
     framework: file.framework,
+    processesPerTask: file.processesPerTask,
     runtime: file.runtime,
     data: Object.fromEntries(Object.entries(file.data).map(([name, place]) => [name, isUri(place) ? place : resolvePath(place, folder)])),
     files: toShippedFiles(file, (path) => resolvePath(path, folder)),

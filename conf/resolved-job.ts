@@ -54,6 +54,7 @@ export const resolvedJobSchema: z.ZodType<Job> = z
     queue: text(),
     source: z.strictObject({ path: text(), exclude: z.array(text()) }).nullable(),
     framework: values.framework,
+    processesPerTask: values.processesPerTask,
     runtime: text(),
     data: z.record(values.dataName, text()),
     files: resolvedFiles.default([]),

@@ -1,4 +1,5 @@
 import type { JobFile } from './job-schema.ts';
+import { MOST_PROCESSES, processesOf } from './processes.ts';
 import { type Framework, factsOf } from './values/frameworks.ts';
 import type { Problem } from './yaml-file.ts';
 
@@ -122,10 +123,10 @@ export function unprotected(framework: Framework): string {
 /** Rejects settings that have no effect on programs of another framework, and variables that the framework's launcher would set. */
 function frameworkProblems(file: JobFile): Problem[] {
   const facts = factsOf(file.framework);
+  const problems = processProblems(file);
   if (facts === null) {
-    return [];
+    return problems;
   }
-  const problems: Problem[] = [];
   const { strategy } = file;
   if (strategy.type === 'parameter-server' || strategy.wire !== 'float32') {
     problems.push({
@@ -169,6 +170,19 @@ function frameworkProblems(file: JobFile): Problem[] {
     }
   }
   return problems;
+}
+
+function processProblems({ framework, processesPerTask, roles }: JobFile): Problem[] {
+  if (framework !== 'pytorch') {
+    const message = 'applies only to framework pytorch: programs of other frameworks use all GPUs of their task';
+    return processesPerTask === 'auto' ? [] : [{ path: ['processesPerTask'], message }];
+  }
+  return Object.entries(roles)
+    .filter(([name, role]) => isRanked(name, role) && processesOf(processesPerTask, role) > MOST_PROCESSES)
+    .map(([name]) => ({
+      path: ['roles', name, 'resources', 'gpus'],
+      message: `a task can run at most ${MOST_PROCESSES} processes: use more tasks with fewer GPUs, or set \`processesPerTask\``,
+    }));
 }
 
 function isElastic(role: RoleFile | undefined): boolean {

@@ -165,7 +165,7 @@ export class Executor {
     }
     const ownServer = opensOwnServer(this.#settings.frozen.job.framework);
     const services = await this.#openServices(generation);
-    const request = { generation, members, port: port.port, services, jobEnvironment: welcome.env ?? {} };
+    const request = { command: welcome.command, generation, members, port: port.port, services, jobEnvironment: welcome.env ?? {} };
     const prepared = await prepareRun(this.#settings, this.#environment, request, (folder, error) =>
       this.#log.warn({ folder, error: messageOf(error) }, 'could not remove the working directory of an earlier program'),
     );
@@ -177,7 +177,7 @@ export class Executor {
       await appendFile(stderr, `--- generation ${generation} ---\n`);
     }
     const started = await Program.start({
-      command: welcome.command,
+      command: prepared.command,
       folder: prepared.folder,
       environment: prepared.environment,
       stdout: path.join(this.#settings.logFolder, 'stdout'),

@@ -2,11 +2,14 @@ import { existsSync } from 'node:fs';
 import { cp, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { CONTAINER_LAYOUT, type Job } from '../conf/job.ts';
+import { processesOf } from '../conf/processes.ts';
 import type { Framework } from '../conf/values/frameworks.ts';
 import type { MemberMessage } from '../protos/executor-protocol.ts';
 import { programEnvironment, runtimeEnvironment } from '../training/process/program-environment.ts';
 import type { Member, TaskContext } from '../training/process/task-context.ts';
-import { frameworkEnvironment, opensOwnServer } from './frameworks/framework-environment.ts';
+import { type FrameworkEnvironment, frameworkEnvironment, opensOwnServer } from './frameworks/framework-environment.ts';
+import type { GangPlace } from './frameworks/gang.ts';
+import type { ProcessPlan } from './process-launcher.ts';
 import { LISTENER_FD } from './program.ts';
 import { createProgramFolder } from './program-folder.ts';
 import { EXECUTOR_ENVIRONMENT, type ExecutorSettings } from './settings.ts';
@@ -19,9 +22,13 @@ export interface PreparedRun {
   readonly reportFile: string;
   /** Path of the checkpoint order file, see TaskContext. */
   readonly checkpointOrder: string;
+  /** The bash command to run. */
+  readonly command: string;
 }
 
 export interface RunRequest {
+  /** The user's command. */
+  readonly command: string;
   readonly generation: number;
   readonly members: readonly MemberMessage[];
   readonly port: number;
@@ -57,7 +64,7 @@ export async function prepareRun(
     writeFile(reportFile, '', { mode: 0o600, flag: 'wx' }),
   ]);
   const { framework } = settings.frozen.job;
-  const ofFramework = frameworkEnvironment(framework, { ...context, maxRestarts: settings.role.restart.maxRestarts });
+  const ofFramework = frameworkEnvironment(framework, gangPlace(settings, context));
   // Hadoop's clients read this variable too.
   const tokens = await settings.tokens.writeForProgram();
   const environment = {
@@ -76,7 +83,36 @@ export async function prepareRun(
     },
     reportFile,
     checkpointOrder,
+    command: await commandFor(folder, request, ofFramework),
   };
+}
+
+function gangPlace({ frozen, role }: ExecutorSettings, context: TaskContext): GangPlace {
+  const { processesPerTask, roles } = frozen.job;
+  const members = context.members.map((member) => {
+    const ofMember = roles.find(({ name }) => name === member.role);
+    return { ...member, processes: ofMember === undefined ? 1 : processesOf(processesPerTask, ofMember) };
+  });
+  return { ...context, maxRestarts: role.restart.maxRestarts, members };
+}
+
+/** Returns the user's command or, for a task with several processes, the command of the launcher that runs them. */
+async function commandFor(folder: string, { command, generation }: RunRequest, { processes }: FrameworkEnvironment): Promise<string> {
+  if (processes.length === 1) {
+    return command;
+  }
+  const plan: ProcessPlan = {
+    command,
+    processes: processes.map((environment) => ({ prefix: `[rank ${environment.RANK}] `, environment })),
+  };
+  const file = path.join(folder, `processes-${generation}.json`);
+  await writeFile(file, JSON.stringify(plan), { mode: 0o600 });
+  const words = [process.execPath, '--max-old-space-size=64', path.join(folder, CONTAINER_LAYOUT.bundles, 'process-launcher.mjs'), file];
+  return `NODE_OPTIONS= exec ${words.map(quoted).join(' ')}`;
+}
+
+function quoted(word: string): string {
+  return `'${word.replaceAll("'", "'\\''")}'`;
 }
 
 /** Returns the variables with which the program finds the software that tony-ts provides. */

@@ -3,7 +3,7 @@ import { TASK_VARIABLES } from '../conf/values/task-variables.ts';
 import { TASK_ENVIRONMENT } from '../training/process/task-context.ts';
 import { userEnvironment } from './user-environment.ts';
 
-const NO_FRAMEWORK = { defaults: {}, fixed: {} };
+const NO_FRAMEWORK = { defaults: {}, processes: [{}] };
 const task = {
   taskFile: '/c/task-2.json',
   applicationId: 'application_1_0001',
@@ -29,8 +29,8 @@ it("job variables override container variables, task variables override both, an
   });
 });
 
-it("job variables override the framework's defaults, but not its fixed variables", () => {
-  const framework = { defaults: { A: 'default', B: 'default' }, fixed: { RANK: '1' } };
+it("job variables override the framework's defaults, but not its other variables", () => {
+  const framework = { defaults: { A: 'default', B: 'default' }, processes: [{ RANK: '1' }] };
   expect(userEnvironment({ A: 'container', B: 'container' }, { A: 'job', RANK: '9' }, task, framework)).toMatchObject({
     A: 'job',
     B: 'default',

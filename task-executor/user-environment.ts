@@ -9,7 +9,7 @@ const KEPT_BACK: ReadonlySet<string> = new Set([EXECUTOR_ENVIRONMENT.credentials
 
 /**
  * Returns the environment of the user's program. Later sources take precedence: the container's variables, the framework's defaults, those
- * of the job and role, the framework's fixed variables, and the task's identity.
+ * of the job and role, the framework's variables of the first process, and the task's identity.
  */
 export function userEnvironment(
   container: Readonly<Record<string, string | undefined>>,
@@ -24,7 +24,7 @@ export function userEnvironment(
     ...Object.fromEntries(inherited),
     ...framework.defaults,
     ...job,
-    ...framework.fixed,
+    ...framework.processes[0],
     [TASK_ENVIRONMENT.taskFile]: task.taskFile,
     [TASK_ENVIRONMENT.applicationId]: task.applicationId,
     [TASK_ENVIRONMENT.role]: task.role,

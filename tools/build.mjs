@@ -7,6 +7,7 @@
  *   container/task-executor.mjs       container/training.mjs is also the library `tony-ts/training`
  *   container/training.mjs
  *   container/register.mjs
+ *   container/process-launcher.mjs    runs the processes of a task with several processes
  *   container/checkpoint-thread.mjs, sync-ring-worker.mjs    threads of training.mjs
  *   container/tensorboard.mjs
  *   s3-client.mjs, container/s3-client.mjs   the client of object stores, which the other bundles load with the first s3:// URI
@@ -37,6 +38,7 @@ export const BUNDLES = [
   { source: 'client/index.ts', output: 'index.js' },
   { source: 'application-master/main.ts', output: 'container/application-master.mjs' },
   { source: 'task-executor/main.ts', output: 'container/task-executor.mjs' },
+  { source: 'task-executor/process-launcher.ts', output: 'container/process-launcher.mjs' },
   // A process must contain only one copy of TensorFlow.js: the copy that the user's script imports.
   { source: 'training/index.ts', output: 'container/training.mjs', external: ['@tensorflow/*'] },
   { source: 'training/process/register.ts', output: 'container/register.mjs' },

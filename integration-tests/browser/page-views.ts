@@ -126,6 +126,7 @@ const CONFIGURATION = {
   job: {
     name: 'mnist-convnet',
     framework: 'tfjs',
+    processesPerTask: 'auto',
     env: { API_TOKEN: '***', OMP_NUM_THREADS: '4' },
     roles: [
       {

@@ -180,6 +180,7 @@ function frozenJob(root: string, staging: string): FrozenJob {
     queue: 'default',
     source: null,
     framework: 'none',
+    processesPerTask: 'auto',
     runtime: 'system',
     data: {},
     files: [],

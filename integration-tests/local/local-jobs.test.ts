@@ -39,7 +39,7 @@ interface Job {
 }
 
 async function startJob(
-  options: { yaml?: string; fail?: readonly string[]; attached?: boolean } = {},
+  options: { framework?: string; yaml?: string; fail?: readonly string[]; attached?: boolean } = {},
 ): Promise<Job & { command: ReturnType<typeof startCommand> }> {
   const folder = await temporaryFolder();
   const root = path.join(folder, 'root');
@@ -51,7 +51,7 @@ async function startJob(
   const file = path.join(folder, 'job.yaml');
   const yaml = `
 name: bad-day
-framework: none
+framework: ${options.framework ?? 'none'}
 env: {OUT: ${out}}
 command: |
 ${PROGRAM.trim().replace(/^\s*/gm, '  ')}
@@ -352,3 +352,33 @@ async function startSecondAttempt(job: Job): Promise<void> {
   closeSync(log);
   await once(master, 'spawn');
 }
+
+describe('framework pytorch, with several processes per task', () => {
+  const yaml = (command: string) => `processesPerTask: 2
+roles: {worker: {instances: 2, restart: {maxRestarts: 1}, command: '${command}'}}`;
+  const stdoutOf = (job: Job) =>
+    readdirSync(job.paths.containers).flatMap((container) => {
+      const file = path.join(job.paths.containers, container, 'logs', 'stdout');
+      return existsSync(file) ? readFileSync(file, 'utf8').split('\n').slice(0, -1) : [];
+    });
+
+  test('each process has its own ranks, and its lines carry its rank', async () => {
+    const job = await startJob({ framework: 'pytorch', yaml: yaml('echo $RANK/$WORLD_SIZE $LOCAL_RANK $GROUP_RANK; printf end') });
+    expect((await job.final()).state).toBe('SUCCEEDED');
+    const expected = [0, 1, 2, 3].flatMap((rank) => [`[rank ${rank}] ${rank}/4 ${rank % 2} ${Math.floor(rank / 2)}`, `[rank ${rank}] end`]);
+    expect(stdoutOf(job).sort()).toEqual(expected.sort());
+    await job.quiet();
+  });
+
+  test('the first process that fails ends the others, and all restart together', async () => {
+    const program =
+      'if [ $RANK = 3 ] && [ $TONY_GENERATION = 1 ]; then echo cause >&2; kill -9 $$; fi; [ $TONY_GENERATION = 2 ] || sleep 1000';
+    const job = await startJob({ framework: 'pytorch', yaml: yaml(program) });
+    const final = await job.final();
+    expect(final).toMatchObject({ state: 'SUCCEEDED', generations: 2 });
+    const failed = JSON.stringify(final.tasks.find(({ index }) => index === 1));
+    expect(failed).toContain('SIGKILL');
+    expect(failed).toContain('[rank 3] cause');
+    await job.quiet();
+  });
+});

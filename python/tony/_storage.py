@@ -2,10 +2,11 @@
 
 import json
 import os
+import shutil
 import socket
 import struct
 from dataclasses import dataclass
-from typing import Any, Dict, Optional
+from typing import Any, Dict, List, Optional
 
 from ._report import append
 from ._task import context
@@ -15,6 +16,9 @@ _TIMEOUT_S = 3600
 # The kernel limits the path of a socket to 108 bytes.
 _LONGEST_PATH = 100
 _MOST_BYTES = 1 << 20
+
+# The local copy of the checkpoint that this process has restored last.
+_restored: List[str] = []
 
 
 class TonyError(RuntimeError):
@@ -52,12 +56,17 @@ def save_checkpoint(step: int, path: str) -> None:
 def restore_checkpoint() -> Optional[Checkpoint]:
     """Returns a local copy of the newest intact checkpoint; None if there is none, or outside a job.
 
-    Call it in each process before the first step. All processes of a generation get the same checkpoint.
+    The next call removes the copy. Call it in each process before the first step. All processes of a generation get the same checkpoint.
     """
     if context().services is None:
         return None
     answer = _ask("storage.restore-checkpoint", {})
-    return None if answer is None else Checkpoint(step=answer["step"], path=answer["folder"])
+    if _restored:
+        shutil.rmtree(os.path.dirname(_restored.pop()), ignore_errors=True)
+    if answer is None:
+        return None
+    _restored.append(answer["folder"])
+    return Checkpoint(step=answer["step"], path=answer["folder"])
 
 
 def data_dir(name: str, default: Optional[str] = None) -> str:

@@ -26,9 +26,11 @@ class Task:
     job_name: str = ""
     role: str = "worker"
     index: int = 0
-    # None for a task without a rank, such as an evaluator.
+    # Number of the process among all processes; None for a task without a rank, such as an evaluator.
     rank: Optional[int] = 0
     world_size: int = 1
+    # Number of the process among the processes of its task.
+    local_rank: int = 0
     # How many times the job's tasks have started together; 1 at first.
     generation: int = 1
     members: List[Member] = field(default_factory=list)
@@ -58,13 +60,17 @@ def context() -> Task:
         task = json.load(file)
     if task.get("version") != 1:
         raise RuntimeError(f"{path} has the unknown version {task.get('version')}")
+    rank, world_size = task["rank"], task["worldSize"]
+    # With framework pytorch, a task may run several processes.
+    own = os.environ if os.environ.get("TORCHELASTIC_RUN_ID") == task["applicationId"] else {}
     return Task(
         application_id=task["applicationId"],
         job_name=task["jobName"],
         role=task["role"],
         index=task["index"],
-        rank=task["rank"],
-        world_size=task["worldSize"],
+        rank=int(own.get("RANK", rank)) if rank is not None else None,
+        world_size=int(own.get("WORLD_SIZE", world_size)),
+        local_rank=int(own.get("LOCAL_RANK", 0)),
         generation=task["generation"],
         members=[Member(m["role"], m["index"], m["rank"], m["host"], m["port"]) for m in task["members"]],
         checkpoint_dir=task["checkpoint"]["dir"],

@@ -1,27 +1,30 @@
 import type { Framework } from '../../conf/values/frameworks.ts';
 import type { GangPlace } from './gang.ts';
 import { jaxEnvironment } from './jax.ts';
-import { PYTORCH_DEFAULTS, pytorchEnvironment } from './pytorch.ts';
+import { pytorchDefaults, pytorchProcesses } from './pytorch.ts';
 import { tensorflowEnvironment } from './tensorflow.ts';
 
-/** Variables with which a program of the framework finds the other programs. */
+/** Variables with which the processes of a task find those of the other tasks. */
 export interface FrameworkEnvironment {
   /** Values that the job's own variables override. */
   readonly defaults: Readonly<Record<string, string>>;
-  readonly fixed: Readonly<Record<string, string>>;
+  /** Values of each process of the task. */
+  readonly processes: readonly Readonly<Record<string, string>>[];
 }
 
 export function frameworkEnvironment(framework: Framework, place: GangPlace): FrameworkEnvironment {
   switch (framework) {
-    case 'pytorch':
-      return { defaults: PYTORCH_DEFAULTS, fixed: pytorchEnvironment(place) };
+    case 'pytorch': {
+      const processes = pytorchProcesses(place);
+      return { defaults: pytorchDefaults(processes.length), processes };
+    }
     case 'tensorflow':
-      return { defaults: {}, fixed: tensorflowEnvironment(place) };
+      return { defaults: {}, processes: [tensorflowEnvironment(place)] };
     case 'jax':
-      return { defaults: {}, fixed: jaxEnvironment(place) };
+      return { defaults: {}, processes: [jaxEnvironment(place)] };
     case 'tfjs':
     case 'none':
-      return { defaults: {}, fixed: {} };
+      return { defaults: {}, processes: [{}] };
   }
 }
 

@@ -5,6 +5,8 @@ export interface GangMember {
   /** null for a task without a rank. */
   readonly rank: number | null;
   readonly host: string;
+  /** Number of processes that the task runs. */
+  readonly processes: number;
   /** Port that is reserved for the program's own server. */
   readonly port: number;
 }

@@ -2,7 +2,14 @@ import { expect, it } from 'vitest';
 import type { GangPlace } from './gang.ts';
 import { jaxEnvironment } from './jax.ts';
 
-const member = (role: string, index: number, rank: number | null) => ({ role, index, rank, host: `node${index}`, port: 4000 + index });
+const member = (role: string, index: number, rank: number | null) => ({
+  role,
+  index,
+  rank,
+  host: `node${index}`,
+  port: 4000 + index,
+  processes: 1,
+});
 
 const place: GangPlace = {
   applicationId: 'application_1_0001',

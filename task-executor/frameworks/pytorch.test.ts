@@ -1,8 +1,15 @@
 import { describe, expect, it } from 'vitest';
 import type { GangPlace } from './gang.ts';
-import { pytorchEnvironment } from './pytorch.ts';
+import { pytorchDefaults, pytorchProcesses } from './pytorch.ts';
 
-const member = (role: string, index: number, rank: number | null) => ({ role, index, rank, host: `node${index}`, port: 4000 + index });
+const member = (role: string, index: number, rank: number | null) => ({
+  role,
+  index,
+  rank,
+  host: `node${index}`,
+  port: 4000 + index,
+  processes: 1,
+});
 
 const place: GangPlace = {
   applicationId: 'application_1_0001',
@@ -13,28 +20,58 @@ const place: GangPlace = {
   members: [member('worker', 0, 1), member('worker', 1, 2), member('chief', 0, 0), member('evaluator', 0, null)],
 };
 
-describe('pytorchEnvironment', () => {
+describe('pytorchProcesses', () => {
   it("sets torchrun's variables; a restart is a later generation, and the store runs in rank 0", () => {
-    expect(pytorchEnvironment(place)).toEqual({
-      MASTER_ADDR: 'node0',
-      MASTER_PORT: '4000',
-      RANK: '2',
-      WORLD_SIZE: '3',
-      LOCAL_RANK: '0',
-      LOCAL_WORLD_SIZE: '1',
-      GROUP_RANK: '2',
-      GROUP_WORLD_SIZE: '3',
-      ROLE_NAME: 'worker',
-      ROLE_RANK: '1',
-      ROLE_WORLD_SIZE: '2',
-      TORCHELASTIC_RUN_ID: 'application_1_0001',
-      TORCHELASTIC_RESTART_COUNT: '2',
-      TORCHELASTIC_MAX_RESTARTS: '5',
-      TORCHELASTIC_USE_AGENT_STORE: 'False',
-    });
+    expect(pytorchProcesses(place)).toEqual([
+      {
+        MASTER_ADDR: 'node0',
+        MASTER_PORT: '4000',
+        RANK: '2',
+        WORLD_SIZE: '3',
+        LOCAL_RANK: '0',
+        LOCAL_WORLD_SIZE: '1',
+        GROUP_RANK: '2',
+        GROUP_WORLD_SIZE: '3',
+        ROLE_NAME: 'worker',
+        ROLE_RANK: '1',
+        ROLE_WORLD_SIZE: '2',
+        TORCHELASTIC_RUN_ID: 'application_1_0001',
+        TORCHELASTIC_RESTART_COUNT: '2',
+        TORCHELASTIC_MAX_RESTARTS: '5',
+        TORCHELASTIC_USE_AGENT_STORE: 'False',
+      },
+    ]);
+  });
+
+  it('numbers the processes of all tasks, also if their numbers of processes differ', () => {
+    const members = [
+      { ...member('chief', 0, 0), processes: 1 },
+      { ...member('worker', 0, 1), processes: 4 },
+      { ...member('worker', 1, 2), processes: 2 },
+    ];
+    const chosen = [
+      'RANK',
+      'LOCAL_RANK',
+      'LOCAL_WORLD_SIZE',
+      'GROUP_RANK',
+      'GROUP_WORLD_SIZE',
+      'ROLE_RANK',
+      'ROLE_WORLD_SIZE',
+      'WORLD_SIZE',
+    ];
+    const processes = pytorchProcesses({ ...place, members });
+    expect(processes.map((each) => chosen.map((name) => Number(each[name])))).toEqual([
+      [5, 0, 2, 2, 3, 4, 6, 7],
+      [6, 1, 2, 2, 3, 5, 6, 7],
+    ]);
+  });
+
+  it('limits the threads of several processes, as torchrun does', () => {
+    expect(pytorchDefaults(1)).not.toHaveProperty('OMP_NUM_THREADS');
+    expect(pytorchDefaults(2)).toMatchObject({ OMP_NUM_THREADS: '1' });
   });
 
   it('sets nothing for a task without a rank', () => {
-    expect(pytorchEnvironment({ ...place, role: 'evaluator', index: 0 })).toEqual({});
+    expect(pytorchProcesses({ ...place, role: 'evaluator', index: 0 })).toEqual([{}]);
   });
 });

@@ -1,37 +1,49 @@
-import { type GangPlace, rankedMembers } from './gang.ts';
+import { type GangMember, type GangPlace, rankedMembers } from './gang.ts';
 
 /**
- * Returns the variables that `torchrun` sets for a worker (torch/distributed/elastic/agent/server/local_elastic_agent.py), for a task with
- * one process. `init_process_group()` reads them: rank 0 opens its store on MASTER_PORT, and the other ranks connect to it. Returns no
- * variables for a task without a rank.
+ * Returns the variables that `torchrun` sets for each process of a task (torch/distributed/elastic/agent/server/local_elastic_agent.py), in
+ * the order of LOCAL_RANK. `init_process_group()` reads them: the process with rank 0 opens its store on MASTER_PORT, and the other
+ * processes connect to it. A task without a rank has one process without variables.
  */
-export function pytorchEnvironment(place: GangPlace): Record<string, string> {
+export function pytorchProcesses(place: GangPlace): Record<string, string>[] {
   const ranked = rankedMembers(place);
   const self = ranked.find(({ role, index }) => role === place.role && index === place.index);
   const [master] = ranked;
   if (self === undefined || master === undefined) {
-    return {};
+    return [{}];
   }
   const ofRole = ranked.filter(({ role }) => role === place.role);
-  return {
+  const before = processesIn(ranked.slice(0, ranked.indexOf(self)));
+  const beforeInRole = processesIn(ofRole.slice(0, ofRole.indexOf(self)));
+  return Array.from({ length: self.processes }, (_, local) => ({
     MASTER_ADDR: master.host,
     MASTER_PORT: String(master.port),
-    RANK: String(self.rank),
-    WORLD_SIZE: String(ranked.length),
-    LOCAL_RANK: '0',
-    LOCAL_WORLD_SIZE: '1',
-    GROUP_RANK: String(self.rank),
+    RANK: String(before + local),
+    WORLD_SIZE: String(processesIn(ranked)),
+    LOCAL_RANK: String(local),
+    LOCAL_WORLD_SIZE: String(self.processes),
+    GROUP_RANK: String(ranked.indexOf(self)),
     GROUP_WORLD_SIZE: String(ranked.length),
     ROLE_NAME: place.role,
-    ROLE_RANK: String(ofRole.indexOf(self)),
-    ROLE_WORLD_SIZE: String(ofRole.length),
+    ROLE_RANK: String(beforeInRole + local),
+    ROLE_WORLD_SIZE: String(processesIn(ofRole)),
     TORCHELASTIC_RUN_ID: place.applicationId,
     TORCHELASTIC_RESTART_COUNT: String(place.generation - 1),
     TORCHELASTIC_MAX_RESTARTS: String(place.maxRestarts),
     // With `True`, rank 0 would expect the launcher to run the store.
     TORCHELASTIC_USE_AGENT_STORE: 'False',
-  };
+  }));
 }
 
-/** Defaults that jobs may override. With them, NCCL reports a lost peer instead of blocking. The older name is for PyTorch before 2.2. */
-export const PYTORCH_DEFAULTS = { TORCH_NCCL_ASYNC_ERROR_HANDLING: '1', NCCL_ASYNC_ERROR_HANDLING: '1' } as const;
+function processesIn(members: readonly GangMember[]): number {
+  return members.reduce((sum, { processes }) => sum + processes, 0);
+}
+
+/**
+ * Returns defaults that jobs may override. NCCL reports a lost peer instead of blocking; the older name is for PyTorch before 2.2. Like
+ * `torchrun`, limits each of several processes to one thread, because each process would otherwise use all cores.
+ */
+export function pytorchDefaults(processes: number): Record<string, string> {
+  const nccl = { TORCH_NCCL_ASYNC_ERROR_HANDLING: '1', NCCL_ASYNC_ERROR_HANDLING: '1' };
+  return processes > 1 ? { ...nccl, OMP_NUM_THREADS: '1' } : nccl;
+}

@@ -8,6 +8,7 @@ const member = (role: string, index: number, rank: number | null, host = `node${
   rank,
   host,
   port: 4000 + index,
+  processes: 1,
 });
 
 const place: GangPlace = {

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { CONTAINER_LAYOUT, type FrozenJob } from '../../conf/job.ts';
@@ -72,7 +73,8 @@ async function answerTo(
     return await checkpoints().save(step as number, local, signal);
   }
   if (service === RESTORE) {
-    const restored = await checkpoints().restore(path.join(scratch, 'checkpoints'), signal, notice);
+    // Several processes may restore at the same time, so each gets its own copy.
+    const restored = await checkpoints().restore(path.join(scratch, randomUUID()), signal, notice);
     return restored && { ...restored };
   }
   if (service === FETCH && typeof name === 'string') {
@@ -85,6 +87,9 @@ async function answerTo(
   }
   throw new TonyError('DATA_INVALID', `the request for ${service} is invalid`);
 }
+
+/** Downloads of input folders by local path. The processes of a task share them. */
+const downloads = new Map<string, Promise<void>>();
 
 /** Returns the local path of an input folder. Downloads the folder if it is on HDFS. */
 async function fetchData(
@@ -103,7 +108,13 @@ async function fetchData(
     return fileURLToPath(uri);
   }
   const local = path.join(scratch, name);
-  await downloadFolder(storage, uri, local, signal);
+  let download = downloads.get(local);
+  if (download === undefined) {
+    download = downloadFolder(storage, uri, local, signal);
+    downloads.set(local, download);
+    download.catch(() => downloads.delete(local));
+  }
+  await download;
   return local;
 }
 

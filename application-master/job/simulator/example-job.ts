@@ -50,6 +50,7 @@ export function frozen(changes: Partial<Job> & { roles: readonly Role[] }): Froz
       queue: 'default',
       source: null,
       framework: 'tfjs',
+      processesPerTask: 'auto',
       runtime: 'default',
       data: {},
       files: [],

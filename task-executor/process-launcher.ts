@@ -1,0 +1,59 @@
+import { spawn } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { LineWriter } from './line-writer.ts';
+
+/*
+ * Runs the processes of one task: `process-launcher.mjs FILE`, where FILE contains a ProcessPlan. The executor runs the launcher as the
+ * task's program, so all processes belong to the program's session, and the executor kills them when the launcher exits. The first process
+ * that fails determines the exit code or the signal of the launcher.
+ */
+
+/** Content of the launcher's file. */
+export interface ProcessPlan {
+  /** A bash command. */
+  readonly command: string;
+  /** For each process: the prefix of its output lines, and its own environment variables. */
+  readonly processes: readonly { readonly prefix: string; readonly environment: Readonly<Record<string, string>> }[];
+}
+
+/** Time in ms for the rest of a failed process's output. Its child processes may keep the pipes open. */
+const DRAIN_MS = 1_000;
+
+const { command, processes } = JSON.parse(readFileSync(process.argv[2] ?? '', 'utf8')) as ProcessPlan;
+let running = processes.length;
+let failed = false;
+
+// Each process receives the signal as well, and may store a checkpoint before it ends.
+process.on('SIGTERM', () => {});
+
+for (const { prefix, environment } of processes) {
+  const child = spawn('/bin/bash', ['-c', command], { env: { ...process.env, ...environment }, stdio: ['ignore', 'pipe', 'pipe'] });
+  const writers = [new LineWriter(child.stdout, 1, prefix), new LineWriter(child.stderr, 2, prefix)];
+  child.once('error', (error) => end(127, null, `${prefix}could not be started: ${error.message}`));
+  child.once('exit', async (code, signal) => {
+    await Promise.race([Promise.all(writers.map(({ ended }) => ended)), new Promise((resolve) => setTimeout(resolve, DRAIN_MS))]);
+    for (const writer of writers) {
+      writer.flush();
+    }
+    running -= 1;
+    if (code !== 0) {
+      end(code ?? 1, signal, `${prefix}failed with ${signal ?? `exit code ${code}`}; the other processes of the task are ended`);
+    } else if (running === 0) {
+      process.exit(0);
+    }
+  });
+}
+
+function end(code: number, signal: NodeJS.Signals | null, reason: string): void {
+  if (failed) {
+    return;
+  }
+  failed = true;
+  console.error(reason);
+  if (signal !== null) {
+    process.removeAllListeners(signal);
+    process.kill(process.pid, signal);
+  }
+  // Reached for an exit code, or a signal that does not end this process.
+  setTimeout(() => process.exit(code), signal === null ? 0 : DRAIN_MS);
+}
