@@ -1,7 +1,7 @@
 """Trains a small network on MNIST with JAX in several processes. The gradients are averaged over all devices.
 
-The script runs unchanged in a tony-ts job, with the variables JAX_COORDINATOR_ADDRESS, JAX_NUM_PROCESSES and JAX_PROCESS_ID set by hand, and
-with python3 alone.
+The script runs unchanged in a tony-ts job, with the variables JAX_COORDINATOR_ADDRESS, JAX_NUM_PROCESSES and
+JAX_PROCESS_ID set by hand, and with python3 alone.
 """
 
 import argparse
@@ -70,7 +70,10 @@ def main():
 
     if "JAX_NUM_PROCESSES" in os.environ:
         # The function reads the coordinator's address itself.
-        jax.distributed.initialize(num_processes=int(os.environ["JAX_NUM_PROCESSES"]), process_id=int(os.environ["JAX_PROCESS_ID"]))
+        jax.distributed.initialize(
+            num_processes=int(os.environ["JAX_NUM_PROCESSES"]),
+            process_id=int(os.environ["JAX_PROCESS_ID"]),
+        )
     rank, processes = jax.process_index(), jax.process_count()
 
     folder = tony.data_dir("mnist", default=args.data) if tony else args.data

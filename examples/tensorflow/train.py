@@ -68,7 +68,8 @@ def main():
     # Opens this worker's server and waits for the other workers.
     strategy = tf.distribute.MultiWorkerMirroredStrategy()
     resolver = strategy.cluster_resolver
-    workers = max(1, len(resolver.cluster_spec().as_dict().get("chief", [])) + len(resolver.cluster_spec().as_dict().get("worker", [])))
+    tasks = resolver.cluster_spec().as_dict()
+    workers = max(1, len(tasks.get("chief", [])) + len(tasks.get("worker", [])))
     rank = tony.context().rank if tony and tony.context().in_job else resolver.task_id or 0
 
     folder = tony.data_dir("mnist", default=args.data) if tony else args.data

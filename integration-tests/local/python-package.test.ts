@@ -99,8 +99,14 @@ try:
 except tony.TonyError as error:
     print(json.dumps([restored.step, open(restored.path + "/weights").read(), error.code, str(error)]))
 `;
-  expect(await python(restore, await startTask(root, 2))).toEqual([
+  const ofRankZero = { ...process, RANK: '0', TORCHELASTIC_RUN_ID: 'application_1_0001' };
+  expect(await python(restore, { ...(await startTask(root, 2)), ...ofRankZero })).toEqual([
     ...[8, 'weights', 'DATA_INVALID'],
     expect.stringContaining('no input folder named letters (data: digits)'),
   ]);
+  expect(parseReport(await readFile(path.join(root, 'report'), 'utf8'))).toEqual({
+    type: 'notice',
+    message: 'training resumes from checkpoint step-8',
+    about: 'resume',
+  });
 });

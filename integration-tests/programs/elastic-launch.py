@@ -1,4 +1,7 @@
-"""Runs a script in two processes as torchrun does. Debian's torchrun 1.13 itself fails with Python 3.11 on its default --redirects."""
+"""Runs a script in two processes as torchrun does.
+
+Debian's torchrun 1.13 itself fails with Python 3.11 on its default --redirects.
+"""
 
 import sys
 

@@ -1,4 +1,7 @@
-"""Runs a training script. In the first generation, blocks after the checkpoint of a step, so that a test can kill a process there."""
+"""Runs a training script.
+
+In the first generation, blocks after the checkpoint of a step, so that a test can kill a process there.
+"""
 
 import runpy
 import sys

@@ -21,9 +21,9 @@ def append(line: Dict[str, Any]) -> None:
 
 
 def report(step: int, **metrics: SupportsFloat) -> None:
-    """Reports the current step and its metrics, for example report(100, loss=0.3). The job's page and `tony-ts status` show them.
+    """Reports the current step and its metrics, for example report(100, loss=0.3).
 
-    Outside a job, does nothing.
+    The job's page and `tony-ts status` show them. Outside a job, does nothing.
     """
     values = {name: float(value) for name, value in metrics.items()}
     # JSON has no NaN and no infinity.

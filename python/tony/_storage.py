@@ -8,7 +8,7 @@ import struct
 from dataclasses import dataclass
 from typing import Any, Dict, List, Optional
 
-from ._report import append
+from ._report import append, notice
 from ._task import context
 
 # Time limit in seconds for one request. Large checkpoints take long.
@@ -38,9 +38,10 @@ class Checkpoint:
 
 
 def save_checkpoint(step: int, path: str) -> None:
-    """Stores a copy of the local folder `path` as the checkpoint of this step. Call it in one process, usually the one with rank 0.
+    """Stores a copy of the local folder `path` as the checkpoint of this step.
 
-    Returns when the checkpoint is complete. Removes old checkpoints according to `checkpoint.keep` in job.yaml. Outside a job, does nothing.
+    Call it in one process, usually the one with rank 0. Returns when the checkpoint is complete. Removes old checkpoints
+    according to `checkpoint.keep` in job.yaml. Outside a job, does nothing.
 
     Raises TonyError CHECKPOINT_FENCED if a newer generation of the job has started.
     """
@@ -56,7 +57,8 @@ def save_checkpoint(step: int, path: str) -> None:
 def restore_checkpoint() -> Optional[Checkpoint]:
     """Returns a local copy of the newest intact checkpoint; None if there is none, or outside a job.
 
-    The next call removes the copy. Call it in each process before the first step. All processes of a generation get the same checkpoint.
+    The next call removes the copy. Call it in each process before the first step. All processes of a generation get the
+    same checkpoint. If rank 0 restores a checkpoint, the job shows a notice.
     """
     if context().services is None:
         return None
@@ -66,6 +68,8 @@ def restore_checkpoint() -> Optional[Checkpoint]:
     if answer is None:
         return None
     _restored.append(answer["folder"])
+    if context().rank == 0:
+        notice(f"training resumes from checkpoint step-{answer['step']}", about="resume")
     return Checkpoint(step=answer["step"], path=answer["folder"])
 
 

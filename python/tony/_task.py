@@ -95,6 +95,9 @@ def summary_dir() -> str:
 
 
 def stopping() -> bool:
-    """Returns True if YARN is about to preempt a container of the job. Save a checkpoint then: save_checkpoint resets the state."""
+    """Returns True if YARN is about to preempt a container of the job.
+
+    Save a checkpoint then: save_checkpoint resets the state.
+    """
     order = context().checkpoint_order
     return order is not None and os.path.exists(order)
