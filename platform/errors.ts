@@ -151,6 +151,11 @@ export const ERROR_CODES = {
     means: 'The runtime archive named in job.yaml does not exist.',
     hint: 'Correct `runtime` in job.yaml. To build a runtime archive, run `tony-ts runtime build`.',
   },
+  PROBE_FAILED: {
+    exit: 3,
+    means: 'The application of `tony-ts doctor --probe` failed before it reported its results.',
+    hint: 'If the message names GLIBC, the shipped Node.js does not start on the node of the ApplicationMaster. Otherwise, read its log with `yarn logs`.',
+  },
   JOB_TOO_LARGE: {
     exit: 2,
     means:

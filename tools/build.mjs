@@ -8,6 +8,7 @@
  *   container/training.mjs
  *   container/register.mjs
  *   container/process-launcher.mjs    runs the processes of a task with several processes
+ *   container/probe-master.mjs, probe-node.mjs, probe.sh    the application of `tony-ts doctor --probe`
  *   container/checkpoint-thread.mjs, sync-ring-worker.mjs    threads of training.mjs
  *   container/tensorboard.mjs
  *   s3-client.mjs, container/s3-client.mjs   the client of object stores, which the other bundles load with the first s3:// URI
@@ -37,8 +38,10 @@ export const BUNDLES = [
   { source: 'client/cli/main.ts', output: 'tony-ts.js', executable: true },
   { source: 'client/index.ts', output: 'index.js' },
   { source: 'application-master/main.ts', output: 'container/application-master.mjs' },
+  { source: 'application-master/probe/main.ts', output: 'container/probe-master.mjs' },
   { source: 'task-executor/main.ts', output: 'container/task-executor.mjs' },
   { source: 'task-executor/process-launcher.ts', output: 'container/process-launcher.mjs' },
+  { source: 'task-executor/probe/main.ts', output: 'container/probe-node.mjs' },
   // A process must contain only one copy of TensorFlow.js: the copy that the user's script imports.
   { source: 'training/index.ts', output: 'container/training.mjs', external: ['@tensorflow/*'] },
   { source: 'training/process/register.ts', output: 'container/register.mjs' },
@@ -185,6 +188,7 @@ export async function buildAll({ types = true, log = () => {} } = {}) {
       log(`dist/${each.output}  ${((await stat(outfile)).size / 1000).toFixed(0)} kB`);
     }),
     ...['', 'container'].map((folder) => copyWhole('web/tensorboard/tensorboard-server.py', path.join(DIST, folder))),
+    copyWhole('task-executor/probe/probe.sh', path.join(DIST, 'container')),
     copyPython(),
     ...['bash', 'zsh', 'fish'].map((shell) => copyWhole(`client/cli/completion/tony-ts.${shell}`, DIST)),
     types && declarations(),

@@ -93,7 +93,7 @@ export interface AllocateResponse {
 export function allocateMessage(request: AskRequest, progress: number, units: ReadonlyMap<string, string>): object {
   const { asks, releases, avoid, readmit, responseId } = request;
   return {
-    ask: asks.map((ask) => messageOfAsk(ask, units)),
+    ask: asks.flatMap((ask) => messagesOfAsk(ask, units)),
     release: releases.map(messageOfContainerId),
     ...(avoid.length + readmit.length > 0 ? { blacklist_request: { blacklist_additions: avoid, blacklist_removals: readmit } } : {}),
     response_id: responseId,
@@ -101,16 +101,24 @@ export function allocateMessage(request: AskRequest, progress: number, units: Re
   };
 }
 
-function messageOfAsk(ask: Ask, units: ReadonlyMap<string, string>): object {
-  return {
+/**
+ * Returns one ResourceRequestProto for an ask that any host can satisfy, and three for an ask for one host: the host, its rack and `*`.
+ * Without the entries for rack and `*`, the scheduler never allocates. It rejects a node label on any entry but `*`.
+ */
+function messagesOfAsk(ask: Ask, units: ReadonlyMap<string, string>): object[] {
+  const message = (name: string, relax: boolean, label: string | null): object => ({
     priority: { priority: ask.priority },
-    resource_name: '*',
+    resource_name: name,
     capability: messageOfResources(ask.resources, units),
     num_containers: ask.count,
-    relax_locality: true,
-    ...(ask.nodeLabel === null ? {} : { node_label_expression: ask.nodeLabel }),
+    relax_locality: relax,
+    ...(label === null ? {} : { node_label_expression: label }),
     allocation_request_id: ask.allocationRequestId,
-  };
+  });
+  const { place, nodeLabel } = ask;
+  return place === undefined
+    ? [message('*', true, nodeLabel)]
+    : [message(place.host, true, null), message(place.rack, false, null), message('*', false, nodeLabel)];
 }
 
 /** Converts an AllocateResponseProto. `refusedAsks` is empty here, because the ResourceManager reports rejected asks as exceptions. */

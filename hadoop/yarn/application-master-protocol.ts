@@ -49,7 +49,7 @@ import { SchedulerConnection, type SchedulerOptions } from './scheduler-connecti
 
 export type { AllocatedContainer, CompletedContainer, Resources } from '../rpc/records.ts';
 export type { AllocateResult, FinalStatus, MasterAddress, Registration } from './allocate-messages.ts';
-export type { Ask } from './ask-ledger.ts';
+export type { Ask, Place } from './ask-ledger.ts';
 
 /** Maximum number of rejections by the ResourceManager before a heartbeat fails. */
 const MAX_OBJECTIONS_PER_HEARTBEAT = 8;

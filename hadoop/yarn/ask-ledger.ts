@@ -22,6 +22,14 @@ export interface Ask {
   readonly count: number;
   /** Null for the queue's default label; '' for nodes without a label. */
   readonly nodeLabel: string | null;
+  /** The only host on which YARN may allocate the containers; undefined for any host. */
+  readonly place?: Place | undefined;
+}
+
+export interface Place {
+  readonly host: string;
+  /** Network location of the host, such as `/default-rack`. */
+  readonly rack: string;
 }
 
 export interface AskLedger {
@@ -203,6 +211,8 @@ function sameAsk(one: Ask, other: Ask): boolean {
   return (
     one.count === other.count &&
     one.nodeLabel === other.nodeLabel &&
+    one.place?.host === other.place?.host &&
+    one.place?.rack === other.place?.rack &&
     names.length === Object.keys(other.resources).length &&
     names.every((name) => one.resources[name] === other.resources[name])
   );

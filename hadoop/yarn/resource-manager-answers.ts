@@ -152,6 +152,7 @@ export const nodeSchema = z
   .object({
     id: z.string(),
     nodeHostName: z.string(),
+    rack: z.string().default('/default-rack'),
     nodeHTTPAddress: z.string().default(''),
     state: z.string(),
     nodeLabels: z.array(z.string()).default([]),
@@ -171,6 +172,8 @@ export const nodeSchema = z
       /** Address of the NodeManager (`host:port`). */
       id: node.id,
       host: node.nodeHostName,
+      /** Network location, such as `/default-rack`. */
+      rack: node.rack,
       /** Null for a lost node. */
       nodeHttp: hostAndPort(node.nodeHTTPAddress),
       state: node.state,

@@ -1,9 +1,14 @@
 import type { Argv, CommandModule } from 'yargs';
+import type { Finding } from '../../doctor/diagnosis.ts';
 import type { OutputFormat } from '../../output/value-output.ts';
-import { CLUSTER_OPTIONS, type ClusterArguments, OUTPUT_OPTION } from './shared-options.ts';
+import { CLUSTER_OPTIONS, type ClusterArguments, durationOf, OUTPUT_OPTION } from './shared-options.ts';
 
 interface DoctorArguments extends ClusterArguments {
   readonly queue: string;
+  readonly probe: boolean;
+  readonly nodes?: number | undefined;
+  readonly node: readonly string[];
+  readonly timeout: string;
   readonly output: OutputFormat;
 }
 
@@ -18,32 +23,106 @@ export const doctorCommand: CommandModule<object, DoctorArguments> = {
   builder: (yargs): Argv<DoctorArguments> =>
     yargs.options({
       queue: { type: 'string', default: 'default', describe: 'The YARN queue to check', requiresArg: true },
+      probe: {
+        type: 'boolean',
+        default: false,
+        describe: 'Also run one small container on each active node, and report what jobs find there',
+      },
+      nodes: { type: 'number', describe: 'With --probe: number of nodes to probe [default: all]', requiresArg: true },
+      node: {
+        type: 'string',
+        array: true,
+        default: [],
+        describe: 'With --probe: host or NodeManager to probe; repeatable',
+        requiresArg: true,
+      },
+      timeout: {
+        type: 'string',
+        default: '2m',
+        describe: 'With --probe: how long a node may take to start its container and to report',
+        requiresArg: true,
+      },
       ...OUTPUT_OPTION,
       ...CLUSTER_OPTIONS,
     }),
-  handler: async ({ output, ...options }) => {
+  handler: async ({ output, probe, nodes, node, timeout, queue, resourceManager, staging }) => {
+    const options = { queue, resourceManager, staging };
+    const show = output === 'table' ? await findingPrinter() : await findingWriter(output);
     const { doctor } = await import('../../doctor/doctor.ts');
-    const { harmless, terminalOf, wrap } = await import('../../terminal/terminal.ts');
-    const { valueWriter } = await import('../../output/value-output.ts');
-    const terminal = terminalOf(process.stdout);
-    const write = output === 'table' ? null : await valueWriter(output);
-    const colours = { good: 'green', doubtful: 'yellow', bad: 'red', unknown: 'dim' } as const;
-    const indent = ' '.repeat(MARK_WIDTH + NAME_WIDTH + 2 * GAP.length);
-    const width = Math.max(30, terminal.columns - 1 - indent.length);
+    let isReady = true;
     for await (const finding of doctor(options)) {
-      const { name, state, text, remedy } = finding;
-      if (state === 'bad') {
-        process.exitCode = 3;
+      show(finding);
+      isReady &&= finding.state !== 'bad';
+    }
+    if (!probe || !isReady) {
+      return;
+    }
+    const { runProbe } = await import('../../doctor/probe/run-probe.ts');
+    const timeoutMs = await durationOf('--timeout', timeout);
+    const onProgress = (line: string): void => void process.stderr.write(`${line}\n`);
+    const { nodes: probed, findings } = await untilInterrupted((signal) =>
+      runProbe({ ...options, only: node, sample: nodes ?? null, timeoutMs, onProgress, signal }),
+    );
+    if (output === 'table') {
+      const { probeTable } = await import('../../doctor/probe/probe-table.ts');
+      const { terminalOf } = await import('../../terminal/terminal.ts');
+      process.stdout.write(`\n${probeTable(probed, terminalOf(process.stdout)).join('\n')}\n\n`);
+    } else {
+      const { valueWriter } = await import('../../output/value-output.ts');
+      const write = await valueWriter(output);
+      for (const each of probed) {
+        write(each);
       }
-      if (write !== null) {
-        write(finding);
-        continue;
-      }
-      const mark = terminal.paint(colours[state], MARKS[state].padEnd(MARK_WIDTH));
-      const [first = '', ...more] = [...wrap(harmless(text), width, 20), ...wrap(harmless(remedy), width, 20)];
-      process.stdout.write(
-        `${[`${mark}${GAP}${name.padEnd(NAME_WIDTH)}${GAP}${first}`, ...more.map((line) => `${indent}${line}`)].join('\n')}\n`,
-      );
+    }
+    for (const finding of findings) {
+      show(finding);
     }
   },
 };
+
+/** Ctrl-C kills the application of the probe and removes its files. A second Ctrl-C ends the command at once. */
+async function untilInterrupted<T>(action: (signal: AbortSignal) => Promise<T>): Promise<T> {
+  const { TonyError } = await import('../../../platform/errors.ts');
+  const interrupting = new AbortController();
+  const interrupt = (): void => interrupting.abort(new TonyError('INTERRUPTED', 'Interrupted; the probe was stopped.'));
+  process.once('SIGINT', interrupt).once('SIGTERM', interrupt).once('SIGHUP', interrupt);
+  try {
+    return await action(interrupting.signal);
+  } finally {
+    process.off('SIGINT', interrupt).off('SIGTERM', interrupt).off('SIGHUP', interrupt);
+  }
+}
+
+type Show = (finding: Finding) => void;
+
+function noteFailure({ state }: Finding): void {
+  if (state === 'bad') {
+    process.exitCode = 3;
+  }
+}
+
+async function findingWriter(format: Exclude<OutputFormat, 'table'>): Promise<Show> {
+  const { valueWriter } = await import('../../output/value-output.ts');
+  const write = await valueWriter(format);
+  return (finding) => {
+    noteFailure(finding);
+    write(finding);
+  };
+}
+
+async function findingPrinter(): Promise<Show> {
+  const { harmless, terminalOf, wrap } = await import('../../terminal/terminal.ts');
+  const terminal = terminalOf(process.stdout);
+  const colours = { good: 'green', doubtful: 'yellow', bad: 'red', unknown: 'dim' } as const;
+  const indent = ' '.repeat(MARK_WIDTH + NAME_WIDTH + 2 * GAP.length);
+  const width = Math.max(30, terminal.columns - 1 - indent.length);
+  return (finding) => {
+    noteFailure(finding);
+    const { name, state, text, remedy } = finding;
+    const mark = terminal.paint(colours[state], MARKS[state].padEnd(MARK_WIDTH));
+    const [first = '', ...more] = [...wrap(harmless(text), width, 20), ...wrap(harmless(remedy), width, 20)];
+    process.stdout.write(
+      `${[`${mark}${GAP}${name.padEnd(NAME_WIDTH)}${GAP}${first}`, ...more.map((line) => `${indent}${line}`)].join('\n')}\n`,
+    );
+  };
+}

@@ -1,0 +1,142 @@
+import { CONTAINER_LAYOUT, CREDENTIALS, type Resource } from '../../conf/job.ts';
+import { type NodeToProbe, PROBE_LAYOUT, type ProbedNode, type ProbeOrder } from '../../conf/node-probe.ts';
+import type { HadoopConfiguration } from '../../hadoop/configuration/configuration.ts';
+import type { ContainerInputs } from '../../hadoop/rpc/container-inputs.ts';
+import { credentialsForTasks, findToken, MASTER_TOKEN_KIND } from '../../hadoop/rpc/credentials.ts';
+import { type AllocatedContainer, ApplicationMasterClient } from '../../hadoop/yarn/application-master-protocol.ts';
+import { NodeManagerClient } from '../../hadoop/yarn/container-management-protocol.ts';
+import { launchCommand } from '../../hadoop/yarn/launch-script.ts';
+import { pause } from '../../platform/backoff.ts';
+import { messageOf, TonyError } from '../../platform/errors.ts';
+import type { Logger } from '../../platform/log.ts';
+import { ProbeLedger } from './probe-ledger.ts';
+import { ProbeServer } from './probe-server.ts';
+
+const BEAT_MS = 200;
+/** Node.js maps about 1 GiB, and YARN may check virtual memory. */
+const CONTAINER_MB = 1024;
+/** Time in ms for the containers to connect to each other: MOST_PEERS nodes, 16 at once, each for at most 5 s. */
+const REACH_MS = 30_000;
+
+export interface ProbeRunOptions {
+  readonly order: ProbeOrder;
+  readonly inputs: ContainerInputs;
+  readonly hadoop: HadoopConfiguration;
+  /** Files for the containers, including job.json. */
+  readonly resources: readonly Resource[];
+  readonly host: string;
+  readonly address: string;
+  readonly log: Logger;
+}
+
+/** Starts one container on each node, and collects the reports. */
+export class ProbeRun {
+  readonly #options: ProbeRunOptions;
+  readonly #ledger: ProbeLedger;
+  readonly #scheduler: ApplicationMasterClient;
+  readonly #nodes: NodeManagerClient;
+  readonly #server: ProbeServer;
+  /** Hosts to probe. The index of a host is the allocation request ID of its ask. */
+  readonly #hosts: readonly NodeToProbe[];
+  #port = 0;
+
+  constructor(options: ProbeRunOptions) {
+    const { order, inputs, hadoop, log } = options;
+    const token = findToken(inputs.credentials, MASTER_TOKEN_KIND);
+    if (token === undefined) {
+      throw new TonyError('CREDENTIALS_INVALID', 'The container has no token for the ResourceManager.');
+    }
+    const { schedulers, minimumQop } = hadoop;
+    this.#options = options;
+    this.#ledger = new ProbeLedger(order.nodes);
+    this.#scheduler = new ApplicationMasterClient({ schedulers, token, minimumQop, log });
+    this.#nodes = new NodeManagerClient({ tokens: this.#scheduler.nodeTokens, minimumQop, log });
+    this.#hosts = [...new Map(order.nodes.map((node) => [node.host, node])).values()];
+    this.#server = new ProbeServer(
+      { certificate: inputs.secret(CREDENTIALS.certificate), privateKey: inputs.secret(CREDENTIALS.privateKey) },
+      {
+        facts: (facts) => this.#ledger.facts(facts),
+        reached: (containerId, reached) => this.#ledger.reached(containerId, reached),
+      },
+    );
+  }
+
+  async probe(): Promise<ProbedNode[]> {
+    const { order, host, address } = this.#options;
+    this.#port = await this.#server.listen(address);
+    await this.#scheduler.register({ host, rpcPort: this.#port, trackingUrl: '' });
+    for (const at of this.#hosts.keys()) {
+      this.#ask(at);
+    }
+    await this.#beatUntil(() => this.#ledger.hasAllFacts, order.timeoutMs);
+    for (const [containerId, peers] of this.#ledger.peers()) {
+      this.#server.send(containerId, peers);
+    }
+    await this.#beatUntil(() => this.#ledger.hasAllReached, REACH_MS);
+    return this.#ledger.nodes(order.timeoutMs);
+  }
+
+  async finish(): Promise<void> {
+    this.#server.close();
+    await this.#scheduler.finish({ status: 'SUCCEEDED', diagnostics: '', trackingUrl: '' });
+    this.#scheduler.close();
+    this.#nodes.close();
+  }
+
+  #ask(at: number): void {
+    const target = this.#hosts[at];
+    if (target === undefined) {
+      return;
+    }
+    const { host, rack, label } = target;
+    this.#scheduler.setAsk({
+      priority: 1,
+      allocationRequestId: at + 1,
+      resources: { 'memory-mb': CONTAINER_MB, vcores: 1 },
+      count: this.#ledger.missingOn(host),
+      nodeLabel: label,
+      place: { host, rack },
+    });
+  }
+
+  async #beatUntil(done: () => boolean, timeoutMs: number): Promise<void> {
+    const end = performance.now() + timeoutMs;
+    while (!done() && performance.now() < end) {
+      const { allocated, completed, refusedAsks } = await this.#scheduler.heartbeat(0);
+      for (const { ask, message } of refusedAsks) {
+        this.#ledger.refused(ask.place?.host ?? '', message);
+      }
+      for (const container of allocated) {
+        this.#start(container);
+      }
+      for (const { id, exitStatus, diagnostics } of completed) {
+        this.#ledger.ended(id, exitStatus, diagnostics);
+      }
+      await pause(BEAT_MS);
+    }
+  }
+
+  #start(container: AllocatedContainer): void {
+    const { id, node, allocationRequestId } = container;
+    if (!this.#ledger.allocated(id, node)) {
+      // A second container on one of the NodeManagers of a host. Ask again until the other NodeManager allocates one.
+      this.#scheduler.release(id);
+      this.#ask(allocationRequestId - 1);
+      return;
+    }
+    const { inputs, resources, host, log } = this.#options;
+    const secrets = new Map([CREDENTIALS.certificate, CREDENTIALS.privateKey].map((name) => [name, inputs.secret(name)]));
+    const authority = host.includes(':') ? `[${host}]` : host;
+    const context = {
+      localResources: resources,
+      environment: { TONY_MASTER: `${authority}:${this.#port}` },
+      command: launchCommand(['/bin/bash', `${CONTAINER_LAYOUT.bundles}/${PROBE_LAYOUT.script}`], { stdout: 'tony.log', stderr: 'stderr' }),
+      credentials: credentialsForTasks(inputs.credentials, secrets),
+    };
+    void this.#nodes.start(container, context).catch((error: unknown) => {
+      log.warn({ container: id, error: messageOf(error) }, 'could not start a container');
+      this.#scheduler.release(id);
+      this.#ledger.launchFailed(id, messageOf(error));
+    });
+  }
+}

@@ -1,0 +1,117 @@
+import { once } from 'node:events';
+import type { AddressInfo } from 'node:net';
+import tls, { type TLSSocket } from 'node:tls';
+import { z } from 'zod';
+import { LONGEST_MESSAGE, type ProbeFacts, type ProbePeers, type ProbeReached } from '../../conf/node-probe.ts';
+import { ConnectionLimit } from '../../platform/connection-limit.ts';
+import type { Secret } from '../../platform/secret.ts';
+
+const PROOF_MS = 10_000;
+const GRACE_MS = 1_000;
+const MOST_UNPROVEN = 512;
+const MOST_UNREACHED = 1_000;
+
+const text = (most: number) => z.string().max(most);
+const messageSchema = z.discriminatedUnion('type', [
+  z.object({
+    type: z.literal('facts'),
+    containerId: text(100),
+    facts: text(16_384),
+    port: z.int().min(1).max(65_535),
+    storage: text(2_000),
+  }),
+  z.object({
+    type: z.literal('reached'),
+    tried: z.int().min(0),
+    unreached: z.array(z.object({ node: text(300), reason: text(500) })).max(MOST_UNREACHED),
+  }),
+]);
+
+export interface ProbeServerEvents {
+  readonly facts: (facts: ProbeFacts) => void;
+  readonly reached: (containerId: string, reached: ProbeReached) => void;
+}
+
+/** Receives the reports of the probe's containers: lines of JSON over TLS. The handshake succeeds only with the key of this application. */
+export class ProbeServer {
+  readonly #server: tls.Server;
+  readonly #events: ProbeServerEvents;
+  readonly #sockets = new Map<string, TLSSocket>();
+
+  constructor({ certificate, privateKey }: { certificate: Secret; privateKey: Secret }, events: ProbeServerEvents) {
+    this.#events = events;
+    const pem = Buffer.from(certificate.reveal());
+    const limit = new ConnectionLimit({ mostUnproven: MOST_UNPROVEN, deadlineMs: PROOF_MS, graceMs: GRACE_MS });
+    this.#server = tls.createServer({
+      ca: pem,
+      cert: pem,
+      key: Buffer.from(privateKey.reveal()),
+      requestCert: true,
+      rejectUnauthorized: true,
+      minVersion: 'TLSv1.3',
+      handshakeTimeout: PROOF_MS,
+    });
+    this.#server.on('connection', (socket) => limit.admit(socket));
+    this.#server.on('tlsClientError', (_, socket) => socket.destroy());
+    this.#server.on('secureConnection', (socket) => {
+      limit.proven(socket);
+      this.#attach(socket);
+    });
+  }
+
+  async listen(address: string): Promise<number> {
+    this.#server.listen(0, address);
+    await once(this.#server, 'listening');
+    return (this.#server.address() as AddressInfo).port;
+  }
+
+  /** Tells a container which nodes to connect to. */
+  send(containerId: string, peers: ProbePeers): void {
+    this.#sockets.get(containerId)?.write(`${JSON.stringify(peers)}\n`);
+  }
+
+  /** Closes all connections, which ends the containers. */
+  close(): void {
+    this.#server.close();
+    for (const socket of this.#sockets.values()) {
+      socket.destroy();
+    }
+  }
+
+  #attach(socket: TLSSocket): void {
+    let containerId: string | null = null;
+    let pending = '';
+    socket.setEncoding('utf8');
+    // The ResourceManager reports the end of a container, so a broken connection needs no response.
+    socket.on('error', () => {});
+    socket.on('data', (chunk: string) => {
+      const lines = (pending + chunk).split('\n');
+      pending = lines.pop() ?? '';
+      if (pending.length > LONGEST_MESSAGE) {
+        socket.destroy();
+        return;
+      }
+      for (const line of lines) {
+        const message = parsed(line);
+        if (message?.type === 'facts' && containerId === null) {
+          containerId = message.containerId;
+          this.#sockets.set(containerId, socket);
+          this.#events.facts(message);
+        } else if (message?.type === 'reached' && containerId !== null) {
+          this.#events.reached(containerId, message);
+        } else {
+          socket.destroy();
+          return;
+        }
+      }
+    });
+  }
+}
+
+function parsed(line: string): z.output<typeof messageSchema> | null {
+  try {
+    return messageSchema.safeParse(JSON.parse(line)).data ?? null;
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,88 @@
+import type { ProbedNode } from '../../../conf/node-probe.ts';
+
+/** The facts of one node, parsed. Absent facts are '' or null. */
+export interface NodeFacts {
+  readonly node: string;
+  /** Why the node has no facts; empty if it has. */
+  readonly notProbed: string;
+  readonly user: string;
+  readonly os: string;
+  readonly kernel: string;
+  readonly machine: string;
+  readonly glibc: string;
+  /** The newest version of glibc whose symbols the shipped runtime uses. */
+  readonly runtimeGlibc: string;
+  /** Version of the shipped Node.js; empty if it did not start. */
+  readonly runtime: string;
+  readonly runtimeError: string;
+  readonly cpu: string;
+  readonly cpuFlags: readonly string[];
+  readonly cores: number | null;
+  readonly memoryBytes: number | null;
+  /** Memory limit that cgroups enforce; null without a limit. */
+  readonly cgroupMemoryBytes: number | null;
+  readonly diskFreeBytes: number | null;
+  readonly shmBytes: number | null;
+  readonly openFiles: string;
+  /** Range of the ports at which tasks listen. */
+  readonly ports: string;
+  /** Command, version and the modules `pip` and `venv`, if they are there. */
+  readonly pythons: readonly string[];
+  readonly gpuDriver: string;
+  /** Number of devices /dev/nvidiaN in a container that has requested no GPU. */
+  readonly gpuDevices: number;
+  readonly gpus: readonly string[];
+  readonly docker: boolean;
+  readonly storage: string | null;
+  readonly tried: number;
+  readonly unreached: ProbedNode['unreached'];
+}
+
+/** cgroup v1 reports about 2^63 if there is no limit. */
+const NO_LIMIT = 2 ** 60;
+
+export function nodeFacts({ node, notProbed, facts, storage, tried, unreached }: ProbedNode): NodeFacts {
+  const text = (name: string): string => facts[name]?.[0] ?? '';
+  const amount = (name: string): number | null => (/^\d+$/.test(text(name)) ? Number(text(name)) : null);
+  const kilobytes = (name: string): number | null => {
+    const found = amount(name);
+    return found === null ? null : found * 1024;
+  };
+  const limit = amount('cgroupMemoryBytes');
+  return {
+    node,
+    notProbed,
+    user: text('user'),
+    os: text('os'),
+    kernel: text('kernel'),
+    machine: text('machine'),
+    glibc: text('glibc'),
+    runtimeGlibc: text('runtimeGlibc'),
+    runtime: text('runtime'),
+    runtimeError: text('runtimeError'),
+    cpu: text('cpu'),
+    cpuFlags: text('cpuFlags').split(' ').filter(Boolean),
+    cores: amount('cores'),
+    memoryBytes: kilobytes('memoryKb'),
+    cgroupMemoryBytes: limit === null || limit > NO_LIMIT ? null : limit,
+    diskFreeBytes: kilobytes('diskFreeKb'),
+    shmBytes: kilobytes('shmKb'),
+    openFiles: text('openFiles'),
+    ports: text('ports'),
+    pythons: facts.python ?? [],
+    gpuDriver: text('gpuDriver'),
+    gpuDevices: amount('gpuDevices') ?? 0,
+    gpus: facts.gpu ?? [],
+    docker: text('docker') !== '',
+    storage,
+    tried,
+    unreached,
+  };
+}
+
+/** Returns true if the version of glibc is older than the other: `2.17` is older than `2.28`. */
+export function isOlder(version: string, other: string): boolean {
+  const [major = 0, minor = 0] = version.split('.').map(Number);
+  const [otherMajor = 0, otherMinor = 0] = other.split('.').map(Number);
+  return major < otherMajor || (major === otherMajor && minor < otherMinor);
+}

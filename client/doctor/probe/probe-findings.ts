@@ -1,0 +1,161 @@
+import { formatBytes } from '../../../conf/values/quantities.ts';
+import { bad, doubtful, type Finding, good, type Verdict } from '../diagnosis.ts';
+import { isOlder, type NodeFacts } from './node-facts.ts';
+
+const MOST_NAMED = 5;
+/** Size of the unpacked runtime. */
+const LEAST_DISK_BYTES = 1e9;
+const LEAST_SHM_BYTES = 64 * 1024 * 1024;
+
+interface Expectation {
+  /** User of the client. */
+  readonly user: string;
+  /** GPUs that YARN schedules, by node. */
+  readonly yarnGpus: ReadonlyMap<string, number>;
+}
+
+/** Returns the problems of the probed nodes, each with the nodes that have it; one good finding if there are none. */
+export function probeFindings(nodes: readonly NodeFacts[], expected: Expectation): Finding[] {
+  const probed = nodes.filter(({ notProbed }) => notProbed === '');
+  const verdicts: readonly (readonly [string, Verdict | null])[] = [
+    ['probe', unprobed(nodes)],
+    ['runtime', runtimeVerdict(probed)],
+    ['CPU', cpuVerdict(probed)],
+    ['HDFS on nodes', storageVerdict(probed)],
+    ['ports', portsVerdict(probed)],
+    ['GPUs', gpuVerdict(probed, expected.yarnGpus)],
+    ['Python', pythonVerdict(probed)],
+    ['disk', diskVerdict(probed)],
+    ['shared memory', sharedMemoryVerdict(probed)],
+    ['container user', userVerdict(probed, expected.user)],
+  ];
+  const problems = verdicts.flatMap(([name, verdict]) => (verdict === null ? [] : [{ name, ...verdict }]));
+  return problems.length > 0 ? problems : [{ name: 'probe', ...good(`${probed.length} nodes can run all jobs`) }];
+}
+
+function named(nodes: readonly { readonly node: string }[]): string {
+  const names = nodes.slice(0, MOST_NAMED).map(({ node }) => node);
+  return `${names.join(', ')}${nodes.length > MOST_NAMED ? ` and ${nodes.length - MOST_NAMED} more` : ''}`;
+}
+
+function unprobed(nodes: readonly NodeFacts[]): Verdict | null {
+  const missing = nodes.filter(({ notProbed }) => notProbed !== '');
+  const reasons = missing.slice(0, MOST_NAMED).map(({ node, notProbed }) => `${node}: ${notProbed}`);
+  const more = missing.length > MOST_NAMED ? [`and ${missing.length - MOST_NAMED} more nodes`] : [];
+  return missing.length === 0
+    ? null
+    : doubtful(
+        `not probed: ${[...reasons, ...more].join('; ')}`,
+        'Probe these nodes with --node when they have room, or allow more time with --timeout.',
+      );
+}
+
+function runtimeVerdict(nodes: readonly NodeFacts[]): Verdict | null {
+  const failed = nodes.filter(({ runtime }) => runtime === '');
+  const [first] = failed;
+  if (first === undefined) {
+    return null;
+  }
+  const { glibc, runtimeGlibc, runtimeError } = first;
+  const isOld = glibc !== '' && runtimeGlibc !== '' && isOlder(glibc, runtimeGlibc);
+  const why = isOld
+    ? `the node has glibc ${glibc}, and the runtime needs ${runtimeGlibc}`
+    : runtimeError || 'Node.js fails without a message';
+  return bad(
+    `the shipped Node.js does not start on ${named(failed)}: ${why}`,
+    'Keep jobs off these nodes with nodeLabel, run containers in a Docker image (docker in job.yaml), or install Node.js on the nodes and use runtime: system.',
+  );
+}
+
+function cpuVerdict(nodes: readonly NodeFacts[]): Verdict | null {
+  const lacking = nodes.filter(({ machine, cpuFlags }) => machine === 'x86_64' && !cpuFlags.includes('avx'));
+  return lacking.length === 0
+    ? null
+    : bad(
+        `the processors of ${named(lacking)} lack AVX, which TensorFlow's library needs`,
+        'Keep TensorFlow jobs off these nodes with nodeLabel, or train with another backend.',
+      );
+}
+
+function storageVerdict(nodes: readonly NodeFacts[]): Verdict | null {
+  const failed = nodes.filter(({ storage }) => storage !== null && storage !== '');
+  const [first] = failed;
+  return first === undefined
+    ? null
+    : bad(
+        `programs on ${named(failed)} cannot read HDFS: ${first.storage}`,
+        'Open the web ports of the NameNodes and DataNodes to these nodes (dfs.namenode.http-address, dfs.datanode.http.address).',
+      );
+}
+
+function portsVerdict(nodes: readonly NodeFacts[]): Verdict | null {
+  const blocked = nodes.flatMap(({ node, unreached, ports }) => unreached.map((other) => ({ from: node, ports, ...other })));
+  const [first] = blocked;
+  if (first === undefined) {
+    return null;
+  }
+  const pairs = blocked.slice(0, MOST_NAMED).map(({ from, node, reason }) => `${from} cannot reach ${node} (${reason})`);
+  const more = blocked.length > MOST_NAMED ? `; and ${blocked.length - MOST_NAMED} more pairs` : '';
+  return bad(
+    `${pairs.join('; ')}${more}`,
+    `Open the ports ${first.ports || 'of net.ipv4.ip_local_port_range'} between the nodes: the tasks of a job listen on free ports in this range.`,
+  );
+}
+
+function gpuVerdict(nodes: readonly NodeFacts[], yarnGpus: ReadonlyMap<string, number>): Verdict | null {
+  const scheduled = nodes.filter(({ node }) => (yarnGpus.get(node) ?? 0) > 0);
+  const without = scheduled.filter(({ gpuDriver }) => gpuDriver === '');
+  if (without.length > 0) {
+    return doubtful(
+      `YARN schedules GPUs on ${named(without)}, but no NVIDIA driver is loaded there`,
+      'Install the driver, or correct the GPUs that the NodeManagers report (yarn.nodemanager.resource-plugins).',
+    );
+  }
+  const shared = scheduled.filter(({ gpuDevices }) => gpuDevices > 0);
+  return shared.length === 0
+    ? null
+    : doubtful(
+        `a container without GPUs can open the GPUs of ${named(shared)}: YARN does not isolate them`,
+        'Enable GPU isolation (LinuxContainerExecutor with the cgroups devices module, or Docker). Otherwise, tasks on a node share its GPUs.',
+      );
+}
+
+function pythonVerdict(nodes: readonly NodeFacts[]): Verdict | null {
+  const without = nodes.filter(({ pythons }) => pythons.length === 0);
+  return without.length === 0
+    ? null
+    : doubtful(
+        `${named(without)} have no python3`,
+        'Only programs in Python need it. Install python3, or ship an environment with `archives` in job.yaml.',
+      );
+}
+
+function diskVerdict(nodes: readonly NodeFacts[]): Verdict | null {
+  const full = nodes.filter(({ diskFreeBytes }) => diskFreeBytes !== null && diskFreeBytes < LEAST_DISK_BYTES);
+  return full.length === 0
+    ? null
+    : doubtful(
+        `the disks for containers have less than ${formatBytes(LEAST_DISK_BYTES)} free on ${named(full)}`,
+        'Free space in yarn.nodemanager.local-dirs.',
+      );
+}
+
+function sharedMemoryVerdict(nodes: readonly NodeFacts[]): Verdict | null {
+  const small = nodes.filter(({ shmBytes }) => shmBytes === null || shmBytes < LEAST_SHM_BYTES);
+  return small.length === 0
+    ? null
+    : doubtful(
+        `/dev/shm has less than 64 MiB on ${named(small)}`,
+        'Enlarge it: data loaders of PyTorch and the collective operations of NCCL exchange data there.',
+      );
+}
+
+function userVerdict(nodes: readonly NodeFacts[], user: string): Verdict | null {
+  const others = nodes.filter((node) => node.user !== '' && node.user !== user);
+  return others.length === 0
+    ? null
+    : doubtful(
+        `containers run as ${[...new Set(others.map((node) => node.user))].join(', ')} instead of ${user} on ${named(others)}`,
+        'The programs of all users can read and stop each other. To separate users, configure LinuxContainerExecutor.',
+      );
+}

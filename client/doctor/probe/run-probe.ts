@@ -1,0 +1,35 @@
+import { ResourceManager } from '../../../hadoop/yarn/resource-manager.ts';
+import { TonyError } from '../../../platform/errors.ts';
+import { type ClusterOptions, openCluster } from '../../cluster/cluster.ts';
+import type { Finding } from '../diagnosis.ts';
+import { type NodeFacts, nodeFacts } from './node-facts.ts';
+import { probeFindings } from './probe-findings.ts';
+import { chooseNodes, type ProbeOptions, probeNodes } from './probe-nodes.ts';
+
+export interface ProbeReport {
+  readonly nodes: readonly NodeFacts[];
+  readonly findings: readonly Finding[];
+}
+
+/**
+ * Runs one container on each node, and judges what jobs find there.
+ * @throws TonyError USAGE, PROBE_FAILED
+ */
+export async function runProbe(options: ClusterOptions & ProbeOptions): Promise<ProbeReport> {
+  const { sample } = options;
+  if (sample !== null && !(Number.isInteger(sample) && sample > 0)) {
+    throw new TonyError('USAGE', '--nodes requires a positive integer.');
+  }
+  const cluster = await openCluster(options);
+  const resourceManager = ResourceManager.of(cluster.configuration, cluster.user);
+  try {
+    const chosen = chooseNodes(await resourceManager.nodes(), options);
+    const { nodes } = await probeNodes(cluster, chosen, options);
+    const facts = nodes.map(nodeFacts);
+    const yarnGpus = new Map(chosen.map(({ id, total }) => [id, total['yarn.io/gpu'] ?? 0]));
+    return { nodes: facts, findings: probeFindings(facts, { user: cluster.user, yarnGpus }) };
+  } finally {
+    resourceManager.close();
+    cluster.close();
+  }
+}

@@ -1,0 +1,94 @@
+import { X509Certificate } from 'node:crypto';
+import { once } from 'node:events';
+import { readFile } from 'node:fs/promises';
+import net, { type AddressInfo } from 'node:net';
+import { createInterface } from 'node:readline';
+import tls from 'node:tls';
+import { CONTAINER_LAYOUT, CREDENTIALS } from '../../conf/job.ts';
+import type { ProbeFacts, ProbeOrder, ProbePeers, ProbeReached, Unreached } from '../../conf/node-probe.ts';
+import { HadoopConfiguration } from '../../hadoop/configuration/configuration.ts';
+import { readContainerInputs } from '../../hadoop/rpc/container-inputs.ts';
+import { withTimeout } from '../../platform/deadline.ts';
+import { messageOf } from '../../platform/errors.ts';
+import { CERTIFICATE_NAME } from '../../protos/executor-protocol.ts';
+import { createStorage } from '../../storage/create-storage.ts';
+import { joinUri } from '../../storage/uri.ts';
+import { EXECUTOR_ENVIRONMENT, parseAddress } from '../settings.ts';
+
+/** The container of `tony-ts doctor --probe` on one node. It sends the facts that probe.sh has written, and connects to the other nodes. */
+
+const DIAL_MS = 5_000;
+const STORAGE_MS = 15_000;
+const DIALS_AT_ONCE = 16;
+
+const { variable, secret, job } = await readContainerInputs(process.env, process.cwd());
+const order = JSON.parse(job.toString('utf8')) as ProbeOrder;
+const listener = net.createServer((socket) => socket.on('error', () => {}).destroy());
+listener.listen(0);
+await once(listener, 'listening');
+
+const facts: ProbeFacts = {
+  type: 'facts',
+  containerId: variable(EXECUTOR_ENVIRONMENT.containerId),
+  facts: await readFile('facts', 'latin1'),
+  port: (listener.address() as AddressInfo).port,
+  storage: await storageFailure(),
+};
+
+const master = connectToMaster();
+const send = (message: ProbeFacts | ProbeReached): void => void master.write(`${JSON.stringify(message)}\n`);
+master.on('secureConnect', () => send(facts));
+// The ApplicationMaster closes the connection when it has all reports.
+master.on('error', (error) => process.stderr.write(`${messageOf(error)}\n`)).on('close', () => process.exit(0));
+for await (const line of createInterface({ input: master })) {
+  const { peers } = JSON.parse(line) as ProbePeers;
+  send({ type: 'reached', tried: peers.length, unreached: await unreachedOf(peers) });
+}
+
+function connectToMaster(): tls.TLSSocket {
+  const certificate = Buffer.from(secret(CREDENTIALS.certificate).reveal());
+  const { fingerprint256 } = new X509Certificate(certificate);
+  return tls.connect({
+    ...parseAddress(variable(EXECUTOR_ENVIRONMENT.master)),
+    ca: certificate,
+    cert: certificate,
+    key: Buffer.from(secret(CREDENTIALS.privateKey).reveal()),
+    servername: CERTIFICATE_NAME,
+    minVersion: 'TLSv1.3',
+    checkServerIdentity: (_, peer) =>
+      peer.fingerprint256 === fingerprint256 ? undefined : new Error("the ApplicationMaster's certificate is not that of the probe"),
+  });
+}
+
+/** Reads job.json from HDFS as a program would: the NameNode redirects to a DataNode. */
+async function storageFailure(): Promise<string> {
+  const storage = createStorage({ hadoop: HadoopConfiguration.fromProperties(order.cluster.hadoop), user: order.user });
+  const reading = storage.read(joinUri(order.staging, CONTAINER_LAYOUT.job)).then(() => '', messageOf);
+  const failure = await withTimeout(reading, STORAGE_MS, () => `HDFS did not answer within ${STORAGE_MS / 1000} s`);
+  storage.close();
+  return failure;
+}
+
+async function unreachedOf(peers: ProbePeers['peers']): Promise<Unreached[]> {
+  const unreached: Unreached[] = [];
+  for (let at = 0; at < peers.length; at += DIALS_AT_ONCE) {
+    const batch = peers.slice(at, at + DIALS_AT_ONCE);
+    const reasons = await Promise.all(batch.map(({ host, port }) => dial(host, port)));
+    unreached.push(...batch.flatMap(({ node }, index) => (reasons[index] ? [{ node, reason: reasons[index] }] : [])));
+  }
+  return unreached;
+}
+
+/** Returns why the address does not accept a connection; empty if it does. */
+function dial(host: string, port: number): Promise<string> {
+  return new Promise((resolve) => {
+    const socket = net.connect({ host, port });
+    const end = (reason: string): void => {
+      clearTimeout(timer);
+      socket.destroy();
+      resolve(reason);
+    };
+    const timer = setTimeout(() => end(`${host}:${port} did not answer within ${DIAL_MS / 1000} s`), DIAL_MS);
+    socket.on('connect', () => end('')).on('error', (error) => end(messageOf(error)));
+  });
+}
