@@ -40,6 +40,34 @@ test('every check of doctor passes on a suitable cluster', async () => {
   expect(leftovers).toEqual([]);
 });
 
+test('doctor --probe runs a container on both nodes, which connect to each other and read HDFS', async () => {
+  const { exitCode, stdout, stderr } = await cluster.run(['doctor', '--probe', '--output', 'json']);
+  expect(exitCode, stderr).toBe(0);
+  const lines = jsonLines(stdout);
+  const nodes = lines.filter(({ node }) => node !== undefined);
+  expect(new Set(nodes.map(({ node }) => node)).size).toBe(2);
+  for (const node of nodes) {
+    expect(node).toMatchObject({
+      notProbed: '',
+      runtime: expect.stringMatching(/^v22\./),
+      glibc: expect.stringMatching(/^2\.\d+$/),
+      storage: '',
+      tried: 1,
+      unreached: [],
+    });
+  }
+  // The cluster simulates its GPUs, and runs the containers of all users as the user who started it.
+  expect(lines.slice(-2).map(({ name, state }) => `${name} ${state}`)).toEqual(['GPUs doubtful', 'container user doubtful']);
+  expect((await cluster.hdfsTree('/user/alice/.tony-ts/jobs')).filter(({ path: file }) => file.endsWith('probe.json'))).toEqual([]);
+});
+
+test('doctor --probe refuses a node that does not exist', async () => {
+  expect(await cluster.run(['doctor', '--probe', '--node', 'nowhere'])).toMatchObject({
+    exitCode: 2,
+    stderr: expect.stringContaining('nowhere is not an active node'),
+  });
+});
+
 test('doctor reports an unknown queue as a failed check, and lists the existing queues', async () => {
   const { exitCode, findings } = await doctor('--queue', 'nowhere');
   expect(exitCode).toBe(3);

@@ -9,7 +9,7 @@ import { fileSystemUri, rpcNameOf } from './name-nodes.ts';
  * Returns the file systems that a job uses, such as `hdfs://ns1`, and the HttpFS gateways, as `webhdfs://host:port`. The job needs one
  * delegation token for each.
  */
-export function fileSystemsOfJob(frozen: FrozenJob, configuration: HadoopConfiguration): string[] {
+export function fileSystemsOfJob(frozen: Pick<FrozenJob, 'cluster'>, configuration: HadoopConfiguration): string[] {
   const { cluster, ...job } = frozen;
   const named = [...JSON.stringify(job).matchAll(/\b(?:hdfs|webhdfs|swebhdfs|viewfs):\/\/[^/"\s\\,]*/g)].map(([uri]) => uri);
   const standard = fileSystemUrisOf(configuration, configuration.defaultFs);

@@ -14,10 +14,10 @@ import { CERTIFICATE_NAME } from '../../protos/executor-protocol.ts';
 import { createStorage } from '../../storage/create-storage.ts';
 import { joinUri } from '../../storage/uri.ts';
 import { EXECUTOR_ENVIRONMENT, parseAddress } from '../settings.ts';
+import { dial } from './dial.ts';
 
 /** The container of `tony-ts doctor --probe` on one node. It sends the facts that probe.sh has written, and connects to the other nodes. */
 
-const DIAL_MS = 5_000;
 const STORAGE_MS = 15_000;
 const DIALS_AT_ONCE = 16;
 
@@ -77,18 +77,4 @@ async function unreachedOf(peers: ProbePeers['peers']): Promise<Unreached[]> {
     unreached.push(...batch.flatMap(({ node }, index) => (reasons[index] ? [{ node, reason: reasons[index] }] : [])));
   }
   return unreached;
-}
-
-/** Returns why the address does not accept a connection; empty if it does. */
-function dial(host: string, port: number): Promise<string> {
-  return new Promise((resolve) => {
-    const socket = net.connect({ host, port });
-    const end = (reason: string): void => {
-      clearTimeout(timer);
-      socket.destroy();
-      resolve(reason);
-    };
-    const timer = setTimeout(() => end(`${host}:${port} did not answer within ${DIAL_MS / 1000} s`), DIAL_MS);
-    socket.on('connect', () => end('')).on('error', (error) => end(messageOf(error)));
-  });
 }

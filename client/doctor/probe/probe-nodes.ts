@@ -3,6 +3,7 @@ import { CONTAINER_LAYOUT, type Resource } from '../../../conf/job.ts';
 import { type NodeToProbe, PROBE_LAYOUT, type ProbeOrder, type ProbeResult } from '../../../conf/node-probe.ts';
 import { gatewayTokens } from '../../../hadoop/configuration/gateway-login.ts';
 import { daemonUri } from '../../../hadoop/configuration/hdfs-place.ts';
+import { fileSystemsOfJob } from '../../../hadoop/configuration/job-file-systems.ts';
 import type { ApplicationSubmission } from '../../../hadoop/yarn/application-submission.ts';
 import { launchCommand } from '../../../hadoop/yarn/launch-script.ts';
 import { ResourceManager } from '../../../hadoop/yarn/resource-manager.ts';
@@ -14,7 +15,6 @@ import type { HadoopCluster } from '../../cluster/cluster.ts';
 import { MASTER_NODE_FLAGS } from '../../job/bundles.ts';
 import { createJobSecrets } from '../../job/job-secrets.ts';
 import { findArchive, findFolder, openStaging, removedFromCache, type StagingPlace, stageJob } from '../../staging/staging.ts';
-import { fileSystemsOfJob } from '../../';
 import { hashedBundles } from '../../submit/submit-parts.ts';
 
 /** Application type of a probe. It differs from that of jobs, so that probes do not appear in lists of jobs. */
