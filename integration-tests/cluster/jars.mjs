@@ -18,7 +18,8 @@ export async function hadoopJars({ hadoop = DEFAULT_HADOOP, log = () => {} } = {
   if (!/^\d+\.\d+\.\d+$/.test(hadoop)) {
     throw new Error(`"${hadoop}" is not a version of Hadoop, such as ${DEFAULT_HADOOP}`);
   }
-  const own = hadoop.startsWith('2.') ? ['-Phadoop2', '-DexcludeGroupIds=org.ow2.asm'] : ['-Phadoop3'];
+  const hadoop3 = hadoop.startsWith('3.1.') ? '-Phadoop3,hadoop3.1' : '-Phadoop3';
+  const own = hadoop.startsWith('2.') ? ['-Phadoop2', '-DexcludeGroupIds=org.ow2.asm'] : [hadoop3];
   return jarsOf(
     { file: POM, selection: [`-Dhadoop.version=${hadoop}`, ...own], contains: `hadoop-common-${hadoop}.jar` },
     versionFolder(hadoop),

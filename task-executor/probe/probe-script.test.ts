@@ -16,13 +16,15 @@ async function runWith(node: string): Promise<{ code: number | null; stdout: str
   await writeFile(file, node);
   await chmod(file, 0o755);
   return new Promise((resolve) => {
-    execFile('bash', [SCRIPT], { cwd: folder }, (error, stdout, stderr) => resolve({ code: error === null ? 0 : Number(error.code), stdout, stderr }));
+    execFile('bash', [SCRIPT], { cwd: folder }, (error, stdout, stderr) =>
+      resolve({ code: error === null ? 0 : Number(error.code), stdout, stderr }),
+    );
   });
 }
 
 const STARTS = '#!/bin/bash\nif [ "$1" = --version ]; then echo v22.0.0; else cat facts; fi\n';
 // The embedded version is what a real executable contains for each version of a symbol that it uses.
-const FAILS = "#!/bin/bash\n# GLIBC_2.17 GLIBC_2.28\necho \"node: libc.so.6: version 'GLIBC_2.28' not found\" >&2\nexit 1\n";
+const FAILS = '#!/bin/bash\n# GLIBC_2.17 GLIBC_2.28\necho "node: libc.so.6: version \'GLIBC_2.28\' not found" >&2\nexit 1\n';
 
 test('where Node.js starts, the script hands the facts over to it', async () => {
   const { code, stdout, stderr } = await runWith(STARTS);

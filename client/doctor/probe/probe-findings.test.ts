@@ -19,7 +19,9 @@ const SOUND = {
 const probed = (change: Partial<ProbedNode> = {}, facts: Readonly<Record<string, string[]>> = {}) =>
   nodeFacts({ node: 'n1:45454', notProbed: '', storage: '', tried: 1, unreached: [], ...change, facts: { ...SOUND, ...facts } });
 const findings = (node: ReturnType<typeof probed>, gpus = 0) =>
-  probeFindings([node], { user: 'alice', yarnGpus: new Map([['n1:45454', gpus]]) }).map(({ name, state, text }) => `${state} ${name}: ${text}`);
+  probeFindings([node], { user: 'alice', yarnGpus: new Map([['n1:45454', gpus]]) }).map(
+    ({ name, state, text }) => `${state} ${name}: ${text}`,
+  );
 
 test('a sound node has no problems', () => {
   expect(findings(probed())).toEqual(['good probe: 1 nodes can run all jobs']);
@@ -36,13 +38,15 @@ test('each problem names the node and its cause', () => {
     'bad HDFS on nodes: programs on n1:45454 cannot read HDFS: HDFS did not answer within 15 s',
   ]);
   expect(findings(probed({}, { cpuFlags: [''] }))).toEqual([
-    "bad CPU: the processors of n1:45454 lack AVX, which TensorFlow's library needs",
+    "bad processor: the processors of n1:45454 lack AVX, which TensorFlow's library needs",
   ]);
   expect(findings(probed(), 4)).toEqual(['doubtful GPUs: YARN schedules GPUs on n1:45454, but no NVIDIA driver is loaded there']);
   expect(findings(probed({}, { gpuDriver: ['550.54'], gpuDevices: ['4'] }), 4)).toEqual([
     'doubtful GPUs: a container without GPUs can open the GPUs of n1:45454: YARN does not isolate them',
   ]);
-  expect(findings(probed({}, { user: ['yarn'] }))).toEqual(['doubtful container user: containers run as yarn instead of alice on n1:45454']);
+  expect(findings(probed({}, { user: ['yarn'] }))).toEqual([
+    'doubtful container user: containers run as yarn instead of alice on n1:45454',
+  ]);
 });
 
 test('compares versions of glibc by number', () => {

@@ -20,7 +20,7 @@ export function probeFindings(nodes: readonly NodeFacts[], expected: Expectation
   const verdicts: readonly (readonly [string, Verdict | null])[] = [
     ['probe', unprobed(nodes)],
     ['runtime', runtimeVerdict(probed)],
-    ['CPU', cpuVerdict(probed)],
+    ['processor', cpuVerdict(probed)],
     ['HDFS on nodes', storageVerdict(probed)],
     ['ports', portsVerdict(probed)],
     ['GPUs', gpuVerdict(probed, expected.yarnGpus)],
