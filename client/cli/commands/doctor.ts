@@ -47,6 +47,10 @@ export const doctorCommand: CommandModule<object, DoctorArguments> = {
     }),
   handler: async ({ output, probe, nodes, node, timeout, queue, resourceManager, staging }) => {
     const options = { queue, resourceManager, staging };
+    if (!probe && (nodes !== undefined || node.length > 0)) {
+      const { TonyError } = await import('../../../platform/errors.ts');
+      throw new TonyError('USAGE', '--nodes and --node select the nodes to probe. Add --probe.');
+    }
     const show = output === 'table' ? await findingPrinter() : await findingWriter(output);
     const { doctor } = await import('../../doctor/doctor.ts');
     let isReady = true;

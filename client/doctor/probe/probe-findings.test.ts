@@ -24,7 +24,7 @@ const findings = (node: ReturnType<typeof probed>, gpus = 0) =>
   );
 
 test('a sound node has no problems', () => {
-  expect(findings(probed())).toEqual(['good probe: 1 nodes can run all jobs']);
+  expect(findings(probed())).toEqual(['good probe: no problems on 1 node']);
 });
 
 test('each problem names the node and its cause', () => {

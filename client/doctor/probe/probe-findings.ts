@@ -30,7 +30,9 @@ export function probeFindings(nodes: readonly NodeFacts[], expected: Expectation
     ['container user', userVerdict(probed, expected.user)],
   ];
   const problems = verdicts.flatMap(([name, verdict]) => (verdict === null ? [] : [{ name, ...verdict }]));
-  return problems.length > 0 ? problems : [{ name: 'probe', ...good(`${probed.length} nodes can run all jobs`) }];
+  return problems.length > 0
+    ? problems
+    : [{ name: 'probe', ...good(`no problems on ${probed.length} ${probed.length === 1 ? 'node' : 'nodes'}`) }];
 }
 
 function named(nodes: readonly { readonly node: string }[]): string {
