@@ -189,7 +189,8 @@ async function parseHere(kind: keyof typeof KINDS): Promise<Measurement> {
 }
 
 /**
- * Measures tf.data in both orders of batching and parsing: first with one thread, as in this library, and then with all available threads.
+ * Measures tf.data with parsing before batching, and with batching before parsing. Each order runs first on one thread, as in this library,
+ * and then on all available threads.
  */
 async function parseByPython(kind: keyof typeof KINDS): Promise<Measurement[]> {
   const python = await tensorflowPython(progress);

@@ -63,7 +63,7 @@ test.each([
   ['no vcore', withResources({ vcores: 0 }), /resources\.vcores/],
   ['no task', withWorkers({ instances: 0, maxInstances: 0 }), /job\.roles\.0\.instances/],
   [
-    'two roles of the same name',
+    'two roles with the same name',
     withWorkers({ instances: 50, maxInstances: 50 }, { chief: false }),
     /job\.roles\.1\.name: is also the name of another role/,
   ],

@@ -97,7 +97,7 @@ export const tensorboardSchema = z.strictObject({
 });
 
 export const wireSecurity = values.wireSecurity.describe(
-  'Protection of the TCP connections between the programs of the job. none: only the ends are authenticated. authenticated: programs detect data that was modified, replayed, removed or injected on the network. encrypted: in addition, only the programs can read the data.',
+  'Protection of the TCP connections between the programs of the job. none: only the endpoints are authenticated. authenticated: programs detect data that was modified, replayed, removed or injected on the network. encrypted: in addition, only the programs can read the data.',
 );
 
 const strategy = z
@@ -192,7 +192,7 @@ export const jobSchema = z.strictObject({
     .describe('Roles by name. Roles are assigned containers in the order in which they are listed.'),
   success: values.success
     .describe(
-      "all: the job succeeds if every tracked task succeeds. chief: the chief's result is the job's result, and the job continues without a task that has no restarts left.",
+      "all: the job succeeds if every tracked task succeeds. chief: the chief's result is the job's result, and if another task runs out of restarts, the job continues without it.",
     )
     .default('all'),
   gang: z
@@ -256,7 +256,7 @@ export const jobSchema = z.strictObject({
       { error: 'expected {keytab, principal}, or none' },
     )
     .describe(
-      'Keytab for a job that runs longer than delegation tokens live (7 days by default), on a cluster with Kerberos. Only the ApplicationMaster receives the keytab; it replaces the tokens of the job in time. none: no keytab.',
+      "Keytab for a job that outlives its delegation tokens (7 days by default), on a cluster with Kerberos. Only the ApplicationMaster receives the keytab, and uses it to replace the job's tokens before they expire. none: no keytab.",
     )
     .default('none'),
   master: z

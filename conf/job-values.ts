@@ -34,7 +34,7 @@ export const gpuCount = () => count(0, 1024);
 export const masterVcoreCount = () => count(1, 64);
 export const MOST_RESTARTS = 10_000;
 
-/** `alice@EXAMPLE.COM` or `service/host@REALM`; not an option of kinit. */
+/** `alice@EXAMPLE.COM` or `service/host@REALM`; must not look like a kinit option. */
 export const principal = text().regex(/^[^\s@-][^\s@]*(@[^\s@]+)?$/, { error: 'expected a Kerberos principal such as alice@EXAMPLE.COM' });
 
 export const logLevel = z.enum(['debug', 'info', 'warn', 'error']);

@@ -38,7 +38,7 @@ export interface Job {
   /** Time limit for the whole job in ms; null for no limit. */
   readonly timeoutMs: number | null;
   readonly acls: { readonly view: Acl; readonly modify: Acl };
-  /** A keytab with which the ApplicationMaster obtains new delegation tokens; null without one. */
+  /** A keytab with which the ApplicationMaster obtains new delegation tokens; null if there is none. */
   readonly kerberos: KerberosKeytab | null;
   readonly master: Master;
   /** YARN priority within the queue. YARN starts jobs with higher numbers first. */
@@ -61,7 +61,7 @@ export interface Master {
   readonly docker: DockerContainer | null;
   readonly env: Readonly<Record<string, string>>;
   readonly logLevel: LogLevel;
-  /** Period in ms within which YARN counts failed attempts of the ApplicationMaster; null counts all failed attempts. */
+  /** Period in ms within which YARN counts failed ApplicationMaster attempts; null counts all failed attempts. */
   readonly failureWindowMs: number | null;
   /** Time in ms that the ApplicationMaster has to start before `submit` kills the job; null for no limit. */
   readonly startTimeoutMs: number | null;
@@ -208,7 +208,7 @@ export interface FrozenJob {
   readonly history: string;
   /** Whether the group of the history folder may read the history. */
   readonly historyShared: boolean;
-  /** URL of the job's pages on the history server; null without a history server. */
+  /** URL of the job's pages on the history server; null if there is no history server. */
   readonly historyUrl: string | null;
   /** URI. */
   readonly checkpointDir: string;
@@ -216,7 +216,7 @@ export interface FrozenJob {
   /** URI of the folder for the job's results, which is kept after the job ends. */
   readonly outputDir: string;
   readonly data: Readonly<Record<string, string>>;
-  /** The principal of the keytab in the ApplicationMaster's container; null without a keytab. */
+  /** The principal of the keytab in the ApplicationMaster's container; null if there is no keytab. */
   readonly principal: string | null;
   /** Files and archives that every executor container needs. */
   readonly resources: readonly Resource[];

@@ -29,7 +29,7 @@ export const DEFAULT_MASTER = { memory: 1024, vcores: 1 } as const satisfies Amo
 
 /**
  * Returns the resources of a running job: the demand in its tags, plus what the cluster reports in excess of that demand.
- * @param demand demand in the tags; null without valid tags.
+ * @param demand demand in the tags; null if there are no valid tags.
  * @param tasks resources of the tasks, as reported by the cluster.
  * @param master resources of the ApplicationMaster, as reported by the cluster.
  */

@@ -8,12 +8,12 @@ import { duration, text } from './values/value-schemas.ts';
 import { type Problem, YamlFile } from './yaml-file.ts';
 
 export interface SiteConfig {
-  /** Path or URI of the site file; null without a site file. */
+  /** Path or URI of the site file; null if there is none. */
   readonly from: string | null;
   readonly history: {
     /** Folder for the histories of all users: a URI on HDFS or a path on the default file system. null: each user's home folder. */
     readonly dir: string | null;
-    /** URL of the history server without a trailing slash; null without a history server. */
+    /** URL of the history server without a trailing slash; null if there is none. */
     readonly url: string | null;
     /** Age (ms) at which `tony-ts history prune` removes a history. */
     readonly keepMs: number;
@@ -27,7 +27,7 @@ export interface SiteConfig {
     readonly ca: string | null;
   };
   readonly storage: {
-    /** Address of HttpFS or Knox for the default file system, or addresses by nameservice or `host:port`; null without a gateway. */
+    /** Address of HttpFS or Knox for the default file system, or addresses by nameservice or `host:port`; null if there is none. */
     readonly gateway: StorageGateway | null;
     /** File with `USER:PASSWORD` for the gateway. Relative paths are resolved against the folder of the site file, `~/` against the home folder. */
     readonly credentials: string | null;

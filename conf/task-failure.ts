@@ -44,13 +44,13 @@ export type FailureCause =
   | { readonly kind: 'unanswered'; readonly order: 'prepare' | 'start'; readonly ms: number }
   /** The executor's reports contradict each other, so it has lost track of its program. */
   | { readonly kind: 'inconsistent' }
-  /** Another task reported that this task's program does not respond. */
+  /** Another task reported that this task's program was not responding. */
   | { readonly kind: 'blamed'; readonly by: string }
   /** The executor did not register in time. */
   | { readonly kind: 'unheard'; readonly ms: number }
-  /** A new attempt of the ApplicationMaster found neither the container nor its executor. */
+  /** A new ApplicationMaster attempt found neither the container nor its executor. */
   | { readonly kind: 'gone' }
-  /** No node of the cluster has enough resources for the task. */
+  /** No node in the cluster has enough resources for the task. */
   | { readonly kind: 'impossible'; readonly reason: string };
 
 /**

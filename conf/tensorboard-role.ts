@@ -30,7 +30,7 @@ export function tensorBoardRole(memoryMb: number): Role {
   };
 }
 
-/** Returns true for the role that tony-ts adds, and false for a user-defined role of the same name. */
+/** Returns true for the role that tony-ts adds, and false for a user-defined role with the same name. */
 export function isTensorBoardRole(role: Role, memoryMb: number): boolean {
   return isDeepStrictEqual(role, tensorBoardRole(memoryMb));
 }

@@ -35,7 +35,7 @@ test('every check of doctor passes on a suitable cluster', async () => {
   );
   expect(findings.get('failover')?.text).toContain('within 14 s; ranked programs continue without one for 2 min');
   expect(findings.get('HDFS space')?.text).toMatch(/^[\d.]+ [GT]B are free$/);
-  expect(findings.get('local disk')?.text).toMatch(/^the runtime is built \(2\d\d(\.\d)? MB in /);
+  expect(findings.get('local disk')?.text).toMatch(/^the runtime has been built \(2\d\d(\.\d)? MB, in /);
   const leftovers = (await cluster.hdfsTree('/user/alice/.tony-ts')).filter((entry) => entry.path.includes('doctor-'));
   expect(leftovers).toEqual([]);
 });

@@ -152,12 +152,12 @@ test.concurrent('a job without a keytab announces the end of its tokens, and the
   const { notices } = await reaches(id, (status) => status.notices.length > 0);
   expect(notices).toEqual([
     expect.stringMatching(
-      /^The delegation tokens end at \S+Z\. After that, the job cannot use HDFS\. Submit it again with --set checkpoint\.dir=hdfs:/,
+      /^The delegation tokens expire at \S+Z\. After that, the job cannot use HDFS\. Submit it again with --set checkpoint\.dir=hdfs:/,
     ),
   ]);
   const { finalStatus, diagnostics } = await cluster.ended(id);
   expect({ finalStatus, diagnostics }).toEqual({
     finalStatus: 'FAILED',
-    diagnostics: expect.stringMatching(/^The delegation tokens of the job ended at \S+Z, so it cannot use HDFS any more\. Submit it again/),
+    diagnostics: expect.stringMatching(/^The job's delegation tokens expired at \S+Z, so it cannot use HDFS any more\. Submit it again/),
   });
 });

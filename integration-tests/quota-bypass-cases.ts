@@ -96,7 +96,7 @@ export const INVALID: readonly Case[] = [
   ["memory under YARN's own name", { job: withOther({ 'memory-mb': 3072 }) }, /resources\.other\.memory-mb: is not a resource type/],
   ['a number of tasks among resources', { job: withOther({ instances: 0 }) }, /resources\.other\.instances: is not a resource type/],
   [
-    'a second role of the same name',
+    'a second role with the same name',
     {
       job: (honest) => {
         const { roles } = honest.job;

@@ -258,7 +258,7 @@ export const ERROR_CODES = {
   STORAGE_FULL: {
     exit: 2,
     means: 'The disks are full, or an HDFS quota for space or names is used up.',
-    hint: 'Free space with `tony-ts cache prune` or `tony-ts history prune`, or ask the admin to raise the quota.',
+    hint: 'Free up space with `tony-ts cache prune` or `tony-ts history prune`, or ask the admin to raise the quota.',
   },
   STORAGE_REFUSED: {
     exit: 2,

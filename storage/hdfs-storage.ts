@@ -79,7 +79,7 @@ export class HdfsStorage implements Storage {
   async list(uri: string, { raw = false, most }: ListingOptions = {}): Promise<Entry[]> {
     const { target, names } = this.#locate(uri);
     const found = target === null ? null : await listing(target, most);
-    // A mount point hides an entry of the same name.
+    // A mount point hides an entry with the same name.
     const visible = (found ?? []).filter(({ name }) => (raw || !isTemporaryName(name)) && !names.includes(name));
     const mounted = await Promise.all(names.map((name) => this.#mounted(joinUri(uri, name))));
     const entries = [...visible.map((status) => entryOf(joinUri(uri, status.name), status.name, status)), ...mounted].sort(byName);

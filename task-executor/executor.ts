@@ -36,7 +36,7 @@ interface Run {
   readonly program: Program | null;
 }
 
-/** Runs the executor's state machine. Converts events of sockets, processes and timers, and carries out actions. */
+/** Runs the executor's state machine. Passes socket, process and timer events to it, and carries out the resulting actions. */
 export class Executor {
   readonly #settings: ExecutorSettings;
   readonly #environment: Readonly<Record<string, string | undefined>>;

@@ -94,18 +94,18 @@ export class Guard {
     guard.unref();
     (guard.stdout as Socket).unref();
     guard.stdin?.on('error', () => {});
-    guard.on('error', (error) => this.#log.error({ error: messageOf(error) }, 'could not start the guard of the program'));
+    guard.on('error', (error) => this.#log.error({ error: messageOf(error) }, "could not start the program's guard"));
     guard.on('exit', (code, signal) => {
       if (this.#closed || guard !== this.#process) {
         return;
       }
-      this.#log.warn({ code, signal }, 'the guard of the program has exited; starting another one');
+      this.#log.warn({ code, signal }, "the program's guard has exited; starting another one");
       guard.stdin?.destroy();
       setTimeout(() => {
         if (this.#closed || guard !== this.#process) {
           return;
         }
-        this.#update().catch((error: unknown) => this.#log.error({ error: messageOf(error) }, 'the guard of the program does not respond'));
+        this.#update().catch((error: unknown) => this.#log.error({ error: messageOf(error) }, "the program's guard does not respond"));
       }, PAUSE_MS).unref();
     });
     return guard;

@@ -119,7 +119,7 @@ export class MasterLink {
   }
 
   /**
-   * Forwards a request of the program. Retries until an ApplicationMaster answers, possibly a later attempt. Returns null after
+   * Forwards a request from the program. Retries until an ApplicationMaster answers, possibly a later attempt. Returns null after
    * `patienceMs` or when `signal` aborts.
    */
   async serve(

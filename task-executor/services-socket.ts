@@ -95,7 +95,7 @@ export class ServicesSocket {
       socket.end(encodeFrame(answer));
     } catch (error) {
       if (!gone.signal.aborted) {
-        this.#options.log.warn({ error: messageOf(error) }, 'could not answer a request of the program');
+        this.#options.log.warn({ error: messageOf(error) }, 'could not answer a request from the program');
       }
       socket.destroy();
     } finally {

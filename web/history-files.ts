@@ -4,7 +4,7 @@ import { programEndSchema, taskFailureSchema } from '../conf/task-failure.ts';
 import { TASK_NAME } from '../conf/values/role-name.ts';
 import { isRecord } from '../platform/is-record.ts';
 
-// The JSON lines files that each attempt of the ApplicationMaster writes to the history: events-<attempt>.jsonl and
+// The JSON lines files that each ApplicationMaster attempt writes to the history: events-<attempt>.jsonl and
 // metrics-<attempt>.jsonl.
 
 export interface HistoryFile {

@@ -50,7 +50,7 @@ export interface ScalarRun {
 
 export interface ScalarSeries {
   readonly tag: string;
-  /** At most 500 evenly thinned points, including the first and the newest point. All three arrays have the same length. */
+  /** The series, evenly downsampled to at most 500 points, including the first and the newest. All three arrays have the same length. */
   readonly steps: readonly number[];
   /** Seconds since the epoch. */
   readonly times: readonly number[];

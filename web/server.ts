@@ -33,7 +33,7 @@ const REQUEST_MS = 60_000;
 const SILENCE_MS = 120_000;
 /** At this limit, a new connection replaces the oldest connection without a request. */
 const MAX_CONNECTIONS = 512;
-/** The connection limit for unexpected addresses, whose requests are rejected. */
+/** Maximum number of connections from unexpected addresses. Their requests are rejected in any case. */
 const MAX_UNEXPECTED = 16;
 
 /** An HTTP server for one site. Limits the time and memory that clients can consume. */

@@ -18,7 +18,7 @@ import type { Container } from '../job/events.ts';
 import { askedResources } from '../job/pending-reasons.ts';
 import type { LaunchSpecification, Negotiator, NegotiatorListener, Registration } from './negotiator.ts';
 
-/** Delay in ms between SIGTERM and SIGKILL; the default of NodeManagers (yarn.nodemanager.sleep-delay-before-sigkill.ms). */
+/** Delay in ms between SIGTERM and SIGKILL; the same as the NodeManager default (yarn.nodemanager.sleep-delay-before-sigkill.ms). */
 const KILL_AFTER_MS = 250;
 /** Poll interval in ms for processes started by an earlier attempt: they are not child processes of this one. */
 const WATCH_MS = 200;
@@ -314,7 +314,7 @@ export class LocalNegotiator implements Negotiator {
     await Promise.all(this.#clearing);
   }
 
-  /** Reads the records of all containers that are running or whose end has not been reported yet. */
+  /** Reads the records of all containers that are still running or whose exit has not been reported yet. */
   async #records(): Promise<ContainerRecord[]> {
     const names = await readdir(this.#directory).catch(() => []);
     const texts = await Promise.all(names.map((name) => readFile(path.join(this.#directory, name, RECORD), 'utf8').catch(() => null)));

@@ -10,7 +10,7 @@ import type { Transition } from './transition.ts';
  * - `stop`: the task failed or must return its container. The cluster stops the container, even if the executor is connected.
  * - `drain`: the job has ended. The job waits briefly for the program to end.
  * - `release`: the container was never launched.
- * - `ended`: the cluster has reported the end of the container.
+ * - `ended`: the cluster has reported that the container has exited.
  * - `unreachable`: the cluster has declared the node lost. The container's processes may still be running.
  * - `preempted`: the NodeManager is about to kill the container.
  */

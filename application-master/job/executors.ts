@@ -101,7 +101,7 @@ function hello(transition: Transition, event: Said<'hello'>): void {
   }
 }
 
-/** Handles the Hello of a task that is not in a running generation: prepares the task for the next generation. */
+/** Handles the Hello from a task that is not in a running generation: prepares the task for the next generation. */
 function prepareForNext(transition: Transition, slot: number, event: Said<'hello'>, before: Executor | null): void {
   const generation = next(transition.state.generation);
   const unused = event.generation === 0 && (before?.ranIn ?? 0) === 0;

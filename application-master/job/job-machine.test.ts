@@ -895,7 +895,7 @@ describe('training that ends early', () => {
   });
 });
 
-describe('a second attempt of the ApplicationMaster', () => {
+describe('a second ApplicationMaster attempt', () => {
   const resume = (scene: JobScenario, job = twoWorkers) => {
     const next = new JobScenario(job, 2, scene.snapshot);
     next.now = scene.now;

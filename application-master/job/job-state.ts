@@ -29,7 +29,7 @@ export interface JobState {
   readonly tasks: readonly Task[];
   /** Maps container IDs to task slots. No other containers belong to the job. */
   readonly byContainer: ReadonlyMap<string, number>;
-  /** Containers with a stop order whose end is still unconfirmed. */
+  /** Containers that have been told to stop but are not yet confirmed to have stopped. */
   readonly ending: ReadonlyMap<string, Ending>;
   /** Revisions of the newest snapshot and of the newest durable snapshot. */
   readonly revisions: { readonly newest: Revision; readonly durable: Revision };
@@ -64,7 +64,7 @@ export interface TrainingReports {
   readonly metrics: Readonly<Record<string, number>>;
   readonly checkpointStep: number;
   readonly notices: readonly TaskNotice[];
-  /** Reason why training ends before its last epoch, for the final diagnostics; null without an early end. */
+  /** Reason why training ends before its last epoch, for the final diagnostics; null if it does not end early. */
   readonly earlyEnd: string | null;
 }
 
@@ -130,7 +130,7 @@ export interface Task {
   readonly slot: number;
   readonly role: Role;
   readonly index: number;
-  /** Rank in the newest claimed or started generation; null without a rank. */
+  /** Rank in the newest claimed or started generation; null if the task has no rank. */
   readonly rank: number | null;
   readonly state: TaskState;
   readonly container: TaskContainer | null;
@@ -229,7 +229,7 @@ export interface Ending {
 
 /** Job limits that cannot be configured. */
 export const LIMITS = {
-  /** Number of timeouts, of the forming gang or of a single task, after which the job fails. */
+  /** The job fails after this many timeouts, whether of the forming gang or of a single task. */
   rounds: 3,
   /**
    * A task is not restarted after `unstarted` consecutive failures before its program started. Neither is it restarted after `freeFailures`

@@ -21,6 +21,6 @@ test('the newest report on delegation tokens is a notice of the job, until the t
 
 test('a job whose delegation tokens have ended fails with the reason', () => {
   const job = scene();
-  job.say({ type: 'tokens-ended', reason: 'The delegation tokens of the job ended.' });
-  expect(job.status()).toMatchObject({ state: 'FAILED', message: 'The delegation tokens of the job ended.' });
+  job.say({ type: 'tokens-ended', reason: "The job's delegation tokens expired." });
+  expect(job.status()).toMatchObject({ state: 'FAILED', message: "The job's delegation tokens expired." });
 });

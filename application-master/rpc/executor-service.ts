@@ -159,7 +159,7 @@ export class ExecutorService {
     const { containerId } = hello;
     if (hello.masterAttempt > attempt) {
       // The executor has been in contact with a newer attempt and will reconnect to it.
-      log.error({ container: containerId, newer: hello.masterAttempt }, 'another attempt of the ApplicationMaster has taken over');
+      log.error({ container: containerId, newer: hello.masterAttempt }, 'another ApplicationMaster attempt has taken over');
       this.#refuse(stream, status.ABORTED, 'a newer ApplicationMaster has taken over');
       return null;
     }

@@ -147,7 +147,7 @@ export class Services {
     return { answer: { lengths: records.map(({ length }) => length) }, body: Buffer.concat(records) };
   }
 
-  /** Tries a request again until it has an answer. Returns the answer when the state is stored. */
+  /** Retries a request until it gets an answer. Returns the answer once the state has been stored. */
   async #held(call: ServiceCall, ask: (body: unknown) => unknown): Promise<Answered | null> {
     const until = performance.now() + HOLD_MS;
     const body = parseBody(call.body);

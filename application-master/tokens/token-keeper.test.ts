@@ -147,7 +147,7 @@ test('without a keytab, the end is announced a day before, and HDFS decides whet
     {
       type: 'tokens',
       event: 'tokens-ending',
-      detail: expect.stringMatching(/^The delegation tokens end at .*--set checkpoint\.dir=hdfs:\/\/nn\/checkpoints/),
+      detail: expect.stringMatching(/^The delegation tokens expire at .*--set checkpoint\.dir=hdfs:\/\/nn\/checkpoints/),
       notice: expect.any(String),
     },
   ]);
@@ -161,5 +161,5 @@ test('without a keytab, the end is announced a day before, and HDFS decides whet
   expect(events).toHaveLength(1);
   probe.mockRejectedValue(rejection);
   await vi.advanceTimersByTimeAsync(2 * 60_000);
-  expect(events.slice(1)).toEqual([{ type: 'tokens-ended', reason: expect.stringMatching(/ended at .*Submit it again/) }]);
+  expect(events.slice(1)).toEqual([{ type: 'tokens-ended', reason: expect.stringMatching(/expired at .*Submit it again/) }]);
 });

@@ -12,7 +12,7 @@ export interface TokenKeeperOptions {
   readonly credentials: Credentials;
   /** The container's credentials file, which storage reads. */
   readonly file: string;
-  /** Obtains new tokens with the job's keytab; null without a keytab. */
+  /** Obtains new tokens with the job's keytab; null if there is no keytab. */
   readonly fetch: (() => Promise<IssuedTokens>) | null;
   /** Passes new tokens to the executors that are running. */
   readonly handOver: (credentials: Credentials) => void;
@@ -132,7 +132,7 @@ export class TokenKeeper {
     const { checkpointDir, hear } = this.#options;
     this.#isAnnounced = true;
     const cause = this.#failure === null ? '' : ` They could not be replaced: ${this.#failure}`;
-    const text = `The delegation tokens end at ${timeText(endsAt)}. After that, the job cannot use HDFS.${cause} ${nextStep(checkpointDir)}`;
+    const text = `The delegation tokens expire at ${timeText(endsAt)}. After that, the job cannot use HDFS.${cause} ${nextStep(checkpointDir)}`;
     hear({ type: 'tokens', event: 'tokens-ending', detail: text, notice: text });
   }
 
@@ -148,7 +148,7 @@ export class TokenKeeper {
 
   #end({ endsAt }: TokenLifetime): void {
     const { checkpointDir, hear } = this.#options;
-    const ended = `The delegation tokens of the job ended at ${timeText(endsAt)}, so it cannot use HDFS any more.`;
+    const ended = `The job's delegation tokens expired at ${timeText(endsAt)}, so it cannot use HDFS any more.`;
     hear({ type: 'tokens-ended', reason: `${ended} ${nextStep(checkpointDir)}` });
   }
 }

@@ -12,7 +12,7 @@ import { createInterface } from 'node:readline';
  */
 export interface TcpLimit {
   readonly by: 'c' | 'node';
-  /** Sends and receives this number of bytes in each rank. Returns the duration in ms in the slowest rank. */
+  /** Sends and receives this number of bytes on each rank. Returns the time taken by the slowest rank, in ms. */
   exchange(bytes: number): Promise<number>;
   close(): Promise<void>;
 }

@@ -169,7 +169,7 @@ function refuseGaps({ gaps: [first] }: CacheUses): void {
     'JOB_UNREADABLE',
     `${first} tony-ts therefore cannot determine which files are in use, and has stopped removing files.`,
     {
-      hint: 'Run the prune again when the job has ended. If the job never started, remove its folder. If there are too many histories, run `tony-ts history prune`.',
+      hint: 'Run the prune command again after the job has ended. If the job never started, remove its folder. If there are too many histories, run `tony-ts history prune`.',
     },
   );
 }

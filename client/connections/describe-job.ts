@@ -61,7 +61,7 @@ export interface DescribedCheckpoints {
   readonly newest: number;
   /** Steps of the stored checkpoints, oldest first; null if they cannot be listed. */
   readonly kept: readonly number[] | null;
-  /** Checkpoint with the best metric of the evaluator; null without an evaluator. */
+  /** Checkpoint with the best metric of the evaluator; null if there is no evaluator. */
   readonly best: { readonly step: number; readonly metric: string; readonly value: number } | null;
 }
 

@@ -164,7 +164,7 @@ class Containers {
   }
 }
 
-/** Reports why the job waits, until its first container starts. */
+/** Until the job's first container starts, reports why the job is waiting. */
 class Waiting {
   readonly #onNotice: (notice: string) => void;
   #phase = '';

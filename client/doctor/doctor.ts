@@ -312,7 +312,7 @@ function nodeVerdict(settings: Settings, address: string): Verdict {
     : good(text);
 }
 
-const FREE_SPACE = 'Free space (tony-ts cache prune, tony-ts history prune), or request more';
+const FREE_SPACE = 'Free up space (tony-ts cache prune, tony-ts history prune), or request more';
 
 async function hdfsSpace({ configuration, user, home }: HadoopCluster): Promise<Verdict> {
   const location = locationOf(home);
@@ -356,13 +356,13 @@ async function localDisk(environment: NodeJS.ProcessEnv): Promise<Verdict> {
     return null;
   });
   if (runtime !== null) {
-    return good(`the runtime is built (${formatBytes(runtime.size)} in ${folder})`);
+    return good(`the runtime has been built (${formatBytes(runtime.size)}, in ${folder})`);
   }
   await makeFolders(folder, 0o755);
   const { bavail, bsize } = await statfs(folder);
-  const text = `${formatBytes(bavail * bsize)} free in ${folder}; the runtime is not built yet`;
+  const text = `${formatBytes(bavail * bsize)} free in ${folder}; the runtime has not been built yet`;
   return bavail * bsize < BUILD_BYTES
-    ? bad(text, `Building it takes ${formatBytes(BUILD_BYTES)}. Free space, or set TONY_CACHE_DIR to another folder.`)
+    ? bad(text, `Building it takes ${formatBytes(BUILD_BYTES)}. Free up disk space, or set TONY_CACHE_DIR to another folder.`)
     : good(`${text}: the first submission builds it`);
 }
 

@@ -9,7 +9,7 @@ import {
 } from '../../protos/feed-protocol.ts';
 import { grpcAddress, PINNED_CHANNEL_OPTIONS, pinnedCredentials } from '../../protos/pinned-channel.ts';
 
-/** Timeout (ms) for the first message of the job after connecting. */
+/** Timeout (ms) for the first message from the job after connecting. */
 const FIRST_MESSAGE_MS = 15_000;
 
 const FeedClient = makeClientConstructor(feedService(), 'Feed');

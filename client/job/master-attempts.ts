@@ -1,5 +1,5 @@
 /**
- * Maximum number of attempts of the ApplicationMaster. With two attempts, the job survives the loss of a node, but a crashing
+ * Maximum number of ApplicationMaster attempts. With two attempts, the job survives the loss of a node, but a crashing
  * ApplicationMaster does not restart forever.
  */
 export const MASTER_ATTEMPTS = 2;

@@ -3,7 +3,7 @@ import path from 'node:path';
 import type { Ignore } from 'ignore';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 
-/** Entry of a folder to upload. Paths are relative and use `/`. */
+/** An entry in a folder to upload. Paths are relative and use `/`. */
 export type FolderEntry =
   | { readonly type: 'folder'; readonly path: string }
   | { readonly type: 'file'; readonly path: string; readonly size: number; readonly executable: boolean }

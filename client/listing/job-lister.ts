@@ -54,7 +54,7 @@ export interface JobSummary extends Application {
   readonly waiting: string;
   /** Report of the ApplicationMaster; null if it was not queried, does not answer, or denies access. */
   readonly job: JobProgress | null;
-  /** Time (ms) since the last answer of the ApplicationMaster; null if it answers or was not queried. */
+  /** Time (ms) since the last answer from the ApplicationMaster; null if it answers or was not queried. */
   readonly masterSilentMs: number | null;
 }
 

@@ -16,7 +16,7 @@ import type { NodeRoom } from './placement.ts';
 export interface Answers {
   readonly nodes: readonly NodeRoom[] | null;
   readonly queue: QueueRoom | null;
-  /** Totals that the job would exceed; null if the running jobs are unknown. */
+  /** Limits on total usage that the job would exceed; null if the running jobs are unknown. */
   readonly shortages: readonly Shortage[] | null;
   /** Missing parts, and the reasons. */
   readonly notes: readonly string[];

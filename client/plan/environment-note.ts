@@ -9,5 +9,7 @@ export function environmentNotes({ env, roles }: Pick<Job, 'env' | 'roles'>): st
   if (places.length === 0) {
     return [];
   }
-  return [`${places.join(' and ')} ${places.length === 1 ? 'replaces' : 'replace'} the whole PATH. The shell finds commands such as node only in the folders on the new PATH.`];
+  return [
+    `${places.join(' and ')} ${places.length === 1 ? 'replaces' : 'replace'} the whole PATH. The shell finds commands such as node only in the folders on the new PATH.`,
+  ];
 }

@@ -18,7 +18,7 @@ export interface QuotaUsageOptions extends ClusterOptions {
 const USAGE_OPTIONS: OptionNames<QuotaUsageOptions> = { ...CLUSTER_OPTIONS, user: true, queue: true, role: true };
 
 export interface QuotaUsage extends QuotaSums {
-  /** Path or URI of the site file; null without a site file. */
+  /** Path or URI of the site file; null if there is none. */
   readonly from: string | null;
   readonly over: Quotas['over'];
 }

@@ -158,7 +158,7 @@ export class ClusterHistory implements HistoryStore {
     if (!belongsTo(containerId, place.applicationId)) {
       return null;
     }
-    // Ignore the node address in the history. With a forged address, a user could direct the requests of the server to any machine.
+    // Ignore the node address in the history. With a forged address, a user could direct the server's requests to any machine.
     const piece = await this.#logs.read({ containerId, nodeHttp: null, owner: place.user }, file, { tail });
     return piece && { bytes: piece.bytes, end: piece.offset + piece.bytes.length };
   }

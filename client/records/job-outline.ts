@@ -67,7 +67,7 @@ export interface ReadOutline {
 
 /**
  * Reads the selected files. Ignores missing and damaged files.
- * @throws TonyError if a file cannot be read
+ * @throws TonyError if an existing file cannot be read, for example because access is denied
  */
 export async function readOutline(storage: Storage, place: JobPlace, files: OutlineFiles): Promise<ReadOutline> {
   const { applicationId, user } = place;

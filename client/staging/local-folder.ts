@@ -21,7 +21,7 @@ export function localFailure(root: string, error: unknown): unknown {
     return error;
   }
   return new TonyError('STAGING_UNWRITABLE', `Cannot write to ${root}, the folder for local jobs: ${fileErrorOf(error)}.`, {
-    hint: 'Free space in this folder or request write access to it, or set TONY_LOCAL_DIR to another folder.',
+    hint: 'Free up space in this folder or request write access to it, or set TONY_LOCAL_DIR to another folder.',
     cause: error,
   });
 }

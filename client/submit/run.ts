@@ -113,7 +113,7 @@ export async function run<T>(
 
 /**
  * Like `run`, but returns as soon as the job is submitted. Also accepts the path of a job.yaml, or the result of `loadJob`.
- * @returns a handle with `logs()`, `status()`, `result()` and `kill()`, which the caller closes. `attachJob(handle.id)` returns a new
+ * @returns a handle with `logs()`, `status()`, `result()` and `kill()`; the caller must close it. `attachJob(handle.id)` returns a new
  *   handle to the job.
  */
 export function start<T, Args extends readonly unknown[]>(

@@ -22,7 +22,7 @@ interface FrozenJobOptions {
   readonly submittedAt: number;
   readonly cluster: HadoopCluster;
   readonly site: SiteConfig;
-  /** Kerberos principal of the job's keytab; null without a keytab. */
+  /** Kerberos principal of the job's keytab; null if there is no keytab. */
   readonly principal: string | null;
   /** See `YarnCluster`. */
   readonly masterReplacementMs: number | undefined;

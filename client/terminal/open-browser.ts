@@ -6,7 +6,7 @@ import { pathToFileURL } from 'node:url';
 
 /**
  * Opens a page in the desktop's browser. The URL contains a token and other users can read command lines, so the browser opens a private
- * file that redirects to the URL. Returns a function that removes the file; null without a desktop.
+ * file that redirects to the URL. Returns a function that removes the file; null if there is no desktop.
  */
 export async function openBrowser(url: string, environment: NodeJS.ProcessEnv = process.env): Promise<(() => Promise<void>) | null> {
   const command = opener(environment);

@@ -1,4 +1,4 @@
-/** The key in job.yaml for a TonY key. `remark` explains how the meaning differs or, if `to` is null, why there is no such key. */
+/** The job.yaml key that corresponds to a TonY key. `remark` explains how the meaning differs or, if `to` is null, why there is no key. */
 export interface Carrying {
   readonly to: string | null;
   readonly remark: string;

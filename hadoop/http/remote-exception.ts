@@ -74,7 +74,7 @@ export function storageError(remote: RemoteException, what: string): TonyError {
     return new TonyError('TOKEN_EXPIRED', `${what}: ${text}`);
   }
   if (remote.exception === 'IOException' && /could only be (written|replicated) to 0/.test(remote.message)) {
-    return new TonyError('STORAGE_FULL', `${what}: no DataNode accepts the data: ${text}`, {
+    return new TonyError('STORAGE_FULL', `${what}: no DataNode accepted the data: ${text}`, {
       hint: 'Check the free space and the health of the DataNodes.',
     });
   }

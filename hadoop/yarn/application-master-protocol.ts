@@ -201,7 +201,7 @@ export class ApplicationMasterClient {
         throw error;
       }
       this.#log.warn(
-        'this attempt is already registered, but the response was lost: maximum, resource types and earlier containers are unknown',
+        'this attempt is already registered, but the response was lost: the maximum container size, the resource types and the earlier containers are unknown',
       );
       return { maximum: this.#maximum, resourceTypes: [...this.#units.keys()], queue: '', previousContainers: [] };
     }

@@ -25,7 +25,7 @@ test.each([
 
 test("describes the cause without YARN's repetitions", () => {
   expect(describeExit(0, 'anything')).toBe('The container exited with 0.');
-  expect(describeExit(137, '')).toBe('The container was ended by SIGKILL (exit 137).');
+  expect(describeExit(137, '')).toBe('The container was terminated by SIGKILL (exit 137).');
   expect(
     describeExit(
       3,

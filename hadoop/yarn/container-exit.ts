@@ -75,7 +75,7 @@ export function describeExit(exitStatus: number, diagnostics: string): string {
   const signal = SIGNALS.get(exitStatus);
   const what =
     known ??
-    (signal === undefined ? `The container exited with ${exitStatus}` : `The container was ended by ${signal} (exit ${exitStatus})`);
+    (signal === undefined ? `The container exited with ${exitStatus}` : `The container was terminated by ${signal} (exit ${exitStatus})`);
   const message = withoutBoilerplate(diagnostics);
   return message === '' || exitStatus === 0 ? `${what}.` : `${what}: ${message}`;
 }

@@ -79,7 +79,7 @@ export const PROFILES = {
 };
 
 /**
- * Returns the profile of this name. A name such as `kerberos+tls` combines profiles.
+ * Returns the profile with this name. A name such as `kerberos+tls` combines profiles.
  * @param {string} name
  * @returns {Profile}
  */

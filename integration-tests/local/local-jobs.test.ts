@@ -11,7 +11,7 @@ import { type CommandResult, startCommand } from '../command.ts';
 import { isAlive } from '../executor/test-master.ts';
 import { temporaryFolder, until } from '../harness.ts';
 
-/** Failures of local jobs. Their ApplicationMaster and executors run as processes on this machine, without YARN and HDFS. */
+/** Failures of local jobs. Their ApplicationMaster and executors run as processes on this machine, without YARN or HDFS. */
 
 /**
  * Prints its task, writes its pid to `$OUT/<role>-<index>-<generation>`, and runs until the file `go` exists. If the file

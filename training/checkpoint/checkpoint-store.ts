@@ -216,7 +216,7 @@ export class CheckpointStore {
 function checkShards(shards: readonly ShardDescription[], step: number, position: TrainingPosition): void {
   const fail = (what: string) => new TonyError('CHECKPOINT_FAILED', `checkpoint step-${step} cannot be written: ${what}`);
   if (position.step !== step) {
-    throw fail(`it was started for step ${step}, but its position is step ${position.step}`);
+    throw fail(`it was started for step ${step}, but its training position is at step ${position.step}`);
   }
   shards.forEach(({ name }, index) => {
     if (name !== shardName(index, shards.length)) {

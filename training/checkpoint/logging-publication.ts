@@ -63,7 +63,7 @@ export class LoggingPublication implements CheckpointPublication {
         return;
       }
     }
-    throw new TonyError('CHECKPOINT_FAILED', `generation ${origin.generation} cannot be prevented from writing to ${this.#dir}`);
+    throw new TonyError('CHECKPOINT_FAILED', `could not stop generation ${origin.generation} from writing to ${this.#dir}`);
   }
 
   /** Copies the index on behalf of a writer that may have died after adding its log entry but before copying the index. */

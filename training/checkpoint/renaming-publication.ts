@@ -58,7 +58,7 @@ export class RenamingPublication implements CheckpointPublication {
         return;
       }
     }
-    throw new TonyError('CHECKPOINT_FAILED', `generation ${generation} cannot be prevented from writing to ${this.#dir}`);
+    throw new TonyError('CHECKPOINT_FAILED', `could not stop generation ${generation} from writing to ${this.#dir}`);
   }
 
   async isFenced(origin: Origin): Promise<boolean> {

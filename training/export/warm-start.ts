@@ -36,8 +36,8 @@ interface Source {
 }
 
 /**
- * Copies the matching weights of a source into a model. The source is a model.json from any program (a LayersModel or a GraphModel, also
- * with quantised weights), a checkpoint, or a model in memory. The source's optimizer state is ignored.
+ * Copies the matching weights of a source into a model. The source is a model.json from any program (a LayersModel or a GraphModel, with
+ * or without quantised weights), a checkpoint, or a model in memory. The source's optimizer state is ignored.
  * @param from the URI of a model.json, of the folder that contains it, or of a checkpoint; or a model in memory.
  * @throws TonyError WARM_START_MISFIT, without changing the model, when no weight matches, or when a type or shape differs and
  *   `skipMismatched` is not set.

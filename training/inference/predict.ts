@@ -29,8 +29,8 @@ export interface PredictOptions {
   /** The columns of CSV files; by default, the fields of the first result of each part. */
   readonly columns?: readonly string[];
   /**
-   * A version of the function's dependencies. Change it together with the dependencies. `predict` itself detects changes to the model's
-   * weights and to the function's own source text.
+   * A version string for the function's dependencies. Change it together with the dependencies. `predict` itself detects changes to the
+   * model's weights and to the function's own source text.
    */
   readonly version?: string;
   readonly signal?: AbortSignal;

@@ -107,7 +107,10 @@ export function inspectModel(tf: typeof tfjs, model: tfjs.LayersModel): Compiled
   };
 }
 
-/** Returns a function that runs the model on a batch. It returns the metrics and, for each output, the losses of the examples (`each`). */
+/**
+ * Returns a function that runs the model on a batch. That function returns the metrics and, for each output, the per-example losses
+ * (`each`).
+ */
 function runOf(tf: typeof tfjs, inner: CompiledInternals, losses: readonly LossFunction[]) {
   const metricFunctions = inner.metricsTensors ?? [];
   // As in model.fit, vectors become columns. Otherwise, targets of shape [n] and outputs of shape [n, 1] would broadcast to [n, n].

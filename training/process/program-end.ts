@@ -6,7 +6,7 @@ const MOST_MS = { signal: 2000, failure: 5000 } as const;
 const SIGNALS = ['SIGTERM', 'SIGINT'] as const;
 
 export interface LastWork {
-  /** True if work is left. A failed program without work exits immediately. */
+  /** True if work is left. If a program has failed and has no work left, it exits immediately. */
   readonly isDue: () => boolean;
   /** Does the final work asynchronously. `succeeded` is true if the program ended with exit code 0. */
   readonly finish: (succeeded: boolean) => Promise<void>;

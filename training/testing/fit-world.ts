@@ -30,7 +30,7 @@ export interface World {
   readonly phases?: readonly Phases[];
   /** The checkpoint orders of each rank; default: none. */
   readonly checkpointOrders?: readonly CheckpointOrder[];
-  /** Receives the reports of each rank. */
+  /** Receives the reports from each rank. */
   readonly reports?: Report[][];
   /** The summary writer of rank 0. */
   readonly summaries?: SummaryWriter;

@@ -43,7 +43,9 @@ export function limitSubmitters(draft: SchedulerDraft, { quotas, root, groupsOf,
   const named = [...Object.values(quotas.users), ...Object.values(quotas.groups)].flatMap(({ queues = [] }) => queues);
   for (const name of new Set(named)) {
     if (!known.has(name)) {
-      draft.notice(`The quotas for users or groups name the queue ${name}, but no queue of that name accepts applications in the cluster.`);
+      draft.notice(
+        `The quotas for users or groups name the queue ${name}, but no queue with that name accepts applications in the cluster.`,
+      );
     }
   }
   for (const { name, path } of leaves) {

@@ -14,7 +14,10 @@ interface PassLog {
   /** True if a stored state contains the pass. Other readers may then have logs of the pass too. */
   readonly isRestored: boolean;
   readonly isOver: boolean;
-  /** True if this reader has begun the pass, in this process or before its state was stored. False if only other readers have begun it. */
+  /**
+   * True if this reader has begun the pass, either in this process or in the earlier one whose state it restored. False if only other
+   * readers have begun it.
+   */
   isBegun: boolean;
   isOpen: boolean;
   registration: Registration | null;

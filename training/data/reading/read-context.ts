@@ -75,7 +75,7 @@ export function undispatched(context: ReadContext): ReadContext {
 }
 
 /**
- * Rejects reading split by split.
+ * Rejects contexts that select a single split.
  * @throws TonyError DATA_INVALID when the context selects a split, which `method` does not support.
  */
 export function refuseSplits(context: ReadContext, method: string, why: string): void {

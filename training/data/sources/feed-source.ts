@@ -25,8 +25,8 @@ const LEAVE_MS = 2_000;
 let openedReaders = 0;
 
 /**
- * Yields records that other processes send to this job while it runs: with `tony-ts feed` or the library's `openFeed`. Each record goes
- * to one worker: the next worker that requests records. A feed can be read once, in one epoch, and ends when its producers have ended.
+ * Yields records that other processes send to the running job with `tony-ts feed` or the library's `openFeed`. Each record goes to one
+ * worker: the next worker that requests records. A feed can be read once, in one epoch, and ends when its producers have ended.
  * Checkpoints contain no feed position: after a restart, training continues with undelivered records.
  * @param name letters, digits, dots, underscores and dashes.
  * @throws TonyError USAGE when a program reads the dataset outside a job.

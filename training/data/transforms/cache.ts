@@ -76,7 +76,7 @@ export class CacheNode<T> implements DatasetNode<T> {
   }
 
   async *#readSource(context: ReadContext, key: string, skip: number, isToBeKept: boolean): AsyncGenerator<Chunk<T>, void> {
-    // `passes: []` gives the source the same order in all passes, because a reader's share must not change.
+    // A reader's share must not change, so `passes: []` makes the source use the same order in every pass.
     const stream = this.#inner.open({ ...undispatched(context), passes: [] }, null);
     const limit = this.#options.maxBytes ?? (this.#options.disk ? DISK_BYTES : MEMORY_BYTES);
     let keeping: Kept<T> | null = null;

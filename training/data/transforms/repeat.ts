@@ -30,7 +30,7 @@ export function repeatNode<T>(inner: DatasetNode<T>, count: number): DatasetNode
             }
             await stream.close();
             stream = null;
-            // Endless repetition of an empty dataset would never return.
+            // Repeating an empty dataset forever would never return a record.
             if (isEmpty && !isPassedOver) {
               return null;
             }

@@ -49,8 +49,8 @@ export class RemoteVariables {
   }
 
   /**
-   * Returns true if the chief must prepare the servers. If an earlier process of rank 0 has prepared all servers, opens the remaining ones
-   * and returns false. Called on the chief.
+   * Returns true if the chief must prepare the servers. If any server is open, an earlier rank-0 process has already prepared all of them:
+   * opens the servers that are not open yet, and returns false. Called on the chief.
    */
   async needsPreparing(): Promise<boolean> {
     const states = await this.#options.servers.states();

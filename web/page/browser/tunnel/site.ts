@@ -47,8 +47,8 @@ function passesAsItIs(path: string): boolean {
 let renewing: Promise<void> | null = null;
 
 /**
- * If the response reports an outdated token, gets the new token from the site's root page. Each attempt of the ApplicationMaster has its
- * own token. Returns whether the token has changed.
+ * If the response reports an outdated token, gets the new token from the site's root page. Each ApplicationMaster attempt has its own
+ * token. Returns whether the token has changed.
  */
 export async function renewIfOutdated(status: number, text: string): Promise<boolean> {
   if (status !== 403 || !text.startsWith(OUTDATED)) {

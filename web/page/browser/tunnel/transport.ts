@@ -44,7 +44,7 @@ let found: Transport | null = null;
 let finding: Promise<Transport> | null = null;
 
 /**
- * Returns the method that the gateway forwards. All requests of the page share one probe. If both methods fail, the request uses PUT and
+ * Returns the method that the gateway forwards. All of the page's requests share one probe. If both methods fail, the request uses PUT and
  * the next request probes again.
  */
 export function transport(): Promise<Transport> {

@@ -10,7 +10,7 @@ export interface Line {
   readonly color: number;
   readonly xs: readonly number[];
   readonly ys: readonly (number | null)[];
-  /** The values before smoothing, drawn faintly behind the smoothed line; null without smoothing. */
+  /** The values before smoothing, drawn faintly behind the smoothed line; null if there is no smoothing. */
   readonly raw: readonly (number | null)[] | null;
 }
 
