@@ -51,7 +51,7 @@ test('run rejects with the error that a function throws on a worker, and with th
 test('a function that uses an outside variable fails with a message that explains the rule', async () => {
   const options = { ...(await local()), slots: 1 };
   await expect(run(options, async () => options.slots)).rejects.toThrow(
-    /has failed in worker:0: ReferenceError: options is not defined\. run\(\) sends only the text of the function/,
+    /has failed in worker:0: ReferenceError: options is not defined\. run\(\) sends only the source text of the function/,
   );
 });
 

@@ -175,7 +175,7 @@ function refuseHdfs(job: Job): void {
   for (const [name, place] of places) {
     if (place !== null && HDFS_URI.test(place)) {
       throw new TonyError('JOB_INVALID', `${name} is ${place}, but a local job can read only files on this machine.`, {
-        hint: `Submit without --local, or set ${job.data[name] === undefined ? name : `data.${name}`} to a path.`,
+        hint: `Submit without --local, or pass a path: --set ${job.data[name] === undefined ? name : `data.${name}`}=PATH.`,
       });
     }
   }

@@ -111,7 +111,7 @@ describe("the ApplicationMaster's side of executor streams", () => {
         containerId: CONTAINER,
         generation: 1,
         usage: { rssBytes: 5, cpuCores: 0.5, gpus: [], stopped: true },
-        progress: { step: 3, metrics: { a: 1 }, checkpointStep: 2, lostRank: null, notices: [], earlyEnd: null, ending: false },
+        progress: { step: 3, total: 0, metrics: { a: 1 }, checkpointStep: 2, lostRank: null, notices: [], earlyEnd: null, ending: false },
       },
       { type: 'exited', containerId: CONTAINER, exit: { generation: 1, code: -1, signal: 'SIGKILL', stderrTail: 'x' } },
     ]);

@@ -80,7 +80,7 @@ describe('the command line', () => {
       ),
     });
     const { stdout } = await runCommand(['explain']);
-    expect(stdout).toMatch(/^JOB_INVALID +2 {2}job\.yaml, or a value given with --set, is /m);
+    expect(stdout).toMatch(/^JOB_INVALID +2 {2}job\.yaml or a value passed with --set is /m);
   });
 
   test('import converts the configuration of a TonY job into a job that runs', async () => {
