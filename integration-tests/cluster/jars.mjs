@@ -18,13 +18,25 @@ export async function hadoopJars({ hadoop = DEFAULT_HADOOP, log = () => {} } = {
   if (!/^\d+\.\d+\.\d+$/.test(hadoop)) {
     throw new Error(`"${hadoop}" is not a version of Hadoop, such as ${DEFAULT_HADOOP}`);
   }
-  const hadoop3 = hadoop.startsWith('3.1.') ? '-Phadoop3,hadoop3.1' : '-Phadoop3';
-  const own = hadoop.startsWith('2.') ? ['-Phadoop2', '-DexcludeGroupIds=org.ow2.asm'] : [hadoop3];
   return jarsOf(
-    { file: POM, selection: [`-Dhadoop.version=${hadoop}`, ...own], contains: `hadoop-common-${hadoop}.jar` },
+    { file: POM, selection: [`-Dhadoop.version=${hadoop}`, ...profilesOf(hadoop)], contains: `hadoop-common-${hadoop}.jar` },
     versionFolder(hadoop),
     log,
   );
+}
+
+/**
+ * Returns the Maven options of a Hadoop version. Not every release of Hadoop includes the key server as a jar.
+ * @param {string} hadoop
+ */
+function profilesOf(hadoop) {
+  if (hadoop.startsWith('2.')) {
+    return ['-Phadoop2', '-DexcludeGroupIds=org.ow2.asm'];
+  }
+  if (hadoop.startsWith('3.1.')) {
+    return ['-Phadoop3.1'];
+  }
+  return hadoop === DEFAULT_HADOOP ? ['-Pkey-server'] : [];
 }
 
 /**
