@@ -1,14 +1,7 @@
 import { readFile } from 'node:fs/promises';
+import { ifMissing } from './if-missing.ts';
 
 /** Reads a local text file. Returns null if it does not exist, and throws if it cannot be read. */
 export async function readIfExists(file: string): Promise<string | null> {
-  try {
-    return await readFile(file, 'utf8');
-  } catch (error) {
-    const code = (error as NodeJS.ErrnoException).code;
-    if (code === 'ENOENT' || code === 'ENOTDIR') {
-      return null;
-    }
-    throw error;
-  }
+  return readFile(file, 'utf8').catch(ifMissing(null));
 }

@@ -1,6 +1,6 @@
 import { DEFAULT_SITE, parseSite, type SiteConfig } from '../conf/site.ts';
 import { HDFS_URI } from '../hadoop/configuration/hdfs-place.ts';
-import { TonyError } from '../platform/errors.ts';
+import { readIfStored } from './read-if-stored.ts';
 import type { Storage } from './storage.ts';
 import { joinUri } from './uri.ts';
 
@@ -14,12 +14,6 @@ export async function siteOfCluster(storage: Storage, defaultFs: string): Promis
     return DEFAULT_SITE;
   }
   const uri = joinUri(defaultFs, 'apps', 'tony-ts', 'site.yaml');
-  try {
-    return parseSite((await storage.read(uri)).toString(), uri);
-  } catch (error) {
-    if (error instanceof TonyError && error.code === 'NOT_FOUND') {
-      return DEFAULT_SITE;
-    }
-    throw error;
-  }
+  const text = await readIfStored(storage, uri);
+  return text === null ? DEFAULT_SITE : parseSite(text.toString(), uri);
 }

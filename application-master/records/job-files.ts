@@ -3,6 +3,7 @@ import { backoffMs, pause, retry } from '../../platform/backoff.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import type { Logger } from '../../platform/log.ts';
 import { FEED_ADDRESS_FILE, type FeedAddress } from '../../protos/feed-protocol.ts';
+import { readIfStored } from '../../storage/read-if-stored.ts';
 import type { Entry, Storage } from '../../storage/storage.ts';
 import { joinUri } from '../../storage/uri.ts';
 import { historyFileName, historyFiles, parseEntries, parseSamples } from '../../web/history-files.ts';
@@ -147,16 +148,9 @@ export class JobFiles {
 
   /** Returns the number of the newest attempt that has published its address; 0 if there is none. */
   async newestAttempt(): Promise<number> {
-    const uri = joinUri(this.#staging, 'am.json');
-    try {
-      const { attempt } = JSON.parse((await this.#storage.read(uri)).toString()) as { attempt?: unknown };
-      return typeof attempt === 'number' ? attempt : 0;
-    } catch (error) {
-      if (error instanceof TonyError && error.code === 'NOT_FOUND') {
-        return 0;
-      }
-      throw error;
-    }
+    const address = await readIfStored(this.#storage, joinUri(this.#staging, 'am.json'));
+    const { attempt } = address === null ? {} : (JSON.parse(address.toString()) as { attempt?: unknown });
+    return typeof attempt === 'number' ? attempt : 0;
   }
 
   /** Reads the newest readable state of an earlier attempt; returns null if there is none. */

@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { z } from 'zod';
-import { TonyError } from '../../platform/errors.ts';
+import { readIfStored } from '../../storage/read-if-stored.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { joinUri } from '../../storage/uri.ts';
 import { MANIFEST } from './checkpoint-format.ts';
@@ -56,7 +56,7 @@ export class CheckpointMarks {
    */
   async setBest(best: BestCheckpoint): Promise<boolean> {
     const uri = joinUri(this.#dir, BEST);
-    const before = await this.#readIfThere(uri);
+    const before = await readIfStored(this.#storage, uri);
     await this.#storage.write(uri, encodeMark(best));
     if (await this.#exists(best.step)) {
       return true;
@@ -132,22 +132,11 @@ export class CheckpointMarks {
 
   /** Returns null for a missing or invalid file. An invalid file therefore protects no checkpoint. */
   async #readMark<T>(uri: string, schema: z.ZodType<T>): Promise<T | null> {
-    const bytes = await this.#readIfThere(uri);
+    const bytes = await readIfStored(this.#storage, uri);
     try {
       return bytes === null ? null : (schema.safeParse(JSON.parse(bytes.toString('utf8'))).data ?? null);
     } catch {
       return null;
-    }
-  }
-
-  async #readIfThere(uri: string): Promise<Buffer | null> {
-    try {
-      return await this.#storage.read(uri);
-    } catch (error) {
-      if (error instanceof TonyError && error.code === 'NOT_FOUND') {
-        return null;
-      }
-      throw error;
     }
   }
 }

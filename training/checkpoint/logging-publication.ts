@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { TonyError } from '../../platform/errors.ts';
+import { readIfStored } from '../../storage/read-if-stored.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { joinUri } from '../../storage/uri.ts';
 import type { Origin } from './checkpoint-format.ts';
@@ -69,7 +70,7 @@ export class LoggingPublication implements CheckpointPublication {
   /** Copies the index on behalf of a writer that may have died after adding its log entry but before copying the index. */
   async #completePublished(step: number, index: string, origin: Origin): Promise<void> {
     const uri = joinUri(this.#dir, `step-${step}`, this.#indexName);
-    const present = await this.#readIfThere(uri);
+    const present = await this.#readText(uri);
     if (present === index || isFromLaterGeneration(present, origin)) {
       return;
     }
@@ -120,7 +121,7 @@ export class LoggingPublication implements CheckpointPublication {
    */
   async drop(step: number, isProtected: () => Promise<boolean>): Promise<void> {
     const uri = joinUri(this.#dir, `step-${step}`);
-    const index = await this.#readIfThere(joinUri(uri, this.#indexName));
+    const index = await this.#readText(joinUri(uri, this.#indexName));
     if (index === null) {
       return;
     }
@@ -147,7 +148,7 @@ export class LoggingPublication implements CheckpointPublication {
     for (const step of steps) {
       const uri = joinUri(this.#dir, `step-${step}`);
       const attempts = (await this.#storage.list(uri)).filter(({ name }) => name.startsWith(prefixOf(origin)));
-      const published = attempts.length === 0 ? null : folderIn(await this.#readIfThere(joinUri(uri, this.#indexName)));
+      const published = attempts.length === 0 ? null : folderIn(await this.#readText(joinUri(uri, this.#indexName)));
       for (const attempt of attempts.filter(({ name }) => name !== published)) {
         await this.#storage.remove(attempt.uri);
       }
@@ -166,7 +167,7 @@ export class LoggingPublication implements CheckpointPublication {
     for (let attempt = 0; attempt < APPEND_TRIES; attempt++) {
       const names = (await this.#storage.list(this.#logUri(origin))).flatMap(({ name }) => ENTRY.exec(name)?.[1] ?? []);
       const number = Math.max(0, ...names.map(Number));
-      const text = number === 0 ? null : await this.#readIfThere(this.#entryUri(origin, number));
+      const text = number === 0 ? null : await this.#readText(this.#entryUri(origin, number));
       if (text !== null) {
         return { number, entry: parseEntry(text, this.#entryUri(origin, number)) };
       }
@@ -182,15 +183,8 @@ export class LoggingPublication implements CheckpointPublication {
     return await this.#storage.write(this.#entryUri(origin, number), Buffer.from(`${JSON.stringify(entry)}\n`), { ifAbsent: true });
   }
 
-  async #readIfThere(uri: string): Promise<string | null> {
-    try {
-      return (await this.#storage.read(uri)).toString();
-    } catch (error) {
-      if (error instanceof TonyError && error.code === 'NOT_FOUND') {
-        return null;
-      }
-      throw error;
-    }
+  async #readText(uri: string): Promise<string | null> {
+    return (await readIfStored(this.#storage, uri))?.toString() ?? null;
   }
 
   #logUri({ applicationId, generation }: Origin): string {

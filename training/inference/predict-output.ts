@@ -3,6 +3,7 @@ import type { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createGzip } from 'node:zlib';
 import { TonyError } from '../../platform/errors.ts';
+import { readIfStored } from '../../storage/read-if-stored.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { joinUri } from '../../storage/uri.ts';
 import type { SplitList } from '../data/reading/read-context.ts';
@@ -66,10 +67,10 @@ export class PredictOutput {
   static async open(storage: Storage, uri: string, description: PredictDescription, writer: string): Promise<PredictOutput> {
     const file = joinUri(uri, DESCRIPTION);
     const bytes = Buffer.from(`${JSON.stringify(description)}\n`);
-    let known = await readIfExists(storage, file);
+    let known = await readIfStored(storage, file);
     if (known === null && (await storage.list(uri)).length > 0) {
       // Another worker may have written the description in the meantime.
-      known = await readIfExists(storage, file);
+      known = await readIfStored(storage, file);
       if (known === null) {
         throw new TonyError('OUTPUT_MISMATCH', `${uri} is not empty, and its contents are not results of predict`);
       }
@@ -170,7 +171,7 @@ export class PredictOutput {
   }
 
   async #count(split: number): Promise<number> {
-    const stored = await readIfExists(this.#storage, joinUri(this.uri, COUNTS, this.name(split)));
+    const stored = await readIfStored(this.#storage, joinUri(this.uri, COUNTS, this.name(split)));
     if (stored !== null) {
       return Number(stored.toString());
     }
@@ -186,7 +187,7 @@ export class PredictOutput {
   }
 
   async #readManifest(): Promise<PredictManifest | null> {
-    const bytes = await readIfExists(this.#storage, joinUri(this.uri, SUCCESS));
+    const bytes = await readIfStored(this.#storage, joinUri(this.uri, SUCCESS));
     return bytes === null ? null : (JSON.parse(bytes.toString()) as PredictManifest);
   }
 
@@ -212,15 +213,4 @@ function difference(known: Buffer, own: PredictDescription): string {
     return 'another format';
   }
   return 'the same files, split differently';
-}
-
-async function readIfExists(storage: Storage, uri: string): Promise<Buffer | null> {
-  try {
-    return await storage.read(uri);
-  } catch (error) {
-    if (error instanceof TonyError && error.code === 'NOT_FOUND') {
-      return null;
-    }
-    throw error;
-  }
 }

@@ -1,0 +1,14 @@
+import { TonyError } from '../platform/errors.ts';
+import type { Storage } from './storage.ts';
+
+/** Reads a file on storage. Returns null if it does not exist, and throws if it cannot be read. */
+export async function readIfStored(storage: Pick<Storage, 'read'>, uri: string): Promise<Buffer | null> {
+  try {
+    return await storage.read(uri);
+  } catch (error) {
+    if (error instanceof TonyError && error.code === 'NOT_FOUND') {
+      return null;
+    }
+    throw error;
+  }
+}
