@@ -167,7 +167,7 @@ function refuseFixed(uri: string, { isFixed }: OpenedPlace): void {
   }
 }
 
-/** Describes a folder that exists only in the mount table. As in Hadoop, nobody may write to it. */
+/** Describes a folder that exists only in the mount table. As in Hadoop, the folder is read-only for all users. */
 function mountEntry(uri: string): Entry {
   return { uri, name: nameOf(uri), type: 'folder', size: 0, modifiedAt: 0, permission: 0o555, owner: '' };
 }

@@ -1,8 +1,8 @@
 import { createServer, type RequestListener } from 'node:http';
 import type { Server } from 'node:net';
 import { afterEach, expect, test } from 'vitest';
+import { CLOSED_URL } from '../testing/closed-port.ts';
 import { listening } from '../testing/http-server.ts';
-import { NOBODYS_URL } from '../testing/nobody.ts';
 import type { HadoopConfiguration } from './configuration.ts';
 import { nameNodeEndpointsOf, nameNodesOf } from './name-nodes.ts';
 import { configurationOfNode } from './node-configuration.ts';
@@ -131,5 +131,5 @@ test('if a node requires a login, the other trustworthy source supplies the conf
 });
 
 test('a closed port supplies no configuration', async () => {
-  expect(await ask(NOBODYS_URL)).toBeNull();
+  expect(await ask(CLOSED_URL)).toBeNull();
 });

@@ -2,8 +2,8 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { type Login, SimpleLogin } from '../security/login.ts';
+import { CLOSED_URL } from '../testing/closed-port.ts';
 import { listening } from '../testing/http-server.ts';
-import { NOBODYS_URL } from '../testing/nobody.ts';
 import { WebHdfs } from './web-hdfs.ts';
 import type { WebHdfsOptions } from './web-hdfs-transport.ts';
 
@@ -68,7 +68,7 @@ describe('NameNodes', () => {
       refuse(response, 'StandbyException', 'Operation category READ is not supported in state standby'),
     );
     const safe = await serve((_, response) => refuse(response, 'SafeModeException', 'Name node is in safe mode.'));
-    const hdfs = client([NOBODYS_URL, standby, safe, active]);
+    const hdfs = client([CLOSED_URL, standby, safe, active]);
     expect(await hdfs.status('/a')).toEqual({
       name: '',
       type: 'file',

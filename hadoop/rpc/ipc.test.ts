@@ -5,8 +5,8 @@ import { afterEach, describe, expect, test } from 'vitest';
 import { TonyError } from '../../platform/errors.ts';
 import { Secret } from '../../platform/secret.ts';
 import { capture, capturedDigests, golden } from '../testing/capture.ts';
+import { CLOSED_ADDRESS } from '../testing/closed-port.ts';
 import { type Answer, type FakeCall, FakeDaemon, type FakeDaemonOptions } from '../testing/fake-daemon.ts';
-import { NOBODY } from '../testing/nobody.ts';
 import type { Token } from './credentials.ts';
 import { encodeFrame } from './frame.ts';
 import { IpcConnection, type IpcOptions } from './ipc.ts';
@@ -412,7 +412,7 @@ test('all calls end with a TonyError, whatever the server sends', async () => {
 });
 
 test('the error for a closed port contains its address', async () => {
-  await expect(connect(NOBODY).opened()).rejects.toMatchObject({
+  await expect(connect(CLOSED_ADDRESS).opened()).rejects.toMatchObject({
     code: 'RPC_UNREACHABLE',
     message: expect.stringMatching(/127\.0\.0\.1:\d+ is not reachable: .*ECONNREFUSED/),
   });

@@ -5,8 +5,8 @@ import { Secret } from '../../platform/secret.ts';
 import { messageOfToken, type Token } from '../rpc/credentials.ts';
 import { decodeMessage } from '../rpc/messages.ts';
 import { containerIdOfMessage, messageOfContainerId } from '../rpc/records.ts';
+import { CLOSED_ADDRESS } from '../testing/closed-port.ts';
 import { type Answer, type FakeCall, FakeDaemon, type FakeDaemonOptions } from '../testing/fake-daemon.ts';
-import { NOBODY } from '../testing/nobody.ts';
 import { ApplicationMasterClient, type Ask } from './application-master-protocol.ts';
 import type { SchedulerOptions } from './scheduler-connection.ts';
 
@@ -304,7 +304,7 @@ test('finds the active ResourceManager among several, and the new one after a fa
     error: 'org.apache.hadoop.ipc.StandbyException',
     message: 'Operation category READ is not supported in state standby',
   });
-  client = connect([NOBODY, standby.endpoint, rm.endpoint]);
+  client = connect([CLOSED_ADDRESS, standby.endpoint, rm.endpoint]);
   await client.register(ADDRESS);
   await client.heartbeat(0);
   expect(rm.calls).toHaveLength(2);
@@ -577,7 +577,7 @@ describe('finishing', () => {
 });
 
 test('gives up on an unreachable ResourceManager after the time limit', async () => {
-  client = connect([NOBODY], { unreachableAfterMs: 200 });
+  client = connect([CLOSED_ADDRESS], { unreachableAfterMs: 200 });
   await expect(client.register(ADDRESS)).rejects.toMatchObject({
     code: 'RM_UNREACHABLE',
     message: expect.stringMatching(/^No ResourceManager answered registerApplicationMaster .*ECONNREFUSED/),

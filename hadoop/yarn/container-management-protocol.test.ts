@@ -6,8 +6,8 @@ import { Secret } from '../../platform/secret.ts';
 import { decodeCredentials, messageOfToken, type Token, type TokenMessage } from '../rpc/credentials.ts';
 import { decodeMessage } from '../rpc/messages.ts';
 import { type AllocatedContainer, type ContainerIdMessage, containerIdOfMessage, messageOfContainerId } from '../rpc/records.ts';
+import { CLOSED_ADDRESS } from '../testing/closed-port.ts';
 import { type Answer, type FakeCall, FakeDaemon } from '../testing/fake-daemon.ts';
-import { NOBODY } from '../testing/nobody.ts';
 import { type LaunchContext, NodeManagerClient } from './container-management-protocol.ts';
 import type { NodeManagerOptions } from './node-connections.ts';
 
@@ -214,7 +214,7 @@ test('waits for a NodeManager that restarts', async () => {
 });
 
 test('fails with the address of a NodeManager that stays unreachable', async () => {
-  node = `${NOBODY.host}:${NOBODY.port}`;
+  node = `${CLOSED_ADDRESS.host}:${CLOSED_ADDRESS.port}`;
   client = connect({ patienceMs: 100 });
   await expect(client.start(container(2), context)).rejects.toMatchObject({
     code: 'RPC_UNREACHABLE',

@@ -1,7 +1,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { CLOSED_URL } from '../testing/closed-port.ts';
 import { listening } from '../testing/http-server.ts';
-import { NOBODYS_URL } from '../testing/nobody.ts';
 import { ResourceManager } from './resource-manager.ts';
 
 type Handler = (request: IncomingMessage, response: ServerResponse, body: string) => void;
@@ -46,7 +46,7 @@ describe('finding the active ResourceManager', () => {
       (_, response) => void response.writeHead(200, { Refresh: '3; url=/' }).end('There is no active RM right now.'),
     );
     const starting = await serve((_, response) => void response.writeHead(503).end());
-    const resourceManager = manager([NOBODYS_URL, redirecting, refreshing, starting, active]);
+    const resourceManager = manager([CLOSED_URL, redirecting, refreshing, starting, active]);
     expect(await resourceManager.application(ID)).toMatchObject({ id: ID, state: 'RUNNING', finishedAt: null, amNodeHttp: null });
   });
 
@@ -98,7 +98,7 @@ describe('finding the active ResourceManager', () => {
   });
 
   test('gives up with the reason and exit code 3', async () => {
-    await expect(manager([NOBODYS_URL], { patienceMs: 100 }).nodes()).rejects.toMatchObject({
+    await expect(manager([CLOSED_URL], { patienceMs: 100 }).nodes()).rejects.toMatchObject({
       code: 'RM_UNREACHABLE',
       exitCode: 3,
       message: expect.stringMatching(/127\.0\.0\.1:\d+.*ECONNREFUSED/),

@@ -94,7 +94,7 @@ test('a folder with more objects than a page is listed and removed completely', 
 
 test('wrong keys, missing buckets and unreachable stores cause specific errors', async () => {
   const { connection, bucket } = store();
-  const wrong = createStorage({ hadoop: null, user: 'alice', s3: async () => ({ ...connection, accessKeyId: 'nobody' }) });
+  const wrong = createStorage({ hadoop: null, user: 'alice', s3: async () => ({ ...connection, accessKeyId: 'unknown-key' }) });
   await expect(wrong.read(`s3://${bucket}/x`)).rejects.toMatchObject({ code: 'ACCESS_DENIED' });
   const storage = openStorage();
   await expect(storage.list('s3://no-such-bucket/x')).rejects.toMatchObject({

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import net, { type AddressInfo } from 'node:net';
 import { afterEach, expect, test } from 'vitest';
-import { NOBODY } from '../../hadoop/testing/nobody.ts';
+import { CLOSED_ADDRESS } from '../../hadoop/testing/closed-port.ts';
 import { dialTls, serveTls } from './secure-channel.ts';
 
 const ringKey = Buffer.alloc(32, 7);
@@ -51,6 +51,6 @@ test('the server rejects plain HTTP', async () => {
 });
 
 test('a connection to a port without a listener fails', async () => {
-  const [error] = await once(dialTls({ ...NOBODY, ringKey }), 'error');
+  const [error] = await once(dialTls({ ...CLOSED_ADDRESS, ringKey }), 'error');
   expect(error).toMatchObject({ code: 'ECONNREFUSED' });
 });
