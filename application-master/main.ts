@@ -1,5 +1,6 @@
 import { lookup } from 'node:dns/promises';
 import type { FrozenJob } from '../conf/job.ts';
+import { formatAddress } from '../platform/address.ts';
 import { withTimeout } from '../platform/deadline.ts';
 import { messageOf, TonyError } from '../platform/errors.ts';
 import { createLogger, type Logger } from '../platform/log.ts';
@@ -66,12 +67,11 @@ async function start(parts: Parts): Promise<Connections> {
   const { address } = await lookup(host);
   const [port, web] = await Promise.all([executors.listen(address), WebServer.open({ address, site, log, tls })]);
   const negotiator = createNegotiator(parts);
-  const authority = host.includes(':') ? `[${host}]` : host;
-  job.connect({ files, executors, negotiator, masterAddress: `${authority}:${port}`, recorded: (entry) => view.recorded(entry) });
+  job.connect({ files, executors, negotiator, masterAddress: formatAddress({ host, port }), recorded: (entry) => view.recorded(entry) });
   shell = job;
   endWithThisProcess(job, frozen, log);
 
-  const http = `${tls === null ? 'http' : 'https'}://${authority}:${web.port}`;
+  const http = `${tls === null ? 'http' : 'https'}://${formatAddress({ host, port: web.port })}`;
   const isLocal = frozen.cluster.kind === 'local';
   // Publish the address before reading the previous attempt's state, see `JobFiles.persist`.
   void files.writeAddress({ host, port, attempt, ...(isLocal && { pid: process.pid, http, token }) });

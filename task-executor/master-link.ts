@@ -7,6 +7,7 @@ import {
   type ServiceError,
   status,
 } from '@grpc/grpc-js';
+import { formatAddress } from '../platform/address.ts';
 import { backoffMs, jittered, pause } from '../platform/backoff.ts';
 import { withTimeout } from '../platform/deadline.ts';
 import { messageOf } from '../platform/errors.ts';
@@ -21,7 +22,7 @@ import {
   type ServiceRequest,
   type Welcome,
 } from '../protos/executor-protocol.ts';
-import { grpcAddress, PINNED_CHANNEL_OPTIONS, pinnedCredentials } from '../protos/pinned-channel.ts';
+import { PINNED_CHANNEL_OPTIONS, pinnedCredentials } from '../protos/pinned-channel.ts';
 import type { MasterAddress } from './master-address.ts';
 
 export interface MasterLinkEvents {
@@ -93,7 +94,7 @@ export class MasterLink {
     if (this.#closed || this.#connection !== null) {
       return;
     }
-    const client = new AttachClient(grpcAddress(this.#address), this.#credentials, {
+    const client = new AttachClient(formatAddress(this.#address), this.#credentials, {
       ...PINNED_CHANNEL_OPTIONS,
       'grpc.max_receive_message_length': LARGEST_ANSWER_BYTES,
     });

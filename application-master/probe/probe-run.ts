@@ -6,6 +6,7 @@ import { credentialsForTasks, findToken, MASTER_TOKEN_KIND } from '../../hadoop/
 import { type AllocatedContainer, ApplicationMasterClient } from '../../hadoop/yarn/application-master-protocol.ts';
 import { NodeManagerClient } from '../../hadoop/yarn/container-management-protocol.ts';
 import { launchCommand } from '../../hadoop/yarn/launch-script.ts';
+import { formatAddress } from '../../platform/address.ts';
 import { pause } from '../../platform/backoff.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import type { Logger } from '../../platform/log.ts';
@@ -126,10 +127,9 @@ export class ProbeRun {
     }
     const { inputs, resources, host, log } = this.#options;
     const secrets = new Map([CREDENTIALS.certificate, CREDENTIALS.privateKey].map((name) => [name, inputs.secret(name)]));
-    const authority = host.includes(':') ? `[${host}]` : host;
     const context = {
       localResources: resources,
-      environment: { TONY_MASTER: `${authority}:${this.#port}` },
+      environment: { TONY_MASTER: formatAddress({ host, port: this.#port }) },
       command: launchCommand(['/bin/bash', `${CONTAINER_LAYOUT.bundles}/${PROBE_LAYOUT.script}`], { stdout: 'tony.log', stderr: 'stderr' }),
       credentials: credentialsForTasks(inputs.credentials, secrets),
     };

@@ -1,4 +1,5 @@
 import { type ClientDuplexStream, Metadata, makeClientConstructor, type ServiceError, status } from '@grpc/grpc-js';
+import { formatAddress } from '../../platform/address.ts';
 import {
   FEED_TOKEN_METADATA,
   type FeedAddress,
@@ -7,7 +8,7 @@ import {
   MAXIMUM_MESSAGE_BYTES,
   type ProducerMessage,
 } from '../../protos/feed-protocol.ts';
-import { grpcAddress, PINNED_CHANNEL_OPTIONS, pinnedCredentials } from '../../protos/pinned-channel.ts';
+import { PINNED_CHANNEL_OPTIONS, pinnedCredentials } from '../../protos/pinned-channel.ts';
 
 /** Timeout (ms) for the first message from the job after connecting. */
 const FIRST_MESSAGE_MS = 15_000;
@@ -31,7 +32,7 @@ export class FeedConnection {
   #isOver = false;
 
   constructor(address: FeedAddress, opening: NonNullable<ProducerMessage['opening']>, events: FeedConnectionEvents) {
-    this.#client = new FeedClient(grpcAddress(address), pinnedCredentials(address.certificate), {
+    this.#client = new FeedClient(formatAddress(address), pinnedCredentials(address.certificate), {
       ...PINNED_CHANNEL_OPTIONS,
       'grpc.max_send_message_length': MAXIMUM_MESSAGE_BYTES,
     });

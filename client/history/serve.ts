@@ -4,6 +4,7 @@ import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { JobStatus } from '../../conf/status.ts';
 import { shortUserName } from '../../hadoop/configuration/login-of.ts';
+import { bracketed } from '../../platform/address.ts';
 import { pickOptions } from '../../platform/check-options.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import type { Logger } from '../../platform/log.ts';
@@ -86,7 +87,7 @@ export async function serveHistory(options: ServeOptions): Promise<RunningHistor
     closers.push(() => history.close());
     const web = await listening({ address: listen, port, site: history, log });
     closers.push(() => web.close());
-    const name = listen === '0.0.0.0' || listen === '::' ? hostname() : listen.includes(':') ? `[${listen}]` : listen;
+    const name = listen === '0.0.0.0' || listen === '::' ? hostname() : bracketed(listen);
     const base = `http://${name}:${web.port}/`;
     const query = auth === 'token' ? `?token=${token}` : '';
     return {

@@ -1,3 +1,4 @@
+import { formatAddress } from '../../platform/address.ts';
 import { withTimeout } from '../../platform/deadline.ts';
 import { AUTHORITIES } from './authorities.ts';
 import { HadoopConfiguration } from './configuration.ts';
@@ -29,8 +30,7 @@ export async function configurationOfNode(
   onRefused: () => Promise<HadoopConfiguration>,
 ): Promise<HadoopConfiguration | null> {
   try {
-    const authority = `${host.includes(':') ? `[${host}]` : host}:${port}`;
-    const own = await withTimeout(ownProperties(authority, timeoutMs), timeoutMs, () => null);
+    const own = await withTimeout(ownProperties(formatAddress({ host, port }), timeoutMs), timeoutMs, () => null);
     return own?.['fs.defaultFS'] === undefined ? null : completed(own, otherwise);
   } catch (error) {
     if (isLoginRequired(error)) {

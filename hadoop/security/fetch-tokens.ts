@@ -1,4 +1,5 @@
 import { lookup } from 'node:dns/promises';
+import { formatAddress } from '../../platform/address.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import { HttpClient } from '../http/http-client.ts';
 import { parseRemoteException } from '../http/remote-exception.ts';
@@ -149,7 +150,7 @@ function issuedNothing({ from, code }: Issuer): TonyError {
 /** Returns the service name of a token as Hadoop sets it: the server's IP address and port (hadoop.security.token.service.use_ip). */
 async function serviceOf({ host, port }: Endpoint): Promise<string> {
   const { address } = await lookup(host.replace(/^\[|\]$/g, ''), { family: host.startsWith('[') ? 6 : 4 });
-  return `${address.includes(':') ? `[${address}]` : address}:${port}`;
+  return formatAddress({ host: address, port });
 }
 
 interface TokenRequest {

@@ -1,4 +1,5 @@
-import { addressOf, type GangPlace, rankedMembers } from './gang.ts';
+import { formatAddress } from '../../platform/address.ts';
+import { type GangPlace, ownMember, rankedMembers } from './gang.ts';
 
 /**
  * Returns the values for `jax.distributed.initialize`. The function itself reads JAX_COORDINATOR_ADDRESS. Process 0 runs the coordinator at
@@ -6,13 +7,13 @@ import { addressOf, type GangPlace, rankedMembers } from './gang.ts';
  */
 export function jaxEnvironment(place: GangPlace): Record<string, string> {
   const ranked = rankedMembers(place);
-  const self = ranked.find(({ role, index }) => role === place.role && index === place.index);
+  const self = ownMember(ranked, place);
   const [coordinator] = ranked;
   if (self === undefined || coordinator === undefined) {
     return {};
   }
   return {
-    JAX_COORDINATOR_ADDRESS: addressOf(coordinator),
+    JAX_COORDINATOR_ADDRESS: formatAddress(coordinator),
     JAX_NUM_PROCESSES: String(ranked.length),
     JAX_PROCESS_ID: String(self.rank),
   };

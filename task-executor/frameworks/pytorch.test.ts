@@ -1,15 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { GangPlace } from './gang.ts';
 import { pytorchDefaults, pytorchProcesses } from './pytorch.ts';
-
-const member = (role: string, index: number, rank: number | null) => ({
-  role,
-  index,
-  rank,
-  host: `node${index}`,
-  port: 4000 + index,
-  processes: 1,
-});
+import { member } from './testing/member.ts';
 
 const place: GangPlace = {
   applicationId: 'application_1_0001',

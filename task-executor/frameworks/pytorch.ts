@@ -1,4 +1,4 @@
-import { type GangMember, type GangPlace, rankedMembers } from './gang.ts';
+import { type GangMember, type GangPlace, ownMember, rankedMembers } from './gang.ts';
 
 /**
  * Returns the variables that `torchrun` sets for each process of a task (torch/distributed/elastic/agent/server/local_elastic_agent.py), in
@@ -7,7 +7,7 @@ import { type GangMember, type GangPlace, rankedMembers } from './gang.ts';
  */
 export function pytorchProcesses(place: GangPlace): Record<string, string>[] {
   const ranked = rankedMembers(place);
-  const self = ranked.find(({ role, index }) => role === place.role && index === place.index);
+  const self = ownMember(ranked, place);
   const [master] = ranked;
   if (self === undefined || master === undefined) {
     return [{}];

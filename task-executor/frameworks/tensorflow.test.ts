@@ -1,15 +1,7 @@
 import { expect, it } from 'vitest';
 import type { GangPlace } from './gang.ts';
 import { tensorflowEnvironment } from './tensorflow.ts';
-
-const member = (role: string, index: number, rank: number | null, host = `node${index}`) => ({
-  role,
-  index,
-  rank,
-  host,
-  port: 4000 + index,
-  processes: 1,
-});
+import { member } from './testing/member.ts';
 
 const place: GangPlace = {
   applicationId: 'application_1_0001',

@@ -1,4 +1,5 @@
-import { addressOf, type GangPlace } from './gang.ts';
+import { formatAddress } from '../../platform/address.ts';
+import type { GangPlace } from './gang.ts';
 
 /**
  * Returns TF_CONFIG, which tf.distribute's strategies read: `cluster` lists the addresses of the members with a rank by role and index, and
@@ -7,7 +8,7 @@ import { addressOf, type GangPlace } from './gang.ts';
 export function tensorflowEnvironment({ role, index, members }: GangPlace): Record<string, string> {
   const cluster: Record<string, string[]> = {};
   for (const member of members.filter(({ rank }) => rank !== null).sort((a, b) => a.index - b.index)) {
-    cluster[member.role] = [...(cluster[member.role] ?? []), addressOf(member)];
+    cluster[member.role] = [...(cluster[member.role] ?? []), formatAddress(member)];
   }
   return { TF_CONFIG: JSON.stringify({ cluster, task: { type: role, index } }) };
 }
