@@ -1,4 +1,3 @@
-import { createHash, timingSafeEqual } from 'node:crypto';
 import { parseFrozenJob } from '../conf/frozen-job.ts';
 import { CREDENTIALS, type FrozenJob } from '../conf/job.ts';
 import { applicationOf, parseContainerId } from '../hadoop/rpc/application-id.ts';
@@ -7,6 +6,7 @@ import { type Credentials, MASTER_TOKEN_KIND } from '../hadoop/rpc/credentials.t
 import { TonyError } from '../platform/errors.ts';
 import type { Secret } from '../platform/secret.ts';
 import type { OwnNode } from './admission/gatekeeper.ts';
+import { isSubmitted } from './submitted-job.ts';
 
 export interface MasterSecrets {
   readonly jobSecret: Secret;
@@ -64,19 +64,12 @@ export async function readSettings(environment: Readonly<Record<string, string |
   };
 }
 
-/**
- * Rejects a job.json that was modified after submission; users can write the file. The credentials contain its digest. YARN stores the
- * credentials at submission and passes them to every attempt.
- */
 function refuseReplaced(job: Buffer, digest: Secret): void {
-  const found = createHash('sha256').update(job).digest();
-  const submitted = digest.reveal();
-  if (found.length === submitted.length && timingSafeEqual(found, submitted)) {
-    return;
+  if (!isSubmitted(job, digest)) {
+    throw new TonyError('JOB_INVALID', 'job.json is not the submitted file: its digest differs from the digest in the credentials.', {
+      hint: 'Submit the job again.',
+    });
   }
-  throw new TonyError('JOB_INVALID', 'job.json is not the submitted file: its digest differs from the digest in the credentials.', {
-    hint: 'Submit the job again.',
-  });
 }
 
 /** Rejects a local job in a YARN container: local jobs have no gatekeeper, so the job would bypass all quotas. */

@@ -1,7 +1,7 @@
-import { X509Certificate } from 'node:crypto';
-import { createSecureContext, type PeerCertificate } from 'node:tls';
+import { createSecureContext } from 'node:tls';
 import { type ChannelCredentials, type ChannelOptions, credentials } from '@grpc/grpc-js';
 import { CERTIFICATE_NAME } from './executor-protocol.ts';
+import { pinnedIdentity } from './pinned-identity.ts';
 
 /** Interval in ms of keepalive pings. They detect failed machines, which do not close their connections. */
 const KEEPALIVE_MS = 20_000;
@@ -28,15 +28,8 @@ export const PINNED_CHANNEL_OPTIONS: ChannelOptions = {
  * @param key the certificate's private key in PEM format. With this key, the client authenticates itself as part of the job.
  */
 export function pinnedCredentials(certificate: string | Buffer, key?: Buffer): ChannelCredentials {
-  const { fingerprint256 } = new X509Certificate(certificate);
   const own = key === undefined ? {} : { cert: certificate, key };
   return credentials.createFromSecureContext(createSecureContext({ minVersion: 'TLSv1.3', ca: certificate, ...own }), {
-    checkServerIdentity: (_host: string, peer: PeerCertificate) =>
-      peer.fingerprint256 === fingerprint256 ? undefined : new Error("the ApplicationMaster's certificate is not the job's"),
+    checkServerIdentity: pinnedIdentity(certificate),
   });
-}
-
-/** Formats an address as `host:port`. Encloses an IPv6 address in brackets. */
-export function grpcAddress({ host, port }: { readonly host: string; readonly port: number }): string {
-  return `${host.includes(':') ? `[${host}]` : host}:${port}`;
 }

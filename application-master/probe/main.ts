@@ -1,4 +1,3 @@
-import { createHash, timingSafeEqual } from 'node:crypto';
 import { lookup } from 'node:dns/promises';
 import { CONTAINER_LAYOUT, CREDENTIALS, type Resource } from '../../conf/job.ts';
 import { PROBE_LAYOUT, type ProbeOrder, type ProbeResult } from '../../conf/node-probe.ts';
@@ -10,6 +9,7 @@ import { createLogger } from '../../platform/log.ts';
 import { createStorage } from '../../storage/create-storage.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { joinUri } from '../../storage/uri.ts';
+import { isSubmitted } from '../submitted-job.ts';
 import { ProbeRun } from './probe-run.ts';
 
 /** The ApplicationMaster of `tony-ts doctor --probe`. */
@@ -49,9 +49,7 @@ try {
 
 /** Rejects an order that was modified after the submission, as the ApplicationMaster of a job does. */
 function orderOf({ job, secret }: ContainerInputs): ProbeOrder {
-  const submitted = secret(CREDENTIALS.jobDigest).reveal();
-  const found = createHash('sha256').update(job).digest();
-  if (found.length !== submitted.length || !timingSafeEqual(found, submitted)) {
+  if (!isSubmitted(job, secret(CREDENTIALS.jobDigest))) {
     throw new TonyError('JOB_INVALID', 'job.json is not the submitted file.', { hint: 'Run tony-ts doctor --probe again.' });
   }
   return JSON.parse(job.toString('utf8')) as ProbeOrder;

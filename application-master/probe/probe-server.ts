@@ -1,14 +1,11 @@
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
-import tls, { type TLSSocket } from 'node:tls';
+import type { Server, TLSSocket } from 'node:tls';
 import { z } from 'zod';
 import { LONGEST_MESSAGE, type ProbeFacts, type ProbePeers, type ProbeReached } from '../../conf/node-probe.ts';
-import { ConnectionLimit } from '../../platform/connection-limit.ts';
 import type { Secret } from '../../platform/secret.ts';
+import { createPinnedTls } from '../rpc/pinned-tls.ts';
 
-const PROOF_MS = 10_000;
-const GRACE_MS = 1_000;
-const MOST_UNPROVEN = 512;
 const MOST_UNREACHED = 1_000;
 
 const text = (most: number) => z.string().max(most);
@@ -34,29 +31,14 @@ export interface ProbeServerEvents {
 
 /** Receives the reports of the probe's containers: lines of JSON over TLS. The handshake succeeds only with the key of this application. */
 export class ProbeServer {
-  readonly #server: tls.Server;
+  readonly #server: Server;
   readonly #events: ProbeServerEvents;
   readonly #sockets = new Map<string, TLSSocket>();
 
   constructor({ certificate, privateKey }: { certificate: Secret; privateKey: Secret }, events: ProbeServerEvents) {
     this.#events = events;
-    const pem = Buffer.from(certificate.reveal());
-    const limit = new ConnectionLimit({ mostUnproven: MOST_UNPROVEN, deadlineMs: PROOF_MS, graceMs: GRACE_MS });
-    this.#server = tls.createServer({
-      ca: pem,
-      cert: pem,
-      key: Buffer.from(privateKey.reveal()),
-      requestCert: true,
-      rejectUnauthorized: true,
-      minVersion: 'TLSv1.3',
-      handshakeTimeout: PROOF_MS,
-    });
-    this.#server.on('connection', (socket) => limit.admit(socket));
-    this.#server.on('tlsClientError', (_, socket) => socket.destroy());
-    this.#server.on('secureConnection', (socket) => {
-      limit.proven(socket);
-      this.#attach(socket);
-    });
+    const { server } = createPinnedTls({ certificate, privateKey, clients: 'certificate' }, [], (socket) => this.#attach(socket));
+    this.#server = server;
   }
 
   async listen(address: string): Promise<number> {
@@ -82,8 +64,6 @@ export class ProbeServer {
     let containerId: string | null = null;
     let pending = '';
     socket.setEncoding('utf8');
-    // The ResourceManager reports the end of a container, so a broken connection needs no response.
-    socket.on('error', () => {});
     socket.on('data', (chunk: string) => {
       const lines = (pending + chunk).split('\n');
       pending = lines.pop() ?? '';

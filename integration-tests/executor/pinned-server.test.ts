@@ -5,19 +5,21 @@ import { Client, type ClientDuplexStream, Metadata, Server, type ServerDuplexStr
 import { pino } from 'pino';
 import { expect, onTestFinished, test } from 'vitest';
 import { FeedServer } from '../../application-master/rpc/feed-server.ts';
-import { listenPinned, type PinnedListener, type PinnedServerOptions } from '../../application-master/rpc/pinned-server.ts';
+import { listenPinned, type PinnedListener } from '../../application-master/rpc/pinned-server.ts';
+import type { PinnedTlsOptions } from '../../application-master/rpc/pinned-tls.ts';
 import { createJobSecrets } from '../../client/job/job-secrets.ts';
 import { CREDENTIALS } from '../../conf/job.ts';
+import { formatAddress } from '../../platform/address.ts';
 import { Secret } from '../../platform/secret.ts';
 import { FEED_TOKEN_METADATA, type FeedMessage, feedService, type ProducerMessage } from '../../protos/feed-protocol.ts';
-import { grpcAddress, PINNED_CHANNEL_OPTIONS, pinnedCredentials } from '../../protos/pinned-channel.ts';
+import { PINNED_CHANNEL_OPTIONS, pinnedCredentials } from '../../protos/pinned-channel.ts';
 
 const secrets = createJobSecrets(Date.now(), '{}');
 const of = (name: string): Secret => secrets.get(name) ?? new Secret(Buffer.alloc(0));
 const [certificate, privateKey] = [of(CREDENTIALS.certificate), of(CREDENTIALS.privateKey)];
 const { Put } = feedService();
 
-async function listening(options: Partial<PinnedServerOptions>): Promise<PinnedListener> {
+async function listening(options: Partial<PinnedTlsOptions>): Promise<PinnedListener> {
   const server = new Server();
   server.addService(feedService(), {
     Put: (stream: ServerDuplexStream<ProducerMessage, FeedMessage>) => {
@@ -37,7 +39,7 @@ async function listening(options: Partial<PinnedServerOptions>): Promise<PinnedL
 function dial(port: number, { key = privateKey, metadata = new Metadata() } = {}): ClientDuplexStream<ProducerMessage, FeedMessage> {
   const pem = Buffer.from(certificate.reveal());
   const client = new Client(
-    grpcAddress({ host: '127.0.0.1', port }),
+    formatAddress({ host: '127.0.0.1', port }),
     pinnedCredentials(pem, Buffer.from(key.reveal())),
     PINNED_CHANNEL_OPTIONS,
   );

@@ -1,4 +1,3 @@
-import { X509Certificate } from 'node:crypto';
 import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
 import net, { type AddressInfo } from 'node:net';
@@ -11,6 +10,7 @@ import { readContainerInputs } from '../../hadoop/rpc/container-inputs.ts';
 import { withTimeout } from '../../platform/deadline.ts';
 import { messageOf } from '../../platform/errors.ts';
 import { CERTIFICATE_NAME } from '../../protos/executor-protocol.ts';
+import { pinnedIdentity } from '../../protos/pinned-identity.ts';
 import { createStorage } from '../../storage/create-storage.ts';
 import { joinUri } from '../../storage/uri.ts';
 import { EXECUTOR_ENVIRONMENT, parseAddress } from '../settings.ts';
@@ -47,7 +47,6 @@ for await (const line of createInterface({ input: master })) {
 
 function connectToMaster(): tls.TLSSocket {
   const certificate = Buffer.from(secret(CREDENTIALS.certificate).reveal());
-  const { fingerprint256 } = new X509Certificate(certificate);
   return tls.connect({
     ...parseAddress(variable(EXECUTOR_ENVIRONMENT.master)),
     ca: certificate,
@@ -55,8 +54,7 @@ function connectToMaster(): tls.TLSSocket {
     key: Buffer.from(secret(CREDENTIALS.privateKey).reveal()),
     servername: CERTIFICATE_NAME,
     minVersion: 'TLSv1.3',
-    checkServerIdentity: (_, peer) =>
-      peer.fingerprint256 === fingerprint256 ? undefined : new Error("the ApplicationMaster's certificate is not that of the probe"),
+    checkServerIdentity: pinnedIdentity(certificate),
   });
 }
 

@@ -1,0 +1,67 @@
+import { createServer, type Server, type TLSSocket } from 'node:tls';
+import { ConnectionLimit } from '../../platform/connection-limit.ts';
+import type { Secret } from '../../platform/secret.ts';
+
+/** Timeout in ms for the handshake, and for sending the token if clients authenticate with a token. */
+const PROOF_MS = 10_000;
+/**
+ * Minimum age in ms at which an unauthenticated connection may be closed to make room for a new one. Authentication takes milliseconds, but
+ * handshakes queue if many executors connect at the same time.
+ */
+const GRACE_MS = 1_000;
+const MAX_UNPROVEN = 512;
+
+export interface PinnedTlsOptions {
+  /** Certificate in PEM format. */
+  readonly certificate: Secret;
+  readonly privateKey: Secret;
+  /**
+   * Authentication method of the clients:
+   * - `certificate`: the handshake succeeds only with the job's key.
+   * - `token`: clients verify the job's certificate and send a token in their messages. The caller then marks the connection of an
+   *   authenticated client as proven.
+   */
+  readonly clients: 'certificate' | 'token';
+  /** Maximum number of unauthenticated connections (default 512). */
+  readonly mostUnproven?: number;
+  /** Timeout in ms for authentication (default 10,000). */
+  readonly proofMs?: number;
+  readonly graceMs?: number;
+}
+
+/**
+ * Creates a TLS 1.3 server with the job's self-signed certificate, which limits the number of unauthenticated connections. It does not
+ * listen yet.
+ * @param protocols the protocols that the server offers by ALPN; none if empty
+ */
+export function createPinnedTls(
+  { certificate, privateKey, clients, mostUnproven = MAX_UNPROVEN, proofMs = PROOF_MS, graceMs = GRACE_MS }: PinnedTlsOptions,
+  protocols: readonly string[],
+  onConnection: (socket: TLSSocket) => void,
+): { readonly server: Server; readonly limit: ConnectionLimit } {
+  const isProof = clients === 'certificate';
+  const pem = Buffer.from(certificate.reveal());
+  const limit = new ConnectionLimit({ mostUnproven, deadlineMs: proofMs, graceMs });
+  const server = createServer({
+    ...(isProof && { ca: pem }),
+    cert: pem,
+    key: Buffer.from(privateKey.reveal()),
+    requestCert: isProof,
+    rejectUnauthorized: isProof,
+    minVersion: 'TLSv1.3',
+    ...(protocols.length > 0 && { ALPNProtocols: [...protocols] }),
+    handshakeTimeout: proofMs,
+  });
+  server.on('connection', (socket) => limit.admit(socket));
+  server.on('secureConnection', (socket) => {
+    // A broken connection is not a server error. The owner of the connection handles its end.
+    socket.on('error', () => {});
+    if (isProof) {
+      limit.proven(socket);
+    }
+    onConnection(socket);
+  });
+  // The client is unknown, or the connection broke during the handshake.
+  server.on('tlsClientError', (_, socket) => socket.destroy());
+  return { server, limit };
+}
