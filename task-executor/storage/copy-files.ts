@@ -17,6 +17,25 @@ export interface CopiedFile {
   readonly sha256: string;
 }
 
+/** The length and the checksum of the pieces that pass through it. */
+class Measure {
+  readonly #hash = createHash('sha256');
+  #bytes = 0;
+
+  async *pass(pieces: AsyncIterable<Buffer>): AsyncGenerator<Buffer, void> {
+    for await (const piece of pieces) {
+      this.#hash.update(piece);
+      this.#bytes += piece.length;
+      yield piece;
+    }
+  }
+
+  /** Call it once, after the last piece. */
+  result(): Omit<CopiedFile, 'name'> {
+    return { bytes: this.#bytes, sha256: this.#hash.digest('hex') };
+  }
+}
+
 /**
  * Uploads all files of a local folder.
  * @throws TonyError CHECKPOINT_FAILED if an entry is neither a file nor a folder, or if there are too many files.
@@ -26,19 +45,14 @@ export async function uploadFolder(storage: Storage, local: string, uri: string,
   for (const name of await listFiles(local)) {
     signal.throwIfAborted();
     const file = path.join(local, name);
-    let hash = createHash('sha256');
-    let bytes = 0;
-    const pieces = async function* () {
-      hash = createHash('sha256');
-      bytes = 0;
-      for await (const piece of createReadStream(file, { signal }) as AsyncIterable<Buffer>) {
-        hash.update(piece);
-        bytes += piece.length;
-        yield piece;
-      }
+    let measure = new Measure();
+    // Storage requests the pieces again if it repeats the upload.
+    const pieces = () => {
+      measure = new Measure();
+      return measure.pass(createReadStream(file, { signal }) as AsyncIterable<Buffer>);
     };
     await storage.write(joinUri(uri, ...name.split('/')), pieces, { length: (await stat(file)).size });
-    copied.push({ name, bytes, sha256: hash.digest('hex') });
+    copied.push({ name, ...measure.result() });
   }
   return copied;
 }
@@ -64,18 +78,10 @@ async function listFiles(local: string, prefix = ''): Promise<string[]> {
 /** Downloads one file, and creates its folder. Resolves with the file's length and checksum. */
 export async function downloadFile(storage: Storage, uri: string, file: string, signal: AbortSignal): Promise<Omit<CopiedFile, 'name'>> {
   await mkdir(path.dirname(file), { recursive: true });
-  const hash = createHash('sha256');
-  let bytes = 0;
+  const measure = new Measure();
   const source = await storage.open(uri);
-  const measured = async function* (pieces: AsyncIterable<Buffer>) {
-    for await (const piece of pieces) {
-      hash.update(piece);
-      bytes += piece.length;
-      yield piece;
-    }
-  };
-  await pipeline(source, measured, createWriteStream(file), { signal });
-  return { bytes, sha256: hash.digest('hex') };
+  await pipeline(source, (pieces: AsyncIterable<Buffer>) => measure.pass(pieces), createWriteStream(file), { signal });
+  return measure.result();
 }
 
 /** Downloads all files of a folder, including its sub-folders. */
