@@ -44,14 +44,24 @@ export async function buildTensorBoard(architecture: Architecture, key: string, 
   say(`downloading TensorBoard ${TENSORBOARD_VERSION} for Python ${versions[0]} to ${versions.at(-1)}`);
   const wheels = tensorBoardWheels(architecture);
   const [first = '', ...rest] = versions;
+  const downloads = new Map<string, DownloadedWheel[]>();
+  const download = async (version: string, signal: AbortSignal): Promise<void> => {
+    downloads.set(version, await downloadFor(version, wheels, architecture, scratch, say, signal));
+  };
   // The first download includes the shared packages. It runs alone, so that an unreachable registry causes only one error.
-  await fetchFor(first, wheels, architecture, scratch, tree, say, new AbortController().signal);
+  await download(first, new AbortController().signal);
   const worker = async (signal: AbortSignal): Promise<void> => {
     for (let version = rest.shift(); version !== undefined; version = rest.shift()) {
-      await fetchFor(version, wheels, architecture, scratch, tree, say, signal);
+      await download(version, signal);
     }
   };
   await sideBySide((signal) => Array.from({ length: AT_ONCE }, () => worker(signal)));
+  // One after the other, in the order of the versions: wheels of several versions share a folder and contain some of the same files.
+  for (const { wheel, file } of versions.flatMap((version) => downloads.get(version) ?? [])) {
+    await mkdir(path.join(tree, wheel.folder), { recursive: true });
+    await unpackWheel(file, path.join(tree, wheel.folder), EVERYTHING, new AbortController().signal);
+    await rm(file);
+  }
   for (const packages of await readdir(tree)) {
     await pruneFolder(path.join(tree, packages), isNeededByTensorBoard);
   }
@@ -67,33 +77,34 @@ export async function buildTensorBoard(architecture: Architecture, key: string, 
   await writeFile(path.join(folder, 'tensorboard.json'), `${JSON.stringify(description, null, 2)}\n`);
 }
 
-async function fetchFor(
+interface DownloadedWheel {
+  readonly wheel: PinnedWheel;
+  readonly file: string;
+}
+
+async function downloadFor(
   version: string,
   all: readonly PinnedWheel[],
   architecture: Architecture,
   scratch: string,
-  tree: string,
   say: Progress,
   signal: AbortSignal,
-): Promise<void> {
+): Promise<DownloadedWheel[]> {
   const wheels = all.filter(({ python }) => python === version);
-  const download = path.join(scratch, version);
   const files = await downloadWheels(`TensorBoard's packages for Python ${version}`, wheels, {
     python: version,
     architecture,
-    folder: download,
+    folder: path.join(scratch, version),
     signal,
   });
-  for (const [at, wheel] of wheels.entries()) {
+  say(`downloaded the packages for Python ${version}`);
+  return wheels.map((wheel, at) => {
     const file = files[at];
     if (file === undefined) {
       throw new TonyError('INTERNAL', `${wheel.name} was not downloaded`);
     }
-    await mkdir(path.join(tree, wheel.folder), { recursive: true });
-    await unpackWheel(file, path.join(tree, wheel.folder), EVERYTHING, signal);
-  }
-  await rm(download, { recursive: true });
-  say(`downloaded the packages for Python ${version}`);
+    return { wheel, file };
+  });
 }
 
 const PROOF = 'import sys, json; sys.path[:0] = json.loads(sys.argv[1]); from tensorboard import default, program; default.get_plugins()';
