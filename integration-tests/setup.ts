@@ -39,9 +39,10 @@ async function clustersOfThisRun(count: number): Promise<Cluster[]> {
   const first = Number(process.env.TONY_TEST_CLUSTER_OFFSET ?? FIRST_OFFSET);
   const watched = new Set((await processesWithArgument(WATCHDOG)).flatMap(({ args }) => args));
   const clusters: Cluster[] = [];
-  for (let offset = first; offset <= LARGEST_OFFSET && clusters.length < count; offset += 1000) {
-    const cluster = new Cluster(offset);
-    if (!watched.has(String(offset)) && (await cluster.portsInUse()).length === 0) {
+  for (let offset = first; offset + OWN_CLUSTER_OFFSET <= LARGEST_OFFSET && clusters.length < count; offset += 1000) {
+    const [cluster, own] = [new Cluster(offset), new Cluster(offset + OWN_CLUSTER_OFFSET)];
+    const inUse = [...(await cluster.portsInUse()), ...(await own.portsInUse())];
+    if (!watched.has(String(offset)) && inUse.length === 0) {
       clusters.push(cluster);
     }
   }

@@ -46,7 +46,10 @@ export interface ListingOptions {
 export interface WriteOptions {
   /** Keeps an existing file. Of several concurrent writers, exactly one succeeds. */
   readonly ifAbsent?: boolean;
-  /** If false, the write fails with NOT_FOUND if the folder does not exist. A late write then cannot recreate a removed folder. */
+  /**
+   * If false, the write fails with NOT_FOUND if the folder does not exist. A late write then cannot recreate a removed folder. HttpFS always
+   * creates missing folders, so the client checks for the folder just before it creates the file.
+   */
   readonly makeParents?: boolean;
   /** File permissions, e.g. 0o600; default 0o644. */
   readonly permission?: number;

@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http';
-import { Readable } from 'node:stream';
+import type { Readable } from 'node:stream';
 import { type ByteSource, canBeSentAgain, openSource } from '../../platform/byte-source.ts';
 import { TonyError } from '../../platform/errors.ts';
 import { trustOf } from '../configuration/authorities.ts';
@@ -10,8 +10,8 @@ import { loginOf } from '../configuration/login-of.ts';
 import { type FileSystemName, nameNodesOf, unknownNameservice } from '../configuration/name-nodes.ts';
 import { readWhole } from '../http/http-client.ts';
 import { storageError } from '../http/remote-exception.ts';
-import { ResumingReader } from '../http/resuming-reader.ts';
 import { upload } from '../http/upload.ts';
+import { type FileRange, openFile } from './open-file.ts';
 import { completeRename, keptPath, type SimpleFileSystem, withKept } from './rename-in-steps.ts';
 import {
   type FileStatus,
@@ -110,43 +110,16 @@ export class WebHdfs {
     }
   }
 
-  /** Streams a file from `offset` (default 0). Resumes after a broken connection if the file is unchanged. */
-  async open(path: string, range: { readonly offset?: number; readonly length?: number } = {}): Promise<Readable> {
-    const found = await this.#find(path);
-    if (found === null) {
-      throw new TonyError('NOT_FOUND', `${path} does not exist.`);
-    }
-    const before = found.status;
-    if (before.type === 'folder') {
-      throw new TonyError('NOT_FOUND', `${path} is a folder, not a file.`);
-    }
-    const offset = range.offset ?? 0;
-    const length = Math.max(0, Math.min(range.length ?? before.length, before.length - offset));
-    if (length === 0) {
-      return Readable.from([]);
-    }
-    const changed = (): TonyError => new TonyError('STORAGE_REFUSED', `${path} was changed while it was read.`, { hint: 'Read it again.' });
-    return new ResumingReader(
-      { offset, length },
-      async (at, isHeldByUs) => {
-        const left = offset + length - at;
-        // If the request has no length, the length of the response reveals whether the file has changed.
-        const toEnd = offset + length === before.length;
-        const response = await this.#openAt(found.path, toEnd ? { offset: at } : { offset: at, length: left }, isHeldByUs);
-        const promised = response.headers['content-length'];
-        if (promised !== undefined && Number(promised) !== left) {
-          response.destroy();
-          throw changed();
-        }
-        return response;
-      },
-      async () => {
-        const now = await this.#statusAt(found.path);
-        if (now === null || !isSameFile(before, now) || now.modificationTime !== before.modificationTime) {
-          throw changed();
-        }
-      },
-    );
+  /**
+   * Streams a file from `offset` (default 0). Resumes after a broken connection if the file is unchanged. If the file is replaced before its
+   * first byte arrives, the stream delivers the new version.
+   */
+  async open(path: string, range: FileRange = {}): Promise<Readable> {
+    return openFile(path, range, {
+      find: () => this.#find(path),
+      status: (at) => this.#statusAt(at),
+      open: (at, bytes, isHeldByUs) => this.#openAt(at, bytes, isHeldByUs),
+    });
   }
 
   /** Reads a whole file into memory with a single request. */

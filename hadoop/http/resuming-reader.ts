@@ -2,8 +2,14 @@ import type { IncomingMessage } from 'node:http';
 import { Readable } from 'node:stream';
 import { TonyError } from '../../platform/errors.ts';
 
-/** Opens the file at `offset`. While `isHeldByUs` returns true, the reader is the slow side and the idle timeout is suspended. */
-export type OpenAt = (offset: number, isHeldByUs: () => boolean) => Promise<IncomingMessage>;
+/**
+ * Opens the file at `offset` and returns the number of bytes to read from there. While `isHeldByUs` returns true, the reader is the slow
+ * side and the idle timeout is suspended.
+ */
+export type OpenAt = (
+  offset: number,
+  isHeldByUs: () => boolean,
+) => Promise<{ readonly response: IncomingMessage; readonly remaining: number }>;
 
 const HIGH_WATER_MARK = 256 * 1024;
 
@@ -15,25 +21,21 @@ export class ResumingReader extends Readable {
   readonly #open: OpenAt;
   readonly #beforeResume: () => Promise<void>;
   #offset: number;
-  #remaining: number;
   #response: IncomingMessage | null = null;
   #isConnecting = false;
   #isHeld = false;
   #hasProgress = true;
 
-  constructor(range: { readonly offset: number; readonly length: number }, open: OpenAt, beforeResume: () => Promise<void>) {
+  constructor(offset: number, open: OpenAt, beforeResume: () => Promise<void>) {
     super({ highWaterMark: HIGH_WATER_MARK });
     this.#open = open;
     this.#beforeResume = beforeResume;
-    this.#offset = range.offset;
-    this.#remaining = range.length;
+    this.#offset = offset;
   }
 
   override _read(): void {
     this.#isHeld = false;
-    if (this.#remaining === 0) {
-      this.push(null);
-    } else if (this.#response !== null) {
+    if (this.#response !== null) {
       this.#response.resume();
     } else if (!this.#isConnecting) {
       void this.#connect();
@@ -48,20 +50,21 @@ export class ResumingReader extends Readable {
   async #connect(): Promise<void> {
     this.#isConnecting = true;
     try {
-      const response = await this.#open(this.#offset, () => this.#isHeld);
+      const { response, remaining } = await this.#open(this.#offset, () => this.#isHeld);
       this.#isConnecting = false;
       if (this.destroyed) {
         response.destroy();
       } else {
-        this.#follow(response);
+        this.#follow(response, remaining);
       }
     } catch (error) {
       this.destroy(error instanceof Error ? error : new Error(String(error)));
     }
   }
 
-  #follow(response: IncomingMessage): void {
+  #follow(response: IncomingMessage, expected: number): void {
     this.#response = response;
+    let remaining = expected;
     let isOver = false;
     const broken = (): void => {
       if (isOver || this.destroyed) {
@@ -76,15 +79,15 @@ export class ResumingReader extends Readable {
       if (isOver) {
         return;
       }
-      const bytes = chunk.length > this.#remaining ? chunk.subarray(0, this.#remaining) : chunk;
+      const bytes = chunk.length > remaining ? chunk.subarray(0, remaining) : chunk;
       this.#offset += bytes.length;
-      this.#remaining -= bytes.length;
+      remaining -= bytes.length;
       this.#hasProgress = true;
-      if (this.#remaining === 0) {
+      if (remaining === 0) {
         isOver = true;
       }
       const wantsMore = this.push(bytes);
-      if (this.#remaining === 0) {
+      if (remaining === 0) {
         this.push(null);
       } else if (!wantsMore) {
         this.#isHeld = true;

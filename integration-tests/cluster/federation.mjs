@@ -117,9 +117,8 @@ function ownProperties({ state, ports }, name) {
         'dfs.federation.router.admin-address': `localhost:${ports.router?.admin}`,
         'dfs.federation.router.default.nameserviceId': 'ns1',
         'dfs.federation.router.monitor.localnamenode.enable': false,
-        'dfs.federation.router.monitor.namenode': Object.keys(NAMESERVICES)
-          .map((service) => `${service}.${ID}`)
-          .join(','),
+        // The router assigns a DataNode of several nameservices to the one with its newest heartbeat, and rejects writes to the others.
+        'dfs.federation.router.monitor.namenode': `ns1.${ID}`,
         'dfs.federation.router.safemode.enable': false,
         'dfs.federation.router.heartbeat.interval': 1000,
         'dfs.federation.router.cache.ttl': '1s',
