@@ -40,6 +40,8 @@ export function describeFailure({ cause, node }: TaskFailure, role: string): str
       return `its program${where} no longer answers its peers (reported by ${cause.by})`;
     case 'unheard':
       return `its executor${where} did not report within ${time(cause.ms)} of being started`;
+    case 'time-limit':
+      return `its program${where} ran longer than its time limit of ${time(cause.ms)} (roles.${role}.timeLimit)`;
     case 'gone':
       return `its container${where} ended while no ApplicationMaster was running`;
     case 'impossible':

@@ -4,7 +4,7 @@ import * as values from './job-values.ts';
 import { shippedFiles } from './shipped-files.ts';
 import { dockerSchema } from './values/docker.ts';
 import { meantResource } from './values/resource-key.ts';
-import { count, duration, memory, text } from './values/value-schemas.ts';
+import { atLeastOne, count, duration, memory, text } from './values/value-schemas.ts';
 
 /* Schema of job.yaml. Editors show the descriptions, and the reference page is generated from them. */
 
@@ -36,6 +36,26 @@ const resources = z
   })
   .catchall(otherResource.describe('Amount of any other YARN resource type, under its YARN name.'))
   .describe("Resources of each of the role's containers.");
+
+const condition = z.strictObject({
+  role: values.roleName.describe('Name of the other role.'),
+  state: values.awaitedState
+    .describe(
+      'succeeded: every task of the other role has succeeded; roles with ranks succeed together. running: every task of the other role runs or has succeeded.',
+    )
+    .default('succeeded'),
+});
+
+const endAfter = z.strictObject({
+  role: z
+    .union([values.roleName, atLeastOne(values.roleName)], { error: 'expected the name of a role, or a list of names' })
+    .transform((value) => (typeof value === 'string' ? [value] : value))
+    .describe('Name of the other role, or a list of names. The time starts when every task of these roles has ended.'),
+  within: duration('How long the tasks of this role may still run after the other roles have ended.', values.END_WITHIN).default(0),
+  late: values.late
+    .describe('What happens after this time. stop: tony-ts stops the tasks that still run, which is not a failure. fail: the job fails.')
+    .default('stop'),
+});
 
 export const roleSchema = z.strictObject({
   instances: z
@@ -72,6 +92,25 @@ export const roleSchema = z.strictObject({
     })
     .describe('Restart policy for failed tasks of this role.')
     .prefault({}),
+  retryOn: values.retryOn
+    .describe(
+      'The only exit codes of programs after which a task restarts, within its restarts. A task whose program ends with another code has failed for good. By default, a task restarts after every exit code except 0. The exit code of a program that a signal ended is 128 + the number of the signal.',
+    )
+    .optional(),
+  timeLimit: duration(
+    "Time limit for each run of a task's program. After this time, the task has failed, and the restart policy applies.",
+    values.TASK_TIME_LIMIT,
+  ).optional(),
+  after: z
+    .union([condition, atLeastOne(condition)], { error: 'expected {role, state}, or a list of these' })
+    .transform((value) => (Array.isArray(value) ? value : [value]))
+    .describe(
+      'Roles for which this role waits. The job requests containers for this role only when the other roles have reached their states. A role with ranks makes all ranked roles wait.',
+    )
+    .optional(),
+  endAfter: endAfter
+    .describe('Roles after whose end the tasks of this role end too. Use it for programs that would otherwise run forever.')
+    .optional(),
   sidecar: z.boolean().describe("The job does not wait for this role's tasks, and ignores their failures.").default(false),
   untracked: z
     .boolean()

@@ -45,6 +45,9 @@ export const processesPerTask = z.union([z.literal('auto'), count(1, MOST_PROCES
 });
 export const success = z.enum(['all', 'chief']);
 export const restartPolicy = z.enum(['on-failure', 'never']);
+export const retryOn = z.array(count(1, 255, 'expected an exit code from 1 to 255'), { error: 'expected a list of exit codes' });
+export const awaitedState = z.enum(['running', 'succeeded']);
+export const late = z.enum(['stop', 'fail']);
 export const wire = z.enum(['float32', 'float16']);
 export const wireSecurity = z.enum(WIRE_SECURITY);
 
@@ -52,6 +55,8 @@ export const wireSecurity = z.enum(WIRE_SECURITY);
 export const GANG_TIMEOUT = { min: 1000, max: 570_000, why: 'YARN reclaims unused containers after 10 minutes' };
 export const HEARTBEAT_INTERVAL = { min: 100, max: 60_000 };
 export const JOB_TIMEOUT = { min: 1000 };
+export const TASK_TIME_LIMIT = { min: 1000 };
+export const END_WITHIN = { min: 0 };
 
 export const MASTER_START_TIMEOUT = { min: 1000 };
 /**

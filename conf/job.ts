@@ -113,6 +113,14 @@ export interface Role {
   /** null: the tasks run directly on their nodes. */
   readonly docker: DockerContainer | null;
   readonly restart: { readonly policy: 'never' | 'on-failure'; readonly maxRestarts: number };
+  /** The only exit codes of programs after which a task restarts; null: every exit code except 0. */
+  readonly retryOn: readonly number[] | null;
+  /** Longest time in ms that one run of a task's program may take; null for no limit. */
+  readonly timeLimitMs: number | null;
+  /** Conditions on other roles that must be met before the job requests containers for this role. */
+  readonly after: readonly RoleCondition[];
+  /** Other roles whose end limits how long the tasks of this role may run; null if there are none. */
+  readonly endAfter: EndAfter | null;
   /**
    * How the tasks of this role affect the job result. `tracked`: the job waits for them, and their failure fails the job. `untracked`: the
    * job does not wait for them, but their failure fails the job (parameter servers). `sidecar`: the job ignores both their end and their
@@ -128,6 +136,20 @@ export interface Role {
    * all of them.
    */
   readonly servesParameters: boolean;
+}
+
+/** `running`: every task of the role runs or has succeeded. `succeeded`: every task of the role has succeeded. */
+export interface RoleCondition {
+  readonly role: string;
+  readonly state: 'running' | 'succeeded';
+}
+
+export interface EndAfter {
+  readonly roles: readonly string[];
+  /** Time in ms from the end of all `roles` to the end of the tasks that still run. */
+  readonly withinMs: number;
+  /** What happens to these tasks. `stop`: tony-ts stops them, which is not a failure. `fail`: the job fails. */
+  readonly late: 'stop' | 'fail';
 }
 
 /** A file or archive that YARN localises as `name`, a relative path, in the working directory of a container. */

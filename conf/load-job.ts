@@ -10,6 +10,7 @@ import { describeFinalValue, withFinalValues, withRoleValues } from './final-val
 import type { Job, Role } from './job.ts';
 import { defaultsSchema, EVERY_ROLE } from './job-part.ts';
 import { type JobFile, jobJsonSchema, jobSchema } from './job-schema.ts';
+import { type OrderedRole, orderProblems } from './role-order.ts';
 import { fileProblems, toShippedFiles } from './shipped-files.ts';
 import type { SiteConfig } from './site.ts';
 import { chiefOf, isRanked, isServing, strategyProblems, unprotected, withStrategyRoles } from './strategy-roles.ts';
@@ -231,6 +232,9 @@ function meaningProblems(file: JobFile): Problem[] {
         problems.push({ path: ['roles', name, 'resources', resource], atKey: true, message });
       }
     }
+    if (role.restart.policy === 'never' && role.retryOn !== undefined) {
+      problems.push({ path: ['roles', name, 'retryOn'], message: '`restart.policy: never` restarts no task: remove one of the two keys' });
+    }
     if (role.sidecar && role.untracked) {
       problems.push({ path: ['roles', name, 'untracked'], message: 'a role cannot be both sidecar and untracked' });
     }
@@ -247,6 +251,9 @@ function meaningProblems(file: JobFile): Problem[] {
       });
     }
   }
+  problems.push(
+    ...orderProblems(orderedRoles(complete), complete.success).map(({ path, message }) => ({ path: ['roles', ...path], message })),
+  );
   const chiefs = names.filter((name) => file.roles[name]?.chief === true);
   for (const name of chiefs.slice(1)) {
     problems.push({ path: ['roles', name, 'chief'], message: `only one role can be the chief, and \`${chiefs[0]}\` is already the chief` });
@@ -293,7 +300,7 @@ function toJob(file: JobFile, { folder, isFile }: ParseOptions): Job {
     const role = file.roles[name] as JobFile['roles'][string];
     const { memory, vcores, gpus, ...other } = role.resources;
     const serves = isServing(file, name);
-    const tracking = role.sidecar ? 'sidecar' : role.untracked || serves ? 'untracked' : 'tracked';
+    const tracking = trackingOf(file, name);
     return {
       name,
       instances: role.instances.min,
@@ -305,6 +312,11 @@ function toJob(file: JobFile, { folder, isFile }: ParseOptions): Job {
       nodeLabel: role.nodeLabel ?? null,
       docker: role.docker,
       restart: role.restart,
+      retryOn: role.retryOn ?? null,
+      timeLimitMs: role.timeLimit ?? null,
+      after: role.after ?? [],
+      endAfter:
+        role.endAfter === undefined ? null : { roles: role.endAfter.role, withinMs: role.endAfter.within, late: role.endAfter.late },
       tracking,
       chief: name === chief,
       ranked: isRanked(name, role),
@@ -336,6 +348,24 @@ function toJob(file: JobFile, { folder, isFile }: ParseOptions): Job {
     priority: file.priority,
     tags: file.tags,
   };
+}
+
+function trackingOf(file: JobFile, name: string): Role['tracking'] {
+  const role = file.roles[name];
+  return role?.sidecar ? 'sidecar' : role?.untracked || isServing(file, name) ? 'untracked' : 'tracked';
+}
+
+function orderedRoles(file: JobFile): OrderedRole[] {
+  const chief = chiefOf(file);
+  return Object.entries(file.roles).map(([name, role]) => ({
+    name,
+    after: role.after ?? [],
+    endAfter: role.endAfter === undefined ? null : { roles: role.endAfter.role },
+    tracking: trackingOf(file, name),
+    chief: name === chief,
+    ranked: isRanked(name, role),
+    servesParameters: isServing(file, name),
+  }));
 }
 
 function toMaster({ memory, nodeLabel, failureWindow, startTimeout, ...same }: JobFile['master']): Job['master'] {

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { TonyError } from '../platform/errors.ts';
 import type { Job, Role } from './job.ts';
 import * as values from './job-values.ts';
+import { orderProblems } from './role-order.ts';
 import { pathProblem, resolvedFiles } from './shipped-files.ts';
 import { SERVING_ROLE, unprotected } from './strategy-roles.ts';
 import { isTensorBoardRole } from './tensorboard-role.ts';
@@ -42,6 +43,13 @@ const role: z.ZodType<Role> = z.strictObject({
   nodeLabel: label,
   docker: resolvedDocker,
   restart: z.strictObject({ policy: values.restartPolicy, maxRestarts: count(0) }),
+  retryOn: values.retryOn.nullable().default(null),
+  timeLimitMs: ms(values.TASK_TIME_LIMIT).nullable().default(null),
+  after: z.array(z.strictObject({ role: values.roleName, state: values.awaitedState })).default([]),
+  endAfter: z
+    .strictObject({ roles: z.array(values.roleName).min(1), withinMs: ms(values.END_WITHIN), late: values.late })
+    .nullable()
+    .default(null),
   tracking: z.enum(['tracked', 'untracked', 'sidecar']),
   chief: z.boolean(),
   ranked: z.boolean(),
@@ -90,7 +98,7 @@ export const resolvedJobSchema: z.ZodType<Job> = z
     tags: z.array(values.tag).max(values.MOST_TAGS),
   })
   .superRefine((job, context) => {
-    for (const { path, message } of [...roleProblems(job), ...problemsOfAll(job), ...fileProblems(job)]) {
+    for (const { path, message } of [...roleProblems(job), ...orderOfRoles(job), ...problemsOfAll(job), ...fileProblems(job)]) {
       context.addIssue({ code: 'custom', path: [...path], message });
     }
   });
@@ -98,7 +106,7 @@ export const resolvedJobSchema: z.ZodType<Job> = z
 /** Reports combinations of values that job.yaml cannot express. */
 function roleProblems(job: Job): Problem[] {
   return job.roles.flatMap((each, index) => {
-    const { name, instances, maxInstances, restart, tracking, chief, ranked, servesParameters } = each;
+    const { name, instances, maxInstances, restart, retryOn, tracking, chief, ranked, servesParameters } = each;
     const serves = job.strategy.type === 'parameter-server' && name === SERVING_ROLE;
     const rules: readonly (readonly [boolean, string, string])[] = [
       [job.roles.findIndex((other) => other.name === name) === index, 'name', `is also the name of another role: ${name}`],
@@ -109,6 +117,7 @@ function roleProblems(job: Job): Problem[] {
         'restart',
         `must be at most ${values.MOST_RESTARTS}`,
       ],
+      [restart.policy === 'on-failure' || retryOn === null, 'retryOn', 'contradicts restart.policy never'],
       [!chief || tracking === 'tracked', 'chief', 'the chief must be tracked'],
       [!ranked || tracking === 'tracked', 'ranked', 'only tracked roles take part in all-reduce'],
       [!(ranked && serves), 'ranked', 'a parameter server has no rank'],
@@ -121,6 +130,13 @@ function roleProblems(job: Job): Problem[] {
     ];
     return rules.flatMap(([holds, key, message]) => (holds ? [] : [{ path: ['roles', index, key], message }]));
   });
+}
+
+function orderOfRoles({ roles, success }: Job): Problem[] {
+  return orderProblems(roles, success).map(({ path: [name, ...rest], message }) => ({
+    path: ['roles', roles.findIndex((role) => role.name === name), ...rest],
+    message,
+  }));
 }
 
 function problemsOfAll({ roles, framework, strategy }: Job): Problem[] {

@@ -1,3 +1,4 @@
+import type { RoleCondition } from './job.ts';
 import type { FirstFailure, ProgramEnd, TaskFailure } from './task-failure.ts';
 
 /** Job status: the response of `GET /tony/api/job`, and the content of final.json. */
@@ -90,6 +91,8 @@ export interface TaskStatus {
   readonly exit: ProgramEnd | null;
   /** Newest failure; null if the task has not failed. */
   readonly failure: TaskFailure | null;
+  /** Conditions for which the task waits before the job requests a container for it. Absent if the task does not wait for other roles. */
+  readonly waitsFor?: readonly RoleCondition[] | undefined;
 }
 
 /** Mean utilisation of the task's GPUs, from 0 to 1; null without GPUs. */

@@ -52,7 +52,7 @@ export function withStrategyRoles(file: JobFile): JobFile {
     return { ...file, roles: { ...file.roles, [SERVING_ROLE]: { ...given, ...(command !== undefined && { command }) } } };
   }
   const { memory, vcores } = chief.resources;
-  const { nodeLabel: _, ...alike } = chief;
+  const { nodeLabel: _, after: _after, endAfter: _endAfter, timeLimit: _timeLimit, retryOn: _retryOn, ...alike } = chief;
   const serving: RoleFile = {
     ...alike,
     instances: { min: 1, max: 1 },

@@ -48,6 +48,8 @@ export type FailureCause =
   | { readonly kind: 'blamed'; readonly by: string }
   /** The executor did not register in time. */
   | { readonly kind: 'unheard'; readonly ms: number }
+  /** The program ran longer than the time limit of its role. */
+  | { readonly kind: 'time-limit'; readonly ms: number }
   /** A new ApplicationMaster attempt found neither the container nor its executor. */
   | { readonly kind: 'gone' }
   /** No node in the cluster has enough resources for the task. */
@@ -84,7 +86,7 @@ const cause: z.ZodType<FailureCause> = z.discriminatedUnion('kind', [
   z.object({ kind: z.literal('program'), exit: programEndSchema }),
   z.object({ kind: z.literal('container'), end: z.enum(CONTAINER_ENDS), exitStatus: z.int(), memoryMb: z.number(), reason: text }),
   z.object({ kind: z.literal('launch'), reason: text }),
-  z.object({ kind: z.enum(['silent', 'stopped', 'unheard']), ms: z.number() }),
+  z.object({ kind: z.enum(['silent', 'stopped', 'unheard', 'time-limit']), ms: z.number() }),
   z.object({ kind: z.literal('unanswered'), order: z.enum(['prepare', 'start']), ms: z.number() }),
   z.object({ kind: z.enum(['inconsistent', 'gone']) }),
   z.object({ kind: z.literal('blamed'), by: name }),

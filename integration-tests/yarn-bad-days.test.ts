@@ -177,6 +177,46 @@ describe('a job continues', () => {
     ]);
   });
 
+  test('in the same stage when its ApplicationMaster is killed while roles wait for other roles', async () => {
+    const first = (then: string) => `if mkdir $OUT/ran-$TONY_ROLE; then ${then}; fi`;
+    const resources = 'resources: {memory: 256m}';
+    const job = await startJob({
+      roles: [
+        '',
+        `  server: {ranked: false, command: exec sleep 1000, endAfter: {role: worker}, ${resources}}`,
+        `  prepare: {ranked: false, command: '${first('exit 75')}; while [ ! -e $OUT/go ]; do sleep 0.1; done', retryOn: [75], ${resources}}`,
+        `  worker: {command: '${first('exec sleep 1000')}', timeLimit: 2s, after: [{role: prepare}, {role: server, state: running}], ${resources}}`,
+      ].join('\n'),
+    });
+    const inStage = (attempt: number) =>
+      until(
+        async () => {
+          const status = await job.status();
+          const prepare = status.tasks.find(({ role }) => role === 'prepare');
+          return status.masterAttempt === attempt && prepare?.state === 'running' && prepare.failures === 1 && status;
+        },
+        { describe: () => job.status().catch(String), timeoutMs: 60_000 },
+      );
+    const before = await inStage(1);
+    process.kill(await job.process('application-master.mjs'), 'SIGKILL');
+    const after = await inStage(2);
+    expect(after.tasks.map(({ containerId }) => containerId)).toEqual(before.tasks.map(({ containerId }) => containerId));
+    expect(after.tasks.find(({ role }) => role === 'worker')).toMatchObject({ state: 'requested', containerId: null });
+    expect((await cluster.run(['status', job.id])).stdout).toMatch(/Role worker waits until prepare has succeeded and server is running/);
+    expect((await cluster.run(['status', job.id])).stdout).toMatch(/worker:0 +waits for prepare, server/);
+    const final = await job.succeeds();
+    expect(final.tasks.map(({ role, state, failures }) => [role, state, failures])).toEqual([
+      ['server', 'stopped', 0],
+      ['prepare', 'succeeded', 1],
+      ['worker', 'succeeded', 1],
+    ]);
+    expect(final.tasks.at(-1)?.failure?.cause.kind).toBe('time-limit');
+    const { stdout } = await cluster.run(['events', job.id]);
+    const at = (text: RegExp) => stdout.split('\n').findIndex((line) => text.test(line));
+    const moments = [at(/prepare:0 +program-ended +exited with code 0/), at(/worker +role-released/), at(/worker:0 +task-requested/)];
+    expect(moments).toEqual(moments.filter((moment) => moment >= 0).sort((a, b) => a - b));
+  });
+
   test('with the same programs when the ResourceManager and the NameNode restart', async () => {
     const job = await startJob();
     const programs = await job.programs(1);

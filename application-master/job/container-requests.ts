@@ -11,7 +11,7 @@ export function wantedTasks(state: JobState, role: Role): Task[] {
   if (cluster.registration === null || decision !== null || admission.held !== null) {
     return [];
   }
-  const waits = (task: Task) => task.role === role && task.state === 'requested' && task.wait.notBefore <= now;
+  const waits = (task: Task) => task.role === role && task.state === 'requested' && !task.wait.held && task.wait.notBefore <= now;
   const waiting = state.tasks.filter(waits);
   if (waiting.length === 0) {
     return [];
@@ -44,7 +44,11 @@ export function wantedTasks(state: JobState, role: Role): Task[] {
 function othersHaveContainers(state: JobState): boolean {
   return (
     state.tasks.every(
-      (task) => task.state !== 'requested' || (isElastic(task.role) && !isMember(task)) || isTensorBoardRole(jobOf(state), task.role),
+      (task) =>
+        task.state !== 'requested' ||
+        task.wait.held ||
+        (isElastic(task.role) && !isMember(task)) ||
+        isTensorBoardRole(jobOf(state), task.role),
     ) && lackingTasks(state).length === 0
   );
 }
@@ -73,6 +77,7 @@ export function assignContainers(transition: Transition, containers: readonly Co
       attempts: task.attempts + 1,
       wait: { since: restartsAlone(transition.state, task) ? transition.now : task.wait.since, asked: false },
       exit: null,
+      startedAt: null,
       // Clear the metrics of the previous TensorBoard. The new TensorBoard sends metrics when it is ready.
       ...(isTensorBoardRole(transition.state.frozen.job, task.role) && { progress: { metrics: {} } }),
     });

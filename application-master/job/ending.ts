@@ -71,12 +71,12 @@ export function giveBack(transition: Transition, task: Task, reason: string): vo
   transition.update(task.slot, { state: 'requested', wait: { since: transition.now } });
 }
 
-/** Orders the executors of succeeded tasks to exit after the success has been saved. */
+/** Orders the executors of succeeded and stopped tasks to exit after this state has been saved. */
 export function letLeave(transition: Transition): void {
-  for (const { slot, container } of transition.state.tasks) {
+  for (const { slot, container, state } of transition.state.tasks) {
     const leaveRevision = container?.leaveRevision ?? null;
     if (leaveRevision !== null && leaveRevision <= transition.state.revisions.durable) {
-      detach(transition, slot, 'leave', 'its program has succeeded');
+      detach(transition, slot, 'leave', state === 'stopped' ? 'the roles after which it ends have ended' : 'its program has succeeded');
     }
   }
 }

@@ -5,7 +5,7 @@ import { greetUnassigned, noteLeft, noteStreamLost, recordUnassigned } from './e
 import type { ExecutorEvent, ProgramExit, Progress } from './events.ts';
 import { isLastStraw } from './failures.ts';
 import { startMember } from './gang.ts';
-import { currentGeneration, type Executor, jobOf, LIMITS, nameOf, type Task, type TaskNotice } from './job-state.ts';
+import { currentGeneration, type Executor, isOver, jobOf, LIMITS, nameOf, type Task, type TaskNotice } from './job-state.ts';
 import { inGang, isIndependentlyReplaceable, isMember } from './membership.ts';
 import { failTask } from './recovery.ts';
 import { graceMs } from './timeouts.ts';
@@ -341,12 +341,21 @@ function succeed(transition: Transition, slot: number): void {
 }
 
 function nowRunning(transition: Transition, slot: number, generation: Generation): void {
-  const { program } = transition.task(slot).executor ?? { program: null };
-  if (program?.phase === 'ended' || (program?.phase === 'running' && program.generation === generation)) {
+  const task = transition.task(slot);
+  const program = task.executor?.program ?? null;
+  if (program?.phase === 'ended' || (program?.phase === 'running' && program.generation === generation) || isOver(task)) {
     return;
   }
   transition.updateExecutor(slot, { program: { generation, phase: 'running' }, awaiting: null, ranIn: generation, mayRun: true });
-  transition.update(slot, { state: 'running', generation, failures: { unstarted: 0 }, wait: { rounds: 0 } });
+  transition.update(slot, {
+    state: 'running',
+    generation,
+    startedAt: task.startedAt ?? transition.now,
+    failures: { unstarted: 0 },
+    wait: { rounds: 0 },
+  });
+  // A later attempt needs the start time to apply the time limit.
+  transition.dirty ||= task.role.timeLimitMs !== null;
   transition.recordTask('program-started', transition.task(slot), { generation });
 }
 

@@ -1,9 +1,12 @@
+import { constants } from 'node:os';
 import { describeFailure, describeStderr } from '../../conf/event-text.ts';
+import type { Role } from '../../conf/job.ts';
 import type { FailureCost, TaskFailure } from '../../conf/task-failure.ts';
 import { unusableFile } from '../../hadoop/yarn/container-exit.ts';
 import { backoffMs } from '../../platform/backoff.ts';
 import { type Cause, taskFailure } from './diagnostics.ts';
 import { isFree } from './ending.ts';
+import type { ProgramExit } from './events.ts';
 import { type JobState, jobOf, LIMITS, nameOf, type Task } from './job-state.ts';
 import { inGang, isElastic, isIndependentlyReplaceable, memberTasks, restartsAlone } from './membership.ts';
 import { failuresInARow, isTensorBoardRole, tensorBoardPause } from './tensorboard-task.ts';
@@ -21,7 +24,7 @@ export interface Failure {
 }
 
 /** Returns the cause if the task is lost, otherwise null. */
-export function lossOf(state: JobState, { container, executor }: Task): Cause | null {
+export function lossOf(state: JobState, { container, executor, role, startedAt }: Task): Cause | null {
   if (container === null) {
     return null;
   }
@@ -43,6 +46,14 @@ export function lossOf(state: JobState, { container, executor }: Task): Cause | 
   const stopped = msSince(executor.stoppedSince);
   if (stopped >= silenceMs(job)) {
     return { kind: 'stopped', ms: stopped };
+  }
+  if (
+    role.timeLimitMs !== null &&
+    startedAt !== null &&
+    executor.program?.phase === 'running' &&
+    state.now - startedAt >= role.timeLimitMs
+  ) {
+    return { kind: 'time-limit', ms: role.timeLimitMs };
   }
   const unanswered = msSince(executor.awaiting?.since);
   if (executor.awaiting === null || unanswered < answerMs(job)) {
@@ -136,6 +147,7 @@ export function isLastStraw(state: JobState, task: Task): boolean {
   const { policy, maxRestarts } = task.role.restart;
   return (
     policy === 'never' ||
+    task.role.retryOn !== null ||
     task.failures.charged >= maxRestarts ||
     (!restartsAlone(state, task) && (state.gang?.fruitless ?? 0) >= maxRestarts)
   );
@@ -207,6 +219,7 @@ function costOf(state: JobState, task: Task, cause: Cause): FailureCost {
     case 'unanswered':
     case 'inconsistent':
     case 'blamed':
+    case 'time-limit':
       return 'charged';
   }
 }
@@ -222,6 +235,7 @@ function speaksAgainstNode(cause: Cause): boolean {
       return cause.end !== 'preempted' && cause.end !== 'memory-exceeded' && cause.end !== 'stopped-by-master' && cause.end !== 'released';
     case 'gone':
     case 'blamed':
+    case 'time-limit':
       return false;
     case 'program':
     case 'launch':
@@ -265,6 +279,9 @@ export function whyNotRestarted(
   if (policy === 'never' && cost !== 'victim' && wasStarted(task)) {
     return own('was lost after its program had started, and its role allows no restart');
   }
+  if (cause.kind === 'program' && cost === 'charged' && !isRetried(task.role, cause.exit)) {
+    return own(`failed, and its role restarts only after ${describeCodes(task.role.retryOn ?? [])}`);
+  }
   if (charged > maxRestarts && cost === 'charged') {
     return own(`failed ${charged} times, but only ${maxRestarts} restart${maxRestarts === 1 ? ' is' : 's are'} allowed`);
   }
@@ -281,6 +298,16 @@ export function whyNotRestarted(
     return own(`lost its container ${free} times`);
   }
   return null;
+}
+
+/** Returns true if the role restarts a task after this end of its program, as far as `retryOn` is concerned. */
+function isRetried({ retryOn }: Role, { code, signal }: ProgramExit): boolean {
+  const number = (constants.signals as Readonly<Record<string, number>>)[signal];
+  return retryOn === null || retryOn.includes(number === undefined ? code : 128 + number);
+}
+
+function describeCodes(codes: readonly number[]): string {
+  return codes.length === 0 ? 'failures of the cluster (retryOn is empty)' : `exit code ${codes.join(', ')} (retryOn)`;
 }
 
 /**

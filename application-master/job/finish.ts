@@ -1,7 +1,7 @@
 import type { JobResult } from '../../conf/status.ts';
 import { ask } from './container-requests.ts';
 import { detach } from './ending.ts';
-import { isOver, LIMITS } from './job-state.ts';
+import { hasEnded, isOver, LIMITS } from './job-state.ts';
 import { isElastic, isMember } from './membership.ts';
 import { isChief } from './ranks.ts';
 import { isTensorBoardRole } from './tensorboard-task.ts';
@@ -31,7 +31,7 @@ export function decideSuccess(transition: Transition): void {
     frozen.job.success === 'chief'
       ? tasks.filter(isChief)
       : tasks.filter((task) => task.role.tracking === 'tracked' && (!isElastic(task.role) || isMember(task)));
-  if (deciding.length > 0 && deciding.every((task) => task.state === 'succeeded')) {
+  if (deciding.length > 0 && deciding.every(hasEnded)) {
     decide(transition, { state: 'SUCCEEDED', diagnostics: transition.state.training.earlyEnd ?? '' });
   }
 }

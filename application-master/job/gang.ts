@@ -205,7 +205,7 @@ export function startMember(transition: Transition, slot: number): void {
 }
 
 function markStarted(transition: Transition, slot: number, generation: Generation): void {
-  transition.update(slot, { generation, exit: null });
+  transition.update(slot, { generation, exit: null, startedAt: null });
   transition.updateExecutor(slot, {
     program: { generation, phase: 'starting' },
     awaiting: { answer: 'started', since: transition.now },
@@ -243,7 +243,13 @@ export function membersOf(state: JobState): Member[] {
 export function endRound(transition: Transition): void {
   const { gang, cluster, decision } = transition.state;
   const { timeoutMs } = jobOf(transition.state).gang;
-  if (gang === null || gang.phase !== 'forming' || cluster.registration === null || decision !== null) {
+  if (
+    gang === null ||
+    gang.phase !== 'forming' ||
+    cluster.registration === null ||
+    decision !== null ||
+    gangTasks(transition.state).some(({ wait }) => wait.held)
+  ) {
     return;
   }
   if (transition.now - Math.max(gang.since, gang.notBefore) < timeoutMs) {

@@ -1,4 +1,5 @@
-import type { FrozenJob, Role } from '../../conf/job.ts';
+import type { FrozenJob, Job, Role } from '../../conf/job.ts';
+import { conditionsOf } from '../../conf/role-order.ts';
 import { assignContainers, wantedTasks } from './container-requests.ts';
 import { asGeneration, asRevision, type Revision } from './counters.ts';
 import { oneLine } from './diagnostics.ts';
@@ -16,6 +17,7 @@ import { preemptionAnnounced } from './preemption.ts';
 import { type Place, places } from './ranks.ts';
 import { failTask, recover } from './recovery.ts';
 import { matchSurvivors, settle, withSnapshot } from './restore.ts';
+import { endFollowers, recordHeldRoles, releaseRoles } from './role-order.ts';
 import { snapshotOf } from './snapshot.ts';
 import type { Snapshot } from './snapshot-format.ts';
 import { isTensorBoardRole } from './tensorboard-task.ts';
@@ -44,7 +46,7 @@ export function createJob(
   snapshot: Snapshot | null,
   { attempt, now }: { readonly attempt: number; readonly now: number },
 ): JobState {
-  const tasks = places(frozen.job).map((place, slot) => freshTask(place, slot, now));
+  const tasks = places(frozen.job).map((place, slot) => freshTask(frozen.job, place, slot, now));
   const fresh: JobState = {
     frozen,
     attempt,
@@ -60,6 +62,7 @@ export function createJob(
     tasks,
     byContainer: new Map(),
     ending: new Map(),
+    roleEnds: new Map(),
     gang: tasks.some(inGang) ? freshGang(now) : null,
     revisions: { newest: asRevision(0), durable: asRevision(0) },
     firstFailure: null,
@@ -147,7 +150,11 @@ function apply(transition: Transition, event: Event): void {
 
 function follow(transition: Transition): void {
   if (transition.state.decision === null) {
+    endFollowers(transition);
     decideSuccess(transition);
+  }
+  if (transition.state.decision === null) {
+    releaseRoles(transition);
   }
   if (transition.state.decision === null) {
     settle(transition);
@@ -186,6 +193,7 @@ function registered(transition: Transition, event: Extract<Event, { type: 'regis
   if (transition.state.restored) {
     return;
   }
+  recordHeldRoles(transition);
   for (const role of transition.state.frozen.job.roles) {
     const sentence = impossibleAsk(transition.state, role);
     if (sentence !== null && isTensorBoardRole(transition.state.frozen.job, role)) {
@@ -296,7 +304,7 @@ function recordEnd(transition: Transition, { containerId, end, exitStatus }: Ext
   }
 }
 
-function freshTask(place: Place, slot: number, now: number): Task {
+function freshTask(job: Job, place: Place, slot: number, now: number): Task {
   return {
     ...place,
     slot,
@@ -306,9 +314,10 @@ function freshTask(place: Place, slot: number, now: number): Task {
     executor: null,
     attempts: 0,
     failures: { charged: 0, free: 0, unstarted: 0, inARow: 0, newest: null, launch: null, nodes: [] },
-    wait: { since: now, rounds: 0, notBefore: now, asked: false },
+    wait: { since: now, rounds: 0, notBefore: now, asked: false, held: conditionsOf(job, place.role).length > 0 },
     generation: asGeneration(0),
     exit: null,
+    startedAt: null,
     progress: { step: 0, total: 0, metrics: {} },
   };
 }

@@ -31,6 +31,8 @@ export interface JobState {
   readonly byContainer: ReadonlyMap<string, number>;
   /** Containers that have been told to stop but are not yet confirmed to have stopped. */
   readonly ending: ReadonlyMap<string, Ending>;
+  /** Times at which all tasks of a role had ended, for the roles that `endAfter` of other roles names. */
+  readonly roleEnds: ReadonlyMap<string, number>;
   /** Revisions of the newest snapshot and of the newest durable snapshot. */
   readonly revisions: { readonly newest: Revision; readonly durable: Revision };
   readonly firstFailure: { readonly failure: FirstFailure; readonly containerId: string | null } | null;
@@ -141,6 +143,8 @@ export interface Task {
   readonly wait: Wait;
   readonly generation: Generation;
   readonly exit: ProgramEnd | null;
+  /** Time at which the newest program started; null before. */
+  readonly startedAt: number | null;
   readonly progress: { readonly step: number; readonly total: number; readonly metrics: Readonly<Record<string, number>> };
 }
 
@@ -174,6 +178,8 @@ export interface Wait {
   readonly rounds: number;
   readonly notBefore: number;
   readonly asked: boolean;
+  /** True until the roles for which the task waits (`after`) have reached their states. */
+  readonly held: boolean;
 }
 
 export interface Executor {
@@ -302,6 +308,11 @@ export function nameOf(task: { readonly role: Role; readonly index: number }): s
 
 export function isOver(task: Task): boolean {
   return isTaskOver(task.state);
+}
+
+/** Returns true if the task has succeeded, or tony-ts has stopped it after the end of other roles. */
+export function hasEnded(task: Task): boolean {
+  return task.state === 'succeeded' || task.state === 'stopped';
 }
 
 /** Returns true if the executor is attached and idle, and its port is valid for a program of `generation`. */

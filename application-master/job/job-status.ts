@@ -1,11 +1,12 @@
-import { describeFailure } from '../../conf/event-text.ts';
 import { TENSORBOARD_ROLE } from '../../conf/job.ts';
+import { conditionsOf } from '../../conf/role-order.ts';
 import type { ElasticStatus, JobStatus, OrphanedContainer, TaskStatus, TensorBoardStatus } from '../../conf/status.ts';
 import { predecessorsOf } from './ending.ts';
 import { progressOf } from './job-progress.ts';
-import { type JobState, nameOf, type Task } from './job-state.ts';
+import { isOver, type JobState, nameOf, type Task } from './job-state.ts';
 import { awaitedTasks, elasticRole, inGang, isIndependentlyReplaceable, isMember } from './membership.ts';
-import { describePredecessors, describeWait } from './pending-reasons.ts';
+import { describeNewestFailure, describePredecessors, describeWait } from './pending-reasons.ts';
+import { describeHeldRoles } from './role-order.ts';
 import { mergedMetrics } from './snapshot.ts';
 
 /** Shorter waits are normal and not reported. */
@@ -50,27 +51,32 @@ function phaseOf(state: JobState): readonly [JobStatus['state'], string] {
   }
   const awaited = awaitedTasks(state).filter((task) => task.role.tracking !== 'sidecar');
   const waited = awaited.filter((task) => task.state === 'requested' || task.state === 'launching');
-  const ranWell =
-    state.gang === null ? waited.length === 0 && awaited.every((task) => task.state !== 'registered') : state.gang.phase === 'started';
-  const since = state.gang === null ? Math.min(state.now, ...waited.map((task) => task.wait.since)) : state.gang.since;
+  // A gang that waits for other roles does not form yet.
+  const gang = state.tasks.some((task) => inGang(task) && task.wait.held) ? null : state.gang;
+  const ranWell = gang === null ? waited.length === 0 && awaited.every((task) => task.state !== 'registered') : gang.phase === 'started';
+  const since = gang === null ? Math.min(state.now, ...waited.map((task) => task.wait.since)) : gang.since;
   const long = waited.length > 0 && state.cluster.registration !== null && state.now - since >= PATIENCE_MS;
   const blocked = awaited.filter(
     (task) => task.state === 'registered' && task.executor?.program === null && predecessorsOf(state, task).length > 0,
   );
   const unfenced = blocked.filter((task) => !inGang(task) || isIndependentlyReplaceable(state.frozen.job, task.role));
-  const message = [...(long ? [describeWait(state, waited, since)] : []), ...describePredecessors(state, unfenced)].join(' ');
+  const message = [
+    ...(long ? [describeWait(state, waited, since)] : []),
+    ...describePredecessors(state, unfenced),
+    ...describeHeldRoles(state),
+  ].join(' ');
   if (ranWell) {
     return ['RUNNING', message];
   }
   // Without a gang, tasks start individually. The first start of a task is therefore not a recovery, even if other tasks are already
   // running.
   const before =
-    state.gang === null
-      ? awaited.some((task) => task.generation > 0 && (waited.includes(task) || task.state === 'registered'))
+    gang === null
+      ? awaited.some((task) => task.generation > 0 && (waited.includes(task) || (task.state === 'registered' && task.attempts > 1)))
       : state.generation > 0;
-  const failed = awaited.find((task) => task.failures.newest !== null && task.generation === state.generation);
+  const failed = awaited.find((task) => task.failures.newest !== null && task.generation === state.generation && !isOver(task));
   if (before) {
-    return ['RECOVERING', message !== '' || failed === undefined ? message : `${nameOf(failed)}: ${newestFailure(failed)}`];
+    return ['RECOVERING', message !== '' || failed === undefined ? message : `${nameOf(failed)}: ${describeNewestFailure(failed)}`];
   }
   return [long ? 'WAITING' : 'STARTING', message];
 }
@@ -90,7 +96,7 @@ function tensorBoardOf(state: JobState): TensorBoardStatus {
   }
   switch (task.state) {
     case 'requested': {
-      const again = task.failures.newest === null ? '' : `TensorBoard is restarting: ${newestFailure(task)}`;
+      const again = task.failures.newest === null ? '' : `TensorBoard is restarting: ${describeNewestFailure(task)}`;
       return { state: 'waiting', message: again === '' && task.wait.asked ? 'TensorBoard waits for a container.' : again };
     }
     case 'launching':
@@ -103,7 +109,7 @@ function tensorBoardOf(state: JobState): TensorBoardStatus {
     case 'failed':
     case 'lost':
     case 'stopped':
-      return { state: 'unavailable', message: notice === '' ? newestFailure(task) : notice };
+      return { state: 'unavailable', message: notice === '' ? describeNewestFailure(task) : notice };
   }
 }
 
@@ -151,9 +157,6 @@ function taskStatus(state: JobState, task: Task, now: number): TaskStatus {
     silentMs: task.executor === null ? null : Math.max(0, Math.max(now, state.now) - task.executor.lastHeard),
     exit: task.exit,
     failure: task.failures.newest,
+    ...(task.wait.held && { waitsFor: conditionsOf(state.frozen.job, task.role) }),
   };
-}
-
-function newestFailure({ failures: { newest }, role }: Task): string {
-  return newest === null ? '' : describeFailure(newest, role.name);
 }

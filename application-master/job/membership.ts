@@ -78,8 +78,8 @@ export function awaitedTasks(state: JobState): Task[] {
   const forming = state.gang?.phase === 'forming';
   const lacking = new Set(forming ? lackingTasks(state) : []);
   return state.tasks.filter((task) => {
-    if (!isElastic(task.role)) {
-      return true;
+    if (!isElastic(task.role) || task.wait.held) {
+      return !task.wait.held;
     }
     return forming ? task.container !== null || lacking.has(task) : isMember(task);
   });

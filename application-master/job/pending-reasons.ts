@@ -1,3 +1,4 @@
+import { describeFailure } from '../../conf/event-text.ts';
 import type { Role } from '../../conf/job.ts';
 import { describeMb, oneLine, seconds } from './diagnostics.ts';
 import { predecessorsOf } from './ending.ts';
@@ -125,6 +126,11 @@ export function describeWait(state: JobState, missing: readonly Task[], since: n
     sentences.push(`${list(starting)} ${starting.length === 1 ? 'is' : 'are'} starting.`);
   }
   return sentences.join(' ');
+}
+
+/** Describes the newest failure of a task; an empty string if the task has not failed. */
+export function describeNewestFailure({ failures: { newest }, role }: Task): string {
+  return newest === null ? '' : describeFailure(newest, role.name);
 }
 
 /** Explains why ready tasks do not start: their previous programs may still be running. Returns one sentence per node. */

@@ -13,8 +13,9 @@ import {
 } from './failures.ts';
 import { decide } from './finish.ts';
 import { claimGeneration, prepare, startGeneration, startReplacements, startUnranked, unclaim } from './gang.ts';
-import { jobOf, nameOf, type Task } from './job-state.ts';
+import { hasEnded, jobOf, nameOf, type Task } from './job-state.ts';
 import { canBeGivenUp, gangTasks, inGang, isExpendable, isMember, memberTasks, restartsAlone } from './membership.ts';
+import { describeWaitingRoles } from './role-order.ts';
 import { graceMs } from './timeouts.ts';
 import type { Transition } from './transition.ts';
 
@@ -43,7 +44,7 @@ export function detectLostTasks(transition: Transition): void {
  */
 export function failTask(transition: Transition, slot: number, cause: Cause, how: Detachment = 'stop'): void {
   const task = transition.task(slot);
-  if (task.state === 'succeeded' || transition.state.decision !== null) {
+  if (hasEnded(task) || transition.state.decision !== null) {
     detach(transition, slot, how, 'it is no longer needed');
     return;
   }
@@ -75,7 +76,10 @@ function giveUp(transition: Transition, failure: Failure, end: NonNullable<Retur
   }
   const expendable = isExpendable(transition.state, task);
   if (!canBeGivenUp(transition.state, task) || (end.kind === 'job' && expendable)) {
-    decide(transition, { state: 'FAILED', diagnostics: failureDiagnostics(transition.state, failure, end.text) });
+    decide(transition, {
+      state: 'FAILED',
+      diagnostics: `${failureDiagnostics(transition.state, failure, end.text)}${describeWaitingRoles(transition.state, task)}`,
+    });
     return;
   }
   const why = expendable ? 'enough other tasks remain' : 'the chief decides how the job ends';
@@ -114,7 +118,7 @@ export function newGeneration(transition: Transition, options: { incidentUntil: 
     transition.updateContainer(task.slot, { leaveRevision: null });
     if (task.executor !== null) {
       prepare(transition, task.slot);
-    } else if (task.state === 'succeeded') {
+    } else if (hasEnded(task)) {
       transition.update(task.slot, { state: 'requested', wait: { since: transition.now, notBefore: transition.now }, exit: null });
     }
   }

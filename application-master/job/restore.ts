@@ -2,9 +2,10 @@ import { isTaskOver } from '../../conf/status.ts';
 import { stopUnassigned } from './ending.ts';
 import type { Event } from './events.ts';
 import { membersOf, startMember } from './gang.ts';
-import { type JobState, jobOf, LIMITS, type Task } from './job-state.ts';
+import { hasEnded, type JobState, jobOf, LIMITS, type Task } from './job-state.ts';
 import { inGang, isIndependentlyReplaceable, isMember, memberTasks } from './membership.ts';
 import { newGeneration } from './recovery.ts';
+import { withoutStarted } from './role-order.ts';
 import type { Snapshot, SnapshotTask } from './snapshot-format.ts';
 import { reattachMs } from './timeouts.ts';
 import type { Transition } from './transition.ts';
@@ -15,15 +16,13 @@ import type { Transition } from './transition.ts';
 
 export function withSnapshot(fresh: JobState, snapshot: Snapshot): JobState {
   const saved = new Map(snapshot.tasks.map((task) => [`${task.role}:${task.index}`, task]));
-  const tasks = fresh.tasks.map((task) => withSaved(task, saved.get(`${task.role.name}:${task.index}`), snapshot));
+  const tasks = withoutStarted(fresh.tasks.map((task) => withSaved(task, saved.get(`${task.role.name}:${task.index}`), snapshot)));
   const { job } = fresh.frozen;
   // Ranks exist only if a generation was claimed or started.
   const whole =
     snapshot.generation > 0 &&
     tasks.some(({ rank }) => rank !== null) &&
-    tasks
-      .filter(isMember)
-      .every((task) => task.container !== null || task.state === 'succeeded' || isIndependentlyReplaceable(job, task.role));
+    tasks.filter(isMember).every((task) => task.container !== null || hasEnded(task) || isIndependentlyReplaceable(job, task.role));
   return {
     ...fresh,
     restored: true,
@@ -35,6 +34,7 @@ export function withSnapshot(fresh: JobState, snapshot: Snapshot): JobState {
     ending: new Map(
       snapshot.ending.map((each) => [each.containerId, { ...each, since: fresh.now, attached: false, stopAt: fresh.now, drains: false }]),
     ),
+    roleEnds: new Map(Object.entries(snapshot.roleEnds)),
     gang:
       fresh.gang === null
         ? null
@@ -58,6 +58,7 @@ function withSaved(task: Task, saved: SnapshotTask | undefined, snapshot: Snapsh
     attempts: saved.attempts,
     failures: { ...task.failures, charged: saved.failures, nodes: saved.failedNodes },
     generation: saved.generation,
+    startedAt: saved.startedAt,
   };
   // A gang task that succeeded in an earlier generation runs again.
   if (
@@ -119,7 +120,7 @@ export function settle(transition: Transition): void {
   if (tasks.some((task) => task.container !== null && task.executor === null)) {
     return;
   }
-  const active = tasks.filter((task) => task.state !== 'succeeded');
+  const active = tasks.filter((task) => !hasEnded(task));
   const inGeneration = active.filter((task) => task.executor?.program?.generation === generation);
   const rest = active.filter((task) => !inGeneration.includes(task));
   // In a job with parameter servers, workers may be absent, because they are replaced individually.
@@ -129,7 +130,7 @@ export function settle(transition: Transition): void {
   );
   // If the previous attempt failed while sending start orders, this attempt sends the remaining ones. Rebuilding the member list requires
   // all members.
-  const nameable = tasks.every((task) => task.state !== 'succeeded' || loose(task));
+  const nameable = tasks.every((task) => !hasEnded(task) || loose(task));
   const completable = bound.length === 0 || (startable && inGeneration.length > 0 && nameable);
   if (!completable) {
     newGeneration(transition, { incidentUntil: null, why: 'the previous ApplicationMaster failed before it had started all tasks' });

@@ -19,6 +19,7 @@ const taskSchema = z.object({
   failures: count,
   failedNodes: z.array(z.string()).readonly(),
   exit: programEndSchema.nullable(),
+  startedAt: z.number().nullable(),
 });
 
 const endingSchema = z.object({
@@ -43,6 +44,7 @@ const schema = z.object({
   startedAt: z.number(),
   tasks: z.array(taskSchema),
   ending: z.array(endingSchema),
+  roleEnds: z.record(z.string(), z.number()),
   firstFailure: firstFailureSchema.nullable(),
   /** Number of consecutive generations that failed without progress. */
   fruitless: count,

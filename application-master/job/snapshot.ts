@@ -23,6 +23,7 @@ export function snapshotOf(state: JobState): Snapshot {
       failures: task.failures.charged,
       failedNodes: task.failures.nodes,
       exit: task.exit,
+      startedAt: task.startedAt,
     })),
     ending: [...state.ending.values()]
       .filter((ending) => ending.until > state.now || ending.refundable)
@@ -35,6 +36,7 @@ export function snapshotOf(state: JobState): Snapshot {
         reported,
         refundable,
       })),
+    roleEnds: Object.fromEntries(state.roleEnds),
     firstFailure: state.firstFailure?.failure ?? null,
     fruitless: state.gang?.fruitless ?? 0,
     metrics: mergedMetrics(state),

@@ -88,7 +88,8 @@ function endLoneRound(transition: Transition, slot: number): void {
     !restartsAlone(transition.state, task) ||
     transition.state.cluster.registration === null ||
     transition.state.decision !== null ||
-    isOver(task)
+    isOver(task) ||
+    task.wait.held
   ) {
     return;
   }

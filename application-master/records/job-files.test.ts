@@ -28,6 +28,7 @@ const snapshot = (revision: number): Snapshot => ({
   startedAt: 1,
   tasks: [],
   ending: [],
+  roleEnds: {},
   firstFailure: null,
   fruitless: 0,
   metrics: {},

@@ -46,6 +46,10 @@ function description(change: Partial<JobDescription> = {}): JobDescription {
         chief: true,
         ranked: true,
         servesParameters: false,
+        retryOn: null,
+        timeLimitMs: null,
+        after: [],
+        endAfter: null,
       },
     ],
     tasks: [

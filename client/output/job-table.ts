@@ -122,6 +122,9 @@ export function stateText(task: TaskStatus): string {
   if (task.state === 'failed' && task.exit !== null) {
     return `failed ${task.exit.code ?? oneLine(task.exit.signal ?? 'by a signal')}`;
   }
+  if (task.state === 'requested' && task.waitsFor !== undefined) {
+    return `waits for ${[...new Set(task.waitsFor.map(({ role }) => oneLine(role)))].join(', ')}`;
+  }
   return task.usage?.stopped === true ? 'suspended' : task.state;
 }
 

@@ -1,10 +1,9 @@
 import { z } from 'zod';
-import type { FrozenJob } from '../../conf/job.ts';
+import type { FrozenJob, RoleCondition } from '../../conf/job.ts';
 import {
   END_STATES,
   type HistoryEntry,
   isEndState,
-  isTaskOver,
   type JobResult,
   type JobStatus,
   type OrphanedContainer,
@@ -17,6 +16,7 @@ import { ROLE_NAME } from '../../conf/values/role-name.ts';
 import { HOST_AND_PORT } from '../../hadoop/logs/container-logs.ts';
 import { parseJson } from '../../platform/json-value.ts';
 import { fullTime } from '../terminal/clock.ts';
+import { MAXIMUM_TASKS, tasksOf } from './recorded-tasks.ts';
 
 /*
  * Derives the final status of a job from its history. Normally, final.json contains the status. If the file is missing, because YARN killed
@@ -48,7 +48,6 @@ export interface ClusterReport {
   readonly result: JobResult | null;
 }
 
-const MAXIMUM_TASKS = 100_000;
 /** Maximum length of texts (characters). An ApplicationMaster writes shorter texts, but another user may have changed the files. */
 const LONGEST_TEXT = 16_384;
 const LONGEST_NAME = 1_024;
@@ -89,6 +88,8 @@ const usage: z.ZodType<Usage | null> = z
   .nullable()
   .catch(null);
 
+const condition: z.ZodType<RoleCondition> = z.object({ role: z.string().regex(ROLE_NAME), state: z.enum(['running', 'succeeded']) });
+
 const task: z.ZodType<TaskStatus> = z.object({
   // Keep only valid role names, because shell completion inserts role names into commands.
   role: z.string().regex(ROLE_NAME),
@@ -107,6 +108,7 @@ const task: z.ZodType<TaskStatus> = z.object({
   silentMs: z.number().nullable().catch(null),
   exit: programEndSchema.nullable().catch(null),
   failure: taskFailureSchema.nullable().catch(null),
+  waitsFor: z.array(condition).max(MAXIMUM_PARTS).optional().catch(undefined),
 });
 
 const orphan: z.ZodType<OrphanedContainer> = z.object({
@@ -310,75 +312,4 @@ function firstFailure(entries: readonly HistoryEntry[]): FirstFailure | null {
     }
   }
   return null;
-}
-
-function tasksOf(frozen: FrozenJob | null, entries: readonly HistoryEntry[], over: boolean): TaskStatus[] {
-  const tasks = new Map<string, TaskStatus>();
-  for (const { name, instances } of frozen?.job.roles ?? []) {
-    for (let index = 0; index < instances && tasks.size < MAXIMUM_TASKS; index++) {
-      tasks.set(`${name}:${index}`, unknownTask(name, index));
-    }
-  }
-  for (const entry of entries) {
-    const { role, index } = entry;
-    if (role === undefined || index === undefined) {
-      continue;
-    }
-    const key = `${role}:${index}`;
-    const before = tasks.get(key) ?? unknownTask(role, index);
-    if (tasks.has(key) || tasks.size < MAXIMUM_TASKS) {
-      tasks.set(key, after(before, entry));
-    }
-  }
-  return [...tasks.values()].map((one) => (over && !isTaskOver(one.state) ? { ...one, state: 'stopped' } : one));
-}
-
-function unknownTask(role: string, index: number): TaskStatus {
-  return {
-    role,
-    index,
-    state: 'requested',
-    generation: 0,
-    attempts: 0,
-    failures: 0,
-    containerId: null,
-    node: null,
-    nodeHttp: null,
-    step: 0,
-    metrics: {},
-    usage: null,
-    silentMs: null,
-    exit: null,
-    failure: null,
-  };
-}
-
-function after(before: TaskStatus, entry: HistoryEntry): TaskStatus {
-  const { event, exit = null, failure = null } = entry;
-  const generation = Math.max(before.generation, entry.generation ?? 0);
-  const now = { ...before, generation };
-  switch (event) {
-    case 'container-allocated':
-      return {
-        ...now,
-        state: 'launching',
-        attempts: before.attempts + 1,
-        containerId: entry.containerId ?? null,
-        node: entry.node ?? null,
-      };
-    case 'task-requested':
-      return { ...now, state: 'requested' };
-    case 'executor-registered':
-    // The executor stays registered. It has stopped the program only because the gang is restarting.
-    case 'program-stopped':
-      return { ...now, state: 'registered' };
-    case 'program-started':
-      return { ...now, state: 'running' };
-    case 'program-ended':
-      return { ...now, state: exit?.code === 0 ? 'succeeded' : 'failed', exit };
-    case 'task-failed':
-      return { ...now, state: 'failed', failures: before.failures + (failure?.cost === 'charged' ? 1 : 0), failure };
-    default:
-      return now;
-  }
 }

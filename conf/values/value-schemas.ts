@@ -47,6 +47,7 @@ export function duration(description: string, limits: { min?: number; max?: numb
 
 export const count = (least: number, most = 1_000_000, error: string | z.core.$ZodErrorMap = 'expected a whole number') =>
   z.int({ error }).min(least).max(most);
+export const atLeastOne = <Item extends z.ZodType>(item: Item) => z.array(item).min(1);
 export const text = () => z.string({ error: 'expected a string' }).min(1, { error: 'must not be empty' });
 
 export const roleNameOrAll = z

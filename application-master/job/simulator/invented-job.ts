@@ -23,6 +23,7 @@ export function inventJob(random: Random): FrozenJob {
   if (random.chance(0.4)) {
     roles.push(role({ name: 'evaluator', restart }));
   }
+  inventOrder(random, roles, restart);
   const serves = ranked && random.chance(0.3);
   if (serves || random.chance(0.2)) {
     roles.push(role({ name: 'ps', tracking: 'untracked', servesParameters: serves, instances: random.between(1, 2), restart }));
@@ -45,6 +46,19 @@ export function inventJob(random: Random): FrozenJob {
   });
   // Half of the jobs have long leases.
   return { ...job, applicationId, cluster: { kind: 'yarn', hadoop: {}, ...(number % 2 === 0 && { masterReplacementMs: 300_000 }) } };
+}
+
+/** Makes some roles wait for others: the gang for a preparation, and the evaluator for the workers. */
+function inventOrder(random: Random, roles: Role[], restart: Role['restart']): void {
+  if (random.chance(0.25)) {
+    roles.push(role({ name: 'prepare', instances: random.between(1, 2), restart }));
+    roles[0] = { ...(roles[0] as Role), after: [{ role: 'prepare', state: random.chance(0.7) ? 'succeeded' : 'running' }] };
+  }
+  const evaluator = roles.findIndex(({ name }) => name === 'evaluator');
+  if (evaluator >= 0 && random.chance(0.5)) {
+    const state = random.chance(0.5) ? 'succeeded' : 'running';
+    roles[evaluator] = { ...(roles[evaluator] as Role), after: [{ role: 'worker', state }] };
+  }
 }
 
 /**

@@ -1,6 +1,7 @@
 import { h } from 'preact';
 import { useMemo, useState } from 'preact/hooks';
 import { describeFailure } from '../../../../conf/event-text.ts';
+import { describeConditions } from '../../../../conf/role-order.ts';
 import type { JobStatus, TaskStatus } from '../../../../conf/status.ts';
 import { stateBadge } from '../parts/badge.ts';
 import { inputValue, searchField } from '../parts/controls.ts';
@@ -109,13 +110,16 @@ function startsDescending(key: SortKey): boolean {
 
 function TaskRow({ task }: { task: TaskStatus }): Content {
   const name = nameOf(task);
-  const { usage, silentMs, failure } = task;
+  const { usage, silentMs, failure, waitsFor } = task;
   const gpu = gpuOf(task);
   const live = ['launching', 'registered', 'running'].includes(task.state);
   return html`
     <tr role="row" class="task">
       <th scope="row" role="rowheader" class="c-task"><a href=${formatRoute('logs', name, 'stderr')}>${name}</a></th>
-      <td role="cell" class="c-state">${stateBadge(task.state)}${usage?.stopped === true && live && html` <span class="badge warn">stopped by a signal</span>`}</td>
+      <td role="cell" class="c-state">${stateBadge(task.state)}${usage?.stopped === true && live && html` <span class="badge warn">stopped by a signal</span>`}${
+        waitsFor !== undefined &&
+        html` <span class="aside">${task.state === 'requested' ? 'waits' : 'waited'} until ${describeConditions(waitsFor)}</span>`
+      }</td>
       ${cell('node', 'Node', task.node ?? '')}
       ${cell('generation', 'Generation', task.generation > 0 ? String(task.generation) : '', true)}
       ${cell('restarts', 'Restarts', restartsOf(task) > 0 ? String(restartsOf(task)) : '', true)}

@@ -132,6 +132,9 @@ function follow(lane: Lane, entry: HistoryEntry): void {
     case 'program-stopped':
       enter(lane, 'registered', entry);
       return;
+    case 'task-stopped':
+      stop(lane, at, describeEntry(entry));
+      return;
     case 'program-ended':
       leave(lane, at);
       if (entry.exit?.code === 0) {
@@ -174,12 +177,12 @@ function leave(lane: Lane, at: number, open = false): void {
   lane.current = null;
 }
 
-/** Ends the current span at the end of the job. If the task has a container, marks the task as stopped. */
-function stop(lane: Lane, at: number): void {
+/** Ends the current span. If the task has a container, marks the task as stopped. */
+function stop(lane: Lane, at: number, text = 'the job had ended'): void {
   const { current } = lane;
   leave(lane, at);
   if (current !== null && current.phase !== 'requested') {
-    lane.steps.push({ at, outcome: 'stopped', text: 'the job had ended' });
+    lane.steps.push({ at, outcome: 'stopped', text });
   }
 }
 

@@ -1,0 +1,347 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import type { Role } from '../../conf/job.ts';
+import { frozen, role, workers } from './simulator/example-job.ts';
+import { JobScenario } from './simulator/job-scenario.ts';
+
+const load = (changes: Partial<Role> = {}) => role({ name: 'load', ...changes });
+const afterLoad = { after: [{ role: 'load', state: 'succeeded' }] } as const;
+const never = { policy: 'never', maxRestarts: 3 } as const;
+const endAfter = (roles: string[], withinMs: number, late: 'stop' | 'fail' = 'stop') => ({ endAfter: { roles, withinMs, late } });
+const chief = (changes: Partial<Role> = {}) => role({ name: 'chief', ranked: true, chief: true, ...changes });
+const follower = (changes: Partial<Role> = {}) => role({ name: 'worker', instances: 2, ranked: true, ...changes });
+
+describe('a role that waits for another role', () => {
+  const staged = frozen({ roles: [load(), workers(afterLoad), role({ name: 'evaluator' })] });
+
+  it('requests no container until the other role has succeeded, and then forms the gang', () => {
+    const scene = new JobScenario(staged);
+    scene.register();
+    scene.hello(scene.allocate('load'));
+    expect(scene.status()).toMatchObject({ state: 'STARTING', message: 'Role worker waits until load has succeeded.' });
+    scene.serve();
+    expect([scene.wanted('worker'), scene.task('worker:0').state, scene.task('evaluator:0').state]).toEqual([0, 'requested', 'running']);
+    expect(scene.status()).toMatchObject({ state: 'RUNNING', message: 'Role worker waits until load has succeeded.' });
+    expect(scene.task('worker:1').waitsFor).toEqual([{ role: 'load', state: 'succeeded' }]);
+    expect(scene.task('load:0').waitsFor).toBeUndefined();
+    scene.exit(scene.container('load:0'), 0);
+    expect(scene.wanted('worker')).toBe(2);
+    scene.serve();
+    expect(scene.status()).toMatchObject({ state: 'RUNNING', message: '', generations: 1 });
+    expect(scene.history).toContain('role-waits until load has succeeded');
+    expect(scene.history).toContain('role-released load has succeeded');
+    for (const name of ['worker:0', 'worker:1', 'evaluator:0']) {
+      scene.exit(scene.container(name), 0);
+    }
+    expect(scene.result?.state).toBe('SUCCEEDED');
+  });
+
+  it('waits without a limit, and its time for containers starts at the end of the wait', () => {
+    const scene = JobScenario.running(frozen({ roles: [load(), workers(afterLoad), role({ name: 'late', ...afterLoad })] }));
+    scene.wait(10 * 60_000);
+    expect(scene.status()).toMatchObject({ state: 'RUNNING' });
+    scene.exit(scene.container('load:0'), 0);
+    scene.wait(59_000);
+    expect(scene.history.filter((line) => line.includes('timeout'))).toEqual([]);
+    expect(scene.status()).toMatchObject({ state: 'WAITING' });
+    scene.wait(2_000);
+    expect(scene.history.filter((line) => line.includes('timeout'))).toHaveLength(2);
+  });
+
+  it('starts when all tasks of the other role run', () => {
+    const scene = new JobScenario(
+      frozen({ roles: [workers(), role({ name: 'evaluator', after: [{ role: 'worker', state: 'running' }] })] }),
+    );
+    scene.register();
+    const ids = [scene.allocate('worker'), scene.allocate('worker')];
+    for (const id of ids) {
+      scene.hello(id);
+    }
+    scene.started(ids[0] ?? '', 1);
+    expect(scene.wanted('evaluator')).toBe(0);
+    scene.started(ids[1] ?? '', 1);
+    expect(scene.wanted('evaluator')).toBe(1);
+  });
+
+  it('does not start with a ranked role that has succeeded while other ranked tasks may repeat its work', () => {
+    const report = role({ name: 'report', after: [{ role: 'chief', state: 'succeeded' }] });
+    const scene = JobScenario.running(frozen({ roles: [chief(), follower(), report] }));
+    scene.exit(scene.container('chief:0'), 0);
+    expect(scene.wanted('report')).toBe(0);
+    scene.exit(scene.container('worker:0'), 0);
+    scene.exit(scene.container('worker:1'), 1);
+    scene.serve();
+    expect(scene.task('chief:0').state).toBe('running');
+    for (const name of ['chief:0', 'worker:0', 'worker:1']) {
+      scene.exit(scene.container(name), 0);
+    }
+    expect(scene.wanted('report')).toBe(1);
+  });
+
+  it('fails the job with the reason if the other role fails for good', () => {
+    const scene = JobScenario.running(frozen({ roles: [load({ restart: never }), workers(afterLoad)] }));
+    scene.exit(scene.container('load:0'), 3);
+    expect(scene.result).toMatchObject({ state: 'FAILED', diagnostics: expect.stringContaining('exited with code 3') });
+    expect(scene.result?.diagnostics).toContain('Role worker has not started, because it waits until load has succeeded.');
+  });
+
+  it('fails the job if it waits for a sidecar that fails for good', () => {
+    const scene = JobScenario.running(frozen({ roles: [load({ restart: never, tracking: 'sidecar' }), workers(afterLoad)] }));
+    scene.exit(scene.container('load:0'), 3);
+    expect(scene.result?.diagnostics).toMatch(
+      /^Role worker cannot start: it waits until load has succeeded, but load:0 has failed: its program on h\d:1 exited with code 3\.$/,
+    );
+  });
+
+  it('does not delay TensorBoard, and extra tasks of an elastic role', () => {
+    const tensorboard = role({ name: 'tensorboard', tracking: 'sidecar' });
+    const evaluator = role({ name: 'evaluator', after: [{ role: 'worker', state: 'succeeded' }] });
+    const scene = JobScenario.running(
+      frozen({ roles: [workers({ maxInstances: 3 }), evaluator, tensorboard], tensorboard: { logdir: null, serve: true, memoryMb: 1024 } }),
+    );
+    scene.serve();
+    expect(scene.task('tensorboard:0').state).toBe('running');
+    expect(scene.status().elastic).toMatchObject({ running: 3 });
+  });
+});
+
+describe('a later attempt', () => {
+  const staged = frozen({ roles: [load(), workers(afterLoad)] });
+  const next = (scene: JobScenario, job = staged) => {
+    const later = new JobScenario(job, 2, scene.snapshot);
+    later.now = scene.now + 30_000;
+    later.register(
+      scene.state.tasks.flatMap(({ container }) =>
+        container === null ? [] : [{ id: container.id, role: container.role, node: container.node, nodeHttp: '', memoryMb: 1024 }],
+      ),
+    );
+    return later;
+  };
+
+  it('keeps waiting in the first stage, and continues with the second stage', () => {
+    const scene = JobScenario.running(staged);
+    const later = next(scene);
+    expect([later.wanted('worker'), later.task('worker:0').waitsFor]).toEqual([0, [{ role: 'load', state: 'succeeded' }]]);
+    later.hello(later.container('load:0'), { phase: 'running', generation: 1 });
+    later.exit(later.container('load:0'), 0);
+    later.serve();
+    expect(later.task('worker:1').state).toBe('running');
+  });
+
+  it('continues the second stage, even if the first stage ended earlier', () => {
+    const scene = JobScenario.running(staged);
+    scene.exit(scene.container('load:0'), 0);
+    scene.serve();
+    const later = next(scene);
+    expect(later.task('worker:0').waitsFor).toBeUndefined();
+    for (const name of ['worker:0', 'worker:1']) {
+      later.hello(later.container(name), { phase: 'running', generation: 1 });
+    }
+    expect(later.status()).toMatchObject({ state: 'RUNNING', generations: 1 });
+    expect(later.of('launch')).toEqual([]);
+  });
+
+  it('requests containers for a stage that had none when the attempt failed', () => {
+    const scene = JobScenario.running(staged);
+    scene.exit(scene.container('load:0'), 0);
+    const later = next(scene);
+    expect([later.task('load:0').state, later.wanted('load'), later.wanted('worker')]).toEqual(['succeeded', 0, 2]);
+  });
+
+  it('counts the time since the end of other roles, and the run time of programs, from before its start', () => {
+    const job = frozen({ roles: [load(), role({ name: 'db', timeLimitMs: 50_000, ...endAfter(['load'], 45_000) })] });
+    const scene = JobScenario.running(job);
+    scene.exit(scene.container('load:0'), 0);
+    const ofEnd = next(scene, job);
+    ofEnd.hello(ofEnd.container('db:0'), { phase: 'running', generation: 1 });
+    ofEnd.wait(14_000);
+    expect(ofEnd.result).toBeNull();
+    ofEnd.wait(2_000);
+    expect(ofEnd.status().state).toBe('SUCCEEDED');
+    const limited = JobScenario.running(frozen({ roles: [role({ name: 'db', timeLimitMs: 50_000 })] }));
+    const ofLimit = next(limited, frozen({ roles: [role({ name: 'db', timeLimitMs: 50_000 })] }));
+    ofLimit.hello(ofLimit.container('db:0'), { phase: 'running', generation: 1 });
+    ofLimit.wait(21_000);
+    expect(ofLimit.failure('db:0')).toContain('ran longer than its time limit of 50 s (roles.db.timeLimit)');
+  });
+});
+
+// The cases of TonY's end-to-end tests for dependency timeouts: a chief that ends, and workers that run forever.
+describe('a role that ends after another role', () => {
+  it('fails the job if it has not ended in time', () => {
+    const scene = JobScenario.running(frozen({ roles: [chief(), follower(endAfter(['chief'], 10_000, 'fail'))] }));
+    scene.exit(scene.container('chief:0'), 0);
+    scene.wait(9_500);
+    expect(scene.result).toBeNull();
+    scene.wait(6_000);
+    expect(scene.result).toMatchObject({ state: 'FAILED' });
+    expect(scene.result?.diagnostics).toMatch(/^worker:0 had not ended 10 s after role chief\. Raise roles\.worker\.endAfter\.within/);
+  });
+
+  it('is stopped, and the job succeeds', () => {
+    const scene = JobScenario.running(frozen({ roles: [chief(), follower(endAfter(['chief'], 10_000))] }));
+    const ids = [scene.container('worker:0'), scene.container('worker:1')];
+    scene.exit(scene.container('chief:0'), 0);
+    scene.wait(9_500);
+    expect(scene.task('worker:1').state).toBe('running');
+    scene.wait(1_000);
+    expect(scene.ordered('stop-program')).toEqual(expect.arrayContaining(ids));
+    expect(scene.of('stop-program').filter(({ containerId, atOnce }) => atOnce && ids.includes(containerId))).toEqual([]);
+    expect([scene.task('worker:0').state, scene.status().state]).toEqual(['stopped', 'SUCCEEDED']);
+  });
+
+  it('is stopped although parameter servers run on, and so are the parameter servers', () => {
+    const ps = role({ name: 'ps', tracking: 'untracked', servesParameters: true });
+    const scene = JobScenario.running(frozen({ roles: [chief(), follower(endAfter(['chief'], 0)), ps] }));
+    scene.exit(scene.container('chief:0'), 0);
+    scene.wait(6_000);
+    expect(scene.result?.state).toBe('SUCCEEDED');
+  });
+
+  it('still fails the job if it fails in that time', () => {
+    const scene = JobScenario.running(
+      frozen({ roles: [chief(), follower({ restart: never, ...endAfter(['chief'], 10_000) }), role({ name: 'evaluator' })] }),
+    );
+    scene.exit(scene.container('chief:0'), 0);
+    scene.wait(5_000);
+    scene.exit(scene.container('worker:0'), 1);
+    expect(scene.status()).toMatchObject({ state: 'FAILED', message: expect.stringContaining('worker:0 failed') });
+  });
+
+  it('is stopped while the job continues, and its late messages change nothing', () => {
+    const scene = JobScenario.running(
+      frozen({ roles: [load(), role({ name: 'db', ...endAfter(['load'], 0) }), role({ name: 'report' })] }),
+    );
+    const db = scene.container('db:0');
+    scene.exit(scene.container('load:0'), 0);
+    scene.say({ type: 'tick' });
+    expect([scene.task('db:0').state, scene.ordered('stop-program').includes(db)]).toEqual(['stopped', true]);
+    scene.exit(db, 143);
+    scene.end(db, 'exited', 143);
+    expect([scene.task('db:0').state, scene.task('db:0').failures, scene.wanted('db')]).toEqual(['stopped', 0, 0]);
+    expect(scene.history).toContain('task-stopped role load had ended');
+    expect(scene.result).toBeNull();
+    scene.exit(scene.container('report:0'), 0);
+    expect(scene.result?.state).toBe('SUCCEEDED');
+  });
+
+  it('gets its full time again if the other role repeats its work', () => {
+    const scene = JobScenario.running(frozen({ roles: [chief(), follower(endAfter(['chief'], 20_000))] }));
+    scene.exit(scene.container('chief:0'), 0);
+    scene.wait(15_000);
+    scene.exit(scene.container('worker:1'), 1);
+    scene.serve();
+    scene.wait(15_000);
+    scene.exit(scene.container('chief:0'), 0);
+    scene.wait(15_000);
+    expect(scene.task('worker:0').state).toBe('running');
+  });
+
+  it('is not requested again after it was stopped before it had a container', () => {
+    const scene = new JobScenario(frozen({ roles: [load(), role({ name: 'db', ...endAfter(['load'], 0) }), role({ name: 'report' })] }));
+    scene.register();
+    const id = scene.allocate('load');
+    scene.hello(id);
+    scene.started(id, 1);
+    scene.exit(id, 0);
+    expect([scene.task('db:0').state, scene.wanted('db')]).toEqual(['stopped', 0]);
+  });
+});
+
+describe('a time limit', () => {
+  const limited = (changes: Partial<Role> = {}) => frozen({ roles: [workers({ timeLimitMs: 20_000, ...changes })] });
+
+  it('fails the task, uses up one of its restarts, and starts again with the next program', () => {
+    const scene = JobScenario.running(limited({ restart: { policy: 'on-failure', maxRestarts: 1 } }));
+    scene.wait(20_000);
+    expect(scene.failure('worker:0')).toMatch(/^its program on h1:1 ran longer than its time limit of 20 s/);
+    scene.serve();
+    scene.wait(19_500);
+    expect(scene.task('worker:0')).toMatchObject({ state: 'running', failures: 1 });
+    scene.wait(1_000);
+    expect(scene.status()).toMatchObject({ state: 'FAILED', message: expect.stringContaining('ran longer than its time limit') });
+  });
+
+  it('does not count the time in which the program is not running', () => {
+    const scene = new JobScenario(limited());
+    scene.register();
+    scene.hello(scene.allocate('worker'));
+    scene.wait(50_000);
+    scene.serve();
+    scene.wait(19_000);
+    expect([scene.task('worker:0').failures, scene.status().state]).toEqual([0, 'RUNNING']);
+  });
+});
+
+describe('retryOn', () => {
+  const one = (changes: Partial<Role>) => JobScenario.running(frozen({ roles: [role({ name: 'worker', chief: true, ...changes })] }));
+
+  it('restarts the task only after these exit codes', () => {
+    const scene = one({ retryOn: [75] });
+    scene.exit(scene.container('worker:0'), 75);
+    scene.serve();
+    expect(scene.task('worker:0')).toMatchObject({ state: 'running', failures: 1 });
+    scene.exit(scene.container('worker:0'), 3);
+    expect(scene.result?.diagnostics).toMatch(/^worker:0 failed, and its role restarts only after exit code 75 \(retryOn\): /);
+  });
+
+  it('still limits the number of restarts', () => {
+    const scene = one({ retryOn: [75], restart: { policy: 'on-failure', maxRestarts: 1 } });
+    scene.exit(scene.container('worker:0'), 75);
+    scene.serve();
+    scene.exit(scene.container('worker:0'), 75);
+    expect(scene.result?.diagnostics).toContain('only 1 restart is allowed');
+  });
+
+  it('restarts the task after failures that are not exits of its program', () => {
+    const scene = one({ retryOn: [] });
+    scene.end(scene.container('worker:0'), 'disks-failed');
+    scene.serve();
+    expect(scene.task('worker:0').state).toBe('running');
+    scene.silent.add(scene.container('worker:0'));
+    scene.wait(12_000);
+    scene.serve();
+    expect(scene.result).toBeNull();
+  });
+
+  it('counts the end by a signal as exit code 128 + its number', () => {
+    const scene = one({ retryOn: [137] });
+    scene.exit(scene.container('worker:0'), -1, { signal: 'SIGKILL' });
+    scene.wait(4_000);
+    scene.serve();
+    expect(scene.task('worker:0')).toMatchObject({ state: 'running', failures: 1 });
+    scene.exit(scene.container('worker:0'), -1, { signal: 'SIGSEGV' });
+    scene.wait(4_000);
+    expect(scene.result?.state).toBe('FAILED');
+  });
+});
+
+it('never runs a role before the roles for which it waits have succeeded, whatever their order', () => {
+  const names = ['a', 'b', 'c', 'd', 'e'];
+  const edges = fc.array(fc.tuple(fc.nat(4), fc.nat(4)), { maxLength: 8 });
+  fc.assert(
+    fc.property(edges, fc.shuffledSubarray(names, { minLength: 5 }), fc.boolean(), (pairs, order, ranked) => {
+      // An edge leads from an earlier to a later name, so there are no circles.
+      const after = (name: string) =>
+        pairs.flatMap(([one, other]) =>
+          one < other && names[other] === name ? [{ role: names[one] ?? '', state: 'succeeded' as const }] : [],
+        );
+      const scene = JobScenario.running(
+        frozen({ roles: order.map((name) => role({ name, chief: name === 'a', ranked: ranked && name === 'e', after: after(name) })) }),
+      );
+      const succeeded = new Set<string>();
+      for (let round = 0; round < names.length && scene.result === null; round++) {
+        const running = names.filter((name) => scene.task(`${name}:0`).state === 'running');
+        for (const name of running) {
+          expect(after(name).every((condition) => succeeded.has(condition.role))).toBe(true);
+        }
+        for (const name of running) {
+          scene.exit(scene.container(`${name}:0`), 0);
+          succeeded.add(name);
+        }
+        scene.serve();
+      }
+      expect([scene.result?.state, succeeded.size]).toEqual(['SUCCEEDED', 5]);
+    }),
+  );
+});

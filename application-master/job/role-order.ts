@@ -1,0 +1,145 @@
+import type { EndAfter, Role, RoleCondition } from '../../conf/job.ts';
+import { conditionsOf, describeConditions } from '../../conf/role-order.ts';
+import { seconds } from './diagnostics.ts';
+import { decide } from './finish.ts';
+import { hasEnded, isOver, type JobState, jobOf, nameOf, type Task } from './job-state.ts';
+import { inGang, isElastic, isGivenUp, isMember } from './membership.ts';
+import { describeNewestFailure } from './pending-reasons.ts';
+import type { Transition } from './transition.ts';
+
+// The order of roles in time. `after`: the tasks of a role are held, and the job requests no containers for them, until other roles have
+// reached a state. `endAfter`: when other roles have ended, the tasks of a role have limited time to end too.
+
+/**
+ * Restores which tasks are held. A role that has had a container has met its conditions in an earlier attempt, and is not held again. The
+ * state contains the conditions of all other roles.
+ */
+export function withoutStarted(tasks: readonly Task[]): Task[] {
+  const hasStarted = (task: Task) => tasks.some((each) => each.attempts > 0 && (each.role === task.role || (inGang(each) && inGang(task))));
+  return tasks.map((task) => (task.wait.held && hasStarted(task) ? { ...task, wait: { ...task.wait, held: false } } : task));
+}
+
+/** Releases the roles whose conditions are met. Fails the job if a role waits for tasks that have failed for good. */
+export function releaseRoles(transition: Transition): void {
+  const { state } = transition;
+  for (const role of heldRoles(state)) {
+    const conditions = conditionsOf(jobOf(state), role);
+    const failed = conditions.flatMap((condition) => decidingTasks(state, condition)).find(isGivenUp);
+    if (conditions.every((condition) => isMet(state, condition))) {
+      release(transition, role, conditions);
+    } else if (failed !== undefined && role.tracking !== 'sidecar') {
+      const diagnostics = `Role ${role.name} cannot start: it waits until ${describeConditions(conditions)}, but ${nameOf(failed)} has failed: ${describeNewestFailure(failed)}.`;
+      decide(transition, { state: 'FAILED', diagnostics });
+      return;
+    }
+  }
+}
+
+export function recordHeldRoles(transition: Transition): void {
+  for (const role of heldRoles(transition.state)) {
+    const conditions = conditionsOf(jobOf(transition.state), role);
+    transition.record('role-waits', { role: role.name, detail: `until ${describeConditions(conditions)}` });
+  }
+}
+
+function release(transition: Transition, role: Role, conditions: readonly RoleCondition[]): void {
+  for (const task of transition.state.tasks) {
+    if (task.role === role) {
+      transition.update(task.slot, { wait: { held: false, since: transition.now, notBefore: transition.now } });
+    }
+  }
+  if (inGang({ role })) {
+    transition.patchGang({ since: transition.now, notBefore: transition.now });
+  }
+  transition.record('role-released', { role: role.name, detail: describeConditions(conditions) });
+}
+
+function isMet(state: JobState, condition: RoleCondition): boolean {
+  const tasks = decidingTasks(state, condition);
+  return tasks.length > 0 && tasks.every((task) => hasEnded(task) || (condition.state === 'running' && task.state === 'running'));
+}
+
+/** Returns the tasks that a condition concerns. Ranked tasks succeed together, because a failure of one repeats the work of all. */
+function decidingTasks(state: JobState, condition: RoleCondition): Task[] {
+  const own = tasksOf(state, condition.role);
+  if (condition.state === 'running' || !own.some(({ role }) => role.ranked)) {
+    return own;
+  }
+  const others = state.tasks.filter((task) => task.role.name !== condition.role && task.rank !== null && !isGivenUp(task));
+  return [...own, ...others];
+}
+
+/** Returns the tasks of a role; for an elastic role, those in the newest generation. */
+function tasksOf(state: JobState, name: string): Task[] {
+  return state.tasks.filter((task) => task.role.name === name && (!isElastic(task.role) || isMember(task)));
+}
+
+/** Records when roles have ended, and ends the tasks whose time after the end of other roles is over. */
+export function endFollowers(transition: Transition): void {
+  const followers = jobOf(transition.state).roles.filter(({ endAfter }) => endAfter !== null);
+  for (const name of new Set(followers.flatMap(({ endAfter }) => endAfter?.roles ?? []))) {
+    noteEnd(transition, name);
+  }
+  for (const role of followers) {
+    // Only a complete generation can lose members.
+    if (role.endAfter !== null && isDue(transition, role.endAfter) && (!inGang({ role }) || transition.gang?.phase === 'started')) {
+      endRole(transition, role, role.endAfter);
+    }
+  }
+}
+
+function noteEnd(transition: Transition, name: string): void {
+  const { roleEnds } = transition.state;
+  const tasks = tasksOf(transition.state, name);
+  const ended = tasks.length > 0 && tasks.every(isOver);
+  if (ended === roleEnds.has(name)) {
+    return;
+  }
+  const changed = new Map(roleEnds);
+  if (ended) {
+    changed.set(name, transition.now);
+  } else {
+    changed.delete(name);
+  }
+  transition.patch({ roleEnds: changed });
+  transition.dirty = true;
+}
+
+function isDue({ state: { roleEnds }, now }: Transition, { roles, withinMs }: EndAfter): boolean {
+  return roles.every((name) => now >= (roleEnds.get(name) ?? Number.POSITIVE_INFINITY) + withinMs);
+}
+
+function endRole(transition: Transition, role: Role, { roles, withinMs, late }: EndAfter): void {
+  const names = `${roles.length === 1 ? 'role' : 'roles'} ${roles.join(' and ')}`;
+  for (const task of transition.state.tasks.filter((each) => each.role === role && !isOver(each))) {
+    if (late === 'fail') {
+      decide(transition, {
+        state: 'FAILED',
+        diagnostics: `${nameOf(task)} had not ended ${seconds(withinMs)} after ${names}. Raise roles.${role.name}.endAfter.within, or write late: stop to stop such tasks.`,
+      });
+      return;
+    }
+    transition.recordTask('task-stopped', task, { detail: `${names} had ended` });
+    transition.update(task.slot, { state: 'stopped' });
+    transition.updateContainer(task.slot, { leaveRevision: transition.nextRevision });
+    transition.dirty = true;
+  }
+}
+
+/** Returns one sentence for each role that waits for other roles. */
+export function describeHeldRoles(state: JobState): string[] {
+  return heldRoles(state).map((role) => `Role ${role.name} waits until ${describeConditions(conditionsOf(jobOf(state), role))}.`);
+}
+
+function heldRoles(state: JobState): Role[] {
+  return jobOf(state).roles.filter((role) => state.tasks.some((task) => task.role === role && task.wait.held));
+}
+
+/** Returns a sentence about the roles that wait for this task; an empty string if there are none. */
+export function describeWaitingRoles(state: JobState, task: Task): string {
+  return heldRoles(state)
+    .map((role) => ({ role, conditions: conditionsOf(jobOf(state), role) }))
+    .filter(({ conditions }) => conditions.some((condition) => condition.role === task.role.name))
+    .map(({ role, conditions }) => ` Role ${role.name} has not started, because it waits until ${describeConditions(conditions)}.`)
+    .join('');
+}

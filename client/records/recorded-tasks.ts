@@ -1,0 +1,98 @@
+import type { FrozenJob } from '../../conf/job.ts';
+import { conditionsOf } from '../../conf/role-order.ts';
+import { type HistoryEntry, isTaskOver, type TaskStatus } from '../../conf/status.ts';
+
+/** Limits the number of tasks, because users can edit the files of a history. */
+export const MAXIMUM_TASKS = 100_000;
+
+/**
+ * Derives the tasks of a job from its events.
+ * @param over true if the job has ended. Tasks that were running then count as stopped.
+ */
+export function tasksOf(frozen: FrozenJob | null, entries: readonly HistoryEntry[], over: boolean): TaskStatus[] {
+  const tasks = new Map<string, TaskStatus>();
+  for (const { name, instances } of frozen?.job.roles ?? []) {
+    for (let index = 0; index < instances && tasks.size < MAXIMUM_TASKS; index++) {
+      tasks.set(`${name}:${index}`, unknownTask(name, index));
+    }
+  }
+  for (const entry of entries) {
+    const { role, index } = entry;
+    if (role === undefined || index === undefined) {
+      followWait(tasks, frozen, entry);
+      continue;
+    }
+    const key = `${role}:${index}`;
+    const before = tasks.get(key) ?? unknownTask(role, index);
+    if (tasks.has(key) || tasks.size < MAXIMUM_TASKS) {
+      tasks.set(key, after(before, entry));
+    }
+  }
+  return [...tasks.values()].map((one) => (over && !isTaskOver(one.state) ? { ...one, state: 'stopped' } : one));
+}
+
+/** Handles an event of a whole role: its tasks begin to wait for other roles, or have waited. */
+function followWait(tasks: Map<string, TaskStatus>, frozen: FrozenJob | null, { event, role: name }: HistoryEntry): void {
+  const role = frozen?.job.roles.find((each) => each.name === name);
+  if (frozen === null || role === undefined || (event !== 'role-waits' && event !== 'role-released')) {
+    return;
+  }
+  for (const [key, { waitsFor: _, ...task }] of tasks) {
+    if (task.role === name) {
+      tasks.set(key, event === 'role-waits' ? { ...task, waitsFor: conditionsOf(frozen.job, role) } : task);
+    }
+  }
+}
+
+function unknownTask(role: string, index: number): TaskStatus {
+  return {
+    role,
+    index,
+    state: 'requested',
+    generation: 0,
+    attempts: 0,
+    failures: 0,
+    containerId: null,
+    node: null,
+    nodeHttp: null,
+    step: 0,
+    metrics: {},
+    usage: null,
+    silentMs: null,
+    exit: null,
+    failure: null,
+  };
+}
+
+function after(before: TaskStatus, entry: HistoryEntry): TaskStatus {
+  const { event, exit = null, failure = null } = entry;
+  const generation = Math.max(before.generation, entry.generation ?? 0);
+  const now = { ...before, generation };
+  switch (event) {
+    case 'container-allocated':
+      return {
+        ...now,
+        state: 'launching',
+        attempts: before.attempts + 1,
+        containerId: entry.containerId ?? null,
+        node: entry.node ?? null,
+      };
+    case 'task-requested':
+      return { ...now, state: 'requested' };
+    case 'executor-registered':
+    // The executor stays registered. It has stopped the program only because the gang is restarting.
+    case 'program-stopped':
+      return { ...now, state: 'registered' };
+    case 'program-started':
+      return { ...now, state: 'running' };
+    case 'task-stopped':
+      return { ...now, state: 'stopped' };
+    case 'program-ended':
+      // A task that was stopped after the end of other roles stays stopped, whatever the exit code.
+      return before.state === 'stopped' ? now : { ...now, state: exit?.code === 0 ? 'succeeded' : 'failed', exit };
+    case 'task-failed':
+      return { ...now, state: 'failed', failures: before.failures + (failure?.cost === 'charged' ? 1 : 0), failure };
+    default:
+      return now;
+  }
+}
