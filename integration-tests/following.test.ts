@@ -1,8 +1,10 @@
+import { execFile } from 'node:child_process';
 import { mkdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
+import { promisify } from 'node:util';
 import { describe, expect, test } from 'vitest';
 import { listJobs } from '../client/listing/list-jobs.ts';
-import { type Command, type CommandOptions, type CommandResult, runCommand, startCommand } from './command.ts';
+import { COMMAND, type Command, type CommandOptions, type CommandResult, environment, ROOT, runCommand, startCommand } from './command.ts';
 import { jsonLines, noneLeft, temporaryFolder, until, useCluster } from './harness.ts';
 
 /** Client commands for jobs on YARN and on this machine: following a job, `status`, `logs` and `kill`, with their exit codes. */
@@ -10,18 +12,26 @@ import { jsonLines, noneLeft, temporaryFolder, until, useCluster } from './harne
 const cluster = useCluster();
 
 interface Place {
+  /** Variables that select the cluster and the user. */
+  readonly env: Readonly<Record<string, string | undefined>>;
   readonly run: (words: readonly string[], options?: CommandOptions) => Promise<CommandResult>;
   readonly start: (words: readonly string[]) => Command;
   readonly submit: readonly string[];
 }
 
 async function onYarn(): Promise<Place> {
-  return { run: (words, options) => cluster.run(words, options), start: (words) => cluster.startCommand(words), submit: ['submit'] };
+  return {
+    env: cluster.clientEnvironment(),
+    run: (words, options) => cluster.run(words, options),
+    start: (words) => cluster.startCommand(words),
+    submit: ['submit'],
+  };
 }
 
 async function onThisMachine(): Promise<Place> {
   const env = { HOME: await temporaryFolder(), HADOOP_CONF_DIR: undefined };
   return {
+    env,
     run: (words, options) => runCommand(words, { ...options, env: { ...env, ...options?.env } }),
     start: (words) => startCommand(words, { env }),
     submit: ['submit', '--local'],
@@ -46,6 +56,39 @@ async function job(script: string): Promise<string> {
 }
 
 const ID = /(?:application|local)_\d+_\d+/;
+
+/** Uses each function of the Python client with one job. Arguments: the command, the job file, and `local` or `cluster`. */
+const PYTHON_CLIENT = `
+import json, sys
+from tony.client import Client, TonyError
+
+node, command, file, place = sys.argv[1:]
+client, seen, errors = Client([node, command]), [], []
+try:
+    client.submit(file, set={"priority": "high"}, local=place == "local")
+except TonyError as error:
+    errors.append([error.code, error.message, error.hint])
+job = client.submit(file, set={"env.SUFFIX": "!"}, local=place == "local", on_event=lambda event: seen.append(event["type"]))
+lines = client.logs(job.id, "worker:0", follow=True)
+line = next(lines)
+lines.close()
+status = client.status(job.id)
+try:
+    client.wait(job.id, timeout=1)
+except TimeoutError as error:
+    errors.append(str(error))
+killed = client.kill(job.id)
+result = client.wait(job.id)
+try:
+    result.check()
+except TonyError as error:
+    errors.append([error.code, error.message])
+print(json.dumps({
+    "id": job.id, "submitted": "submitted" in seen, "line": [line.task, line.file, line.text],
+    "status": [status.state, status.ended, status.tasks[0].role, status.fields["status"]["name"]],
+    "killed": [killed.killed, client.kill(job.id).killed], "result": [result.state, client.status(job.id).state], "errors": errors,
+}))
+`;
 
 describe.each([
   ['on YARN', onYarn],
@@ -123,6 +166,28 @@ describe.each([
     expect(exitCode).toBe(1);
     expect(jsonLines(followed).at(-1)).toMatchObject({ type: 'result', state: 'FAILED', applicationId: id });
     expect(await run(['attach', id])).toMatchObject({ exitCode: 1, stdout: expect.stringContaining(`${id} FAILED`) });
+  });
+
+  test('the Python client submits, follows and kills a job, and raises the errors of the command', async () => {
+    const { env, submit } = await open();
+    const file = await job('echo "hello$SUFFIX"; sleep 100\n');
+    const words = ['-c', PYTHON_CLIENT, process.execPath, COMMAND, file, submit.includes('--local') ? 'local' : 'cluster'];
+    const python = { ...env, PYTHONPATH: path.join(ROOT, 'python'), PYTHONDONTWRITEBYTECODE: '1' };
+    const { stdout } = await promisify(execFile)('python3', words, { env: environment(python), timeout: 100_000 });
+    const seen = JSON.parse(stdout) as { readonly id: string };
+    expect(seen).toEqual({
+      id: expect.stringMatching(ID),
+      submitted: true,
+      line: ['worker:0', 'stdout', 'hello!'],
+      status: ['RUNNING', false, 'worker', 'followed'],
+      killed: [true, false],
+      result: ['KILLED', 'KILLED'],
+      errors: [
+        ['JOB_INVALID', expect.stringContaining('priority'), expect.stringContaining('submit again')],
+        'tony-ts attach did not end within 1 s',
+        ['JOB_FAILED', expect.stringContaining('the job ended with KILLED')],
+      ],
+    });
   });
 
   test('a follower exits with 1 when another client kills the job', async () => {

@@ -483,8 +483,19 @@ export const ERROR_CODES = {
   },
   JOB_FAILED: {
     exit: 1,
-    means: 'A job failed or was killed while run() or a handle was waiting for it. The message contains the cause.',
+    means: 'A job failed or was killed while run(), a handle or the Python client was waiting for it. The message contains the cause.',
     hint: 'Read the logs: `tony-ts logs APPLICATION_ID`.',
+  },
+  COMMAND_MISSING: {
+    exit: 2,
+    means: 'The Python client cannot find the command tony-ts on this machine.',
+    hint: 'Install tony-ts (`npm install --global tony-ts`), or pass its path: Client(command=[...]).',
+  },
+  COMMAND_FAILED: {
+    exit: 1,
+    means:
+      'The command that the Python client ran ended without a result, or printed unexpected output. The message contains its last lines.',
+    hint: 'Run the same command in a terminal. If it works there, install the Python package and the command in the same version.',
   },
   CONTAINER_INVALID: {
     exit: 1,

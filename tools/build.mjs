@@ -156,12 +156,13 @@ async function copyWhole(source, folder) {
   await rename(unfinished, target);
 }
 
-/** Copies the Python package `tony`, without the files that Python has compiled. */
+/** Copies the Python package `tony` and the file with which pip installs it, without the files that Python has compiled. */
 async function copyPython() {
   const target = path.join(DIST, 'container', 'python', 'tony');
   await mkdir(target, { recursive: true });
   const names = (await readdir(path.join(ROOT, 'python', 'tony'))).filter((name) => /\.py$|^py\.typed$/.test(name));
   await Promise.all(names.map((name) => copyWhole(`python/tony/${name}`, target)));
+  await copyWhole('python/pyproject.toml', path.dirname(target));
 }
 
 async function declarations() {

@@ -11,6 +11,7 @@ import { ServicesSocket } from '../../task-executor/services-socket.ts';
 import { serveStorage } from '../../task-executor/storage/storage-services.ts';
 import { ROOT } from '../command.ts';
 import { temporaryFolder } from '../harness.ts';
+import { pythonWith } from '../python-environment.ts';
 
 const execute = promisify(execFile);
 
@@ -47,6 +48,40 @@ async function startTask(root: string, generation: number): Promise<Record<strin
   await writeFile(at('task'), JSON.stringify(task));
   return { TONY_TASK_FILE: at('task') };
 }
+
+test('the package passes mypy --strict, and has the version of the npm package', { timeout: 180_000 }, async () => {
+  const checker = await pythonWith(path.join(ROOT, '.cache', 'mypy-2.4.1'), ['mypy==2.4.1']);
+  const words = ['-m', 'mypy', '--strict', '--cache-dir', path.join(await temporaryFolder(), 'mypy'), 'tony'];
+  const { stdout } = await execute(checker, words, { cwd: path.join(ROOT, 'python') });
+  expect(stdout).toContain('Success');
+  const { version } = JSON.parse(await readFile(path.join(ROOT, 'package.json'), 'utf8')) as { readonly version: string };
+  expect(await readFile(path.join(ROOT, 'python', 'pyproject.toml'), 'utf8')).toContain(`\nversion = "${version}"\n`);
+});
+
+test('the client raises the code of the command, an unexpected exit, and a missing command', async () => {
+  const script = `
+import json, sys
+from tony.client import Client, TonyError
+
+codes = []
+for command in (["no-such-command"], [sys.executable, "-c", "import sys; sys.exit('boom')"], [sys.executable, "-c", "print(1)"]):
+    try:
+        Client(command).status("application_1_0001")
+    except TonyError as error:
+        codes.append([error.code, error.message])
+try:
+    Client().kill("--yes")
+except TonyError as error:
+    codes.append([error.code, error.message])
+print(json.dumps(codes))
+`;
+  expect(await python(script)).toEqual([
+    ['COMMAND_MISSING', 'the command no-such-command does not exist on this machine'],
+    ['COMMAND_FAILED', 'tony-ts status exited with code 1: boom'],
+    ['COMMAND_FAILED', 'tony-ts printed a line that is not a JSON object: 1'],
+    ['USAGE', "'--yes' is neither an application ID nor a task"],
+  ]);
+});
 
 test('outside a job, the package behaves as for a single process', async () => {
   const script = `

@@ -3,10 +3,10 @@
 Outside a job, every function works as for a single process that is part of no job, so the same script runs unchanged.
 """
 
+from ._errors import TonyError
 from ._report import notice, report
 from ._storage import (
     Checkpoint,
-    TonyError,
     data_dir,
     restore_checkpoint,
     save_checkpoint,

@@ -8,6 +8,7 @@ import struct
 from dataclasses import dataclass
 from typing import Any, Dict, List, Optional
 
+from ._errors import TonyError
 from ._report import append, notice
 from ._task import context
 
@@ -19,15 +20,6 @@ _MOST_BYTES = 1 << 20
 
 # The local copy of the checkpoint that this process has restored last.
 _restored: List[str] = []
-
-
-class TonyError(RuntimeError):
-    """A failed request, with the code that docs/errors.md lists."""
-
-    def __init__(self, code: str, message: str, hint: str = "") -> None:
-        super().__init__(f"{message} ({code})" + (f" {hint}" if hint else ""))
-        self.code = code
-        self.hint = hint
 
 
 @dataclass(frozen=True)

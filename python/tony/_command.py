@@ -1,0 +1,135 @@
+"""Runs the command `tony-ts` and reads the JSON lines that it prints."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+from typing import IO, Any, Dict, Iterator, List, Mapping, Optional, Sequence
+
+from ._errors import TonyError
+
+# How long a terminated command may take to exit before it is killed.
+_GRACE_S = 5.0
+# The maximum length of a line. A status lists all tasks of the job in one line.
+_MOST_BYTES = 64 << 20
+_TAIL_BYTES = 4096
+
+Value = Dict[str, Any]
+
+
+class Command:
+    """The location and the environment of the command `tony-ts`."""
+
+    def __init__(self, words: Sequence[str], environment: Mapping[str, str]) -> None:
+        self._words = list(words)
+        self._environment = dict(environment)
+
+    def lines(self, words: Sequence[str], timeout: Optional[float], fails: Sequence[int] = ()) -> Iterator[Value]:
+        """Runs a command and yields the values that it prints. Terminates the command if the caller stops early.
+
+        `fails` lists exit codes other than 0 that are results instead of errors.
+        Raises TonyError with the command's code, and TimeoutError after `timeout` seconds.
+        """
+        with tempfile.TemporaryFile() as errors:
+            process = self._start([*words, "--output", "json"], errors)
+            expired = threading.Event()
+            timer = _start_timer(process, timeout, expired)
+            error: Optional[Value] = None
+            try:
+                for value in _values(process):
+                    if value.get("type") == "error" and "code" in value:
+                        error = value
+                    else:
+                        yield value
+                process.wait()
+            finally:
+                if timer is not None:
+                    timer.cancel()
+                _terminate(process)
+                if process.stdout is not None:
+                    process.stdout.close()
+            if expired.is_set():
+                raise TimeoutError(f"tony-ts {words[0]} did not end within {timeout:g} s")
+            if error is not None:
+                raise TonyError(str(error["code"]), str(error["message"]), str(error.get("hint", "")))
+            if process.returncode != 0 and process.returncode not in fails:
+                raise TonyError("COMMAND_FAILED", _describe_exit(words[0], process.returncode, errors))
+
+    def one(self, words: Sequence[str], timeout: Optional[float]) -> Value:
+        """Runs a command that prints a single value."""
+        values = list(self.lines(words, timeout))
+        if len(values) != 1:
+            raise TonyError("COMMAND_FAILED", f"tony-ts {words[0]} printed {len(values)} values instead of one")
+        return values[0]
+
+    def _start(self, words: List[str], errors: IO[bytes]) -> "subprocess.Popen[bytes]":
+        program = shutil.which(self._words[0], path=self._environment.get("PATH"))
+        if program is None:
+            raise TonyError(
+                "COMMAND_MISSING",
+                f"the command {self._words[0]} does not exist on this machine",
+                "Install tony-ts (`npm install --global tony-ts`), or pass its path: Client(command=[...]).",
+            )
+        # In its own process group, so that Ctrl-C in a notebook or shell does not reach the command.
+        return subprocess.Popen(
+            [program, *self._words[1:], *words],
+            env=self._environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            start_new_session=True,
+        )
+
+
+def _values(process: "subprocess.Popen[bytes]") -> Iterator[Value]:
+    assert process.stdout is not None
+    while True:
+        line = process.stdout.readline(_MOST_BYTES)
+        if not line:
+            return
+        try:
+            value = json.loads(line)
+        except ValueError:
+            value = None
+        if not isinstance(value, dict):
+            text = line[:200].decode("utf-8", "replace").rstrip()
+            raise TonyError("COMMAND_FAILED", f"tony-ts printed a line that is not a JSON object: {text}")
+        yield value
+
+
+def _start_timer(
+    process: "subprocess.Popen[bytes]", timeout: Optional[float], expired: threading.Event
+) -> Optional[threading.Timer]:
+    if timeout is None:
+        return None
+
+    def expire() -> None:
+        expired.set()
+        _terminate(process)
+
+    timer = threading.Timer(timeout, expire)
+    timer.daemon = True
+    timer.start()
+    return timer
+
+
+def _terminate(process: "subprocess.Popen[bytes]") -> None:
+    """Ends the command. A command that follows a job detaches from it, and the job continues."""
+    if process.poll() is not None:
+        return
+    process.terminate()
+    try:
+        process.wait(_GRACE_S)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def _describe_exit(name: str, code: int, errors: IO[bytes]) -> str:
+    length = errors.seek(0, os.SEEK_END)
+    errors.seek(max(0, length - _TAIL_BYTES))
+    tail = errors.read().decode("utf-8", "replace").strip()
+    return f"tony-ts {name} exited with code {code}" + (f": {tail}" if tail else "")

@@ -1,0 +1,295 @@
+"""Submits and follows jobs from Python, such as notebooks and schedulers, with the command `tony-ts`.
+
+    from tony import client
+
+    job = client.submit("job.yaml", set={"roles.worker.instances": 4})
+    client.wait(job.id).check()
+
+A failed request raises TonyError with one of the codes that docs/errors.md lists. The module needs no other package.
+"""
+
+import json
+import os
+from dataclasses import dataclass, field
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
+
+from ._command import Command, Value
+from ._errors import TonyError
+
+__all__ = ["Client", "Job", "Killed", "LogLine", "Result", "Status", "Task", "TonyError", "kill", "logs", "status", "submit", "wait"]
+
+# Time limit in seconds for one request to the cluster. The command has shorter limits for each of its connections.
+_TIMEOUT_S = 300.0
+
+PathText = Union[str, "os.PathLike[str]"]
+
+
+@dataclass(frozen=True)
+class Job:
+    """A submitted job."""
+
+    id: str
+    name: str
+    queue: str
+    # Address of the job's page for a browser; None if it is not known yet.
+    url: Optional[str]
+
+
+@dataclass(frozen=True)
+class Result:
+    """The result of an ended job."""
+
+    # SUCCEEDED, FAILED or KILLED.
+    state: str
+    # After a failure: the cause and the next step.
+    diagnostics: str
+    # The following values are those of the job's last status.
+    step: int = 0
+    metrics: Dict[str, float] = field(default_factory=dict)
+
+    @property
+    def succeeded(self) -> bool:
+        return self.state == "SUCCEEDED"
+
+    def check(self) -> "Result":
+        """Returns this result. Raises TonyError JOB_FAILED if the job failed or was killed."""
+        if not self.succeeded:
+            raise TonyError("JOB_FAILED", f"the job ended with {self.state}: {self.diagnostics or 'no diagnostics'}")
+        return self
+
+
+@dataclass(frozen=True)
+class Task:
+    """A task of a job. docs/job-api.md describes the states."""
+
+    role: str
+    index: int
+    state: str
+    # host:port of the NodeManager; None without a container.
+    node: Optional[str]
+    step: int
+    metrics: Dict[str, float]
+    attempts: int
+    failures: int
+
+
+@dataclass(frozen=True)
+class Status:
+    """The state of a job."""
+
+    id: str
+    # WAITING, STARTING, RUNNING, RECOVERING, SUCCEEDED, FAILED or KILLED; YARN's state before the ApplicationMaster runs.
+    state: str
+    # Why the job waits, or how it ended; may be empty.
+    message: str
+    # None until the job ends.
+    result: Optional[Result]
+    step: int
+    metrics: Dict[str, float]
+    # 0 before the first checkpoint.
+    checkpoint_step: int
+    generations: int
+    tasks: List[Task]
+    # Address of the job's page for a browser; None after the job ends.
+    url: Optional[str]
+    # All fields that `tony-ts status --output json` prints: docs/job-api.md.
+    fields: Value = field(repr=False)
+
+    @property
+    def ended(self) -> bool:
+        return self.result is not None
+
+
+@dataclass(frozen=True)
+class LogLine:
+    # For example worker:0.
+    task: str
+    container: str
+    # stdout, stderr or tony.log.
+    file: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Killed:
+    # False if the job had already ended.
+    killed: bool
+    # The state before the request.
+    state: str
+    step: int
+    # Number of steps since the newest checkpoint.
+    steps_lost: int
+
+
+class Client:
+    """Runs `tony-ts` for one cluster.
+
+    `command` is the command's path, or a list such as ["node", "/opt/tony-ts/dist/tony-ts.js"]. `environment` adds variables
+    to those of this process, for example HADOOP_USER_NAME or TONY_KEYTAB.
+    """
+
+    def __init__(
+        self,
+        command: Union[str, Sequence[str]] = "tony-ts",
+        hadoop_conf_dir: Optional[PathText] = None,
+        resource_manager: Optional[str] = None,
+        staging: Optional[str] = None,
+        environment: Optional[Mapping[str, str]] = None,
+    ) -> None:
+        variables = {**os.environ, **(environment or {})}
+        if hadoop_conf_dir is not None:
+            variables["HADOOP_CONF_DIR"] = os.fspath(hadoop_conf_dir)
+        self._command = Command([command] if isinstance(command, str) else command, variables)
+        options = {"--resource-manager": resource_manager, "--staging": staging}
+        self._cluster = [word for name, value in options.items() if value is not None for word in (name, value)]
+
+    def submit(
+        self,
+        conf: PathText = "job.yaml",
+        set: Optional[Mapping[str, Any]] = None,
+        local: bool = False,
+        on_event: Optional[Callable[[Value], None]] = None,
+        timeout: Optional[float] = None,
+    ) -> Job:
+        """Submits the job file `conf`, and returns when the cluster has accepted the job.
+
+        `set` overrides values of the job file by their keys, such as {"roles.worker.instances": 4}. `local` runs the job on
+        this machine. `on_event` receives each value that `tony-ts submit --output json` prints, such as the plan. If the
+        submission exceeds `timeout` seconds, no job is running.
+        """
+        words = ["submit", "--conf", os.fspath(conf), "--detach", *(["--local"] if local else []), *self._cluster]
+        for key, value in (set or {}).items():
+            words += ["--set", f"{key}={json.dumps(value)}"]
+        job: Optional[Value] = None
+        url: Optional[str] = None
+        for event in self._command.lines(words, timeout):
+            if on_event is not None:
+                on_event(event)
+            if event.get("type") == "submitted":
+                job = event
+            elif event.get("type") == "pages":
+                url = event["url"]
+        if job is None:
+            raise TonyError("COMMAND_FAILED", "tony-ts submit printed no application ID")
+        return Job(id=job["applicationId"], name=job["name"], queue=job["queue"], url=url or job["trackingUrl"])
+
+    def status(self, id: str) -> Status:
+        """Returns the state of a running or ended job."""
+        return _status(self._command.one(["status", _checked(id), *self._cluster], _TIMEOUT_S))
+
+    def logs(
+        self,
+        id: str,
+        task: Optional[str] = None,
+        tail: Optional[int] = None,
+        follow: bool = False,
+        executor: bool = False,
+    ) -> Iterator[LogLine]:
+        """Yields the lines of the programs' output, or of the executors' log.
+
+        `task` is a role, a task such as worker:0, or master. `tail` limits the lines of each file. With `follow`, the
+        iterator continues until the job ends.
+        """
+        words = ["logs", _checked(id), *([] if task is None else [_checked(task)])]
+        words += [] if tail is None else ["--tail", str(int(tail))]
+        words += [*(["--follow"] if follow else []), *(["--executor"] if executor else []), *self._cluster]
+        for line in self._command.lines(words, None):
+            yield LogLine(line["task"], line["container"], line["file"], line["text"])
+
+    def wait(
+        self, id: str, timeout: Optional[float] = None, on_event: Optional[Callable[[Value], None]] = None
+    ) -> Result:
+        """Waits until the job ends. `Result.check` raises an error if the job failed.
+
+        `on_event` receives each value that `tony-ts attach --output json` prints, such as changed states and metrics.
+        Raises TimeoutError after `timeout` seconds, and the job continues. Survives outages of the cluster of up to ten
+        minutes.
+        """
+        result: Optional[Result] = None
+        for event in self._command.lines(["attach", _checked(id), *self._cluster], timeout, fails=[1]):
+            if on_event is not None:
+                on_event(event)
+            if event.get("type") == "result":
+                result = Result(event["state"], event["diagnostics"], event["step"], event["metrics"])
+        if result is None:
+            raise TonyError("COMMAND_FAILED", f"tony-ts attach printed no result of {id}")
+        return result
+
+    def kill(self, id: str) -> Killed:
+        """Kills a job, and returns when the cluster confirms its end."""
+        report = self._command.one(["kill", _checked(id), "--yes", *self._cluster], _TIMEOUT_S)
+        return Killed(report["killed"], report["state"], report["step"], report["stepsLost"])
+
+
+def submit(
+    conf: PathText = "job.yaml", set: Optional[Mapping[str, Any]] = None, local: bool = False, **options: Any
+) -> Job:
+    """Submits a job to the cluster that HADOOP_CONF_DIR names: see Client.submit."""
+    return Client().submit(conf, set=set, local=local, **options)
+
+
+def status(id: str) -> Status:
+    """Returns the state of a job: see Client.status."""
+    return Client().status(id)
+
+
+def logs(id: str, task: Optional[str] = None, **options: Any) -> Iterator[LogLine]:
+    """Yields the output of a job's programs: see Client.logs."""
+    return Client().logs(id, task, **options)
+
+
+def wait(id: str, timeout: Optional[float] = None, **options: Any) -> Result:
+    """Waits until a job ends: see Client.wait."""
+    return Client().wait(id, timeout, **options)
+
+
+def kill(id: str) -> Killed:
+    """Kills a job: see Client.kill."""
+    return Client().kill(id)
+
+
+def _checked(word: str) -> str:
+    # The command would read such a word as an option.
+    if not word or word.startswith("-"):
+        raise TonyError("USAGE", f"{word!r} is neither an application ID nor a task")
+    return word
+
+
+def _status(value: Value) -> Status:
+    job: Value = value["status"] or {}
+    ended: Optional[Value] = value["result"]
+    step, metrics = job.get("step", 0), job.get("metrics", {})
+    state, message = _state(value, job)
+    return Status(
+        id=value["applicationId"],
+        state=state,
+        message=message,
+        result=None if ended is None else Result(ended["state"], ended["diagnostics"], step, metrics),
+        step=step,
+        metrics=metrics,
+        checkpoint_step=job.get("checkpointStep", 0),
+        generations=job.get("generations", 0),
+        tasks=[_task(task) for task in job.get("tasks", [])],
+        url=value["pages"] or value["trackingUrl"] if ended is None else None,
+        fields=value,
+    )
+
+
+def _state(value: Value, job: Value) -> Tuple[str, str]:
+    ended: Optional[Value] = value["result"]
+    if ended is not None:
+        return str(ended["state"]), str(ended["diagnostics"])
+    return str(job.get("state", value["phase"])), str(job.get("message") or value["waiting"])
+
+
+def _task(task: Value) -> Task:
+    return Task(
+        role=task["role"],
+        index=task["index"],
+        state=task["state"],
+        node=task["node"],
+        step=task["step"],
+        metrics=task["metrics"],
+        attempts=task["attempts"],
+        failures=task["failures"],
+    )
