@@ -9,7 +9,7 @@ import { localPaths } from '../client/files/local-layout.ts';
 import { HadoopConfiguration } from '../hadoop/configuration/configuration.ts';
 import { createStorage } from '../storage/create-storage.ts';
 import { tfRecordFile } from '../training/data/testing/files.ts';
-import { ROOT, startCommand } from './command.ts';
+import { ROOT, runCommand, startCommand } from './command.ts';
 import { jsonLines, noneLeft, temporaryFolder, USER, until, useCluster } from './harness.ts';
 
 /** Data that the ApplicationMaster distributes: feed records from other processes, and splits of files. */
@@ -346,8 +346,53 @@ test('when a task dies, another task receives its split, and each record appears
   expect(sorted(recordsIn(out, 'claimed'))).toEqual(numbers(0, 10));
 });
 
+/** Job with two Python programs. */
+async function pythonJob(folder: string, storage: string): Promise<string> {
+  const file = path.join(folder, 'job.yaml');
+  await writeFile(
+    file,
+    `name: python-feed
+framework: none
+source: ${path.join(ROOT, 'integration-tests', 'programs')}
+command: python3 feed-and-files.py
+env: {FOLDER: '${storage}'}
+roles: {worker: {instances: 2, ranked: true, resources: {memory: 1g}}}
+master: {memory: 512m}
+`,
+  );
+  return file;
+}
+
+test('Python programs receive each record of a feed once, in batches, and read and write files', async () => {
+  const folder = await temporaryFolder();
+  const root = path.join(folder, 'root');
+  const env = { TONY_LOCAL_DIR: root, HADOOP_CONF_DIR: undefined };
+  const command = startCommand(['submit', '--local', '--conf', await pythonJob(folder, `file://${folder}/out`)], { env });
+  const [id] = await command.output(/local_\d+_\d+/);
+  expect(await feed([id, 'numbers'], `${numbers(0, 5050).join('\n')}\n`, env)).toMatchObject({ code: 0 });
+  expect(await command.result).toMatchObject({ exitCode: 0 });
+  expect(sorted(recordsIn(path.join(folder, 'out'), 'part'))).toEqual(numbers(0, 5050));
+  expect((await runCommand(['logs', id, 'worker:0'], { env })).stdout).toBe('ALREADY_EXISTS\nNOT_FOUND\n');
+});
+
 describe('a feed on a cluster', () => {
   const cluster = useCluster();
+
+  test('Python programs read a feed, and read and write files in HDFS', async () => {
+    const storage = `/user/${USER}/python-feed`;
+    const file = await pythonJob(await temporaryFolder(), `hdfs://${storage}`);
+    const command = cluster.startCommand(['submit', '--conf', file, '--output', 'json'], { timeoutMs: 170_000 });
+    const [id] = await command.output(/application_\d+_\d+/);
+    expect(await feed([id, 'numbers'], `${numbers(0, 1050).join('\n')}\n`, cluster.clientEnvironment())).toMatchObject({ code: 0 });
+    const { exitCode, stdout } = await command.result;
+    expect({ exitCode, last: jsonLines(stdout).at(-1) }).toMatchObject({ exitCode: 0 });
+    const parts = await Promise.all([0, 1].map(async (index) => (await cluster.hdfsRead(`${storage}/part-${index}`)).toString()));
+    expect(sorted(parts.join('').trimEnd().split('\n'))).toEqual(numbers(0, 1050));
+    expect((await cluster.hdfsTree(storage)).map(({ path: name }) => path.basename(name)).sort()).toEqual([
+      ...['blob-0', 'blob-1', 'part-0', 'part-1'],
+    ]);
+    await noneLeft(cluster, id);
+  });
 
   test('delivers the records of a producer through HDFS and YARN', async () => {
     const { out, file } = await jobFolder();

@@ -1,9 +1,11 @@
-"""Access of a Python program to its tony-ts job: its task, reports, checkpoints and data.
+"""Access of a Python program to its tony-ts job: its task, reports, checkpoints, data and feeds.
 
 Outside a job, every function works as for a single process that is part of no job, so the same script runs unchanged.
 """
 
 from ._errors import TonyError
+from ._feed import feed
+from ._files import open_file as open
 from ._report import notice, report
 from ._storage import (
     Checkpoint,
@@ -22,7 +24,9 @@ __all__ = [
     "checkpoint_dir",
     "context",
     "data_dir",
+    "feed",
     "notice",
+    "open",
     "report",
     "restore_checkpoint",
     "save_checkpoint",
@@ -30,3 +34,10 @@ __all__ = [
     "stopping",
     "summary_dir",
 ]
+
+try:
+    from fsspec.registry import register_implementation as _register
+except ImportError:
+    pass
+else:
+    _register("tony", "tony.fs.TonyFileSystem", clobber=True)

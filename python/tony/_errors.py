@@ -1,4 +1,6 @@
-"""The package's exception."""
+"""The package's exceptions."""
+
+from typing import Dict, Type
 
 
 class TonyError(RuntimeError):
@@ -9,3 +11,27 @@ class TonyError(RuntimeError):
         self.code = code
         self.message = message
         self.hint = hint
+
+
+class MissingFileError(TonyError, FileNotFoundError):
+    """The file does not exist."""
+
+
+class DeniedError(TonyError, PermissionError):
+    """The job's user has no permission."""
+
+
+class ExistingFileError(TonyError, FileExistsError):
+    """The file exists already."""
+
+
+# Programs can catch these errors as Python's own.
+_CLASSES: Dict[str, Type[TonyError]] = {
+    "NOT_FOUND": MissingFileError,
+    "ACCESS_DENIED": DeniedError,
+    "ALREADY_EXISTS": ExistingFileError,
+}
+
+
+def error_of(code: str, message: str, hint: str = "") -> TonyError:
+    return _CLASSES.get(code, TonyError)(code, message, hint)

@@ -13,6 +13,7 @@ import { joinUri } from '../../storage/uri.ts';
 import type { ServiceFrame } from '../../training/process/service-frame.ts';
 import { downloadFolder, uploadFolder } from './copy-files.ts';
 import { FileCheckpoints } from './file-checkpoints.ts';
+import { answerFileRequest } from './file-requests.ts';
 
 const SAVE = 'storage.save-checkpoint';
 const RESTORE = 'storage.restore-checkpoint';
@@ -46,8 +47,12 @@ export async function serveStorage(
   const connection = s3 && { s3: async () => decodeS3Connection(Buffer.from(s3.reveal()).toString('utf8')) };
   const storage = createStorage({ hadoop, user: frozen.user, ...connection });
   try {
-    const question = JSON.parse(Buffer.from(body).toString('utf8')) as Readonly<Record<string, unknown>>;
-    return frame({ answer: await answerTo(settings, run, storage, service, question ?? {}, signal) });
+    const question = (JSON.parse(Buffer.from(body).toString('utf8')) ?? {}) as Readonly<Record<string, unknown>>;
+    const ofFile = await answerFileRequest(storage, service, question, signal);
+    if (ofFile !== null) {
+      return frame({ answer: ofFile.answer }, ofFile.body);
+    }
+    return frame({ answer: await answerTo(settings, run, storage, service, question, signal) });
   } catch (error) {
     const { code, hint } = error instanceof TonyError ? error : { code: 'CHECKPOINT_FAILED', hint: '' };
     return frame({ error: { code, message: messageOf(error), hint: hint ?? '' } });
@@ -122,6 +127,6 @@ function isAbsolute(value: unknown): value is string {
   return typeof value === 'string' && path.isAbsolute(value);
 }
 
-function frame(head: Json): ServiceFrame {
-  return { head: Buffer.from(JSON.stringify(head)), body: Buffer.alloc(0) };
+function frame(head: Json, body: Uint8Array = Buffer.alloc(0)): ServiceFrame {
+  return { head: Buffer.from(JSON.stringify(head)), body };
 }

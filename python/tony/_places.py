@@ -1,0 +1,151 @@
+"""Files and folders by URI: requests about them, through the executor. Outside a job, file:// URIs only."""
+
+import json
+import os
+import re
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any, Dict, List, NamedTuple, Optional
+from urllib.parse import unquote, urlsplit
+
+from ._errors import TonyError, error_of
+from ._services import LONG_TIMEOUT_S, ask
+from ._task import context
+
+# The executor rejects longer reads.
+LONGEST_READ = 8 << 20
+_URI = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:/")
+
+
+class Entry(NamedTuple):
+    uri: str
+    name: str
+    # file or folder.
+    type: str
+    # In bytes.
+    size: int
+    # In seconds since the epoch.
+    modified_at: float
+
+
+def resolve(place: str) -> str:
+    """Returns a URI. `tony://NAME/PATH` is a path in the input folder data.NAME, and `tony://URI` is the URI itself."""
+    inner = place[len("tony://") :] if place.startswith("tony://") else place
+    if _URI.match(inner):
+        return inner
+    if inner is place:
+        raise TonyError("STORAGE_REFUSED", f"{place!r} is not a URI such as hdfs://NAMESERVICE/PATH or tony://NAME/PATH")
+    name, _, path = inner.partition("/")
+    data = context().data
+    if name not in data:
+        raise TonyError("DATA_INVALID", f"job.yaml has no input folder named {name} (data: {', '.join(data) or 'none'})")
+    return data[name].rstrip("/") + (f"/{path}" if path else "")
+
+
+def stat(uri: str) -> Optional[Entry]:
+    if context().services is not None:
+        found = ask("storage.stat", {"uri": uri}).answer
+        return None if found is None else _entry(found)
+    path = _local(uri)
+    return _local_entry(path) if path.exists() else None
+
+
+def list_folder(uri: str) -> List[Entry]:
+    """Returns the entries by name; an empty list if the folder does not exist."""
+    if context().services is not None:
+        return [_entry(each) for each in json.loads(ask("storage.list", {"uri": uri}).body)]
+    path = _local(uri)
+    return [_local_entry(path / name) for name in sorted(os.listdir(path))] if path.is_dir() else []
+
+
+def read(uri: str, offset: int, length: int) -> bytes:
+    """Reads at most LONGEST_READ bytes; fewer at the end of the file."""
+    if context().services is not None:
+        return ask("storage.read", {"uri": uri, "offset": offset, "length": length}).body
+    with open(_local(uri), "rb") as file:
+        file.seek(offset)
+        return file.read(length)
+
+
+def upload(path: str, uri: str, if_absent: bool) -> None:
+    """Stores the local file under the URI. Other processes see the whole file, or none."""
+    if context().services is not None:
+        question = {"uri": uri, "path": os.path.abspath(path), "ifAbsent": if_absent}
+        # With if_absent, a repeated request would find the file of the first one.
+        if not ask("storage.write", question, LONG_TIMEOUT_S, repeat=not if_absent).answer:
+            raise error_of("ALREADY_EXISTS", f"{uri} exists already")
+        return
+    target = _local(uri)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, temporary = tempfile.mkstemp(dir=target.parent, prefix=".")
+    os.close(descriptor)
+    try:
+        shutil.copyfile(path, temporary)
+        # mkstemp creates a file that only its owner can read.
+        os.chmod(temporary, 0o644)
+        if if_absent:
+            os.link(temporary, target)
+        else:
+            os.replace(temporary, target)
+    finally:
+        if os.path.exists(temporary):
+            os.remove(temporary)
+
+
+def remove(uri: str) -> bool:
+    """Removes a file, or a folder with its content. Returns False if it does not exist."""
+    if context().services is not None:
+        return bool(ask("storage.remove", {"uri": uri}).answer)
+    path = _local(uri)
+    if path.is_dir():
+        shutil.rmtree(path)
+    elif path.exists():
+        path.unlink()
+    else:
+        return False
+    return True
+
+
+def make_folder(uri: str) -> None:
+    """Creates a folder and its parents, if it does not exist."""
+    if context().services is not None:
+        ask("storage.make-folder", {"uri": uri})
+    else:
+        _local(uri).mkdir(parents=True, exist_ok=True)
+
+
+def rename(source: str, target: str) -> bool:
+    """Moves a file or folder. Returns False if the source is missing or the target exists."""
+    if context().services is not None:
+        return bool(ask("storage.rename", {"from": source, "to": target}, repeat=False).answer)
+    if not _local(source).exists() or _local(target).exists():
+        return False
+    _local(source).rename(_local(target))
+    return True
+
+
+def scratch_folder() -> Optional[str]:
+    """Returns the folder for temporary files: the container's, which has more room than /tmp on many nodes."""
+    services = context().services
+    return None if services is None else os.path.dirname(services)
+
+
+def _entry(found: Dict[str, Any]) -> Entry:
+    return Entry(found["uri"], found["name"], found["type"], found["size"], found["modifiedAt"] / 1000)
+
+
+def _local(uri: str) -> Path:
+    parts = urlsplit(uri)
+    if parts.scheme != "file":
+        raise TonyError(
+            "USAGE", f"{uri} can be opened only in a job", "Outside a job, use a file:// URI, or submit the program as a job."
+        )
+    # urlsplit treats ? and # as separators, but they belong to the path.
+    return Path(unquote(re.sub(r"^file:(//(localhost)?(?=/))?", "", uri)))
+
+
+def _local_entry(path: Path) -> Entry:
+    found = path.stat()
+    kind = "folder" if path.is_dir() else "file"
+    return Entry(path.as_uri(), path.name, kind, 0 if kind == "folder" else found.st_size, found.st_mtime)
