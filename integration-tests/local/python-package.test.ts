@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { pino } from 'pino';
@@ -15,9 +15,14 @@ import { pythonWith } from '../python-environment.ts';
 
 const execute = promisify(execFile);
 
-async function python(script: string, environment: Readonly<Record<string, string>> = {}): Promise<unknown> {
+/** An interpreter with the packages that check and extend the package `tony`. */
+function pythonWithTools(): Promise<string> {
+  return pythonWith(path.join(ROOT, '.cache', 'python-tools-1'), ['mypy==2.4.1', 'fsspec==2026.9.0']);
+}
+
+async function python(script: string, environment: Readonly<Record<string, string>> = {}, interpreter = 'python3'): Promise<unknown> {
   const env = { PATH: process.env.PATH ?? '', PYTHONPATH: path.join(ROOT, 'python'), PYTHONDONTWRITEBYTECODE: '1', ...environment };
-  const { stdout } = await execute('python3', ['-c', script], { env });
+  const { stdout } = await execute(interpreter, ['-c', script], { env });
   return JSON.parse(stdout);
 }
 
@@ -50,9 +55,8 @@ async function startTask(root: string, generation: number): Promise<Record<strin
 }
 
 test('the package passes mypy --strict, and has the version of the npm package', { timeout: 180_000 }, async () => {
-  const checker = await pythonWith(path.join(ROOT, '.cache', 'mypy-2.4.1'), ['mypy==2.4.1']);
   const words = ['-m', 'mypy', '--strict', '--cache-dir', path.join(await temporaryFolder(), 'mypy'), 'tony'];
-  const { stdout } = await execute(checker, words, { cwd: path.join(ROOT, 'python') });
+  const { stdout } = await execute(await pythonWithTools(), words, { cwd: path.join(ROOT, 'python') });
   expect(stdout).toContain('Success');
   const { version } = JSON.parse(await readFile(path.join(ROOT, 'package.json'), 'utf8')) as { readonly version: string };
   expect(await readFile(path.join(ROOT, 'python', 'pyproject.toml'), 'utf8')).toContain(`\nversion = "${version}"\n`);
@@ -144,4 +148,67 @@ except tony.TonyError as error:
     message: 'training resumes from checkpoint step-8',
     about: 'resume',
   });
+});
+
+test('fsspec opens, lists, moves and removes files of the job, and its errors are those of Python', { timeout: 180_000 }, async () => {
+  const root = await temporaryFolder();
+  await mkdir(path.join(root, 'digits'), { recursive: true });
+  const script = `
+import fsspec, json, os, tony
+files = fsspec.filesystem("tony")
+with fsspec.open("tony://digits/a/one.txt", "w") as file:
+    file.write("one\\nzwölf\\n")
+with fsspec.open("tony://digits/a/b/two.gz", "wb", compression="infer") as file:
+    file.write(b"two")
+seen = [sorted(os.path.relpath(each, tony.context().data["digits"]) for each in files.find("tony://digits"))]
+seen.append([each["type"] for each in files.ls("tony://digits/a", detail=True)])
+seen.append(len(files.glob("tony://digits/*/*.txt")))
+with fsspec.open("tony://digits/a/b/two.gz", "rb", compression="infer") as file:
+    seen.append(file.read().decode())
+files.mv("tony://digits/a/one.txt", "tony://digits/a/three.txt")
+files.cp("tony://digits/a/three.txt", "tony://digits/four.txt")
+seen.append([files.cat("tony://digits/four.txt").decode(), files.size("tony://digits/four.txt"), files.exists("tony://digits/a/one.txt")])
+files.rm("tony://digits/a", recursive=True)
+seen.append([os.path.basename(each) for each in files.ls("tony://digits", detail=False)])
+for action in (lambda: files.ls("tony://digits/none"), lambda: files.info("tony://letters/a"), lambda: files.open("ftp://a/b")):
+    try:
+        action()
+    except tony.TonyError as error:
+        seen.append([error.code, isinstance(error, FileNotFoundError)])
+print(json.dumps(seen))
+`;
+  expect(await python(script, await startTask(root, 1), await pythonWithTools())).toEqual([
+    ['a/b/two.gz', 'a/one.txt'],
+    ['directory', 'file'],
+    1,
+    'two',
+    ['one\nzwölf\n', 11, false],
+    ['four.txt'],
+    ['NOT_FOUND', true],
+    ['DATA_INVALID', false],
+    ['STORAGE_REFUSED', false],
+  ]);
+});
+
+test('outside a job, tony.open reads and writes file:// URIs only', async () => {
+  const root = await temporaryFolder();
+  const script = `
+import json, tony
+seen = []
+with tony.open("file://${root}/a/b%20c.txt", "x") as file:
+    file.write("text")
+file = tony.open("file://${root}/a/lost.txt", "w")
+file.write("not closed")
+del file
+with tony.open("file://${root}/a/b%20c.txt") as file:
+    seen.append(file.read())
+for call in (lambda: tony.open("hdfs://ns/a"), lambda: tony.open("/a"), lambda: tony.feed("clicks", 10), lambda: tony.open("file:///a", "a")):
+    try:
+        call()
+    except (tony.TonyError, ValueError) as error:
+        seen.append(getattr(error, "code", str(error)))
+print(json.dumps(seen))
+`;
+  expect(await python(script)).toEqual(['text', 'USAGE', 'STORAGE_REFUSED', 'USAGE', "invalid mode: 'a'"]);
+  expect(await readdir(path.join(root, 'a'))).toEqual(['b c.txt']);
 });
