@@ -3,6 +3,7 @@ import { type ExplainedKey, explainKey } from '../conf/explain-key.ts';
 import { type JsonSchema, jobJsonSchema } from '../conf/job-schema.ts';
 import { ERROR_CODES } from '../platform/errors.ts';
 import { commandPage } from './command-reference.ts';
+import { programContract } from './program-contract.ts';
 import { tonyKeyTable } from './tony-key-table.ts';
 
 /*
@@ -14,6 +15,7 @@ export const REFERENCE_PAGES: Readonly<Record<string, () => string>> = {
   'job-yaml.md': jobPage,
   'errors.md': errorPage,
   'commands.md': commandPage,
+  'environment.schema.json': () => `${JSON.stringify(programContract(), null, 2)}\n`,
 };
 
 /** Generated parts of hand-written pages, each between two marker comments. */

@@ -2,6 +2,7 @@ import { readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node
 import path from 'node:path';
 import { status } from '@grpc/grpc-js';
 import { describe, expect, onTestFinished, test } from 'vitest';
+import { TASK_FILE, TONY_VARIABLES } from '../../tools/program-contract.ts';
 import type { TaskContext } from '../../training/process/task-context.ts';
 import { until } from '../until.ts';
 import { type ContainerOptions, isAlive, newSecrets, startExecutor, type TestExecutor, TestMaster } from './test-master.ts';
@@ -110,6 +111,10 @@ describe('a task executor', () => {
     expect(Object.keys(output.env)).not.toContain('HADOOP_TOKEN_FILE_LOCATION');
     expect(Object.keys(output.env)).not.toContain('TONY_MASTER');
     expect(statSync(output.env.TONY_TASK_FILE ?? '').mode & 0o777).toBe(0o600);
+    // docs/environment.schema.json describes exactly these variables and fields.
+    const own = Object.fromEntries(Object.entries(output.env).filter(([name]) => name.startsWith('TONY_')));
+    expect(TONY_VARIABLES.strict().parse(own)).toEqual(own);
+    expect(TASK_FILE.parse(output.task)).toEqual(output.task);
     master.send({ stop: { reason: 'the job is done' } });
     expect(await executor.exit).toEqual([0, null]);
   });

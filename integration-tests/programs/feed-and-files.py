@@ -1,10 +1,12 @@
 """Reads a feed in batches, and writes the records to a file on the job's storage: FOLDER/part-INDEX."""
 
+import json
 import os
 import random
 
 import tony
 
+print(json.dumps({name: value for name, value in os.environ.items() if name.startswith("TONY_")}))
 task, folder = tony.context(), os.environ["FOLDER"]
 sizes, lines = [], []
 for batch in tony.feed("numbers", batch_size=100):

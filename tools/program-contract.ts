@@ -1,0 +1,106 @@
+import { z } from 'zod';
+import { ROLE_NAME } from '../conf/values/role-name.ts';
+import { TASK_ENVIRONMENT } from '../training/process/task-context.ts';
+
+/*
+ * What a program receives from its executor, for programs in any language: docs/environment.schema.json is generated from these schemas.
+ * integration-tests/executor/executor.test.ts checks them against the variables and the task file of a real executor.
+ */
+
+const number = (least: number) => z.int().min(least);
+/** A number in an environment variable. */
+const digits = z.string().regex(/^(0|[1-9]\d*)$/);
+const uri = z.string().describe('URI of a folder on HDFS, in an object store, or on this machine (file://)');
+const role = z.string().regex(ROLE_NAME);
+const rank = number(0).nullable();
+
+const member = z.strictObject({
+  role,
+  index: number(0),
+  rank: rank.describe('Null for a task without a rank'),
+  host: z.string(),
+  port: number(0),
+});
+
+/** Fields that only `tony-ts/training` uses. Other programs must not rely on them. */
+const INTERNAL = {
+  strategy: z.unknown(),
+  parameterServers: z.array(z.unknown()),
+  hadoop: z.unknown(),
+  s3: z.string().nullable(),
+  ringKey: z.string(),
+};
+
+export const TASK_FILE = z
+  .strictObject({
+    version: z.literal(1),
+    applicationId: z.string(),
+    jobName: z.string(),
+    user: z.string(),
+    role,
+    index: number(0),
+    roleSize: number(0).describe('Minimum number of tasks that the role requires'),
+    rank: rank.describe('Number of the task within the gang; null for a task without a rank, such as an evaluator'),
+    worldSize: number(0).describe('Number of tasks with ranks'),
+    generation: number(1).describe('How many times the gang has been formed'),
+    members: z.array(member).describe('All tasks, with the addresses of their programs'),
+    listener: z
+      .strictObject({ fd: number(3), host: z.string(), port: number(1) })
+      .nullable()
+      .describe("The bound socket that the program inherits; null if the framework's own server binds the port"),
+    checkpoint: z.strictObject({ dir: uri, everySteps: number(0), keep: number(1) }),
+    summaryDir: uri,
+    outputDir: uri,
+    data: z.record(z.string(), uri).describe('Input folders of job.yaml, by name'),
+    reportFile: z.string().describe('File to which the program appends reports, one JSON object per line'),
+    checkpointOrder: z
+      .string()
+      .nullable()
+      .describe('File that appears when YARN is about to preempt a container. The program then stores a checkpoint and removes the file'),
+    services: z.string().nullable().describe('Folder of the services socket; null if it could not be opened'),
+    ...INTERNAL,
+  })
+  .describe('The file that TONY_TASK_FILE names');
+
+export const TONY_VARIABLES = z.object({
+  [TASK_ENVIRONMENT.taskFile]: z.string().regex(/^\//).describe("Path of the task file, which only the job's user can read"),
+  [TASK_ENVIRONMENT.applicationId]: z
+    .string()
+    .regex(/^(application|local)_\d+_\d+$/)
+    .describe('ID of the job'),
+  [TASK_ENVIRONMENT.role]: role.describe('Role of the task'),
+  [TASK_ENVIRONMENT.index]: digits.describe('Index of the task within its role, from 0'),
+  [TASK_ENVIRONMENT.rank]: digits.optional().describe('Rank of the task; not set for a task without a rank'),
+  [TASK_ENVIRONMENT.worldSize]: digits.describe('Number of tasks with ranks'),
+  [TASK_ENVIRONMENT.generation]: digits.describe('How many times the gang has been formed, from 1'),
+  TONY_RUNTIME: z
+    .string()
+    .regex(/^\//)
+    .optional()
+    .describe('Folder of the runtime that tony-ts ships, with Node.js in bin/; not set with `runtime: system`'),
+});
+
+/** Returns the JSON schema of a program's environment, with the schema of the task file as a definition. */
+export function programContract(): Record<string, unknown> {
+  const { $schema, ...environment } = z.toJSONSchema(TONY_VARIABLES);
+  const { $schema: _, ...taskFile } = z.toJSONSchema(TASK_FILE);
+  const { properties, required, ...rest } = taskFile as { properties: Record<string, unknown>; required: readonly string[] };
+  const isPublic = (name: string) => !Object.hasOwn(INTERNAL, name);
+  return {
+    $schema,
+    title: 'tony-ts: the environment of a program',
+    description: 'Variables that tony-ts sets for each program. Programs also get the variables of job.yaml and of their framework.',
+    ...environment,
+    // Programs also have other variables.
+    additionalProperties: true,
+    $defs: {
+      taskFile: {
+        ...rest,
+        properties: Object.fromEntries(Object.entries(properties).filter(([name]) => isPublic(name))),
+        required: required.filter(isPublic),
+        // Later versions may add fields.
+        additionalProperties: true,
+      },
+    },
+  };
+}
