@@ -135,10 +135,10 @@ class _Upload(io.RawIOBase):
             super().close()
 
 
-class _BinaryUpload(io.BufferedWriter):
-    def __init__(self, upload: _Upload) -> None:
-        super().__init__(upload)
-        self._upload = upload
+class _WholeOrNothing(io.IOBase):
+    """Discards the upload after an error, and if the file is collected without `close`, which also follows an error."""
+
+    _upload: _Upload
 
     def __exit__(
         self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
@@ -147,28 +147,20 @@ class _BinaryUpload(io.BufferedWriter):
         super().__exit__(kind, error, trace)
 
     def __del__(self) -> None:
-        _discard(self, self._upload)
+        if not self.closed:
+            self._upload.discarded = True
+            self.close()
 
 
-class _TextUpload(io.TextIOWrapper):
+class _BinaryUpload(_WholeOrNothing, io.BufferedWriter):
+    def __init__(self, upload: _Upload) -> None:
+        super().__init__(upload)
+        self._upload = upload
+
+
+class _TextUpload(_WholeOrNothing, io.TextIOWrapper):
     def __init__(
         self, binary: io.BufferedWriter, upload: _Upload, encoding: str, errors: Optional[str], newline: Optional[str]
     ) -> None:
         super().__init__(binary, encoding, errors, newline)
         self._upload = upload
-
-    def __exit__(
-        self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
-    ) -> None:
-        self._upload.discarded = kind is not None
-        super().__exit__(kind, error, trace)
-
-    def __del__(self) -> None:
-        _discard(self, self._upload)
-
-
-def _discard(file: IO[Any], upload: _Upload) -> None:
-    """A file that is collected without `close` is incomplete, for example after an error."""
-    if not file.closed:
-        upload.discarded = True
-        file.close()
