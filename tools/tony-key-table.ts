@@ -1,4 +1,4 @@
-import { APPLICATION_KEYS, type Carrying, OTHER_KEYS, ROLE_KEYS } from '../client/tony-import/tony-keys.ts';
+import { APPLICATION_KEYS, type Carrying, ORDER_KEYS, OTHER_KEYS, ROLE_KEYS } from '../client/tony-import/tony-keys.ts';
 
 /** Example values of keys whose description depends on the value. */
 const USUAL: Readonly<Record<string, string>> = {
@@ -16,6 +16,7 @@ export function tonyKeyTable(): string {
       `tony.ROLE.${key}`,
       carrying.to === null ? carrying : { ...carrying, to: `roles.ROLE.${carrying.to}` },
     ]),
+    ...Object.entries(ORDER_KEYS),
     ...OTHER_KEYS.map(({ pattern, remark }): [string, Carrying] => [familyOf(pattern), { to: null, remark }]),
   ];
   return [

@@ -144,6 +144,84 @@ test.each([
   );
 });
 
+describe("converts TonY's order of roles:", () => {
+  const python = { 'tony.containers.command': 'python exit_0.py', 'tony.application.framework': 'tensorflow' };
+
+  test('roles of the training stage wait for the tracked roles of the prepare stage', () => {
+    const { yaml, keys, missing } = convert({
+      ...python,
+      ...Object.fromEntries(['worker', 'ps', 'db', 'dbloader'].map((name) => [`tony.${name}.instances`, '1'])),
+      'tony.application.prepare-stage': 'dbloader,db',
+      'tony.application.training-stage': 'ps, worker',
+    });
+    expect(missing).toEqual([]);
+    const waits = [
+      { role: 'dbloader', state: 'succeeded' },
+      { role: 'db', state: 'succeeded' },
+    ];
+    expect(jobOf(yaml)).toMatchObject({
+      framework: 'tensorflow',
+      roles: [
+        { name: 'worker', ranked: true, after: waits },
+        { name: 'ps', ranked: true, after: waits },
+        { name: 'db', ranked: false, after: [] },
+        { name: 'dbloader', ranked: false, after: [] },
+      ],
+    });
+    expect(keys.slice(-2).map(({ to }) => to)).toEqual(['roles.*.after', 'roles.*.after']);
+  });
+
+  test.each([
+    ['prepare', 'db', ['db']],
+    ['training', 'worker,evaluator', ['db']],
+    ['prepare', 'db,tensorboard,nobody', ['db']],
+  ])('if only the %s stage names %s, all other roles are in the other stage', (stage, names, awaited) => {
+    const { yaml, missing } = convert({
+      ...python,
+      ...Object.fromEntries(['worker', 'evaluator', 'db', 'tensorboard'].map((name) => [`tony.${name}.instances`, '1'])),
+      [`tony.application.${stage}-stage`]: names,
+    });
+    expect(missing).toEqual([]);
+    const { roles } = jobOf(yaml);
+    for (const name of ['worker', 'evaluator']) {
+      expect(roles.find((role) => role.name === name)?.after.map(({ role }) => role)).toEqual(awaited);
+    }
+  });
+
+  test.each([
+    [{}, 'fail'],
+    [{ 'tony.application.dependency.worker.timeout.after.A.ignored': 'true' }, 'stop'],
+  ] as const)('a dependency on a group, with %o, becomes endAfter with late: %s', (ignored, late) => {
+    const { yaml, keys, missing } = convert({
+      ...python,
+      'tony.chief.instances': '1',
+      'tony.worker.instances': '2',
+      'tony.application.group.A': 'chief',
+      'tony.application.group.B': 'worker',
+      'tony.application.dependency.worker.timeout.after.A': '10',
+      'tony.application.dependency.nobody.timeout.after.A': '10',
+      ...ignored,
+    });
+    expect(missing).toEqual([]);
+    expect(jobOf(yaml).roles.map(({ name, endAfter }) => [name, endAfter])).toEqual([
+      ['chief', null],
+      ['worker', { roles: ['chief'], withinMs: 10_000, late }],
+    ]);
+    expect(keys.slice(4).map(({ to }) => to)).toEqual([
+      'roles.worker.endAfter.role',
+      null,
+      'roles.worker.endAfter.within',
+      null,
+      ...Object.keys(ignored).map(() => 'roles.worker.endAfter.late'),
+    ]);
+  });
+
+  test('the time limit of tasks applies to each role', () => {
+    const { yaml } = convert({ ...python, 'tony.worker.instances': '1', 'tony.task.executor.execution-timeout-ms': '90000' });
+    expect(jobOf(yaml).roles).toMatchObject([{ timeLimitMs: 90_000 }]);
+  });
+});
+
 test('parameter servers of TensorFlow belong to the cluster, and the job ends with its chief', () => {
   const { yaml } = convert({ 'tony.containers.command': 'python train.py', 'tony.worker.instances': '2', 'tony.ps.instances': '1' });
   expect(jobOf(yaml)).toMatchObject({

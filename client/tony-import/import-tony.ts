@@ -9,6 +9,7 @@ import { fileErrorOf, TonyError } from '../../platform/errors.ts';
 import { draftFiles, splitList, unlessEmpty } from './draft-files.ts';
 import { frameworkOf } from './tony-framework.ts';
 import { APPLICATION_KEYS, type Carrying, OTHER_KEYS, ROLE_KEYS } from './tony-keys.ts';
+import { carriedOrder, type DraftOrder, draftOrder, type Stages, stagesOf } from './tony-order.ts';
 import { assignments, memoryText, number, optionalMemory, positive } from './tony-values.ts';
 
 /** Arguments of TonY's ClusterSubmitter that supplement the configuration file. */
@@ -80,7 +81,7 @@ interface DraftDocker {
   readonly mounts: readonly string[] | undefined;
 }
 
-interface DraftRole {
+interface DraftRole extends DraftOrder {
   readonly instances: number;
   readonly resources: { readonly memory: string; readonly vcores: number; readonly gpus: number | undefined };
   readonly command: string | undefined;
@@ -89,9 +90,10 @@ interface DraftRole {
   readonly nodeLabel: string | undefined;
   readonly docker: DraftDocker | undefined;
   readonly untracked: true | undefined;
-  readonly ranked: true | undefined;
+  readonly ranked: boolean | undefined;
   readonly sidecar: true | undefined;
   readonly restart: { readonly policy: 'never' } | undefined;
+  readonly timeLimit: string | undefined;
 }
 
 /** Defaults of TonY. */
@@ -135,7 +137,11 @@ export function convertTony(
   const command = commandOf(settings, given);
   const draft = draftOf(settings, roles, command, given, file);
   const how = { executes: given.executes, fromMaster: !roles.some((role) => settings.has(`tony.${role}.instances`)) };
-  const keys = [...settings].map(([key, value]) => ({ key, value, ...carried(key, value, draft, how) }));
+  const keys = [...settings].map(([key, value]) => ({
+    key,
+    value,
+    ...(carriedOrder(key, settings, draft.roles) ?? carried(key, value, draft, how)),
+  }));
   const yaml = yamlOf(draft, file);
   return { yaml, keys, missing: missingOf(yaml, dirname(resolve(file))) };
 }
@@ -175,8 +181,10 @@ function draftOf(
   const logdir = settings.get('tony.application.tensorboard-log-dir');
   // If the configuration contains a summary folder, `tensorboard` in job.yaml replaces the role.
   const own = names.filter((name) => logdir === undefined || name !== SIDECAR);
-  const framework = frameworkOf(settings, own, [command, ...own.map((name) => settings.get(`tony.${name}.command`))]);
-  const roles = Object.fromEntries(own.map((name) => [name, draftRole(settings, name, framework)]));
+  const stages = stagesOf(settings, own);
+  const training = own.filter((name) => !stages.prepare.includes(name));
+  const framework = frameworkOf(settings, training, [command, ...training.map((name) => settings.get(`tony.${name}.command`))]);
+  const roles = Object.fromEntries(own.map((name) => [name, draftRole(settings, name, { framework, stages, roles: own })]));
   // Parameter servers that belong to TensorFlow's cluster run until the chief ends.
   const endsWithChief = Object.values(roles).some(({ ranked }) => ranked === true);
   const tags = splitList(settings.get('tony.application.tags') ?? '');
@@ -213,15 +221,23 @@ function draftOf(
   };
 }
 
-function draftRole(settings: ReadonlyMap<string, string>, name: string, framework: Framework | undefined): DraftRole {
+function draftRole(
+  settings: ReadonlyMap<string, string>,
+  name: string,
+  { framework, stages, roles }: { readonly framework: Framework | undefined; readonly stages: Stages; readonly roles: readonly string[] },
+): DraftRole {
   const of = (key: string): string | undefined => settings.get(`tony.${name}.${key}`);
-  const isNamed = (key: string, fallback: string): boolean => splitList(settings.get(key) ?? fallback).includes(name);
+  const isNamed = (key: string, fallback: string, role = name): boolean => splitList(settings.get(key) ?? fallback).includes(role);
   const single = of('instances') === undefined;
   const resource = (key: string): string | undefined => (single ? settings.get(`tony.am.${key}`) : of(key));
-  const sidecar = isNamed('tony.application.sidecar.jobtypes', SIDECAR);
-  const untracked = isNamed('tony.application.untracked.jobtypes', UNTRACKED);
+  const isSidecar = (role: string) => isNamed('tony.application.sidecar.jobtypes', SIDECAR, role);
+  const isUntracked = (role: string) => isNamed('tony.application.untracked.jobtypes', UNTRACKED, role);
+  const sidecar = isSidecar(name);
+  const untracked = isUntracked(name);
+  const isPreparing = stages.prepare.includes(name);
   // TF_CONFIG contains the addresses of parameter servers, so they start together with the workers.
-  const inCluster = framework === 'tensorflow' && name === UNTRACKED;
+  const inCluster = framework === 'tensorflow' && name === UNTRACKED && !isPreparing;
+  const timeLimit = positive(settings.get('tony.task.executor.execution-timeout-ms'));
   const stopping = isNamed('tony.application.stop-on-failure-jobtypes', STOPPING);
   return {
     instances: number(of('instances')) ?? 1,
@@ -231,9 +247,11 @@ function draftRole(settings: ReadonlyMap<string, string>, name: string, framewor
     nodeLabel: of('node-label') ?? settings.get('tony.application.node-label'),
     docker: draftDocker(settings, name),
     untracked: (untracked && !sidecar && !inCluster) || undefined,
-    ranked: inCluster || undefined,
+    ranked: inCluster || (isPreparing && !sidecar && !untracked ? false : undefined),
     sidecar: sidecar || undefined,
     restart: stopping && !sidecar ? { policy: 'never' } : undefined,
+    timeLimit: timeLimit === undefined ? undefined : `${timeLimit}ms`,
+    ...draftOrder(settings, name, { roles, stages, isAwaited: (role) => !isSidecar(role) && !isUntracked(role) }),
   };
 }
 
@@ -331,7 +349,7 @@ function isEmpty(value: unknown): boolean {
   return typeof value === 'object' && value !== null && Object.keys(value).length === 0;
 }
 
-const ON_ONE_LINE = new Set(['resources', 'restart', 'tags', 'gang', 'heartbeat', 'tensorboard', 'master', 'docker']);
+const ON_ONE_LINE = new Set(['resources', 'restart', 'after', 'endAfter', 'tags', 'gang', 'heartbeat', 'tensorboard', 'master', 'docker']);
 
 function yamlOf(draft: Draft, file: string): string {
   // `JSON.stringify` omits undefined values.

@@ -15,7 +15,7 @@ const OF_SECURITY =
 const NO_PLACEMENT = 'YARN placement constraints are not supported; use node labels (nodeLabel)';
 const FILES = 'relative paths are resolved against the folder of job.yaml; programs must not change these files';
 const NO_MASTER_FILES = 'the ApplicationMaster runs no job code; list the files under a role';
-const NO_STAGES = 'all roles start together; run the preparation as a separate job';
+const PREPROCESS = 'write a role for the preparation, and `after` in the roles that wait for it';
 
 /** Keys that apply to the whole job. A function receives the value of the key. */
 export const APPLICATION_KEYS: Readonly<Record<string, Carrying | ((value: string) => Carrying)>> = {
@@ -38,9 +38,9 @@ export const APPLICATION_KEYS: Readonly<Record<string, Carrying | ((value: strin
   'tony.application.fail-on-worker-failure-enabled': (value) =>
     value === 'false' ? to('success', "chief: the chief's result is the job's result") : not('success: all is the default'),
   'tony.application.tensorboard-log-dir': to('tensorboard.logdir', "YARN's tracking URL opens TensorBoard"),
-  'tony.application.prepare-stage': not(NO_STAGES),
-  'tony.application.training-stage': not(NO_STAGES),
-  'tony.application.enable-preprocess': not(NO_STAGES),
+  'tony.application.prepare-stage': to('roles.*.after', 'the roles of the second stage wait until those of the first have succeeded'),
+  'tony.application.training-stage': to('roles.*.after'),
+  'tony.application.enable-preprocess': not(PREPROCESS),
   'tony.application.placement-spec': not(NO_PLACEMENT),
   'tony.application.type': not('the application type is always TONY'),
   'tony.application.num-client-rm-connect-retries': not(NOTHING_NEEDED),
@@ -77,6 +77,8 @@ export const APPLICATION_KEYS: Readonly<Record<string, Carrying | ((value: strin
   'tony.task.heartbeat-interval-ms': to('heartbeat.interval', 'the converted value is at least 100 ms and at most 60 s'),
   'tony.task.max-missed-heartbeats': to('heartbeat.missed'),
   'tony.task.metrics-interval-ms': not('executors report metrics with each heartbeat'),
+  'tony.task.executor.execution-timeout-ms': (value) =>
+    Number(value) > 0 ? to('roles.*.timeLimit') : not('0 means no limit, which is also the default'),
   'tony.task.gpu-metrics.enabled': not(NOTHING_NEEDED),
   'tony.task.max-total-instances': not(OF_THE_SITE),
   'tony.container.allocation.timeout': (value) =>
@@ -87,7 +89,7 @@ export const APPLICATION_KEYS: Readonly<Record<string, Carrying | ((value: strin
   'tony.worker.timeout': (value) =>
     value === '0'
       ? not('0 means no timeout')
-      : not('`timeout` in job.yaml ends the whole job; to limit a single program, set its command to `timeout 60 COMMAND`'),
+      : not('`timeout` in job.yaml ends the whole job; `timeLimit` of a role limits each run of its programs'),
   'tony.other.namenodes': not('hdfs:// URIs of other clusters work without configuration'),
   'tony.gpu-exec-path': not('tony-ts finds nvidia-smi on the PATH of each node'),
   'tony.python-exec-path': not('include the interpreter in the command'),
@@ -105,17 +107,23 @@ export const ROLE_KEYS: Readonly<Record<string, Carrying>> = {
   'max-instances': not(OF_THE_SITE),
   'placement-spec': not(NO_PLACEMENT),
   'allocation-tags': not(NO_PLACEMENT),
-  'depends-on': not('TonY itself ignores this key; all roles start together'),
+  'depends-on': not('TonY itself ignores this key; to make a role wait, write `after`'),
+};
+
+/** Keys of dependencies between roles and groups of roles, as the documentation shows them. */
+export const ORDER_KEYS: Readonly<Record<string, Carrying>> = {
+  'tony.application.group.GROUP': to('roles.*.endAfter.role'),
+  'tony.application.dependency.ROLE.timeout.after.GROUP': to('roles.ROLE.endAfter.within', 'the time is in seconds'),
+  'tony.application.dependency.ROLE.timeout.after.GROUP.ignored': to(
+    'roles.ROLE.endAfter.late',
+    'with `true`, tony-ts stops the tasks, whereas TonY only stops waiting for them',
+  ),
 };
 
 /** Patterns of keys that have no counterpart in job.yaml. */
 export const OTHER_KEYS: readonly { readonly pattern: RegExp; readonly remark: string }[] = [
   { pattern: /^tony\.task\.max-total-/, remark: OF_THE_SITE },
   { pattern: /^tony\.task\..*(jvm\.opts|timeout|depth)/, remark: NOTHING_NEEDED },
-  {
-    pattern: /^tony\.application\.(group|dependency)\./,
-    remark: 'a time limit that starts when other roles end is not supported; `timeout` limits the whole job',
-  },
   { pattern: /^tony\.application\.hadoop\./, remark: 'containers do not need Hadoop, and tony-ts does not ship it' },
   { pattern: /^tony\.docker\./, remark: 'for the image of one role or of the ApplicationMaster, see roles.*.docker and master.docker' },
   { pattern: /^tony\.horovod\./, remark: 'the training library has its own all-reduce; see `strategy` in job.yaml' },
