@@ -15,7 +15,7 @@ test('explains a key by its path, for any role name', () => {
 });
 
 test('lists the keys below a key', () => {
-  expect(explainKey(jobJsonSchema(), 'checkpoint')?.children.map(({ key }) => key)).toEqual(['dir', 'every', 'keep']);
+  expect(explainKey(jobJsonSchema(), 'checkpoint')?.children.map(({ key }) => key)).toEqual(['dir', 'every', 'keep', 'sync']);
   expect(explainKey(jobJsonSchema(), '')?.children.map(({ key }) => key)).toContain('strategy');
 });
 

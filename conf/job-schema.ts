@@ -262,6 +262,12 @@ export const jobSchema = z.strictObject({
         .optional(),
       every: values.checkpointEvery().describe('Number of steps between checkpoints.').default(100),
       keep: values.checkpointKeep().describe('How many of the newest checkpoints to keep. tony-ts removes older ones.').default(3),
+      sync: values
+        .syncFolder()
+        .describe(
+          'Folder in the working directory of the programs, which the executor synchronizes with the checkpoints, for programs that do not use an API of tony-ts. Before each start, the folder contains only the newest checkpoint. The task with rank 0 stores the file or folder NAME as a checkpoint after its program has created NAME.done. The last number in NAME is the step. Not for framework tfjs.',
+        )
+        .optional(),
     })
     .describe('Training checkpoints.')
     .prefault({}),

@@ -66,5 +66,18 @@ export const FAILURE_WINDOW = { min: 10_000 };
 
 export const missedHeartbeats = () => count(2, 1000);
 export const checkpointEvery = () => count(1);
+/** A folder below the working directory. The executor empties it, so it must be neither the working directory itself nor outside of it. */
+export const syncFolder = () =>
+  text()
+    .max(200)
+    .refine((value) => !value.startsWith('/') && folderNames(value).length > 0 && !folderNames(value).includes('..'), {
+      error: 'expected a folder below the working directory, such as ./ckpt',
+    })
+    .transform((value) => folderNames(value).join('/'));
+
+function folderNames(value: string): string[] {
+  return value.split('/').filter((name) => name !== '' && name !== '.');
+}
+
 export const checkpointKeep = () => count(1, 10_000);
 export const stepsOfStaleness = () => count(0, 1_000_000);

@@ -31,7 +31,13 @@ export interface Job {
   readonly success: 'all' | 'chief';
   readonly gang: { readonly timeoutMs: number };
   readonly heartbeat: { readonly intervalMs: number; readonly missed: number };
-  readonly checkpoint: { readonly dir: string | null; readonly everySteps: number; readonly keep: number };
+  readonly checkpoint: {
+    readonly dir: string | null;
+    readonly everySteps: number;
+    readonly keep: number;
+    /** Folder that the executor synchronizes with the checkpoints, relative to the program's working directory; null for none. */
+    readonly sync: string | null;
+  };
   /** `serve`: whether to add a sidecar role that runs TensorBoard. */
   readonly tensorboard: { readonly logdir: string | null; readonly serve: boolean; readonly memoryMb: number };
   readonly strategy: Strategy;

@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { TonyError } from '../platform/errors.ts';
 import { loadJob, parseJob } from './load-job.ts';
 import { processesOf } from './processes.ts';
+import { checkedJob } from './resolved-job.ts';
 
 const parse = (text: string, set: readonly string[] = []) => parseJob(text, { file: 'job.yaml', folder: '/home/alice/mnist', set });
 
@@ -62,7 +63,7 @@ describe('a job file', () => {
       success: 'all',
       gang: { timeoutMs: 300_000 },
       heartbeat: { intervalMs: 1000, missed: 10 },
-      checkpoint: { dir: null, everySteps: 100, keep: 3 },
+      checkpoint: { dir: null, everySteps: 100, keep: 3, sync: null },
       tensorboard: { logdir: null, serve: false, memoryMb: 1024 },
       strategy: { type: 'all-reduce', wire: 'float32', wireSecurity: 'none' },
       timeoutMs: null,
@@ -241,6 +242,20 @@ test('processesPerTask is one per GPU by default, and applies only to framework 
   expect(mistakes(job('framework: pytorch\nprocessesPerTask: 17\nroles: {worker: {}}'))).toEqual([
     'job.yaml:4:19  processesPerTask: must be at most 16',
   ]);
+});
+
+test('checkpoint.sync is a folder in the working directory of a program that does not use fit', () => {
+  const job = (sync: string, more = 'framework: none\n') =>
+    `name: a\ncommand: ./train\n${more}roles: {worker: {}}\ncheckpoint: {sync: ${sync}}\n`;
+  expect(parse(job('./out/ckpt/')).checkpoint.sync).toBe('out/ckpt');
+  for (const sync of ['/tmp/ckpt', '../ckpt', '.', 'a/../..']) {
+    expect(mistakes(job(sync))).toEqual(['job.yaml:5:20  checkpoint.sync: expected a folder below the working directory, such as ./ckpt']);
+  }
+  expect(mistakes(job('ckpt', ''))).toEqual([
+    expect.stringContaining('checkpoint.sync: programs of framework tfjs store their checkpoints with `join`'),
+  ]);
+  const tfjs = { ...parse(job('ckpt')), framework: 'tfjs' as const };
+  expect(() => checkedJob(tfjs)).toThrow('checkpoint.sync: programs of framework tfjs');
 });
 
 test('framework tensorflow accepts the roles of TF_CONFIG', () => {

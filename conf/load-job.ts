@@ -337,7 +337,12 @@ function toJob(file: JobFile, { folder, isFile }: ParseOptions): Job {
     success: file.success,
     gang: { timeoutMs: file.gang.timeout },
     heartbeat: { intervalMs: file.heartbeat.interval, missed: file.heartbeat.missed },
-    checkpoint: { dir: file.checkpoint.dir ?? null, everySteps: file.checkpoint.every, keep: file.checkpoint.keep },
+    checkpoint: {
+      dir: file.checkpoint.dir ?? null,
+      everySteps: file.checkpoint.every,
+      keep: file.checkpoint.keep,
+      sync: file.checkpoint.sync ?? null,
+    },
     tensorboard: { logdir: file.tensorboard.logdir ?? null, serve: file.tensorboard.serve, memoryMb: file.tensorboard.memory },
     strategy: file.strategy,
     timeoutMs: file.timeout ?? null,

@@ -4,7 +4,7 @@ import type { Job, Role } from './job.ts';
 import * as values from './job-values.ts';
 import { orderProblems } from './role-order.ts';
 import { pathProblem, resolvedFiles } from './shipped-files.ts';
-import { SERVING_ROLE, unprotected } from './strategy-roles.ts';
+import { SERVING_ROLE, SYNC_WITH_TFJS, unprotected } from './strategy-roles.ts';
 import { isTensorBoardRole } from './tensorboard-role.ts';
 import { resolvedDocker } from './values/docker.ts';
 import { factsOf } from './values/frameworks.ts';
@@ -71,7 +71,12 @@ export const resolvedJobSchema: z.ZodType<Job> = z
     success: values.success,
     gang: z.strictObject({ timeoutMs: ms(values.GANG_TIMEOUT) }),
     heartbeat: z.strictObject({ intervalMs: ms(values.HEARTBEAT_INTERVAL), missed: values.missedHeartbeats() }),
-    checkpoint: z.strictObject({ dir: text().nullable(), everySteps: values.checkpointEvery(), keep: values.checkpointKeep() }),
+    checkpoint: z.strictObject({
+      dir: text().nullable(),
+      everySteps: values.checkpointEvery(),
+      keep: values.checkpointKeep(),
+      sync: values.syncFolder().nullable().default(null),
+    }),
     tensorboard: z.strictObject({ logdir: text().nullable(), serve: z.boolean(), memoryMb: memoryMb() }),
     strategy: z.discriminatedUnion('type', [
       z.strictObject({ type: z.literal('all-reduce'), wire: values.wire, wireSecurity: values.wireSecurity }),
@@ -139,7 +144,7 @@ function orderOfRoles({ roles, success }: Job): Problem[] {
   }));
 }
 
-function problemsOfAll({ roles, framework, strategy }: Job): Problem[] {
+function problemsOfAll({ roles, framework, strategy, checkpoint }: Job): Problem[] {
   const rules: readonly (readonly [boolean, string])[] = [
     [roles.filter(({ instances, maxInstances }) => maxInstances > instances).length <= 1, 'only one role may grow'],
     [roles.filter(({ chief }) => chief).length === 1, 'exactly one role is the chief'],
@@ -149,7 +154,8 @@ function problemsOfAll({ roles, framework, strategy }: Job): Problem[] {
     factsOf(framework) === null || strategy.wireSecurity === 'none'
       ? []
       : [{ path: ['strategy', 'wireSecurity'], message: unprotected(framework) }];
-  return [...rules.flatMap(([holds, message]) => (holds ? [] : [{ path: ['roles'], message }])), ...unprotectedProblem];
+  const syncProblem = framework === 'tfjs' && checkpoint.sync !== null ? [{ path: ['checkpoint', 'sync'], message: SYNC_WITH_TFJS }] : [];
+  return [...rules.flatMap(([holds, message]) => (holds ? [] : [{ path: ['roles'], message }])), ...unprotectedProblem, ...syncProblem];
 }
 
 function fileProblems({ files, roles }: Job): Problem[] {

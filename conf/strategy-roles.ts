@@ -123,7 +123,7 @@ export function unprotected(framework: Framework): string {
 /** Rejects settings that have no effect on programs of another framework, and variables that the framework's launcher would set. */
 function frameworkProblems(file: JobFile): Problem[] {
   const facts = factsOf(file.framework);
-  const problems = processProblems(file);
+  const problems = [...processProblems(file), ...syncProblems(file)];
   if (facts === null) {
     return problems;
   }
@@ -170,6 +170,14 @@ function frameworkProblems(file: JobFile): Problem[] {
     }
   }
   return problems;
+}
+
+/** Explains why a job of framework tfjs cannot set `checkpoint.sync`: both would write different files to the same folder. */
+export const SYNC_WITH_TFJS =
+  'programs of framework tfjs store their checkpoints with `join`: remove the key, or write `framework: none` for a program that does not use it';
+
+function syncProblems({ framework, checkpoint: { sync } }: JobFile): Problem[] {
+  return framework === 'tfjs' && sync !== undefined ? [{ path: ['checkpoint', 'sync'], message: SYNC_WITH_TFJS }] : [];
 }
 
 function processProblems({ framework, processesPerTask, roles }: JobFile): Problem[] {

@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { copyFile, cp } from 'node:fs/promises';
+import { copyFile, cp, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { expect, test, vi } from 'vitest';
@@ -64,6 +64,10 @@ async function trainWithKill({ example, python, arguments: words, data }: Framew
   process.kill(program?.pid as number, 'SIGKILL');
   await cluster.ended(id, 200_000);
   await noneLeft(cluster, id);
+  return await finalStatus(id);
+}
+
+async function finalStatus(id: string): Promise<JobStatus> {
   return JSON.parse((await cluster.hdfsRead(`/user/${USER}/.tony-ts/history/${id}/final.json`)).toString()) as JobStatus;
 }
 
@@ -83,6 +87,34 @@ async function compare(job: Omit<FrameworkJob, 'data'>, launch: readonly string[
   expect(plain.accuracy).toBeGreaterThan(0.85);
   expect(final.metrics).toMatchObject({ testLoss: plain.loss, accuracy: plain.accuracy });
 }
+
+/** Fails in its first generation, after one complete and one half-written checkpoint. Then resumes from the complete one. */
+const SYNCED = `
+  set -e
+  if [ $TONY_GENERATION = 1 ]; then
+    if [ $TONY_RANK = 1 ]; then sleep 600; fi
+    mkdir ckpt/step-10 && echo ten > ckpt/step-10/weights && touch ckpt/step-10.done
+    mkdir ckpt/step-20 && echo half > ckpt/step-20/weights
+    exit 3
+  fi
+  [ "$(echo ckpt/*)" = "ckpt/step-10 ckpt/step-10.done" ]
+  echo "$(cat ckpt/step-10/weights), thirty" > ckpt/model-30.bin && touch ckpt/model-30.bin.done`;
+
+test('checkpoint.sync stores only complete checkpoints, and restores the newest one for all tasks', async () => {
+  const file = path.join(await temporaryFolder(), 'job.yaml');
+  const command = SYNCED.trim().replace(/^\s*/gm, '  ');
+  const job = 'checkpoint: {sync: ckpt, keep: 1}\nroles: {worker: {instances: 2, resources: {memory: 512m}}}';
+  await writeFile(file, `name: synced\nframework: none\nruntime: system\nheartbeat: {interval: 300ms}\n${job}\ncommand: |\n${command}\n`);
+  const submitted = await cluster.run(['submit', '--conf', file, '--detach']);
+  expect(submitted).toMatchObject({ stderr: '', exitCode: 0 });
+  const id = /application_\d+_\d+/.exec(submitted.stdout)?.[0] ?? '';
+  await cluster.ended(id);
+  const final = await finalStatus(id);
+  expect(final).toMatchObject({ state: 'SUCCEEDED', generations: 2, checkpointStep: 30 });
+  const folder = new URL(final.checkpointDir).pathname;
+  expect((await cluster.hdfsTree(folder)).filter(({ path: name }) => /step-\d+$/.test(name))).toHaveLength(1);
+  expect((await cluster.hdfsRead(`${folder}/step-30/model-30.bin`)).toString()).toBe('ten, thirty\n');
+});
 
 const STEPS = ['--steps', '150'];
 

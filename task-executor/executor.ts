@@ -12,9 +12,11 @@ import { Guard } from './guard.ts';
 import { findMaster } from './master-address.ts';
 import { MasterLink } from './master-link.ts';
 import { Program } from './program.ts';
+import { finishSync, openProgramSync, timeToSync } from './program-sync.ts';
 import { ProgressSoFar, ReportFile } from './report-file.ts';
 import { ServicesSocket } from './services-socket.ts';
 import type { ExecutorSettings } from './settings.ts';
+import type { CheckpointSync } from './storage/checkpoint-sync.ts';
 import { prepareRun } from './task-folder.ts';
 
 const TICK_MS = 500;
@@ -34,6 +36,8 @@ interface Run {
   /** The program stores a checkpoint if this file exists. */
   readonly checkpointOrder: string;
   readonly program: Program | null;
+  /** null if the executor synchronizes no folder for this run. */
+  readonly sync: CheckpointSync | null;
 }
 
 /** Runs the executor's state machine. Passes socket, process and timer events to it, and carries out the resulting actions. */
@@ -47,6 +51,8 @@ export class Executor {
   #state: ExecutorState;
   #port: BoundPort | null = null;
   #run: Run | null = null;
+  /** Ends the preparations of a run whose program has not started. */
+  #starting: AbortController | null = null;
   #services: ServicesSocket | null = null;
   #welcome: Welcome | null = null;
   #intervalMs = FIRST_INTERVAL_MS;
@@ -121,7 +127,7 @@ export class Executor {
         void this.#orderCheckpoint();
         break;
       case 'kill':
-        this.#run?.program?.kill(action.gently);
+        this.#kill(action.gently);
         break;
       case 'say-ready':
         this.#link.send({ ready: { generation: action.generation, port: action.port } });
@@ -148,6 +154,16 @@ export class Executor {
     }
   }
 
+  #kill(gently: boolean): void {
+    this.#run?.program?.kill(gently);
+    this.#starting?.abort();
+    if (this.#state.leaving !== null && !gently) {
+      this.#run?.sync?.abort();
+    } else {
+      this.#run?.sync?.limit(timeToSync(this.#state, 0));
+    }
+  }
+
   async #bind(generation: number): Promise<void> {
     this.#port?.close();
     this.#port = null;
@@ -163,6 +179,8 @@ export class Executor {
     if (port === null || welcome === null) {
       throw new Error('the executor has no port or no command');
     }
+    const starting = new AbortController();
+    this.#starting = starting;
     const ownServer = opensOwnServer(this.#settings.frozen.job.framework);
     const services = await this.#openServices(generation);
     const request = { command: welcome.command, generation, members, port: port.port, services, jobEnvironment: welcome.env ?? {} };
@@ -171,6 +189,8 @@ export class Executor {
     );
     const { checkpointOrder } = prepared;
     const progress = new ProgressSoFar();
+    this.#run = { generation, progress, report: null, program: null, checkpointOrder, sync: null };
+    const sync = await openProgramSync(this.#settings, generation, prepared, progress, starting.signal);
     const stderr = path.join(this.#settings.logFolder, 'stderr');
     // Separate the output of a restarted program in its log.
     if (generation > 1) {
@@ -184,6 +204,9 @@ export class Executor {
       stderr,
       listener: ownServer ? null : port.descriptor,
       guard: this.#guard,
+    }).catch((error: unknown) => {
+      sync?.abort();
+      throw error;
     });
     if (!ownServer) {
       // From now on, the program receives connections to the port.
@@ -191,15 +214,17 @@ export class Executor {
       this.#port = null;
     }
     if (!(started instanceof Program)) {
-      this.#run = { generation, progress, report: null, program: null, checkpointOrder };
+      this.#run = { generation, progress, report: null, program: null, checkpointOrder, sync: null };
+      sync?.abort();
       this.#happened({ type: 'exited', exit: { generation, ...started } });
       return;
     }
     const report = new ReportFile(prepared.reportFile, progress);
-    this.#run = { generation, progress, report, program: started, checkpointOrder };
+    this.#run = { generation, progress, report, program: started, checkpointOrder, sync };
     this.#log.info({ generation, pid: started.pid }, 'the program has started');
     this.#happened({ type: 'started', generation, pid: started.pid });
-    void started.ended.then((end) => {
+    void started.ended.then(async (ended) => {
+      const end = sync === null ? ended : await finishSync(sync, ended, timeToSync(this.#state, ended.code), this.#log);
       report.read(true);
       this.#log.info({ generation, code: end.code, signal: end.signal }, 'the program has ended');
       this.#happened({ type: 'exited', exit: { generation, ...end } });

@@ -22,6 +22,8 @@ export interface PreparedRun {
   readonly reportFile: string;
   /** Path of the checkpoint order file, see TaskContext. */
   readonly checkpointOrder: string;
+  /** null for a task without a rank. */
+  readonly rank: number | null;
   /** The bash command to run. */
   readonly command: string;
 }
@@ -83,6 +85,7 @@ export async function prepareRun(
     },
     reportFile,
     checkpointOrder,
+    rank: context.rank,
     command: await commandFor(folder, request, ofFramework),
   };
 }

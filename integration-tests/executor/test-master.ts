@@ -210,7 +210,7 @@ function frozenJob(root: string, staging: string): FrozenJob {
     success: 'all',
     gang: { timeoutMs: 60_000 },
     heartbeat: { intervalMs: 100, missed: 10 },
-    checkpoint: { dir: null, everySteps: 10, keep: 3 },
+    checkpoint: { dir: null, everySteps: 10, keep: 3, sync: null },
     tensorboard: { logdir: null, serve: false, memoryMb: 1024 },
     strategy: { type: 'all-reduce', wire: 'float32', wireSecurity: 'none' },
     timeoutMs: null,

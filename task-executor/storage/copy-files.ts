@@ -57,7 +57,11 @@ export async function uploadFolder(storage: Storage, local: string, uri: string,
   return copied;
 }
 
-async function listFiles(local: string, prefix = ''): Promise<string[]> {
+/**
+ * Lists the files of a folder and its sub-folders, relative to the folder.
+ * @throws TonyError CHECKPOINT_FAILED, as `uploadFolder`.
+ */
+export async function listFiles(local: string, prefix = ''): Promise<string[]> {
   const names: string[] = [];
   for (const entry of await readdir(path.join(local, prefix), { withFileTypes: true })) {
     const name = `${prefix}${entry.name}`;

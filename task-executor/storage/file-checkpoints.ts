@@ -6,6 +6,7 @@ import { joinUri } from '../../storage/uri.ts';
 import { CheckpointFolders } from '../../training/checkpoint/checkpoint-folders.ts';
 import type { Origin } from '../../training/checkpoint/checkpoint-format.ts';
 import { type CopiedFile, downloadFile, uploadFolder } from './copy-files.ts';
+import { isVersionName } from './local-versions.ts';
 
 /**
  * Lists the files of a checkpoint, with their lengths and checksums. The writer stores it last, so a checkpoint with this file is complete.
@@ -18,6 +19,8 @@ interface Index extends Origin {
   readonly createdAt: string;
   /** The sub-folder with the files; undefined if they are beside the index. */
   readonly folder?: string | undefined;
+  /** Sub-folder of the synchronized folder to which the files belong, see RestoredCheckpoint. */
+  readonly target?: string | undefined;
   readonly files: readonly CopiedFile[];
 }
 
@@ -25,6 +28,23 @@ export interface RestoredCheckpoint {
   readonly step: number;
   /** Absolute path of the local copy. */
   readonly folder: string;
+  /**
+   * Name of the sub-folder of `checkpoint.sync` to which the files belong; empty for a file directly in that folder; null if the program has
+   * stored the checkpoint itself.
+   */
+  readonly target: string | null;
+}
+
+export interface SaveOptions {
+  /** See RestoredCheckpoint. */
+  readonly target?: string;
+  /** Called after the upload. The checkpoint becomes visible only if the promise resolves. */
+  readonly verify?: () => Promise<void>;
+}
+
+export interface RestoreOptions {
+  /** Skips the checkpoints of the current generation: all its tasks then restore the same checkpoint. */
+  readonly ofEarlierGenerations?: boolean;
 }
 
 /** Checkpoints that consist of arbitrary files, for programs that use other frameworks. Earlier generations cannot add checkpoints. */
@@ -46,7 +66,7 @@ export class FileCheckpoints {
    * @returns the checkpoint's URI.
    * @throws TonyError CHECKPOINT_FENCED if a newer generation has taken over, CHECKPOINT_FAILED if the folder is empty or contains `files.json`.
    */
-  async save(step: number, local: string, signal: AbortSignal): Promise<string> {
+  async save(step: number, local: string, signal: AbortSignal, { target, verify }: SaveOptions = {}): Promise<string> {
     const pending = await this.#folders.begin(step, this.#origin);
     const uri = await this.#folders.unlessFenced(pending, async () => {
       const files = await uploadFolder(this.#storage, local, pending.uri, signal);
@@ -54,9 +74,10 @@ export class FileCheckpoints {
         const what = files.length === 0 ? 'contains no files' : `contains a file named ${INDEX}, which tony-ts writes itself`;
         throw new TonyError('CHECKPOINT_FAILED', `${local} ${what}`);
       }
+      await verify?.();
       const { applicationId, generation } = this.#origin;
       const folder = this.#folders.subFolder(pending);
-      const index: Index = { version: 1, applicationId, generation, step, createdAt: new Date().toISOString(), folder, files };
+      const index: Index = { version: 1, applicationId, generation, step, createdAt: new Date().toISOString(), folder, target, files };
       return await this.#folders.publish(pending, Buffer.from(`${JSON.stringify(index, null, 1)}\n`));
     });
     for (const old of (await this.#folders.steps()).filter((each) => each <= step).slice(this.#keep)) {
@@ -70,14 +91,23 @@ export class FileCheckpoints {
    * @param onSkipped receives a message about each newer checkpoint that is damaged.
    * @returns null if there is no intact checkpoint.
    */
-  async restore(local: string, signal: AbortSignal, onSkipped: (message: string) => void): Promise<RestoredCheckpoint | null> {
+  async restore(
+    local: string,
+    signal: AbortSignal,
+    onSkipped: (message: string) => void,
+    { ofEarlierGenerations = false }: RestoreOptions = {},
+  ): Promise<RestoredCheckpoint | null> {
     await this.#folders.retireOlderThan(this.#origin);
     for (const step of await this.#folders.steps()) {
       const folder = path.join(local, `step-${step}`);
       try {
         await rm(folder, { recursive: true, force: true });
-        await this.#download(step, folder, signal);
-        return { step, folder };
+        const index = await this.#index(step);
+        if (ofEarlierGenerations && this.#isOwn(index)) {
+          continue;
+        }
+        await this.#download(step, index, folder, signal);
+        return { step, folder, target: index.target ?? null };
       } catch (error) {
         if (!(error instanceof TonyError) || !['CHECKPOINT_DAMAGED', 'NOT_FOUND'].includes(error.code)) {
           throw error;
@@ -89,9 +119,17 @@ export class FileCheckpoints {
     return null;
   }
 
-  async #download(step: number, folder: string, signal: AbortSignal): Promise<void> {
+  async #index(step: number): Promise<CheckedIndex> {
     const uri = joinUri(this.#folders.dir, `step-${step}`);
-    const { folder: subFolder, files } = parseIndex(await this.#storage.read(joinUri(uri, INDEX)), uri);
+    return parseIndex(await this.#storage.read(joinUri(uri, INDEX)), uri);
+  }
+
+  #isOwn({ applicationId, generation }: CheckedIndex): boolean {
+    return applicationId === this.#origin.applicationId && generation === this.#origin.generation;
+  }
+
+  async #download(step: number, { folder: subFolder, files }: CheckedIndex, folder: string, signal: AbortSignal): Promise<void> {
+    const uri = joinUri(this.#folders.dir, `step-${step}`);
     const place = subFolder === undefined ? uri : joinUri(uri, subFolder);
     for (const { name, bytes, sha256 } of files) {
       const copy = await downloadFile(this.#storage, joinUri(place, ...name.split('/')), path.join(folder, name), signal);
@@ -102,8 +140,13 @@ export class FileCheckpoints {
   }
 }
 
+interface CheckedIndex extends Pick<Index, 'folder' | 'target' | 'files'> {
+  readonly applicationId: string | undefined;
+  readonly generation: number | undefined;
+}
+
 /** @throws TonyError CHECKPOINT_DAMAGED, also for a name that would leave the checkpoint's folder. */
-function parseIndex(bytes: Uint8Array, uri: string): Pick<Index, 'folder' | 'files'> {
+function parseIndex(bytes: Uint8Array, uri: string): CheckedIndex {
   let index: Partial<Index> | null;
   try {
     index = JSON.parse(Buffer.from(bytes).toString('utf8')) as Partial<Index> | null;
@@ -111,11 +154,13 @@ function parseIndex(bytes: Uint8Array, uri: string): Pick<Index, 'folder' | 'fil
     throw new TonyError('CHECKPOINT_DAMAGED', `${uri}/${INDEX} is not valid JSON`);
   }
   const files = index?.version === 1 && Array.isArray(index.files) ? (index.files as readonly Partial<CopiedFile>[]) : null;
-  const folder = index?.folder;
-  if (files === null || !files.every(isFile) || !(folder === undefined || /^\w[\w.-]*$/.test(folder))) {
+  const { folder, target, applicationId, generation } = index ?? {};
+  const isName = folder === undefined || /^\w[\w.-]*$/.test(folder);
+  const isTarget = target === undefined || target === '' || isVersionName(target);
+  if (files === null || !files.every(isFile) || !isName || !isTarget) {
     throw new TonyError('CHECKPOINT_DAMAGED', `${uri}/${INDEX} has an unknown format`);
   }
-  return { folder, files: files as readonly CopiedFile[] };
+  return { folder, target, applicationId, generation, files: files as readonly CopiedFile[] };
 }
 
 function isFile({ name, bytes, sha256 }: Partial<CopiedFile>): boolean {

@@ -20,7 +20,7 @@ const RESTORE = 'storage.restore-checkpoint';
 const FETCH = 'storage.fetch-data';
 const UPLOAD = 'storage.upload-output';
 
-interface Container {
+export interface StorageContainer {
   readonly frozen: FrozenJob;
   /** Absolute path of the container's working directory. */
   readonly folder: string;
@@ -34,18 +34,22 @@ interface Run {
   readonly notice: (message: string) => void;
 }
 
+/** Opens the storage that the job uses. Close it after use. */
+export function openStorage({ frozen, s3 }: StorageContainer): Storage {
+  const hadoop = frozen.cluster.kind === 'yarn' ? HadoopConfiguration.fromProperties(frozen.cluster.hadoop) : null;
+  const connection = s3 && { s3: async () => decodeS3Connection(Buffer.from(s3.reveal()).toString('utf8')) };
+  return createStorage({ hadoop, user: frozen.user, ...connection });
+}
+
 /** Answers a program's request to store or load files. Programs in other languages therefore need no HDFS client. */
 export async function serveStorage(
-  settings: Container,
+  settings: StorageContainer,
   run: Run,
   service: string,
   body: Uint8Array,
   signal: AbortSignal,
 ): Promise<ServiceFrame> {
-  const { frozen, s3 } = settings;
-  const hadoop = frozen.cluster.kind === 'yarn' ? HadoopConfiguration.fromProperties(frozen.cluster.hadoop) : null;
-  const connection = s3 && { s3: async () => decodeS3Connection(Buffer.from(s3.reveal()).toString('utf8')) };
-  const storage = createStorage({ hadoop, user: frozen.user, ...connection });
+  const storage = openStorage(settings);
   try {
     const question = (JSON.parse(Buffer.from(body).toString('utf8')) ?? {}) as Readonly<Record<string, unknown>>;
     const ofFile = await answerFileRequest(storage, service, question, signal);
@@ -62,7 +66,7 @@ export async function serveStorage(
 }
 
 async function answerTo(
-  { frozen, folder }: Container,
+  { frozen, folder }: StorageContainer,
   { generation, notice }: Run,
   storage: Storage,
   service: string,
@@ -80,7 +84,7 @@ async function answerTo(
   if (service === RESTORE) {
     // Several processes may restore at the same time, so each gets its own copy.
     const restored = await checkpoints().restore(path.join(scratch, randomUUID()), signal, notice);
-    return restored && { ...restored };
+    return restored && { step: restored.step, folder: restored.folder };
   }
   if (service === FETCH && typeof name === 'string') {
     return await fetchData(storage, frozen.data, name, path.join(scratch, 'data'), signal);

@@ -1,0 +1,134 @@
+import { link, lstat, mkdir, readdir } from 'node:fs/promises';
+import path from 'node:path';
+import { TonyError } from '../../platform/errors.ts';
+import { ifMissing } from '../../platform/if-missing.ts';
+import { listFiles } from './copy-files.ts';
+
+/*
+ * The folder `checkpoint.sync` of a program. Each version of its state is a file or a folder NAME, and the marker NAME.done declares that it
+ * is complete. The program creates the marker after it has written the version, and does not change the version afterwards.
+ */
+
+const MARKER = '.done';
+const LONGEST_NAME = 200;
+
+/** A version that cannot be stored. A new marker makes it valid again if the program has corrected it. */
+export class InvalidVersion extends TonyError {
+  constructor(message: string, hint?: string) {
+    super('CHECKPOINT_FAILED', message, hint === undefined ? {} : { hint });
+  }
+}
+
+/** A version with a marker. */
+export interface LocalVersion {
+  readonly name: string;
+  readonly step: number;
+  /** Modification time of the marker in ns since the epoch. */
+  readonly markedAt: bigint;
+}
+
+export function markerOf(name: string): string {
+  return `${name}${MARKER}`;
+}
+
+/** Returns true for the name of an entry that can be a version. Names that start with a dot are for the program's temporary files. */
+export function isVersionName(name: string): boolean {
+  return /^[^./\0][^/\0]*$/.test(name) && Buffer.byteLength(name) <= LONGEST_NAME && !name.endsWith(MARKER);
+}
+
+/** Returns the last number in the name, without its extension unless only that contains a number; null if there is none. */
+export function stepOf(name: string): number | null {
+  const stem = name.slice(0, name.length - path.extname(name).length);
+  const digits = /(\d+)\D*$/.exec(stem)?.[1] ?? /(\d+)\D*$/.exec(name)?.[1];
+  return digits !== undefined && Number.isSafeInteger(Number(digits)) ? Number(digits) : null;
+}
+
+/**
+ * Lists the versions with a marker, highest step first.
+ * @param onIgnored receives the name of each marked version that has no step.
+ */
+export async function markedVersions(folder: string, onIgnored: (name: string) => void): Promise<LocalVersion[]> {
+  const names = new Set(await readdir(folder).catch(ifMissing<string[]>([])));
+  const marked = [...names].filter((name) => isVersionName(name) && names.has(markerOf(name)));
+  const versions: LocalVersion[] = [];
+  for (const name of marked) {
+    const step = stepOf(name);
+    const marker = await lstat(path.join(folder, markerOf(name)), { bigint: true }).catch(ifMissing(null));
+    if (step === null) {
+      onIgnored(name);
+    } else if (marker !== null) {
+      versions.push({ name, step, markedAt: marker.mtimeNs });
+    }
+  }
+  return versions.sort((a, b) => b.step - a.step || (a.name < b.name ? -1 : 1));
+}
+
+/** Hard links to the files of a version. The program may therefore remove the version at any time. */
+export interface StagedVersion {
+  /** Absolute path of the folder with the files of the checkpoint. */
+  readonly folder: string;
+  /** See RestoredCheckpoint. */
+  readonly target: string;
+  /** Rejects if the program has changed a file since the version was staged. */
+  readonly verify: () => Promise<void>;
+}
+
+/**
+ * @param into a folder that does not exist, on the same file system.
+ * @returns null if the program has removed the version.
+ * @throws InvalidVersion, for example if a file is newer than the marker.
+ */
+export async function stageVersion(folder: string, version: LocalVersion, into: string): Promise<StagedVersion | null> {
+  const source = path.join(folder, version.name);
+  try {
+    const isFolder = (await lstat(source)).isDirectory();
+    const target = isFolder ? version.name : '';
+    const files = isFolder ? await filesOf(folder, version.name) : [version.name];
+    await mkdir(into, { recursive: true, mode: 0o700 });
+    for (const file of files) {
+      await mkdir(path.dirname(path.join(into, file)), { recursive: true });
+      await link(path.join(folder, file), path.join(into, file));
+    }
+    const before = await fingerprint(into, files, version);
+    const verify = async (): Promise<void> => {
+      if ((await fingerprint(into, files, version)) !== before) {
+        throw changed(version);
+      }
+    };
+    return { folder: path.join(into, target), target, verify };
+  } catch (error) {
+    return ifMissing(null)(error as NodeJS.ErrnoException);
+  }
+}
+
+async function filesOf(folder: string, name: string): Promise<string[]> {
+  const files = await listFiles(path.join(folder, name)).catch((error: unknown) => {
+    throw error instanceof TonyError ? new InvalidVersion(error.message) : error;
+  });
+  if (files.length === 0) {
+    throw new InvalidVersion(`${name} contains no files`);
+  }
+  return files.map((file) => path.join(name, file));
+}
+
+/** @throws InvalidVersion if a file is newer than the marker or is not a regular file. */
+async function fingerprint(folder: string, files: readonly string[], version: LocalVersion): Promise<string> {
+  const parts: string[] = [];
+  for (const file of files) {
+    const stats = await lstat(path.join(folder, file), { bigint: true });
+    if (!stats.isFile()) {
+      throw new InvalidVersion(`${file} is neither a file nor a folder`);
+    }
+    if (stats.mtimeNs > version.markedAt) {
+      throw changed(version);
+    }
+    parts.push(`${file} ${stats.size} ${stats.mtimeNs}`);
+  }
+  return parts.join('\n');
+}
+
+function changed({ name }: LocalVersion): InvalidVersion {
+  const marker = markerOf(name);
+  const hint = `Create ${marker} after the last write to ${name}, and do not change ${name} afterwards.`;
+  return new InvalidVersion(`${name} changed after ${marker} was created`, hint);
+}

@@ -1,0 +1,91 @@
+import { randomUUID } from 'node:crypto';
+import { rm } from 'node:fs/promises';
+import path from 'node:path';
+import { CONTAINER_LAYOUT } from '../../conf/job.ts';
+import { retry } from '../../platform/backoff.ts';
+import { messageOf, TonyError } from '../../platform/errors.ts';
+import { CheckpointSync } from './checkpoint-sync.ts';
+import { FileCheckpoints, type RestoredCheckpoint } from './file-checkpoints.ts';
+import { createSyncFolder, placeVersion } from './restore-folder.ts';
+import { openStorage, type StorageContainer } from './storage-services.ts';
+
+const BACKOFF = { firstMs: 1_000, mostMs: 10_000 };
+/** Number of attempts to restore. The storage itself already repeats failed requests. */
+const MOST_TRIES = 20;
+
+export interface SyncedRun {
+  readonly generation: number;
+  readonly rank: number;
+  /** The program's working directory. */
+  readonly folder: string;
+  /** `checkpoint.sync`. */
+  readonly sync: string;
+  /** Ends the restoration. */
+  readonly signal: AbortSignal;
+  readonly onStored: (step: number) => void;
+  readonly onNotice: (message: string, about?: string) => void;
+}
+
+/**
+ * Restores the newest intact checkpoint to the folder `checkpoint.sync`. Call it before the program starts.
+ * @returns for rank 0, the synchronization of the folder; null for other ranks.
+ * @throws TonyError if the storage is not available.
+ */
+export async function openSync(container: StorageContainer, run: SyncedRun): Promise<CheckpointSync | null> {
+  const folder = await createSyncFolder(run.folder, run.sync);
+  const scratch = path.join(container.folder, CONTAINER_LAYOUT.program, `files-${run.generation}`);
+  const copies = path.join(scratch, randomUUID());
+  const restored = await restore(container, run, copies);
+  if (restored !== null) {
+    await placeVersion(restored, folder);
+  }
+  await rm(copies, { recursive: true, force: true });
+  if (run.rank !== 0) {
+    return null;
+  }
+  if (restored !== null) {
+    run.onNotice(`training resumes from checkpoint step-${restored.step}`, 'resume');
+  }
+  return new CheckpointSync({
+    folder,
+    scratch,
+    restoredStep: restored?.step ?? -1,
+    save: (step, local, signal, options) =>
+      withCheckpoints(container, run.generation, (checkpoints) => checkpoints.save(step, local, signal, options)),
+    onStored: run.onStored,
+    onNotice: run.onNotice,
+  });
+}
+
+function restore(container: StorageContainer, run: SyncedRun, copies: string): Promise<RestoredCheckpoint | null> {
+  const { generation, signal, onNotice } = run;
+  const attempt = () =>
+    withCheckpoints(container, generation, (checkpoints) => checkpoints.restore(copies, signal, onNotice, { ofEarlierGenerations: true }));
+  return retry(attempt, {
+    ...BACKOFF,
+    signal,
+    onFailure: (error, failures) => {
+      if (failures >= MOST_TRIES || (error instanceof TonyError && error.code === 'ACCESS_DENIED')) {
+        throw error;
+      }
+      if (failures === 1) {
+        onNotice(`The newest checkpoint cannot be restored yet: ${messageOf(error)}`);
+      }
+    },
+  });
+}
+
+async function withCheckpoints<T>(
+  container: StorageContainer,
+  generation: number,
+  work: (checkpoints: FileCheckpoints) => Promise<T>,
+): Promise<T> {
+  // Opened for each operation, because the delegation tokens may have been replaced meanwhile.
+  const storage = openStorage(container);
+  try {
+    const { applicationId, checkpointDir, job } = container.frozen;
+    return await work(new FileCheckpoints(storage, checkpointDir, { applicationId, generation }, job.checkpoint.keep));
+  } finally {
+    storage.close();
+  }
+}
