@@ -38,6 +38,8 @@ export interface RestoredCheckpoint {
 export interface SaveOptions {
   /** See RestoredCheckpoint. */
   readonly target?: string;
+  /** Step of a checkpoint that is not removed. Other tasks may still restore it. */
+  readonly protect?: number;
   /** Called after the upload. The checkpoint becomes visible only if the promise resolves. */
   readonly verify?: () => Promise<void>;
 }
@@ -66,7 +68,8 @@ export class FileCheckpoints {
    * @returns the checkpoint's URI.
    * @throws TonyError CHECKPOINT_FENCED if a newer generation has taken over, CHECKPOINT_FAILED if the folder is empty or contains `files.json`.
    */
-  async save(step: number, local: string, signal: AbortSignal, { target, verify }: SaveOptions = {}): Promise<string> {
+  async save(step: number, local: string, signal: AbortSignal, options: SaveOptions = {}): Promise<string> {
+    const { target, verify, protect } = options;
     const pending = await this.#folders.begin(step, this.#origin);
     const uri = await this.#folders.unlessFenced(pending, async () => {
       const files = await uploadFolder(this.#storage, local, pending.uri, signal);
@@ -80,7 +83,8 @@ export class FileCheckpoints {
       const index: Index = { version: 1, applicationId, generation, step, createdAt: new Date().toISOString(), folder, target, files };
       return await this.#folders.publish(pending, Buffer.from(`${JSON.stringify(index, null, 1)}\n`));
     });
-    for (const old of (await this.#folders.steps()).filter((each) => each <= step).slice(this.#keep)) {
+    const stored = (await this.#folders.steps()).filter((each) => each <= step);
+    for (const old of stored.slice(this.#keep).filter((each) => each !== protect)) {
       await this.#folders.drop(old, async () => false);
     }
     return uri;

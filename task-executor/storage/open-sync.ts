@@ -46,12 +46,13 @@ export async function openSync(container: StorageContainer, run: SyncedRun): Pro
   if (restored !== null) {
     run.onNotice(`training resumes from checkpoint step-${restored.step}`, 'resume');
   }
+  const restoredStep = restored?.step ?? -1;
   return new CheckpointSync({
     folder,
     scratch,
-    restoredStep: restored?.step ?? -1,
+    restoredStep,
     save: (step, local, signal, options) =>
-      withCheckpoints(container, run.generation, (checkpoints) => checkpoints.save(step, local, signal, options)),
+      withCheckpoints(container, run.generation, (checkpoints) => checkpoints.save(step, local, signal, { ...options, protect: restoredStep })),
     onStored: run.onStored,
     onNotice: run.onNotice,
   });
