@@ -32,7 +32,10 @@ const resources = z
   .object({
     memory: memory('Memory of each container. Use at least 1g if YARN checks virtual memory.').default(2048),
     vcores: values.vcoreCount().describe('Virtual cores of each container.').default(1),
-    gpus: values.gpuCount().describe('GPUs of each container (YARN resource type yarn.io/gpu).').default(0),
+    gpus: values
+      .gpuCount()
+      .describe('GPUs of each container (YARN resource type yarn.io/gpu). The programs of the task see only these GPUs.')
+      .default(0),
   })
   .catchall(otherResource.describe('Amount of any other YARN resource type, under its YARN name.'))
   .describe("Resources of each of the role's containers.");
@@ -206,7 +209,7 @@ export const jobSchema = z.strictObject({
     .default('auto'),
   runtime: text()
     .describe(
-      'default: the archive built by `tony-ts runtime build`. gpu: the archive built by `tony-ts runtime build --gpu`, with CUDA support. system: the Node.js installed on the nodes. Any other value is the URI of a runtime archive.',
+      'default: the archive built by `tony-ts runtime build` or, if a role of a job with framework tfjs requests GPUs and it exists, the archive of gpu. gpu: the archive built by `tony-ts runtime build --gpu`, with CUDA support. system: the Node.js installed on the nodes. Any other value is the URI of a runtime archive.',
     )
     .default('default'),
   command: text().describe('Default command for the roles.').optional(),

@@ -431,6 +431,11 @@ export const ERROR_CODES = {
     means: 'The weights of the other model do not match this model.',
     hint: 'Compare the names and shapes of both models. To copy only some layers, pass { layers }.',
   },
+  GPUS_MISSING: {
+    exit: 1,
+    means: 'A container sees fewer GPUs than its task has requested, or other tasks of the same node use them.',
+    hint: 'Check the driver of the node with nvidia-smi. Without GPU isolation in YARN, other programs on the node may use the GPUs. To choose the devices yourself, set CUDA_VISIBLE_DEVICES under env.',
+  },
   CHECKPOINT_DAMAGED: {
     exit: 1,
     means: 'A checkpoint is incomplete, or its checksums do not match.',

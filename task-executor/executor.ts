@@ -7,16 +7,17 @@ import type { ServiceFrame } from '../training/process/service-frame.ts';
 import { type BoundPort, bindFreePort } from './bound-port.ts';
 import { createExecutor, type ExecutorAction, type ExecutorEvent, type ExecutorState, reportedState, step } from './executor-machine.ts';
 import { opensOwnServer } from './frameworks/framework-environment.ts';
-import { GpuUsage } from './gpu-usage.ts';
+import { type AssignedGpus, assignGpus } from './gpus/assigned-gpus.ts';
+import { GpuUsage } from './gpus/gpu-usage.ts';
 import { Guard } from './guard.ts';
 import { findMaster } from './master-address.ts';
 import { MasterLink } from './master-link.ts';
-import { Program } from './program.ts';
-import { finishSync, openProgramSync, timeToSync } from './program-sync.ts';
+import { Program, START_FAILED } from './program.ts';
+
 import { ProgressSoFar, ReportFile } from './report-file.ts';
 import { ServicesSocket } from './services-socket.ts';
 import type { ExecutorSettings } from './settings.ts';
-import type { CheckpointSync } from './storage/checkpoint-sync.ts';
+import { SyncedFolder, timeToSync } from './synced-folder.ts';
 import { prepareRun } from './task-folder.ts';
 
 const TICK_MS = 500;
@@ -36,8 +37,8 @@ interface Run {
   /** The program stores a checkpoint if this file exists. */
   readonly checkpointOrder: string;
   readonly program: Program | null;
-  /** null if the executor synchronizes no folder for this run. */
-  readonly sync: CheckpointSync | null;
+  /** The synchronized folder. The program starts when the folder contains the newest checkpoint. */
+  readonly sync: SyncedFolder;
 }
 
 /** Runs the executor's state machine. Passes socket, process and timer events to it, and carries out the resulting actions. */
@@ -53,6 +54,8 @@ export class Executor {
   #run: Run | null = null;
   /** Ends the preparations of a run whose program has not started. */
   #starting: AbortController | null = null;
+  /** The GPUs of the task. They are the same in all generations. */
+  #assignedGpus: AssignedGpus | null = null;
   #services: ServicesSocket | null = null;
   #welcome: Welcome | null = null;
   #intervalMs = FIRST_INTERVAL_MS;
@@ -120,7 +123,7 @@ export class Executor {
         this.#spawn(action).catch((error: unknown) => {
           const stderrTail = `The program could not be started: ${messageOf(error)}`;
           this.#log.error({ error: messageOf(error) }, 'could not start the program');
-          this.#happened({ type: 'exited', exit: { generation: action.generation, code: 126, signal: '', stderrTail } });
+          this.#happened({ type: 'exited', exit: { generation: action.generation, code: START_FAILED, signal: '', stderrTail } });
         });
         break;
       case 'order-checkpoint':
@@ -158,9 +161,9 @@ export class Executor {
     this.#run?.program?.kill(gently);
     this.#starting?.abort();
     if (this.#state.leaving !== null && !gently) {
-      this.#run?.sync?.abort();
+      this.#run?.sync.abort();
     } else {
-      this.#run?.sync?.limit(timeToSync(this.#state, 0));
+      this.#run?.sync.limit(timeToSync(this.#state, 0));
     }
   }
 
@@ -183,14 +186,15 @@ export class Executor {
     this.#starting = starting;
     const ownServer = opensOwnServer(this.#settings.frozen.job.framework);
     const services = await this.#openServices(generation);
-    const request = { command: welcome.command, generation, members, port: port.port, services, jobEnvironment: welcome.env ?? {} };
-    const prepared = await prepareRun(this.#settings, this.#environment, request, (folder, error) =>
+    const jobEnvironment = welcome.env ?? {};
+    const gpuEnvironment = await this.#assignGpus(jobEnvironment, starting.signal);
+    const request = { command: welcome.command, generation, members, port: port.port, services, jobEnvironment };
+    const prepared = await prepareRun(this.#settings, { ...this.#environment, ...gpuEnvironment }, request, (folder, error) =>
       this.#log.warn({ folder, error: messageOf(error) }, 'could not remove the working directory of an earlier program'),
     );
     const { checkpointOrder } = prepared;
     const progress = new ProgressSoFar();
-    this.#run = { generation, progress, report: null, program: null, checkpointOrder, sync: null };
-    const sync = await openProgramSync(this.#settings, generation, prepared, progress, starting.signal);
+    const sync = new SyncedFolder(this.#settings, generation, prepared, progress, this.#log);
     const stderr = path.join(this.#settings.logFolder, 'stderr');
     // Separate the output of a restarted program in its log.
     if (generation > 1) {
@@ -204,8 +208,9 @@ export class Executor {
       stderr,
       listener: ownServer ? null : port.descriptor,
       guard: this.#guard,
+      ready: sync.opened,
     }).catch((error: unknown) => {
-      sync?.abort();
+      sync.abort();
       throw error;
     });
     if (!ownServer) {
@@ -214,8 +219,8 @@ export class Executor {
       this.#port = null;
     }
     if (!(started instanceof Program)) {
-      this.#run = { generation, progress, report: null, program: null, checkpointOrder, sync: null };
-      sync?.abort();
+      this.#run = { generation, progress, report: null, program: null, checkpointOrder, sync };
+      sync.abort();
       this.#happened({ type: 'exited', exit: { generation, ...started } });
       return;
     }
@@ -224,11 +229,22 @@ export class Executor {
     this.#log.info({ generation, pid: started.pid }, 'the program has started');
     this.#happened({ type: 'started', generation, pid: started.pid });
     void started.ended.then(async (ended) => {
-      const end = sync === null ? ended : await finishSync(sync, ended, timeToSync(this.#state, ended.code), this.#log);
+      const end = await sync.finish(ended, timeToSync(this.#state, ended.code));
       report.read(true);
       this.#log.info({ generation, code: end.code, signal: end.signal }, 'the program has ended');
       this.#happened({ type: 'exited', exit: { generation, ...end } });
     });
+  }
+
+  async #assignGpus(jobEnvironment: Readonly<Record<string, string>>, signal: AbortSignal): Promise<Readonly<Record<string, string>>> {
+    const { frozen, role } = this.#settings;
+    this.#assignedGpus ??= await assignGpus({ job: frozen.job, role, container: this.#environment, jobEnvironment, signal });
+    const { claim, environment } = this.#assignedGpus;
+    if (claim !== null) {
+      this.#log.info(environment, 'assigned GPUs to the task');
+      this.#gpus.restrictTo(claim.devices.map(({ name }) => name));
+    }
+    return environment;
   }
 
   async #orderCheckpoint(): Promise<void> {

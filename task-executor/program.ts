@@ -11,6 +11,8 @@ export const LISTENER_FD = 3;
 /** Waits for the guard before it executes the program. Without the guard, the program could outlive the executor. */
 const LAUNCHER = 'read -r -u 4 word || exit 125; exec 4<&-; exec /bin/bash -c "$1"';
 const COMMAND_NOT_FOUND = 127;
+/** Exit code that is reported for a program that could not be prepared. Bash uses 126 and 127 for commands. */
+export const START_FAILED = 125;
 const DEFAULT_GRACE_MS = 3_000;
 const REST_POLL_MS = 50;
 const KILL_ROUNDS = 3;
@@ -24,6 +26,8 @@ export interface ProgramOptions {
   /** Descriptor of the bound socket, which the program inherits as `LISTENER_FD`; null if the program inherits none. */
   readonly listener: number | null;
   readonly guard: Guard;
+  /** The command runs when this promise has resolved. If it rejects, the program is killed. */
+  readonly ready?: Promise<unknown>;
   /** Grace period in ms for the last checkpoint after a gentle kill. */
   readonly graceMs?: number;
 }
@@ -90,11 +94,14 @@ export class Program {
     word.on('error', () => {});
     try {
       await options.guard.watch(pid);
-      word.end('go\n');
     } catch (error) {
       program.kill(false);
       throw error;
     }
+    (options.ready ?? Promise.resolve()).then(
+      () => word.end('go\n'),
+      () => program.kill(false),
+    );
     return program;
   }
 

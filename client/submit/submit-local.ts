@@ -195,8 +195,8 @@ async function localRuntime(job: Job, onProgress: (line: string) => void): Promi
   if (job.runtime === 'system' || (job.runtime === 'default' && job.framework !== 'tfjs')) {
     return null;
   }
-  const { ensureRuntime } = await import('../runtime/ensure-runtime.ts');
-  return builtTree(CONTAINER_LAYOUT.runtime, await ensureRuntime(onProgress, { gpu: job.runtime === 'gpu' }));
+  const { runtimeForJob } = await import('../runtime/runtime-for-job.ts');
+  return builtTree(CONTAINER_LAYOUT.runtime, await runtimeForJob(job, onProgress));
 }
 
 /** Returns the cached TensorBoard; null if the job does not run TensorBoard or the build fails. */

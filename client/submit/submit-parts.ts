@@ -71,8 +71,8 @@ async function builtRuntime(job: Job, onProgress: (line: string) => void): Promi
   if (job.runtime !== 'default' && job.runtime !== 'gpu') {
     return null;
   }
-  const { ensureRuntime } = await import('../runtime/ensure-runtime.ts');
-  const { archive, sha256, size } = await ensureRuntime(onProgress, { gpu: job.runtime === 'gpu' });
+  const { runtimeForJob } = await import('../runtime/runtime-for-job.ts');
+  const { archive, sha256, size } = await runtimeForJob(job, onProgress);
   return { file: archive, hash: sha256, size };
 }
 

@@ -2,7 +2,7 @@ import { mkdir, mkdtemp, readdir, readFile, rm, symlink, utimes, writeFile } fro
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { beforeEach, expect, onTestFinished, test } from 'vitest';
-import { frozen, workers } from '../../application-master/job/simulator/example-job.ts';
+import type { FrozenJob } from '../../conf/job.ts';
 import { TonyError } from '../../platform/errors.ts';
 import { fileUri } from '../../storage/uri.ts';
 import { CheckpointSync } from './checkpoint-sync.ts';
@@ -24,13 +24,15 @@ const at = (...names: string[]): string => path.join(root, ...names);
 /** Opens the folder `ckpt` of a task in a new working directory, whose name is the generation. */
 async function open(generation: number, rank = 0): Promise<CheckpointSync | null> {
   await mkdir(at(`${generation}`), { recursive: true });
-  const job = {
-    ...frozen({ roles: [workers()] }),
+  const frozen = {
+    applicationId: 'application_1_0001',
+    job: { checkpoint: { keep: 2 } },
+    user: 'alice',
     checkpointDir: fileUri(at('checkpoints')),
-    cluster: { kind: 'local', directory: root } as const,
-  };
+    cluster: { kind: 'local', directory: root },
+  } as unknown as FrozenJob;
   const sync = await openSync(
-    { frozen: { ...job, job: { ...job.job, checkpoint: { ...job.job.checkpoint, keep: 2 } } }, folder: root, s3: null },
+    { frozen, folder: root, s3: null },
     {
       generation,
       rank,

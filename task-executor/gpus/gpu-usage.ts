@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import type { Usage } from '../conf/status.ts';
+import type { Usage } from '../../conf/status.ts';
 
 type Gpu = Usage['gpus'][number];
 
@@ -33,10 +33,17 @@ export class GpuUsage {
   #latest: readonly Gpu[] = [];
   #askAgainAt: number;
   #asking = false;
+  /** Names of the task's devices; null if they are unknown. */
+  #own: ReadonlySet<string> | null = null;
 
   /** @param present true if the task has requested GPUs */
   constructor(present: boolean) {
     this.#askAgainAt = present ? Number.NEGATIVE_INFINITY : Number.POSITIVE_INFINITY;
+  }
+
+  /** Omits the other devices of the node. @param names see GpuDevice. nvidia-smi reports no usage of MIG instances. */
+  restrictTo(names: readonly string[]): void {
+    this.#own = new Set(names);
   }
 
   sample(now: number): readonly Gpu[] {
@@ -44,7 +51,7 @@ export class GpuUsage {
       this.#asking = true;
       execFile('nvidia-smi', QUERY, { timeout: DEADLINE_MS, killSignal: 'SIGKILL', maxBuffer: MAX_OUTPUT }, (error, stdout) => {
         this.#asking = false;
-        this.#latest = error === null ? parseGpus(stdout) : [];
+        this.#latest = error === null ? parseGpus(stdout).filter(({ index }) => this.#own?.has(String(index)) ?? true) : [];
         this.#askAgainAt = now + (error === null ? EVERY_MS : PAUSE_AFTER_FAILURE_MS);
         if ((error as NodeJS.ErrnoException | null)?.code === 'ENOENT') {
           this.#askAgainAt = Number.POSITIVE_INFINITY;

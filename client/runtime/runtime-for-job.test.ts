@@ -1,0 +1,23 @@
+import { expect, test } from 'vitest';
+import { usesGpuRuntime } from './runtime-for-job.ts';
+
+const roles = (gpus: number) => [0, gpus].map((each) => ({ resources: { memoryMb: 1024, vcores: 1, gpus: each, other: {} } }));
+const GPU_JOB = { runtime: 'default', framework: 'tfjs', roles: roles(1) } as const;
+
+test.each([
+  ['runtime: gpu', { ...GPU_JOB, runtime: 'gpu', roles: roles(0) }, false, true],
+  ['a job that requests GPUs', GPU_JOB, true, true],
+  ['a job that requests GPUs, before the build', GPU_JOB, false, false],
+  ['a job without GPUs', { ...GPU_JOB, roles: roles(0) }, true, false],
+  ['another framework', { ...GPU_JOB, framework: 'pytorch' }, true, false],
+] as const)('%s uses the runtime with CUDA libraries if it is built: %#', async (_, job, isBuilt, uses) => {
+  const lines: string[] = [];
+  expect(
+    await usesGpuRuntime(
+      job,
+      async () => isBuilt,
+      (line) => lines.push(line),
+    ),
+  ).toBe(uses);
+  expect(lines).toEqual(job === GPU_JOB && !isBuilt ? [expect.stringContaining('tony-ts runtime build --gpu')] : []);
+});

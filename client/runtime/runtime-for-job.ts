@@ -1,0 +1,37 @@
+import type { Job } from '../../conf/job.ts';
+import { ensureRuntime, findRuntime, type Runtime } from './ensure-runtime.ts';
+import type { Progress } from './progress.ts';
+
+type RuntimeChoice = Pick<Job, 'runtime' | 'framework'> & { readonly roles: readonly Pick<Job['roles'][number], 'resources'>[] };
+
+/**
+ * Returns the runtime of a job with `runtime: default` or `runtime: gpu` from the cache, or builds it.
+ * @throws TonyError the errors of `ensureRuntime`
+ */
+export async function runtimeForJob(job: RuntimeChoice, progress: Progress): Promise<Runtime> {
+  return await ensureRuntime(progress, {
+    gpu: await usesGpuRuntime(job, async () => (await findRuntime({ gpu: true })) !== null, progress),
+  });
+}
+
+/**
+ * Returns true for `runtime: gpu`, and for a TensorFlow.js job that requests GPUs if the runtime with CUDA libraries is already built. The
+ * build downloads 2.4 GB, so it needs an explicit request.
+ */
+export async function usesGpuRuntime(
+  { runtime, framework, roles }: RuntimeChoice,
+  isBuilt: () => Promise<boolean>,
+  progress: Progress,
+): Promise<boolean> {
+  if (runtime !== 'default' || framework !== 'tfjs' || !roles.some(({ resources }) => resources.gpus > 0)) {
+    return runtime === 'gpu';
+  }
+  // Other processor architectures have no such runtime.
+  if (await isBuilt().catch(() => false)) {
+    return true;
+  }
+  progress(
+    'the job requests GPUs, but TensorFlow.js uses them only with CUDA libraries: build these once with `tony-ts runtime build --gpu`',
+  );
+  return false;
+}

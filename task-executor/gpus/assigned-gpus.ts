@@ -1,0 +1,90 @@
+import { execFile } from 'node:child_process';
+import type { Role } from '../../conf/job.ts';
+import { messageOf, TonyError } from '../../platform/errors.ts';
+import { DeviceClaim } from './device-claim.ts';
+import { allowedDevices, type GpuDevice, hidesAll, parseDevices } from './gpu-devices.ts';
+
+const VISIBLE = 'CUDA_VISIBLE_DEVICES';
+/** With this order, CUDA numbers the devices like nvidia-smi. */
+const BUS_ORDER = { CUDA_DEVICE_ORDER: 'PCI_BUS_ID' };
+// The ApplicationMaster expects the start of the program within 30 s.
+const LIST_MS = 10_000;
+const MAX_OUTPUT = 256 * 1024;
+/** How long to wait for devices of a task that is ending. */
+const PATIENCE_MS = 15_000;
+
+type Variables = Readonly<Record<string, string | undefined>>;
+
+export interface AssignedGpus {
+  /** Variables with which programs find only the devices of their task. */
+  readonly environment: Readonly<Record<string, string>>;
+  /** null if the executor has claimed no devices. */
+  readonly claim: DeviceClaim | null;
+}
+
+const NOTHING: AssignedGpus = { environment: {}, claim: null };
+
+export interface GpuRequest {
+  readonly job: { readonly roles: readonly Pick<Role, 'resources'>[] };
+  readonly role: Pick<Role, 'resources'>;
+  /** Variables of the container. */
+  readonly container: Variables;
+  /** Variables from job.yaml. */
+  readonly jobEnvironment: Variables;
+  readonly signal: AbortSignal;
+}
+
+/**
+ * Selects the task's GPUs among those that the container sees.
+ * @param list lists the devices; resolves with null if the node has no NVIDIA driver.
+ * @throws TonyError GPUS_MISSING if the container sees fewer devices than the task has requested, or other tasks use them.
+ */
+export async function assignGpus(
+  { job, role, container, jobEnvironment, signal }: GpuRequest,
+  list: () => Promise<readonly GpuDevice[] | null> = listDevices,
+  patienceMs = PATIENCE_MS,
+): Promise<AssignedGpus> {
+  const { gpus } = role.resources;
+  const cudaVisible = container[VISIBLE];
+  if (jobEnvironment[VISIBLE] !== undefined || hidesAll(cudaVisible)) {
+    return NOTHING;
+  }
+  if (gpus === 0) {
+    // In a job that requests GPUs, the other roles must not take their memory.
+    return job.roles.some(({ resources }) => resources.gpus > 0) ? { environment: { [VISIBLE]: '-1' }, claim: null } : NOTHING;
+  }
+  const devices = await list();
+  if (devices === null) {
+    return NOTHING;
+  }
+  const allowed = allowedDevices(devices, { nvidiaVisible: container.NVIDIA_VISIBLE_DEVICES, cudaVisible });
+  if (allowed.length < gpus) {
+    throw new TonyError('GPUS_MISSING', `the task requests ${gpus} GPUs, but its container sees only ${allowed.length}`);
+  }
+  const claim = await DeviceClaim.take(allowed, gpus, patienceMs, signal);
+  if (claim === null) {
+    throw new TonyError(
+      'GPUS_MISSING',
+      `the task requests ${gpus} GPUs, but other tasks use too many of the ${allowed.length} GPUs that its container sees`,
+    );
+  }
+  const names = claim.devices.map(({ name }) => name).join(',');
+  return { environment: { ...BUS_ORDER, [VISIBLE]: names }, claim };
+}
+
+/** @throws TonyError GPUS_MISSING if the driver does not answer. */
+function listDevices(): Promise<GpuDevice[] | null> {
+  const options = { timeout: LIST_MS, killSignal: 'SIGKILL', maxBuffer: MAX_OUTPUT } as const;
+  return new Promise((resolve, reject) => {
+    execFile('nvidia-smi', ['-L'], options, (error, stdout) => {
+      if (error === null) {
+        resolve(parseDevices(stdout));
+      } else if (error.code === 'ENOENT') {
+        resolve(null);
+      } else {
+        const said = stdout.trim().split('\n')[0] || messageOf(error);
+        reject(new TonyError('GPUS_MISSING', `nvidia-smi cannot list the GPUs of this node: ${said}`));
+      }
+    });
+  });
+}

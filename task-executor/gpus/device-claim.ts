@@ -1,0 +1,75 @@
+import { createServer, type Server } from 'node:net';
+import { jittered, pause } from '../../platform/backoff.ts';
+import type { GpuDevice } from './gpu-devices.ts';
+
+/*
+ * Without GPU isolation, all containers of a node see all of its GPUs. So that no two tasks use the same GPU, an executor claims each of its
+ * devices: it binds an abstract Unix socket with the UUID of the device in its name. Only one process at a time can bind a name, whichever
+ * user and job it belongs to, and the kernel releases the name when the process ends.
+ */
+
+const PREFIX = '\0tony-ts/gpu/';
+const PAUSE_MS = 500;
+
+/** Devices that this process has claimed. */
+export class DeviceClaim {
+  readonly devices: readonly GpuDevice[];
+  readonly #servers: readonly Server[];
+
+  private constructor(devices: readonly GpuDevice[], servers: readonly Server[]) {
+    this.devices = devices;
+    this.#servers = servers;
+  }
+
+  /**
+   * Claims devices in the given order.
+   * @param patienceMs how long to wait for devices that other tasks have claimed.
+   * @returns null if too few devices are free.
+   */
+  static async take(devices: readonly GpuDevice[], count: number, patienceMs: number, signal: AbortSignal): Promise<DeviceClaim | null> {
+    const deadline = performance.now() + patienceMs;
+    for (;;) {
+      const claim = await DeviceClaim.#try(devices, count);
+      if (claim !== null || performance.now() >= deadline || signal.aborted) {
+        return claim;
+      }
+      await pause(jittered(PAUSE_MS), signal);
+    }
+  }
+
+  /** Claims all or none of the devices: two tasks that hold a part each would wait for each other. */
+  static async #try(devices: readonly GpuDevice[], count: number): Promise<DeviceClaim | null> {
+    const taken: GpuDevice[] = [];
+    const servers: Server[] = [];
+    for (const device of devices) {
+      const server = taken.length < count ? await bind(`${PREFIX}${device.uuid}`) : null;
+      if (server !== null) {
+        taken.push(device);
+        servers.push(server);
+      }
+    }
+    const claim = new DeviceClaim(taken, servers);
+    if (taken.length === count) {
+      return claim;
+    }
+    claim.release();
+    return null;
+  }
+
+  release(): void {
+    for (const server of this.#servers) {
+      server.close();
+    }
+  }
+}
+
+/** Returns null if another process has bound the name. */
+function bind(name: string): Promise<Server | null> {
+  const server = createServer((socket) => socket.destroy());
+  // The claim does not keep the process alive.
+  server.unref();
+  return new Promise((resolve, reject) => {
+    server.once('error', (error: NodeJS.ErrnoException) => (error.code === 'EADDRINUSE' ? resolve(null) : reject(error)));
+    server.listen(name, () => resolve(server));
+  });
+}

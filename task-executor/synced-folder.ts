@@ -1,0 +1,100 @@
+import { rm } from 'node:fs/promises';
+import { messageOf } from '../platform/errors.ts';
+import type { Logger } from '../platform/log.ts';
+import type { ExecutorState } from './executor-machine.ts';
+import { type ProgramEnd, START_FAILED } from './program.ts';
+import type { ProgressSoFar } from './report-file.ts';
+import type { ExecutorSettings } from './settings.ts';
+import type { CheckpointSync } from './storage/checkpoint-sync.ts';
+import type { PreparedRun } from './task-folder.ts';
+
+/** Time in ms to store the last checkpoint of a program that has succeeded. */
+const SUCCEEDED_MS = 600_000;
+/** The same for a program that has failed. The next generation waits for it. */
+const FAILED_MS = 60_000;
+/** The same for a program that ends for the next generation. The ApplicationMaster expects an answer to Prepare within 30 s. */
+const PREPARING_MS = 15_000;
+/** The same for an executor that leaves the job. */
+const LEAVING_MS = 10_000;
+
+/** Returns the time in ms for the last checkpoint of a program that has ended with this exit code. */
+export function timeToSync({ leaving, preparing }: ExecutorState, code: number): number {
+  if (leaving !== null) {
+    return LEAVING_MS;
+  }
+  if (preparing !== null) {
+    return PREPARING_MS;
+  }
+  return code === 0 ? SUCCEEDED_MS : FAILED_MS;
+}
+
+/** The folder `checkpoint.sync` of one run of the program. Does nothing if the job has none, or if the task has no rank. */
+export class SyncedFolder {
+  /** Resolves when the folder contains the newest checkpoint; rejects with a TonyError if the storage is not available. */
+  readonly opened: Promise<CheckpointSync | null>;
+  readonly #log: Logger;
+  readonly #stop = new AbortController();
+
+  constructor(settings: ExecutorSettings, generation: number, run: PreparedRun, progress: ProgressSoFar, log: Logger) {
+    this.#log = log;
+    this.opened = this.#open(settings, generation, run, progress);
+    this.opened.catch(() => {});
+  }
+
+  async #open(
+    settings: ExecutorSettings,
+    generation: number,
+    { folder, rank, checkpointOrder }: PreparedRun,
+    progress: ProgressSoFar,
+  ): Promise<CheckpointSync | null> {
+    const { sync } = settings.frozen.job.checkpoint;
+    if (sync === null || rank === null) {
+      return null;
+    }
+    // Loaded on demand to save memory.
+    const { openSync } = await import('./storage/open-sync.ts');
+    const onStored = (step: number): void => {
+      progress.add({ type: 'checkpoint', step });
+      // The stored checkpoint fulfils the order.
+      rm(checkpointOrder, { force: true }).catch(() => {});
+    };
+    const onNotice = (message: string, about = ''): void => progress.add({ type: 'notice', message, about });
+    return await openSync(settings, { generation, rank, folder, sync, signal: this.#stop.signal, onStored, onNotice });
+  }
+
+  /**
+   * Stores the newest version before the program's end is reported.
+   * @returns the end to report: the program has failed if the folder could not be restored, or its last version could not be stored.
+   */
+  async finish(end: ProgramEnd, withinMs: number): Promise<ProgramEnd> {
+    let sync: CheckpointSync | null;
+    try {
+      sync = await this.opened;
+    } catch (error) {
+      return { code: START_FAILED, signal: '', stderrTail: `The program could not be started: ${messageOf(error)}` };
+    }
+    try {
+      await sync?.finish(withinMs);
+      return end;
+    } catch (error) {
+      this.#log.error({ error: messageOf(error) }, 'could not store the last checkpoint');
+      const stderrTail = `The program ended with exit code 0, but its last checkpoint was not stored: ${messageOf(error)}`;
+      return end.code === 0 ? { code: 1, signal: '', stderrTail } : end;
+    }
+  }
+
+  /** Ends the restoration, because the program must end. Replaces the time limit of `finish`. */
+  limit(withinMs: number): void {
+    this.#stop.abort();
+    this.#then((sync) => sync.limit(withinMs));
+  }
+
+  abort(): void {
+    this.#stop.abort();
+    this.#then((sync) => sync.abort());
+  }
+
+  #then(action: (sync: CheckpointSync) => void): void {
+    this.opened.then((sync) => sync && action(sync)).catch(() => {});
+  }
+}
