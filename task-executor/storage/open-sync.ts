@@ -52,7 +52,9 @@ export async function openSync(container: StorageContainer, run: SyncedRun): Pro
     scratch,
     restoredStep,
     save: (step, local, signal, options) =>
-      withCheckpoints(container, run.generation, (checkpoints) => checkpoints.save(step, local, signal, { ...options, protect: restoredStep })),
+      withCheckpoints(container, run.generation, (checkpoints) =>
+        checkpoints.save(step, local, signal, { ...options, protect: restoredStep }),
+      ),
     onStored: run.onStored,
     onNotice: run.onNotice,
   });
