@@ -31,6 +31,8 @@ import { JobFiles } from './records/job-files.ts';
 import { TaskLogs } from './records/task-logs.ts';
 import { ExecutorService, ringKey } from './rpc/executor-service.ts';
 import { FeedServer, feedToken } from './rpc/feed-server.ts';
+import { SessionRelay } from './rpc/session-relay.ts';
+import { SessionServer } from './rpc/session-server.ts';
 import { DurableNotes } from './services/durable-notes.ts';
 import type { ProducerEvents } from './services/producer-link.ts';
 import { Services } from './services/services.ts';
@@ -92,16 +94,7 @@ export function compose(settings: MasterSettings, log: Logger) {
     openFeedServer: (events) => openFeedServer(settings, files, events, log),
     log,
   });
-  const isRanked = (name: string): boolean => frozen.job.roles.some((role) => role.name === name && role.ranked);
-  const executors = new ExecutorService({
-    ...secrets,
-    attempt,
-    assignmentOf: job.assignmentOf,
-    welcomeFor: (role) => welcomeFor(frozen, role),
-    hear: job.hear,
-    serve: (call) => services.serve({ ...call, ranked: isRanked(call.role) }),
-    log,
-  });
+  const { executors, sessions } = createServers(settings, job, services, log);
   const tls = hadoop === null ? null : pagesTls(settings.credentials, hadoop, log);
   const gatekeeper =
     hadoop === null
@@ -115,7 +108,29 @@ export function compose(settings: MasterSettings, log: Logger) {
           log,
         });
   const tokens = hadoop?.secure === true ? createTokenKeeper(settings, hadoop, { storage, job, executors, log }) : null;
-  return { settings, log, storage, job, files, vitals, scalars, logs, view, token, site, tls, services, executors, gatekeeper, tokens };
+  const records = { storage, files, vitals, scalars, logs };
+  return { settings, log, job, ...records, view, token, site, tls, services, executors, sessions, gatekeeper, tokens };
+}
+
+/** Creates the gRPC servers for executors and for sessions of the job's user. The latter is null if the job permits no sessions. */
+function createServers({ frozen, attempt, secrets }: MasterSettings, job: JobShell, services: Services, log: Logger) {
+  const isRanked = (name: string): boolean => frozen.job.roles.some((role) => role.name === name && role.ranked);
+  const relay = new SessionRelay({
+    runningContainer: job.runningContainer,
+    order: (containerId, id) => executors.orderSession(containerId, id),
+    log,
+  });
+  const executors = new ExecutorService({
+    ...secrets,
+    attempt,
+    assignmentOf: job.assignmentOf,
+    welcomeFor: (role) => welcomeFor(frozen, role),
+    hear: job.hear,
+    serve: (call) => services.serve({ ...call, ranked: isRanked(call.role) }),
+    join: (containerId, id, stream) => relay.join(containerId, id, stream),
+    log,
+  });
+  return { executors, sessions: frozen.job.remoteAccess ? new SessionServer({ ...secrets, relay, log }) : null };
 }
 
 function createTokenKeeper(

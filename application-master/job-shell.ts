@@ -7,6 +7,7 @@ import type { LaunchSpecification, Negotiator, NegotiatorListener } from './cont
 import type { Action, Event, UntimedEvent } from './job/events.ts';
 import { assignmentOf, createJob, type JobState, statusOf, step } from './job/job-machine.ts';
 import { progressOf } from './job/job-progress.ts';
+import { type RunningContainer, runningContainer } from './job/running-container.ts';
 import type { Snapshot } from './job/snapshot-format.ts';
 import { heartbeatIntervalMs } from './job/timeouts.ts';
 import type { JobFiles } from './records/job-files.ts';
@@ -120,6 +121,8 @@ export class JobShell {
     const task = this.#state?.tasks.find((each) => each.role.name === role && each.index === index);
     return task?.state === 'running' && task.executor !== null ? { host: task.executor.host, port: task.executor.port } : null;
   };
+
+  readonly runningContainer = (role: string, index: number): RunningContainer => runningContainer(this.#state?.tasks ?? null, role, index);
 
   /** Returns true if a program of this generation may be running in the container, according to the job's state. */
   readonly isAlive = (containerId: string, generation: number): boolean => {

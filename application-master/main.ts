@@ -62,10 +62,14 @@ interface Connections {
 }
 
 async function start(parts: Parts): Promise<Connections> {
-  const { settings, log, job, files, view, executors, site, token, tls } = parts;
+  const { settings, log, job, files, view, executors, sessions, site, token, tls } = parts;
   const { frozen, attempt, host } = settings;
   const { address } = await lookup(host);
-  const [port, web] = await Promise.all([executors.listen(address), WebServer.open({ address, site, log, tls })]);
+  const [port, web, sessionPort] = await Promise.all([
+    executors.listen(address),
+    WebServer.open({ address, site, log, tls }),
+    sessions?.listen(address),
+  ]);
   const negotiator = createNegotiator(parts);
   job.connect({ files, executors, negotiator, masterAddress: formatAddress({ host, port }), recorded: (entry) => view.recorded(entry) });
   shell = job;
@@ -74,7 +78,8 @@ async function start(parts: Parts): Promise<Connections> {
   const http = `${tls === null ? 'http' : 'https'}://${formatAddress({ host, port: web.port })}`;
   const isLocal = frozen.cluster.kind === 'local';
   // Publish the address before reading the previous attempt's state, see `JobFiles.persist`.
-  void files.writeAddress({ host, port, attempt, ...(isLocal && { pid: process.pid, http, token }) });
+  const access = sessions === null || sessionPort === undefined ? null : sessions.addressAt(host, sessionPort);
+  void files.writeAddress({ host, port, attempt, sessions: access, ...(isLocal && { pid: process.pid, http, token }) });
   void files
     .writeFrozenJob(settings.frozenText)
     .catch((error: unknown) => log.warn({ error: messageOf(error) }, 'could not write job.json to the history'));
@@ -130,6 +135,7 @@ async function shutDown(parts: Parts, { web, negotiator }: Connections): Promise
   parts.gatekeeper?.close();
   parts.tokens?.close();
   web.close();
+  parts.sessions?.close();
   for (const each of [parts.site, parts.view, parts.vitals, parts.scalars, parts.logs, parts.services, parts.executors]) {
     each.close();
   }

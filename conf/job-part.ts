@@ -13,7 +13,7 @@ import { roleNameOrAll } from './values/value-schemas.ts';
 /** Name under `roles` of a site file for values that apply to every role. Values under a specific role name take precedence. */
 export const EVERY_ROLE = '*';
 
-const { queue, runtime, env, gang, heartbeat, checkpoint, timeout, acls, kerberos, master, priority, tags } = jobSchema.shape;
+const { queue, runtime, env, gang, heartbeat, checkpoint, timeout, acls, kerberos, remoteAccess, master, priority, tags } = jobSchema.shape;
 const { every, keep } = checkpoint.unwrap().shape;
 const { resources, env: roleEnv, nodeLabel, docker, restart } = roleSchema.shape;
 
@@ -36,6 +36,7 @@ const PART = {
   strategy: z.strictObject({ wireSecurity: wireSecurity }).describe('Settings for the strategy, whichever one the job uses.'),
   timeout,
   acls,
+  remoteAccess,
   master,
   priority,
   tags,
@@ -48,7 +49,10 @@ export const finalSchema = withoutDefaults(z.strictObject(PART)) as z.ZodType<Jo
 export const defaultsSchema = withoutDefaults(z.strictObject({ ...PART, kerberos })) as z.ZodType<JobPart>;
 
 export type JobPart = DeepPartial<
-  Pick<JobFile, 'queue' | 'runtime' | 'env' | 'gang' | 'heartbeat' | 'timeout' | 'acls' | 'master' | 'priority' | 'tags'> & {
+  Pick<
+    JobFile,
+    'queue' | 'runtime' | 'env' | 'gang' | 'heartbeat' | 'timeout' | 'acls' | 'remoteAccess' | 'master' | 'priority' | 'tags'
+  > & {
     readonly checkpoint: Pick<JobFile['checkpoint'], 'every' | 'keep'>;
     readonly tensorboard: Pick<JobFile['tensorboard'], 'memory'>;
     readonly strategy: Pick<JobFile['strategy'], 'wireSecurity'>;

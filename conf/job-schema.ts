@@ -307,6 +307,12 @@ export const jobSchema = z.strictObject({
       "Keytab for a job that outlives its delegation tokens (7 days by default), on a cluster with Kerberos. Only the ApplicationMaster receives the keytab, and uses it to replace the job's tokens before they expire. none: no keytab.",
     )
     .default('none'),
+  remoteAccess: z
+    .boolean()
+    .describe(
+      "Whether the job's user may run commands in running tasks and connect to their ports: `tony-ts exec`, `shell`, `forward` and `notebook`.",
+    )
+    .default(true),
   master: z
     .strictObject({
       memory: memory("Memory of the ApplicationMaster's container.").default(1024),

@@ -46,6 +46,8 @@ export interface Job {
   readonly acls: { readonly view: Acl; readonly modify: Acl };
   /** A keytab with which the ApplicationMaster obtains new delegation tokens; null if there is none. */
   readonly kerberos: KerberosKeytab | null;
+  /** True if the job's user may open sessions with running tasks. */
+  readonly remoteAccess: boolean;
   readonly master: Master;
   /** YARN priority within the queue. YARN starts jobs with higher numbers first. */
   readonly priority: number;

@@ -349,6 +349,7 @@ function toJob(file: JobFile, { folder, isFile }: ParseOptions): Job {
     acls: file.acls,
     kerberos:
       file.kerberos === 'none' ? null : { keytab: resolvePath(file.kerberos.keytab, folder), principal: file.kerberos.principal ?? null },
+    remoteAccess: file.remoteAccess,
     master: toMaster(file.master),
     priority: file.priority,
     tags: file.tags,

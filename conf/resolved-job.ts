@@ -89,6 +89,7 @@ export const resolvedJobSchema: z.ZodType<Job> = z
     timeoutMs: ms(values.JOB_TIMEOUT).nullable(),
     acls: z.strictObject({ view: acl, modify: acl }),
     kerberos: z.strictObject({ keytab: text(), principal: values.principal.nullable() }).nullable(),
+    remoteAccess: z.boolean(),
     master: z.strictObject({
       memoryMb: memoryMb(),
       vcores: values.masterVcoreCount(),

@@ -471,6 +471,21 @@ export const ERROR_CODES = {
     means: 'The job rejected this producer: its token is wrong, or its request is invalid.',
     hint: 'Only the user who submitted a job can feed it.',
   },
+  SESSION_REFUSED: {
+    exit: 2,
+    means: 'The task cannot run the command or connect the port: no such task is running, or none of its processes listens on the port.',
+    hint: '`tony-ts status` shows the tasks of the job and their states.',
+  },
+  SESSION_ENDED: {
+    exit: 1,
+    means: 'A session with a task ended early, because the program of the task, the job or the connection ended.',
+    hint: '`tony-ts status` shows the state of the job. If the task has restarted, run the command again.',
+  },
+  REMOTE_ACCESS_OFF: {
+    exit: 2,
+    means: "The job permits no sessions with its tasks: job.yaml or the cluster's tony-site.yaml contains `remoteAccess: false`.",
+    hint: 'Remove `remoteAccess: false` from job.yaml and submit again. If the site file sets it, ask the cluster admin.',
+  },
   OUTPUT_MISMATCH: {
     exit: 1,
     means: 'The output folder contains files written by a different call.',

@@ -79,6 +79,7 @@ export interface MasterMessage {
   readonly stop?: { readonly reason: string; readonly atOnce?: boolean };
   readonly checkpoint?: { readonly generation: number };
   readonly tokens?: { readonly credentials: Uint8Array };
+  readonly session?: { readonly id: string };
 }
 
 export interface Welcome {
@@ -115,7 +116,7 @@ export function executorService(): ServiceDefinition {
   return serviceNamed('tony.ApplicationMaster');
 }
 
-export function serviceNamed(name: 'tony.ApplicationMaster' | 'tony.Feed'): ServiceDefinition {
+export function serviceNamed(name: 'tony.ApplicationMaster' | 'tony.Feed' | 'tony.Sessions'): ServiceDefinition {
   return fromJSON(descriptor as protobuf.INamespace, { longs: Number, defaults: true, oneofs: true, enums: String })[
     name
   ] as ServiceDefinition;

@@ -13,9 +13,9 @@ import { Guard } from './guard.ts';
 import { findMaster } from './master-address.ts';
 import { MasterLink } from './master-link.ts';
 import { Program, START_FAILED } from './program.ts';
-
 import { ProgressSoFar, ReportFile } from './report-file.ts';
 import { ServicesSocket } from './services-socket.ts';
+import { TaskSessions } from './sessions/task-sessions.ts';
 import type { ExecutorSettings } from './settings.ts';
 import { SyncedFolder, timeToSync } from './synced-folder.ts';
 import { prepareRun } from './task-folder.ts';
@@ -49,6 +49,7 @@ export class Executor {
   readonly #guard: Guard;
   readonly #link: MasterLink;
   readonly #gpus: GpuUsage;
+  readonly #sessions: TaskSessions;
   #state: ExecutorState;
   #port: BoundPort | null = null;
   #run: Run | null = null;
@@ -74,6 +75,7 @@ export class Executor {
       this.#resolveLeft = resolve;
     });
     this.#guard = new Guard(log);
+    this.#sessions = new TaskSessions(`${settings.role.name}:${settings.index}`, log);
     this.#link = new MasterLink({
       master: settings.master,
       certificate: settings.certificate,
@@ -228,7 +230,11 @@ export class Executor {
     this.#run = { generation, progress, report, program: started, checkpointOrder, sync };
     this.#log.info({ generation, pid: started.pid }, 'the program has started');
     this.#happened({ type: 'started', generation, pid: started.pid });
+    if (this.#settings.frozen.job.remoteAccess) {
+      this.#sessions.begin({ tree: started.tree, folder: prepared.folder, environment: prepared.environment });
+    }
     void started.ended.then(async (ended) => {
+      this.#sessions.end(ended);
       const end = await sync.finish(ended, timeToSync(this.#state, ended.code));
       report.read(true);
       this.#log.info({ generation, code: end.code, signal: end.signal }, 'the program has ended');
@@ -309,6 +315,8 @@ export class Executor {
       this.#happened({ type: 'checkpoint', generation: message.checkpoint.generation });
     } else if (message.tokens) {
       void this.#replaceTokens(message.tokens.credentials);
+    } else if (message.session) {
+      this.#sessions.open(this.#link.join(message.session.id));
     } else if (message.stop) {
       this.#happened({ type: 'stop', reason: message.stop.reason, atOnce: message.stop.atOnce ?? false });
     }

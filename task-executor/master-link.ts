@@ -23,6 +23,8 @@ import {
   type Welcome,
 } from '../protos/executor-protocol.ts';
 import { PINNED_CHANNEL_OPTIONS, pinnedCredentials } from '../protos/pinned-channel.ts';
+import type { SessionMessage } from '../protos/session-protocol.ts';
+import { SessionStream } from '../protos/session-stream.ts';
 import type { MasterAddress } from './master-address.ts';
 
 export interface MasterLinkEvents {
@@ -68,7 +70,8 @@ interface Connection {
   readonly hello: Hello;
   welcomed: boolean;
   over: boolean;
-  readonly calls: Set<ClientUnaryCall>;
+  /** Requests and sessions, which end with the connection. */
+  readonly calls: Set<{ cancel(): void }>;
   readonly deadline: NodeJS.Timeout;
 }
 
@@ -172,6 +175,22 @@ export class MasterLink {
       connection.calls.add(call);
       signal.addEventListener('abort', cancel);
     });
+  }
+
+  /** Opens the stream of a session that the ApplicationMaster has ordered. Returns null if no link is open. */
+  join(id: string): SessionStream | null {
+    const connection = this.#connection;
+    if (connection === null || !connection.welcomed) {
+      return null;
+    }
+    const client = connection.client as unknown as { Join: () => ClientDuplexStream<SessionMessage, SessionMessage> };
+    const call = client.Join();
+    const session = new SessionStream(call);
+    connection.calls.add(call);
+    void session.closed.then(() => connection.calls.delete(call));
+    const { containerId, proof } = connection.hello;
+    void session.send({ joining: { containerId, proof, id } });
+    return session;
   }
 
   /** True while earlier messages are buffered. Callers should then postpone less important messages. */

@@ -3,6 +3,7 @@ import { backoffMs, pause, retry } from '../../platform/backoff.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import type { Logger } from '../../platform/log.ts';
 import { FEED_ADDRESS_FILE, type FeedAddress } from '../../protos/feed-protocol.ts';
+import type { SessionAddress } from '../../protos/session-protocol.ts';
 import { readIfStored } from '../../storage/read-if-stored.ts';
 import type { Entry, Storage } from '../../storage/storage.ts';
 import { joinUri } from '../../storage/uri.ts';
@@ -27,7 +28,7 @@ export interface EarlierAttempt {
 
 /**
  * Reads and writes the files of an ApplicationMaster attempt:
- * - `<staging>/am.json`: address of the newest attempt. Executors connect to this address.
+ * - `<staging>/am.json`: addresses of the newest attempt, for executors and for sessions of the job's user.
  * - `<staging>/state-<attempt>.json`: state of the job. Each attempt has its own file, so that an older attempt that is still running
  *   cannot overwrite newer state.
  * - `<staging>/services-<attempt>.json`: commitments to the job's programs (see DurableNotes).
@@ -177,7 +178,7 @@ export class JobFiles {
   }
 
   /** Publishes this attempt's address. Retries until the address is written or `close` is called. */
-  async writeAddress(address: Readonly<Record<string, string | number>>): Promise<void> {
+  async writeAddress(address: Readonly<Record<string, string | number | SessionAddress | null>>): Promise<void> {
     await this.#retry('could not write the address of this ApplicationMaster; trying again', () =>
       this.#stage(joinUri(this.#staging, 'am.json'), address),
     );

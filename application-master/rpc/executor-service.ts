@@ -2,6 +2,7 @@ import { createHmac, timingSafeEqual } from 'node:crypto';
 import { Metadata, Server, type ServerDuplexStream, type ServerUnaryCall, type sendUnaryData, status } from '@grpc/grpc-js';
 import type { Usage } from '../../conf/status.ts';
 import { type Credentials, credentialsForTasks, encodeCredentials } from '../../hadoop/rpc/credentials.ts';
+import { withTimeout } from '../../platform/deadline.ts';
 import { messageOf } from '../../platform/errors.ts';
 import type { Logger } from '../../platform/log.ts';
 import type { Secret } from '../../platform/secret.ts';
@@ -17,6 +18,8 @@ import {
   type UsageMessage,
   type Welcome,
 } from '../../protos/executor-protocol.ts';
+import type { SessionMessage } from '../../protos/session-protocol.ts';
+import { SessionStream } from '../../protos/session-stream.ts';
 import type { Member } from '../../training/process/task-context.ts';
 import { asGeneration, type Generation } from '../job/counters.ts';
 import type { ProgramExit, Progress, UntimedEvent } from '../job/events.ts';
@@ -31,6 +34,8 @@ type ExecutorStream = ServerDuplexStream<ExecutorMessage, MasterMessage>;
  */
 const CALLS_OF_CONTAINER = 32;
 const HELLO_DEADLINE_MS = 10_000;
+/** Timeout in ms for the first message of a `Join` stream. */
+const JOINING_MS = 10_000;
 
 export interface ExecutorServiceOptions {
   /** Certificate in PEM format. */
@@ -47,6 +52,8 @@ export interface ExecutorServiceOptions {
   readonly hear: (event: UntimedEvent) => void;
   /** Handles a program's request; returns null if another attempt has taken over. */
   readonly serve: (call: Omit<ServiceCall, 'ranked'>) => Promise<ServiceAnswer | null>;
+  /** Receives the stream that a container has opened for a session. Returns false if the container has no such session. */
+  readonly join: (containerId: string, id: string, stream: SessionStream) => boolean;
   readonly log: Logger;
 }
 
@@ -66,6 +73,7 @@ export class ExecutorService {
     this.#server.addService(executorService(), {
       Attach: (stream: ExecutorStream) => this.#attach(stream),
       Serve: (call: ServerUnaryCall<ServiceRequest, ServiceAnswer>, answer: sendUnaryData<ServiceAnswer>) => void this.#serve(call, answer),
+      Join: (stream: ServerDuplexStream<SessionMessage, SessionMessage>) => void this.#join(new SessionStream(stream)),
     });
   }
 
@@ -89,6 +97,12 @@ export class ExecutorService {
 
   orderCheckpoint(containerId: string, generation: Generation): void {
     this.#send(containerId, { checkpoint: { generation } });
+  }
+
+  /** Orders an executor to open a stream for a session. Returns false if the executor is not connected. */
+  orderSession(containerId: string, id: string): boolean {
+    this.#send(containerId, { session: { id } });
+    return this.#streams.has(containerId);
   }
 
   /** Passes new delegation tokens to all executors, and to those that connect later. */
@@ -224,6 +238,15 @@ export class ExecutorService {
       } else {
         this.#calls.delete(containerId);
       }
+    }
+  }
+
+  async #join(stream: SessionStream): Promise<void> {
+    const first = await withTimeout(stream.first(), JOINING_MS, () => null);
+    if (!first?.joining || !this.#isProof(first.joining)) {
+      stream.refuse(status.PERMISSION_DENIED, 'the executor has no valid proof of its container');
+    } else if (!this.#options.join(first.joining.containerId, first.joining.id, stream)) {
+      stream.refuse(status.NOT_FOUND, 'the container has no such session');
     }
   }
 

@@ -7,6 +7,7 @@ import { configCommand } from './commands/config.ts';
 import { describeCommand } from './commands/describe.ts';
 import { doctorCommand } from './commands/doctor.ts';
 import { eventsCommand } from './commands/events.ts';
+import { execCommand } from './commands/exec.ts';
 import { explainCommand } from './commands/explain.ts';
 import { feedCommand } from './commands/feed.ts';
 import { historyCommand } from './commands/history.ts';
@@ -43,6 +44,7 @@ function define(yargs: Argv): Argv {
     .command(logsCommand)
     .command(eventsCommand)
     .command(killCommand)
+    .command(execCommand)
     .command(feedCommand)
     .command(historyCommand)
     .command(cacheCommand)
@@ -80,7 +82,7 @@ export async function runCommandLine(words: readonly string[]): Promise<void> {
   const parser: Argv = define(yargs(checked).scriptName('tony-ts').locale('en'))
     .usage('$0 COMMAND\n\nDistributed TensorFlow.js training on Hadoop YARN')
     .strict()
-    .parserConfiguration({ 'strip-dashed': true, 'strip-aliased': true })
+    .parserConfiguration({ 'strip-dashed': true, 'strip-aliased': true, 'populate--': true })
     .middleware(ownArguments)
     .wrap(Math.min(100, process.stdout.columns ?? 80))
     .epilogue(EXIT_CODES)

@@ -30,6 +30,7 @@ async function serve(): Promise<Service> {
     assignmentOf: (id) => (id === CONTAINER ? state.assignment : null),
     welcomeFor: () => ({ intervalMs: 500, leaseMs: 1000, command: 'true', env: {} }),
     hear: (happening) => events.push(happening),
+    join: () => false,
     serve: async () => null,
     log: pino({ level: 'silent' }),
   });

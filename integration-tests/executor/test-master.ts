@@ -216,6 +216,7 @@ function frozenJob(root: string, staging: string): FrozenJob {
     timeoutMs: null,
     acls: { view: { users: [], groups: [] }, modify: { users: [], groups: [] } },
     kerberos: null,
+    remoteAccess: true,
     master: {
       memoryMb: 512,
       vcores: 1,

@@ -68,6 +68,7 @@ export function frozen(changes: Partial<Job> & { roles: readonly Role[] }): Froz
       timeoutMs: null,
       acls: { view: { users: [], groups: [] }, modify: { users: [], groups: [] } },
       kerberos: null,
+      remoteAccess: true,
       master: {
         memoryMb: 1024,
         vcores: 1,

@@ -51,6 +51,12 @@ export interface JobArguments extends ClusterArguments {
   readonly output: OutputFormat;
 }
 
+export const TASK = {
+  type: 'string',
+  demandOption: true,
+  describe: 'Role and index of the task, e.g. worker:0',
+} as const satisfies Options;
+
 export const APPLICATION_ID = {
   type: 'string',
   demandOption: true,

@@ -78,7 +78,9 @@ function checkPositionals({ path, runs, known, positionals: words }: ReadWords):
       throw impossibleChoice(place.toUpperCase(), choices, word, helpHint(path));
     }
   }
-  const further = words.find((word, at) => at >= runs.positionals.length || isOptionLike(word));
+  const repeated = runs.positionals.findIndex(({ repeats }) => repeats);
+  const fixed = repeated < 0 ? words : words.slice(0, repeated);
+  const further = fixed.find((word, at) => at >= runs.positionals.length || isOptionLike(word));
   if (further === undefined) {
     return;
   }

@@ -42,6 +42,8 @@ export interface DescribedPositional {
   readonly name: string;
   readonly describe: string;
   readonly required: boolean;
+  /** Whether it stands for any number of words, as in `[command..]`. After `--`, they may look like options. */
+  readonly repeats: boolean;
   readonly choices: readonly string[];
 }
 
@@ -108,7 +110,13 @@ function recorded(usage: string, describe: string, define: (yargs: Argv) => unkn
   const positionals = places.map((place): DescribedPositional => {
     const key = place.replace(/^[<[]|\.*[>\]]$/g, '');
     const given = described.get(key);
-    return { name: key, describe: given?.describe ?? '', required: place.startsWith('<'), choices: (given?.choices ?? []).map(String) };
+    return {
+      name: key,
+      describe: given?.describe ?? '',
+      required: place.startsWith('<'),
+      repeats: place.includes('..'),
+      choices: (given?.choices ?? []).map(String),
+    };
   });
   return { name, describe, positionals, options, commands, otherwise };
 }

@@ -55,7 +55,7 @@ export function readWords(root: DescribedCommand, words: readonly string[]): Rea
     options,
     positionals: [...positionals, ...behind].slice(path.length - 1),
     unknownCommand,
-    joined: [...joined, ...behind],
+    joined: runs.positionals.some(({ repeats }) => repeats) ? [...joined, '--', ...behind] : [...joined, ...behind],
   };
 }
 

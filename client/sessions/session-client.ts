@@ -1,0 +1,158 @@
+import { type ClientDuplexStream, Metadata, makeClientConstructor, type ServiceError, status } from '@grpc/grpc-js';
+import { formatAddress } from '../../platform/address.ts';
+import { backoffMs, jittered, pause } from '../../platform/backoff.ts';
+import { withTimeout } from '../../platform/deadline.ts';
+import { TonyError } from '../../platform/errors.ts';
+import { isRecord } from '../../platform/is-record.ts';
+import { PINNED_CHANNEL_OPTIONS, pinnedCredentials } from '../../protos/pinned-channel.ts';
+import {
+  MAXIMUM_SESSION_MESSAGE_BYTES,
+  SESSION_TOKEN_METADATA,
+  type SessionAddress,
+  type SessionMessage,
+  type SessionRequest,
+  sessionService,
+} from '../../protos/session-protocol.ts';
+import { SessionStream } from '../../protos/session-stream.ts';
+import { readIfStored } from '../../storage/read-if-stored.ts';
+import { joinUri } from '../../storage/uri.ts';
+import type { JobConnection } from '../connections/job-connection.ts';
+import { Session } from './session.ts';
+
+/** Timeout (ms) for the answer to a request. The ApplicationMaster and the executor have shorter timeouts. */
+const OPEN_MS = 30_000;
+/** Time (ms) for which the client tries to reach an ApplicationMaster, which may be restarting. */
+const PATIENCE_MS = 30_000;
+const BACKOFF = { firstMs: 200, mostMs: 2_000 };
+
+const Client = makeClientConstructor(sessionService(), 'Sessions');
+type Channel = InstanceType<typeof Client>;
+
+interface Connection {
+  readonly channel: Channel;
+  readonly token: string;
+}
+
+/** Opens sessions with the tasks of a job, over one TLS connection that accepts only the certificate of the job. */
+export class SessionClient {
+  readonly #job: JobConnection;
+  #connection: Connection | null = null;
+
+  constructor(job: JobConnection) {
+    this.#job = job;
+  }
+
+  /**
+   * Opens a session. Tries again while the ApplicationMaster is unreachable.
+   * @throws TonyError SESSION_REFUSED, SESSION_ENDED if the job has ended, REMOTE_ACCESS_OFF, ACCESS_DENIED for another user's job
+   */
+  async open(request: SessionRequest): Promise<Session> {
+    const until = performance.now() + PATIENCE_MS;
+    for (let failures = 1; ; failures++) {
+      const address = this.#connection === null ? await this.#readAddress() : null;
+      this.#connection ??= address && connect(address);
+      const opened =
+        this.#connection === null ? 'the ApplicationMaster has not published its address' : await this.#request(this.#connection, request);
+      if (typeof opened !== 'string') {
+        return opened;
+      }
+      this.close();
+      await this.throwIfEnded();
+      if (performance.now() > until) {
+        throw new TonyError('SESSION_REFUSED', `${this.#job.applicationId} cannot be reached: ${opened}.`, {
+          hint: `tony-ts status ${this.#job.applicationId} shows whether the job is running.`,
+        });
+      }
+      await pause(jittered(backoffMs(failures, BACKOFF)));
+    }
+  }
+
+  /** @throws TonyError SESSION_ENDED if the job has ended */
+  async throwIfEnded(): Promise<void> {
+    const { result } = await this.#job.observe();
+    if (result !== null) {
+      throw new TonyError('SESSION_ENDED', `${this.#job.applicationId} has ended: ${result.state}.`);
+    }
+  }
+
+  /** Closes the connection, which ends all sessions. */
+  close(): void {
+    this.#connection?.channel.close();
+    this.#connection = null;
+  }
+
+  /** Returns the session, or the reason why the ApplicationMaster cannot be reached. */
+  async #request({ channel, token }: Connection, request: SessionRequest): Promise<Session | string> {
+    const metadata = new Metadata();
+    metadata.set(SESSION_TOKEN_METADATA, token);
+    const { Open } = channel as unknown as { Open: (metadata: Metadata) => ClientDuplexStream<SessionMessage, SessionMessage> };
+    const stream = new SessionStream(Open.call(channel, metadata));
+    void stream.send({ request });
+    const first = await withTimeout(stream.first(), OPEN_MS, () => null);
+    if (first?.opened) {
+      return new Session(stream, first.opened.terminal, () => this.throwIfEnded());
+    }
+    stream.close();
+    if (first?.ended) {
+      throw refused(first.ended.reason);
+    }
+    const error = stream.isClosed ? await stream.closed : null;
+    if (error !== null && FINAL.has(error.code)) {
+      throw refused(error.details);
+    }
+    return error === null ? 'no answer arrived' : describe(error);
+  }
+
+  /** Returns null if the job has no running ApplicationMaster. */
+  async #readAddress(): Promise<SessionAddress | null> {
+    const { storage, staged } = this.#job.records;
+    const bytes = await readIfStored(storage, joinUri(staged(), 'am.json'));
+    const sessions = bytes === null ? undefined : sessionsIn(bytes.toString());
+    if (sessions === null) {
+      throw new TonyError('REMOTE_ACCESS_OFF', `${this.#job.applicationId} permits no sessions: remoteAccess is false.`);
+    }
+    return sessions ?? null;
+  }
+}
+
+/** A request that fails with one of these codes would fail again. */
+const FINAL: ReadonlySet<status> = new Set([
+  status.UNAUTHENTICATED,
+  status.INVALID_ARGUMENT,
+  status.NOT_FOUND,
+  status.FAILED_PRECONDITION,
+  status.RESOURCE_EXHAUSTED,
+]);
+
+function connect(address: SessionAddress): Connection {
+  const channel = new Client(formatAddress(address), pinnedCredentials(address.certificate), {
+    ...PINNED_CHANNEL_OPTIONS,
+    'grpc.max_receive_message_length': MAXIMUM_SESSION_MESSAGE_BYTES,
+  });
+  return { channel, token: address.token };
+}
+
+function refused(reason: string): TonyError {
+  return new TonyError('SESSION_REFUSED', reason);
+}
+
+function describe({ code, details }: ServiceError): string {
+  return `${status[code] ?? code}: ${details}`;
+}
+
+/** Returns null if the job permits no sessions, and undefined if the address is incomplete. */
+function sessionsIn(text: string): SessionAddress | null | undefined {
+  let address: unknown;
+  try {
+    address = JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+  const sessions = isRecord(address) ? address.sessions : undefined;
+  if (sessions === null || !isRecord(sessions)) {
+    return sessions === null ? null : undefined;
+  }
+  const { host, port, token, certificate } = sessions;
+  const isWhole = typeof host === 'string' && Number.isInteger(port) && typeof token === 'string' && typeof certificate === 'string';
+  return isWhole ? (sessions as unknown as SessionAddress) : undefined;
+}

@@ -1,0 +1,60 @@
+import type { Readable, Writable } from 'node:stream';
+import { TonyError } from '../../platform/errors.ts';
+import type { SessionEnd, Window } from '../../protos/session-protocol.ts';
+import { type SessionStream, writeTo } from '../../protos/session-stream.ts';
+
+/** An open session with a task. */
+export class Session {
+  readonly #stream: SessionStream;
+  readonly #throwIfEnded: () => Promise<void>;
+  /** True if the command runs in a terminal. */
+  readonly terminal: boolean;
+
+  /** @param throwIfEnded throws if the job has ended, which explains the end of the session */
+  constructor(stream: SessionStream, terminal: boolean, throwIfEnded: () => Promise<void>) {
+    this.#stream = stream;
+    this.terminal = terminal;
+    this.#throwIfEnded = throwIfEnded;
+  }
+
+  /**
+   * Sends the input, and writes the output until the session ends.
+   * @param finished called at the end of the output, before the end of the session
+   * @throws TonyError SESSION_ENDED if the session ends early
+   */
+  async converse(input: Readable, output: Writable, errors: Writable, finished: () => void = () => {}): Promise<SessionEnd> {
+    let end: SessionEnd | null = null;
+    this.#stream.receive(async ({ data, endOfData, ended }) => {
+      if (data) {
+        await writeTo(data.channel === 'ERRORS' ? errors : output, data.bytes);
+      } else if (endOfData?.channel === 'OUTPUT') {
+        finished();
+      } else if (ended) {
+        end = ended;
+      }
+    });
+    void this.#stream.sendAll('INPUT', input);
+    const error = await this.#stream.closed;
+    // The assignment happens in a callback, which the compiler does not consider.
+    const ended = end as SessionEnd | null;
+    if (ended !== null && ended.reason === '') {
+      return ended;
+    }
+    if (ended !== null) {
+      throw new TonyError('SESSION_ENDED', ended.reason);
+    }
+    await this.#throwIfEnded();
+    const why = error === null ? '' : `: ${error.details}`;
+    throw new TonyError('SESSION_ENDED', `The connection to the task was lost${why}.`);
+  }
+
+  /** Reports the size of the user's terminal. */
+  resize(window: Window): void {
+    void this.#stream.send({ window });
+  }
+
+  /** Ends the session: its command or connection ends. */
+  close(): void {
+    this.#stream.close();
+  }
+}

@@ -1,0 +1,120 @@
+import { spawn } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { readStat } from '../platform/process-stat.ts';
+import { COMMAND, environment } from './command.ts';
+import { until, useCluster } from './harness.ts';
+
+/** Commands that connect the job's user to a running task. All tests share one job. */
+
+/** Serves HTTP on a free loopback port: returns the body of a request. Ends successfully on SIGUSR2. */
+const PROGRAM = `
+import { writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+process.on('SIGUSR2', () => process.exit(0));
+const server = createServer((request, response) => request.pipe(response));
+server.listen(0, '127.0.0.1', () => writeFileSync('port', String(server.address().port)));
+writeFileSync('pid', String(process.pid));
+`;
+
+const cluster = useCluster();
+let folder = '';
+let id = '';
+
+beforeAll(async () => {
+  folder = mkdtempSync(path.join(tmpdir(), 'tony-ts-sessions-'));
+  writeFileSync(path.join(folder, 'serve.mjs'), PROGRAM);
+  const file = path.join(folder, 'job.yaml');
+  writeFileSync(
+    file,
+    'name: sessions\nframework: none\ncommand: exec node serve.mjs\nenv: {GREETING: hello}\n' +
+      'roles: {worker: {instances: 1, resources: {memory: 512m}}}\nmaster: {memory: 512m}\n',
+  );
+  const submitted = await cluster.run(['submit', '--conf', file, '--detach']);
+  id = /application_\d+_\d+/.exec(submitted.stdout + submitted.stderr)?.[0] ?? '';
+  await until(async () => (await runInTask(['test', '-s', 'port'])).code === 0, { timeoutMs: 60_000, describe: 'the program listens' });
+}, 120_000);
+
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+interface Ran {
+  readonly code: number | null;
+  readonly stdout: Buffer;
+  readonly stderr: string;
+}
+
+/** Starts `tony-ts exec` for the job's task. */
+function startInTask(words: readonly string[], { user = 'alice', task = 'worker:0' } = {}) {
+  const env = environment(cluster.clientEnvironment(user));
+  const child = spawn(process.execPath, [COMMAND, 'exec', id, task, '--', ...words], { env, timeout: 60_000 });
+  const stdout: Buffer[] = [];
+  const stderr: Buffer[] = [];
+  child.stdout.on('data', (bytes: Buffer) => stdout.push(bytes));
+  child.stderr.on('data', (bytes: Buffer) => stderr.push(bytes));
+  child.stdin.on('error', () => {});
+  const ran = new Promise<Ran>((resolve) => {
+    child.once('close', (code) => resolve({ code, stdout: Buffer.concat(stdout), stderr: Buffer.concat(stderr).toString() }));
+  });
+  return { child, ran, output: () => Buffer.concat(stdout).toString() };
+}
+
+async function runInTask(
+  words: readonly string[],
+  { input = Buffer.alloc(0), ...options }: { input?: Buffer; user?: string; task?: string } = {},
+) {
+  const { child, ran } = startInTask(words, options);
+  child.stdin.end(input);
+  return await ran;
+}
+
+function isAlive(pid: number): boolean {
+  return (readStat(pid)?.state ?? 'Z') !== 'Z';
+}
+
+describe('tony-ts exec', () => {
+  test("runs in the program's folder and environment, and returns output and exit code", async () => {
+    const script = 'echo $GREETING; cat serve.mjs | wc -c; env | grep -c -e CONTAINER_TOKENS -e TONY_MASTER; echo problem >&2; exit 7';
+    const { code, stdout, stderr } = await runInTask(['sh', '-c', script]);
+    expect(stdout.toString().split('\n')).toEqual(['hello', String(PROGRAM.length), '0', '']);
+    expect(stderr).toBe('problem\n');
+    expect(code).toBe(7);
+  });
+
+  test('passes standard input unchanged, and each argument as one word', async () => {
+    const input = randomBytes(3_000_000);
+    const { code, stdout } = await runInTask(['cat'], { input });
+    expect([code, stdout.equals(input)]).toEqual([0, true]);
+    expect((await runInTask(['printf', '[%s]', 'a b', '$HOME', '--debug'])).stdout.toString()).toBe('[a b][$HOME][--debug]');
+  });
+
+  test('rejects unknown tasks and other users', async () => {
+    expect(await runInTask(['true'], { task: 'worker:1' })).toMatchObject({ code: 2, stderr: expect.stringContaining('worker:0') });
+    const other = await runInTask(['true'], { user: 'bob' });
+    expect(other.code).not.toBe(0);
+    expect(other.stderr).toMatch(/bob/);
+  });
+
+  test('ends the command when the client is killed', async () => {
+    const { child, output } = startInTask(['sh', '-c', 'echo $$; sleep 600']);
+    onTestFinished(() => void child.kill('SIGKILL'));
+    const pid = Number(await until(() => /\d+/.exec(output())?.[0], { describe: output }));
+    expect(isAlive(pid)).toBe(true);
+    child.kill('SIGKILL');
+    await until(() => !isAlive(pid), { describe: 'the command has ended' });
+  });
+});
+
+describe('the end of the program', () => {
+  test('ends its sessions with the reason', async () => {
+    const { child, output, ran } = startInTask(['sh', '-c', 'echo $$; sleep 600']);
+    const pid = Number(await until(() => /\d+/.exec(output())?.[0], { describe: output }));
+    await runInTask(['sh', '-c', 'kill -USR2 $(cat pid)']);
+    expect(await ran).toMatchObject({ code: 1, stderr: expect.stringContaining('The program of worker:0 ended with exit code 0.') });
+    expect([child.exitCode, isAlive(pid)]).toEqual([1, false]);
+    await cluster.ended(id);
+    expect(await runInTask(['true'])).toMatchObject({ code: 1, stderr: expect.stringContaining('has ended: SUCCEEDED') });
+  });
+});

@@ -1,0 +1,138 @@
+import type { Readable, Writable } from 'node:stream';
+import type { ClientDuplexStream, ServerDuplexStream, ServiceError, status } from '@grpc/grpc-js';
+import { type Channel, MAXIMUM_DATA_BYTES, type SessionMessage } from './session-protocol.ts';
+
+type Stream = ClientDuplexStream<SessionMessage, SessionMessage> | ServerDuplexStream<SessionMessage, SessionMessage>;
+
+/** Time in ms for the other end to close its side of the stream. */
+const CLOSE_MS = 5_000;
+
+/**
+ * One end of a session. The stream holds at most one message in each direction: `send` resolves when the message has been sent, and the
+ * next message is received when the previous one has been processed. A slow reader therefore slows down the writer at the other end.
+ */
+export class SessionStream {
+  readonly #stream: Stream;
+  #isClosed = false;
+  readonly #sending = new Set<() => void>();
+  #closeWith: (error: ServiceError | null) => void = () => {};
+  /** Resolves when the stream has ended in any way: to the error, or to null. */
+  readonly closed: Promise<ServiceError | null>;
+
+  constructor(stream: Stream) {
+    this.#stream = stream;
+    this.closed = new Promise((resolve) => {
+      this.#closeWith = resolve;
+    });
+    const ended = (error: ServiceError | null): void => {
+      this.#isClosed = true;
+      this.#closeWith(error);
+      for (const resolve of this.#sending) {
+        resolve();
+      }
+      this.#sending.clear();
+    };
+    stream.on('end', () => ended(null));
+    stream.on('error', ended);
+    stream.on('cancelled', () => ended(null));
+    stream.on('close', () => ended(null));
+  }
+
+  get isClosed(): boolean {
+    return this.#isClosed;
+  }
+
+  /** True while a message has not been sent yet. */
+  get isSending(): boolean {
+    return this.#sending.size > 0;
+  }
+
+  /** Receives only the first message. Returns null if the stream has closed without one. */
+  async first(): Promise<SessionMessage | null> {
+    const received = new Promise<SessionMessage>((resolve) => {
+      this.#stream.once('data', (message: SessionMessage) => {
+        this.#stream.pause();
+        resolve(message);
+      });
+    });
+    return await Promise.race([received, this.closed.then(() => null)]);
+  }
+
+  /** Starts to receive. The stream closes if `receive` throws. */
+  receive(receive: (message: SessionMessage) => void | Promise<void>): void {
+    this.#stream.on('data', async (message: SessionMessage) => {
+      this.#stream.pause();
+      try {
+        await receive(message);
+        this.#stream.resume();
+      } catch {
+        this.close();
+      }
+    });
+    // `first` has paused the stream.
+    this.#stream.resume();
+  }
+
+  /** Resolves when the message has been sent, or the stream has closed. */
+  async send(message: SessionMessage): Promise<void> {
+    if (this.#isClosed) {
+      return;
+    }
+    await new Promise<void>((resolve) => {
+      // Not a race with `closed`, which would keep each of its competitors in memory until the stream ends.
+      this.#sending.add(resolve);
+      this.#stream.write(message, () => {
+        this.#sending.delete(resolve);
+        resolve();
+      });
+    });
+  }
+
+  /** Sends the bytes of `source` until it ends or breaks, then the end of the data. */
+  async sendAll(channel: Channel, source: Readable): Promise<void> {
+    try {
+      for await (const chunk of source as AsyncIterable<Buffer>) {
+        for (let from = 0; from < chunk.length && !this.#isClosed; from += MAXIMUM_DATA_BYTES) {
+          await this.send({ data: { channel, bytes: chunk.subarray(from, from + MAXIMUM_DATA_BYTES) } });
+        }
+        if (this.#isClosed) {
+          return;
+        }
+      }
+    } catch {
+      // The source is broken, which ends its data.
+    }
+    await this.send({ endOfData: { channel } });
+  }
+
+  /** Ends a stream that a client has opened with an error. */
+  refuse(code: status, details: string): void {
+    this.#stream.emit('error', { code, details });
+  }
+
+  /** Closes this end. Messages that have been sent before still arrive. */
+  close(): void {
+    const stream = this.#stream;
+    stream.end();
+    if ('cancel' in stream) {
+      const cancel = setTimeout(() => stream.cancel(), CLOSE_MS);
+      cancel.unref();
+      void this.closed.then(() => clearTimeout(cancel));
+    }
+  }
+}
+
+/** Resolves when the target accepts more data, or has closed. */
+export async function writeTo(target: Writable, bytes: Uint8Array): Promise<void> {
+  if (target.destroyed || target.writableEnded || target.write(bytes)) {
+    return;
+  }
+  await new Promise<void>((resolve) => {
+    const done = (): void => {
+      target.off('drain', done);
+      target.off('close', done);
+      resolve();
+    };
+    target.on('drain', done).on('close', done);
+  });
+}

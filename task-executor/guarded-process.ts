@@ -1,0 +1,174 @@
+import { type ChildProcess, type StdioOptions, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import type { Readable, Writable } from 'node:stream';
+import { pause } from '../platform/backoff.ts';
+import { withTimeout } from '../platform/deadline.ts';
+import type { Guard } from './guard.ts';
+import { ProcessTree } from './process-tree.ts';
+
+/** Waits for the guard before it executes the words. Without the guard, the process could outlive the executor. */
+const LAUNCHER = 'read -r -u 4 word || exit 125; exec 4<&-; exec "$@"';
+/** The descriptor from which the launcher reads that the guard is ready, and the one to which a process in a terminal writes its ID. */
+const WORD_FD = 4;
+const LEADER_FD = 5;
+/** Timeout in ms for a process in a terminal to report its ID. */
+const LEADER_MS = 10_000;
+const DEFAULT_GRACE_MS = 3_000;
+const REST_POLL_MS = 50;
+const KILL_ROUNDS = 3;
+
+export interface GuardedOptions {
+  /** Program and arguments. */
+  readonly words: readonly string[];
+  /** Standard streams, and descriptor 3. */
+  readonly stdio: readonly ['ignore' | 'pipe', number | 'pipe', number | 'pipe', number | 'ignore'];
+  readonly folder: string;
+  readonly environment: Readonly<Record<string, string>>;
+  readonly guard: Guard;
+  /** The words are executed when this promise has resolved. If it rejects, the process is killed. */
+  readonly ready?: Promise<unknown>;
+  /** Grace period in ms after a gentle kill. */
+  readonly graceMs?: number;
+  /** Returns the words that run the launcher in a terminal. The launcher then leads the terminal's session; null to run it directly. */
+  readonly inTerminal?: ((launcher: readonly string[]) => readonly string[]) | null;
+}
+
+export interface ProcessEnd {
+  /** Exit code; -1 if a signal ended the process. */
+  readonly code: number;
+  readonly signal: string;
+}
+
+/** A process in its own session. All processes of the session are killed when it ends, and when the executor ends. */
+export class GuardedProcess {
+  readonly pid: number;
+  readonly tree: ProcessTree;
+  readonly child: ChildProcess;
+  /** Resolves when the process has ended and SIGKILL has been sent to the remaining processes of its session. */
+  readonly ended: Promise<ProcessEnd>;
+  readonly #graceMs: number;
+  readonly #gentleSignal: NodeJS.Signals;
+  /** End of a gentle kill's grace period, as a `performance.now()` time. */
+  #graceEnds = 0;
+  #alive = true;
+
+  private constructor(child: ChildProcess, pid: number, options: GuardedOptions) {
+    this.child = child;
+    this.pid = pid;
+    this.#graceMs = options.graceMs ?? DEFAULT_GRACE_MS;
+    // Interactive shells ignore SIGTERM.
+    this.#gentleSignal = options.inTerminal ? 'SIGHUP' : 'SIGTERM';
+    this.tree = new ProcessTree(pid, performance.now());
+    this.ended = exitOf(child).then(async (end) => {
+      await this.#endRest();
+      void options.guard.watch(null).catch(() => {});
+      return end;
+    });
+  }
+
+  /** @throws if the process cannot be started */
+  static async start(options: GuardedOptions): Promise<GuardedProcess> {
+    const { inTerminal = null, words, folder, environment } = options;
+    const script = inTerminal === null ? LAUNCHER : `echo $$ >&${LEADER_FD}; exec ${LEADER_FD}>&-; ${LAUNCHER}`;
+    const launcher = ['/bin/bash', '-c', script, 'bash', ...words];
+    const [file = '', ...rest] = inTerminal?.(launcher) ?? launcher;
+    const stdio: StdioOptions = [...options.stdio, 'pipe', inTerminal === null ? 'ignore' : 'pipe'];
+    const child = spawn(file, rest, { cwd: folder, env: environment, detached: true, stdio });
+    await once(child, 'spawn');
+    const word = child.stdio[WORD_FD] as Writable;
+    word.on('error', () => {});
+    let guarded: GuardedProcess | null = null;
+    try {
+      const pid =
+        inTerminal === null ? (child.pid as number) : await reportedLeader((child.stdio as readonly unknown[])[LEADER_FD] as Readable);
+      const process = new GuardedProcess(child, pid, options);
+      guarded = process;
+      await options.guard.watch(pid);
+      (options.ready ?? Promise.resolve()).then(
+        () => word.end('go\n'),
+        () => process.kill(false),
+      );
+      return process;
+    } catch (error) {
+      child.kill('SIGKILL');
+      guarded?.kill(false);
+      throw error;
+    }
+  }
+
+  /**
+   * Sends SIGKILL. With `gently`, first sends SIGTERM (SIGHUP in a terminal) and waits for the grace period. Also sends SIGCONT, because the
+   * process may be suspended.
+   */
+  kill(gently: boolean): void {
+    if (!this.#alive) {
+      return;
+    }
+    if (gently) {
+      this.#graceEnds = performance.now() + this.#graceMs;
+      this.#signal(this.#gentleSignal);
+      this.#signal('SIGCONT');
+      setTimeout(() => this.kill(false), this.#graceMs).unref();
+      return;
+    }
+    this.#graceEnds = 0;
+    this.#signal('SIGKILL');
+  }
+
+  /**
+   * Kills the remaining processes after the exit, because they would keep the task's GPU and port in use. After a gentle kill, they may run
+   * until the end of the grace period. A shell exits immediately on SIGTERM, while its child process may still be writing the last
+   * checkpoint.
+   */
+  async #endRest(): Promise<void> {
+    while (performance.now() < this.#graceEnds && this.tree.members().length > 0) {
+      await pause(REST_POLL_MS);
+    }
+    // A process may fork between the search and the signal.
+    for (let round = 0; round < KILL_ROUNDS && (round === 0 || this.tree.members().length > 0); round++) {
+      this.#signal('SIGKILL');
+    }
+    this.#alive = false;
+  }
+
+  /** Sends the signal to the process group, then to the processes that have left the group. */
+  #signal(signal: NodeJS.Signals): void {
+    const outside = this.tree.membersOutsideGroup();
+    killQuietly(-this.pid, signal);
+    for (const pid of outside) {
+      killQuietly(pid, signal);
+    }
+  }
+}
+
+function exitOf(child: ChildProcess): Promise<ProcessEnd> {
+  return new Promise((resolve) => child.once('exit', (code, signal) => resolve({ code: code ?? -1, signal: signal ?? '' })));
+}
+
+/** Reads the process ID that the launcher in a terminal reports. */
+async function reportedLeader(pipe: Readable): Promise<number> {
+  const text = await withTimeout(
+    (async () => {
+      let read = '';
+      for await (const chunk of pipe as AsyncIterable<Buffer>) {
+        read += chunk.toString();
+      }
+      return read;
+    })(),
+    LEADER_MS,
+    () => '',
+  );
+  const pid = Number(text.trim());
+  if (!Number.isInteger(pid) || pid < 2) {
+    throw new Error('the terminal could not be started');
+  }
+  return pid;
+}
+
+function killQuietly(pid: number, signal: NodeJS.Signals): void {
+  try {
+    process.kill(pid, signal);
+  } catch {
+    // The process has already ended.
+  }
+}

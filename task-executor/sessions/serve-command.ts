@@ -1,0 +1,101 @@
+import { execFile } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import type { Readable, Writable } from 'node:stream';
+import { pause } from '../../platform/backoff.ts';
+import type { Logger } from '../../platform/log.ts';
+import { shellWord } from '../../platform/shell-word.ts';
+import type { Command, SessionEnd, Window } from '../../protos/session-protocol.ts';
+import { type SessionStream, writeTo } from '../../protos/session-stream.ts';
+import { Guard } from '../guard.ts';
+import { GuardedProcess } from '../guarded-process.ts';
+import type { SessionRun } from './task-sessions.ts';
+
+/** Interval in ms at which the output of an ended command is checked. */
+const DRAIN_MS = 1_000;
+const SHELL = '/bin/bash';
+/** Runs a command in a new terminal; part of util-linux. */
+const SCRIPT = '/usr/bin/script';
+
+/** Runs a command in the task's working directory, with the environment of the program. */
+export async function serveCommand(stream: SessionStream, command: Command, run: SessionRun, log: Logger): Promise<SessionEnd> {
+  const terminal = command.terminal && existsSync(SCRIPT) ? command.terminal : null;
+  const guard = new Guard(log);
+  let guarded: GuardedProcess | null = null;
+  try {
+    guarded = await start(wordsOf(command, terminal), terminal, run, guard);
+    return await converse(stream, guarded, terminal !== null, run);
+  } finally {
+    guarded?.kill(false);
+    guard.close();
+  }
+}
+
+function wordsOf({ words = [], terminal: wanted }: Command, terminal: Window | null): readonly string[] {
+  const own = words.length > 0 ? words : wanted ? [SHELL, '-i'] : [SHELL];
+  // `script` switches the echo off if its own input is not a terminal.
+  return terminal === null ? own : [SHELL, '-c', `stty sane ${sizeOf(terminal).join(' ')}; exec "$@"`, SHELL, ...own];
+}
+
+function start(words: readonly string[], terminal: Window | null, run: SessionRun, guard: Guard): Promise<GuardedProcess> {
+  return GuardedProcess.start({
+    words,
+    stdio: ['pipe', 'pipe', 'pipe', 'ignore'],
+    folder: run.folder,
+    // `script` starts the launcher with the shell that this variable names.
+    environment: { ...run.environment, ...(terminal !== null && { SHELL, TERM: terminal.type || 'xterm' }) },
+    guard,
+    inTerminal: terminal && ((launcher) => [SCRIPT, '-qefc', `exec ${launcher.map(shellWord).join(' ')}`, '/dev/null']),
+  });
+}
+
+/** Relays the command's input and output until it ends. The command ends when the client or the program ends. */
+async function converse(stream: SessionStream, guarded: GuardedProcess, terminal: boolean, run: SessionRun): Promise<SessionEnd> {
+  const [stdin, stdout, stderr] = guarded.child.stdio as unknown as [Writable, Readable, Readable];
+  const end = (): void => guarded.kill(true);
+  run.signal.addEventListener('abort', end);
+  run.trees.add(guarded.tree);
+  stdin.on('error', () => {});
+  void stream.closed.then(end);
+  try {
+    await stream.send({ opened: { terminal } });
+    stream.receive(async ({ data, endOfData, window }) => {
+      if (data) {
+        await writeTo(stdin, data.bytes);
+      } else if (endOfData) {
+        stdin.end();
+      } else if (window && terminal) {
+        resize(guarded.pid, window);
+      }
+    });
+    const sent = Promise.all([stream.sendAll('OUTPUT', stdout), stream.sendAll('ERRORS', stderr)]);
+    const { code, signal } = await guarded.ended;
+    await drained(sent, stream, [stdout, stderr]);
+    return { reason: run.signal.aborted ? String(run.signal.reason) : '', code, signal };
+  } finally {
+    run.signal.removeEventListener('abort', end);
+    run.trees.delete(guarded.tree);
+    stdout.destroy();
+    stderr.destroy();
+  }
+}
+
+/** Waits for the rest of the output, but not for a process that has escaped from the session and keeps the pipes open. */
+async function drained(sent: Promise<unknown>, stream: SessionStream, pipes: readonly Readable[]): Promise<void> {
+  let isSent = false;
+  const sending = sent.then(() => {
+    isSent = true;
+  });
+  const read = (): number => pipes.reduce((sum, pipe) => sum + (pipe as Readable & { readonly bytesRead: number }).bytesRead, 0);
+  for (let before = -1; !isSent && !stream.isClosed && (stream.isSending || read() > before); ) {
+    before = read();
+    await Promise.race([sending, stream.closed, pause(DRAIN_MS)]);
+  }
+}
+
+function resize(pid: number, window: Window): void {
+  execFile('stty', ['-F', `/proc/${pid}/fd/0`, ...sizeOf(window)], { timeout: DRAIN_MS }, () => {});
+}
+
+function sizeOf({ columns, rows }: Window): string[] {
+  return ['columns', String(columns), 'rows', String(rows)];
+}
