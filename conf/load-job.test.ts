@@ -69,6 +69,7 @@ describe('a job file', () => {
       timeoutMs: null,
       acls: { view: { users: [], groups: [] }, modify: { users: [], groups: [] } },
       kerberos: null,
+      remoteAccess: true,
       master: {
         memoryMb: 1024,
         vcores: 1,

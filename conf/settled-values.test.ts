@@ -329,6 +329,7 @@ describe('every key of a site file', () => {
     'acls.view.groups': ['g'],
     'acls.modify.users': ['u'],
     'acls.modify.groups': ['g'],
+    remoteAccess: false,
     'master.memory': '7g',
     'master.vcores': 7,
     'master.nodeLabel': 'l',

@@ -167,7 +167,7 @@ final:
     '  tony-site.yaml:7:5  defaults.roles.Worker: `Worker` is not a valid role name (lower-case letters, digits and -), and is not *',
     '  tony-site.yaml:9:3  final.source: can be set in job.yaml only, not in a site file',
     '  tony-site.yaml:10:14  final.strategy.type: can be set in job.yaml only, not in a site file',
-    '  tony-site.yaml:11:3  final.runtimee: is not a known key; did you mean `runtime`? (known: queue, runtime, env, roles, gang, heartbeat, checkpoint, tensorboard, strategy, timeout, acls, master, priority, tags)',
+    '  tony-site.yaml:11:3  final.runtimee: is not a known key; did you mean `runtime`? (known: queue, runtime, env, roles, gang, heartbeat, checkpoint, tensorboard, strategy, timeout, acls, remoteAccess, master, priority, tags)',
     '  tony-site.yaml:12:10  final.tags.0: begins with a prefix that tony-ts reserves for its own tags: choose another tag',
     '  tony-site.yaml:13:31  final.roles.worker.instances: expected a whole number, found a mapping',
   ]);

@@ -17,6 +17,8 @@ export interface YarnFacts extends Application {
 
 export interface JobRecords {
   readonly storage: Storage;
+  /** User as whom this client acts. */
+  readonly user: string;
   /** History folder of the job; null if it does not exist yet or cannot be read. */
   place(): Promise<JobPlace | null>;
   /** URI of the staging folder, which contains job.json and is deleted when the job ends. */

@@ -133,6 +133,7 @@ export class LocalJob implements JobConnection {
     const { job, history, containers } = this.#paths;
     return {
       storage: new FileStorage(),
+      user: hadoopUser(),
       place: async () => {
         const found = await stat(history).catch(() => null);
         return found && { applicationId: this.applicationId, user: hadoopUser(), folder: fileUri(history) };

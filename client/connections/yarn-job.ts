@@ -78,6 +78,7 @@ export class YarnJob implements JobConnection {
     this.#containerLogs = new ContainerLogs({ configuration: cluster.configuration, user: cluster.user });
     this.records = {
       storage: cluster.storage,
+      user: cluster.user,
       place: async () => {
         const { user } = await this.#known();
         const folder = await ifReadable(this.#historyFolder());

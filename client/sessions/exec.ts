@@ -20,7 +20,7 @@ export interface ExecStreams {
  * @param task `ROLE:INDEX`
  * @param words program and arguments
  * @returns the exit code; 128 + N if signal N has ended the command
- * @throws TonyError USAGE, SESSION_REFUSED, SESSION_ENDED, REMOTE_ACCESS_OFF, ACCESS_DENIED for another user's job
+ * @throws TonyError USAGE, SESSION_REFUSED, SESSION_ENDED, REMOTE_ACCESS_OFF
  */
 export async function execInTask(job: JobConnection, task: string, words: readonly string[], streams: ExecStreams): Promise<number> {
   if (words.length === 0) {

@@ -44,7 +44,7 @@ export class SessionClient {
 
   /**
    * Opens a session. Tries again while the ApplicationMaster is unreachable.
-   * @throws TonyError SESSION_REFUSED, SESSION_ENDED if the job has ended, REMOTE_ACCESS_OFF, ACCESS_DENIED for another user's job
+   * @throws TonyError SESSION_REFUSED, SESSION_ENDED if the job has ended, REMOTE_ACCESS_OFF
    */
   async open(request: SessionRequest): Promise<Session> {
     const until = performance.now() + PATIENCE_MS;
@@ -58,6 +58,7 @@ export class SessionClient {
       }
       this.close();
       await this.throwIfEnded();
+      await this.#throwIfForeign();
       if (performance.now() > until) {
         throw new TonyError('SESSION_REFUSED', `${this.#job.applicationId} cannot be reached: ${opened}.`, {
           hint: `tony-ts status ${this.#job.applicationId} shows whether the job is running.`,
@@ -72,6 +73,17 @@ export class SessionClient {
     const { result } = await this.#job.observe();
     if (result !== null) {
       throw new TonyError('SESSION_ENDED', `${this.#job.applicationId} has ended: ${result.state}.`);
+    }
+  }
+
+  /** The staging folder of another user's job is out of reach. */
+  async #throwIfForeign(): Promise<void> {
+    const { records, applicationId } = this.#job;
+    const owner = (await records.yarn())?.user ?? records.user;
+    if (owner !== records.user) {
+      throw new TonyError('SESSION_REFUSED', `${applicationId} is a job of ${owner}; you are ${records.user}.`, {
+        hint: `Only ${owner} can open sessions with its tasks.`,
+      });
     }
   }
 
