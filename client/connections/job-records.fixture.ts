@@ -5,6 +5,7 @@ import type { JobRecords } from './job-records.ts';
 export function noRecords(change: Partial<JobRecords> = {}): JobRecords {
   return {
     storage: new FileStorage(),
+    user: 'alice',
     place: async () => null,
     staged: () => 'file:///nowhere',
     ask: async () => null,
