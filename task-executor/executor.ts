@@ -9,9 +9,9 @@ import { createExecutor, type ExecutorAction, type ExecutorEvent, type ExecutorS
 import { opensOwnServer } from './frameworks/framework-environment.ts';
 import { type AssignedGpus, assignGpus } from './gpus/assigned-gpus.ts';
 import { GpuUsage } from './gpus/gpu-usage.ts';
-import { Guard } from './guard.ts';
 import { findMaster } from './master-address.ts';
 import { MasterLink } from './master-link.ts';
+import { Guard } from './processes/guard.ts';
 import { Program, START_FAILED } from './program.ts';
 import { ProgressSoFar, ReportFile } from './report-file.ts';
 import { ServicesSocket } from './services-socket.ts';
@@ -75,7 +75,7 @@ export class Executor {
       this.#resolveLeft = resolve;
     });
     this.#guard = new Guard(log);
-    this.#sessions = new TaskSessions(`${settings.role.name}:${settings.index}`, log);
+    this.#sessions = new TaskSessions(settings, log);
     this.#link = new MasterLink({
       master: settings.master,
       certificate: settings.certificate,
@@ -230,9 +230,7 @@ export class Executor {
     this.#run = { generation, progress, report, program: started, checkpointOrder, sync };
     this.#log.info({ generation, pid: started.pid }, 'the program has started');
     this.#happened({ type: 'started', generation, pid: started.pid });
-    if (this.#settings.frozen.job.remoteAccess) {
-      this.#sessions.begin({ tree: started.tree, folder: prepared.folder, environment: prepared.environment });
-    }
+    this.#sessions.begin(started.tree, prepared);
     void started.ended.then(async (ended) => {
       this.#sessions.end(ended);
       const end = await sync.finish(ended, timeToSync(this.#state, ended.code));

@@ -6,8 +6,8 @@ import { pino } from 'pino';
 import { expect, it, onTestFinished } from 'vitest';
 import { readStat } from '../platform/process-stat.ts';
 import { bindFreePort } from './bound-port.ts';
-import { Guard } from './guard.ts';
-import { ProcessTree } from './process-tree.ts';
+import { Guard } from './processes/guard.ts';
+import { ProcessTree } from './processes/process-tree.ts';
 import { Program, type ProgramEnd } from './program.ts';
 
 const log = pino({ level: 'silent' });

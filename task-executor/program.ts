@@ -1,8 +1,8 @@
 import { closeSync, fstatSync, openSync, writeSync } from 'node:fs';
 import { messageOf } from '../platform/errors.ts';
-import type { Guard } from './guard.ts';
-import { GuardedProcess, type ProcessEnd } from './guarded-process.ts';
-import type { ProcessTree } from './process-tree.ts';
+import type { Guard } from './processes/guard.ts';
+import { GuardedProcess, type ProcessEnd } from './processes/guarded-process.ts';
+import type { ProcessTree } from './processes/process-tree.ts';
 import { tailOf } from './stderr-tail.ts';
 
 /** File descriptor of the bound socket in the user's program. */

@@ -6,8 +6,8 @@ import type { Logger } from '../../platform/log.ts';
 import { shellWord } from '../../platform/shell-word.ts';
 import type { Command, SessionEnd, Window } from '../../protos/session-protocol.ts';
 import { type SessionStream, writeTo } from '../../protos/session-stream.ts';
-import { Guard } from '../guard.ts';
-import { GuardedProcess } from '../guarded-process.ts';
+import { Guard } from '../processes/guard.ts';
+import { GuardedProcess } from '../processes/guarded-process.ts';
 import type { SessionRun } from './task-sessions.ts';
 
 /** Interval in ms at which the output of an ended command is checked. */

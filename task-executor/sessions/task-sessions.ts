@@ -1,8 +1,8 @@
 import { messageOf } from '../../platform/errors.ts';
 import type { Logger } from '../../platform/log.ts';
 import type { SessionStream } from '../../protos/session-stream.ts';
-import type { ProcessEnd } from '../guarded-process.ts';
-import type { ProcessTree } from '../process-tree.ts';
+import type { ProcessEnd } from '../processes/guarded-process.ts';
+import type { ProcessTree } from '../processes/process-tree.ts';
 
 /** A run of the task's program, with which the job's user may have sessions. */
 export interface SessionRun {
@@ -16,21 +16,31 @@ export interface SessionRun {
   readonly signal: AbortSignal;
 }
 
+export interface TaskOfSessions {
+  readonly role: { readonly name: string };
+  readonly index: number;
+  readonly frozen: { readonly job: { readonly remoteAccess: boolean } };
+}
+
 /** The sessions of the job's user with this task. They exist only while the task's program runs. */
 export class TaskSessions {
   readonly #task: string;
+  readonly #isPermitted: boolean;
   readonly #log: Logger;
   #run: { readonly run: SessionRun; readonly ending: AbortController } | null = null;
 
-  constructor(task: string, log: Logger) {
-    this.#task = task;
+  constructor(task: TaskOfSessions, log: Logger) {
+    this.#task = `${task.role.name}:${task.index}`;
+    this.#isPermitted = task.frozen.job.remoteAccess;
     this.#log = log;
   }
 
-  /** Permits sessions with a program that has started. */
-  begin({ tree, ...program }: Pick<SessionRun, 'folder' | 'environment'> & { readonly tree: ProcessTree }): void {
-    const ending = new AbortController();
-    this.#run = { run: { ...program, trees: new Set([tree]), task: this.#task, signal: ending.signal }, ending };
+  /** Permits sessions with a program that has started, unless the job permits none. */
+  begin(tree: ProcessTree, { folder, environment }: Pick<SessionRun, 'folder' | 'environment'>): void {
+    if (this.#isPermitted) {
+      const ending = new AbortController();
+      this.#run = { run: { folder, environment, trees: new Set([tree]), task: this.#task, signal: ending.signal }, ending };
+    }
   }
 
   /** Ends all sessions, because the program has ended. */

@@ -1,5 +1,5 @@
 import { readdirSync, readFileSync } from 'node:fs';
-import { type ProcessStat, readStat } from '../platform/process-stat.ts';
+import { type ProcessStat, readStat } from '../../platform/process-stat.ts';
 
 /** Keys in /proc/self/auxv, a list of key-value pairs of 64-bit words. */
 const AT_PAGE_SIZE = 6;

@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import type { Socket } from 'node:net';
-import { messageOf } from '../platform/errors.ts';
-import type { Logger } from '../platform/log.ts';
+import { messageOf } from '../../platform/errors.ts';
+import type { Logger } from '../../platform/log.ts';
 
 /**
  * The script reads process group IDs from standard input, one per line, and acknowledges each with an empty line. When the executor ends,
