@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import type { Strategy } from './job.ts';
 import * as values from './job-values.ts';
+import { pythonSchema } from './python.ts';
 import { shippedFiles } from './shipped-files.ts';
 import { dockerSchema } from './values/docker.ts';
 import { meantResource } from './values/resource-key.ts';
@@ -212,6 +213,11 @@ export const jobSchema = z.strictObject({
       'default: the archive built by `tony-ts runtime build` or, if a role of a job with framework tfjs requests GPUs and it exists, the archive of gpu. gpu: the archive built by `tony-ts runtime build --gpu`, with CUDA support. system: the Node.js installed on the nodes. Any other value is the URI of a runtime archive.',
     )
     .default('default'),
+  python: pythonSchema
+    .describe(
+      "Python for the programs of all roles. system: the node's python3. {requirements}: the node's interpreter with packages that tony-ts downloads and ships. {archive}: an environment with its own interpreter.",
+    )
+    .default('system'),
   command: text().describe('Default command for the roles.').optional(),
   data: z
     .record(

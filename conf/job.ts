@@ -1,3 +1,4 @@
+import type { PythonEnvironment } from './python.ts';
 import type { ShippedFile } from './shipped-files.ts';
 import type { DockerContainer } from './values/docker.ts';
 import type { Framework } from './values/frameworks.ts';
@@ -20,6 +21,8 @@ export interface Job {
    * `tony-ts runtime build --gpu`. `system`: the installation on the nodes. Any other value is the URI of a runtime archive.
    */
   readonly runtime: string;
+  /** The Python of the programs. */
+  readonly python: PythonEnvironment;
   /** Input folders by name. tony-ts uploads local paths; programs read URIs on HDFS and in object stores directly. */
   readonly data: Readonly<Record<string, string>>;
   /** Files and archives for the programs of all roles. Names are unique among the files of the job and of each role. */
@@ -195,6 +198,10 @@ export const CONTAINER_LAYOUT = {
   program: 'program',
   /** Folder with the Python packages of TensorBoard. */
   tensorboard: 'tensorboard',
+  /** Folder with the Python environment of the job; see `python` in job.yaml. YARN shares it between containers. */
+  environment: 'environment',
+  /** Folder with the commands and settings that make a shared Python environment usable in one container. */
+  virtualEnvironment: 'venv',
   /** Folder with the Python package `tony`; in the bundles and, for each container, a copy. */
   python: 'python',
   /** Folder with the files and archives that job.yaml lists. Each program's working directory contains a link to each of them. */

@@ -31,6 +31,7 @@ describe('a job file', () => {
     expect(parse(MINIMAL)).toEqual({
       name: 'hello',
       queue: 'default',
+      python: { type: 'system' },
       source: null,
       framework: 'tfjs',
       processesPerTask: 'auto',

@@ -10,6 +10,7 @@ import { describeFinalValue, withFinalValues, withRoleValues } from './final-val
 import type { Job, Role } from './job.ts';
 import { defaultsSchema, EVERY_ROLE } from './job-part.ts';
 import { type JobFile, jobJsonSchema, jobSchema } from './job-schema.ts';
+import { toPython } from './python.ts';
 import { type OrderedRole, orderProblems } from './role-order.ts';
 import { fileProblems, toShippedFiles } from './shipped-files.ts';
 import type { SiteConfig } from './site.ts';
@@ -330,6 +331,7 @@ function toJob(file: JobFile, { folder, isFile }: ParseOptions): Job {
     framework: file.framework,
     processesPerTask: file.processesPerTask,
     runtime: file.runtime,
+    python: toPython(file.python, (path) => resolvePath(path, folder)),
     data: Object.fromEntries(Object.entries(file.data).map(([name, place]) => [name, isUri(place) ? place : resolvePath(place, folder)])),
     files: toShippedFiles(file, (path) => resolvePath(path, folder)),
     env: file.env,

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { TonyError } from '../platform/errors.ts';
 import type { Job, Role } from './job.ts';
 import * as values from './job-values.ts';
+import { resolvedPython } from './python.ts';
 import { orderProblems } from './role-order.ts';
 import { pathProblem, resolvedFiles } from './shipped-files.ts';
 import { SERVING_ROLE, SYNC_WITH_TFJS, unprotected } from './strategy-roles.ts';
@@ -64,6 +65,7 @@ export const resolvedJobSchema: z.ZodType<Job> = z
     framework: values.framework,
     processesPerTask: values.processesPerTask,
     runtime: text(),
+    python: resolvedPython.default({ type: 'system' }),
     data: z.record(values.dataName, text()),
     files: resolvedFiles.default([]),
     env: environment,

@@ -2,7 +2,7 @@ import { cp, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
-import { ensureTensorBoard } from '../client/runtime/ensure-tensorboard.ts';
+import { ensureTensorBoard } from '../client/python/ensure-tensorboard.ts';
 import type { JobStatus } from '../conf/status.ts';
 import { type Properties, toXml } from './cluster/configuration.mjs';
 import { authorityFile } from './cluster/tls.mjs';

@@ -151,6 +151,11 @@ export const ERROR_CODES = {
     means: 'The runtime archive named in job.yaml does not exist.',
     hint: 'Correct `runtime` in job.yaml. To build a runtime archive, run `tony-ts runtime build`.',
   },
+  PYTHON_UNRESOLVED: {
+    exit: 2,
+    means: 'pip finds no set of wheels that satisfies the requirements of the job on the nodes.',
+    hint: 'Choose another version of the package, or set `version` and `platform` under `python` in job.yaml to those of the nodes. For a package without wheels, build one with `python3 -m pip wheel` and list its path.',
+  },
   PROBE_FAILED: {
     exit: 3,
     means: 'The application of `tony-ts doctor --probe` failed before it reported its results.',

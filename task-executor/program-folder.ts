@@ -1,7 +1,7 @@
-import { constants } from 'node:fs';
-import { chmod, copyFile, lstat, mkdir, readdir, readlink, rm, symlink } from 'node:fs/promises';
+import { chmod, mkdir, readdir, rm, symlink } from 'node:fs/promises';
 import path from 'node:path';
 import { CONTAINER_LAYOUT } from '../conf/job.ts';
+import { copyTree } from '../platform/copy-tree.ts';
 import { ifMissing } from '../platform/if-missing.ts';
 
 /*
@@ -11,9 +11,6 @@ import { ifMissing } from '../platform/if-missing.ts';
  * from the same files. The working directory also contains a link to each file and archive that job.yaml lists. Those are not copied, because
  * they may be large.
  */
-
-/** Number of concurrent copies. libuv's thread pool has 4 threads by default. */
-const COPIES_AT_ONCE = 8;
 
 /**
  * Creates the working directory of a generation and removes those of earlier generations.
@@ -42,49 +39,6 @@ export async function createProgramFolder(
     await symlink(path.relative(folder, path.join(files, name)), path.join(folder, name));
   }
   return folder;
-}
-
-interface PendingCopy {
-  readonly from: string;
-  readonly to: string;
-}
-
-/**
- * Copies files, symbolic links and empty folders. Keeps permissions, but makes everything writable for the owner, because NodeManagers
- * localise files as read-only.
- */
-async function copyTree(from: string, to: string): Promise<void> {
-  const files: PendingCopy[] = [];
-  await copyStructure(from, to, files);
-  let next = 0;
-  const worker = async (): Promise<void> => {
-    for (let file = files[next++]; file !== undefined; file = files[next++]) {
-      await copyContent(file);
-    }
-  };
-  await Promise.all(Array.from({ length: COPIES_AT_ONCE }, worker));
-}
-
-async function copyStructure(from: string, to: string, files: PendingCopy[]): Promise<void> {
-  for (const entry of await readdir(from, { withFileTypes: true })) {
-    const pending = { from: path.join(from, entry.name), to: path.join(to, entry.name) };
-    if (entry.isDirectory()) {
-      await mkdir(pending.to, { mode: 0o755 });
-      await copyStructure(pending.from, pending.to, files);
-    } else if (entry.isSymbolicLink()) {
-      await symlink(await readlink(pending.from), pending.to);
-    } else {
-      files.push(pending);
-    }
-  }
-}
-
-/** Clones the file if the file system supports it, otherwise copies it in the kernel. */
-async function copyContent({ from, to }: PendingCopy): Promise<void> {
-  const [{ mode }] = await Promise.all([lstat(from), copyFile(from, to, constants.COPYFILE_FICLONE | constants.COPYFILE_EXCL)]);
-  if ((mode & 0o200) === 0) {
-    await chmod(to, (mode & 0o777) | 0o200);
-  }
 }
 
 /** Removes a folder. If this fails, first restores write permission, which a program may have removed. */

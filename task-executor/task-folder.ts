@@ -4,6 +4,7 @@ import path from 'node:path';
 import { CONTAINER_LAYOUT, type Job } from '../conf/job.ts';
 import { processesOf } from '../conf/processes.ts';
 import type { Framework } from '../conf/values/frameworks.ts';
+import { shellWord } from '../platform/shell-word.ts';
 import type { MemberMessage } from '../protos/executor-protocol.ts';
 import { programEnvironment, runtimeEnvironment } from '../training/process/program-environment.ts';
 import type { Member, TaskContext } from '../training/process/task-context.ts';
@@ -12,6 +13,7 @@ import type { GangPlace } from './frameworks/gang.ts';
 import type { ProcessPlan } from './process-launcher.ts';
 import { LISTENER_FD } from './program.ts';
 import { createProgramFolder } from './program-folder.ts';
+import { type Activation, activateEnvironment } from './python/activate-environment.ts';
 import { EXECUTOR_ENVIRONMENT, type ExecutorSettings } from './settings.ts';
 import { userEnvironment } from './user-environment.ts';
 
@@ -65,7 +67,7 @@ export async function prepareRun(
     writeFile(taskFile, `${JSON.stringify(context)}\n`, { mode: 0o600, flag: 'wx' }),
     writeFile(reportFile, '', { mode: 0o600, flag: 'wx' }),
   ]);
-  const { framework } = settings.frozen.job;
+  const { framework, python } = settings.frozen.job;
   const ofFramework = frameworkEnvironment(framework, gangPlace(settings, context));
   // Hadoop's clients read this variable too.
   const tokens = await settings.tokens.writeForProgram();
@@ -76,17 +78,19 @@ export async function prepareRun(
   const bundles = path.join(folder, CONTAINER_LAYOUT.bundles);
   const runtime = path.join(folder, CONTAINER_LAYOUT.runtime);
   const source = path.join(folder, CONTAINER_LAYOUT.source);
+  const withSoftware = {
+    ...environment,
+    ...softwareEnvironment(framework, bundles, existsSync(runtime) ? runtime : null, environment),
+    ...((framework !== 'tfjs' || python.type !== 'system') && (await pythonEnvironment(folder, bundles, environment))),
+  };
+  const activation = python.type === 'system' ? null : await activateEnvironment(folder, withSoftware);
   return {
     folder: await createProgramFolder(folder, generation, existsSync(source) ? source : null, onLeftOver),
-    environment: {
-      ...environment,
-      ...softwareEnvironment(framework, bundles, existsSync(runtime) ? runtime : null, environment),
-      ...(framework !== 'tfjs' && (await pythonEnvironment(folder, bundles, environment))),
-    },
+    environment: { ...withSoftware, ...(typeof activation === 'object' && activation?.variables) },
     reportFile,
     checkpointOrder,
     rank: context.rank,
-    command: await commandFor(folder, request, ofFramework),
+    command: await commandFor(folder, request, ofFramework, activation),
   };
 }
 
@@ -99,8 +103,22 @@ function gangPlace({ frozen, role }: ExecutorSettings, context: TaskContext): Ga
   return { ...context, maxRestarts: role.restart.maxRestarts, members };
 }
 
-/** Returns the user's command or, for a task with several processes, the command of the launcher that runs them. */
-async function commandFor(folder: string, { command, generation }: RunRequest, { processes }: FrameworkEnvironment): Promise<string> {
+/**
+ * Returns the user's command or, for a task with several processes, the command of the launcher that runs them.
+ * @param activation a message if the Python environment does not work on this node
+ */
+async function commandFor(
+  folder: string,
+  request: RunRequest,
+  { processes }: FrameworkEnvironment,
+  activation: Activation | string | null,
+): Promise<string> {
+  if (typeof activation === 'string') {
+    // The exit code of a shell that does not find a program.
+    return `echo ${shellWord(activation)} >&2; exit 127`;
+  }
+  const { generation } = request;
+  const command = activation === null || activation.setup === '' ? request.command : `${activation.setup}\n${request.command}`;
   if (processes.length === 1) {
     return command;
   }
@@ -111,11 +129,7 @@ async function commandFor(folder: string, { command, generation }: RunRequest, {
   const file = path.join(folder, `processes-${generation}.json`);
   await writeFile(file, JSON.stringify(plan), { mode: 0o600 });
   const words = [process.execPath, '--max-old-space-size=64', path.join(folder, CONTAINER_LAYOUT.bundles, 'process-launcher.mjs'), file];
-  return `NODE_OPTIONS= exec ${words.map(quoted).join(' ')}`;
-}
-
-function quoted(word: string): string {
-  return `'${word.replaceAll("'", "'\\''")}'`;
+  return `NODE_OPTIONS= exec ${words.map(shellWord).join(' ')}`;
 }
 
 /** Returns the variables with which the program finds the software that tony-ts provides. */

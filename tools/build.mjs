@@ -14,6 +14,7 @@
  *   s3-client.mjs, container/s3-client.mjs   the client of object stores, which the other bundles load with the first s3:// URI
  *   tensorboard-server.py             the Python part of tensorboard.mjs, beside every bundle that may start it
  *   container/tensorboard-server.py
+ *   download-packages.py, unpack-wheels.py    the Python parts of the command, for wheels
  *   container/python/tony/            the Python package for programs of other frameworks
  *   tony-ts.bash, tony-ts.zsh, tony-ts.fish   the output of `tony-ts completion`
  *   types/                            type declarations of the two libraries
@@ -189,6 +190,7 @@ export async function buildAll({ types = true, log = () => {} } = {}) {
       log(`dist/${each.output}  ${((await stat(outfile)).size / 1000).toFixed(0)} kB`);
     }),
     ...['', 'container'].map((folder) => copyWhole('web/tensorboard/tensorboard-server.py', path.join(DIST, folder))),
+    ...['download-packages.py', 'unpack-wheels.py'].map((script) => copyWhole(`client/runtime/${script}`, DIST)),
     copyWhole('task-executor/probe/probe.sh', path.join(DIST, 'container')),
     copyPython(),
     ...['bash', 'zsh', 'fish'].map((shell) => copyWhole(`client/cli/completion/tony-ts.${shell}`, DIST)),

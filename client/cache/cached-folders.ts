@@ -25,7 +25,7 @@ const ARCHIVE = /^(.+?)(?:-\d+)?\.tar\.gz$/;
 
 export interface CacheContent {
   /** `unfinished`: an upload or a removal that is in progress or was interrupted. */
-  readonly kind: 'source' | 'bundles' | 'runtime' | 'tensorboard' | 'data' | 'file' | 'unfinished';
+  readonly kind: 'source' | 'bundles' | 'runtime' | 'tensorboard' | 'environment' | 'data' | 'file' | 'unfinished';
   /** Name: of an input folder as in job.yaml, of other content as in containers, or of an unfinished file or folder. */
   readonly name: string;
 }
@@ -144,6 +144,7 @@ const KINDS: ReadonlyMap<string, CacheContent['kind']> = new Map([
   [CONTAINER_LAYOUT.bundles, 'bundles'],
   [CONTAINER_LAYOUT.runtime, 'runtime'],
   [CONTAINER_LAYOUT.tensorboard, 'tensorboard'],
+  [CONTAINER_LAYOUT.environment, 'environment'],
 ]);
 
 function contentOf({ name, type, uri }: Entry): CacheContent {

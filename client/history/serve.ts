@@ -130,7 +130,7 @@ async function checkAccessOptions(options: ServeOptions): Promise<void> {
 /** Returns a function that starts TensorBoard on this machine, and downloads it if necessary. */
 function tensorBoardStarter({ auth, log, onProgress }: ServeOptions, { storage }: HistoryStore): TensorBoardPoolOptions['start'] {
   return async ({ summaryDir, folder }) => {
-    const { ensureTensorBoard } = await import('../runtime/ensure-tensorboard.ts');
+    const { ensureTensorBoard } = await import('../python/ensure-tensorboard.ts');
     const { TensorBoard } = await import('../../web/tensorboard/tensorboard.ts');
     const { tree } = await ensureTensorBoard(onProgress);
     const limit = auth === 'token' ? {} : { copyBytes: SHARED_COPY_BYTES };

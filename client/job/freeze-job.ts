@@ -22,6 +22,8 @@ export interface FreezeOptions {
   readonly principal?: string | null;
   /** Archive with TensorBoard; null if the job does not need it or the build failed. */
   readonly tensorboard?: Resource | null;
+  /** Archive with the Python environment of the programs; null if there is none. */
+  readonly pythonEnvironment?: Resource | null;
   readonly cluster: FrozenJob['cluster'];
   /** Base URI of relative locations: `hdfs://host:8020/user/alice`, or the file:// URI of a folder. */
   readonly home: string;
@@ -54,8 +56,9 @@ export function freezeJob(job: Job, options: FreezeOptions): FrozenJob {
   };
 }
 
-function roleResources({ roles }: Job, { files, tensorboard }: FreezeOptions): FrozenJob['roleResources'] {
-  const ofRoles = roles.map(({ name }) => [name, [...(files[EVERY_ROLE] ?? []), ...(files[name] ?? [])]] as const);
+function roleResources({ roles }: Job, { files, tensorboard, pythonEnvironment }: FreezeOptions): FrozenJob['roleResources'] {
+  const ofAll = [...(files[EVERY_ROLE] ?? []), ...(pythonEnvironment ? [pythonEnvironment] : [])];
+  const ofRoles = roles.map(({ name }) => [name, [...ofAll, ...(files[name] ?? [])]] as const);
   return Object.fromEntries([
     ...ofRoles.filter(([, resources]) => resources.length > 0),
     ...(tensorboard ? [[TENSORBOARD_ROLE, [tensorboard]] as const] : []),

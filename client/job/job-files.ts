@@ -1,7 +1,8 @@
 import { stat } from 'node:fs/promises';
 import path from 'node:path';
-import type { Job } from '../../conf/job.ts';
+import { CONTAINER_LAYOUT, type Job } from '../../conf/job.ts';
 import { EVERY_ROLE } from '../../conf/job-part.ts';
+import type { PythonArchive } from '../../conf/python.ts';
 import type { ShippedFile } from '../../conf/shipped-files.ts';
 import { isUri } from '../../conf/values/is-uri.ts';
 import { TonyError } from '../../platform/errors.ts';
@@ -13,6 +14,10 @@ const ARCHIVE_FORMAT = /\.(?:tar\.gz|tgz|tar|zip)$/i;
 
 /** A file of job.yaml, with its content if it is on this machine. */
 export interface JobFile {
+  /** Key in job.yaml for messages, such as `files.vocab.txt`. */
+  readonly key: string;
+  /** Path in the working directory of containers. */
+  readonly place: string;
   readonly shipped: ShippedFile;
   readonly content: 'on-storage' | LocalContent;
 }
@@ -42,7 +47,8 @@ export async function findJobFiles(job: Job, source: FolderListing | null): Prom
     const ofRole: JobFile[] = [];
     for (const shipped of files) {
       refuseClash(shipped, source);
-      ofRole.push({ shipped, content: await contentOf(shipped) });
+      const named = { key: keyOf(shipped), place: `${CONTAINER_LAYOUT.files}/${shipped.name}`, shipped };
+      ofRole.push({ ...named, content: await contentOf(named) });
     }
     if (ofRole.length > 0) {
       found.push([role, ofRole]);
@@ -51,48 +57,65 @@ export async function findJobFiles(job: Job, source: FolderListing | null): Prom
   return Object.fromEntries(found);
 }
 
+/**
+ * Finds and hashes the archive with the Python environment of a job.
+ * @throws TonyError SOURCE_MISSING, SOURCE_UNREADABLE, JOB_INVALID
+ */
+export async function findPythonArchive({ path: file }: PythonArchive): Promise<JobFile> {
+  const name = CONTAINER_LAYOUT.environment;
+  const named = { key: 'python.archive', place: name, shipped: { name, type: 'archive', path: file, visibility: null } } as const;
+  const content = await contentOf(named);
+  if (content !== 'on-storage' && 'folder' in content) {
+    throw new TonyError('JOB_INVALID', `python.archive: ${file} is a folder.`, {
+      hint: 'Pack the environment with conda-pack or venv-pack, and name the archive.',
+    });
+  }
+  return { ...named, content };
+}
+
 /** Returns the name of the key in job.yaml for error messages, such as `files.vocab.txt`. */
 export function keyOf({ type, name }: ShippedFile): string {
   return `${type === 'file' ? 'files' : 'archives'}.${name}`;
 }
 
 /** Returns the ending of an archive's file name, which determines how NodeManagers unpack it. */
-export function archiveEnding(shipped: ShippedFile): string {
+export function archiveEnding({ key, shipped }: Pick<JobFile, 'key' | 'shipped'>): string {
   const ending = ARCHIVE_FORMAT.exec(shipped.path)?.[0].toLowerCase();
   if (ending === undefined) {
-    throw new TonyError('JOB_INVALID', `${keyOf(shipped)}: NodeManagers cannot unpack ${shipped.path}.`, {
+    throw new TonyError('JOB_INVALID', `${key}: NodeManagers cannot unpack ${shipped.path}.`, {
       hint: 'Use an archive whose name ends with .tar.gz, .tgz, .tar or .zip, a local folder, or list the file under `files`.',
     });
   }
   return ending;
 }
 
-async function contentOf(shipped: ShippedFile): Promise<JobFile['content']> {
+async function contentOf(named: Pick<JobFile, 'key' | 'shipped'>): Promise<JobFile['content']> {
+  const { key, shipped } = named;
   const { path: place, type } = shipped;
   if (isUri(place)) {
     if (type === 'archive') {
-      archiveEnding(shipped);
+      archiveEnding(named);
     }
     return 'on-storage';
   }
   const found = await stat(place).catch((error: unknown) => {
-    throw new TonyError('SOURCE_MISSING', `${keyOf(shipped)}: ${place} does not exist.`, {
+    throw new TonyError('SOURCE_MISSING', `${key}: ${place} does not exist.`, {
       hint: 'Correct the path in job.yaml. It is relative to the folder of job.yaml.',
       cause: error,
     });
   });
   if (!found.isDirectory()) {
     if (type === 'archive') {
-      archiveEnding(shipped);
+      archiveEnding(named);
     }
     return { hash: await hashFile(place), size: found.size };
   }
   if (type === 'file') {
-    throw new TonyError('JOB_INVALID', `${keyOf(shipped)}: ${place} is a folder.`, {
+    throw new TonyError('JOB_INVALID', `${key}: ${place} is a folder.`, {
       hint: 'List it under `archives`: tony-ts packs the folder, and the nodes unpack it.',
     });
   }
-  return { folder: await hashFolder(await listFolder(place, `folder of ${keyOf(shipped)}`)) };
+  return { folder: await hashFolder(await listFolder(place, `folder of ${key}`)) };
 }
 
 function refuseClash(shipped: ShippedFile, source: FolderListing | null): void {

@@ -13,7 +13,7 @@ import { type Progress, withElapsedTime } from './progress.ts';
 import { isNeeded, pruneFolder } from './prune.ts';
 import type { Recipe } from './recipe.ts';
 import { runExplained, runTool } from './tool.ts';
-import { unpackWheel } from './unpack-wheel.ts';
+import { unpackWheels } from './unpack-wheels.ts';
 
 /** Content of runtime.json. */
 export interface RuntimeDescription {
@@ -141,7 +141,8 @@ async function getParts({ node, architecture, libtensorflow }: Recipe, parts: Pa
       const download = path.join(parts.scratch, 'wheel');
       const file = await downloadWheel(wheel, architecture, download, signal);
       say(`downloaded ${nameOf(wheel)} (${((await stat(file)).size / 1e6).toFixed(0)} MB)`);
-      await unpackWheel(file, parts.wheels, wheel === tensorflow ? WANTED_OF_TENSORFLOW : WANTED_OF_NVIDIA, signal);
+      const wanted = wheel === tensorflow ? WANTED_OF_TENSORFLOW : WANTED_OF_NVIDIA;
+      await unpackWheels([file], { folder: parts.wheels, wanted }, signal);
       await rm(download, { recursive: true });
     }
   };

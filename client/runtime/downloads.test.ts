@@ -2,7 +2,8 @@ import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import os from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { downloadNode, downloadWheel, explain } from './downloads.ts';
+import { explain } from './download-packages.ts';
+import { downloadNode, downloadWheel } from './downloads.ts';
 import { NODE_PACKAGES } from './pins.ts';
 import { runTool, ToolFailure } from './tool.ts';
 

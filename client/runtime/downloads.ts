@@ -4,8 +4,8 @@ import { mkdir, readdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { TonyError } from '../../platform/errors.ts';
-import { type Architecture, type NodePackage, PACKAGE_LOCK, WHEEL_PYTHON, type Wheel } from './pins.ts';
-import { runExplained, type ToolCall, type ToolFailure } from './tool.ts';
+import { downloadPackages, runDownload } from './download-packages.ts';
+import { type Architecture, type NodePackage, PACKAGE_LOCK, WHEEL_GLIBC, WHEEL_PYTHON, type Wheel } from './pins.ts';
 
 /*
  * All downloads use npm and pip, which are often already configured for a site's mirrors, proxies, certificates and caches. In contrast,
@@ -21,7 +21,7 @@ export async function installPackages(folder: string, signal: AbortSignal): Prom
   await writeFile(path.join(folder, 'package-lock.json'), JSON.stringify(PACKAGE_LOCK));
   // Without --prefix, npm would use npx's working directory when started by npx.
   const args = ['ci', '--prefix', folder, '--ignore-scripts', '--no-audit', '--no-fund', '--no-bin-links', '--loglevel=error'];
-  await download('the TensorFlow.js packages', { command: 'npm', args, cwd: folder, signal, timeoutMs: 10 * MINUTES });
+  await runDownload('the TensorFlow.js packages', { command: 'npm', args, cwd: folder, signal, timeoutMs: 10 * MINUTES });
 }
 
 /** Downloads Node as an npm package into `folder`, and returns the path of its tarball. */
@@ -29,7 +29,7 @@ export async function downloadNode(node: NodePackage, folder: string, signal: Ab
   await mkdir(folder, { recursive: true });
   const spec = `${node.name}@${node.version}`;
   const args = ['pack', spec, '--ignore-scripts', '--pack-destination', folder, '--loglevel=error'];
-  await download(spec, { command: 'npm', args, cwd: folder, signal, timeoutMs: 10 * MINUTES });
+  await runDownload(spec, { command: 'npm', args, cwd: folder, signal, timeoutMs: 10 * MINUTES });
   const tarball = await only(folder, '.tgz');
   const hash = createHash('sha512');
   await pipeline(createReadStream(tarball), hash);
@@ -56,18 +56,8 @@ export async function downloadWheels(
   await mkdir(folder, { recursive: true });
   const requirements = path.join(folder, 'requirements.txt');
   await writeFile(requirements, wheels.map(({ name, version, sha256 }) => `${name}==${version} --hash=sha256:${sha256}\n`).join(''));
-  const machine = architecture === 'x64' ? 'x86_64' : 'aarch64';
-  const platforms = ['manylinux2014', 'manylinux_2_17', 'manylinux_2_27', 'manylinux_2_28'].flatMap((each) => [
-    '--platform',
-    `${each}_${machine}`,
-  ]);
-  const args = [
-    ...['-m', 'pip', 'download', '--quiet', '--disable-pip-version-check', '--no-input'],
-    ...['--no-deps', '--only-binary=:all:', '--require-hashes'],
-    ...['--python-version', python, ...platforms, '--dest', folder, '--requirement', requirements],
-  ];
-  const env = { PIP_REQUIRE_VIRTUALENV: '0' };
-  await download(what, { command: 'python3', args, cwd: folder, env, signal, timeoutMs: 30 * MINUTES });
+  const target = { version: python, machine: architecture === 'x64' ? 'x86_64' : 'aarch64', glibc: WHEEL_GLIBC };
+  await downloadPackages(what, { file: requirements, kind: 'pinned', folder, target }, signal);
   const files = (await readdir(folder)).filter((name) => name.endsWith('.whl'));
   return wheels.map(({ name, version }) => {
     // The file name of a wheel begins with the package name and the version (PEP 427).
@@ -77,28 +67,6 @@ export async function downloadWheels(
       throw new Error(`expected a file ${begin}*.whl in ${folder}`);
     }
     return path.join(folder, file);
-  });
-}
-
-function download(what: string, call: ToolCall): Promise<void> {
-  return runExplained(call, (failure) => explain(what, failure));
-}
-
-/** Converts a failure of npm or pip to an error. The error code depends on the output of the tool. */
-export function explain(what: string, failure: ToolFailure): TonyError {
-  if (/EINTEGRITY|DO NOT MATCH THE HASHES/i.test(failure.log)) {
-    return new TonyError('RUNTIME_HASH_MISMATCH', `${what}: the checksum of the download does not match the published checksum`, {
-      cause: failure,
-    });
-  }
-  if (/No module named pip\b/.test(failure.log)) {
-    return new TonyError('RUNTIME_TOOL_MISSING', 'python3 has no pip, which is needed to download the TensorFlow library', {
-      hint: 'Install pip for this python3 (`python3 -m ensurepip`, or the package python3-pip of your system), and try again.',
-      cause: failure,
-    });
-  }
-  return new TonyError('RUNTIME_DOWNLOAD_FAILED', `${what} could not be downloaded: ${failure.message}\n${failure.lastLines(8)}`, {
-    cause: failure,
   });
 }
 

@@ -75,6 +75,9 @@ export const NODE_PACKAGES: Readonly<Record<NodeMajor, Readonly<Record<Architect
 /** Python version of the wheels. pip may run on another Python version, because a runtime contains only native libraries. */
 export const WHEEL_PYTHON = '3.11';
 
+/** Version of glibc that all nodes with a runtime have. */
+export const WHEEL_GLIBC = '2.28';
+
 /** Newest TensorFlow version that loads quickly and whose C API supports all operations of tfjs-node 4.22 (verified). */
 const TENSORFLOW = '2.18.1';
 

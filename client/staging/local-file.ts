@@ -1,12 +1,12 @@
 import { constants } from 'node:fs';
 import { chmod, copyFile, mkdir, mkdtemp, readdir, rename, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
-import { CONTAINER_LAYOUT, type Resource } from '../../conf/job.ts';
-import { messageOf, TonyError } from '../../platform/errors.ts';
+import type { Resource } from '../../conf/job.ts';
+import { TonyError } from '../../platform/errors.ts';
 import { makeFolders } from '../../platform/make-folders.ts';
 import { fileUri } from '../../storage/uri.ts';
 import { refuseForeignFolder } from '../files/own-folder.ts';
-import { archiveEnding, type JobFile, keyOf } from '../job/job-files.ts';
+import { archiveEnding, type JobFile } from '../job/job-files.ts';
 import { runExplained } from '../runtime/tool.ts';
 import { localFailure, placeFolder } from './local-folder.ts';
 import type { StagingEvent } from './staging.ts';
@@ -31,23 +31,24 @@ with zipfile.ZipFile(archive) as zipped:
  */
 export async function placeFile(
   root: string,
-  { shipped, content }: JobFile,
+  file: JobFile,
   onEvent: (event: StagingEvent) => void,
   signal?: AbortSignal,
 ): Promise<Resource> {
+  const { shipped, content } = file;
   const { name, type } = shipped;
   if (content === 'on-storage') {
     throw new TonyError('INTERNAL', `${shipped.path} is not a local file.`);
   }
   if ('folder' in content) {
-    return localised(await placeFolder(root, name, content.folder, onEvent));
+    return { ...(await placeFolder(root, name, content.folder, onEvent)), name: file.place };
   }
   const target = path.join(root, 'cache', content.hash, type === 'archive' ? `${name}.unpacked` : name);
   await refuseForeignFolder(root, 'TONY_LOCAL_DIR');
   try {
     if ((await stat(target).catch(() => null)) === null) {
       onEvent({ type: 'upload', name, sent: 0, total: content.size });
-      await place(shipped, target, signal);
+      await place(file, target, signal);
       onEvent({ type: 'upload', name, sent: content.size, total: content.size });
     } else {
       onEvent({ type: 'unchanged', name, bytes: content.size });
@@ -55,17 +56,18 @@ export async function placeFile(
   } catch (error) {
     throw localFailure(root, error);
   }
-  return localised({ name, uri: fileUri(target), type, visibility: 'private', size: content.size, timestamp: 0 });
+  return { name: file.place, uri: fileUri(target), type, visibility: 'private', size: content.size, timestamp: 0 };
 }
 
-async function place(shipped: JobFile['shipped'], target: string, signal: AbortSignal | undefined): Promise<void> {
+async function place(file: JobFile, target: string, signal: AbortSignal | undefined): Promise<void> {
+  const { shipped } = file;
   await makeFolders(path.dirname(target), 0o700);
   const temporary = await mkdtemp(path.join(path.dirname(target), '.copy-'));
   try {
     const whole = path.join(temporary, 'content');
     if (shipped.type === 'archive') {
       await mkdir(whole);
-      await unpack(shipped, whole, signal);
+      await unpack(file, whole, signal);
     } else {
       await copyFile(shipped.path, whole, constants.COPYFILE_FICLONE);
     }
@@ -81,23 +83,21 @@ async function place(shipped: JobFile['shipped'], target: string, signal: AbortS
   }
 }
 
-async function unpack(shipped: JobFile['shipped'], folder: string, signal: AbortSignal = new AbortController().signal): Promise<void> {
+async function unpack(file: JobFile, folder: string, signal: AbortSignal = new AbortController().signal): Promise<void> {
+  const { key, shipped } = file;
   const broken = (reason: string, cause: unknown): TonyError =>
-    new TonyError('SOURCE_UNREADABLE', `${keyOf(shipped)}: cannot unpack ${shipped.path}: ${reason}.`, {
+    new TonyError('SOURCE_UNREADABLE', `${key}: cannot unpack ${shipped.path}: ${reason}.`, {
       hint: 'Check that the file is a complete archive of the format that its name indicates.',
       cause,
     });
-  if (archiveEnding(shipped) === '.zip') {
-    const args = ['-I', '-c', UNZIP, shipped.path, folder];
-    await runExplained({ command: 'python3', args, cwd: folder, signal, timeoutMs: UNPACK_MS }, (failure) =>
-      broken(failure.lastLines(1).trim() || failure.message, failure),
-    );
-    return;
-  }
-  const { extract } = await import('tar');
-  await extract({ file: shipped.path, cwd: folder, strict: true }).catch((error: unknown) => {
-    throw broken(messageOf(error), error);
-  });
+  const [command, args] =
+    archiveEnding(file) === '.zip'
+      ? ['python3', ['-I', '-c', UNZIP, shipped.path, folder]]
+      : // NodeManagers run this program too. It keeps links to absolute paths, such as that of a virtual environment to its interpreter.
+        ['tar', ['--no-same-owner', '-xf', shipped.path, '-C', folder]];
+  await runExplained({ command, args, cwd: folder, signal, timeoutMs: UNPACK_MS }, (failure) =>
+    broken(failure.lastLines(1).trim() || failure.message, failure),
+  );
 }
 
 /** Removes write permission from files, because the programs of all jobs share the copy. */
@@ -113,8 +113,4 @@ async function makeReadOnly(place: string): Promise<void> {
       await makeReadOnly(path.join(place, entry.name));
     }
   }
-}
-
-function localised(resource: Resource): Resource {
-  return { ...resource, name: `${CONTAINER_LAYOUT.files}/${resource.name}` };
 }

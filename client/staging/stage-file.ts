@@ -1,7 +1,7 @@
-import { CONTAINER_LAYOUT, type Resource } from '../../conf/job.ts';
+import type { Resource } from '../../conf/job.ts';
 import { TonyError } from '../../platform/errors.ts';
 import { placeUri } from '../files/place-uri.ts';
-import { archiveEnding, type JobFile, keyOf } from '../job/job-files.ts';
+import { archiveEnding, type JobFile } from '../job/job-files.ts';
 import { whyNotPublic } from './public-file.ts';
 import { findFile, findFolder, isResourceThere, type Part, presentPart, type StagingPlace } from './staging.ts';
 
@@ -10,38 +10,41 @@ import { findFile, findFolder, isResourceThere, type Part, presentPart, type Sta
  * @param home base URI of relative locations
  * @throws TonyError SOURCE_MISSING, JOB_INVALID for a file that cannot be public
  */
-export async function findJobFile(place: StagingPlace, { shipped, content }: JobFile, home: string): Promise<Part<Resource>> {
+export async function findJobFile(place: StagingPlace, file: JobFile, home: string): Promise<Part<Resource>> {
+  const { shipped, content } = file;
   const { name, path, type } = shipped;
   const own = shipped.visibility ?? 'private';
   if (content === 'on-storage') {
-    return presentFile(place, shipped, placeUri(path, home) ?? path);
+    return presentFile(place, file, placeUri(path, home) ?? path);
   }
   if ('folder' in content) {
-    return localised(await findFolder(place, name, content.folder), own);
+    return localised(await findFolder(place, name, content.folder), file, own);
   }
-  const storedAs = type === 'archive' ? `${name}${archiveEnding(shipped)}` : name;
-  return localised(await findFile(place, name, { file: path, ...content }, { type, storedAs }), own);
+  const storedAs = type === 'archive' ? `${name}${archiveEnding(file)}` : name;
+  return localised(await findFile(place, name, { file: path, ...content }, { type, storedAs }), file, own);
 }
 
-async function presentFile({ storage }: StagingPlace, shipped: JobFile['shipped'], uri: string): Promise<Part<Resource>> {
+async function presentFile({ storage }: StagingPlace, file: JobFile, uri: string): Promise<Part<Resource>> {
+  const { shipped, key } = file;
   const entry = await storage.stat(uri);
   if (entry?.type !== 'file') {
-    throw new TonyError('SOURCE_MISSING', `${keyOf(shipped)}: ${uri} ${entry === null ? 'does not exist' : 'is a folder'}.`, {
+    throw new TonyError('SOURCE_MISSING', `${key}: ${uri} ${entry === null ? 'does not exist' : 'is a folder'}.`, {
       hint: 'Correct the URI in job.yaml. NodeManagers localise files and archives; programs can read whole folders: list such a folder under `data`.',
     });
   }
   const { size, modifiedAt: timestamp } = entry;
-  const visibility = await visibilityOf(storage, shipped, entry);
+  const visibility = await visibilityOf(storage, file, entry);
   const resource: Resource = { name: shipped.name, uri, type: shipped.type, visibility, size, timestamp };
   return localised(
     presentPart(shipped.name, size, resource, (staged) => isResourceThere(storage, staged)),
+    file,
     visibility,
   );
 }
 
 async function visibilityOf(
   storage: StagingPlace['storage'],
-  shipped: JobFile['shipped'],
+  { shipped, key }: JobFile,
   entry: Parameters<typeof whyNotPublic>[1],
 ): Promise<Resource['visibility']> {
   const { visibility } = shipped;
@@ -53,7 +56,7 @@ async function visibilityOf(
     return 'public';
   }
   if (visibility === 'public') {
-    throw new TonyError('JOB_INVALID', `${keyOf(shipped)} cannot be public, because ${reason}.`, {
+    throw new TonyError('JOB_INVALID', `${key} cannot be public, because ${reason}.`, {
       hint: 'A public file requires read permission for others (o+r), and execute permission for others (o+x) on every folder above it. Change the permissions, or remove `visibility`.',
     });
   }
@@ -61,7 +64,7 @@ async function visibilityOf(
 }
 
 /** Returns the part under its name in containers. */
-function localised(part: Part<Resource>, visibility: Resource['visibility']): Part<Resource> {
-  const named = (resource: Resource): Resource => ({ ...resource, name: `${CONTAINER_LAYOUT.files}/${part.name}`, visibility });
+function localised(part: Part<Resource>, { place }: JobFile, visibility: Resource['visibility']): Part<Resource> {
+  const named = (resource: Resource): Resource => ({ ...resource, name: place, visibility });
   return { ...part, expected: named(part.expected), stage: async (signal) => named(await part.stage(signal)) };
 }

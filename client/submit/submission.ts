@@ -48,6 +48,7 @@ export function frozenFor(
     resources: [...(parts.source === null ? [] : [parts.source]), ...sharedParts(parts)].map(readable),
     files: mapRoles(parts.files, readable),
     tensorboard: parts.tensorboard && readable(parts.tensorboard),
+    pythonEnvironment: parts.pythonEnvironment && readable(parts.pythonEnvironment),
     cluster: { kind: 'yarn', hadoop: configuration.freeze(), masterReplacementMs },
   });
 }

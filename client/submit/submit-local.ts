@@ -17,7 +17,7 @@ import { LocalJob } from '../connections/local-job.ts';
 import { startMaster } from '../connections/local-master.ts';
 import { isLocalId, localPaths } from '../files/local-layout.ts';
 import { freezeJob } from '../job/freeze-job.ts';
-import { type ByRole, findJobFiles, type JobFile, keyOf } from '../job/job-files.ts';
+import { type ByRole, findJobFiles, findPythonArchive, type JobFile, keyOf } from '../job/job-files.ts';
 import { objectStoreOf } from '../job/job-object-store.ts';
 import { createJobSecrets } from '../job/job-secrets.ts';
 import { type HashedFolder, hashFolder } from '../job/source-archive.ts';
@@ -97,6 +97,7 @@ async function startJob(
     resources.push(runtime);
   }
   const tensorboard = await untilAborted(localTensorBoard(job, onProgress), signal);
+  const pythonEnvironment = await untilAborted(localEnvironment(job, root, { onProgress, onStaging, signal }), signal);
 
   signal?.throwIfAborted();
   const { applicationId, submittedAt } = await claimId(root);
@@ -112,6 +113,7 @@ async function startJob(
       resources,
       files: placed,
       tensorboard,
+      pythonEnvironment,
       cluster: { kind: 'local', directory: paths.containers },
     });
     const text = JSON.stringify(frozen);
@@ -169,6 +171,7 @@ function refuseHdfs(job: Job): void {
     ...Object.entries(job.data),
     ['checkpoint.dir', job.checkpoint.dir],
     ['tensorboard.logdir', job.tensorboard.logdir],
+    ['python.archive', job.python.type === 'archive' ? job.python.path : null],
     ...job.files.map((file) => [keyOf(file), file.path] as const),
     ...job.roles.flatMap(({ name, files }) => files.map((file) => [`roles.${name}.${keyOf(file)}`, file.path] as const)),
   ] as const;
@@ -204,9 +207,25 @@ async function localTensorBoard(job: Job, onProgress: (line: string) => void): P
   if (!bringsTensorBoard(job)) {
     return null;
   }
-  const { tensorBoardForJob } = await import('../runtime/tensorboard-for-job.ts');
+  const { tensorBoardForJob } = await import('../python/tensorboard-for-job.ts');
   const built = await tensorBoardForJob(onProgress);
   return built && builtTree(CONTAINER_LAYOUT.tensorboard, built);
+}
+
+/** Returns the unpacked Python environment; null if the job uses that of this machine. */
+async function localEnvironment(
+  { python }: Job,
+  root: string,
+  { onProgress, onStaging, signal }: Pick<PrepareOptions, 'onProgress' | 'onStaging' | 'signal'>,
+): Promise<Resource | null> {
+  if (python.type === 'archive') {
+    return placeFile(root, await findPythonArchive(python), onStaging ?? (() => {}), signal);
+  }
+  if (python.type === 'system') {
+    return null;
+  }
+  const { ensureEnvironment } = await import('../python/ensure-environment.ts');
+  return builtTree(CONTAINER_LAYOUT.environment, await ensureEnvironment(python, onProgress));
 }
 
 function builtTree(name: string, { tree, size }: { readonly tree: string; readonly size: number }): Resource {

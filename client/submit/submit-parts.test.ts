@@ -37,7 +37,7 @@ async function staged(): Promise<string[]> {
   return entries.filter((entry) => entry.isFile()).map(({ name }) => name);
 }
 
-const none: Omit<FoundParts, 'bundles'> = { source: null, runtime: null, tensorboard: null, data: {}, files: {} };
+const none: Omit<FoundParts, 'bundles'> = { source: null, runtime: null, tensorboard: null, pythonEnvironment: null, data: {}, files: {} };
 
 test('a failed upload aborts the other uploads, and none leaves files', async () => {
   const parts = { ...none, bundles: await archive('tony', 'a', LARGE), runtime: await archive('not-there', 'b', null) };

@@ -4,7 +4,7 @@ import { isUri } from '../../conf/values/is-uri.ts';
 import { TonyError } from '../../platform/errors.ts';
 import { placeUri } from '../files/place-uri.ts';
 import { bundlesFolder } from '../job/bundles.ts';
-import { type ByRole, findJobFiles, type JobFile, mapRoles } from '../job/job-files.ts';
+import { type ByRole, findJobFiles, findPythonArchive, type JobFile, mapRoles } from '../job/job-files.ts';
 import { type HashedFolder, hashFolder } from '../job/source-archive.ts';
 import { listData, listFolder, listSource } from '../job/source-folder.ts';
 import { bringsTensorBoard } from '../job/tensorboard-role.ts';
@@ -39,6 +39,8 @@ export interface LocalParts {
   readonly bundles: HashedFolder;
   readonly runtime: BuiltArchive | null;
   readonly tensorboard: BuiltArchive | null;
+  /** The Python environment of the job's programs. */
+  readonly pythonEnvironment: BuiltArchive | JobFile | null;
   readonly data: readonly DataPart[];
   readonly files: ByRole<JobFile>;
 }
@@ -59,6 +61,7 @@ export async function localParts(job: Job, onProgress: (line: string) => void): 
     files,
     runtime: await builtRuntime(job, onProgress),
     tensorboard: await builtTensorBoard(job, onProgress),
+    pythonEnvironment: await pythonEnvironment(job, onProgress),
   };
 }
 
@@ -80,9 +83,21 @@ async function builtTensorBoard(job: Job, onProgress: (line: string) => void): P
   if (!bringsTensorBoard(job)) {
     return null;
   }
-  const { tensorBoardForJob } = await import('../runtime/tensorboard-for-job.ts');
+  const { tensorBoardForJob } = await import('../python/tensorboard-for-job.ts');
   const built = await tensorBoardForJob(onProgress);
   return built && { file: built.archive, hash: built.sha256, size: built.size };
+}
+
+async function pythonEnvironment({ python }: Job, onProgress: (line: string) => void): Promise<LocalParts['pythonEnvironment']> {
+  if (python.type === 'archive') {
+    return findPythonArchive(python);
+  }
+  if (python.type === 'system') {
+    return null;
+  }
+  const { ensureEnvironment } = await import('../python/ensure-environment.ts');
+  const { archive, sha256, size } = await ensureEnvironment(python, onProgress);
+  return { file: archive, hash: sha256, size };
 }
 
 async function dataPart(name: string, from: string): Promise<DataPart> {
@@ -98,6 +113,7 @@ export interface JobParts<OfResource, OfData> {
   readonly bundles: OfResource;
   readonly runtime: OfResource | null;
   readonly tensorboard: OfResource | null;
+  readonly pythonEnvironment: OfResource | null;
   readonly data: Readonly<Record<string, OfData>>;
   readonly files: ByRole<OfResource>;
 }
@@ -113,14 +129,15 @@ export async function findParts(place: StagingPlace, job: Job, local: LocalParts
   ] as const;
   const finding = mapRoles(local.files, (file) => findJobFile(place, file, home));
   try {
-    const [source, bundles, runtime, tensorboard, data, files] = await Promise.all([
+    const [source, bundles, runtime, tensorboard, pythonEnvironment, data, files] = await Promise.all([
       ...packed,
       findRuntime(place, job, local.runtime, home),
       local.tensorboard && findArchive(place, CONTAINER_LAYOUT.tensorboard, local.tensorboard),
+      local.pythonEnvironment && findEnvironment(place, local.pythonEnvironment, home),
       Promise.all(local.data.map(async (part) => [part.name, await findDataPart(place, part)] as const)),
       settledRoles(finding),
     ]);
-    return { source, bundles, runtime, tensorboard, data: Object.fromEntries(data), files };
+    return { source, bundles, runtime, tensorboard, pythonEnvironment, data: Object.fromEntries(data), files };
   } catch (error) {
     for (const part of await Promise.allSettled([...packed, ...Object.values(finding).flat()])) {
       if (part.status === 'fulfilled') {
@@ -150,29 +167,36 @@ async function findRuntime(place: StagingPlace, job: Job, built: BuiltArchive | 
   return presentPart(CONTAINER_LAYOUT.runtime, size, resource, (staged) => isResourceThere(place.storage, staged));
 }
 
+function findEnvironment(place: StagingPlace, environment: BuiltArchive | JobFile, home: string): Promise<Part<Resource>> {
+  return 'file' in environment ? findArchive(place, CONTAINER_LAYOUT.environment, environment) : findJobFile(place, environment, home);
+}
+
 async function findDataPart(place: StagingPlace, { name, from }: DataPart): Promise<Part<string>> {
   return typeof from === 'string' ? presentPart(name, 0, from, async () => true) : findData(place, name, from.folder, from.single);
 }
 
 /** Returns all parts of a job as a list. */
-export function listParts({ source, bundles, runtime, tensorboard, data, files }: FoundParts): Part<unknown>[] {
-  return [source, bundles, runtime, tensorboard, ...Object.values(data), ...Object.values(files).flat()].filter((part) => part !== null);
+export function listParts({ source, bundles, runtime, tensorboard, pythonEnvironment, data, files }: FoundParts): Part<unknown>[] {
+  return [source, bundles, runtime, tensorboard, pythonEnvironment, ...Object.values(data), ...Object.values(files).flat()].filter(
+    (part) => part !== null,
+  );
 }
 
 /** Uploads the missing files concurrently. If one upload fails, aborts the other uploads. */
 export async function stageParts(parts: FoundParts, signal?: AbortSignal): Promise<StagedParts> {
-  const [source, bundles, runtime, tensorboard, data, files] = await sideBySide(
+  const [source, bundles, runtime, tensorboard, pythonEnvironment, data, files] = await sideBySide(
     (each) => [
       parts.source?.stage(each) ?? null,
       parts.bundles.stage(each),
       parts.runtime?.stage(each) ?? null,
       parts.tensorboard?.stage(each) ?? null,
+      parts.pythonEnvironment?.stage(each) ?? null,
       sideBySide((own) => Object.entries(parts.data).map(async ([name, part]) => [name, await part.stage(own)] as const), each),
       settledRoles(mapRoles(parts.files, (part) => part.stage(each))),
     ],
     signal,
   );
-  return { source, bundles, runtime, tensorboard, data: Object.fromEntries(data), files };
+  return { source, bundles, runtime, tensorboard, pythonEnvironment, data: Object.fromEntries(data), files };
 }
 
 /**
@@ -189,6 +213,7 @@ export async function refuseRemoved(parts: FoundParts, staged: StagedParts): Pro
     look(parts.bundles, staged.bundles),
     look(parts.runtime, staged.runtime),
     look(parts.tensorboard, staged.tensorboard),
+    look(parts.pythonEnvironment, staged.pythonEnvironment),
     ...Object.entries(parts.data).map(([name, part]) => look(part, staged.data[name])),
     ...Object.entries(parts.files).flatMap(([role, files]) => files.map((part, at) => look(part, staged.files[role]?.[at]))),
   ]);
@@ -198,12 +223,13 @@ export async function refuseRemoved(parts: FoundParts, staged: StagedParts): Pro
 }
 
 /** Returns the expected result of staging. The modification times of missing files are 0. */
-export function expectedParts({ source, bundles, runtime, tensorboard, data, files }: FoundParts): StagedParts {
+export function expectedParts({ source, bundles, runtime, tensorboard, pythonEnvironment, data, files }: FoundParts): StagedParts {
   return {
     source: source?.expected ?? null,
     bundles: bundles.expected,
     runtime: runtime?.expected ?? null,
     tensorboard: tensorboard?.expected ?? null,
+    pythonEnvironment: pythonEnvironment?.expected ?? null,
     data: Object.fromEntries(Object.entries(data).map(([name, part]) => [name, part.expected])),
     files: mapRoles(files, ({ expected }) => expected),
   };

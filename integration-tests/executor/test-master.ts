@@ -182,6 +182,7 @@ function frozenJob(root: string, staging: string): FrozenJob {
     framework: 'none',
     processesPerTask: 'auto',
     runtime: 'system',
+    python: { type: 'system' },
     data: {},
     files: [],
     env: {},

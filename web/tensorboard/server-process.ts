@@ -5,7 +5,7 @@ import type { Readable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import { messageOf } from '../../platform/errors.ts';
 import type { Logger } from '../../platform/log.ts';
-import { ISOLATION, type Python } from './python.ts';
+import { ISOLATION, type Python } from '../../platform/python/interpreters.ts';
 
 /** The build copies the script to the folder of every bundle that contains this file. */
 const SCRIPT = fileURLToPath(new URL('./tensorboard-server.py', import.meta.url));

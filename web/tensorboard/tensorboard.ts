@@ -6,11 +6,11 @@ import type { TensorBoardStatus } from '../../conf/status.ts';
 import { backoffMs, pause } from '../../platform/backoff.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import type { Logger } from '../../platform/log.ts';
+import { findPythons, type Python } from '../../platform/python/interpreters.ts';
+import { readPackages } from '../../platform/python/packages.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { parseUri } from '../../storage/uri.ts';
 import { Mirror } from './mirror.ts';
-import { readPackages } from './packages.ts';
-import { findPythons, type Python } from './python.ts';
 import { type ServerEnd, ServerProcess } from './server-process.ts';
 
 /** The maximum startup time of TensorBoard, in ms. The first start may load its modules from a slow disk. */
@@ -134,7 +134,7 @@ export class TensorBoard {
 
   async #run(): Promise<void> {
     try {
-      const packages = await readPackages(this.#options.packages);
+      const packages = (await readPackages(this.#options.packages)) ?? 'The job does not include TensorBoard.';
       const pythons = typeof packages === 'string' ? packages : await findPythons(packages);
       if (typeof pythons === 'string') {
         this.#become('unavailable', pythons);

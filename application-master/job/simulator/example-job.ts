@@ -56,6 +56,7 @@ export function frozen(changes: Partial<Job> & { roles: readonly Role[] }): Froz
       framework: 'tfjs',
       processesPerTask: 'auto',
       runtime: 'default',
+      python: { type: 'system' },
       data: {},
       files: [],
       env: {},

@@ -89,7 +89,7 @@ async function pythonVersion(): Promise<PartVersion> {
 }
 
 async function tensorBoardVersion(): Promise<PartVersion> {
-  const { findTensorBoard } = await import('../../runtime/ensure-tensorboard.ts');
+  const { findTensorBoard } = await import('../../python/ensure-tensorboard.ts');
   const found = await findTensorBoard().catch(() => null);
   if (found === null) {
     return { part: 'TensorBoard', version: null, detail: 'not downloaded yet; submitting a job with TensorBoard downloads it' };

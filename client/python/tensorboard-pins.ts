@@ -1,4 +1,4 @@
-import type { Architecture, Wheel } from './pins.ts';
+import type { Architecture, Wheel } from '../runtime/pins.ts';
 
 /*
  * Exact versions of TensorBoard and its dependencies; see pins.ts. The folder `packages` contains packages with the same version for all

@@ -1,18 +1,18 @@
-import { mkdir, readdir, rm, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, rm } from 'node:fs/promises';
 import path from 'node:path';
 import { TonyError } from '../../platform/errors.ts';
-import { PACKAGES_FILE, type PackagesDescription, readPackages } from '../../web/tensorboard/packages.ts';
-import { findPythons, ISOLATION, type Python } from '../../web/tensorboard/python.ts';
+import { findPythons, ISOLATION, type Python } from '../../platform/python/interpreters.ts';
+import { readPackages } from '../../platform/python/packages.ts';
+import { downloadWheels } from '../runtime/downloads.ts';
+import type { Architecture } from '../runtime/pins.ts';
+import { type Progress, withElapsedTime } from '../runtime/progress.ts';
+import { pruneFolder } from '../runtime/prune.ts';
+import { runExplained } from '../runtime/tool.ts';
+import { unpackWheels } from '../runtime/unpack-wheels.ts';
 import { sideBySide } from '../terminal/side-by-side.ts';
-import { packFolder } from './archive.ts';
-import { downloadWheels } from './downloads.ts';
-import type { Architecture } from './pins.ts';
-import { type Progress, withElapsedTime } from './progress.ts';
-import { pruneFolder } from './prune.ts';
+import { describeTree, packPackages } from './pack-packages.ts';
 import { isNeededByTensorBoard } from './prune-python.ts';
 import { type PinnedWheel, PYTHON_FOLDERS, TENSORBOARD_VERSION, tensorBoardWheels } from './tensorboard-pins.ts';
-import { runExplained } from './tool.ts';
-import { unpackWheel } from './unpack-wheel.ts';
 
 /** Content of tensorboard.json. */
 export interface TensorBoardDescription {
@@ -22,7 +22,6 @@ export interface TensorBoardDescription {
   readonly size: number;
 }
 
-const EVERYTHING = /^/;
 const AT_ONCE = 3;
 
 /**
@@ -59,7 +58,7 @@ export async function buildTensorBoard(architecture: Architecture, key: string, 
   // One after the other, in the order of the versions: wheels of several versions share a folder and contain some of the same files.
   for (const { wheel, file } of versions.flatMap((version) => downloads.get(version) ?? [])) {
     await mkdir(path.join(tree, wheel.folder), { recursive: true });
-    await unpackWheel(file, path.join(tree, wheel.folder), EVERYTHING, new AbortController().signal);
+    await unpackWheels([file], { folder: path.join(tree, wheel.folder) }, new AbortController().signal);
     await rm(file);
   }
   for (const packages of await readdir(tree)) {
@@ -67,14 +66,10 @@ export async function buildTensorBoard(architecture: Architecture, key: string, 
   }
 
   const machine = architecture === 'x64' ? 'x86_64' : 'aarch64';
-  const packages: PackagesDescription = { tensorboard: TENSORBOARD_VERSION, machine, pythons: PYTHON_FOLDERS };
-  await writeFile(path.join(tree, PACKAGES_FILE), `${JSON.stringify(packages, null, 2)}\n`);
+  await describeTree(tree, { title: 'TensorBoard', machine, pythons: PYTHON_FOLDERS });
   await prove(tree, scratch, say);
   await rm(scratch, { recursive: true, force: true });
-  const archive = await packFolder(tree, path.join(folder, 'tensorboard.tar.gz'));
-  say(`packed the archive: ${(archive.size / 1e6).toFixed(0)} MB`);
-  const description: TensorBoardDescription = { key, tensorboard: TENSORBOARD_VERSION, ...archive };
-  await writeFile(path.join(folder, 'tensorboard.json'), `${JSON.stringify(description, null, 2)}\n`);
+  await packPackages(folder, 'tensorboard', { key, tensorboard: TENSORBOARD_VERSION }, say);
 }
 
 interface DownloadedWheel {
@@ -111,7 +106,7 @@ const PROOF = 'import sys, json; sys.path[:0] = json.loads(sys.argv[1]); from te
 
 /** Starts TensorBoard with each supported Python on this machine. The nodes may have other versions. */
 async function prove(tree: string, scratch: string, say: Progress): Promise<void> {
-  const packages = await readPackages(tree);
+  const packages = (await readPackages(tree)) ?? 'the build wrote no packages';
   const pythons = typeof packages === 'string' ? packages : await findPythons(packages);
   if (typeof pythons === 'string') {
     say(`not tested: ${pythons}`);

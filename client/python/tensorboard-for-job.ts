@@ -1,6 +1,6 @@
 import { TonyError } from '../../platform/errors.ts';
+import type { Progress } from '../runtime/progress.ts';
 import { ensureTensorBoard, type TensorBoardArchive } from './ensure-tensorboard.ts';
-import type { Progress } from './progress.ts';
 
 /**
  * Returns TensorBoard for a job to submit. If the build fails, reports the reason as progress and returns null, because the job can run

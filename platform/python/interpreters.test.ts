@@ -2,11 +2,11 @@ import { chmod, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import os from 'node:os';
 import path from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
+import { findPythons } from './interpreters.ts';
 import type { Packages } from './packages.ts';
-import { findPythons } from './python.ts';
 
 const packages: Packages = {
-  tensorboard: '2.21.0',
+  title: 'TensorBoard',
   machine: 'x86_64',
   pythons: new Map([
     ['3.9', ['/packages/old']],
@@ -49,7 +49,7 @@ test('explains why no Python fits', async () => {
     /on the PATH; .*\/python3 is 3\.6\.$/,
   );
   expect(await findPythons(packages, await pathWith({ python3: 'echo 3.11 aarch64 cpython' }))).toMatch(
-    /is for aarch64, but these TensorBoard packages/,
+    /is for aarch64, but these packages/,
   );
   expect(await findPythons(packages, await pathWith({ python3: 'echo 3.11 x86_64 pypy' }))).toMatch(/is pypy/);
 });

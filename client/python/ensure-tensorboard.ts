@@ -1,18 +1,18 @@
 import { createHash } from 'node:crypto';
 import path from 'node:path';
-import { PACKAGES_FILE } from '../../web/tensorboard/packages.ts';
+import { PACKAGES_FILE } from '../../platform/python/packages.ts';
+import { cacheFolder } from '../runtime/cache.ts';
+import { type Built, type BuiltFiles, ensureBuilt, readBuilt, refuseForeignShelf } from '../runtime/ensure-built.ts';
+import type { Progress } from '../runtime/progress.ts';
+import { architectureOf } from '../runtime/recipe.ts';
 import { buildTensorBoard, type TensorBoardDescription } from './build-tensorboard.ts';
-import { cacheFolder } from './cache.ts';
-import { type Built, type BuiltFiles, ensureBuilt, readBuilt, refuseForeignShelf } from './ensure-built.ts';
-import type { Progress } from './progress.ts';
-import { architectureOf } from './recipe.ts';
 import { PYTHON_FOLDERS, TENSORBOARD_VERSION, tensorBoardWheels } from './tensorboard-pins.ts';
 
 /** TensorBoard in the cache of this machine, for all supported Python versions. */
 export interface TensorBoardArchive extends TensorBoardDescription, BuiltFiles {}
 
 /** Version of the archive layout. Increment it when the same wheels produce another archive, so that cached archives are not reused. */
-const LAYOUT = 2;
+const LAYOUT = 3;
 
 /** Returns TensorBoard from the cache; null if it is not built. */
 export async function findTensorBoard(): Promise<TensorBoardArchive | null> {

@@ -1,0 +1,159 @@
+import { execFileSync } from 'node:child_process';
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import os from 'node:os';
+import path from 'node:path';
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import type { PythonRequirements } from '../../conf/python.ts';
+import { type Environment, ensureEnvironment } from './ensure-environment.ts';
+
+/** Resolves requirements with the real pip, whose registry is a folder of wheels. */
+
+const MAKE = `
+import base64, hashlib, sys, zipfile
+folder, name, version, platform, *needs = sys.argv[1:]
+tag = 'py3-none-any' if platform == 'any' else 'cp311-cp311-' + platform
+info = name + '-' + version + '.dist-info/'
+files = {
+    name + '.py': 'VERSION = "%s"' % version,
+    info + 'METADATA': 'Metadata-Version: 2.1\\nName: %s\\nVersion: %s\\n' % (name, version) + ''.join('Requires-Dist: %s\\n' % need for need in needs),
+    info + 'WHEEL': 'Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: %s\\n' % tag,
+}
+record = ''.join('%s,sha256=%s,%d\\n' % (path, base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b'=').decode(), len(text)) for path, text in files.items())
+with zipfile.ZipFile('%s/%s-%s-%s.whl' % (folder, name, version, tag), 'w') as z:
+    for path, text in {**files, info + 'RECORD': record}.items():
+        z.writestr(path, text)
+print(hashlib.sha256(open('%s/%s-%s-%s.whl' % (folder, name, version, tag), 'rb').read()).hexdigest())
+`;
+
+let folder: string;
+
+beforeEach(async () => {
+  folder = await mkdtemp(path.join(os.tmpdir(), 'environment-'));
+  await mkdir(path.join(folder, 'registry'));
+  vi.stubEnv('TONY_CACHE_DIR', path.join(folder, 'cache'));
+  vi.stubEnv('PIP_NO_INDEX', '1');
+  vi.stubEnv('PIP_FIND_LINKS', path.join(folder, 'registry'));
+});
+
+afterEach(async () => {
+  vi.unstubAllEnvs();
+  await rm(folder, { recursive: true });
+});
+
+/** Adds a wheel to the registry, and returns its SHA-256. */
+function publish(name: string, version: string, platform = 'any', ...needs: string[]): string {
+  return execFileSync('python3', ['-c', MAKE, path.join(folder, 'registry'), name, version, platform, ...needs])
+    .toString()
+    .trim();
+}
+
+async function ensure(file: string, text: string, wanted: Partial<PythonRequirements> = {}): Promise<Environment> {
+  await writeFile(path.join(folder, file), text);
+  const platform = 'manylinux_2_28_x86_64';
+  return ensureEnvironment({ type: 'requirements', file: path.join(folder, file), version: '3.11', platform, ...wanted });
+}
+
+function versionsOf({ packages }: Environment): string[] {
+  return packages.map(({ name, version }) => `${name} ${version}`).sort();
+}
+
+test('equal requirements keep the packages that pip chose first, and need no registry', async () => {
+  publish('one', '1.0', 'manylinux_2_17_x86_64', 'two>=1');
+  const sha256 = publish('two', '1.5');
+  await writeFile(path.join(folder, 'limits.txt'), 'two<2\n');
+  const first = await ensure('requirements.txt', '-c limits.txt\none  # the model\n');
+  expect(first).toMatchObject({ python: '3.11', machine: 'x86_64', glibc: '2.17' });
+  expect(versionsOf(first)).toEqual(['one 1.0', 'two 1.5']);
+  expect(first.packages).toContainEqual({ name: 'two', version: '1.5', glibc: null, sha256 });
+  const site = path.join(first.tree, 'lib/python3.11/site-packages');
+  expect(await readFile(path.join(site, 'one.py'), 'utf8')).toBe('VERSION = "1.0"');
+  expect(JSON.parse(await readFile(path.join(first.tree, 'packages.json'), 'utf8'))).toMatchObject({ machine: 'x86_64' });
+
+  publish('two', '1.6');
+  vi.stubEnv('PIP_FIND_LINKS', '/nowhere');
+  const lines: string[] = [];
+  const file = path.join(folder, 'requirements.txt');
+  const wanted = { type: 'requirements', file, version: '3.11', platform: 'manylinux_2_28_x86_64' } as const;
+  expect(await ensureEnvironment(wanted, (line) => lines.push(line))).toEqual(first);
+  expect(lines).toEqual([expect.stringMatching(/^using the 2 Python packages that pip chose for requirements\.txt on \d{4}-\d\d-\d\d$/)]);
+
+  vi.stubEnv('PIP_FIND_LINKS', path.join(folder, 'registry'));
+  await writeFile(path.join(folder, 'limits.txt'), 'two<3\n');
+  expect(versionsOf(await ensureEnvironment(wanted))).toEqual(['one 1.0', 'two 1.6']);
+});
+
+test("markers are evaluated for the nodes' Python, whatever Python runs pip", async () => {
+  publish('always', '1.0', 'any', 'backport; python_version < "3.9"', 'arm; platform_machine == "aarch64"');
+  publish('backport', '1.0');
+  publish('arm', '1.0');
+  const [old, arm] = [
+    await ensure('a.txt', 'always', { version: '3.8' }),
+    await ensure('b.txt', 'always', { platform: 'manylinux2014_aarch64' }),
+  ];
+  expect([versionsOf(old), versionsOf(arm)]).toEqual([
+    ['always 1.0', 'backport 1.0'],
+    ['always 1.0', 'arm 1.0'],
+  ]);
+});
+
+test('pyproject.toml and uv.lock are read by their names', async () => {
+  const digests = ['one', 'two', 'three'].map((name) => publish(name, '1.0', 'any', ...(name === 'one' ? ['two'] : [])));
+  publish('one', '2.0');
+  const project = `[project]\nname = "p"\nversion = "1"\nrequires-python = ">=3.9"\ndependencies = ["one<2", "three; python_version < '3.0'"]\n`;
+  expect(versionsOf(await ensure('pyproject.toml', project))).toEqual(['one 1.0', 'two 1.0']);
+  await expect(ensure('pyproject.toml', project, { version: '3.8' })).rejects.toThrow('pyproject.toml requires Python >=3.9');
+
+  const entry = (name: string, at: number, more = ''): string =>
+    `[[package]]\nname = "${name}"\nversion = "1.0"\nsource = { registry = "https://example.com" }\n${more}wheels = [{ url = "x", hash = "sha256:${digests[at]}" }]\n`;
+  const lock = [
+    'version = 1',
+    '[[package]]\nname = "p"\nversion = "1"\nsource = { virtual = "." }\ndependencies = [{ name = "one", extra = ["more"] }, { name = "gone", marker = "sys_platform == \'win32\'" }]',
+    entry('one', 0, 'dependencies = [{ name = "two" }]\n').replace(
+      /(wheels = .*)/,
+      '$1\noptional-dependencies = { more = [{ name = "three" }] }',
+    ),
+    entry('two', 1),
+    entry('three', 2),
+  ].join('\n');
+  expect(versionsOf(await ensure('uv.lock', lock))).toEqual(['one 1.0', 'three 1.0', 'two 1.0']);
+  await expect(ensure('uv.lock', lock.replace(digests[1] ?? '', '0'.repeat(64)))).rejects.toMatchObject({ code: 'RUNTIME_HASH_MISMATCH' });
+});
+
+test("errors name the next step and include pip's last lines", async () => {
+  publish('one', '1.0', 'any', 'two<2');
+  publish('two', '2.0');
+  publish('old', '1.0', 'manylinux_2_34_x86_64');
+  await expect(ensure('a.txt', 'one\ntwo==2.0\n')).rejects.toMatchObject({
+    code: 'PYTHON_UNRESOLVED',
+    message: expect.stringMatching(/^the packages of a\.txt require versions of packages that exclude each other:\n[\s\S]*two/),
+    hint: expect.stringContaining('Loosen'),
+  });
+  await expect(ensure('b.txt', 'old\n')).rejects.toMatchObject({
+    code: 'PYTHON_UNRESOLVED',
+    message: expect.stringMatching(/has no wheel of old that the nodes can use:\n[\s\S]*from versions: none/),
+    hint: expect.stringContaining('`version` and `platform`'),
+  });
+  await expect(ensure('c.txt', 'git+https://example.com/x.git\n')).rejects.toThrow('can use only wheels');
+  await expect(ensure('d.txt', '-r missing.txt\n')).rejects.toMatchObject({ code: 'SOURCE_MISSING' });
+  expect(await readdir(path.join(folder, 'cache', 'python'))).toEqual([]);
+});
+
+test('without pip or without a network, the error says so', async () => {
+  const venv = path.join(folder, 'venv');
+  execFileSync('python3', ['-m', 'venv', '--without-pip', venv]);
+  vi.stubEnv('PATH', `${path.join(venv, 'bin')}:${process.env.PATH}`);
+  await expect(ensure('a.txt', 'one\n')).rejects.toMatchObject({
+    code: 'RUNTIME_TOOL_MISSING',
+    hint: expect.stringContaining('python3-pip'),
+  });
+  vi.unstubAllEnvs();
+  vi.stubEnv('TONY_CACHE_DIR', path.join(folder, 'cache'));
+  vi.stubEnv('PIP_CONFIG_FILE', '/dev/null');
+  const options = '--index-url http://127.0.0.1:9/simple\n';
+  vi.stubEnv('PIP_RETRIES', '1');
+  vi.stubEnv('PIP_FIND_LINKS', '');
+  await expect(ensure('b.txt', `${options}one\n`)).rejects.toMatchObject({
+    code: 'RUNTIME_DOWNLOAD_FAILED',
+    message: expect.stringMatching(/Connection refused|NewConnectionError/),
+  });
+});

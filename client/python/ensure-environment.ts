@@ -1,0 +1,60 @@
+import { createHash } from 'node:crypto';
+import path from 'node:path';
+import type { PythonRequirements } from '../../conf/python.ts';
+import { PACKAGES_FILE } from '../../platform/python/packages.ts';
+import { cacheFolder } from '../runtime/cache.ts';
+import { type Built, type BuiltFiles, ensureBuilt, readBuilt } from '../runtime/ensure-built.ts';
+import type { Progress } from '../runtime/progress.ts';
+import type { Target } from '../runtime/target-platform.ts';
+import { buildEnvironment, type EnvironmentDescription } from './build-environment.ts';
+import { type RequirementsFile, readRequirements } from './requirements-files.ts';
+import { platformName, targetOf } from './target.ts';
+
+/** The packages of a requirements file, in the cache of this machine. */
+export interface Environment extends EnvironmentDescription, BuiltFiles {}
+
+/** Version of the archive layout. Increment it when the same wheels produce another archive, so that cached archives are not reused. */
+const LAYOUT = 1;
+
+/**
+ * Returns the environment from the cache, or downloads its packages. The cache is addressed by the content of the requirements, the Python
+ * version and the platform, so equal requirements keep the versions that pip chose first, and need no registry. Safe for concurrent
+ * processes.
+ * @param progress called with progress lines
+ * @throws TonyError PYTHON_UNRESOLVED, SOURCE_MISSING, RUNTIME_*
+ */
+export async function ensureEnvironment(wanted: PythonRequirements, progress: Progress = () => {}): Promise<Environment> {
+  const [requirements, target] = await Promise.all([readRequirements(wanted.file), targetOf(wanted)]);
+  const built = environmentOf(requirements, target);
+  let isNew = false;
+  const environment = await ensureBuilt(built, (line) => {
+    isNew = true;
+    progress(line);
+  });
+  if (!isNew) {
+    const day = new Date(environment.resolvedAt).toISOString().slice(0, 10);
+    progress(`using the ${environment.packages.length} Python packages that pip chose for ${path.basename(wanted.file)} on ${day}`);
+  }
+  return environment;
+}
+
+function environmentOf(requirements: RequirementsFile, target: Target): Built<Environment> {
+  const platform = platformName(target);
+  const { kind, digests } = requirements;
+  const digest = createHash('sha256')
+    .update(JSON.stringify({ layout: LAYOUT, kind, digests, version: target.version, platform }))
+    .digest('hex');
+  const key = `python-${target.version}-${platform}-${digest.slice(0, 16)}`;
+  return {
+    what: 'Python environment',
+    shelf: path.join(cacheFolder(), 'python'),
+    key,
+    read,
+    build: (folder, progress) => buildEnvironment(requirements, target, key, folder, progress),
+  };
+}
+
+function read(folder: string): Promise<Environment | null> {
+  const broken = { subject: 'the Python environment', hint: 'Remove this folder; the next submit downloads the packages again.' };
+  return readBuilt<EnvironmentDescription>(folder, 'environment', PACKAGES_FILE, broken);
+}

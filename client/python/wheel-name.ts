@@ -1,0 +1,40 @@
+import { TonyError } from '../../platform/errors.ts';
+
+/** What the file name of a wheel says (PEP 427). */
+export interface WheelName {
+  readonly name: string;
+  readonly version: string;
+  /** The oldest glibc that can load the wheel; null for a wheel without native code. */
+  readonly glibc: string | null;
+}
+
+/** Versions of glibc that the older names of platforms stand for (PEP 513, 571, 599). */
+const OLDER_NAMES: Readonly<Record<string, string>> = { manylinux1: '2.5', manylinux2010: '2.12', manylinux2014: '2.17' };
+
+/**
+ * @param file a name such as `numpy-2.4.6-cp311-cp311-manylinux_2_27_x86_64.manylinux_2_28_x86_64.whl`
+ * @throws TonyError JOB_INVALID if the file is not a wheel
+ */
+export function parseWheelName(file: string): WheelName {
+  const match = /^([^-]+)-([^-]+)(?:-\d[^-]*)?-[^-]+-[^-]+-([^-]+)\.whl$/.exec(file);
+  if (match === null) {
+    throw new TonyError('PYTHON_UNRESOLVED', `${file} is not a wheel, and the nodes cannot build packages.`, {
+      hint: 'Build a wheel with `python3 -m pip wheel`, and list its path in the requirements.',
+    });
+  }
+  const [, name = '', version = '', platforms = ''] = match;
+  const oldest = platforms.split('.').map(glibcOf).toSorted(compareGlibc)[0] ?? null;
+  return { name: name.replaceAll('_', '-').toLowerCase(), version, glibc: oldest };
+}
+
+/** Returns null for a platform without a version of glibc: `any`, and `linux_x86_64` of a wheel that was built on this machine. */
+export function glibcOf(platform: string): string | null {
+  const [, major, minor] = /^manylinux_(\d+)_(\d+)_/.exec(platform) ?? [];
+  return major === undefined ? (OLDER_NAMES[platform.split('_')[0] ?? ''] ?? null) : `${major}.${minor}`;
+}
+
+/** Orders versions of glibc; null is older than any version. */
+export function compareGlibc(a: string | null, b: string | null): number {
+  const [left, right] = [a, b].map((each) => (each ?? '0.0').split('.').map(Number));
+  return (left?.[0] ?? 0) - (right?.[0] ?? 0) || (left?.[1] ?? 0) - (right?.[1] ?? 0);
+}

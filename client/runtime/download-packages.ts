@@ -1,0 +1,86 @@
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { TonyError } from '../../platform/errors.ts';
+import { platformTags, type Target } from './target-platform.ts';
+import { runExplained, type ToolCall, type ToolFailure } from './tool.ts';
+
+/** The build copies the script to the folder of the bundles. */
+const SCRIPT = fileURLToPath(new URL('./download-packages.py', import.meta.url));
+const DOWNLOAD_MS = 30 * 60_000;
+const LAST_LINES = 12;
+const PIP_HINT = 'Install pip for this python3 (`python3 -m ensurepip`, or the package python3-pip of your system), and try again.';
+const UNREACHABLE =
+  /NewConnectionError|ConnectTimeoutError|ReadTimeoutError|NameResolutionError|ProxyError|SSLError|HTTPError|Max retries exceeded/;
+
+export interface Requirements {
+  readonly file: string;
+  /**
+   * The format of the file. `requirements`: that of pip. `pinned`: that of pip, with all packages and their checksums. `pyproject`:
+   * pyproject.toml. `lock`: uv.lock.
+   */
+  readonly kind: 'requirements' | 'pinned' | 'pyproject' | 'lock';
+}
+
+export interface DownloadOptions extends Requirements {
+  readonly target: Target;
+  /** Folder for the wheels. */
+  readonly folder: string;
+}
+
+/**
+ * Downloads wheels with the user's own pip, its registry and its other settings. pip verifies checksums.
+ * @param what the packages, for messages
+ * @throws TonyError PYTHON_UNRESOLVED, RUNTIME_TOOL_MISSING, RUNTIME_DOWNLOAD_FAILED, RUNTIME_HASH_MISMATCH
+ */
+export async function downloadPackages(what: string, { file, kind, folder, target }: DownloadOptions, signal: AbortSignal): Promise<void> {
+  const { version, machine } = target;
+  const request = JSON.stringify({ file, kind, folder, version, machine, platforms: platformTags(target) });
+  await runDownload(what, {
+    command: 'python3',
+    args: [SCRIPT, request],
+    // pip resolves paths in the file relative to its working directory.
+    cwd: path.dirname(file),
+    env: { PIP_REQUIRE_VIRTUALENV: '0' },
+    signal,
+    timeoutMs: DOWNLOAD_MS,
+  });
+}
+
+export function runDownload(what: string, call: ToolCall): Promise<void> {
+  return runExplained(call, (failure) => explain(what, failure));
+}
+
+/** Converts a failure of npm or pip to an error. The error code depends on the output of the tool. */
+export function explain(what: string, failure: ToolFailure): TonyError {
+  const { log } = failure;
+  const lines = `\n${failure.lastLines(LAST_LINES)}`;
+  const options = { cause: failure };
+  const [, refusal] = /^tony-ts: (.+)$/m.exec(log) ?? [];
+  if (refusal !== undefined) {
+    return new TonyError('PYTHON_UNRESOLVED', `${what}: ${refusal}.`, options);
+  }
+  if (/EINTEGRITY|DO NOT MATCH THE HASHES/i.test(log)) {
+    return new TonyError('RUNTIME_HASH_MISMATCH', `${what}: the checksum of the download does not match the published checksum`, options);
+  }
+  if (/No module named '?pip\b/.test(log)) {
+    return new TonyError('RUNTIME_TOOL_MISSING', 'python3 has no pip, which is needed to download Python packages', {
+      hint: PIP_HINT,
+      ...options,
+    });
+  }
+  if (/ResolutionImpossible|conflicting dependencies/.test(log)) {
+    return new TonyError('PYTHON_UNRESOLVED', `${what} require versions of packages that exclude each other:${lines}`, {
+      hint: 'Loosen or remove one of the conflicting version numbers that pip names.',
+      ...options,
+    });
+  }
+  const [, unmatched] = /No matching distribution found for (.+)/.exec(log) ?? [];
+  if (unmatched !== undefined && !UNREACHABLE.test(log)) {
+    return new TonyError(
+      'PYTHON_UNRESOLVED',
+      `${what}: the registry has no wheel of ${unmatched.trim()} that the nodes can use:${lines}`,
+      options,
+    );
+  }
+  return new TonyError('RUNTIME_DOWNLOAD_FAILED', `${what} could not be downloaded: ${failure.message}${lines}`, options);
+}

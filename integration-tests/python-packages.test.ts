@@ -1,0 +1,97 @@
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { expect, test, vi } from 'vitest';
+import { jsonLines, temporaryFolder, useCluster } from './harness.ts';
+
+/** Ships Python packages to nodes that have only python3: those of a requirements file, and a packed environment. */
+
+const cluster = useCluster();
+vi.setConfig({ testTimeout: 150_000 });
+
+const MAIN = `
+import json, os, sys
+import charset_normalizer.md, idna, tony
+print(json.dumps({
+    "idna": idna.__version__, "encoded": idna.encode("größe.de").decode(), "file": os.path.realpath(idna.__file__),
+    "native": os.path.realpath(charset_normalizer.md.__file__), "prefix": sys.prefix, "version": "%d.%d" % sys.version_info[:2],
+}))
+`;
+
+interface Printed {
+  readonly idna: string;
+  readonly encoded: string;
+  readonly file: string;
+  readonly native: string;
+  readonly prefix: string;
+  readonly version: string;
+}
+
+async function jobWith(python: object, command: string): Promise<string> {
+  const folder = await temporaryFolder();
+  writeFileSync(path.join(folder, 'main.py'), MAIN);
+  writeFileSync(path.join(folder, 'requirements.txt'), 'idna==3.10\ncharset-normalizer==3.4.4\n');
+  const worker = { instances: 2, resources: { memory: '256m' } };
+  const job = { name: 'python', framework: 'none', runtime: 'system', command, python, roles: { worker } };
+  writeFileSync(path.join(folder, 'job.yaml'), JSON.stringify(job));
+  return path.join(folder, 'job.yaml');
+}
+
+async function submitted(file: string, env: Record<string, string> = {}): Promise<{ printed: Printed[]; stdout: string; output: string }> {
+  const { stdout, stderr, exitCode } = await cluster.run(['submit', '--conf', file, '--output', 'json'], { env, timeoutMs: 120_000 });
+  expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: '' });
+  const id = jsonLines(stdout).find((line) => typeof line.applicationId === 'string')?.applicationId as string;
+  const logs = await cluster.run(['logs', id, 'worker']);
+  const printed = [...logs.stdout.matchAll(/\{"idna.*\}/g)].map(([line]) => JSON.parse(line) as Printed);
+  return { printed, stdout, output: logs.stdout };
+}
+
+const OWN_VERSION = execFileSync('python3', ['-c', 'import sys; print("%d.%d" % sys.version_info[:2])']).toString().trim();
+
+test('a job finds the packages of its requirements file, and the next one needs no registry', async () => {
+  const cache = await temporaryFolder();
+  const file = await jobWith({ requirements: 'requirements.txt' }, 'python3 main.py && normalizer --version');
+  const first = await submitted(file, { TONY_CACHE_DIR: cache });
+  expect(first.printed).toHaveLength(2);
+  for (const printed of first.printed) {
+    expect(printed).toMatchObject({ idna: '3.10', encoded: 'xn--gre-6ka8i.de', version: OWN_VERSION });
+    expect(printed.prefix).toMatch(/\/container_\w+\/venv$/);
+    // YARN keeps one copy per node.
+    expect(printed.file).toMatch(/\/usercache\/\w+\/filecache\/\d+\/environment\.tar\.gz\/lib\/python3\.\d+\/site-packages\/idna\//);
+    expect(printed.native).toMatch(/\/filecache\/\d+\/environment\.tar\.gz\/.*\.so$/);
+  }
+  expect(first.output).toContain('Charset-Normalizer 3.4.4');
+  const unreachable = { PIP_INDEX_URL: 'http://127.0.0.1:9/simple', PIP_NO_INDEX: '', PIP_FIND_LINKS: '' };
+  const second = await submitted(file, { TONY_CACHE_DIR: cache, ...unreachable });
+  expect(second.printed.map(({ file: place }) => place).sort()).toEqual(first.printed.map(({ file: place }) => place).sort());
+  expect(second.stdout).toContain('using the 2 Python packages that pip chose for requirements.txt on ');
+});
+
+test('a job runs with the interpreter and the packages of a packed environment', async () => {
+  const file = await jobWith({ archive: 'venv.tar.gz' }, 'python main.py');
+  const folder = path.dirname(file);
+  const venv = path.join(folder, 'packed');
+  mkdirSync(venv);
+  execFileSync('python3', ['-m', 'venv', '--without-pip', venv]);
+  const python = path.join(venv, 'bin', 'python');
+  const install = ['-m', 'pip', '--python', python, 'install', '--quiet', '-r', path.join(folder, 'requirements.txt')];
+  execFileSync('python3', install);
+  execFileSync('tar', ['czf', path.join(folder, 'venv.tar.gz'), '-C', venv, '.']);
+  execFileSync('rm', ['-r', venv]);
+  const { printed } = await submitted(file);
+  expect(printed).toHaveLength(2);
+  for (const each of printed) {
+    expect(each).toMatchObject({ idna: '3.10', prefix: expect.stringMatching(/\/container_\w+\/environment$/) });
+    expect(each.native).toMatch(/\/filecache\/\d+\/environment\.tar\.gz\/lib\//);
+  }
+});
+
+test('on a node without the Python version of the packages, the task fails with a message', async () => {
+  const other = OWN_VERSION === '3.8' ? '3.9' : '3.8';
+  const file = await jobWith({ requirements: 'requirements.txt', version: other }, 'python3 main.py');
+  writeFileSync(path.join(path.dirname(file), 'requirements.txt'), 'six==1.17.0\n');
+  const { stdout, exitCode } = await cluster.run(['submit', '--conf', file, '--set', 'roles.worker.restart.policy=never'], {
+    timeoutMs: 120_000,
+  });
+  expect({ exitCode, stdout }).toMatchObject({ exitCode: 1, stdout: expect.stringContaining(`needs Python ${other} on the PATH`) });
+});
