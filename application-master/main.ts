@@ -1,5 +1,6 @@
 import { lookup } from 'node:dns/promises';
 import type { FrozenJob } from '../conf/job.ts';
+import { onSkippedServer } from '../hadoop/tls/skipped-servers.ts';
 import { formatAddress } from '../platform/address.ts';
 import { withTimeout } from '../platform/deadline.ts';
 import { messageOf, TonyError } from '../platform/errors.ts';
@@ -37,6 +38,7 @@ function fail(error: unknown): void {
 
 process.on('uncaughtException', fail);
 process.on('unhandledRejection', fail);
+onSkippedServer(({ message, hint }) => log.warn({ hint }, `${message} The ApplicationMaster uses another server.`));
 
 try {
   const settings = await readSettings(process.env, process.cwd());

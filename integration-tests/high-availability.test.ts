@@ -2,16 +2,20 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import type { JobStatus } from '../conf/status.ts';
-import { temporaryFolder, USER, until, useOwnCluster } from './harness.ts';
+import { webProxyAt } from './cluster/web-proxy.mjs';
+import { jsonLines, temporaryFolder, USER, until, useOwnCluster } from './harness.ts';
 
-/** Failover of the ResourceManager and of the NameNode during a job, on a cluster with two of each. */
+/**
+ * Failover of the ResourceManager and of the NameNode during a job, on a cluster with two of each. YARN's web proxy runs outside the
+ * ResourceManagers, so the job's pages survive the failover.
+ */
 
 vi.setConfig({ testTimeout: 300_000 });
-const cluster = useOwnCluster('ha');
+const cluster = useOwnCluster('ha+proxy');
 const PROGRAM = path.join(import.meta.dirname, 'programs', 'elastic-fit.mjs');
 
 async function pageOf(id: string): Promise<JobStatus> {
-  const answer = await cluster.request(`${cluster.resourceManager}/proxy/${id}/tony/api/job`);
+  const answer = await cluster.request(`http://${webProxyAt(cluster)}/proxy/${id}/tony/api/job`);
   if (!answer.ok) {
     throw new Error(`${answer.status} ${await answer.text()}`);
   }
@@ -51,6 +55,9 @@ test('a job continues training during a ResourceManager failover and a NameNode 
   await trainsBeyond((await until(() => pageOf(id), { describe: 'the page through the other ResourceManager' })).step);
   const status = await cluster.run(['status', id]);
   expect(status.stdout, status.stderr).toMatch(/^highly-available {2}RUNNING/m);
+  // The job's own page contains the step; the ResourceManager does not know it.
+  const [listed] = jsonLines((await cluster.run(['list', '--output', 'json'])).stdout);
+  expect(listed).toMatchObject({ id, job: { step: expect.any(Number) } });
 
   await cluster.heal();
   await failOver('namenode');

@@ -168,6 +168,41 @@ test('commands report the cause of an HTTPS failure and the next step', async ()
   }
 });
 
+test('commands skip a server of a pair whose certificate is rejected, and warn about it', async () => {
+  const { resourcemanager, namenode } = cluster.ports;
+  const pair = (key: string, port: number): Properties => ({ [`${key}.one`]: `127.0.0.1:${port}`, [`${key}.two`]: `localhost:${port}` });
+  // The certificates name only localhost, so clients reject the first server of each pair.
+  const env = await configuration('pair', {
+    'core-site.xml': { 'fs.defaultFS': 'hdfs://pair' },
+    'hdfs-site.xml': {
+      'dfs.http.policy': 'HTTPS_ONLY',
+      'dfs.nameservices': 'pair',
+      'dfs.ha.namenodes.pair': 'one,two',
+      ...pair('dfs.namenode.https-address.pair', namenode.http),
+      ...pair('dfs.namenode.rpc-address.pair', namenode.rpc),
+    },
+    'yarn-site.xml': {
+      'yarn.http.policy': 'HTTPS_ONLY',
+      'yarn.resourcemanager.ha.enabled': true,
+      'yarn.resourcemanager.ha.rm-ids': 'one,two',
+      ...pair('yarn.resourcemanager.webapp.https.address', resourcemanager.http),
+      ...pair('yarn.resourcemanager.address', resourcemanager.client),
+    },
+  });
+  const list = await cluster.run(['list', '--ended'], { env });
+  expect(list.exitCode, list.stderr).toBe(0);
+  for (const port of [resourcemanager.http, namenode.http]) {
+    const warning = `warning: The certificate of 127.0.0.1:${port} is not for this host name, but for localhost. This command uses another`;
+    expect(list.stderr.split(warning)).toHaveLength(2);
+  }
+  const findings = jsonLines((await cluster.run(['doctor', '--output', 'json'], { env })).stdout);
+  expect(findings.find(({ name }) => name === 'ResourceManager')).toMatchObject({ state: 'good' });
+  expect(findings.find(({ name }) => name === 'staging folder')).toMatchObject({ state: 'good' });
+  const certificates = findings.find(({ name }) => name === 'certificates');
+  expect(certificates).toMatchObject({ state: 'doubtful', remedy: expect.stringContaining('certificate') });
+  expect(String(certificates?.text).match(/is not for this host name/g)).toHaveLength(2);
+});
+
 test.each([
   ['NONE', 'plain HTTP'],
   ['LENIENT', 'HTTPS'],

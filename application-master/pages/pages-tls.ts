@@ -25,8 +25,10 @@ export function pagesTls({ secrets }: Credentials, configuration: HadoopConfigur
   if (keyStore === undefined || trustStore === undefined) {
     return null;
   }
-  if (configuration.get('yarn.web-proxy.address')) {
-    log.warn("the pages use plain HTTP: a proxy outside the ResourceManager does not know the ResourceManager's certificate authority");
+  if (configuration.separateWebProxy !== null) {
+    log.warn(
+      "the pages use plain HTTP: a proxy outside the ResourceManager does not know the ResourceManager's certificate authority. If yarn.resourcemanager.application-https.policy is STRICT, the proxy does not show them",
+    );
     return null;
   }
   const password = (name: string): string => Buffer.from(secrets.get(name)?.reveal() ?? []).toString('utf8');

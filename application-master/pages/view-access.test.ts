@@ -34,10 +34,9 @@ test('with ACLs, the owner, the listed users and the administrators have access'
   expect(allowed(frozen({ 'yarn.acl.enable': 'true', 'yarn.admin.acl': ' ' }, ['*']), 'dr.who', null)).toEqual([true, true]);
 });
 
-test('accepts requests from the ResourceManagers and from a separate proxy', () => {
-  expect(viewAccess(frozen({ 'yarn.web-proxy.address': 'proxy.example:9046' }), '')).toMatchObject({
-    hosts: ['rm.example', 'proxy.example'],
-  });
+test('accepts requests from the ResourceManagers, or only from a separate proxy', () => {
+  expect(viewAccess(frozen({}), '')).toMatchObject({ hosts: ['rm.example'] });
+  expect(viewAccess(frozen({ 'yarn.web-proxy.address': 'proxy.example:9046' }), '')).toMatchObject({ hosts: ['proxy.example'] });
 });
 
 test('a local job requires its token', () => {

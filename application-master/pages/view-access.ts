@@ -12,10 +12,6 @@ export function viewAccess(frozen: FrozenJob, token: string): Access {
     return { kind: 'token', token };
   }
   const configuration = HadoopConfiguration.fromProperties(frozen.cluster.hadoop);
-  const hosts = configuration.resourceManagers.map((address) => new URL(address).hostname);
-  const proxy = configuration.get('yarn.web-proxy.address');
-  if (proxy !== undefined && proxy !== '') {
-    hosts.push(proxy.replace(/:\d+$/, ''));
-  }
+  const hosts = configuration.webProxies.map((address) => new URL(address).hostname);
   return { kind: 'proxy', hosts, mayView: jobViewers(configuration, { user: frozen.user, view: frozen.job.acls.view.users }) };
 }

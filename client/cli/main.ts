@@ -1,5 +1,6 @@
+import { onSkippedServer } from '../../hadoop/tls/skipped-servers.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
-import { describeError } from '../output/error-lines.ts';
+import { describeError, describeSkippedServer } from '../output/error-lines.ts';
 import { OUTPUT_FORMATS, valueWriter } from '../output/value-output.ts';
 import { terminalOf } from '../terminal/terminal.ts';
 import { runCommandLine } from './command-line.ts';
@@ -20,6 +21,8 @@ process.stderr.on('error', (error: NodeJS.ErrnoException) => {
     process.exit(1);
   }
 });
+
+onSkippedServer((failure) => process.stderr.write(describeSkippedServer(failure, terminalOf(process.stderr))));
 
 const words = process.argv.slice(2);
 try {

@@ -70,7 +70,7 @@ export class YarnJob implements JobConnection {
   constructor(applicationId: string, cluster: HadoopCluster, startDeadline: StartDeadline | null = null) {
     this.#startDeadline = startDeadline;
     this.applicationId = applicationId;
-    this.trackingUrl = `${cluster.configuration.resourceManagers[0]}/proxy/${applicationId}/`;
+    this.trackingUrl = `${cluster.configuration.webProxies[0]}/proxy/${applicationId}/`;
     this.#cluster = cluster;
     this.#resourceManager = ResourceManager.of(cluster.configuration, cluster.user);
     const hasty = { patienceMs: MASTER_ANSWER_MS, timeoutMs: MASTER_ANSWER_MS };

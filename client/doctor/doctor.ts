@@ -19,6 +19,7 @@ import { knownNames, unknownNameLines, unknownNames } from '../cluster/unknown-q
 import { cacheFolder } from '../runtime/cache.ts';
 import { findRuntime } from '../runtime/ensure-runtime.ts';
 import { openStaging } from '../staging/staging.ts';
+import { certificatesVerdict } from './certificates-verdict.ts';
 import { clockVerdict } from './clock-verdict.ts';
 import { bad, type Check, diagnose, doubtful, type Finding, good, type Verdict } from './diagnosis.ts';
 import { homeVerdict } from './home-verdict.ts';
@@ -83,6 +84,7 @@ function clusterChecks(options: DoctorOptions): { readonly checks: readonly Chec
     { name: 'configuration', needs: [], look: open },
     { name: 'login', needs: ['configuration'], look: async () => loginVerdict(connected().cluster) },
     { name: 'secrets', needs: ['configuration'], look: async () => secretsVerdict(connected().cluster.configuration) },
+    { name: 'certificates', needs: ['configuration'], look: async () => certificatesVerdict(connected().cluster.configuration) },
     { name: 'proxies', needs: [], look: async () => proxies(environment) },
     { name: 'ResourceManager', needs: ['configuration'], look: async () => version(connected().resourceManager) },
     { name: 'NameNode', needs: ['configuration'], look: async () => nameNode(connected().cluster) },

@@ -8,7 +8,8 @@ const SOUND = {
   'yarn.acl.enable': 'true',
   'yarn.admin.acl': 'yarn ops',
 };
-const verdict = (changed: Readonly<Record<string, string>>) => settingsVerdict(new Map(Object.entries({ ...SOUND, ...changed })));
+const verdict = (changed: Readonly<Record<string, string>>) =>
+  settingsVerdict(new Map(Object.entries({ ...SOUND, ...changed })), 'https://rm:8090');
 
 test('several attempts, log aggregation and enforced access lists are good', () => {
   expect(verdict({})).toEqual({
@@ -33,4 +34,16 @@ test.each([
   const found = verdict({ [name]: value });
   expect(found).toMatchObject({ state: 'doubtful', text: expect.stringMatching(text) });
   expect(found.remedy).toMatch(new RegExp(`^Set ${name} to [^:]+: [^:]+\\.$`));
+});
+
+test('a proxy outside the ResourceManager cannot show pages under the policy STRICT', () => {
+  const policy = (value: string) => ({ 'yarn.resourcemanager.application-https.policy': value });
+  const strict = verdict({ ...policy('STRICT'), 'yarn.web-proxy.address': 'proxy:9099' });
+  expect(strict).toMatchObject({
+    state: 'doubtful',
+    text: expect.stringMatching(/the proxy proxy:9099 outside the ResourceManager cannot/),
+  });
+  expect(strict.remedy).toMatch(/^Set yarn\.resourcemanager\.application-https\.policy to LENIENT/);
+  expect(verdict({ ...policy('STRICT'), 'yarn.web-proxy.address': 'rm:8090' }).state).toBe('good');
+  expect(verdict({ ...policy('LENIENT'), 'yarn.web-proxy.address': 'proxy:9099' }).state).toBe('good');
 });

@@ -7,12 +7,18 @@ const AGGREGATION = 'yarn.log-aggregation-enable';
 const RETENTION = 'yarn.log-aggregation.retain-seconds';
 const ACLS = 'yarn.acl.enable';
 const ADMINS = 'yarn.admin.acl';
+const PROXY = 'yarn.web-proxy.address';
+const PAGES_POLICY = 'yarn.resourcemanager.application-https.policy';
 /** Retention (ms) below which logs disappear before their users have looked at them. */
 const SHORT_MS = 86_400_000;
 
-/** Checks the ResourceManager's settings for recovery, log aggregation, and the permission to kill jobs. */
-export function settingsVerdict(settings: ReadonlyMap<string, string>): Verdict {
-  const verdicts = [attemptsVerdict, logsVerdict, aclVerdict].map((verdict) => verdict(settings));
+/**
+ * Checks the ResourceManager's settings for recovery, log aggregation, the permission to kill jobs, and the pages of jobs.
+ * @param address base URL of the ResourceManager
+ */
+export function settingsVerdict(settings: ReadonlyMap<string, string>, address: string): Verdict {
+  const pages = pagesVerdict(settings, address);
+  const verdicts = [...[attemptsVerdict, logsVerdict, aclVerdict].map((verdict) => verdict(settings)), ...(pages === null ? [] : [pages])];
   const text = verdicts.map((each) => each.text).join('; ');
   const remedies = verdicts.flatMap(({ remedy }) => (remedy === '' ? [] : [remedy]));
   return remedies.length === 0 ? good(text) : doubtful(text, remedies.join(' '));
@@ -62,4 +68,15 @@ function aclVerdict(settings: ReadonlyMap<string, string>): Verdict {
         `Set ${ADMINS} to the administrators of YARN: currently, every user can still kill all other users' jobs and read their logs.`,
       )
     : good(`access lists are enforced; administrators: ${admins === '' ? 'none' : admins}`);
+}
+
+/** Returns null if YARN's proxy runs in the ResourceManager or forwards plain HTTP. */
+function pagesVerdict(settings: ReadonlyMap<string, string>, address: string): Verdict | null {
+  const proxy = settings.get(PROXY) ?? '';
+  return proxy === '' || settings.get(PAGES_POLICY) !== 'STRICT' || new URL(address).host === proxy
+    ? null
+    : doubtful(
+        `the proxy ${proxy} outside the ResourceManager cannot show the pages of jobs`,
+        `Set ${PAGES_POLICY} to LENIENT, or remove ${PROXY}: only the ResourceManager's own proxy can verify the certificates that STRICT requires.`,
+      );
 }

@@ -5,20 +5,27 @@ import { fold } from '../terminal/text-width.ts';
 
 /** Formats an error with its hint. Includes the stack trace if --debug is set, and for internal errors. */
 export function describeError(error: TonyError, terminal: Terminal, debug: boolean): string {
-  const labelled = (label: string, text: string): string[] => {
-    const lines = harmless(text).split('\n');
-    if (!terminal.live) {
-      return lines.map((line, at) => (at === 0 ? `${label} ${line}` : line));
-    }
-    return lines.flatMap((line, at) => fold(at === 0 ? `${label} ${line}` : line, terminal.columns - 1));
-  };
-  const lines = labelled(terminal.paint('red', 'error:'), error.message);
-  if (error.hint !== '') {
-    lines.push(...labelled(terminal.paint('cyan', 'hint:'), error.hint));
-  }
+  const lines = linesOf(error, terminal.paint('red', 'error:'), terminal);
   if (debug || error.code === 'INTERNAL') {
     lines.push(terminal.paint('dim', inspect(error, { depth: 5 })));
   }
   // Sanitize the message and the stack, because they may contain another user's text.
   return `${printable(lines.join('\n'))}\n`;
+}
+
+/** Formats a warning that a command continues with another server than the one that failed. */
+export function describeSkippedServer({ message, hint }: TonyError, terminal: Terminal): string {
+  const skipped = { message: `${message} This command uses another server.`, hint };
+  return `${printable(linesOf(skipped, terminal.paint('yellow', 'warning:'), terminal).join('\n'))}\n`;
+}
+
+function linesOf({ message, hint }: { readonly message: string; readonly hint: string }, label: string, terminal: Terminal): string[] {
+  const labelled = (name: string, text: string): string[] => {
+    const lines = harmless(text).split('\n');
+    if (!terminal.live) {
+      return lines.map((line, at) => (at === 0 ? `${name} ${line}` : line));
+    }
+    return lines.flatMap((line, at) => fold(at === 0 ? `${name} ${line}` : line, terminal.columns - 1));
+  };
+  return [...labelled(label, message), ...(hint === '' ? [] : labelled(terminal.paint('cyan', 'hint:'), hint))];
 }

@@ -141,6 +141,15 @@ describe('addresses', () => {
     expect(from({ 'yarn.resourcemanager.hostname': 'rm', 'yarn.http.policy': 'HTTPS_ONLY' }).resourceManagers).toEqual(['https://rm:8090']);
   });
 
+  test('the web proxy is the ResourceManager, unless yarn.web-proxy.address is another address', () => {
+    const proxies = (properties: Record<string, string>) => from({ 'yarn.resourcemanager.hostname': 'rm', ...properties }).webProxies;
+    expect(proxies({})).toEqual(['http://rm:8088']);
+    expect(proxies({ 'yarn.web-proxy.address': 'rm:8088' })).toEqual(['http://rm:8088']);
+    expect(proxies({ 'yarn.web-proxy.address': 'proxy' })).toEqual(['http://proxy:9099']);
+    expect(proxies({ 'yarn.web-proxy.address': 'proxy:9046', 'yarn.http.policy': 'HTTPS_ONLY' })).toEqual(['https://proxy:9046']);
+    expect(from({ 'yarn.resourcemanager.hostname': 'rm', 'yarn.web-proxy.address': 'rm:8088' }).separateWebProxy).toBeNull();
+  });
+
   test('an HA cluster lists all of its ResourceManagers', () => {
     const configuration = from({
       'yarn.resourcemanager.ha.enabled': 'true',

@@ -259,6 +259,26 @@ export class HadoopConfiguration {
     return this.#resourceManagerAddresses(key, https ? 8090 : 8088).map(({ host, port }) => `${scheme}://${host}:${port}`);
   }
 
+  /**
+   * Returns the base URL of YARN's web proxy if it runs outside the ResourceManager; null otherwise. A yarn.web-proxy.address that is the
+   * ResourceManager's own web address leaves the proxy in the ResourceManager.
+   */
+  get separateWebProxy(): string | null {
+    const address = this.get('yarn.web-proxy.address');
+    if (!address) {
+      return null;
+    }
+    const { host, port } = hostAndPort(address, 9099, 'yarn.web-proxy.address');
+    const url = `${this.get('yarn.http.policy') === 'HTTPS_ONLY' ? 'https' : 'http'}://${host}:${port}`;
+    return this.resourceManagers.includes(url) ? null : url;
+  }
+
+  /** Returns the base URLs of the servers that forward requests to ApplicationMasters. */
+  get webProxies(): readonly string[] {
+    const separate = this.separateWebProxy;
+    return separate === null ? this.resourceManagers : [separate];
+  }
+
   /** Returns the RPC addresses to which ApplicationMasters connect, in the order of the HA list. */
   get schedulers(): readonly Endpoint[] {
     return this.#resourceManagerAddresses('yarn.resourcemanager.scheduler.address', 8030);

@@ -3,7 +3,7 @@ import { messageOf, TonyError } from '../../platform/errors.ts';
 import { redirectOfGateway } from '../configuration/gateway.ts';
 import { type HttpAnswer, HttpClient, type HttpRequest, readWhole } from '../http/http-client.ts';
 import { isTransient, parseRemoteException, type RemoteException, storageError } from '../http/remote-exception.ts';
-import { AddressRound, type Outcome } from '../rpc/address-round.ts';
+import { AddressRound, type Outcome, outcomeOf } from '../rpc/address-round.ts';
 import { type Login, sendAs, withQuery } from '../security/login.ts';
 import type { ServerTrust } from '../tls/server-trust.ts';
 import { jsonOf, leavesGateway, notWebHdfs, refusal, unreachable } from './web-hdfs-answers.ts';
@@ -107,7 +107,7 @@ export class WebHdfsTransport {
         answer = await sendAs(this.#login, url, fetch, ({ status }) => status);
       } catch (error) {
         if (error instanceof TonyError) {
-          throw error;
+          return outcomeOf(error);
         }
         if (!isConnectionFailure(error)) {
           throw notWebHdfs(messageOf(error));
@@ -182,6 +182,11 @@ export class WebHdfsTransport {
         location = drained(response);
       }
       return { response, result: true };
+    }).catch((error: unknown) => {
+      if (error instanceof TonyError) {
+        return outcomeOf(error);
+      }
+      throw error;
     });
     return 'again' in outcome ? outcome : { result: this.#follow(url, location) };
   }

@@ -1,5 +1,7 @@
 import { expect, test } from 'vitest';
-import { AddressRound } from './address-round.ts';
+import { TonyError } from '../../platform/errors.ts';
+import { onSkippedServer } from '../tls/skipped-servers.ts';
+import { AddressRound, outcomeOf } from './address-round.ts';
 
 test('starts with the address that answered last, and tries each of the others once per round', async () => {
   const round = new AddressRound(['a', 'b', 'c'], 1_000);
@@ -78,4 +80,22 @@ test('uses the shorter patience until an address has answered once', async () =>
   now = 0;
   await round.run(failed);
   expect(now).toBe(750);
+});
+
+test('skips a server that is not trusted, and reports it once when another server responds', async () => {
+  const untrusted = new TonyError('TLS_FAILED', 'The certificate of a has expired.');
+  const reports: TonyError[] = [];
+  onSkippedServer((failure) => reports.push(failure));
+  const round = new AddressRound(['a', 'b'], 1_000);
+  const ask = () => round.run<string>(async (address) => (address === 'a' ? outcomeOf(untrusted) : { result: address }));
+  expect([await ask(), await ask()]).toEqual([{ result: 'b' }, { result: 'b' }]);
+  expect(reports).toEqual([untrusted]);
+});
+
+test('fails immediately if no server is trusted, and with both reasons if the other servers do not respond', async () => {
+  const untrusted = new TonyError('TLS_FAILED', 'The certificate of a has expired.');
+  await expect(new AddressRound(['a', 'b'], 60_000).run(async () => outcomeOf(untrusted))).rejects.toBe(untrusted);
+  const ended = await new AddressRound(['a', 'b'], 0).run(async (address) => (address === 'a' ? outcomeOf(untrusted) : { again: 'no' }));
+  expect(ended).toEqual({ reason: 'b: no. The certificate of a has expired' });
+  expect(() => outcomeOf(new TonyError('ACCESS_DENIED', 'no'))).toThrow('no');
 });

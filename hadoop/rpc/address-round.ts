@@ -1,9 +1,25 @@
 import { backoffMs, jittered, pause } from '../../platform/backoff.ts';
+import type { TonyError } from '../../platform/errors.ts';
+import { reportSkippedServer } from '../tls/skipped-servers.ts';
 
 const BACKOFF = { firstMs: 50, mostMs: 2_000 };
 
-/** The result of an attempt, or the reason for a retry. */
-export type Outcome<T> = { readonly result: T } | { readonly again: string };
+/**
+ * The result of an attempt, or the reason for a retry. `rejected` is set if this client does not trust the server: only another address can
+ * help.
+ */
+export type Outcome<T> = { readonly result: T } | { readonly again: string; readonly rejected?: TonyError };
+
+/**
+ * Returns the outcome of an attempt that a TonyError has ended: TLS failures concern only one server. Throws all other errors, because they
+ * would occur on every server.
+ */
+export function outcomeOf(error: TonyError): { readonly again: string; readonly rejected: TonyError } {
+  if (error.code !== 'TLS_FAILED') {
+    throw error;
+  }
+  return { again: error.message.replace(/\.$/, ''), rejected: error };
+}
 
 /** Supplies time, jitter and delays. Tests pass a simulated implementation. */
 export interface Pacing {
@@ -23,7 +39,8 @@ const REAL_PACING: Pacing = {
 
 /**
  * Tries addresses in turn until an attempt returns a result, an attempt throws, or the timeout `patienceMs` expires. Starts with the
- * address that responded last. The delay between rounds grows exponentially.
+ * address that responded last. The delay between rounds grows exponentially. Skips servers that this client does not trust, and reports
+ * them once another server has responded.
  */
 export class AddressRound {
   readonly #addresses: readonly string[];
@@ -49,13 +66,17 @@ export class AddressRound {
     this.#pacing = pacing;
   }
 
-  /** Returns the first result. After the timeout, returns the reason of the last failure instead. */
+  /**
+   * Returns the first result. After the timeout, returns the reason of the last failure instead.
+   * @throws TonyError TLS_FAILED if this client trusts none of the servers
+   */
   async run<T>(attempt: (address: string) => Promise<Outcome<T>>): Promise<{ readonly result: T } | { readonly reason: string }> {
     const { now, random, wait } = this.#pacing;
     const end = now() + (this.#hasAnswered ? this.#patienceMs : Math.min(this.#firstPatienceMs, this.#patienceMs));
     let reason = 'no address is known';
     for (let round = 1; ; round += 1) {
       const first = this.#answered;
+      const rejected: TonyError[] = [];
       for (let turn = 0; turn < this.#addresses.length; turn += 1) {
         const index = (first + turn) % this.#addresses.length;
         const address = this.#addresses[index] ?? '';
@@ -63,17 +84,29 @@ export class AddressRound {
         if ('result' in outcome) {
           this.#answered = index;
           this.#hasAnswered = true;
+          for (const each of rejected) {
+            reportSkippedServer(each);
+          }
           return outcome;
         }
-        reason = `${address}: ${outcome.again}`;
+        if (outcome.rejected === undefined) {
+          reason = `${address}: ${outcome.again}`;
+        } else {
+          rejected.push(outcome.rejected);
+        }
+      }
+      const [untrusted] = rejected;
+      if (untrusted !== undefined && rejected.length === this.#addresses.length) {
+        throw untrusted;
       }
       const waitMs = jittered(backoffMs(round, BACKOFF), random);
+      const failure = { reason: [reason, ...rejected.map(({ message }) => message.replace(/\.$/, ''))].join('. ') };
       if (now() + waitMs > end) {
-        return { reason };
+        return failure;
       }
       await wait(waitMs, this.#closing.signal);
       if (this.#closing.signal.aborted) {
-        return { reason };
+        return failure;
       }
     }
   }

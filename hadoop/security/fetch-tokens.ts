@@ -3,7 +3,7 @@ import { formatAddress } from '../../platform/address.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import { HttpClient } from '../http/http-client.ts';
 import { parseRemoteException } from '../http/remote-exception.ts';
-import { AddressRound, type Outcome } from '../rpc/address-round.ts';
+import { AddressRound, type Outcome, outcomeOf } from '../rpc/address-round.ts';
 import { decodeTokenUrl, encodeTokenUrl, RESOURCE_MANAGER_TOKEN_KIND, type Token } from '../rpc/credentials.ts';
 import type { Endpoint } from '../rpc/ipc.ts';
 import type { ServerTrust } from '../tls/server-trust.ts';
@@ -188,7 +188,7 @@ async function send(
         ({ status }) => status,
       ).catch((error: unknown) => {
         if (error instanceof TonyError) {
-          throw error;
+          return outcomeOf(error);
         }
         return { again: messageOf(error) };
       });

@@ -104,9 +104,16 @@ export class TicketLogin implements Login {
    * and issues no tokens over HTTP.
    */
   async #isLoginRequired(): Promise<boolean> {
-    const found = await Promise.all(
+    const tried = await Promise.allSettled(
       this.#services.resourceManagers.map((address) => this.identify(new URL('/ws/v1/cluster/info', address))),
     );
+    const found = tried.flatMap((each) => (each.status === 'fulfilled' ? [each.value] : []));
+    const failures = tried.flatMap((each) => (each.status === 'rejected' ? [each.reason as unknown] : []));
+    // A server with an untrusted certificate is no obstacle if another one answers.
+    const [failure] = failures.filter((each) => found.length === 0 || !(each instanceof TonyError && each.code === 'TLS_FAILED'));
+    if (failure !== undefined) {
+      throw failure;
+    }
     return found.some(({ headers }) => headers.Cookie !== undefined);
   }
 

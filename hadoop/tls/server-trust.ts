@@ -29,11 +29,16 @@ export class ServerTrust {
   }
 
   agent(options: AgentOptions = {}): Agent {
+    return new Agent({ keepAlive: true, ...options, ...this.connectionOptions() });
+  }
+
+  /** Returns the options of `tls.connect` that make a connection trust these authorities. */
+  connectionOptions(): { readonly secureContext?: SecureContext } {
     if (this.pem === '') {
-      return new Agent({ keepAlive: true, ...options });
+      return {};
     }
     this.#context ??= createSecureContext({ ca: [...defaultAuthorities(), this.pem] });
-    return new Agent({ keepAlive: true, ...options, secureContext: this.#context });
+    return { secureContext: this.#context };
   }
 
   /**

@@ -32,3 +32,11 @@ export function refusal(status: number, text: string, path: string): TonyError {
 export function notResourceManager(what: string): TonyError {
   return new TonyError('RM_UNREACHABLE', `The server at the ResourceManager's address is not a ResourceManager: ${what}.`);
 }
+
+export function unreachable(server: 'ResourceManager' | 'web proxy', reason: string): TonyError {
+  return server === 'ResourceManager'
+    ? new TonyError('RM_UNREACHABLE', `No ResourceManager could be reached. The last attempt failed: ${reason}`)
+    : new TonyError('RM_UNREACHABLE', `YARN's web proxy could not be reached. The last attempt failed: ${reason}`, {
+        hint: "Check that yarn.web-proxy.address is the address of YARN's web proxy, and that the proxy runs.",
+      });
+}

@@ -5,7 +5,7 @@ import { messageOf, TonyError } from '../../platform/errors.ts';
 import { trustOf } from '../configuration/authorities.ts';
 import type { HadoopConfiguration } from '../configuration/configuration.ts';
 import { loginOf } from '../configuration/login-of.ts';
-import { AddressRound, type Outcome } from '../rpc/address-round.ts';
+import { AddressRound, type Outcome, outcomeOf } from '../rpc/address-round.ts';
 import { parseApplicationId } from '../rpc/application-id.ts';
 import { type Login, SimpleLogin, sendAs } from '../security/login.ts';
 import { DEFAULT_TRUST, type ServerTrust } from '../tls/server-trust.ts';
@@ -29,10 +29,12 @@ import {
   queuesOf,
   resourcesSchema,
 } from './resource-manager-answers.ts';
-import { notResourceManager, refusal } from './resource-manager-refusal.ts';
+import { notResourceManager, refusal, unreachable } from './resource-manager-refusal.ts';
 
 export interface ResourceManagerOptions {
   readonly addresses: readonly string[];
+  /** Servers that forward requests to ApplicationMasters. Defaults to `addresses`. */
+  readonly proxies?: readonly string[];
   /** Short user name; null if unknown. */
   readonly user: string | null;
   /** Defaults to sending the user name. */
@@ -89,6 +91,7 @@ const ENDING_STATES = ['KILLING', 'FINAL_SAVING', 'FINISHING'] as const;
  */
 export class ResourceManager {
   readonly #round: AddressRound;
+  readonly #proxies: AddressRound;
   readonly #user: string | null;
   readonly #login: Login;
   readonly #timeoutMs: number;
@@ -97,6 +100,7 @@ export class ResourceManager {
 
   constructor(options: ResourceManagerOptions) {
     this.#round = new AddressRound(options.addresses, options.patienceMs ?? PATIENCE_MS);
+    this.#proxies = options.proxies === undefined ? this.#round : new AddressRound(options.proxies, options.patienceMs ?? PATIENCE_MS);
     this.#user = options.user;
     this.#login = options.login ?? new SimpleLogin(options.user);
     this.#timeoutMs = options.timeoutMs ?? TIMEOUT_MS;
@@ -118,7 +122,11 @@ export class ResourceManager {
     user: string,
     options: { readonly patienceMs?: number; readonly timeoutMs?: number } = {},
   ): ResourceManager {
-    const servers = { addresses: configuration.resourceManagers, trust: trustOf(configuration) };
+    const servers = {
+      addresses: configuration.resourceManagers,
+      ...(configuration.separateWebProxy === null ? {} : { proxies: configuration.webProxies }),
+      trust: trustOf(configuration),
+    };
     return new ResourceManager({ ...options, ...servers, user, login: loginOf(configuration, user) });
   }
 
@@ -232,7 +240,7 @@ export class ResourceManager {
   }
 
   /**
-   * Fetches a page of the ApplicationMaster through the ResourceManager's proxy. Returns null if no ApplicationMaster can respond. Possible
+   * Fetches a page of the ApplicationMaster through YARN's web proxy. Returns null if no ApplicationMaster can respond. Possible
    * causes are an unknown application, an application that has ended (the proxy then redirects), and an ApplicationMaster that has not
    * registered yet.
    */
@@ -241,7 +249,7 @@ export class ResourceManager {
     const [plain = '', search] = path.replace(/^\/+/, '').split('?', 2);
     const query = Object.fromEntries(new URLSearchParams(search));
     const request: Request = { method: 'GET', path: `/proxy/${id}/${plain}`, query, ...options };
-    const answer = await this.#ask(request, (response) => ({ result: response }));
+    const answer = await this.#ask(request, (response) => ({ result: response }), this.#proxies);
     if (answer.status === 404 && isHtml(answer)) {
       return null;
     }
@@ -253,6 +261,7 @@ export class ResourceManager {
 
   close(): void {
     this.#round.close();
+    this.#proxies.close();
     this.#agent.destroy();
   }
 
@@ -298,18 +307,22 @@ export class ResourceManager {
   async #ask<T>(
     request: Request,
     interpret: (response: AxiosResponse<string>, address: string) => Outcome<T> | Promise<Outcome<T>>,
+    servers = this.#round,
   ): Promise<T> {
-    const ended = await this.#round.run<T>(async (address) => {
+    const ended = await servers.run<T>(async (address) => {
       const sent = await this.#send(address, request);
       return 'again' in sent ? sent : interpret(sent.response, address);
     });
     if ('result' in ended) {
       return ended.result;
     }
-    throw new TonyError('RM_UNREACHABLE', `No ResourceManager could be reached. The last attempt failed: ${ended.reason}`);
+    throw unreachable(servers === this.#round ? 'ResourceManager' : 'web proxy', ended.reason);
   }
 
-  async #send(address: string, request: Request): Promise<{ readonly response: AxiosResponse<string> } | { readonly again: string }> {
+  async #send(
+    address: string,
+    request: Request,
+  ): Promise<{ readonly response: AxiosResponse<string> } | { readonly again: string; readonly rejected?: TonyError }> {
     const timeoutMs = request.timeoutMs ?? this.#timeoutMs;
     try {
       const url = new URL(`${address}${request.path}`);
@@ -322,12 +335,9 @@ export class ResourceManager {
       );
       return isStandby(response, request.path) ? { again: 'this ResourceManager is a standby' } : { response };
     } catch (error) {
-      if (error instanceof TonyError) {
-        throw error;
-      }
-      const failure = tlsFailure(error, new URL(address));
+      const failure = error instanceof TonyError ? error : tlsFailure(error, new URL(address));
       if (failure !== null) {
-        throw failure;
+        return outcomeOf(failure);
       }
       return { again: axios.isCancel(error) ? `no answer within ${timeoutMs} ms` : messageOf(error) };
     }

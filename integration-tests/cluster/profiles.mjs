@@ -7,6 +7,7 @@ import { KERBEROS } from './kerberos.mjs';
 import { KEY_SERVER } from './key-server.mjs';
 import { stateFolder } from './layout.mjs';
 import { TLS } from './tls.mjs';
+import { WEB_PROXY } from './web-proxy.mjs';
 
 /**
  * @typedef {object} Place a cluster that uses a profile
@@ -76,6 +77,7 @@ export const PROFILES = {
   kerberos: KERBEROS,
   kms: KEY_SERVER,
   tls: TLS,
+  proxy: WEB_PROXY,
 };
 
 /**

@@ -1,0 +1,21 @@
+import { channel } from 'node:diagnostics_channel';
+import type { TonyError } from '../../platform/errors.ts';
+
+const SKIPPED = channel('tony-ts.skipped-server');
+const reported = new Set<string>();
+
+/**
+ * Reports once that this process uses another server of a highly available pair, because it does not trust the certificate of this one.
+ * Goes through a channel of the process, because any request can cause the report.
+ */
+export function reportSkippedServer(failure: TonyError): void {
+  if (!reported.has(failure.message)) {
+    reported.add(failure.message);
+    SKIPPED.publish(failure);
+  }
+}
+
+/** Calls `listener` for each server that this process skips from now on. */
+export function onSkippedServer(listener: (failure: TonyError) => void): void {
+  SKIPPED.subscribe((failure) => listener(failure as TonyError));
+}
