@@ -10,15 +10,20 @@ import { type CommandResult, ROOT } from './command.ts';
 import { jsonLines, USER, until, useOwnCluster } from './harness.ts';
 
 /**
- * A cluster whose web servers accept HTTPS only. Their certificates come from a private authority, which only the truststore of
- * ssl-client.xml contains.
+ * A cluster whose web servers use HTTPS. Their certificates come from a private authority, which only the truststore of ssl-client.xml
+ * contains. HDFS also offers HTTP, on ports that no client knows: clients with a truststore must choose HTTPS.
  */
 
 vi.setConfig({ testTimeout: 240_000 });
 
 /** Policy for the connection from the ResourceManager's proxy to the ApplicationMaster. */
 const POLICY = 'yarn.resourcemanager.application-https.policy';
-const cluster = useOwnCluster('tls', { yarn: { [POLICY]: 'STRICT' } });
+const BOTH = {
+  'dfs.http.policy': 'HTTP_AND_HTTPS',
+  'dfs.namenode.http-address': 'localhost:0',
+  'dfs.datanode.http.address': 'localhost:0',
+};
+const cluster = useOwnCluster('tls', { yarn: { [POLICY]: 'STRICT' }, hdfs: BOTH });
 let folder: string;
 
 beforeAll(async () => {
@@ -134,10 +139,12 @@ test('every check of doctor passes', async () => {
 });
 
 test('commands report the cause of an HTTPS failure and the next step', async () => {
-  const { resourcemanager } = cluster.ports;
+  const { resourcemanager, namenode } = cluster.ports;
   const https = { 'yarn.http.policy': 'HTTPS_ONLY' };
-  const [unknown, otherName, plain, password] = await Promise.all([
-    configuration('unknown', { 'ssl-client.xml': null }),
+  const hdfs = { 'dfs.http.policy': 'HTTPS_ONLY', 'dfs.namenode.https-address': `localhost:${namenode.http}` };
+  const [unknown, both, otherName, plain, password] = await Promise.all([
+    configuration('unknown', { 'ssl-client.xml': null, 'hdfs-site.xml': hdfs }),
+    configuration('both', { 'ssl-client.xml': null }),
     configuration('other-name', {
       'yarn-site.xml': { ...https, 'yarn.resourcemanager.webapp.https.address': `127.0.0.1:${resourcemanager.http}` },
     }),
@@ -166,6 +173,11 @@ test('commands report the cause of an HTTPS failure and the next step', async ()
       remedy: expect.stringContaining('ssl-client.xml'),
     });
   }
+  const withBoth = jsonLines((await cluster.run(['doctor', '--output', 'json'], { env: both })).stdout);
+  expect(withBoth.find(({ name }) => name === 'certificates')).toMatchObject({
+    state: 'doubtful',
+    text: expect.stringMatching(/^HDFS offers HTTP and HTTPS, but this client has no authorities to trust and uses HTTP/),
+  });
 });
 
 test('commands skip a server of a pair whose certificate is rejected, and warn about it', async () => {
@@ -189,11 +201,14 @@ test('commands skip a server of a pair whose certificate is rejected, and warn a
       ...pair('yarn.resourcemanager.address', resourcemanager.client),
     },
   });
-  const list = await cluster.run(['list', '--ended'], { env });
-  expect(list.exitCode, list.stderr).toBe(0);
-  for (const port of [resourcemanager.http, namenode.http]) {
+  for (const [command, port] of [
+    ['list', resourcemanager.http],
+    ['history', namenode.http],
+  ] as const) {
+    const { exitCode, stderr } = await cluster.run([command], { env });
+    expect(exitCode, stderr).toBe(0);
     const warning = `warning: The certificate of 127.0.0.1:${port} is not for this host name, but for localhost. This command uses another`;
-    expect(list.stderr.split(warning)).toHaveLength(2);
+    expect(stderr.split(warning), stderr).toHaveLength(2);
   }
   const findings = jsonLines((await cluster.run(['doctor', '--output', 'json'], { env })).stdout);
   expect(findings.find(({ name }) => name === 'ResourceManager')).toMatchObject({ state: 'good' });
@@ -215,7 +230,13 @@ test.each([
       'tony-site.yaml': `tls: {ca: ${authorityFile(cluster.state)}}\n`,
     });
     const go = path.join(folder, `go-${policy}`);
-    const shell = `command: 'while [ ! -e ${go} ]; do sleep 0.1; done'`;
+    // The program's own HTTPS connections, from Python and from Node.js, trust the cluster's authority.
+    const address = `${cluster.resourceManager}/ws/v1/cluster/info`;
+    const python = path.join(folder, 'ask.py');
+    const script = path.join(folder, 'ask.mjs');
+    await writeFile(python, `import urllib.request\nurllib.request.urlopen("${address}")\n`);
+    await writeFile(script, `await fetch("${address}")\n`);
+    const shell = `command: 'python3 ${python} && node ${script} && while [ ! -e ${go} ]; do sleep 0.1; done'`;
     const file = await jobFile('shell', [
       'framework: none',
       'runtime: system',

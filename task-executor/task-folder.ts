@@ -4,10 +4,12 @@ import path from 'node:path';
 import { CONTAINER_LAYOUT, type Job } from '../conf/job.ts';
 import { processesOf } from '../conf/processes.ts';
 import type { Framework } from '../conf/values/frameworks.ts';
+import { AUTHORITIES } from '../hadoop/configuration/authorities.ts';
 import { shellWord } from '../platform/shell-word.ts';
 import type { MemberMessage } from '../protos/executor-protocol.ts';
 import { programEnvironment, runtimeEnvironment } from '../training/process/program-environment.ts';
 import type { Member, TaskContext } from '../training/process/task-context.ts';
+import { authorityEnvironment } from './authority-files.ts';
 import { type FrameworkEnvironment, frameworkEnvironment, opensOwnServer } from './frameworks/framework-environment.ts';
 import type { GangPlace } from './frameworks/gang.ts';
 import type { ProcessPlan } from './process-launcher.ts';
@@ -80,6 +82,7 @@ export async function prepareRun(
   const source = path.join(folder, CONTAINER_LAYOUT.source);
   const withSoftware = {
     ...environment,
+    ...(await authorityEnvironment(folder, authoritiesOf(settings), environment)),
     ...softwareEnvironment(framework, bundles, existsSync(runtime) ? runtime : null, environment),
     ...((framework !== 'tfjs' || python.type !== 'system') && (await pythonEnvironment(folder, bundles, environment))),
   };
@@ -92,6 +95,10 @@ export async function prepareRun(
     rank: context.rank,
     command: await commandFor(folder, request, ofFramework, activation),
   };
+}
+
+function authoritiesOf({ frozen: { cluster } }: ExecutorSettings): string {
+  return cluster.kind === 'yarn' ? (cluster.hadoop[AUTHORITIES] ?? '') : '';
 }
 
 function gangPlace({ frozen, role }: ExecutorSettings, context: TaskContext): GangPlace {

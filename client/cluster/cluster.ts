@@ -62,7 +62,7 @@ export async function readConfiguration({ resourceManager, environment = process
   const gateway = await storageProperties(folders);
   if (resourceManager === undefined) {
     const configuration = await HadoopConfiguration.fromEnvironment(environment, ofSite, gateway);
-    return configuration.usesHttps ? withAuthorities(configuration, await extraAuthorities(environment)) : configuration;
+    return configuration.offersHttps ? withAuthorities(configuration, await extraAuthorities(environment)) : configuration;
   }
   const [{ configurationOfResourceManager }, { ServerTrust }] = await Promise.all([
     import('../../hadoop/configuration/remote-configuration.ts'),

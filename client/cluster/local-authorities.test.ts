@@ -57,3 +57,19 @@ test('the authorities travel with the job', async () => {
   const configuration = await readConfiguration({ environment: { HADOOP_CONF_DIR: join(folder, 'conf') } });
   expect(configuration.freeze()).toMatchObject({ [AUTHORITIES]: AUTHORITY });
 });
+
+test('HDFS that offers HTTP and HTTPS is reached over HTTPS if there are authorities to trust, and over HTTP otherwise', async () => {
+  const policy = async (environment: Record<string, string> = {}): Promise<string | undefined> =>
+    (await readConfiguration({ environment: { HADOOP_CONF_DIR: join(folder, 'conf'), ...environment } })).get('dfs.http.policy');
+  await write('yarn-site.xml', xml({ 'yarn.resourcemanager.hostname': 'rm' }));
+  await write('hdfs-site.xml', xml({ 'dfs.http.policy': 'HTTP_AND_HTTPS' }));
+  expect(await policy()).toBe('HTTP_AND_HTTPS');
+  expect(await policy({ NODE_EXTRA_CA_CERTS: join(GOLDEN, 'ca.pem') })).toBe('HTTPS_ONLY');
+  await write('ssl-client.xml', trustStore('wrong'));
+  expect(await policy()).toBe('HTTP_AND_HTTPS');
+  await write('ssl-client.xml', trustStore('secret1'));
+  expect(await policy()).toBe('HTTPS_ONLY');
+  await write('yarn-site.xml', xml({ 'yarn.http.policy': 'HTTPS_ONLY', 'yarn.resourcemanager.hostname': 'rm' }));
+  await write('ssl-client.xml', trustStore('wrong'));
+  await expect(policy()).rejects.toMatchObject({ code: 'TRUST_STORE_UNREADABLE' });
+});

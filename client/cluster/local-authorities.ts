@@ -14,8 +14,8 @@ export async function siteAuthorities(folders: readonly string[]): Promise<strin
 }
 
 /**
- * Returns the certificate authorities (PEM) in NODE_EXTRA_CA_CERTS, a variable that is not passed on to job processes. Ignores an
- * unreadable file, because Node.js prints a warning about it.
+ * Returns the certificate authorities (PEM) in NODE_EXTRA_CA_CERTS of the user's machine. Ignores an unreadable file, because Node.js prints
+ * a warning about it.
  */
 export async function extraAuthorities({ NODE_EXTRA_CA_CERTS: file }: NodeJS.ProcessEnv): Promise<string> {
   return file ? readPemFile(file).catch(() => '') : '';

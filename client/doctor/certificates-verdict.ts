@@ -1,5 +1,5 @@
 import { connect, type DetailedPeerCertificate, type TLSSocket } from 'node:tls';
-import { trustOf } from '../../hadoop/configuration/authorities.ts';
+import { offersBoth, trustOf } from '../../hadoop/configuration/authorities.ts';
 import type { HadoopConfiguration } from '../../hadoop/configuration/configuration.ts';
 import { gatewayOf } from '../../hadoop/configuration/gateway.ts';
 import { fileSystemsOf, locationOf } from '../../hadoop/configuration/hdfs-place.ts';
@@ -20,6 +20,12 @@ type Certificate = { readonly expiresAt: number } | { readonly failure: TonyErro
  * works, so only this check shows that a failover would end in a rejection.
  */
 export async function certificatesVerdict(configuration: HadoopConfiguration, now = Date.now()): Promise<Verdict> {
+  if (offersBoth(configuration)) {
+    return doubtful(
+      'HDFS offers HTTP and HTTPS, but this client has no authorities to trust and uses HTTP: data and tokens cross the network in clear text',
+      'To use HTTPS, name a readable truststore in the ssl-client.xml of HADOOP_CONF_DIR (ssl.client.truststore.location), or a PEM file as tls.ca in tony-site.yaml.',
+    );
+  }
   const servers = httpsServers(configuration);
   if (servers.length === 0) {
     return good('no ResourceManager or NameNode is reached over HTTPS');

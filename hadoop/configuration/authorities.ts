@@ -16,8 +16,14 @@ export function trustOf(configuration: Properties): ServerTrust {
   return ServerTrust.of(configuration.get(AUTHORITIES) ?? '');
 }
 
+const HDFS_POLICY = 'dfs.http.policy';
+
 /**
  * Reads the truststore named in ssl-client.xml. If the file names no truststore, clients trust the default authorities, as in Hadoop.
+ *
+ * Also decides how this client and its jobs connect to an HDFS that offers both HTTP and HTTPS: over HTTPS if the configuration names
+ * authorities to trust. An unreadable truststore then leaves the client with HTTP. The decision depends on the configuration alone: a
+ * fallback at run time would let an attacker who breaks HTTPS connections read tokens and data.
  * @param given authorities from the user, in PEM format. If this is not empty, an unreadable truststore is ignored.
  * @param read reads a file from the configuration folder; returns null if the file does not exist
  * @throws TonyError HADOOP_CONF_INVALID, TRUST_STORE_UNREADABLE
@@ -30,8 +36,25 @@ export async function readAuthorities(
   const client = await read([configuration.get('hadoop.ssl.client.conf') ?? 'ssl-client.xml']);
   const location = client?.get('ssl.client.truststore.location');
   const password = client?.get('ssl.client.truststore.password') || null;
-  const stored = location ? await readTrustStore({ location, password }).catch((error: unknown) => unlessGiven(given, error)) : '';
-  return { [AUTHORITIES]: additionalAuthorities(`${stored}\n${given}`) };
+  const stored = location
+    ? await readTrustStore({ location, password }).catch((error: unknown) => {
+        if (given === '' && !(offersBoth(configuration) && configuration.get('yarn.http.policy') !== 'HTTPS_ONLY')) {
+          throw error;
+        }
+        return '';
+      })
+    : '';
+  return withHttps(configuration, `${stored}\n${given}`, { [AUTHORITIES]: additionalAuthorities(`${stored}\n${given}`) });
+}
+
+/** Returns true if HDFS offers HTTP and HTTPS, and no authority is known that this client could trust. */
+export function offersBoth(configuration: Properties): boolean {
+  return configuration.get(HDFS_POLICY) === 'HTTP_AND_HTTPS';
+}
+
+/** Chooses HTTPS for an HDFS that offers both if there are authorities to trust, including Node's own ones in a truststore. */
+function withHttps(configuration: Properties, pem: string, properties: Readonly<Record<string, string>>): Readonly<Record<string, string>> {
+  return offersBoth(configuration) && pem.trim() !== '' ? { ...properties, [HDFS_POLICY]: 'HTTPS_ONLY' } : properties;
 }
 
 /** Adds certificate authorities in PEM format to those of the configuration. */
@@ -39,14 +62,8 @@ export function withAuthorities<C extends Properties & { with(properties: Readon
   configuration: C,
   pem: string,
 ): C {
-  return pem === ''
+  const known = configuration.get(AUTHORITIES) ?? '';
+  return pem.trim() === ''
     ? configuration
-    : configuration.with({ [AUTHORITIES]: additionalAuthorities(`${configuration.get(AUTHORITIES) ?? ''}\n${pem}`) });
-}
-
-function unlessGiven(given: string, error: unknown): string {
-  if (given === '') {
-    throw error;
-  }
-  return '';
+    : configuration.with(withHttps(configuration, pem, { [AUTHORITIES]: additionalAuthorities(`${known}\n${pem}`) }));
 }

@@ -83,7 +83,7 @@ export class HadoopConfiguration {
   }
 
   /**
-   * Reads the site files in a HADOOP_CONF_DIR. If the cluster uses HTTPS, also reads the trusted certificate authorities.
+   * Reads the site files in a HADOOP_CONF_DIR. If the cluster offers HTTPS, also reads the trusted certificate authorities.
    * @param authorities returns additional authorities in PEM format
    * @param additional properties that no file sets
    * @throws TonyError NO_HADOOP_CONF, HADOOP_CONF_INVALID, TRUST_STORE_UNREADABLE
@@ -99,7 +99,7 @@ export class HadoopConfiguration {
     if (configuration === null) {
       throw new TonyError('NO_HADOOP_CONF', `HADOOP_CONF_DIR names ${folder}, which contains none of ${FILES.slice(0, 3).join(', ')}.`);
     }
-    return configuration.usesHttps ? configuration.with(await readAuthorities(configuration, await authorities(), read)) : configuration;
+    return configuration.offersHttps ? configuration.with(await readAuthorities(configuration, await authorities(), read)) : configuration;
   }
 
   static async #read(folder: string, files: readonly string[], environment: Environment): Promise<HadoopConfiguration | null> {
@@ -207,15 +207,16 @@ export class HadoopConfiguration {
     return Object.fromEntries([...keys, ...provider].map((key) => [key, this.get(key) ?? '']));
   }
 
-  /** Returns true if YARN or HDFS serves only HTTPS, or if a file system or its gateway is reached over HTTPS. */
-  get usesHttps(): boolean {
+  /** Returns true if YARN or HDFS serves HTTPS, or if a file system or its gateway is reached over HTTPS. */
+  get offersHttps(): boolean {
     const addresses = [
       this.defaultFs,
       ...this.withPrefix('fs.viewfs.mounttable.').values(),
       ...this.withPrefix('tony.storage.gateway').values(),
     ];
     return (
-      ['yarn.http.policy', 'dfs.http.policy'].some((key) => this.get(key) === 'HTTPS_ONLY') ||
+      this.get('yarn.http.policy') === 'HTTPS_ONLY' ||
+      this.get('dfs.http.policy') !== 'HTTP_ONLY' ||
       addresses.some((address) => /^(https|swebhdfs):/i.test(address))
     );
   }

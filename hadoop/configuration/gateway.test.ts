@@ -20,7 +20,7 @@ test('one gateway serves the default file system under all of its names', () => 
     expect(gatewayOf(configuration, fileSystem)).toBe('https://knox:8443/gateway/default');
   }
   expect(gatewayOf(configuration, hdfs('ns2'))).toBeNull();
-  expect(configuration.usesHttps).toBe(true);
+  expect(configuration.offersHttps).toBe(true);
 });
 
 test('gateways by nameservice serve a mount table, which one gateway cannot', () => {

@@ -1,6 +1,6 @@
 import { formatAddress } from '../../platform/address.ts';
 import { withTimeout } from '../../platform/deadline.ts';
-import { AUTHORITIES } from './authorities.ts';
+import { AUTHORITIES, withAuthorities } from './authorities.ts';
 import { HadoopConfiguration } from './configuration.ts';
 import { nameNodesOf } from './name-nodes.ts';
 import { propertiesOfDaemon, UnexpectedStatus, withoutDefaults } from './remote-configuration.ts';
@@ -47,7 +47,8 @@ export async function configurationOfNode(
 export function completed(own: Properties, otherwise: Properties): HadoopConfiguration {
   const { [AUTHORITIES]: authorities = '' } = otherwise;
   const missing = { ...missingNameNodes(own, otherwise), ...missingResourceManagers(own, otherwise) };
-  return HadoopConfiguration.fromProperties({ ...missing, ...own, ...(authorities === '' ? {} : { [AUTHORITIES]: authorities }) });
+  const completed = HadoopConfiguration.fromProperties({ ...missing, ...own });
+  return withAuthorities(completed, authorities);
 }
 
 function isLoginRequired(error: unknown): boolean {

@@ -1,0 +1,33 @@
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { rootCertificates } from 'node:tls';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { authorityEnvironment } from './authority-files.ts';
+
+const PEM = '-----BEGIN CERTIFICATE-----\nAA==\n-----END CERTIFICATE-----';
+let folder: string;
+beforeEach(async () => {
+  folder = await mkdtemp(path.join(tmpdir(), 'tony-ts-authority-files-test-'));
+});
+afterEach(() => rm(folder, { recursive: true, force: true }));
+
+test("programs find the cluster's authorities alone and together with the system's", async () => {
+  const system = path.join(folder, 'system.crt');
+  await writeFile(system, 'BEGIN CERTIFICATE of the system');
+  const variables = await authorityEnvironment(folder, PEM, {}, [path.join(folder, 'none'), system]);
+  expect(Object.keys(variables).sort()).toEqual(['CURL_CA_BUNDLE', 'NODE_EXTRA_CA_CERTS', 'REQUESTS_CA_BUNDLE', 'SSL_CERT_FILE']);
+  expect(await readFile(variables.NODE_EXTRA_CA_CERTS ?? '', 'utf8')).toBe(`${PEM}\n`);
+  expect(await readFile(variables.SSL_CERT_FILE ?? '', 'utf8')).toBe(`BEGIN CERTIFICATE of the system\n${PEM}\n`);
+});
+
+test('Node.js supplies the public authorities on a system without a file for them', async () => {
+  const { SSL_CERT_FILE = '' } = await authorityEnvironment(folder, PEM, {}, []);
+  expect(await readFile(SSL_CERT_FILE, 'utf8')).toBe(`${rootCertificates.join('\n')}\n${PEM}\n`);
+});
+
+test('variables of the job or of the node take precedence, and a cluster without its own authorities changes nothing', async () => {
+  const set = { SSL_CERT_FILE: '/own.pem', NODE_EXTRA_CA_CERTS: '' };
+  expect(Object.keys(await authorityEnvironment(folder, PEM, set))).toEqual(['REQUESTS_CA_BUNDLE', 'CURL_CA_BUNDLE']);
+  expect(await authorityEnvironment(folder, '', {})).toEqual({});
+});
