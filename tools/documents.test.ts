@@ -233,7 +233,8 @@ test('docs/job-api.md lists exactly the fields of the types that it describes', 
 });
 
 /** Other names in capitals: environment variables and Hadoop's policies for HTTPS. */
-const VARIABLE = /^(TONY|HADOOP|AWS|CUDA)_\w+$|^(NO_COLOR|CXX|NODE_EXTRA_CA_CERTS)$|^(HTTPS_ONLY|LENIENT|STRICT)$/;
+const VARIABLE =
+  /^(TONY|HADOOP|AWS|CUDA)_\w+$|^(NO_COLOR|CXX|NODE_EXTRA_CA_CERTS|SSL_CERT_FILE|REQUESTS_CA_BUNDLE|CURL_CA_BUNDLE)$|^(HTTP_ONLY|HTTPS_ONLY|HTTP_AND_HTTPS|LENIENT|STRICT)$/;
 
 test('every error code in the documents exists', () => {
   const states: readonly string[] = LISTED_STATES;

@@ -22,6 +22,9 @@ quotas. Each result includes the version of Node.js on which tony-ts ran.
 | kerberos | Kerberos authentication |
 | tls | HTTPS with certificates from a private authority |
 
+The test cluster does not support \`kerberos\` with Hadoop 3.5.0: NodeManagers of a secure cluster need Hadoop's native
+library to aggregate logs, and no Maven package contains the library of that version.
+
 `;
 
 /** @param {Results} results */

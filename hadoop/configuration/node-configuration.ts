@@ -1,6 +1,6 @@
 import { formatAddress } from '../../platform/address.ts';
 import { withTimeout } from '../../platform/deadline.ts';
-import { AUTHORITIES, withAuthorities } from './authorities.ts';
+import { AUTHORITIES, HDFS_POLICY, offersBoth, withAuthorities } from './authorities.ts';
 import { HadoopConfiguration } from './configuration.ts';
 import { nameNodesOf } from './name-nodes.ts';
 import { propertiesOfDaemon, UnexpectedStatus, withoutDefaults } from './remote-configuration.ts';
@@ -42,13 +42,14 @@ export async function configurationOfNode(
 
 /**
  * Completes a daemon's configuration. Missing addresses come from `otherwise`, but only on hosts that `own` names. The trusted authorities
- * also come from `otherwise`, because daemons do not report them.
+ * also come from `otherwise`, because daemons do not report them, and so does the choice of HTTPS for an HDFS that offers HTTP as well.
  */
 export function completed(own: Properties, otherwise: Properties): HadoopConfiguration {
   const { [AUTHORITIES]: authorities = '' } = otherwise;
   const missing = { ...missingNameNodes(own, otherwise), ...missingResourceManagers(own, otherwise) };
   const completed = HadoopConfiguration.fromProperties({ ...missing, ...own });
-  return withAuthorities(completed, authorities);
+  const prefersHttps = offersBoth(completed) && otherwise[HDFS_POLICY] === 'HTTPS_ONLY';
+  return withAuthorities(prefersHttps ? completed.with({ [HDFS_POLICY]: 'HTTPS_ONLY' }) : completed, authorities);
 }
 
 function isLoginRequired(error: unknown): boolean {

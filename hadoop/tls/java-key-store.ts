@@ -1,4 +1,5 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
+import { BigEndianReader } from './big-endian-reader.ts';
 
 /*
  * Java's key store format JKS (sun.security.provider.JavaKeyStore). Integers are big-endian.
@@ -42,15 +43,8 @@ export function isJavaKeyStore(bytes: Buffer): boolean {
  * @throws RangeError for a damaged file, WrongPassword
  */
 export function readJavaKeyStore(bytes: Buffer, password: string | null): JavaKeyStore {
-  const content = bytes.subarray(0, Math.max(0, bytes.length - DIGEST_BYTES));
-  if (password !== null) {
-    const digest = sha1(utf16(password), WHITENER, content);
-    const written = bytes.subarray(content.length);
-    if (written.length !== digest.length || !timingSafeEqual(written, digest)) {
-      throw new WrongPassword();
-    }
-  }
-  const reader = new Reader(content);
+  const content = keyStoreContent(bytes, password);
+  const reader = new BigEndianReader(content);
   const [magic, version, count] = [reader.u32(), reader.u32(), reader.u32()];
   if (magic !== MAGIC || (version !== 1 && version !== 2)) {
     throw new RangeError('it is not a Java key store');
@@ -83,6 +77,22 @@ export function readJavaKeyStore(bytes: Buffer, password: string | null): JavaKe
   return { trusted, keys };
 }
 
+/**
+ * Returns a key store without the digest at its end. Checks the digest if there is a password.
+ * @throws WrongPassword
+ */
+export function keyStoreContent(bytes: Buffer, password: string | null): Buffer {
+  const content = bytes.subarray(0, Math.max(0, bytes.length - DIGEST_BYTES));
+  if (password !== null) {
+    const digest = sha1(utf16(password), WHITENER, content);
+    const written = bytes.subarray(content.length);
+    if (written.length !== digest.length || !timingSafeEqual(written, digest)) {
+      throw new WrongPassword();
+    }
+  }
+  return content;
+}
+
 /** The password of a key store or key is wrong, or the file has been modified. */
 export class WrongPassword extends Error {
   constructor() {
@@ -96,7 +106,7 @@ export class WrongPassword extends Error {
  */
 export function privateKeyOf({ encrypted }: ProtectedKey, password: string): Buffer {
   // EncryptedPrivateKeyInfo: SEQUENCE { SEQUENCE (the algorithm), OCTET STRING }
-  const outer = new Reader(new Reader(encrypted).der(0x30));
+  const outer = new BigEndianReader(new BigEndianReader(encrypted).der(0x30));
   outer.der(0x30);
   const protectedKey = outer.der(0x04);
   if (protectedKey.length <= 2 * DIGEST_BYTES) {
@@ -115,56 +125,6 @@ export function privateKeyOf({ encrypted }: ProtectedKey, password: string): Buf
     throw new WrongPassword();
   }
   return key;
-}
-
-class Reader {
-  readonly #from: Buffer;
-  #at = 0;
-
-  constructor(from: Buffer) {
-    this.#from = from;
-  }
-
-  u32(): number {
-    return this.#take(4).readUInt32BE(0);
-  }
-
-  text(): string {
-    return this.#take(this.#take(2).readUInt16BE(0)).toString('utf8');
-  }
-
-  bytes(): Buffer {
-    return this.#take(this.u32());
-  }
-
-  skip(length: number): void {
-    this.#take(length);
-  }
-
-  der(tag: number): Buffer {
-    const [found, short] = this.#take(2);
-    if (found !== tag || short === undefined) {
-      throw new RangeError(`expected the ASN.1 tag ${tag}, found ${found}`);
-    }
-    const more = short & 0x7f;
-    if (short < 0x80) {
-      return this.#take(short);
-    }
-    if (more < 1 || more > 4) {
-      throw new RangeError(`an ASN.1 length has ${more} bytes`);
-    }
-    return this.#take(this.#take(more).readUIntBE(0, more));
-  }
-
-  #take(length: number): Buffer {
-    const end = this.#at + length;
-    if (end > this.#from.length) {
-      throw new RangeError('it ends too early');
-    }
-    const part = this.#from.subarray(this.#at, end);
-    this.#at = end;
-    return part;
-  }
 }
 
 function utf16(text: string): Buffer {

@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process';
 import { readFile } from 'node:fs/promises';
 import { fileErrorOf, messageOf, TonyError } from '../../platform/errors.ts';
+import { CredentialStoreError } from './credential-store-error.ts';
 import { isJavaKeyStore, readJavaKeyStore, WrongPassword } from './java-key-store.ts';
 import { certificatesIn, toPem } from './pem.ts';
 
@@ -11,8 +12,10 @@ const AS_PEM = 'Export the certificate with `keytool -exportcert -rfc`, and name
 /** A Java trust store or a PEM file, as configured in ssl-client.xml. */
 export interface TrustStore {
   readonly location: string;
-  /** Null if the configuration contains no password. Hadoop can store passwords in a credential provider instead. */
+  /** The password in the configuration; null if there is none. */
   readonly password: string | null;
+  /** Returns the password in Hadoop's credential providers, which takes precedence; null if they have none. */
+  readonly storedPassword?: () => Promise<string | null>;
 }
 
 /**
@@ -20,16 +23,18 @@ export interface TrustStore {
  * the content: Hadoop's configuration calls both Java formats `jks`.
  * @throws TonyError TRUST_STORE_UNREADABLE
  */
-export async function readTrustStore({ location, password }: TrustStore): Promise<string> {
+export async function readTrustStore({ location, password, storedPassword = async () => null }: TrustStore): Promise<string> {
   const bytes = await readStore(location);
   try {
     if (isJavaKeyStore(bytes)) {
-      return readJavaKeyStore(bytes, password)
+      // The certificates are readable without a password, and decrypting a stored one takes a third of a second.
+      const used = password === null ? null : ((await storedPassword()) ?? password);
+      return readJavaKeyStore(bytes, used)
         .trusted.map((each) => toPem(each))
         .join('');
     }
     // A PKCS #12 file is a DER SEQUENCE.
-    return bytes[0] === 0x30 ? await readPkcs12(location, password) : certificatesIn(bytes.toString('latin1'));
+    return bytes[0] === 0x30 ? await readPkcs12(location, (await storedPassword()) ?? password) : certificatesIn(bytes.toString('latin1'));
   } catch (error) {
     if (error instanceof TonyError) {
       throw error;
@@ -37,7 +42,9 @@ export async function readTrustStore({ location, password }: TrustStore): Promis
     const hint =
       error instanceof WrongPassword
         ? 'Correct ssl.client.truststore.password in the ssl-client.xml of HADOOP_CONF_DIR.'
-        : `Use a truststore in the format JKS or PKCS12. ${AS_PEM}`;
+        : error instanceof CredentialStoreError
+          ? `Correct hadoop.security.credential.provider.path, or the password of this store (HADOOP_CREDSTORE_PASSWORD). ${AS_PEM}`
+          : `Use a truststore in the format JKS or PKCS12. ${AS_PEM}`;
     throw unreadable(location, messageOf(error), hint, error);
   }
 }

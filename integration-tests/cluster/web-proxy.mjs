@@ -2,6 +2,14 @@
 
 const NAME = 'webproxy';
 
+/** @type {import('./configuration.mjs').SiteProperties} */
+const OWN = {
+  // Without this filter, the proxy ignores user names in requests.
+  core: { 'hadoop.http.filter.initializers': 'org.apache.hadoop.security.AuthenticationFilterInitializer' },
+  // With the profile `ha`, the proxy runs on the host of both ResourceManagers and cannot tell which of them it belongs to.
+  yarn: { 'yarn.resourcemanager.ha.id': 'rm1' },
+};
+
 /** @type {import('./profiles.mjs').Profile} */
 export const WEB_PROXY = {
   processes: [],
@@ -16,6 +24,7 @@ export const WEB_PROXY = {
   prepare: async () => {},
   begin: async () => {},
   properties: (place) => ({ yarn: { 'yarn.web-proxy.address': webProxyAt(place) } }),
+  ownProperties: (_, name) => (name === NAME ? OWN : {}),
   javaFlags: () => [],
 };
 

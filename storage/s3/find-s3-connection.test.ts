@@ -1,6 +1,7 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { HadoopConfiguration } from '../../hadoop/configuration/configuration.ts';
 import { findS3Connection } from './find-s3-connection.ts';
@@ -47,6 +48,17 @@ describe('the access key', () => {
     expect(opened(await findS3Connection(environment(), hadoop(properties)))).toMatchObject({ accessKeyId, secretAccessKey });
   });
 
+  test("comes from a credential provider before Hadoop's properties", async () => {
+    const file = fileURLToPath(new URL('../../hadoop/golden/credentials/default.jceks', import.meta.url));
+    const provider = { ...HADOOP_KEYS, 'fs.s3a.security.credential.provider.path': `localjceks://file${file}` };
+    const found = await findS3Connection(noFiles, hadoop(provider));
+    expect(opened(found)).toMatchObject({ accessKeyId: 'AKIAEXAMPLE', secretAccessKey: 'sécret/key+1' });
+    await expect(findS3Connection({ ...noFiles, HADOOP_CREDSTORE_PASSWORD: 'other' }, hadoop(provider))).rejects.toMatchObject({
+      code: 'S3_CREDENTIALS_MISSING',
+      message: expect.stringMatching(/default\.jceks cannot be read: the password is wrong/),
+    });
+  });
+
   test('is never printed, and survives encoding', async () => {
     const connection = await findS3Connection({ ...files(), AWS_PROFILE: 'work' }, null);
     expect(JSON.stringify(connection)).not.toContain('work-secret');
@@ -62,8 +74,8 @@ describe('the access key', () => {
     [
       'a credential provider',
       noFiles,
-      { 'hadoop.security.credential.provider.path': 'jceks://hdfs/keys.jceks' },
-      /credential\.provider\.path is jceks:\/\/hdfs\/keys\.jceks/,
+      { 'hadoop.security.credential.provider.path': 'jceks://file/none.jceks,jceks://hdfs/keys.jceks' },
+      /credential provider jceks:\/\/hdfs\/keys\.jceks, which tony-ts cannot read/,
       /credential provider holds/,
     ],
     ['a provider class', noFiles, { 'fs.s3a.aws.credentials.provider': 'a.b.Instance' }, /a\.b\.Instance/, /AWS_SESSION_TOKEN/],

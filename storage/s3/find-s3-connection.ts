@@ -1,5 +1,6 @@
 import type { HadoopConfiguration } from '../../hadoop/configuration/configuration.ts';
-import { TonyError } from '../../platform/errors.ts';
+import { CREDENTIAL_PROVIDERS, findCredential, unsupportedStores } from '../../hadoop/credential-provider/credential-provider.ts';
+import { messageOf, TonyError } from '../../platform/errors.ts';
 import { Secret } from '../../platform/secret.ts';
 import { readAwsProfile } from './aws-profile.ts';
 import type { S3Connection } from './s3-connection.ts';
@@ -8,11 +9,11 @@ type Environment = Readonly<Record<string, string | undefined>>;
 type Keys = Pick<S3Connection, 'accessKeyId' | 'secretAccessKey' | 'sessionToken'>;
 
 const DEFAULT_REGION = 'us-east-1';
-const CREDENTIAL_STORES = ['fs.s3a.security.credential.provider.path', 'hadoop.security.credential.provider.path'];
+const CREDENTIAL_STORES = ['fs.s3a.security.credential.provider.path', CREDENTIAL_PROVIDERS];
 
 /**
  * Finds the object store and the access key on the user's machine. The first source that has an access key applies: the environment, the
- * profile that AWS_PROFILE names, Hadoop's fs.s3a.* properties, the profile `default`. For the other settings, the environment precedes
+ * profile that AWS_PROFILE names, Hadoop's fs.s3a.* properties and credential providers, the profile `default`. For the other settings, the environment precedes
  * Hadoop's properties, which precede the profile.
  * @param hadoop null if no Hadoop configuration exists.
  * @throws TonyError S3_CREDENTIALS_MISSING, HADOOP_CONF_INVALID
@@ -20,7 +21,7 @@ const CREDENTIAL_STORES = ['fs.s3a.security.credential.provider.path', 'hadoop.s
 export async function findS3Connection(environment: Environment, hadoop: HadoopConfiguration | null): Promise<S3Connection> {
   const profile = await readAwsProfile(environment);
   const named = given(environment.AWS_PROFILE) === undefined ? undefined : keysOf(profile);
-  const keys = keysOfEnvironment(environment) ?? named ?? keysOfHadoop(hadoop) ?? keysOf(profile);
+  const keys = keysOfEnvironment(environment) ?? named ?? (await keysOfHadoop(environment, hadoop)) ?? keysOf(profile);
   if (keys === undefined) {
     throw missingKeys(environment, hadoop);
   }
@@ -49,8 +50,21 @@ function keysOf(profile: Environment): Keys | undefined {
   return keysFrom(profile.aws_access_key_id, profile.aws_secret_access_key, profile.aws_session_token);
 }
 
-function keysOfHadoop(hadoop: HadoopConfiguration | null): Keys | undefined {
-  return keysFrom(hadoop?.get('fs.s3a.access.key'), hadoop?.get('fs.s3a.secret.key'), hadoop?.get('fs.s3a.session.token'));
+/** Like Hadoop, prefers the keys in credential providers. */
+async function keysOfHadoop(environment: Environment, hadoop: HadoopConfiguration | null): Promise<Keys | undefined> {
+  if (hadoop === null) {
+    return undefined;
+  }
+  const search = { properties: hadoop, environment, keys: CREDENTIAL_STORES };
+  const find = async (name: string): Promise<string | undefined> => (await findCredential(name, search)) ?? hadoop.get(name);
+  try {
+    return keysFrom(await find('fs.s3a.access.key'), await find('fs.s3a.secret.key'), await find('fs.s3a.session.token'));
+  } catch (error) {
+    throw new TonyError('S3_CREDENTIALS_MISSING', `The access key for s3:// URIs is unknown: ${messageOf(error)}.`, {
+      hint: 'Correct the path or the password (HADOOP_CREDSTORE_PASSWORD) of this store, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.',
+      cause: error,
+    });
+  }
 }
 
 function keysFrom(id: string | undefined, secret: string | undefined, token: string | undefined): Keys | undefined {
@@ -94,10 +108,10 @@ function checkedUrl(endpoint: string): string {
 }
 
 function missingKeys(environment: Environment, hadoop: HadoopConfiguration | null): TonyError {
-  const store = CREDENTIAL_STORES.map((key) => [key, given(hadoop?.get(key))] as const).find(([, place]) => place !== undefined);
+  const [store] = hadoop === null ? [] : unsupportedStores({ properties: hadoop, environment, keys: CREDENTIAL_STORES });
   if (store !== undefined) {
-    return new TonyError('S3_CREDENTIALS_MISSING', `${store[0]} is ${store[1]}, which only Hadoop's Java programs can read.`, {
-      hint: 'Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY to the values that this credential provider holds, or use AWS_PROFILE.',
+    return new TonyError('S3_CREDENTIALS_MISSING', `The configuration names the credential provider ${store}, which tony-ts cannot read.`, {
+      hint: 'Use a local store (jceks://file/PATH or localjceks://file/PATH), or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY to the values that this credential provider holds, or use AWS_PROFILE.',
     });
   }
   const providers = given(hadoop?.get('fs.s3a.aws.credentials.provider'));
