@@ -13,7 +13,15 @@ test('describeEnd names the exit code or the signal', () => {
 const container = { kind: 'container', exitStatus: 137, memoryMb: 1536, reason: '' } as const;
 const failures: readonly (readonly [FailureCause, string])[] = [
   [{ kind: 'program', exit: { code: 3, signal: null } }, 'its program on n1:1 exited with code 3'],
-  [{ ...container, end: 'exited', reason: 'no' }, 'its container on n1:1 ended with exit status 137: no'],
+  [
+    { kind: 'program', exit: { code: null, signal: 'SIGKILL' } },
+    'its program on n1:1 was killed by SIGKILL. If no one killed it, the kernel did: nodes that limit memory with cgroups kill processes that use more memory than their container has. Raise roles.worker.resources.memory',
+  ],
+  [{ ...container, exitStatus: 3, end: 'exited', reason: 'no.' }, 'its container on n1:1 ended with exit status 3: no.'],
+  [
+    { ...container, end: 'exited', reason: 'The container was terminated by SIGKILL (exit 137).' },
+    'its container on n1:1 ended with exit status 137: The container was terminated by SIGKILL (exit 137). If no one killed it, the kernel did: nodes that limit memory with cgroups kill processes that use more than the 1.5 GiB of their container. Raise roles.worker.resources.memory',
+  ],
   [
     { ...container, end: 'memory-exceeded' },
     'its container on n1:1 was killed for using more than its 1.5 GiB of memory; raise roles.worker.resources.memory',

@@ -23,7 +23,7 @@ export function describeFailure({ cause, node }: TaskFailure, role: string): str
   const where = node === null ? '' : ` on ${node}`;
   switch (cause.kind) {
     case 'program':
-      return `its program${where} ${describeEnd(cause.exit)}`;
+      return `its program${where} ${describeEnd(cause.exit)}${cause.exit.signal === 'SIGKILL' ? killedByKernel(role) : ''}`;
     case 'container':
       return describeContainer(cause, role, where);
     case 'launch':
@@ -49,11 +49,21 @@ export function describeFailure({ cause, node }: TaskFailure, role: string): str
   }
 }
 
+/** Exit status of a container whose process was killed by SIGKILL. */
+const KILLED = 137;
+
+/** Explains SIGKILL. YARN's diagnostics do not say who sent it: the kernel does if it enforces the container's memory limit. */
+function killedByKernel(role: string, memoryMb?: number): string {
+  const limit =
+    memoryMb === undefined ? 'more memory than their container has' : `more than the ${formatMemory(memoryMb)} of their container`;
+  return `. If no one killed it, the kernel did: nodes that limit memory with cgroups kill processes that use ${limit}. Raise roles.${role}.resources.memory`;
+}
+
 function describeContainer(cause: Extract<FailureCause, { kind: 'container' }>, role: string, where: string): string {
   const why = cause.reason === '' ? '' : `: ${cause.reason}`;
   switch (cause.end) {
     case 'exited':
-      return `its container${where} ended with exit status ${cause.exitStatus}${why}`;
+      return `its container${where} ended with exit status ${cause.exitStatus}${cause.exitStatus === KILLED ? `${why.replace(/\.$/, '')}${killedByKernel(role, cause.memoryMb)}` : why}`;
     case 'memory-exceeded':
       return `its container${where} was killed for using more than its ${formatMemory(cause.memoryMb)} of memory; raise roles.${role}.resources.memory`;
     case 'stopped-by-master':

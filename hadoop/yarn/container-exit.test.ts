@@ -35,6 +35,16 @@ test("describes the cause without YARN's repetitions", () => {
   expect(describeExit(-104, '[2026-11-20 10:11:12.345]Container [pid=7] is running 12MB beyond the PHYSICAL memory limit.')).toBe(
     'The container was killed because it used more memory than it requested: Container [pid=7] is running 12MB beyond the PHYSICAL memory limit.',
   );
+  // With cgroups, YARN's diagnostics name memory only if both elastic and strict control are on.
+  expect(
+    describeExit(
+      137,
+      '[2026-11-20 10:11:12.345]Container killed on request. Exit code is 137\n[2026-11-20 10:11:12.346]Container exited with a non-zero exit code 137. \n[2026-11-20 10:11:12.346]Killed by external signal\n',
+    ),
+  ).toBe('The container was terminated by SIGKILL (exit 137).');
+  const underOom = 'container_1_0001_01_000002 is under oom because it exceeded its physical memory limit';
+  expect(containerEnd(-104, underOom)).toBe('memory-exceeded');
+  expect(describeExit(-104, underOom)).toBe(`The container was killed because it used more memory than it requested: ${underOom}`);
   expect(describeExit(-1000, 'File does not exist: hdfs://nn/x\n\tat org.apache.Foo.bar(Foo.java:1)\n')).toBe(
     'The container could not be launched: File does not exist: hdfs://nn/x',
   );
