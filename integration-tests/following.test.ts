@@ -97,10 +97,16 @@ describe.each([
   test('a job that succeeds ends with exit code 0 and its result, and shows its logs and status', async () => {
     const { run, submit } = await open();
     const file = await job(`echo "hello from $TONY_ROLE $TONY_INDEX"; echo careful >&2\n`);
-    const { exitCode, stdout, stderr } = await run([...submit, '--conf', file, '--output', 'json']);
+    const { exitCode, stdout, stderr } = await run([...submit, '--conf', file, '--output', 'json', '--logs', 'all']);
     expect(stderr).toBe('');
     expect(exitCode).toBe(0);
     const lines = jsonLines(stdout);
+    expect(lines.flatMap(({ type, task, file, text }) => (type === 'log' ? [`${task} ${file} ${text}`] : [])).sort()).toEqual([
+      'worker:0 stderr careful',
+      'worker:0 stdout hello from worker 0',
+      'worker:1 stderr careful',
+      'worker:1 stdout hello from worker 1',
+    ]);
     expect(lines.at(-1)).toMatchObject({
       type: 'result',
       state: 'SUCCEEDED',
@@ -126,10 +132,12 @@ describe.each([
 
   test('a job whose program fails ends with exit code 1, and shows the first failing task and its last lines', async () => {
     const { run, submit } = await open();
-    const file = await job('if [ "$TONY_INDEX" = 1 ]; then echo boom >&2; exit 3; fi; sleep 60\n');
-    const { exitCode, stdout } = await run([...submit, '--conf', file]);
+    const file = await job('echo "$TONY_INDEX starts"; if [ "$TONY_INDEX" = 1 ]; then echo boom >&2; exit 3; fi; sleep 60\n');
+    const { exitCode, stdout, stderr } = await run([...submit, '--conf', file]);
     expect(exitCode).toBe(1);
-    const end = stdout.slice(stdout.search(/^\S+ FAILED$/m));
+    expect(stderr).toBe('');
+    const [before = '', end = ''] = stdout.split(/(?=^\S+ FAILED$)/m);
+    expect(before.split('\n').filter((line) => line.includes(' | '))).toEqual(['worker:0 | 0 starts']);
     expect(end).toMatch(/worker:1.*3/);
     expect(end).toContain('boom');
     const id = ID.exec(stdout)?.[0] ?? '';

@@ -30,6 +30,9 @@ export interface LogOptions {
   readonly onTasks?: (tasks: readonly string[]) => void;
 }
 
+/** The members of a connection that reading logs needs. */
+export type LoggedJob = Pick<JobConnection, 'applicationId' | 'observe' | 'logs'>;
+
 const LOG_OPTIONS: OptionNames<LogOptions> = {
   task: true,
   files: true,
@@ -59,7 +62,7 @@ const WAIT_EVERY_MS = 10_000;
  * @throws TonyError APPLICATION_UNKNOWN, TASK_UNKNOWN, LOGS_UNAVAILABLE; RM_UNREACHABLE or HDFS_UNREACHABLE if the first request fails, or
  *   if a later outage exceeds `patienceMs`.
  */
-export async function* jobLogs(connection: JobConnection, options: LogOptions = {}): AsyncGenerator<LogLine> {
+export async function* jobLogs(connection: LoggedJob, options: LogOptions = {}): AsyncGenerator<LogLine> {
   checkOptions('jobLogs', options, LOG_OPTIONS);
   const { task, tail, follow = false, intervalMs = 500, patienceMs, signal, onNotice = () => undefined } = options;
   const readers = new Map<string, LogReader>();
@@ -143,12 +146,12 @@ function filesOf(source: LogSource, files: readonly string[] | undefined): reado
 
 /** Caches the container list to limit the number of requests. */
 class Containers {
-  readonly #connection: JobConnection;
+  readonly #connection: LoggedJob;
   #sources: readonly LogSource[] = [];
   #key: string | null = null;
   #at = Number.NEGATIVE_INFINITY;
 
-  constructor(connection: JobConnection) {
+  constructor(connection: LoggedJob) {
     this.#connection = connection;
   }
 

@@ -4,6 +4,7 @@ import type { JobConnection } from '../connections/job-connection.ts';
 import { killJob } from '../connections/kill-job.ts';
 import { INTERRUPTED, onInterrupt } from '../terminal/interrupts.ts';
 import type { JobOutput } from './job-output.ts';
+import type { ProgramLines } from './program-lines.ts';
 
 export interface FollowToEndOptions {
   readonly output: JobOutput;
@@ -11,6 +12,8 @@ export interface FollowToEndOptions {
   /** Terminal for interactive answers; null if stdin is not interactive. */
   readonly input: ReadStream | null;
   readonly mayDetach: boolean;
+  /** The lines of programs to show. */
+  readonly programs?: ProgramLines;
 }
 
 class Detached extends Error {
@@ -23,7 +26,7 @@ class Detached extends Error {
 
 /** Shows the progress of a job until it ends or the user detaches. Returns the exit code. */
 export async function followToEnd(connection: JobConnection, options: FollowToEndOptions): Promise<number> {
-  const { output, ask, input, mayDetach } = options;
+  const { output, ask, input, mayDetach, programs } = options;
   const away = new AbortController();
   let killing: Promise<unknown> = Promise.resolve();
   let isInterrupted = false;
@@ -52,6 +55,7 @@ export async function followToEnd(connection: JobConnection, options: FollowToEn
         break;
       }
       output.look(next.value);
+      programs?.observed(next.value.observation);
       // Report the URL again, because each ApplicationMaster attempt has its own URL.
       const master = next.value.observation.status?.masterAttempt ?? 0;
       if (connection.trackingUrl !== null || master === shownBy) {
@@ -64,6 +68,9 @@ export async function followToEnd(connection: JobConnection, options: FollowToEn
       }
     }
     await killing;
+    if (!isInterrupted && programs !== undefined && !(await programs.end(away.signal)) && hasStarted(report)) {
+      output.say(`The output of the programs is incomplete here. See tony-ts logs ${connection.applicationId}`);
+    }
     output.report(report);
     if (report.state === 'KILLED' && isInterrupted) {
       return INTERRUPTED;
@@ -77,6 +84,11 @@ export async function followToEnd(connection: JobConnection, options: FollowToEn
     return error.by === 'person' ? 0 : INTERRUPTED;
   } finally {
     release();
+    programs?.stop();
     output.close();
   }
+}
+
+function hasStarted({ tasks }: JobReport): boolean {
+  return tasks.some(({ containerId }) => containerId !== null);
 }

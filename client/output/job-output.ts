@@ -1,4 +1,5 @@
 import type { JobReport, Look } from '../connections/follow-job.ts';
+import type { LogLine } from '../connections/log-reader.ts';
 import type { JobPlan } from '../plan/job-plan.ts';
 import type { SubmitRequest } from '../plan/submit-request.ts';
 import type { StagingEvent } from '../staging/staging.ts';
@@ -20,6 +21,11 @@ export interface JobOutput {
   /** Shows the URL of the job's pages if it was not known at the submission. */
   pages(url: string): void;
   look(look: Look): void;
+  /**
+   * Shows lines of programs. Resolves when the output accepts more.
+   * @param tasks names of all tasks whose lines are shown
+   */
+  log(lines: readonly LogLine[], tasks: readonly string[]): Promise<void>;
   report(report: JobReport): void;
   /** Shows a final text when the user detaches from the job. Keeps the previous output. */
   leave(text: string): void;

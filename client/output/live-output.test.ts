@@ -1,9 +1,34 @@
+import { stripVTControlCharacters } from 'node:util';
 import { expect, test } from 'vitest';
 import { jobStatus } from '../../conf/job-status.fixture.ts';
 import { terminalOf } from '../terminal/terminal.ts';
 import { LiveOutput } from './live-output.ts';
 
 const TERMINAL = terminalOf({ isTTY: true, columns: 80 }, { NO_COLOR: '1' });
+
+test('lines of programs appear above the table, without control characters, and wrap to the right of the task', async () => {
+  let written = '';
+  const output = new LiveOutput(
+    (text) => (written += text),
+    TERMINAL,
+    'on HDFS',
+    () => 0,
+  );
+  const status = jobStatus({ name: 'mnist', tasks: [] });
+  output.look({ observation: { phase: 'RUNNING', waiting: '', masterSilentMs: null, status, result: null }, events: [] });
+  written = '';
+  const line = { task: 'worker:0', containerId: 'c', file: 'stdout' };
+  await output.log(
+    [
+      { ...line, text: 'loss \x1b[2J0.5' },
+      { ...line, text: 'abc '.repeat(20) },
+    ],
+    ['worker:0', 'worker:10'],
+  );
+  const shown = stripVTControlCharacters(written).replaceAll('\r', '').split('\n');
+  expect(shown.slice(0, 3)).toEqual(['worker:0  | loss 0.5', `worker:0  | ${'abc '.repeat(16)}abc`, '          | abc abc abc']);
+  expect(shown[3]).toMatch(/^mnist /);
+});
 
 test('after a detach, the table stays above the last line and is not redrawn', () => {
   let written = '';

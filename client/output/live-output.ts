@@ -1,5 +1,6 @@
 import type { JobReport, Look } from '../connections/follow-job.ts';
 import type { Observation } from '../connections/job-connection.ts';
+import type { LogLine } from '../connections/log-reader.ts';
 import type { JobPlan } from '../plan/job-plan.ts';
 import { planLines, requestLines } from '../plan/plan-lines.ts';
 import type { SubmitRequest } from '../plan/submit-request.ts';
@@ -8,6 +9,7 @@ import { clip, printable, type Terminal } from '../terminal/terminal.ts';
 import { fold } from '../terminal/text-width.ts';
 import type { JobOutput, SubmittedNotice } from './job-output.ts';
 import { jobTable, oneLine } from './job-table.ts';
+import { LogLines } from './log-lines.ts';
 import { eventLine, reportLines, stagingLine, uploadBar } from './report-lines.ts';
 
 const HIDE_CURSOR = '\x1b[?25l';
@@ -20,6 +22,7 @@ export class LiveOutput implements JobOutput {
   readonly #where: string;
   readonly #clock: () => number;
   readonly #uploads = new Map<string, { sent: number; total: number; since: number }>();
+  readonly #programs = new LogLines({ prefixed: true });
   #look: Look | null = null;
   #question = '';
   /** Number of lines that the next frame overwrites. */
@@ -71,6 +74,12 @@ export class LiveOutput implements JobOutput {
         .filter((event) => event.type === 'notice' || (event.type === 'task' && (event.state === 'failed' || event.state === 'lost')))
         .map((event) => eventLine(event, this.#terminal, look.observation.status?.tasks)),
     );
+  }
+
+  /** Writes to a terminal are synchronous, so the output always accepts more. */
+  async log(lines: readonly LogLine[], tasks: readonly string[]): Promise<void> {
+    this.#programs.expect(tasks);
+    this.#draw(lines.map((line) => this.#programs.line(line, this.#terminal).trimEnd()));
   }
 
   report(report: JobReport): void {

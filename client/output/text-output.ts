@@ -1,6 +1,7 @@
 import { isEndState } from '../../conf/status.ts';
 import type { JobReport, Look } from '../connections/follow-job.ts';
 import type { JobEvent } from '../connections/job-events.ts';
+import type { LogLine } from '../connections/log-reader.ts';
 import type { JobPlan } from '../plan/job-plan.ts';
 import { planLines, requestLines } from '../plan/plan-lines.ts';
 import type { SubmitRequest } from '../plan/submit-request.ts';
@@ -22,14 +23,25 @@ export class TextOutput implements JobOutput {
   readonly #terminal: Terminal;
   readonly #where: string;
   readonly #clock: () => number;
+  readonly #writeLog: (lines: readonly LogLine[]) => Promise<void>;
   readonly #uploads = new Map<string, { readonly since: number; readonly shownAt: number }>();
   #metricsAt = Number.NEGATIVE_INFINITY;
   #state = '';
   #stateAt = Number.NEGATIVE_INFINITY;
 
-  /** @param where location of staged files as worded in messages, such as `on HDFS` */
-  constructor(write: (text: string) => void, terminal: Terminal, where: string, clock: () => number = () => performance.now()) {
+  /**
+   * @param where location of staged files as worded in messages, such as `on HDFS`
+   * @param writeLog writes lines of programs; resolves when the output accepts more
+   */
+  constructor(
+    write: (text: string) => void,
+    terminal: Terminal,
+    where: string,
+    clock: () => number = () => performance.now(),
+    writeLog: (lines: readonly LogLine[]) => Promise<void> = () => Promise.resolve(),
+  ) {
     this.#write = write;
+    this.#writeLog = writeLog;
     this.#clock = clock;
     this.#terminal = terminal;
     this.#where = where;
@@ -106,6 +118,10 @@ export class TextOutput implements JobOutput {
       case 'notice':
         return true;
     }
+  }
+
+  log(lines: readonly LogLine[]): Promise<void> {
+    return this.#writeLog(lines);
   }
 
   report(report: JobReport): void {

@@ -1,4 +1,5 @@
 import type { JobReport, Look } from '../connections/follow-job.ts';
+import type { LogLine } from '../connections/log-reader.ts';
 import type { JobPlan } from '../plan/job-plan.ts';
 import type { SubmitRequest } from '../plan/submit-request.ts';
 import type { StagingEvent } from '../staging/staging.ts';
@@ -7,9 +8,12 @@ import type { JobOutput, SubmittedNotice } from './job-output.ts';
 /** Writes one value per event. The last value of a followed job has the type `result`. */
 export class ValueOutput implements JobOutput {
   readonly #write: (value: unknown) => void;
+  readonly #drained: () => Promise<void>;
 
-  constructor(write: (value: unknown) => void) {
+  /** @param drained resolves when the output accepts more values */
+  constructor(write: (value: unknown) => void, drained: () => Promise<void> = () => Promise.resolve()) {
     this.#write = write;
+    this.#drained = drained;
   }
 
   plan(plan: JobPlan): void {
@@ -40,6 +44,13 @@ export class ValueOutput implements JobOutput {
     for (const event of events) {
       this.#write(event);
     }
+  }
+
+  async log(lines: readonly LogLine[]): Promise<void> {
+    for (const { task, containerId, file, text } of lines) {
+      this.#write({ type: 'log', task, container: containerId, file, text });
+    }
+    await this.#drained();
   }
 
   report({ applicationId, state, diagnostics, tasks, metrics, generations, step, ...places }: JobReport): void {

@@ -1,9 +1,13 @@
+import { once } from 'node:events';
 import type { ReadStream } from 'node:tty';
+import type { LogLine } from '../../connections/log-reader.ts';
 import type { JobOutput } from '../../output/job-output.ts';
 import { LiveOutput } from '../../output/live-output.ts';
+import { LogLines } from '../../output/log-lines.ts';
 import { TextOutput } from '../../output/text-output.ts';
 import { ValueOutput } from '../../output/value-job-output.ts';
 import { type OutputFormat, valueWriter } from '../../output/value-output.ts';
+import { LineOutput } from '../../terminal/line-output.ts';
 import { terminalOf } from '../../terminal/terminal.ts';
 
 export interface Conversation {
@@ -20,12 +24,32 @@ export interface Conversation {
 export async function openConversation(format: OutputFormat, where: string): Promise<Conversation> {
   const write = (text: string): void => void process.stdout.write(text);
   if (format !== 'table') {
-    return { output: new ValueOutput(await valueWriter(format)), ask: () => undefined, input: null };
+    return { output: new ValueOutput(await valueWriter(format), drained), ask: () => undefined, input: null };
   }
   const terminal = terminalOf(process.stdout);
   if (!terminal.live) {
-    return { output: new TextOutput(write, terminal, where), ask: () => undefined, input: null };
+    return { output: new TextOutput(write, terminal, where, undefined, logWriter()), ask: () => undefined, input: null };
   }
   const output = new LiveOutput(write, terminal, where);
   return { output, ask: (question) => output.ask(question), input: process.stdin.isTTY ? process.stdin : null };
+}
+
+async function drained(): Promise<void> {
+  if (process.stdout.writableNeedDrain) {
+    await once(process.stdout, 'drain');
+  }
+}
+
+/** Returns a function that writes the lines of programs to the stream to which the program wrote them. */
+function logWriter(): (lines: readonly LogLine[]) => Promise<void> {
+  const format = new LogLines({ prefixed: true });
+  const text = new LineOutput();
+  const terminals = { stdout: terminalOf(process.stdout), stderr: terminalOf(process.stderr) };
+  return async (lines) => {
+    for (const line of lines) {
+      const stream = line.file === 'stderr' ? 'stderr' : 'stdout';
+      await text.write(process[stream], format.line(line, terminals[stream]));
+    }
+    await text.flush();
+  };
 }

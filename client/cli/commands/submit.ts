@@ -4,6 +4,8 @@ import type { Job } from '../../../conf/job.ts';
 import { TonyError } from '../../../platform/errors.ts';
 import type { JobConnection } from '../../connections/job-connection.ts';
 import type { JobOutput } from '../../output/job-output.ts';
+import type { ProgramLines } from '../../output/program-lines.ts';
+import { SHOWN_LOGS, type ShownLogs } from '../../output/shown-logs.ts';
 import type { OutputFormat } from '../../output/value-output.ts';
 import { CLUSTER_OPTIONS, type ClusterArguments, OUTPUT_OPTION } from './shared-options.ts';
 
@@ -16,6 +18,7 @@ interface SubmitArguments extends ClusterArguments {
   readonly local: boolean;
   readonly detach: boolean;
   readonly dryRun?: boolean;
+  readonly logs?: ShownLogs | undefined;
   readonly output: OutputFormat;
 }
 
@@ -32,6 +35,12 @@ export const submitCommand: CommandModule<object, SubmitArguments> = {
         type: 'boolean',
         default: false,
         describe: 'Show what the job would request and whether it would fit, without uploading or submitting anything',
+      },
+      logs: {
+        choices: SHOWN_LOGS,
+        describe:
+          'Programs whose output appears here: that of the chief, of all tasks, or none [default: chief; none with --output json or yaml]',
+        requiresArg: true,
       },
       ...OUTPUT_OPTION,
       ...CLUSTER_OPTIONS,
@@ -57,7 +66,8 @@ export const submitCommand: CommandModule<object, SubmitArguments> = {
           return;
         }
         const { followToEnd } = await import('../../output/follow-to-end.ts');
-        process.exitCode = await followToEnd(connection, { ...conversation, mayDetach: !args.local });
+        const programs = await programLines(args, job, connection, output);
+        process.exitCode = await followToEnd(connection, { ...conversation, mayDetach: !args.local, ...(programs && { programs }) });
       } finally {
         connection.close();
       }
@@ -69,7 +79,7 @@ export const submitCommand: CommandModule<object, SubmitArguments> = {
 
 /** Submits the job and returns a connection to it; null for a dry run. */
 async function begin(
-  { conf, set, dryRun = false, output: _format, ...options }: SubmitArguments,
+  { conf, set, dryRun = false, output: _format, logs: _logs, ...options }: SubmitArguments,
   output: JobOutput,
   signal: AbortSignal,
 ): Promise<{ connection: JobConnection; job: Job } | null> {
@@ -95,6 +105,21 @@ async function begin(
     process.exitCode = 2;
   }
   return null;
+}
+
+async function programLines(
+  { logs, output: format }: SubmitArguments,
+  job: Job,
+  connection: JobConnection,
+  output: JobOutput,
+): Promise<ProgramLines | null> {
+  const shown = logs ?? (format === 'table' ? 'chief' : 'none');
+  if (shown === 'none') {
+    return null;
+  }
+  const { ProgramLines } = await import('../../output/program-lines.ts');
+  const task = shown === 'all' ? undefined : `${job.roles.find(({ chief }) => chief)?.name}:0`;
+  return new ProgramLines(connection, task, (lines, tasks) => output.log(lines, tasks));
 }
 
 /**
