@@ -209,6 +209,7 @@ function taskContext(
     reportFile,
     checkpointOrder,
     services,
+    memoryMb: frozen.cluster.kind === 'yarn' ? role.resources.memoryMb : null,
   };
 }
 

@@ -117,6 +117,7 @@ async function startGeneration(name: string, generation: number, deaths: Readonl
         reportFile: `${file}.reports`,
         checkpointOrder: null,
         services: null,
+        memoryMb: null,
       };
       await writeFile(`${file}.json`, JSON.stringify(task));
       const child = spawn(path.join(runtime.tree, 'bin', 'node'), [DYING], {

@@ -15,7 +15,7 @@ async function pair(): Promise<{ readonly clusters: readonly [Cluster, Cluster];
     return new Cluster({
       ...{ tf, backend: 'cpu', ring, wire: 'float32', servers: null, ranked: true, role: 'worker', index, roleSize: 2 },
       ...{ applicationId: 'application_1_0001', jobName: 'test', generation: 1, data: {}, storage: new FileStorage() },
-      ...{ checkpoint: null, summaryDir: null, outputDir: null, checkpointOrder: new CheckpointOrder(null) },
+      ...{ checkpoint: null, summaryDir: null, outputDir: null, checkpointOrder: new CheckpointOrder(null), memoryMb: null },
       report: (report) => {
         if (report.type === 'notice') {
           notices[index]?.push(report.message);

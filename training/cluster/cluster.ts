@@ -60,6 +60,8 @@ export interface ClusterParts {
   readonly roleSize: number;
   /** The executor's orders to store a checkpoint immediately. */
   readonly checkpointOrder: CheckpointOrder;
+  /** The memory of the container (MiB); null if `fit` cannot estimate whether it suffices. */
+  readonly memoryMb: number | null;
   readonly report: (report: Report) => void;
 }
 
@@ -238,10 +240,10 @@ export class Cluster {
   }
 
   #beginPhase(kind: PhaseKind, options: { readonly name?: string; readonly checkpoint?: false }) {
-    const { tf, storage, applicationId, generation, report, checkpoint, checkpointOrder } = this.#parts;
+    const { tf, storage, applicationId, generation, report, checkpoint, checkpointOrder, memoryMb } = this.#parts;
     const store = options.checkpoint === false ? null : this.#store;
     return {
-      ...{ tf, storage, applicationId, generation, report, checkpointOrder },
+      ...{ tf, storage, applicationId, generation, report, checkpointOrder, memoryMb },
       phase: options.checkpoint === false ? this.#phases.unkept() : this.#phases.begin(kind, options.name),
       checkpoints: store === null || checkpoint === null ? null : { store, ...checkpoint },
       stopOrders: store === null ? null : new StopOrders(storage, store.dir),

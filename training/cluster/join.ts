@@ -60,6 +60,7 @@ async function joinAlone(options: JoinOptions): Promise<Cluster> {
     outputDir: outputDir === undefined ? null : uriOf(outputDir),
     roleSize: 1,
     checkpointOrder: new CheckpointOrder(null),
+    memoryMb: null,
     report: () => {},
   });
 }
@@ -99,6 +100,8 @@ async function joinJob(task: TaskContext, options: JoinOptions): Promise<Cluster
     outputDir: task.outputDir,
     roleSize: task.roleSize,
     checkpointOrder: new CheckpointOrder(task.checkpointOrder),
+    // The estimate of `fit` is for this backend, and for all-reduce: with parameter servers, the servers hold the slots.
+    memoryMb: backend.name === 'native' && servers === null ? task.memoryMb : null,
     report,
   });
 }

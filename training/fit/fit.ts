@@ -25,6 +25,7 @@ import { type FitOptions, type FitPlan, planFit } from './fit-options.ts';
 import { FitReporter } from './fit-reporter.ts';
 import { type FitStep, FitSteps, signalsOf } from './fit-steps.ts';
 import { LearningRateSchedule } from './learning-rate.ts';
+import { estimateMemory, memoryWarning, sizesOf, slotsOf } from './memory-estimate.ts';
 import { PhaseProgress } from './phase-progress.ts';
 import type { TrainingProgress } from './unfinished-training.ts';
 import { Validation } from './validation.ts';
@@ -55,6 +56,8 @@ export interface FitEnvironment {
   readonly stopOrders?: StopOrders | null;
   /** The executor's orders to store a checkpoint immediately. */
   readonly checkpointOrder?: CheckpointOrder;
+  /** The memory of the container (MiB); null if `fit` cannot estimate whether it suffices. */
+  readonly memoryMb?: number | null;
   /** null on ranks that write no summaries. */
   readonly summaries: SummaryWriter | null;
   readonly report: (report: Report) => void;
@@ -156,6 +159,7 @@ class Fit {
     const { isOver, data } = await this.#begin();
     if (!isOver) {
       await this.#compareData();
+      this.#checkMemory();
       this.#steps.open(data);
       this.#reporter.describe();
     }
@@ -203,6 +207,26 @@ class Fit {
     const difference = isDataset(data) ? null : await differingData(this.#environment.tf, peers, data as TrainingData);
     if (difference !== null && rank === 0) {
       this.#onNotice(difference);
+    }
+  }
+
+  /** Warns if the estimated memory exceeds the container. Rank 0 warns for all ranks, because they train the same model. */
+  #checkMemory(): void {
+    const { memoryMb = null, checkpoints } = this.#environment;
+    const { rank, worldSize } = this.#strategy;
+    if (memoryMb === null || rank > 0) {
+      return;
+    }
+    const estimate = estimateMemory({
+      ...sizesOf(this.#model, this.#plan.batchSize ?? 0),
+      resident: process.memoryUsage.rss(),
+      slots: slotsOf(this.#model.optimizer),
+      worldSize,
+      writesCheckpoints: checkpoints !== null,
+    });
+    const warning = memoryWarning(estimate, memoryMb);
+    if (warning !== null) {
+      this.#onNotice(warning, 'memory');
     }
   }
 

@@ -43,6 +43,8 @@ export interface TaskContext {
    * no services.
    */
   readonly services: string | null;
+  /** The memory of the container (MiB); null for a local job, whose memory nothing limits. */
+  readonly memoryMb: number | null;
 }
 
 export interface Member {

@@ -37,6 +37,7 @@ const schema = z.object({
   reportFile: z.string(),
   checkpointOrder: z.string().nullable(),
   services: z.string().nullable(),
+  memoryMb: z.number().int().positive().nullable(),
 });
 
 /**

@@ -30,6 +30,8 @@ export interface World {
   readonly phases?: readonly Phases[];
   /** The checkpoint orders of each rank; default: none. */
   readonly checkpointOrders?: readonly CheckpointOrder[];
+  /** The memory of each rank's container (MiB); unknown by default. */
+  readonly memoryMb?: number;
   /** Receives the reports from each rank. */
   readonly reports?: Report[][];
   /** The summary writer of rank 0. */
@@ -77,6 +79,7 @@ export async function fitTogether(
             : { store: new CheckpointStore(storage, fileUri(world.folder)), everySteps: world.everySteps ?? 0, keep: 3 },
         ...(world.folder === undefined ? {} : { stopOrders: new StopOrders(storage, fileUri(world.folder)) }),
         ...(world.checkpointOrders?.[rank] === undefined ? {} : { checkpointOrder: world.checkpointOrders[rank] }),
+        memoryMb: world.memoryMb ?? null,
         summaries: rank === 0 ? (world.summaries ?? null) : null,
         report: (report) => world.reports?.[rank]?.push(report),
       };

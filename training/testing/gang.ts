@@ -158,6 +158,7 @@ export class Gangs {
         listener,
         reportFile: `${file}.reports`,
         checkpointOrder: null,
+        memoryMb: null,
       };
       await writeFile(`${file}.json`, JSON.stringify(context));
       return this.run(

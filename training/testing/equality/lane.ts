@@ -206,6 +206,7 @@ export class Lane {
           listener,
           reportFile: `${file}.reports`,
           checkpointOrder: null,
+          memoryMb: null,
         };
         await writeFile(file, JSON.stringify(task));
         return file;

@@ -1,0 +1,78 @@
+import * as tf from '@tensorflow/tfjs';
+import { expect, test } from 'vitest';
+import { inspectModel } from '../model/compiled-model.ts';
+import type { Report } from '../process/task-context.ts';
+import { classifier, examples, fitTogether } from '../testing/fit-world.ts';
+import { estimateMemory, type MemoryNeeds, memoryWarning, sizesOf, slotsOf } from './memory-estimate.ts';
+
+const MEBIBYTE = 1 << 20;
+const EXECUTOR = 70;
+
+/** Measured peaks of programs with the native backend that write checkpoints. All sizes in MiB. */
+test.each([
+  [
+    'cnn of examples/mnist, adam, batch size 256',
+    { parameters: 18_378, elements: 15_386, batch: 256, slots: 2, world: 1, resident: 347, peak: 484 },
+  ],
+  [
+    'cnn with 4 times the filters, adam, 128',
+    { parameters: 227_082, elements: 59_162, batch: 128, slots: 2, world: 1, resident: 351, peak: 571 },
+  ],
+  ['784-2048-2048-10, adam, 64', { parameters: 5_824_522, elements: 4106, batch: 64, slots: 2, world: 1, resident: 389, peak: 721 }],
+  ['784-4096-4096-10, adam, 64', { parameters: 20_037_642, elements: 8202, batch: 64, slots: 2, world: 1, resident: 445, peak: 1313 }],
+  ['784-4096-4096-10, sgd, 64', { parameters: 20_037_642, elements: 8202, batch: 64, slots: 0, world: 1, resident: 450, peak: 830 }],
+  [
+    '784-4096-4096-10, adam, 64, two workers',
+    { parameters: 20_037_642, elements: 8202, batch: 64, slots: 2, world: 2, resident: 444, peak: 1146 },
+  ],
+  [
+    'cnn of examples/mnist, adam, 64, two workers',
+    { parameters: 18_378, elements: 15_386, batch: 64, slots: 2, world: 2, resident: 352, peak: 430 },
+  ],
+])('the estimate for %s is within 11 % of the measured peak', (_, { parameters, elements, batch, slots, world, resident, peak }) => {
+  const bytes = 4 * parameters;
+  const { total } = estimateMemory({
+    ...{ resident: resident * MEBIBYTE, weights: bytes, trainable: bytes, slots, activations: 4 * batch * elements },
+    ...{ worldSize: world, writesCheckpoints: true },
+  });
+  const estimated = total / MEBIBYTE - EXECUTOR;
+  expect(Math.abs(estimated - peak) / peak).toBeLessThan(0.11);
+});
+
+test('a warning appears only if the estimate exceeds the container, and states the numbers', () => {
+  const needs: MemoryNeeds = {
+    ...{ resident: 450 * MEBIBYTE, weights: 80 * MEBIBYTE, trainable: 80 * MEBIBYTE, slots: 2, activations: 10 * MEBIBYTE },
+    ...{ worldSize: 2, writesCheckpoints: true },
+  };
+  const estimate = estimateMemory(needs);
+  expect(estimate.total).toBe(1302 * MEBIBYTE);
+  expect(memoryWarning(estimate, 1302)).toBeNull();
+  expect(memoryWarning(estimate, 1024)).toBe(
+    'training may need 1.3 GiB of memory, but the container has 1 GiB: 450 MiB are in use, gradients, optimizer and checkpoints need ' +
+      '640 MiB, the outputs of layers 30 MiB, and the runtime 182 MiB. If YARN ends the container, raise `resources.memory` to 1536m, ' +
+      'or reduce the batch size.',
+  );
+});
+
+test('sizes come from the layers and the optimizer of the model', () => {
+  const model = tf.sequential();
+  model.add(tf.layers.dense({ inputShape: [10], units: 4 }));
+  model.add(tf.layers.dense({ units: 2, trainable: false }));
+  model.compile({ optimizer: tf.train.adam(), loss: 'meanSquaredError' });
+  expect(sizesOf(inspectModel(tf, model), 8)).toEqual({ weights: 4 * (44 + 10), trainable: 4 * 44, activations: 4 * 8 * (4 + 2) });
+  expect(slotsOf(tf.train.adam())).toBe(2);
+  expect(slotsOf(tf.train.momentum(0.1, 0.9))).toBe(1);
+  expect(slotsOf(tf.train.sgd(0.1))).toBe(0);
+});
+
+test.each([
+  ['in a small container, rank 0 warns once before the first step', 10, 1],
+  ['in a large container, no rank warns', 1_000_000, 0],
+])('%s', async (_, memoryMb, warnings) => {
+  const reports: Report[][] = [[], []];
+  const models = [classifier(tf.train.adam()), classifier(tf.train.adam())];
+  await fitTogether(models, examples(8), { batchSize: 4, epochs: 1 }, { memoryMb, reports });
+  const found = reports.map((own) => own.filter((report) => report.type === 'notice' && report.about === 'memory'));
+  expect(found.map(({ length }) => length)).toEqual([warnings, 0]);
+  expect(reports[0]?.findIndex(({ type }) => type === 'notice')).toBe(warnings === 0 ? -1 : 0);
+});

@@ -1,0 +1,97 @@
+import type * as tfjs from '@tensorflow/tfjs';
+import { formatMemory } from '../../conf/values/units.ts';
+import type { CompiledModel } from '../model/compiled-model.ts';
+
+/** What determines the memory that `fit` needs. All values are in bytes, except where stated otherwise. */
+export interface MemoryNeeds {
+  /** Resident memory of the program before training: the runtime, the model and the data in memory. */
+  readonly resident: number;
+  readonly weights: number;
+  readonly trainable: number;
+  /** Number of the optimizer's slots per trained weight; 0 if parameter servers hold the optimizer. */
+  readonly slots: number;
+  /** Outputs of all layers for the examples of one batch. */
+  readonly activations: number;
+  /** Number of programs that exchange gradients; each one writes its share of a checkpoint. */
+  readonly worldSize: number;
+  readonly writesCheckpoints: boolean;
+}
+
+export interface MemoryEstimate {
+  readonly resident: number;
+  /** Gradients, optimizer slots, buffers of the exchange, and copies for checkpoints. */
+  readonly training: number;
+  readonly activations: number;
+  /** The executor of the container, and what the runtime allocates on its first step. */
+  readonly overhead: number;
+  readonly total: number;
+}
+
+const MEBIBYTE = 1 << 20;
+/** Resident memory of an executor. */
+const EXECUTOR = 70 * MEBIBYTE;
+/** What Node.js and TensorFlow allocate in the first steps for a model of any size. */
+const FIRST_STEPS = 112 * MEBIBYTE;
+/** A step holds the outputs of the layers, their gradients, and the working memory of kernels such as convolutions. */
+const ACTIVATION_COPIES = 3;
+
+/** Slots per trained weight, by the class name of the optimizer. */
+const SLOTS: Readonly<Record<string, number>> = { SGD: 0, Momentum: 1, Adagrad: 1, Adadelta: 2, Adam: 2, Adamax: 2, RMSProp: 2 };
+
+/** Estimates the peak memory of a container whose program trains with the backend `native`. docs/training.md describes the formula and its error. */
+export function estimateMemory(needs: MemoryNeeds): MemoryEstimate {
+  const { resident, weights, trainable, slots, worldSize, writesCheckpoints } = needs;
+  // A checkpoint copies the state, and its thread then encodes the copy.
+  const copies = writesCheckpoints ? (2 * (weights + slots * trainable)) / worldSize : 0;
+  // The gradients, the slots, and the new weights before they replace the old ones.
+  const steps = trainable * (2 + slots);
+  const exchange = worldSize > 1 ? trainable : 0;
+  const training = steps + exchange + copies;
+  const activations = ACTIVATION_COPIES * needs.activations;
+  const overhead = EXECUTOR + FIRST_STEPS;
+  return { resident, training, activations, overhead, total: resident + training + activations + overhead };
+}
+
+/** Returns a warning if the estimate exceeds the memory of the container; otherwise null. */
+export function memoryWarning(estimate: MemoryEstimate, containerMb: number): string | null {
+  const container = containerMb * MEBIBYTE;
+  if (estimate.total <= container) {
+    return null;
+  }
+  const { resident, training, activations, overhead, total } = estimate;
+  return (
+    `training may need ${inMemory(total)} of memory, but the container has ${formatMemory(containerMb)}: ` +
+    `${inMemory(resident)} are in use, gradients, optimizer and checkpoints need ${inMemory(training)}, ` +
+    `the outputs of layers ${inMemory(activations)}, and the runtime ${inMemory(overhead)}. ` +
+    `If YARN ends the container, raise \`resources.memory\` to ${suggested(total)}, or reduce the batch size.`
+  );
+}
+
+function inMemory(bytes: number): string {
+  return formatMemory(Math.ceil(bytes / MEBIBYTE));
+}
+
+/** Rounds up to half a GiB. */
+function suggested(bytes: number): string {
+  return `${Math.ceil(bytes / (512 * MEBIBYTE)) * 512}m`;
+}
+
+export function slotsOf(optimizer: tfjs.Optimizer): number {
+  return SLOTS[optimizer.getClassName()] ?? 0;
+}
+
+/** Returns the bytes of the weights, and of the outputs of all layers for a batch. */
+export function sizesOf(
+  { model, weights, trainable }: CompiledModel,
+  batchSize: number,
+): Pick<MemoryNeeds, 'weights' | 'trainable' | 'activations'> {
+  const sum = (numbers: readonly number[]): number => numbers.reduce((total, number) => total + number, 0);
+  const outputs = model.layers.flatMap(({ outputShape }) => (Array.isArray(outputShape[0]) ? outputShape : [outputShape]) as number[][]);
+  // The first dimension is the batch. A dimension of unknown size, such as the length of a text, counts as 1.
+  const elements = outputs.map((shape) => shape.slice(1).reduce((product, size) => product * (size ?? 1), 1));
+  return {
+    weights: 4 * sum(weights.map(({ variable }) => variable.size)),
+    trainable: 4 * sum(trainable.map(({ size }) => size)),
+    activations: 4 * batchSize * sum(elements),
+  };
+}
