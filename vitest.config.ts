@@ -1,5 +1,6 @@
 import { availableParallelism } from 'node:os';
 import { defineConfig, type TestProjectInlineConfiguration } from 'vitest/config';
+import { LongestFirst } from './integration-tests/longest-first.ts';
 
 /** Integration tests that need only this machine; the others need a Hadoop cluster. */
 const LOCAL = ['integration-tests/{local,executor,browser}/**/*.test.ts'];
@@ -34,6 +35,7 @@ export default defineConfig({
   test: {
     // Many tests wait for other processes; with one test file at a time, even a small machine would be idle.
     maxWorkers: Math.max(2, availableParallelism() - 1),
+    sequence: { sequencer: LongestFirst },
     projects: [
       {
         test: {

@@ -9,7 +9,10 @@ import { keytabOf } from './cluster/kerberos.mjs';
 import { type CommandResult, ROOT } from './command.ts';
 import { jsonLines, until, useOwnCluster } from './harness.ts';
 
-/** A cluster that requires Kerberos everywhere and encrypts Hadoop RPC. Containers have delegation tokens but no tickets. */
+/**
+ * A cluster that requires Kerberos everywhere and encrypts Hadoop RPC. Containers have delegation tokens but no tickets. Independent tests
+ * run at the same time, because they mostly wait.
+ */
 
 vi.setConfig({ testTimeout: 240_000 });
 
@@ -55,7 +58,7 @@ function reaches(user: string, id: string, state: string): Promise<JobStatus> {
   );
 }
 
-test('workers train, write checkpoints and files to HDFS, and read each other’s files', async () => {
+test.concurrent('workers train, write checkpoints and files to HDFS, and read each other’s files', async () => {
   const job = path.join(folder, 'training');
   await mkdir(job);
   await writeFile(
@@ -71,7 +74,7 @@ test('workers train, write checkpoints and files to HDFS, and read each other’
   expect(JSON.stringify(listed)).toContain(applicationId);
 });
 
-test('a job is visible and accessible to its user only, and its logs are readable while it runs and afterwards', async () => {
+test.concurrent('a job is visible and accessible to its user only, and its logs are readable while it runs and afterwards', async () => {
   // A secure NodeManager serves a log file only if the file belongs to the application's user. On this cluster, NodeManagers run all
   // containers as the administrator, so the administrator submits the job.
   const owner = cluster.administrator;
@@ -103,7 +106,7 @@ test('a job is visible and accessible to its user only, and its logs are readabl
   expect((await logs('alice')).stdout).not.toContain('out of worker');
 });
 
-test('a user without a ticket submits and kills a job with the keytab in the site file', async () => {
+test.concurrent('a user without a ticket submits and kills a job with the keytab in the site file', async () => {
   const conf = path.join(folder, 'unattended');
   await mkdir(conf);
   await copyFile(keytabOf(cluster.state, 'bob'), path.join(conf, 'bob.keytab'));
@@ -118,30 +121,7 @@ test('a user without a ticket submits and kills a job with the keytab in the sit
   await expect(access(none)).rejects.toMatchObject({ code: 'ENOENT' });
 });
 
-test('the ApplicationMaster applies the site file of the cluster although nodes serve their configuration only to clients with a ticket', async () => {
-  const cheating = path.join(folder, 'conf');
-  await mkdir(cheating);
-  await writeFile(path.join(cheating, 'tony-site.yaml'), 'quotas: {}\n');
-  const site = Buffer.from('quotas: {groups: {students: {job: {memory: 512m}}}}\n');
-  await cluster.hdfsMakeFolder('/apps/tony-ts', '755');
-  await cluster.hdfsWrite('/apps/tony-ts/site.yaml', site);
-  try {
-    // This limit applies to the user's group. The ApplicationMaster queries the user's groups from the NameNode with its token.
-    const id = await submitShell('bob', 'exec sleep 600', { TONY_CONF_DIR: cheating });
-    const ended = await until(
-      async () => {
-        const { result } = await statusOf('bob', id);
-        return result !== null && result;
-      },
-      { describe: () => statusOf('bob', id), timeoutMs: 90_000 },
-    );
-    expect(ended).toMatchObject({ state: 'FAILED', diagnostics: expect.stringContaining('students') });
-  } finally {
-    await cluster.hdfsRemove('/apps/tony-ts');
-  }
-});
-
-test('every check of doctor passes, and doctor reports when the ticket expires', async () => {
+test.concurrent('every check of doctor passes, and doctor reports when the ticket expires', async () => {
   const { exitCode, stdout } = await as('alice', ['doctor', '--output', 'json']);
   const findings = jsonLines(stdout);
   expect(findings.filter(({ state }) => state !== 'good')).toEqual([]);
@@ -161,7 +141,7 @@ async function pageOf(id: string, user: string): Promise<string> {
   return `${stdout} ${await readFile(body, 'utf8')}`;
 }
 
-test('the primary ticket of a cache collection is the login', async () => {
+test.concurrent('the primary ticket of a cache collection is the login', async () => {
   const caches = `DIR:${path.join(folder, 'caches')}`;
   await mkdir(path.join(folder, 'caches'));
   const env = { ...process.env, ...cluster.environment('alice'), KRB5CCNAME: caches };
@@ -176,7 +156,7 @@ test('the primary ticket of a cache collection is the login', async () => {
   expect(await login()).toMatch(/^alice, by the Kerberos ticket of alice@/);
 });
 
-test('a keytab replaces the ticket cache without changing the cache', async () => {
+test.concurrent('a keytab replaces the ticket cache without changing the cache', async () => {
   const env = {
     KRB5CCNAME: `FILE:${path.join(folder, 'none')}`,
     XDG_CACHE_HOME: path.join(folder, 'cache'),
@@ -187,7 +167,8 @@ test('a keytab replaces the ticket cache without changing the cache', async () =
   expect(exitCode, stderr).toBe(0);
 });
 
-test('commands report the cause of a Kerberos failure and the next step', async () => {
+// `expect.poll` of a concurrent test needs the test's own `expect`.
+test.concurrent('commands report the cause of a Kerberos failure and the next step', async ({ expect }) => {
   const short = `FILE:${path.join(folder, 'short')}`;
   const kinit = ['-k', '-t', keytabOf(cluster.state, 'alice'), '-l', '1s', '-c', short, 'alice'];
   await promisify(execFile)('kinit', kinit, { env: { ...process.env, ...cluster.environment('alice') } });
@@ -211,4 +192,28 @@ test('commands report the cause of a Kerberos failure and the next step', async 
   expect(await list({ HADOOP_CONF_DIR: aliased })).toMatch(
     /^error: .*127\.0\.0\.1:\d+: Server HTTP\/127\.0\.0\.1@EXAMPLE\.TEST not found in Kerberos database\.\nhint: .*host names/,
   );
+});
+
+// The site file limits the jobs of other tests, so this test runs after them.
+test('the ApplicationMaster applies the site file of the cluster although nodes serve their configuration only to clients with a ticket', async () => {
+  const cheating = path.join(folder, 'conf');
+  await mkdir(cheating);
+  await writeFile(path.join(cheating, 'tony-site.yaml'), 'quotas: {}\n');
+  const site = Buffer.from('quotas: {groups: {students: {job: {memory: 512m}}}}\n');
+  await cluster.hdfsMakeFolder('/apps/tony-ts', '755');
+  await cluster.hdfsWrite('/apps/tony-ts/site.yaml', site);
+  try {
+    // This limit applies to the user's group. The ApplicationMaster queries the user's groups from the NameNode with its token.
+    const id = await submitShell('bob', 'exec sleep 600', { TONY_CONF_DIR: cheating });
+    const ended = await until(
+      async () => {
+        const { result } = await statusOf('bob', id);
+        return result !== null && result;
+      },
+      { describe: () => statusOf('bob', id), timeoutMs: 90_000 },
+    );
+    expect(ended).toMatchObject({ state: 'FAILED', diagnostics: expect.stringContaining('students') });
+  } finally {
+    await cluster.hdfsRemove('/apps/tony-ts');
+  }
 });

@@ -1,7 +1,11 @@
 import { setTimeout as delay } from 'node:timers/promises';
 
+/** Maximum pause (ms) after a slow condition. */
+const LONGEST_PAUSE_MS = 1000;
+
 /**
- * Waits until `condition` returns a truthy value, and returns that value. If the condition throws, the wait continues.
+ * Waits until `condition` returns a truthy value, and returns that value. If the condition throws, the wait continues. Pauses at least twice
+ * as long as the condition took: many conditions start a command, which would otherwise keep a processor busy.
  * @throws after `timeoutMs`; the message contains the current state from `describe`
  */
 export async function until<T>(
@@ -11,6 +15,7 @@ export async function until<T>(
   const started = performance.now();
   for (;;) {
     let failure: unknown;
+    const asked = performance.now();
     try {
       const value = await condition();
       if (value) {
@@ -25,6 +30,6 @@ export async function until<T>(
         cause: failure,
       });
     }
-    await delay(everyMs);
+    await delay(Math.max(everyMs, Math.min(LONGEST_PAUSE_MS, 2 * (performance.now() - asked))));
   }
 }
