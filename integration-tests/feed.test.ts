@@ -8,6 +8,7 @@ import { openFeed } from '../client/feed/feed.ts';
 import { localPaths } from '../client/files/local-layout.ts';
 import { HadoopConfiguration } from '../hadoop/configuration/configuration.ts';
 import { createStorage } from '../storage/create-storage.ts';
+import { TONY_VARIABLES } from '../tools/program-contract.ts';
 import { tfRecordFile } from '../training/data/testing/files.ts';
 import { ROOT, runCommand, startCommand } from './command.ts';
 import { jsonLines, noneLeft, temporaryFolder, USER, until, useCluster } from './harness.ts';
@@ -391,6 +392,10 @@ describe('a feed on a cluster', () => {
     expect((await cluster.hdfsTree(storage)).map(({ path: name }) => path.basename(name)).sort()).toEqual([
       ...['blob-0', 'blob-1', 'part-0', 'part-1'],
     ]);
+    const logs = await until(async () => (await cluster.run(['logs', id, 'worker:0'])).stdout, { describe: 'logs after the end' });
+    // docs/environment.schema.json describes these variables.
+    const variables = JSON.parse(logs.split('\n')[0] ?? '') as unknown;
+    expect(TONY_VARIABLES.strict().required().parse(variables)).toMatchObject({ TONY_RANK: '0', TONY_APPLICATION_ID: id });
     await noneLeft(cluster, id);
   });
 

@@ -23,18 +23,24 @@ def feed(name: str, batch_size: int, producers: int = 1) -> Iterator[List[bytes]
     """Yields batches of the records that other processes send with `tony-ts feed`. The last batch may be smaller.
 
     Each record goes to one process of the job, once. The iterator waits for records without a time limit, and ends when
-    `producers` producers have ended. It reads at most one chunk ahead: while the program is busy, the producers wait. Close
-    the iterator to return that chunk to the other processes.
+    `producers` producers have ended. It reads at most one chunk ahead: while the program is busy, the producers wait.
+    Close the iterator to return that chunk to the other processes.
 
     Raises TonyError USAGE outside a job.
     """
     if not re.fullmatch(r"[\w.-]{1,100}", name, re.ASCII):
-        raise TonyError("DATA_INVALID", f"{name!r} is not a valid feed name: use letters, digits, dots, underscores and dashes")
+        raise TonyError(
+            "DATA_INVALID", f"{name!r} is not a valid feed name: use letters, digits, dots, underscores and dashes"
+        )
     if batch_size < 1 or producers < 1:
-        raise TonyError("DATA_INVALID", f"batch_size is {batch_size} and producers is {producers}; both must be at least 1")
+        raise TonyError(
+            "DATA_INVALID", f"batch_size is {batch_size} and producers is {producers}; both must be at least 1"
+        )
     if context().services is None:
         raise TonyError(
-            "USAGE", f"the feed {name} can only be read in a job", "Submit the program as a job; --local runs it on this machine."
+            "USAGE",
+            f"the feed {name} can only be read in a job",
+            "Submit the program as a job; --local runs it on this machine.",
         )
     return _batches(name, batch_size, producers)
 
@@ -42,7 +48,10 @@ def feed(name: str, batch_size: int, producers: int = 1) -> Iterator[List[bytes]
 def _batches(name: str, batch_size: int, producers: int) -> Iterator[List[bytes]]:
     task = context()
     if task.generation > 1 and task.rank == 0:
-        notice(f"the feed {name} continues with unread records; records read before are not delivered again", about=f"feed {name}")
+        notice(
+            f"the feed {name} continues with unread records; records read before are not delivered again",
+            about=f"feed {name}",
+        )
     reader = _Reader(name, producers)
     batch: List[bytes] = []
     try:

@@ -14,7 +14,11 @@ _FIRST_READ = 256 << 10
 
 
 def open_file(
-    uri: str, mode: str = "r", encoding: Optional[str] = None, errors: Optional[str] = None, newline: Optional[str] = None
+    uri: str,
+    mode: str = "r",
+    encoding: Optional[str] = None,
+    errors: Optional[str] = None,
+    newline: Optional[str] = None,
 ) -> IO[Any]:
     """Opens a file by its URI: hdfs://, viewfs://, s3://, file:// and the other schemes of docs/storage.md.
 

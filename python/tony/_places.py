@@ -35,11 +35,15 @@ def resolve(place: str) -> str:
     if _URI.match(inner):
         return inner
     if inner is place:
-        raise TonyError("STORAGE_REFUSED", f"{place!r} is not a URI such as hdfs://NAMESERVICE/PATH or tony://NAME/PATH")
+        raise TonyError(
+            "STORAGE_REFUSED", f"{place!r} is not a URI such as hdfs://NAMESERVICE/PATH or tony://NAME/PATH"
+        )
     name, _, path = inner.partition("/")
     data = context().data
     if name not in data:
-        raise TonyError("DATA_INVALID", f"job.yaml has no input folder named {name} (data: {', '.join(data) or 'none'})")
+        raise TonyError(
+            "DATA_INVALID", f"job.yaml has no input folder named {name} (data: {', '.join(data) or 'none'})"
+        )
     return data[name].rstrip("/") + (f"/{path}" if path else "")
 
 
@@ -139,7 +143,9 @@ def _local(uri: str) -> Path:
     parts = urlsplit(uri)
     if parts.scheme != "file":
         raise TonyError(
-            "USAGE", f"{uri} can be opened only in a job", "Outside a job, use a file:// URI, or submit the program as a job."
+            "USAGE",
+            f"{uri} can be opened only in a job",
+            "Outside a job, use a file:// URI, or submit the program as a job.",
         )
     # urlsplit treats ? and # as separators, but they belong to the path.
     return Path(unquote(re.sub(r"^file:(//(localhost)?(?=/))?", "", uri)))

@@ -8,7 +8,7 @@ import struct
 import time
 from typing import Any, Callable, Dict, NamedTuple, Optional
 
-from ._errors import error_of, TonyError
+from ._errors import TonyError, error_of
 from ._task import context
 
 # Time limit in seconds for one request. Large checkpoints take long.
@@ -39,8 +39,9 @@ def ask(
 ) -> Reply:
     """Sends one request over the executor's Unix socket, each on its own connection.
 
-    Both directions use frames: two big-endian uint32 lengths, a JSON head and a body. `repeat`: sends the request again if
-    the connection fails or the ApplicationMaster is being replaced. `on_connection` receives each connection.
+    Both directions use frames: two big-endian uint32 lengths, a JSON head and a body. `repeat`: sends the request
+    again if the connection fails or the ApplicationMaster is being replaced. `on_connection` receives each
+    connection.
     """
     lost_since: Optional[float] = None
     pause = _FIRST_PAUSE_S
@@ -76,7 +77,9 @@ def _exchange(
         connection.sendall(struct.pack(">II", len(head), len(body)) + head + body)
         head_length, body_length = struct.unpack(">II", _receive(connection, 8))
         if head_length > _MOST_HEAD_BYTES or body_length > _MOST_BODY_BYTES:
-            raise TonyError("DATA_INVALID", f"an answer of {head_length} + {body_length} bytes exceeds the maximum size")
+            raise TonyError(
+                "DATA_INVALID", f"an answer of {head_length} + {body_length} bytes exceeds the maximum size"
+            )
         answer = json.loads(_receive(connection, head_length))
         content = _receive(connection, body_length)
     if answer.get("unavailable") is True:

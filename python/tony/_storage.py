@@ -24,8 +24,8 @@ class Checkpoint:
 def save_checkpoint(step: int, path: str) -> None:
     """Stores a copy of the local folder `path` as the checkpoint of this step.
 
-    Call it in one process, usually the one with rank 0. Returns when the checkpoint is complete. Removes old checkpoints
-    according to `checkpoint.keep` in job.yaml. Outside a job, does nothing.
+    Call it in one process, usually the one with rank 0. Returns when the checkpoint is complete. Removes old
+    checkpoints according to `checkpoint.keep` in job.yaml. Outside a job, does nothing.
 
     Raises TonyError CHECKPOINT_FENCED if a newer generation of the job has started.
     """

@@ -16,7 +16,21 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Seque
 from ._command import Command, Value
 from ._errors import TonyError
 
-__all__ = ["Client", "Job", "Killed", "LogLine", "Result", "Status", "Task", "TonyError", "kill", "logs", "status", "submit", "wait"]
+__all__ = [
+    "Client",
+    "Job",
+    "Killed",
+    "LogLine",
+    "Result",
+    "Status",
+    "Task",
+    "TonyError",
+    "kill",
+    "logs",
+    "status",
+    "submit",
+    "wait",
+]
 
 # Time limit in seconds for one request to the cluster. The command has shorter limits for each of its connections.
 _TIMEOUT_S = 300.0
@@ -78,7 +92,8 @@ class Status:
     """The state of a job."""
 
     id: str
-    # WAITING, STARTING, RUNNING, RECOVERING, SUCCEEDED, FAILED or KILLED; YARN's state before the ApplicationMaster runs.
+    # WAITING, STARTING, RUNNING, RECOVERING, SUCCEEDED, FAILED or KILLED; YARN's state before the ApplicationMaster
+    # runs.
     state: str
     # Why the job waits, or how it ended; may be empty.
     message: str
@@ -124,8 +139,8 @@ class Killed:
 class Client:
     """Runs `tony-ts` for one cluster.
 
-    `command` is the command's path, or a list such as ["node", "/opt/tony-ts/dist/tony-ts.js"]. `environment` adds variables
-    to those of this process, for example HADOOP_USER_NAME or TONY_KEYTAB.
+    `command` is the command's path, or a list such as ["node", "/opt/tony-ts/dist/tony-ts.js"]. `environment` adds
+    variables to those of this process, for example HADOOP_USER_NAME or TONY_KEYTAB.
     """
 
     def __init__(
@@ -153,9 +168,9 @@ class Client:
     ) -> Job:
         """Submits the job file `conf`, and returns when the cluster has accepted the job.
 
-        `set` overrides values of the job file by their keys, such as {"roles.worker.instances": 4}. `local` runs the job on
-        this machine. `on_event` receives each value that `tony-ts submit --output json` prints, such as the plan. If the
-        submission exceeds `timeout` seconds, no job is running.
+        `set` overrides values of the job file by their keys, such as {"roles.worker.instances": 4}. `local` runs the
+        job on this machine. `on_event` receives each value that `tony-ts submit --output json` prints, such as the
+        plan. If the submission exceeds `timeout` seconds, no job is running.
         """
         words = ["submit", "--conf", os.fspath(conf), "--detach", *(["--local"] if local else []), *self._cluster]
         for key, value in (set or {}).items():

@@ -1,6 +1,7 @@
 """The job's storage as a file system of fsspec, for pandas, pyarrow and other libraries.
 
-`import tony` registers it for tony:// URIs if fsspec is installed: pandas.read_csv("tony://hdfs://nameservice/data.csv").
+`import tony` registers it for tony:// URIs if fsspec is installed:
+pandas.read_csv("tony://hdfs://nameservice/data.csv").
 """
 
 from typing import IO, Any, Dict, List, Optional, Union
@@ -68,17 +69,23 @@ class TonyFileSystem(AbstractFileSystem):  # type: ignore[misc]
     def rm(self, path: Union[str, List[str]], recursive: bool = False, maxdepth: Optional[int] = None) -> None:
         for each in path if isinstance(path, list) else [path]:
             if not recursive and self.isdir(each):
-                raise TonyError("STORAGE_REFUSED", f"{each} is a folder; pass recursive=True to remove it with its content")
+                raise TonyError(
+                    "STORAGE_REFUSED", f"{each} is a folder; pass recursive=True to remove it with its content"
+                )
             self.rm_file(each)
 
-    def mv(self, path1: str, path2: str, recursive: bool = False, maxdepth: Optional[int] = None, **kwargs: Any) -> None:
+    def mv(
+        self, path1: str, path2: str, recursive: bool = False, maxdepth: Optional[int] = None, **kwargs: Any
+    ) -> None:
         source, target = self._strip_protocol(path1), self._strip_protocol(path2)
         self.info(source)
         if not _places.rename(source, target):
             raise error_of("ALREADY_EXISTS", f"{target} exists already")
 
     def cp_file(self, path1: str, path2: str, **kwargs: Any) -> None:
-        with open_file(self._strip_protocol(path1), "rb") as source, open_file(self._strip_protocol(path2), "wb") as target:
+        with open_file(self._strip_protocol(path1), "rb") as source, open_file(
+            self._strip_protocol(path2), "wb"
+        ) as target:
             while True:
                 piece = source.read(_places.LONGEST_READ)
                 if not piece:

@@ -1,0 +1,46 @@
+import { execFile } from 'node:child_process';
+import { mkdir } from 'node:fs/promises';
+import path from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { promisify } from 'node:util';
+import { expect, test } from 'vitest';
+import { environment, jsonLines, ROOT } from '../command.ts';
+import { temporaryFolder } from '../harness.ts';
+import { pythonWith } from '../python-environment.ts';
+
+/** Models in both directions between TensorFlow.js and the real Keras. */
+
+const execute = promisify(execFile);
+const PROGRAMS = path.join(ROOT, 'integration-tests', 'programs');
+const REQUIREMENT = 'tensorflow-cpu==2.21.0';
+
+function largest(differences: unknown): number {
+  return Math.max(...Object.values(differences as Record<string, number>));
+}
+
+test('models of TensorFlow.js and of Keras make the same predictions on the other side', { timeout: 300_000 }, async () => {
+  const folder = await temporaryFolder();
+  const [ours, theirs] = [path.join(folder, 'tfjs'), path.join(folder, 'keras')];
+  await Promise.all([mkdir(ours), mkdir(theirs)]);
+  const python = await pythonWith(path.join(ROOT, '.cache', REQUIREMENT.replace('==', '-')), [REQUIREMENT]);
+  const env = environment({ TONY_BACKEND: 'cpu', PYTHONPATH: path.join(ROOT, 'python'), PYTHONDONTWRITEBYTECODE: '1' });
+  const tfjs = (...words: string[]) => execute(process.execPath, [path.join(PROGRAMS, 'models-for-keras.mjs'), ...words], { env });
+  await tfjs('export', ours);
+  const words = [path.join(PROGRAMS, 'keras-models.py'), ...[ours, theirs].map((place) => pathToFileURL(place).href)];
+  const { stdout } = await execute(python, words, { env });
+  const [loaded] = jsonLines(stdout);
+  expect(Object.keys(loaded?.differences ?? {})).toEqual(['image', 'text', 'two']);
+  expect(largest(loaded?.differences)).toBeLessThan(1e-5);
+  expect(loaded?.refusals).toEqual([
+    ['MODEL_NOT_EXPORTABLE', 'TensorFlow.js has no equivalent of the activation hard_sigmoid'],
+    ['MODEL_NOT_EXPORTABLE', 'TensorFlow.js supports only GRU(reset_after=False)'],
+    ['MODEL_NOT_EXPORTABLE', 'TensorFlow.js has no layer UnitNormalization'],
+    ['MODEL_NOT_EXPORTABLE', 'TensorFlow.js supports neither negative_slope nor threshold'],
+    ['MODEL_NOT_EXPORTABLE', 'TensorFlow.js does not support groups'],
+  ]);
+  const checked = await tfjs('check', theirs);
+  // TensorFlow.js prints an advertisement first.
+  const [returned] = jsonLines(checked.stdout.slice(checked.stdout.indexOf('{')));
+  expect(Object.keys(returned ?? {}).sort()).toEqual(['image', 'pictures', 'sequences', 'text', 'two']);
+  expect(largest(returned)).toBeLessThan(1e-5);
+});

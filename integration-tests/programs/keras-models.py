@@ -1,0 +1,99 @@
+"""Arguments: FROM TO, two folder URIs. Loads the models in FROM, compares their predictions with those in NAME.json,
+and writes these models and models of Keras into TO, in the same way. Prints the largest differences and the refusals.
+"""
+
+import json
+import sys
+from urllib.parse import urlsplit
+
+import keras
+import numpy as np
+import tony
+from keras import layers
+from tony.models import load_tfjs, register, save_tfjs
+
+source, target = sys.argv[1:]
+
+
+def predictions(model, inputs):
+    result = model.predict(inputs if len(inputs) > 1 else inputs[0], verbose=0)
+    return result if isinstance(result, list) else [result]
+
+
+def export(model, inputs):
+    save_tfjs(model, f"{target}/{model.name}")
+    record = {
+        "inputs": [{"shape": each.shape, "data": each.ravel().tolist()} for each in inputs],
+        "outputs": [each.ravel().tolist() for each in predictions(model, inputs)],
+    }
+    with tony.open(f"{target}/{model.name}.json", "w") as file:
+        json.dump(record, file)
+
+
+def picture_model():
+    image = keras.Input((12, 12, 3), name="picture")
+    x = layers.Rescaling(0.1, offset=0.3)(image)
+    x = layers.Conv2D(4, 3, strides=2, padding="same", activation="gelu")(x)
+    x = layers.BatchNormalization()(x)
+    x = layers.Conv2DTranspose(3, 2, activation="silu")(x)
+    branch = keras.Model(
+        inner := keras.Input((7, 7, 3)), layers.SeparableConv2D(3, 3, padding="same")(inner), name="branch"
+    )
+    x = layers.Add()([branch(x), x])
+    x = layers.UpSampling2D(2)(layers.AveragePooling2D(2, padding="same")(x))
+    x = layers.DepthwiseConv2D(3, depth_multiplier=2)(x)
+    x = layers.GlobalAveragePooling2D()(layers.LeakyReLU(0.15)(x))
+    head = keras.Sequential(
+        [layers.Dense(6, activation="softplus"), layers.LayerNormalization(), layers.Dropout(0.5)], name="head"
+    )
+    return keras.Model(image, layers.Softmax()(layers.Dense(3)(head(x))), name="pictures")
+
+
+def sequence_model():
+    return keras.Sequential(
+        [
+            keras.Input((7,)),
+            layers.Embedding(20, 5, mask_zero=True),
+            layers.Bidirectional(layers.LSTM(4, return_sequences=True), merge_mode="sum"),
+            layers.GRU(3, reset_after=False),
+            layers.Dense(2, activation="mish"),
+        ],
+        name="sequences",
+    )
+
+
+register()
+numbers = np.random.default_rng(0)
+differences = {}
+for name in ("image", "text", "two"):
+    model = load_tfjs(f"{source}/{name}")
+    with tony.open(f"{source}/{name}.json") as file:
+        record = json.load(file)
+    inputs = [np.array(each["data"], "float32").reshape(each["shape"]) for each in record["inputs"]]
+    pairs = zip(predictions(model, inputs), record["outputs"])
+    differences[name] = max(float(np.abs(own.ravel() - np.array(other)).max()) for own, other in pairs)
+    export(model, inputs)
+    # Keras's own format keeps the activations of TensorFlow.js.
+    model.save(f"{urlsplit(target).path}/{name}.keras")
+    again = predictions(keras.models.load_model(f"{urlsplit(target).path}/{name}.keras"), inputs)
+    assert all(np.array_equal(one, other) for one, other in zip(again, predictions(model, inputs)))
+pictures = picture_model()
+pictures.compile("adam", "mse")
+pictures.fit(numbers.normal(size=(8, 12, 12, 3)), numbers.normal(size=(8, 3)), verbose=0)
+export(pictures, [numbers.normal(size=(4, 12, 12, 3)).astype("float32")])
+export(sequence_model(), [numbers.integers(0, 20, (4, 7)).astype("float32")])
+
+refusals = []
+refused = [
+    layers.Dense(2, activation="hard_sigmoid"),
+    layers.GRU(2),
+    layers.UnitNormalization(),
+    layers.ReLU(negative_slope=0.1),
+    layers.Conv1D(3, 1, groups=3),
+]
+for layer in refused:
+    try:
+        save_tfjs(keras.Sequential([keras.Input((3, 3)), layer]), f"{target}/refused")
+    except tony.TonyError as error:
+        refusals.append([error.code, error.message.split(": ")[1]])
+print(json.dumps({"differences": differences, "refusals": refusals}))
