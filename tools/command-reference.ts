@@ -47,7 +47,9 @@ export function commandOf(root: DescribedCommand, words: readonly string[]): Des
 function sectionOf(command: DescribedCommand, parents: readonly string[]): string[] {
   const { name, describe, positionals, options, commands } = command;
   const words = [...parents, name];
-  const places = positionals.map((place) => (place.required ? `\\<${place.name}>` : `[${place.name}]`));
+  const places = positionals.map((place) =>
+    place.followsDashes ? `[-- ${place.name}...]` : place.required ? `\\<${place.name}>` : `[${place.name}]`,
+  );
   const own = options.filter((option) => !option.hidden && !SHARED.has(option.name));
   const shared = options.filter((option) => SHARED.has(option.name)).map((option) => `\`--${option.name}\``);
   const rows = [...positionals.map(positionalRow), ...own.map(optionRow)];

@@ -79,11 +79,19 @@ export async function runCommandLine(words: readonly string[]): Promise<void> {
     return;
   }
   const checked = checkWords(describeCommandLine(), words);
-  const parser: Argv = define(yargs(checked).scriptName('tony-ts').locale('en'))
+  // yargs would turn some of the words after `--` into numbers.
+  const end = checked.indexOf('--');
+  const plain = end < 0 ? checked : checked.slice(0, end);
+  const parser: Argv = define(yargs(plain).scriptName('tony-ts').locale('en'))
     .usage('$0 COMMAND\n\nDistributed TensorFlow.js training on Hadoop YARN')
     .strict()
-    .parserConfiguration({ 'strip-dashed': true, 'strip-aliased': true, 'populate--': true })
-    .middleware(ownArguments)
+    .parserConfiguration({ 'strip-dashed': true, 'strip-aliased': true })
+    .middleware((given) => {
+      ownArguments(given);
+      if (end >= 0) {
+        given['--'] = checked.slice(end + 1);
+      }
+    })
     .wrap(Math.min(100, process.stdout.columns ?? 80))
     .epilogue(EXIT_CODES)
     .exitProcess(false)
@@ -92,7 +100,7 @@ export async function runCommandLine(words: readonly string[]): Promise<void> {
       throw error ?? new TonyError('USAGE', message);
     });
   // Without this callback, yargs prints help and the version itself and exits the process.
-  await parser.parseAsync(checked, {}, (_error, _found, shown) => {
+  await parser.parseAsync(plain, {}, (_error, _found, shown) => {
     if (shown !== '') {
       process.stdout.write(`${ownOptionsFirst(shown)}\n`);
     }

@@ -158,6 +158,18 @@ describe('a job on this machine', () => {
     expect(readdirSync(job.paths.job).sort()).toEqual(['containers', 'job.json', 'master.pid']);
   });
 
+  test('runs a command without a job file, and passes its words on unchanged', async () => {
+    const folder = await temporaryFolder();
+    const words = ['--rate', '1.0', 'a  b', '$HOME'];
+    const options = ['--source', 'none', '--framework', 'none', '--set', 'runtime=system', '--env', `OUT=${folder}`];
+    const program = ['bash', '-c', 'printf "%s\\0" "$@" > $OUT/words', 'bash', ...words];
+    const { result } = startCommand(['submit', '--local', ...options, '--', ...program], {
+      env: { TONY_LOCAL_DIR: path.join(folder, 'root'), HADOOP_CONF_DIR: undefined },
+    });
+    expect(await result).toMatchObject({ exitCode: 0 });
+    expect(readFileSync(path.join(folder, 'words'), 'utf8')).toBe(words.map((word) => `${word}\0`).join(''));
+  });
+
   test('restarts the whole gang in a new generation when a program fails', async () => {
     const job = await startJob({ fail: ['worker-1'] });
     await bothRun(job, 2);

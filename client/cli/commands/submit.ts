@@ -1,19 +1,25 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Argv, CommandModule } from 'yargs';
+import type { Argv, CommandModule, Options } from 'yargs';
 import type { Job } from '../../../conf/job.ts';
+import type { LoadOptions } from '../../../conf/load-job.ts';
+import { FRAMEWORKS } from '../../../conf/values/frameworks.ts';
 import { TonyError } from '../../../platform/errors.ts';
 import type { JobConnection } from '../../connections/job-connection.ts';
 import type { JobOutput } from '../../output/job-output.ts';
 import type { ProgramLines } from '../../output/program-lines.ts';
 import { SHOWN_LOGS, type ShownLogs } from '../../output/shown-logs.ts';
 import type { OutputFormat } from '../../output/value-output.ts';
+import type { CommandJob } from '../../submit/command-job.ts';
+import { wholeNumber, wordsAfterDashes } from '../help/command-description.ts';
 import { CLUSTER_OPTIONS, type ClusterArguments, OUTPUT_OPTION } from './shared-options.ts';
 
 /** How long `submit --detach` waits for the URL of the job's pages (ms). */
 const PAGES_MS = 5_000;
 
-interface SubmitArguments extends ClusterArguments {
-  readonly conf: string;
+interface SubmitArguments extends ClusterArguments, Omit<CommandJob, 'words'> {
+  readonly conf?: string | undefined;
+  /** Words after two dashes. */
+  readonly '--'?: readonly string[] | undefined;
   readonly set: readonly string[];
   readonly local: boolean;
   readonly detach: boolean;
@@ -22,12 +28,22 @@ interface SubmitArguments extends ClusterArguments {
   readonly output: OutputFormat;
 }
 
+const COMMAND_OPTIONS = {
+  name: { type: 'string', describe: 'For a command: name of the job', requiresArg: true },
+  memory: { type: 'string', describe: 'For a command: memory of the worker, such as 4g', requiresArg: true },
+  vcores: { ...wholeNumber(1), describe: 'For a command: virtual cores of the worker' },
+  gpus: { ...wholeNumber(0), describe: 'For a command: GPUs of the worker' },
+  env: { type: 'string', array: true, nargs: 1, describe: 'For a command: an environment variable, such as EPOCHS=3' },
+  framework: { choices: FRAMEWORKS, describe: 'For a command: framework of the program', requiresArg: true },
+  source: { type: 'string', describe: 'For a command: folder with your code, or none [default: the current folder]', requiresArg: true },
+} as const satisfies Record<string, Options>;
+
 export const submitCommand: CommandModule<object, SubmitArguments> = {
-  command: 'submit',
+  command: 'submit [command..]',
   describe: 'Run a job and follow it; the exit code reflects its result',
   builder: (yargs): Argv<SubmitArguments> =>
-    yargs.options({
-      conf: { type: 'string', default: 'job.yaml', describe: 'Path to the job file', requiresArg: true },
+    yargs.positional('command', wordsAfterDashes('Command of a single worker, instead of a job file')).options({
+      conf: { type: 'string', describe: 'Path to the job file [default: job.yaml]', requiresArg: true },
       set: { type: 'string', array: true, nargs: 1, default: [], describe: 'Override a value, e.g. roles.worker.instances=4' },
       local: { type: 'boolean', default: false, describe: 'Run the job on this machine, without Hadoop' },
       detach: { type: 'boolean', default: false, describe: 'Exit as soon as the job is submitted' },
@@ -42,6 +58,7 @@ export const submitCommand: CommandModule<object, SubmitArguments> = {
           'Programs whose output appears here: that of the chief, of all tasks, or none [default: chief; none with --output json or yaml]',
         requiresArg: true,
       },
+      ...COMMAND_OPTIONS,
       ...OUTPUT_OPTION,
       ...CLUSTER_OPTIONS,
     }),
@@ -79,14 +96,18 @@ export const submitCommand: CommandModule<object, SubmitArguments> = {
 
 /** Submits the job and returns a connection to it; null for a dry run. */
 async function begin(
-  { conf, set, dryRun = false, output: _format, logs: _logs, ...options }: SubmitArguments,
+  args: SubmitArguments,
   output: JobOutput,
   signal: AbortSignal,
 ): Promise<{ connection: JobConnection; job: Job } | null> {
-  const { loadJob } = await import('../../../conf/load-job.ts');
+  const { set, dryRun = false, local, detach, resourceManager, staging } = args;
+  const load = await loader(args);
   const { dryRunPrepared, prepare, submitPrepared } = await import('../../submit/prepare.ts');
-  const prepared = await prepare((site) => loadJob(conf, { set, site, onOverridden: (line) => output.say(line) }), {
-    ...options,
+  const prepared = await prepare((site) => load({ set, site, onOverridden: (line) => output.say(line) }), {
+    local,
+    detach,
+    resourceManager,
+    staging,
     dryRun,
     signal,
     onProgress: (line) => output.say(line),
@@ -120,6 +141,29 @@ async function programLines(
   const { ProgramLines } = await import('../../output/program-lines.ts');
   const task = shown === 'all' ? undefined : `${job.roles.find(({ chief }) => chief)?.name}:0`;
   return new ProgramLines(connection, task, (lines, tasks) => output.log(lines, tasks));
+}
+
+/** Returns a function that loads the job from its file, or creates it from the command after `--`. */
+async function loader({ conf, '--': command = [], ...args }: SubmitArguments): Promise<(options: LoadOptions) => Promise<Job>> {
+  const { name, memory, vcores, gpus, env, framework, source } = args;
+  const ofCommand = { name, memory, vcores, gpus, env, framework, source };
+  if (command.length > 0 && conf !== undefined) {
+    throw new TonyError('USAGE', '--conf and a command after -- cannot be combined: a job file contains its commands.', {
+      hint: "To change a command of the job file, use --set 'command=...'.",
+    });
+  }
+  if (command.length > 0) {
+    const { commandJob } = await import('../../submit/command-job.ts');
+    return async (options) => commandJob({ ...ofCommand, words: command }, process.cwd(), options);
+  }
+  const [unused] = Object.entries(ofCommand).find(([, value]) => value !== undefined) ?? [];
+  if (unused !== undefined) {
+    throw new TonyError('USAGE', `--${unused} requires a command, as in tony-ts submit --${unused} ... -- COMMAND.`, {
+      hint: 'For a job file, use --set, such as --set roles.worker.resources.memory=4g.',
+    });
+  }
+  const { loadJob } = await import('../../../conf/load-job.ts');
+  return (options) => loadJob(conf ?? 'job.yaml', options);
 }
 
 /**

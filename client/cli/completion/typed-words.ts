@@ -54,7 +54,7 @@ export function wantedAt(root: DescribedCommand, words: readonly string[]): Want
   if (positionals.length === 0 && commands.length > 0) {
     return { kind: 'words', candidates: commands.map(({ name, describe }) => ({ value: name, describe })) };
   }
-  const positional = runs.positionals[positionals.length];
+  const positional = runs.positionals.filter(({ followsDashes }) => !followsDashes)[positionals.length];
   if (positional !== undefined) {
     return placeOf(positional, '', typed);
   }

@@ -45,7 +45,7 @@ test.each([
   ['a fraction', ['history', '--limit=1.5'], '--limit requires a whole number from 1 to 100000, not 1.5.'],
   ['an empty number', ['history', '--limit='], '--limit requires a whole number from 1 to 100000, not "".'],
   ['a missing subcommand', ['quotas', 'emit'], 'A command is missing: tony-ts quotas emit COMMAND.'],
-  ['an option after --', ['submit', '--', '--local'], 'Unexpected argument "--local".'],
+  ['an option after --', ['status', '--', '--local'], 'Unexpected argument "--local".'],
 ])('%s', (_, words, message) => {
   expect(() => check(...words)).toThrow(message);
 });
@@ -72,6 +72,15 @@ test('a flag accepts the values true and false', () => {
 
 test('words after -- are not options', () => {
   expect(check('logs', '-f', '--', 'local_1_0001')).toEqual(['logs', '-f', 'local_1_0001']);
+});
+
+test('a command that runs a program takes all words after --', () => {
+  const words = ['submit', '--local', '--', 'node', 'train.ts', '--conf', '--', '-1'];
+  expect(check(...words)).toEqual(words);
+  expect(() => check('submit', '--')).toThrow('A command is missing after --.');
+  expect(() => check('submit', 'node', 'train.ts')).toThrow(
+    expect.objectContaining({ message: 'Unexpected argument "node".', hint: expect.stringContaining('tony-ts submit -- node') }),
+  );
 });
 
 test('a command line with --help is not checked', () => {

@@ -61,8 +61,9 @@ function isInRange(value: string, { least, most }: NumberRange): boolean {
   return value.trim() !== '' && Number.isInteger(number) && number >= least && number <= most;
 }
 
-function checkPositionals({ path, runs, known, positionals: words }: ReadWords): void {
-  const lacking = runs.positionals.filter(({ required }) => required)[words.length];
+function checkPositionals({ path, runs, known, positionals: words, rest }: ReadWords): void {
+  const places = runs.positionals.filter(({ followsDashes }) => !followsDashes);
+  const lacking = places.filter(({ required }) => required)[words.length];
   const name = nameOf(path);
   if (lacking !== undefined) {
     throw new TonyError('USAGE', `${name} requires ${describePlace(lacking)}.`, {
@@ -72,21 +73,28 @@ function checkPositionals({ path, runs, known, positionals: words }: ReadWords):
   if (runs.commands.length > 0 && words.length === 0) {
     throw new TonyError('USAGE', `A command is missing: ${name} COMMAND.`, { hint: commandsHint(path) });
   }
-  for (const [at, { name: place, choices }] of runs.positionals.entries()) {
+  if (rest?.length === 0) {
+    throw new TonyError('USAGE', 'A command is missing after --.', { hint: helpHint(path) });
+  }
+  for (const [at, { name: place, choices }] of places.entries()) {
     const word = words[at];
     if (word !== undefined && choices.length > 0 && !choices.includes(word)) {
       throw impossibleChoice(place.toUpperCase(), choices, word, helpHint(path));
     }
   }
-  const repeated = runs.positionals.findIndex(({ repeats }) => repeats);
+  const repeated = places.findIndex(({ repeats }) => repeats);
   const fixed = repeated < 0 ? words : words.slice(0, repeated);
-  const further = fixed.find((word, at) => at >= runs.positionals.length || isOptionLike(word));
+  const further = fixed.find((word, at) => at >= places.length || isOptionLike(word));
   if (further === undefined) {
     return;
   }
   const isJob = /\.ya?ml$/.test(further) && known.some((option) => option.name === 'conf');
   throw new TonyError('USAGE', `Unexpected argument "${further}".`, {
-    hint: isJob ? `To name a job file, use --conf ${further}.` : helpHint(path),
+    hint: isJob
+      ? `To name a job file, use --conf ${further}.`
+      : places.length < runs.positionals.length
+        ? `To run a command, write -- before it, as in ${name} -- ${further}.`
+        : helpHint(path),
   });
 }
 

@@ -16,6 +16,11 @@ export function wholeNumber(least: number, most = Number.POSITIVE_INFINITY) {
   return { type: 'number', requiresArg: true, range: { least, most } } as const;
 }
 
+/** Returns a yargs positional for the words after `--`. `checkWords` rejects words before `--`. */
+export function wordsAfterDashes(describe: string) {
+  return { type: 'string', array: true, describe, followsDashes: true } as const;
+}
+
 export interface DescribedOption {
   readonly name: string;
   readonly aliases: readonly string[];
@@ -44,6 +49,8 @@ export interface DescribedPositional {
   readonly required: boolean;
   /** Whether it stands for any number of words, as in `[command..]`. After `--`, they may look like options. */
   readonly repeats: boolean;
+  /** Whether all words after `--`, and no others, belong to it. */
+  readonly followsDashes: boolean;
   readonly choices: readonly string[];
 }
 
@@ -115,6 +122,7 @@ function recorded(usage: string, describe: string, define: (yargs: Argv) => unkn
       describe: given?.describe ?? '',
       required: place.startsWith('<'),
       repeats: place.includes('..'),
+      followsDashes: given !== undefined && 'followsDashes' in given,
       choices: (given?.choices ?? []).map(String),
     };
   });

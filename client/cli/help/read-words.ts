@@ -18,8 +18,10 @@ export interface ReadWords {
   readonly runs: DescribedCommand;
   readonly known: readonly DescribedOption[];
   readonly options: readonly TypedOption[];
-  /** Positionals. Words after `--` come last. */
+  /** Positionals. Words after `--` come last, unless only the `rest` may contain them. */
   readonly positionals: readonly string[];
+  /** Words after `--`, for a command whose last positional follows `--`; null without `--`, and for other commands. */
+  readonly rest: readonly string[] | null;
   readonly unknownCommand: string | undefined;
   /** Words for yargs. A value that begins with a dash is joined to its option with an equals sign. */
   readonly joined: readonly string[];
@@ -48,14 +50,16 @@ export function readWords(root: DescribedCommand, words: readonly string[]): Rea
   const runs = last.otherwise ?? last;
   const known = [...last.options, ...(last.otherwise?.options ?? []), ...(last === root ? [] : root.options)];
   const { options, positionals, joined } = readOptions(known, before);
+  const rest = end >= 0 && runs.positionals.some(({ followsDashes }) => followsDashes) ? behind : null;
   return {
     path,
     runs,
     known,
     options,
-    positionals: [...positionals, ...behind].slice(path.length - 1),
+    positionals: [...positionals, ...(rest === null ? behind : [])].slice(path.length - 1),
+    rest,
     unknownCommand,
-    joined: runs.positionals.some(({ repeats }) => repeats) ? [...joined, '--', ...behind] : [...joined, ...behind],
+    joined: end >= 0 && runs.positionals.some(({ repeats }) => repeats) ? [...joined, '--', ...behind] : [...joined, ...behind],
   };
 }
 

@@ -1,0 +1,76 @@
+import { resolve } from 'node:path';
+import { stringify } from 'yaml';
+import { isTooBroad } from '../../conf/default-source.ts';
+import type { Job } from '../../conf/job.ts';
+import { type ParseOptions, parseJob } from '../../conf/load-job.ts';
+import { TonyError } from '../../platform/errors.ts';
+
+/** A job with a single task, which the command line describes instead of a job.yaml. Values have the syntax of job.yaml. */
+export interface CommandJob {
+  /** One word is a shell command. Several words are a program and its arguments, which the shell does not change. */
+  readonly words: readonly string[];
+  readonly name?: string | undefined;
+  readonly memory?: string | undefined;
+  readonly vcores?: number | undefined;
+  readonly gpus?: number | undefined;
+  /** Assignments such as `EPOCHS=3`. */
+  readonly env?: readonly string[] | undefined;
+  readonly framework?: string | undefined;
+  /** Folder with the code, relative to the current folder; `none` for no folder. The default is the current folder. */
+  readonly source?: string | undefined;
+}
+
+const LONGEST_NAME = 40;
+
+/**
+ * Creates the job: a role `worker` with one task.
+ * @throws TonyError USAGE for an assignment without a name, or a current folder that is too broad to upload; JOB_INVALID for other mistakes
+ */
+export function commandJob(given: CommandJob, folder: string, options: Omit<ParseOptions, 'file' | 'folder' | 'isFile'> = {}): Job {
+  return parseJob(commandJobYaml(given, folder), { ...options, file: 'command line', folder });
+}
+
+function commandJobYaml({ words, name, memory, vcores, gpus, env = [], framework, source }: CommandJob, folder: string): string {
+  const place = source ?? '.';
+  if (place !== 'none' && isTooBroad(resolve(folder, place))) {
+    throw new TonyError('USAGE', `tony-ts would upload the whole folder ${resolve(folder, place)}.`, {
+      hint: 'Change to the folder with your code, or write --source FOLDER or --source none.',
+    });
+  }
+  const command = words.length === 1 ? words[0] : words.map(quoted).join(' ');
+  const resources = { memory, vcores, gpus };
+  // `JSON.stringify` omits undefined values.
+  const job: unknown = JSON.parse(
+    JSON.stringify({
+      name: name ?? nameOf(words),
+      source: place,
+      framework,
+      command,
+      env: Object.fromEntries(env.map(assignment)),
+      roles: { worker: { instances: 1, resources } },
+    }),
+  );
+  return stringify(job);
+}
+
+function assignment(text: string): [string, string] {
+  const equals = text.indexOf('=');
+  if (equals < 1) {
+    throw new TonyError('USAGE', `--env ${text} is not an assignment.`, { hint: 'Use the format --env EPOCHS=3.' });
+  }
+  return [text.slice(0, equals), text.slice(equals + 1)];
+}
+
+/** Derives a job name from the command: `node train.ts --rate 0.1` becomes `node train.ts --rate 0.1`. */
+function nameOf(words: readonly string[]): string {
+  const plain = words
+    .join(' ')
+    .replace(/[^\w .:@+-]+/g, '-')
+    .replace(/^\W+/, '');
+  return plain.slice(0, LONGEST_NAME).trim() || 'command';
+}
+
+/** Quotes a word for bash unless it consists of harmless characters. */
+function quoted(word: string): string {
+  return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
+}
