@@ -64,6 +64,7 @@ export type { HistoryStore } from './records/history-store.ts';
 export type { JobPlace } from './records/job-place.ts';
 export type { LogPiece } from './records/log-piece.ts';
 export { type ExecStreams, execInTask } from './sessions/exec.ts';
+export { ForwardedPort, type ForwardOptions, forwardPort } from './sessions/forward-port.ts';
 export type { StagingEvent } from './staging/staging.ts';
 export type { DryRun } from './submit/prepare.ts';
 export { type RunFunction, type RunModule, type RunOptions, run, start } from './submit/run.ts';

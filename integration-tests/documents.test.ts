@@ -30,6 +30,7 @@ const NOT_RUN: readonly (readonly [command: RegExp, reason: string])[] = [
 const SERVERS: readonly (readonly [command: RegExp, ready: RegExp])[] = [
   [/^tony-ts history serve/, /^history: http/m],
   [/^tony-ts tensorboard /, /^tensorboard: http/m],
+  [/^tony-ts forward /, /^forwarding http/m],
 ];
 
 const cluster = useCluster();

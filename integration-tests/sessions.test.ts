@@ -1,12 +1,15 @@
 import { spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { type AddressInfo, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { readStat } from '../platform/process-stat.ts';
 import { COMMAND, environment } from './command.ts';
 import { until, useCluster } from './harness.ts';
+import { terminalCommand } from './pseudo-terminal.ts';
 
 /** Commands that connect the job's user to a running task. All tests share one job. */
 
@@ -35,7 +38,8 @@ beforeAll(async () => {
   );
   const submitted = await cluster.run(['submit', '--conf', file, '--detach']);
   id = /application_\d+_\d+/.exec(submitted.stdout + submitted.stderr)?.[0] ?? '';
-  await until(async () => (await runInTask(['test', '-s', 'port'])).code === 0, { timeoutMs: 60_000, describe: 'the program listens' });
+  const listens = () => cluster.run(['exec', id, 'worker:0', '--', 'test', '-s', 'port']);
+  await until(async () => (await listens()).exitCode === 0, { timeoutMs: 60_000, describe: 'the program listens' });
 }, 120_000);
 
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -48,8 +52,13 @@ interface Ran {
 
 /** Starts `tony-ts exec` for the job's task. */
 function startInTask(words: readonly string[], { user = 'alice', task = 'worker:0' } = {}) {
+  return startCommandOf(['exec', id, task, '--', ...words], user);
+}
+
+function startCommandOf(words: readonly string[], user = 'alice') {
   const env = environment(cluster.clientEnvironment(user));
-  const child = spawn(process.execPath, [COMMAND, 'exec', id, task, '--', ...words], { env, timeout: 60_000 });
+  const child = spawn(process.execPath, [COMMAND, ...words], { env, timeout: 60_000 });
+  onTestFinished(() => void child.kill('SIGKILL'));
   const stdout: Buffer[] = [];
   const stderr: Buffer[] = [];
   child.stdout.on('data', (bytes: Buffer) => stdout.push(bytes));
@@ -98,11 +107,56 @@ describe('tony-ts exec', () => {
 
   test('ends the command when the client is killed', async () => {
     const { child, output } = startInTask(['sh', '-c', 'echo $$; sleep 600']);
-    onTestFinished(() => void child.kill('SIGKILL'));
     const pid = Number(await until(() => /\d+/.exec(output())?.[0], { describe: output }));
     expect(isAlive(pid)).toBe(true);
     child.kill('SIGKILL');
     await until(() => !isAlive(pid), { describe: 'the command has ended' });
+  });
+});
+
+describe('tony-ts shell', () => {
+  test('has a terminal with the size of the user, job control, and an exit code', async () => {
+    const terminal = terminalCommand(['shell', id, 'worker:0'], { columns: 97, rows: 31, env: cluster.clientEnvironment() });
+    await terminal.sees(/[$#] $/m);
+    terminal.type('tty; stty size; echo "role $TONY_ROLE"\r');
+    await terminal.sees(/^\/dev\/pts\/\d+\s+31 97\s+role worker$/m);
+    terminal.type('sleep 600 & echo "pid $!"; sleep 600\r');
+    const pid = Number((await terminal.sees(/^pid (\d+)$/m))[1]);
+    terminal.type('\x03');
+    terminal.type('echo "status $?"\r');
+    await terminal.sees(/^status 130$/m);
+    expect(isAlive(pid)).toBe(true);
+    terminal.type('exit 9\r');
+    expect(await terminal.exitCode).toBe(9);
+    await until(() => !isAlive(pid), { describe: 'background processes have ended' });
+  });
+
+  test('reads commands from standard input without a terminal', async () => {
+    const { ran, child } = startCommandOf(['shell', id, 'worker:0']);
+    child.stdin.end('echo $GREETING\nexit 4\n');
+    expect(await ran).toMatchObject({ code: 4, stdout: Buffer.from('hello\n') });
+  });
+});
+
+describe('tony-ts forward', () => {
+  test("connects to the task's own ports only, until Ctrl-C", async () => {
+    const port = (await runInTask(['cat', 'port'])).stdout.toString();
+    const forward = startCommandOf(['forward', id, 'worker:0', `${port}:0`]);
+    const url = await until(() => /http:\S+/.exec(forward.output())?.[0], { describe: forward.output });
+    const bodies = [randomBytes(2_000_000), randomBytes(10), randomBytes(100_000)];
+    const answers = await Promise.all(bodies.map(async (body) => await (await fetch(url, { method: 'POST', body })).arrayBuffer()));
+    expect(answers.map((answer, at) => Buffer.from(answer).equals(bodies[at] as Buffer))).toEqual([true, true, true]);
+    forward.child.kill('SIGINT');
+    expect(await forward.ran).toMatchObject({ code: 0, stderr: '' });
+
+    const foreign = createServer().listen(0, '127.0.0.1');
+    onTestFinished(() => void foreign.close());
+    await once(foreign, 'listening');
+    const refused = startCommandOf(['forward', id, 'worker:0', `${(foreign.address() as AddressInfo).port}:0`]);
+    const dead = await until(() => /http:\S+/.exec(refused.output())?.[0], { describe: refused.output });
+    await expect(fetch(dead)).rejects.toThrow();
+    refused.child.kill('SIGINT');
+    expect(await refused.ran).toMatchObject({ code: 0, stderr: expect.stringContaining(`They listen on: ${port}`) });
   });
 });
 

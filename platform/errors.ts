@@ -26,7 +26,8 @@ export const ERROR_CODES = {
   },
   LISTEN_FAILED: {
     exit: 2,
-    means: 'The history server cannot listen on this address and port, usually because another process already uses the port.',
+    means:
+      'The history server, or `tony-ts forward`, cannot listen on this address and port, usually because another process already uses the port.',
     hint: 'Choose another port with --port, or another address of this machine with --listen.',
   },
   HISTORY_UNKNOWN: {

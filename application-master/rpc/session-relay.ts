@@ -8,7 +8,7 @@ import type { RunningContainer } from '../job/running-container.ts';
 
 /** Timeout in ms for an executor to join a session. */
 const JOIN_MS = 15_000;
-const MISSING = { task: status.NOT_FOUND, program: status.FAILED_PRECONDITION, state: status.UNAVAILABLE } as const;
+const MISSING = { task: status.NOT_FOUND, program: status.FAILED_PRECONDITION, state: status.ABORTED } as const;
 /** Maximum number of sessions with one container. */
 const MOST_OF_CONTAINER = 64;
 
@@ -80,7 +80,7 @@ export class SessionRelay {
     const joining = new Promise<SessionStream>((joined) => this.#waiting.set(id, { containerId, joined }));
     try {
       if (!this.#options.order(containerId, id)) {
-        client.refuse(status.UNAVAILABLE, 'The executor of the task is not connected to the ApplicationMaster.');
+        client.refuse(status.ABORTED, 'The executor of the task is not connected to the ApplicationMaster.');
         return null;
       }
       const executor = await withTimeout(Promise.race([joining, client.closed.then(() => null)]), JOIN_MS, () => null);

@@ -10,6 +10,7 @@ import { eventsCommand } from './commands/events.ts';
 import { execCommand } from './commands/exec.ts';
 import { explainCommand } from './commands/explain.ts';
 import { feedCommand } from './commands/feed.ts';
+import { forwardCommand } from './commands/forward.ts';
 import { historyCommand } from './commands/history.ts';
 import { importCommand } from './commands/import.ts';
 import { initCommand } from './commands/init.ts';
@@ -18,6 +19,7 @@ import { listCommand } from './commands/list.ts';
 import { logsCommand } from './commands/logs.ts';
 import { quotasCommand } from './commands/quotas.ts';
 import { runtimeCommand } from './commands/runtime.ts';
+import { shellCommand } from './commands/shell.ts';
 import { statusCommand } from './commands/status.ts';
 import { submitCommand } from './commands/submit.ts';
 import { tensorboardCommand } from './commands/tensorboard.ts';
@@ -45,6 +47,8 @@ function define(yargs: Argv): Argv {
     .command(eventsCommand)
     .command(killCommand)
     .command(execCommand)
+    .command(shellCommand)
+    .command(forwardCommand)
     .command(feedCommand)
     .command(historyCommand)
     .command(cacheCommand)

@@ -1,3 +1,4 @@
+import { Readable } from 'node:stream';
 import { type ClientDuplexStream, Metadata, makeClientConstructor, type ServiceError, status } from '@grpc/grpc-js';
 import { formatAddress } from '../../platform/address.ts';
 import { backoffMs, jittered, pause } from '../../platform/backoff.ts';
@@ -56,7 +57,6 @@ export class SessionClient {
       if (typeof opened !== 'string') {
         return opened;
       }
-      this.close();
       await this.throwIfEnded();
       await this.#throwIfForeign();
       if (performance.now() > until) {
@@ -66,6 +66,12 @@ export class SessionClient {
       }
       await pause(jittered(backoffMs(failures, BACKOFF)));
     }
+  }
+
+  /** Checks that the task accepts sessions. @throws like `open` */
+  async check(task: Pick<SessionRequest, 'role' | 'index'>): Promise<void> {
+    const session = await this.open({ ...task, command: { words: ['true'] } });
+    await session.converse(Readable.from([]), process.stderr, process.stderr);
   }
 
   /** @throws TonyError SESSION_ENDED if the job has ended */
@@ -109,6 +115,10 @@ export class SessionClient {
       throw refused(first.ended.reason);
     }
     const error = stream.isClosed ? await stream.closed : null;
+    if (error?.code === status.UNAVAILABLE && this.#connection?.channel === channel) {
+      // The ApplicationMaster is unreachable. Another attempt has another address.
+      this.close();
+    }
     if (error !== null && FINAL.has(error.code)) {
       throw refused(error.details);
     }

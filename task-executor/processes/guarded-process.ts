@@ -150,8 +150,12 @@ async function reportedLeader(pipe: Readable): Promise<number> {
   const text = await withTimeout(
     (async () => {
       let read = '';
+      // The program that runs the terminal keeps the pipe open.
       for await (const chunk of pipe as AsyncIterable<Buffer>) {
         read += chunk.toString();
+        if (read.includes('\n')) {
+          break;
+        }
       }
       return read;
     })(),

@@ -1,0 +1,42 @@
+import type { Argv, CommandModule } from 'yargs';
+import { APPLICATION_ID, CLUSTER_OPTIONS, type ClusterArguments, TASK } from './shared-options.ts';
+
+interface ForwardArguments extends ClusterArguments {
+  readonly application: string;
+  readonly task: string;
+  readonly port: string;
+}
+
+export const forwardCommand: CommandModule<object, ForwardArguments> = {
+  command: 'forward <application> <task> <port>',
+  describe: 'Forward a port of this machine to a port of a running task',
+  builder: (yargs): Argv<ForwardArguments> =>
+    yargs
+      .positional('application', APPLICATION_ID)
+      .positional('task', TASK)
+      .positional('port', {
+        type: 'string',
+        demandOption: true,
+        describe: 'Port on which a process of the task listens, or PORT:LOCAL with another port on this machine (0: any free port)',
+      })
+      .options(CLUSTER_OPTIONS)
+      .epilogue('The command listens on 127.0.0.1, and runs until Ctrl-C or the end of the job.'),
+  handler: async ({ application, task, port, ...cluster }) => {
+    const { connectJob } = await import('../../connections/connect-job.ts');
+    const { forwardPort } = await import('../../sessions/forward-port.ts');
+    const { parsePorts } = await import('../../sessions/parse-ports.ts');
+    const { terminalOf } = await import('../../terminal/terminal.ts');
+    const { untilSignal } = await import('../../terminal/until-signal.ts');
+    const ports = parsePorts(port);
+    const connection = await connectJob(application, cluster);
+    const onNotice = (notice: string): void => void process.stderr.write(`${terminalOf(process.stderr).paint('yellow', notice)}\n`);
+    try {
+      const forwarded = await forwardPort(connection, task, ports.port, { localPort: ports.localPort, onNotice });
+      process.stdout.write(`forwarding http://127.0.0.1:${forwarded.port} to port ${ports.port} of ${task}; Ctrl-C ends this\n`);
+      void untilSignal().then(() => forwarded.close());
+      await forwarded.ended;
+    } finally {
+      connection.close();
+    }
+  },
+};

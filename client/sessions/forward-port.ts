@@ -1,0 +1,155 @@
+import { once } from 'node:events';
+import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
+import { pause } from '../../platform/backoff.ts';
+import { messageOf, TonyError } from '../../platform/errors.ts';
+import { isAway } from '../cluster/patience.ts';
+import type { JobConnection } from '../connections/job-connection.ts';
+import { parseTask } from './parse-task.ts';
+import { SessionClient } from './session-client.ts';
+
+/** Interval (ms) at which the client checks whether the job has ended. */
+const CHECK_MS = 3_000;
+/** The job accepts no more sessions with one task. */
+const MOST_CONNECTIONS = 64;
+
+export interface ForwardOptions {
+  /** Port on this machine. By default, the same port as in the task if it is free, and any free port otherwise. 0 means any free port. */
+  readonly localPort?: number | undefined;
+  /** Called with the reason if a connection fails. */
+  readonly onNotice?: (reason: string) => void;
+}
+
+/** A port on this machine's loopback address, whose connections lead to a port of a task. */
+export class ForwardedPort {
+  readonly port: number;
+  /** Rejects with SESSION_ENDED when the job has ended; resolves after `close`. */
+  readonly ended: Promise<void>;
+  readonly #job: JobConnection;
+  readonly #server: Server;
+  readonly #client: SessionClient;
+  readonly #closing = new AbortController();
+  readonly #sockets = new Set<Socket>();
+  readonly #onNotice: (reason: string) => void;
+  #lastNotice = '';
+
+  constructor(job: JobConnection, client: SessionClient, server: Server, target: ForwardTarget, onNotice: (reason: string) => void) {
+    this.port = (server.address() as AddressInfo).port;
+    this.#job = job;
+    this.#server = server;
+    this.#client = client;
+    this.#onNotice = onNotice;
+    server.on('connection', (socket) => void this.#serve(socket, target));
+    this.ended = this.#watch().finally(() => this.close());
+    // The caller may never wait for the end.
+    this.ended.catch(() => {});
+  }
+
+  /** Closes all connections, and accepts no more. */
+  close(): void {
+    this.#closing.abort();
+    this.#server.close();
+    for (const socket of this.#sockets) {
+      socket.destroy();
+    }
+    this.#client.close();
+  }
+
+  async #serve(socket: Socket, target: ForwardTarget): Promise<void> {
+    this.#sockets.add(socket);
+    socket.on('error', () => {});
+    socket.on('close', () => this.#sockets.delete(socket));
+    try {
+      const session = await this.#client.open(target);
+      socket.once('close', () => session.close());
+      if (socket.destroyed) {
+        session.close();
+      }
+      await session.converse(socket, socket, socket, () => socket.end());
+      this.#lastNotice = '';
+    } catch (error) {
+      // After the program on this machine has closed its connection, the end of the session is no failure.
+      if (!socket.destroyed) {
+        this.#notice(messageOf(error));
+      }
+    } finally {
+      socket.destroySoon();
+    }
+  }
+
+  /** Reports a reason once, because a browser repeats its requests. */
+  #notice(reason: string): void {
+    if (!this.#closing.signal.aborted && reason !== this.#lastNotice) {
+      this.#lastNotice = reason;
+      this.#onNotice(reason);
+    }
+  }
+
+  async #watch(): Promise<void> {
+    const { signal } = this.#closing;
+    while (!signal.aborted) {
+      await pause(CHECK_MS, signal);
+      const { result } = signal.aborted ? { result: null } : await this.#observe();
+      if (result !== null) {
+        throw new TonyError('SESSION_ENDED', `${this.#job.applicationId} has ended: ${result.state}.`);
+      }
+    }
+  }
+
+  async #observe(): Promise<{ readonly result: { readonly state: string } | null }> {
+    try {
+      return await this.#job.observe();
+    } catch (error) {
+      if (isAway(error)) {
+        return { result: null };
+      }
+      throw error;
+    }
+  }
+}
+
+interface ForwardTarget {
+  readonly role: string;
+  readonly index: number;
+  readonly port: number;
+}
+
+/**
+ * Forwards a port of this machine to a port on which a process of the task listens, on the loopback address of its node or on any other
+ * address.
+ * @param task `ROLE:INDEX`
+ * @throws TonyError USAGE, SESSION_REFUSED, SESSION_ENDED, REMOTE_ACCESS_OFF, LISTEN_FAILED
+ */
+export async function forwardPort(job: JobConnection, task: string, port: number, options: ForwardOptions = {}): Promise<ForwardedPort> {
+  const { role, index } = parseTask(task);
+  const client = new SessionClient(job);
+  try {
+    await client.check({ role, index });
+    const server = await listen(port, options.localPort);
+    return new ForwardedPort(job, client, server, { role, index, port }, options.onNotice ?? (() => {}));
+  } catch (error) {
+    client.close();
+    throw error;
+  }
+}
+
+async function listen(port: number, localPort: number | undefined): Promise<Server> {
+  try {
+    return await listenOn(localPort ?? port);
+  } catch (error) {
+    if (localPort === undefined) {
+      return await listenOn(0);
+    }
+    throw new TonyError('LISTEN_FAILED', `Port ${localPort} of 127.0.0.1 cannot be opened: ${messageOf(error)}.`, {
+      hint: 'Choose another local port, or 0 for any free port.',
+      cause: error,
+    });
+  }
+}
+
+async function listenOn(port: number): Promise<Server> {
+  const server = createServer({ allowHalfOpen: true });
+  server.maxConnections = MOST_CONNECTIONS;
+  server.listen(port, '127.0.0.1');
+  await once(server, 'listening');
+  return server;
+}

@@ -1,0 +1,62 @@
+import type { ReadStream, WriteStream } from 'node:tty';
+import type { JobConnection } from '../connections/job-connection.ts';
+import { type ExecStreams, exitCodeOf } from './exec.ts';
+import { parseTask } from './parse-task.ts';
+import type { Session } from './session.ts';
+import { SessionClient } from './session-client.ts';
+
+export interface ShellOptions extends ExecStreams {
+  /** The user's terminal; null if input or output is none. The shell then reads commands from the input without a prompt. */
+  readonly terminal: UserTerminal | null;
+  readonly onNotice: (notice: string) => void;
+}
+
+export interface UserTerminal {
+  readonly input: ReadStream;
+  readonly output: WriteStream;
+  /** Value of TERM. */
+  readonly type: string;
+}
+
+/**
+ * Runs a shell in a task. With a terminal, the shell has a terminal of the same size on the node.
+ * @returns the exit code of the shell
+ * @throws TonyError USAGE, SESSION_REFUSED, SESSION_ENDED, REMOTE_ACCESS_OFF
+ */
+export async function openShell(job: JobConnection, task: string, options: ShellOptions): Promise<number> {
+  const { terminal, signal, onNotice } = options;
+  const client = new SessionClient(job);
+  try {
+    const command = terminal === null ? {} : { terminal: { ...sizeOf(terminal), type: terminal.type } };
+    const session = await client.open({ ...parseTask(task), command });
+    const close = (): void => session.close();
+    signal?.addEventListener('abort', close, { once: true });
+    if (terminal !== null && !session.terminal) {
+      onNotice('The node has no /usr/bin/script, so the shell runs without a terminal: no editing, no job control.');
+    }
+    const leave = terminal !== null && session.terminal ? enter(terminal, session) : () => {};
+    try {
+      return exitCodeOf(await session.converse(options.input, options.output, options.errors));
+    } finally {
+      leave();
+      signal?.removeEventListener('abort', close);
+    }
+  } finally {
+    client.close();
+  }
+}
+
+/** Passes every key and the size of the terminal to the shell. Returns a function that restores the terminal. */
+function enter(terminal: UserTerminal, session: Session): () => void {
+  const resized = (): void => session.resize(sizeOf(terminal));
+  terminal.output.on('resize', resized);
+  terminal.input.setRawMode(true);
+  return () => {
+    terminal.input.setRawMode(false);
+    terminal.output.off('resize', resized);
+  };
+}
+
+function sizeOf({ output }: UserTerminal): { columns: number; rows: number } {
+  return { columns: output.columns, rows: output.rows };
+}
