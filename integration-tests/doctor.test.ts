@@ -1,4 +1,4 @@
-import { mkdir } from 'node:fs/promises';
+import { mkdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { afterAll, expect, test } from 'vitest';
 import { runCommand } from './command.ts';
@@ -59,6 +59,19 @@ test('doctor --probe runs a container on both nodes, which connect to each other
   // The cluster simulates its GPUs, and runs the containers of all users as the user who started it.
   expect(lines.slice(-2).map(({ name, state }) => `${name} ${state}`)).toEqual(['GPUs doubtful', 'container user doubtful']);
   expect((await cluster.hdfsTree('/user/alice/.tony-ts/jobs')).filter(({ path: file }) => file.endsWith('probe.json'))).toEqual([]);
+
+  // Submissions compare their packages with the recorded nodes.
+  const folder = await temporaryFolder();
+  await writeFile(path.join(folder, 'requirements.txt'), 'six==1.17.0\n');
+  const python = { requirements: 'requirements.txt', version: '3.3' };
+  const job = { name: 'python', framework: 'none', runtime: 'system', command: 'python3 -V', python, roles: { worker: {} } };
+  await writeFile(path.join(folder, 'job.yaml'), JSON.stringify(job));
+  expect(await cluster.run(['submit', '--dry-run', '--conf', path.join(folder, 'job.yaml')])).toMatchObject({
+    exitCode: 2,
+    stderr: expect.stringMatching(
+      /do not work on all 2 nodes .*the packages are for Python 3\.3, and the node has 3\.[\s\S]*Set version: '3\.\d+'/,
+    ),
+  });
 });
 
 test('doctor --probe refuses a node that does not exist', async () => {

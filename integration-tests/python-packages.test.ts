@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { expect, test, vi } from 'vitest';
-import { jsonLines, temporaryFolder, useCluster } from './harness.ts';
+import { jsonLines, temporaryFolder, USER, useCluster } from './harness.ts';
 
 /** Ships Python packages to nodes that have only python3: those of a requirements file, and a packed environment. */
 
@@ -87,6 +87,8 @@ test('a job runs with the interpreter and the packages of a packed environment',
 });
 
 test('on a node without the Python version of the packages, the task fails with a message', async () => {
+  // Otherwise, the submission would already be refused if `doctor --probe` has recorded the nodes.
+  await cluster.hdfsRemove(`/user/${USER}/.tony-ts/nodes.json`);
   const other = OWN_VERSION === '3.8' ? '3.9' : '3.8';
   const file = await jobWith({ requirements: 'requirements.txt', version: other }, 'python3 main.py');
   writeFileSync(path.join(path.dirname(file), 'requirements.txt'), 'six==1.17.0\n');

@@ -157,6 +157,11 @@ export const ERROR_CODES = {
     means: 'pip finds no set of wheels that satisfies the requirements of the job on the nodes.',
     hint: 'Choose another version of the package, or set `version` and `platform` under `python` in job.yaml to those of the nodes. For a package without wheels, build one with `python3 -m pip wheel` and list its path.',
   },
+  PYTHON_NODES: {
+    exit: 2,
+    means: 'The Python packages of the job do not work on the nodes, according to the last `tony-ts doctor --probe`.',
+    hint: 'Set `version` and `platform` under `python` in job.yaml to those of the nodes.',
+  },
   PROBE_FAILED: {
     exit: 3,
     means: 'The application of `tony-ts doctor --probe` failed before it reported its results.',

@@ -18,6 +18,7 @@ import { type HashedFolder, packFolder } from '../job/source-archive.ts';
  *   <root>/cache/<sha256>/<file>                   single file, or an archive that job.yaml lists
  *   <root>/cache/<sha256>/<name>/...               input data as separate files
  *   <root>/cache/.<sha256>-<ms>.<random>.writing   folder that a prune is removing (cache/prune-cache.ts)
+ *   <root>/nodes.json                               what `doctor --probe` found on the nodes (cluster/node-record.ts)
  *   <root>/cache-pruned                              its modification time is the time of the last prune by a submission
  *   <root>/jobs/<application id>/                  job.json, the keytab and the state of the ApplicationMaster, until the job ends
  *   <root>/history/<application id>/               history of the job, kept after the job ends

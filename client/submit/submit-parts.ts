@@ -8,6 +8,7 @@ import { type ByRole, findJobFiles, findPythonArchive, type JobFile, mapRoles } 
 import { type HashedFolder, hashFolder } from '../job/source-archive.ts';
 import { listData, listFolder, listSource } from '../job/source-folder.ts';
 import { bringsTensorBoard } from '../job/tensorboard-role.ts';
+import type { PythonNeeds } from '../plan/python-nodes.ts';
 import { whyNotPublic } from '../staging/public-file.ts';
 import { findData } from '../staging/stage-data.ts';
 import { findJobFile } from '../staging/stage-file.ts';
@@ -28,6 +29,10 @@ interface BuiltArchive {
   readonly size: number;
 }
 
+interface BuiltEnvironment extends BuiltArchive {
+  readonly needs: PythonNeeds;
+}
+
 interface DataPart {
   readonly name: string;
   /** URI of data that is already on storage, or the local folder to upload. */
@@ -40,7 +45,7 @@ export interface LocalParts {
   readonly runtime: BuiltArchive | null;
   readonly tensorboard: BuiltArchive | null;
   /** The Python environment of the job's programs. */
-  readonly pythonEnvironment: BuiltArchive | JobFile | null;
+  readonly pythonEnvironment: BuiltEnvironment | JobFile | null;
   readonly data: readonly DataPart[];
   readonly files: ByRole<JobFile>;
 }
@@ -96,8 +101,8 @@ async function pythonEnvironment({ python }: Job, onProgress: (line: string) => 
     return null;
   }
   const { ensureEnvironment } = await import('../python/ensure-environment.ts');
-  const { archive, sha256, size } = await ensureEnvironment(python, onProgress);
-  return { file: archive, hash: sha256, size };
+  const built = await ensureEnvironment(python, onProgress);
+  return { file: built.archive, hash: built.sha256, size: built.size, needs: built };
 }
 
 async function dataPart(name: string, from: string): Promise<DataPart> {

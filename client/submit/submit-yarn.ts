@@ -12,6 +12,7 @@ import { pruneDaily } from '../cache/prune-daily.ts';
 import { refuseTooManyTags } from '../cluster/application-tags.ts';
 import type { HadoopCluster } from '../cluster/cluster.ts';
 import { askMasterReplacementMs } from '../cluster/master-replacement.ts';
+import { readNodeRecord } from '../cluster/node-record.ts';
 import type { JobConnection } from '../connections/job-connection.ts';
 import { StartDeadline } from '../connections/start-deadline.ts';
 import { YarnJob } from '../connections/yarn-job.ts';
@@ -24,6 +25,7 @@ import { environmentNotes } from '../plan/environment-note.ts';
 import type { JobPlan } from '../plan/job-plan.ts';
 import { keytabNotes } from '../plan/keytab-note.ts';
 import { planOf } from '../plan/make-plan.ts';
+import { pythonNotes } from '../plan/python-nodes.ts';
 import type { SubmitRequest } from '../plan/submit-request.ts';
 import { withheldNotes } from '../plan/withheld-note.ts';
 import { ownerOf, refuseBeyondQuotas, refuseNotFinal } from '../quotas/check-quotas.ts';
@@ -61,7 +63,7 @@ export async function prepareOnYarn(job: Job, cluster: HadoopCluster, options: P
     const place: StagingPlace = { storage, root, onEvent, signal };
     const asking = askCluster(job, cluster, resourceManager, dryRun ? DRY_RUN_PATIENCE_MS : undefined);
     // An unused application ID has no effect.
-    const [local, { applicationId, maximum }, site, hasStaging, keytab, masterReplacementMs] = await untilAborted(
+    const [local, { applicationId, maximum }, site, hasStaging, keytab, masterReplacementMs, recorded] = await untilAborted(
       Promise.all([
         localParts(job, onProgress),
         resourceManager.newApplication(),
@@ -69,12 +71,15 @@ export async function prepareOnYarn(job: Job, cluster: HadoopCluster, options: P
         isStagingThere(place, user),
         readJobKeytab(job.kerberos, cluster),
         askMasterReplacementMs(cluster),
+        job.python.type === 'requirements' ? readNodeRecord(storage, root) : [],
       ]),
       signal,
     );
     const owner = await untilAborted(ownerOf(job, cluster, site), signal);
     refuseNotFinal(job, site);
     refuseBeyondQuotas(whole, owner, site);
+    const { pythonEnvironment } = local;
+    const ofPython = pythonEnvironment !== null && 'needs' in pythonEnvironment ? pythonNotes(job, pythonEnvironment.needs, recorded) : [];
     const answering = asking.answers(owner, site, whole);
     // Avoid an unhandled rejection, because the answers are awaited later.
     answering.catch(() => {});
@@ -88,6 +93,7 @@ export async function prepareOnYarn(job: Job, cluster: HadoopCluster, options: P
         ...environmentNotes(job),
         ...dockerNotes(job, configuration),
         ...keytabNotes(job, keytab),
+        ...ofPython,
       ];
       const plan = planOf(job, room, listParts(parts), allNotes);
       signal?.throwIfAborted();

@@ -1,7 +1,6 @@
-import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { messageOf } from '../errors.ts';
-import { ifMissing } from '../if-missing.ts';
+import { readIfExists } from '../read-if-exists.ts';
 
 export const PACKAGES_FILE = 'packages.json';
 
@@ -27,7 +26,7 @@ export interface Packages {
 export async function readPackages(folder: string): Promise<Packages | string | null> {
   const file = path.join(folder, PACKAGES_FILE);
   try {
-    const text = await readFile(file, 'utf8').catch(ifMissing(null));
+    const text = await readIfExists(file);
     if (text === null) {
       return null;
     }

@@ -25,8 +25,7 @@ facts() {
   fact shmKb "$(df -Pk /dev/shm 2>/dev/null | sed -n '2s/^[^ ]* *[0-9]* *[0-9]* *\([0-9]*\).*/\1/p')"
   fact openFiles "$(ulimit -n)"
   fact ports "$(tr '\t' '-' </proc/sys/net/ipv4/ip_local_port_range)"
-  for python in python3 python3.9 python3.10 python3.11 python3.12 python3.13; do
-    command -v "$python" >/dev/null || continue
+  for python in $(compgen -c python3 | grep -xE 'python3(\.[0-9]+)?' | sort -uV | head -n 12); do
     fact python "$python $(quietly "$python" -c 'import importlib.util as u, platform as p
 print(p.python_version(), *[m for m in ("pip", "venv") if u.find_spec(m)])')"
   done

@@ -79,10 +79,3 @@ export function nodeFacts({ node, notProbed, facts, storage, tried, unreached }:
     unreached,
   };
 }
-
-/** Returns true if the version of glibc is older than the other: `2.17` is older than `2.28`. */
-export function isOlder(version: string, other: string): boolean {
-  const [major = 0, minor = 0] = version.split('.').map(Number);
-  const [otherMajor = 0, otherMinor = 0] = other.split('.').map(Number);
-  return major < otherMajor || (major === otherMajor && minor < otherMinor);
-}

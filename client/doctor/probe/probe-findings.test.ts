@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { ProbedNode } from '../../../conf/node-probe.ts';
-import { isOlder, nodeFacts } from './node-facts.ts';
+import { nodeFacts } from './node-facts.ts';
 import { probeFindings } from './probe-findings.ts';
 
 const SOUND = {
@@ -47,8 +47,4 @@ test('each problem names the node and its cause', () => {
   expect(findings(probed({}, { user: ['yarn'] }))).toEqual([
     'doubtful container user: containers run as yarn instead of alice on n1:45454',
   ]);
-});
-
-test('compares versions of glibc by number', () => {
-  expect([isOlder('2.9', '2.28'), isOlder('2.28', '2.28'), isOlder('2.36', '2.28')]).toEqual([true, false, false]);
 });

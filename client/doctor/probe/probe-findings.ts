@@ -1,6 +1,7 @@
 import { formatBytes } from '../../../conf/values/quantities.ts';
+import { compareGlibc } from '../../python/wheel-name.ts';
 import { bad, doubtful, type Finding, good, type Verdict } from '../diagnosis.ts';
-import { isOlder, type NodeFacts } from './node-facts.ts';
+import type { NodeFacts } from './node-facts.ts';
 
 const MOST_NAMED = 5;
 /** Size of the unpacked runtime. */
@@ -59,7 +60,7 @@ function runtimeVerdict(nodes: readonly NodeFacts[]): Verdict | null {
     return null;
   }
   const { glibc, runtimeGlibc, runtimeError } = first;
-  const isOld = glibc !== '' && runtimeGlibc !== '' && isOlder(glibc, runtimeGlibc);
+  const isOld = glibc !== '' && runtimeGlibc !== '' && compareGlibc(glibc, runtimeGlibc) < 0;
   const why = isOld
     ? `the node has glibc ${glibc}, and the runtime needs ${runtimeGlibc}`
     : runtimeError || 'Node.js fails without a message';
@@ -128,7 +129,7 @@ function pythonVerdict(nodes: readonly NodeFacts[]): Verdict | null {
     ? null
     : doubtful(
         `${named(without)} have no python3`,
-        'Only programs in Python need it. Install python3, or ship an environment with `archives` in job.yaml.',
+        'Only programs in Python need it. Install python3, or ship an environment with python.archive in job.yaml.',
       );
 }
 

@@ -1,6 +1,8 @@
 import { ResourceManager } from '../../../hadoop/yarn/resource-manager.ts';
-import { TonyError } from '../../../platform/errors.ts';
+import type { Node } from '../../../hadoop/yarn/resource-manager-answers.ts';
+import { messageOf, TonyError } from '../../../platform/errors.ts';
 import { type ClusterOptions, openCluster } from '../../cluster/cluster.ts';
+import { type RecordedNode, recordNodes } from '../../cluster/node-record.ts';
 import type { Finding } from '../diagnosis.ts';
 import { type NodeFacts, nodeFacts } from './node-facts.ts';
 import { probeFindings } from './probe-findings.ts';
@@ -26,10 +28,28 @@ export async function runProbe(options: ClusterOptions & ProbeOptions): Promise<
     const chosen = chooseNodes(await resourceManager.nodes(), options);
     const { nodes } = await probeNodes(cluster, chosen, options);
     const facts = nodes.map(nodeFacts);
+    await recordNodes(cluster.storage, cluster.root, recordable(facts, chosen)).catch((error: unknown) =>
+      options.onProgress(`could not record the nodes for later submissions: ${messageOf(error)}`),
+    );
     const yarnGpus = new Map(chosen.map(({ id, total }) => [id, total['yarn.io/gpu'] ?? 0]));
     return { nodes: facts, findings: probeFindings(facts, { user: cluster.user, yarnGpus }) };
   } finally {
     resourceManager.close();
     cluster.close();
   }
+}
+
+/** Returns the facts that later submissions compare with their packages. */
+function recordable(facts: readonly NodeFacts[], chosen: readonly Node[]): RecordedNode[] {
+  const probedAt = Date.now();
+  return facts
+    .filter(({ notProbed, glibc }) => notProbed === '' && glibc !== '')
+    .map(({ node, machine, glibc, pythons }) => ({
+      node,
+      label: chosen.find(({ id }) => id === node)?.labels[0] ?? null,
+      probedAt,
+      machine,
+      glibc,
+      pythons: [...new Set(pythons.flatMap((python) => / (3\.\d+)/.exec(python)?.[1] ?? []))],
+    }));
 }

@@ -1,0 +1,50 @@
+import { z } from 'zod';
+import { readIfStored } from '../../storage/read-if-stored.ts';
+import type { Storage } from '../../storage/storage.ts';
+import { joinUri } from '../../storage/uri.ts';
+
+/*
+ * What `tony-ts doctor --probe` last found on the nodes: `<staging root>/nodes.json`. Submissions use it to refuse packages that the nodes
+ * cannot load.
+ */
+
+const recordedNode = z.object({
+  node: z.string(),
+  label: z.string().nullable(),
+  /** In ms since the epoch. */
+  probedAt: z.number(),
+  machine: z.string(),
+  glibc: z.string(),
+  /** Versions of the Python interpreters, for example `3.11`. */
+  pythons: z.array(z.string()),
+});
+const recordSchema = z.object({ version: z.literal(1), nodes: z.array(recordedNode) });
+
+export type RecordedNode = z.output<typeof recordedNode>;
+
+const FILE_MODE = 0o600;
+
+/** Returns the recorded nodes; an empty list if no probe has run, or another version of tony-ts wrote the record. */
+export async function readNodeRecord(storage: Pick<Storage, 'read'>, root: string): Promise<readonly RecordedNode[]> {
+  const bytes = await readIfStored(storage, placeOf(root));
+  if (bytes === null) {
+    return [];
+  }
+  try {
+    return recordSchema.parse(JSON.parse(bytes.toString('utf8'))).nodes;
+  } catch {
+    return [];
+  }
+}
+
+/** Adds nodes to the record, and replaces those with the same name. */
+export async function recordNodes(storage: Storage, root: string, nodes: readonly RecordedNode[]): Promise<void> {
+  const names = new Set(nodes.map(({ node }) => node));
+  const others = (await readNodeRecord(storage, root)).filter(({ node }) => !names.has(node));
+  const record: z.input<typeof recordSchema> = { version: 1, nodes: [...others, ...nodes] };
+  await storage.write(placeOf(root), Buffer.from(JSON.stringify(record)), { permission: FILE_MODE });
+}
+
+function placeOf(root: string): string {
+  return joinUri(root, 'nodes.json');
+}

@@ -1,0 +1,78 @@
+import type { Job } from '../../conf/job.ts';
+import { TonyError } from '../../platform/errors.ts';
+import type { RecordedNode } from '../cluster/node-record.ts';
+import type { EnvironmentDescription } from '../python/build-environment.ts';
+import { compareGlibc } from '../python/wheel-name.ts';
+
+/** What the packages of a job need on the nodes. */
+export type PythonNeeds = Pick<EnvironmentDescription, 'python' | 'machine' | 'glibc' | 'packages'>;
+
+const MOST_NAMED = 3;
+
+/**
+ * Compares the packages of a job with the nodes that `doctor --probe` recorded.
+ * @returns a note for the plan about nodes that cannot run the programs, while others can
+ * @throws TonyError PYTHON_NODES if none of the nodes on which a role may run can load the packages
+ */
+export function pythonNotes({ roles }: Pick<Job, 'roles'>, needs: PythonNeeds, nodes: readonly RecordedNode[]): string[] {
+  const notes = roles.flatMap((role) => {
+    // An image brings its own interpreter and its own glibc.
+    const candidates = role.docker === null ? nodes.filter(({ label }) => label === role.nodeLabel) : [];
+    const unfit = candidates.flatMap((node) => {
+      const reason = whyUnfit(node, needs);
+      return reason === null ? [] : [{ ...node, reason }];
+    });
+    const [first] = unfit;
+    if (first === undefined) {
+      return [];
+    }
+    if (unfit.length === candidates.length) {
+      throw refusal(role.name, candidates, first);
+    }
+    const names = unfit.slice(0, MOST_NAMED).map(({ node }) => node);
+    const more = unfit.length > MOST_NAMED ? ` and ${unfit.length - MOST_NAMED} more` : '';
+    return [`programs fail on ${names.join(', ')}${more}: ${first.reason}`];
+  });
+  return [...new Set(notes)];
+}
+
+/** Returns null if the node can load the packages. */
+function whyUnfit(node: RecordedNode, { python, machine, glibc, packages }: PythonNeeds): string | null {
+  if (!node.pythons.includes(python)) {
+    const found = node.pythons.length === 0 ? 'none' : node.pythons.join(', ');
+    return `the packages are for Python ${python}, and the node has ${found}`;
+  }
+  if (glibc !== null && node.machine !== machine) {
+    return `the packages are for ${machine}, and the node is ${node.machine}`;
+  }
+  if (glibc === null || compareGlibc(node.glibc, glibc) >= 0) {
+    return null;
+  }
+  const tooNew = packages.filter((each) => compareGlibc(node.glibc, each.glibc) < 0).map(({ name, version }) => `${name} ${version}`);
+  const more = tooNew.length > MOST_NAMED ? ` and ${tooNew.length - MOST_NAMED} more` : '';
+  return `${tooNew.slice(0, MOST_NAMED).join(', ')}${more} ${tooNew.length === 1 ? 'needs' : 'need'} glibc ${glibc}, and the node has ${node.glibc}`;
+}
+
+function refusal(role: string, candidates: readonly RecordedNode[], first: RecordedNode & { readonly reason: string }): TonyError {
+  const day = new Date(first.probedAt).toISOString().slice(0, 10);
+  const count = candidates.length === 1 ? 'the only node' : `all ${candidates.length} nodes`;
+  const message = `The packages of python.requirements do not work on ${count} that role ${role} may use (probed on ${day}). ${first.node}: ${first.reason}.`;
+  const common = commonTarget(candidates);
+  const advice =
+    common === null
+      ? 'The nodes have no common Python version: select equal nodes with nodeLabel, or ship an interpreter with python.archive.'
+      : `Set ${common} under python in job.yaml.`;
+  return new TonyError('PYTHON_NODES', message, { hint: `${advice} If the nodes have changed, run \`tony-ts doctor --probe\` again.` });
+}
+
+/** Returns the settings that fit all nodes; null if there are none. */
+function commonTarget(nodes: readonly RecordedNode[]): string | null {
+  const [first, ...others] = nodes;
+  const versions = (first?.pythons ?? []).filter((version) => others.every(({ pythons }) => pythons.includes(version)));
+  const newest = versions.toSorted((a, b) => compareGlibc(b, a))[0];
+  const oldest = nodes.map(({ glibc }) => glibc).toSorted(compareGlibc)[0];
+  if (first === undefined || newest === undefined || oldest === undefined || others.some(({ machine }) => machine !== first.machine)) {
+    return null;
+  }
+  return `version: '${newest}' and platform: manylinux_${oldest.replace('.', '_')}_${first.machine}`;
+}
