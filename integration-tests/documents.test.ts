@@ -19,6 +19,7 @@ const NOT_RUN: readonly (readonly [command: RegExp, reason: string])[] = [
   [/^npm run quickstart$/, 'quickstart.test.ts runs it'],
   [/^npm (ci|install|link)\b/, 'it would change the packages that this test runs with'],
   [/^pip install /, 'it would change the Python packages of this machine; python-package.test.ts runs the package'],
+  [/^conda pack /, 'it needs conda; python-packages.test.ts ships a packed environment'],
   [/^npm run build$/, 'this test runs the built package'],
   [/^npm run cluster -- down$/, 'the remaining tests need the cluster'],
   [/^kinit$/, 'it asks for a password; kerberos.test.ts runs on a cluster that needs a ticket'],

@@ -1,8 +1,10 @@
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { expect, test, vi } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
+import { ROOT } from './command.ts';
 import { jsonLines, temporaryFolder, USER, useCluster } from './harness.ts';
+import { pythonWith } from './python-environment.ts';
 
 /** Ships Python packages to nodes that have only python3: those of a requirements file, and a packed environment. */
 
@@ -37,11 +39,18 @@ async function jobWith(python: object, command: string): Promise<string> {
   return path.join(folder, 'job.yaml');
 }
 
-async function submitted(file: string, env: Record<string, string> = {}): Promise<{ printed: Printed[]; stdout: string; output: string }> {
-  const { stdout, stderr, exitCode } = await cluster.run(['submit', '--conf', file, '--output', 'json'], { env, timeoutMs: 120_000 });
+async function submitted(
+  file: string,
+  env: Record<string, string> = {},
+  set = 'priority=0',
+): Promise<{ printed: Printed[]; stdout: string; output: string }> {
+  const { stdout, stderr, exitCode } = await cluster.run(['submit', '--conf', file, '--output', 'json', '--set', set], {
+    env,
+    timeoutMs: 300_000,
+  });
   expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: '' });
   const id = jsonLines(stdout).find((line) => typeof line.applicationId === 'string')?.applicationId as string;
-  const logs = await cluster.run(['logs', id, 'worker']);
+  const logs = await cluster.run(['logs', id]);
   const printed = [...logs.stdout.matchAll(/\{"idna.*\}/g)].map(([line]) => JSON.parse(line) as Printed);
   return { printed, stdout, output: logs.stdout };
 }
@@ -86,13 +95,28 @@ test('a job runs with the interpreter and the packages of a packed environment',
   }
 });
 
+test('the tasks of examples/scikit-learn together have the results of the script that runs by hand', { timeout: 400_000 }, async () => {
+  const example = path.join(ROOT, 'examples', 'scikit-learn');
+  const python = await pythonWith(path.join(ROOT, '.cache', 'scikit-learn'), ['-r', path.join(example, 'requirements.txt')]);
+  const byHand = resultsIn(execFileSync(python, ['train.py'], { cwd: example }).toString());
+  expect(byHand).toHaveLength(4);
+  const { output } = await submitted(path.join(example, 'job.yaml'), {}, 'runtime=system');
+  expect(resultsIn(output).toSorted((a, b) => a.gamma - b.gamma)).toEqual(byHand);
+});
+
+function resultsIn(output: string): { readonly gamma: number; readonly accuracy: number }[] {
+  return [...output.matchAll(/\{"gamma.*\}/g)].map(([line]) => JSON.parse(line) as { gamma: number; accuracy: number });
+}
+
 test('on a node without the Python version of the packages, the task fails with a message', async () => {
-  // Otherwise, the submission would already be refused if `doctor --probe` has recorded the nodes.
-  await cluster.hdfsRemove(`/user/${USER}/.tony-ts/nodes.json`);
+  // A staging folder without a record of `doctor --probe`, with which the submission would be refused.
+  const staging = `/user/${USER}/no-record`;
+  onTestFinished(() => cluster.hdfsRemove(staging));
   const other = OWN_VERSION === '3.8' ? '3.9' : '3.8';
   const file = await jobWith({ requirements: 'requirements.txt', version: other }, 'python3 main.py');
   writeFileSync(path.join(path.dirname(file), 'requirements.txt'), 'six==1.17.0\n');
   const { stdout, exitCode } = await cluster.run(['submit', '--conf', file, '--set', 'roles.worker.restart.policy=never'], {
+    env: { TONY_STAGING: staging },
     timeoutMs: 120_000,
   });
   expect({ exitCode, stdout }).toMatchObject({ exitCode: 1, stdout: expect.stringContaining(`needs Python ${other} on the PATH`) });
