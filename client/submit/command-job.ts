@@ -61,7 +61,7 @@ function assignment(text: string): [string, string] {
   return [text.slice(0, equals), text.slice(equals + 1)];
 }
 
-/** Derives a job name from the command: `node train.ts --rate 0.1` becomes `node train.ts --rate 0.1`. */
+/** Derives a job name from the command: `node train.ts --rate 0.1` keeps its words. */
 function nameOf(words: readonly string[]): string {
   const plain = words
     .join(' ')
