@@ -239,7 +239,7 @@ test('processesPerTask is one per GPU by default, and applies only to framework 
     'job.yaml:4:36  roles.worker.resources.gpus: a task can run at most 16 processes: use more tasks with fewer GPUs, or set `processesPerTask`',
   ]);
   expect(mistakes(job('framework: jax\nprocessesPerTask: 2\nroles: {worker: {}}'))).toEqual([
-    'job.yaml:4:19  processesPerTask: applies only to framework pytorch: programs of other frameworks use all GPUs of their task',
+    'job.yaml:4:19  processesPerTask: applies only to frameworks pytorch and mpi: programs of other frameworks use all GPUs of their task',
   ]);
   expect(mistakes(job('framework: pytorch\nprocessesPerTask: 17\nroles: {worker: {}}'))).toEqual([
     'job.yaml:4:19  processesPerTask: must be at most 16',

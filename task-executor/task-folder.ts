@@ -12,6 +12,9 @@ import type { Member, TaskContext } from '../training/process/task-context.ts';
 import { authorityEnvironment } from './authority-files.ts';
 import { type FrameworkEnvironment, frameworkEnvironment, opensOwnServer } from './frameworks/framework-environment.ts';
 import type { GangPlace } from './frameworks/gang.ts';
+import { runsMpi } from './frameworks/mpi.ts';
+import { nodeCommand } from './frameworks/node-command.ts';
+import { prepareMpi } from './mpi/prepare-mpi.ts';
 import type { ProcessPlan } from './process-launcher.ts';
 import { LISTENER_FD } from './program.ts';
 import { createProgramFolder } from './program-folder.ts';
@@ -70,7 +73,8 @@ export async function prepareRun(
     writeFile(reportFile, '', { mode: 0o600, flag: 'wx' }),
   ]);
   const { framework, python } = settings.frozen.job;
-  const ofFramework = frameworkEnvironment(framework, gangPlace(settings, context));
+  const place = gangPlace(settings, context);
+  const ofFramework = frameworkEnvironment(framework, place);
   // Hadoop's clients read this variable too.
   const tokens = await settings.tokens.writeForProgram();
   const environment = {
@@ -93,7 +97,7 @@ export async function prepareRun(
     reportFile,
     checkpointOrder,
     rank: context.rank,
-    command: await commandFor(folder, request, ofFramework, activation),
+    command: await commandFor(settings, request, { ...place, rank: context.rank }, ofFramework, activation),
   };
 }
 
@@ -115,8 +119,9 @@ function gangPlace({ frozen, role }: ExecutorSettings, context: TaskContext): Ga
  * @param activation a message if the Python environment does not work on this node
  */
 async function commandFor(
-  folder: string,
+  { folder, frozen }: ExecutorSettings,
   request: RunRequest,
+  place: GangPlace & { readonly rank: number | null },
   { processes }: FrameworkEnvironment,
   activation: Activation | string | null,
 ): Promise<string> {
@@ -125,7 +130,12 @@ async function commandFor(
     return `echo ${shellWord(activation)} >&2; exit 127`;
   }
   const { generation } = request;
-  const command = activation === null || activation.setup === '' ? request.command : `${activation.setup}\n${request.command}`;
+  const setup = activation === null || activation.setup === '' ? '' : `${activation.setup}\n`;
+  const command = `${setup}${request.command}`;
+  if (frozen.job.framework === 'mpi' && runsMpi(place)) {
+    // The processes that mpirun starts inherit the environment of the agents.
+    return `${setup}${await prepareMpi(folder, place, request.command)}`;
+  }
   if (processes.length === 1) {
     return command;
   }
@@ -135,8 +145,7 @@ async function commandFor(
   };
   const file = path.join(folder, `processes-${generation}.json`);
   await writeFile(file, JSON.stringify(plan), { mode: 0o600 });
-  const words = [process.execPath, '--max-old-space-size=64', path.join(folder, CONTAINER_LAYOUT.bundles, 'process-launcher.mjs'), file];
-  return `NODE_OPTIONS= exec ${words.map(shellWord).join(' ')}`;
+  return `exec ${nodeCommand(path.join(folder, CONTAINER_LAYOUT.bundles, 'process-launcher.mjs'), file)}`;
 }
 
 /** Returns the variables with which the program finds the software that tony-ts provides. */
@@ -146,7 +155,7 @@ function softwareEnvironment(
   runtime: string | null,
   environment: Readonly<Record<string, string>>,
 ): Record<string, string> {
-  if (opensOwnServer(framework)) {
+  if (framework !== 'tfjs' && framework !== 'none') {
     return runtimeEnvironment(runtime, environment);
   }
   return existsSync(path.join(bundles, 'register.mjs')) ? programEnvironment(bundles, runtime, environment) : {};

@@ -8,6 +8,7 @@
  *   container/training.mjs
  *   container/register.mjs
  *   container/process-launcher.mjs    runs the processes of a task with several processes
+ *   container/mpi.mjs                 runs mpirun, and its commands in the other tasks
  *   container/probe-master.mjs, probe-node.mjs, probe.sh    the application of `tony-ts doctor --probe`
  *   container/checkpoint-thread.mjs, sync-ring-worker.mjs    threads of training.mjs
  *   container/tensorboard.mjs
@@ -42,6 +43,7 @@ export const BUNDLES = [
   { source: 'application-master/probe/main.ts', output: 'container/probe-master.mjs' },
   { source: 'task-executor/main.ts', output: 'container/task-executor.mjs' },
   { source: 'task-executor/process-launcher.ts', output: 'container/process-launcher.mjs' },
+  { source: 'task-executor/mpi/main.ts', output: 'container/mpi.mjs' },
   { source: 'task-executor/probe/main.ts', output: 'container/probe-node.mjs' },
   // A process must contain only one copy of TensorFlow.js: the copy that the user's script imports.
   { source: 'training/index.ts', output: 'container/training.mjs', external: ['@tensorflow/*'] },

@@ -1,4 +1,4 @@
-export const FRAMEWORKS = ['tfjs', 'pytorch', 'tensorflow', 'jax', 'none'] as const;
+export const FRAMEWORKS = ['tfjs', 'pytorch', 'tensorflow', 'jax', 'mpi', 'none'] as const;
 
 export type Framework = (typeof FRAMEWORKS)[number];
 
@@ -11,7 +11,7 @@ interface FrameworkFacts {
   readonly rankedRoles?: readonly string[];
 }
 
-/** Frameworks for other languages. Each of their programs opens its own server on the task's port. */
+/** Frameworks for other languages. */
 const OTHERS: Readonly<Partial<Record<Framework, FrameworkFacts>>> = {
   pytorch: {
     title: 'PyTorch',
@@ -35,6 +35,17 @@ const OTHERS: Readonly<Partial<Record<Framework, FrameworkFacts>>> = {
   },
   tensorflow: { title: 'TensorFlow', variables: ['TF_CONFIG'], rankedRoles: ['chief', 'worker', 'ps'] },
   jax: { title: 'JAX', variables: ['JAX_COORDINATOR_ADDRESS', 'JAX_NUM_PROCESSES', 'JAX_PROCESS_ID'] },
+  mpi: {
+    title: 'MPI',
+    variables: [
+      'OMPI_MCA_plm_rsh_agent',
+      'OMPI_MCA_orte_default_hostfile',
+      'PRTE_MCA_plm_ssh_agent',
+      'PRTE_MCA_prte_default_hostfile',
+      'HYDRA_LAUNCHER_EXEC',
+      'HYDRA_HOST_FILE',
+    ],
+  },
 };
 
 /** Returns null for `tfjs` and `none`, which have no variables of their own. */

@@ -4,7 +4,7 @@ import functools
 import json
 import os
 from dataclasses import dataclass, field
-from typing import Dict, List, Optional
+from typing import Dict, List, Mapping, Optional
 
 
 @dataclass(frozen=True)
@@ -61,8 +61,8 @@ def context() -> Task:
     if task.get("version") != 1:
         raise RuntimeError(f"{path} has the unknown version {task.get('version')}")
     rank, world_size = task["rank"], task["worldSize"]
-    # With framework pytorch, a task may run several processes.
-    own = os.environ if os.environ.get("TORCHELASTIC_RUN_ID") == task["applicationId"] else {}
+    # With frameworks pytorch and mpi, a task may run several processes.
+    own = _own_place(task["applicationId"])
     return Task(
         application_id=task["applicationId"],
         job_name=task["jobName"],
@@ -82,6 +82,22 @@ def context() -> Task:
         checkpoint_order=task["checkpointOrder"],
         services=task["services"],
     )
+
+
+def _own_place(application_id: str) -> Mapping[str, str]:
+    """Returns RANK, WORLD_SIZE and LOCAL_RANK of this process, if its launcher has set them."""
+    if os.environ.get("TORCHELASTIC_RUN_ID") == application_id:
+        return os.environ
+    if os.environ.get("TONY_FRAMEWORK") == "mpi":
+        # Open MPI and MPICH
+        for names in (
+            ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"),
+            ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"),
+        ):
+            if names[0] in os.environ:
+                own = zip(("RANK", "WORLD_SIZE", "LOCAL_RANK"), names)
+                return {key: os.environ[name] for key, name in own if name in os.environ}
+    return {}
 
 
 def checkpoint_dir() -> str:

@@ -22,6 +22,9 @@ export function frameworkEnvironment(framework: Framework, place: GangPlace): Fr
       return { defaults: {}, processes: [tensorflowEnvironment(place)] };
     case 'jax':
       return { defaults: {}, processes: [jaxEnvironment(place)] };
+    case 'mpi':
+      // mpirun sets the variables of its processes.
+      return { defaults: {}, processes: [{ TONY_FRAMEWORK: 'mpi' }] };
     case 'tfjs':
     case 'none':
       return { defaults: {}, processes: [{}] };
@@ -33,5 +36,5 @@ export function frameworkEnvironment(framework: Framework, place: GangPlace): Fr
  * listening, as long as the program runs.
  */
 export function opensOwnServer(framework: Framework): boolean {
-  return framework !== 'tfjs' && framework !== 'none';
+  return framework !== 'tfjs' && framework !== 'none' && framework !== 'mpi';
 }

@@ -1,0 +1,50 @@
+import { spawn } from 'node:child_process';
+import type { Channel } from '../../training/connections/channel.ts';
+import type { TaskContext } from '../../training/process/task-context.ts';
+import { exitCodeOf } from './agent.ts';
+import { connectAgent } from './connect-agent.ts';
+import { sendMessage } from './messages.ts';
+
+/** Timeout in ms for the connections to all agents. The programs of a gang start at about the same time. */
+const CONNECT_MS = 120_000;
+const END_MS = 5_000;
+
+/**
+ * Runs the user's command in the task with rank 0 when the agents of all other tasks are ready.
+ * @param environment additional variables of the command.
+ * @returns its exit code.
+ */
+export async function runLauncher(task: TaskContext, command: string, environment: Readonly<Record<string, string>>): Promise<number> {
+  const ranks = task.members.flatMap(({ rank }) => (rank === null || rank === 0 ? [] : [rank]));
+  const channels = await Promise.all(ranks.map((rank) => join(task, rank)));
+  const code = await run(command, environment);
+  if (code === 0) {
+    await Promise.all(channels.map(end));
+  }
+  return code;
+}
+
+async function join(task: TaskContext, rank: number): Promise<Channel> {
+  const channel = await connectAgent(task, rank, () => {}, AbortSignal.timeout(CONNECT_MS));
+  sendMessage(channel, { type: 'join' });
+  return channel;
+}
+
+function run(command: string, environment: Readonly<Record<string, string>>): Promise<number> {
+  // The command receives the signal as well, and may store a checkpoint before it ends.
+  process.on('SIGTERM', () => {});
+  const child = spawn('/bin/bash', ['-c', command], { env: { ...process.env, ...environment }, stdio: ['ignore', 'inherit', 'inherit'] });
+  return new Promise((resolve, reject) => {
+    child.once('error', reject);
+    child.once('exit', (code, signal) => resolve(code ?? exitCodeOf(signal)));
+  });
+}
+
+/** Resolves when the agent has ended. */
+function end(channel: Channel): Promise<void> {
+  return new Promise((resolve) => {
+    channel.socket.once('close', () => resolve());
+    setTimeout(resolve, END_MS).unref();
+    sendMessage(channel, { type: 'end' });
+  });
+}

@@ -1,0 +1,45 @@
+import type { TaskContext } from '../../training/process/task-context.ts';
+import { rankOfNode } from '../frameworks/mpi.ts';
+import { connectAgent } from './connect-agent.ts';
+import { sendMessage } from './messages.ts';
+
+const CONNECT_MS = 60_000;
+/** Exit code of ssh for its own failures. */
+const FAILED = 255;
+/** Options of ssh that have a value. */
+const WITH_VALUE: ReadonlySet<string> = new Set(['-l', '-p', '-o', '-i', '-F']);
+
+export interface RemoteCommand {
+  readonly rank: number;
+  readonly command: string;
+}
+
+/** Parses the arguments of ssh, `[OPTION ...] NAME COMMAND ...`; returns null if they name no task. Options have no effect. */
+export function parseRemoteCommand(words: readonly string[]): RemoteCommand | null {
+  let at = 0;
+  while (words[at]?.startsWith('-')) {
+    at += WITH_VALUE.has(words[at] ?? '') ? 2 : 1;
+  }
+  const rank = rankOfNode(words[at] ?? '');
+  const command = words.slice(at + 1).join(' ');
+  return rank === null || command === '' ? null : { rank, command };
+}
+
+/** Runs a command in another task, as ssh would. @returns the command's exit code. */
+export async function runRemoteShell(task: TaskContext, words: readonly string[]): Promise<number> {
+  const remote = parseRemoteCommand(words);
+  if (remote === null) {
+    console.error(`expected the name of a node in the host file and a command: ${words.join(' ')}`);
+    return FAILED;
+  }
+  const { rank, command } = remote;
+  let resolve: (code: number) => void = () => {};
+  const ended = new Promise<number>((settle) => (resolve = settle));
+  const channel = await connectAgent(task, rank, ({ code }) => resolve(code), AbortSignal.timeout(CONNECT_MS));
+  channel.socket.once('close', () => {
+    console.error(`lost the connection to rank ${rank}`);
+    resolve(FAILED);
+  });
+  sendMessage(channel, { type: 'run', command });
+  return await ended;
+}
