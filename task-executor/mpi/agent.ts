@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { appendFileSync } from 'node:fs';
 import { constants } from 'node:os';
+import { pause } from '../../platform/backoff.ts';
 import type { Channel } from '../../training/connections/channel.ts';
 import { IncomingHandshakes } from '../../training/connections/incoming-handshakes.ts';
 import { openListener } from '../../training/connections/listener.ts';
@@ -12,6 +13,8 @@ import { type AgentRequest, MessageReader, sendMessage } from './messages.ts';
 const MOST_HANDSHAKES = 16;
 /** Delay in ms between SIGTERM and SIGKILL for a command that rank 0 has abandoned. */
 const KILL_AFTER_MS = 5_000;
+/** Time in ms for the daemons to end after mpirun. */
+const REST_MS = 5_000;
 
 /**
  * Runs the commands of rank 0 in this task: the daemons of mpirun, which start the MPI processes.
@@ -19,19 +22,22 @@ const KILL_AFTER_MS = 5_000;
  */
 export async function runAgent(task: TaskContext): Promise<number> {
   const server = await openListener(task.listener ?? { fd: null, host: '127.0.0.1', port: 0 });
-  return await new Promise<number>((resolve) => {
+  const running = new Set<Promise<void>>();
+  const code = await new Promise<number>((resolve) => {
     const handshakes = new IncomingHandshakes({
       key: Buffer.from(task.ringKey, 'base64'),
       expected: agentIdentity(task, task.rank ?? 0),
       most: MOST_HANDSHAKES,
-      onAccepted: (channel) => serve(channel, task, resolve),
+      onAccepted: (channel) => serve(channel, task, running, resolve),
       onRefused: (address, reason) => console.error(`refused a connection from ${address}: it ${reason}`),
     });
     server.on('connection', handshakes.accept);
   });
+  await Promise.race([Promise.all(running), pause(REST_MS)]);
+  return code;
 }
 
-function serve(channel: Channel, task: TaskContext, end: (code: number) => void): void {
+function serve(channel: Channel, task: TaskContext, running: Set<Promise<void>>, end: (code: number) => void): void {
   let joined = false;
   let command: ChildProcess | null = null;
   const invalid = (reason: string): void => {
@@ -44,7 +50,9 @@ function serve(channel: Channel, task: TaskContext, end: (code: number) => void)
     } else if (request.type === 'end' && joined) {
       end(0);
     } else if (request.type === 'run' && typeof request.command === 'string' && command === null) {
-      command = run(request.command, (code) => sendMessage(channel, { type: 'ended', code }));
+      const child = start(request.command);
+      command = child;
+      running.add(codeOf(child).then((code) => new Promise((sent) => answer(channel, code, sent))));
     } else {
       invalid('an unknown request');
     }
@@ -63,11 +71,25 @@ function serve(channel: Channel, task: TaskContext, end: (code: number) => void)
   channel.read(reader);
 }
 
-function run(command: string, onEnded: (code: number) => void): ChildProcess {
-  const child = spawn('/bin/bash', ['-c', command], { stdio: ['ignore', 'inherit', 'inherit'] });
-  child.once('error', () => onEnded(127));
-  child.once('exit', (code, signal) => onEnded(code ?? exitCodeOf(signal)));
-  return child;
+function start(command: string): ChildProcess {
+  return spawn('/bin/bash', ['-c', command], { stdio: ['ignore', 'inherit', 'inherit'] });
+}
+
+function codeOf(child: ChildProcess): Promise<number> {
+  return new Promise((resolve) => {
+    child.once('error', () => resolve(127));
+    child.once('exit', (code, signal) => resolve(code ?? exitCodeOf(signal)));
+  });
+}
+
+/** @param sent called when the answer is written or rank 0 has closed the connection. */
+function answer(channel: Channel, code: number, sent: () => void): void {
+  channel.socket.once('close', sent);
+  if (channel.socket.destroyed) {
+    sent();
+  } else {
+    sendMessage(channel, { type: 'ended', code }, sent);
+  }
 }
 
 /** Returns the exit code that a shell would report. */

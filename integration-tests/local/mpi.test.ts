@@ -1,0 +1,48 @@
+import { execFile } from 'node:child_process';
+import { cp, readFile, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { promisify } from 'node:util';
+import { expect, test } from 'vitest';
+import { localPaths } from '../../client/files/local-layout.ts';
+import type { JobStatus } from '../../conf/status.ts';
+import { ROOT, startCommand } from '../command.ts';
+import { temporaryFolder } from '../harness.ts';
+import { pythonThatImports } from '../python-environment.ts';
+
+/** Open MPI and mpi4py of the system; null if the machine has none. */
+const python = await pythonThatImports('mpi4py.MPI');
+const execute = promisify(execFile);
+
+const resultIn = (text: string): unknown => JSON.parse(/\{"processes".*\}/.exec(text)?.[0] ?? 'null');
+
+/** Fails once in a process that mpirun starts in the other task. */
+const FAILING = `import os
+if os.environ["TONY_RANK"] == "1" and os.environ["TONY_GENERATION"] == "1":
+    os._exit(3)
+exec(open("train.py").read())
+`;
+
+test.skipIf(python === null)(
+  'mpirun starts processes in the other task, and a job with a failed process has the result of mpirun alone',
+  async () => {
+    const folder = await temporaryFolder();
+    const source = path.join(folder, 'mpi');
+    await cp(path.join(ROOT, 'examples', 'mpi'), source, { recursive: true });
+    await writeFile(path.join(source, 'failing.py'), FAILING);
+    const root = path.join(folder, 'root');
+    const words = ['submit', '--local', '--conf', path.join(source, 'job.yaml'), '--set', `command=mpirun ${python} failing.py`];
+    const submitted = startCommand(words, { env: { TONY_LOCAL_DIR: root, HADOOP_CONF_DIR: undefined } });
+    const [id] = await submitted.output(/local_\d+_\d+/);
+    expect((await submitted.result).exitCode).toBe(0);
+    const paths = localPaths(root, id);
+    const final = JSON.parse(await readFile(path.join(paths.history, 'final.json'), 'utf8')) as JobStatus;
+    expect(final).toMatchObject({ state: 'SUCCEEDED', generations: 2, checkpointStep: 150 });
+    const container = final.tasks.find(({ index }) => index === 0)?.containerId ?? '';
+    const output = await readFile(path.join(paths.containers, container, 'logs', 'stdout'), 'utf8');
+    const alone = await execute(python as string, ['train.py'], {
+      cwd: source,
+      env: { ...process.env, PYTHONPATH: path.join(ROOT, 'python') },
+    });
+    expect(resultIn(output)).toEqual({ ...(resultIn(alone.stdout) as object), processes: 4 });
+  },
+);

@@ -1,0 +1,30 @@
+import { expect, test } from 'vitest';
+import type { GangMember, GangPlace } from './gang.ts';
+import { mpiHosts, rankOfNode, runsMpi, sharedHostVariables } from './mpi.ts';
+
+const member = (index: number, host: string, processes: number, rank: number | null = index): GangMember => {
+  return { role: rank === null ? 'evaluator' : 'worker', index, rank, host, port: 4000, processes };
+};
+
+function place(members: readonly GangMember[]): GangPlace {
+  return { applicationId: 'application_1_0001', generation: 1, role: 'worker', index: 0, maxRestarts: 3, members };
+}
+
+test('each task with a rank is a node with as many slots as processes, in rank order', () => {
+  const gang = place([member(2, 'c', 1), member(0, 'a', 2), member(1, 'b', 2), member(0, 'd', 1, null)]);
+  expect(mpiHosts(gang)).toEqual({
+    openMpi: 'localhost slots=2\ntony-1 slots=2\ntony-2 slots=1\n',
+    hydra: 'localhost:2\ntony-1:2\ntony-2:1\n',
+  });
+  expect(['tony-12', 'tony-', 'tony-1x', 'node7', ''].map(rankOfNode)).toEqual([12, null, null, null, null]);
+  expect(runsMpi(gang)).toBe(true);
+  expect(runsMpi({ ...gang, role: 'evaluator' })).toBe(false);
+});
+
+test.each([
+  ['hosts of their own', ['a', 'b'], 2, {}],
+  ['one host and one process each', ['a', 'a'], 1, {}],
+  ['one host and several processes each', ['a', 'a'], 2, { OMPI_MCA_btl: '^vader,sm' }],
+])('shared memory is off only if it could be mixed up: tasks with %s', (_, hosts, processes, variables) => {
+  expect(sharedHostVariables(place(hosts.map((host, index) => member(index, host, processes))))).toEqual(variables);
+});
