@@ -293,7 +293,7 @@ gang: {timeout: 20m}
       'job.yaml:1:7  name: may contain only letters, digits, spaces and . _ : @ + -, and must start with a letter, a digit or _',
       expect.stringMatching(/^job\.yaml:2:1 {2}qeue: is not a known key; did you mean `queue`\? \(known: name, queue, /),
       'job.yaml:3:10  command: expected a string, found `5`',
-      'job.yaml:4:12  framework: `tfj` is not one of tfjs, pytorch, tensorflow, jax, none; did you mean `tfjs`?',
+      'job.yaml:4:12  framework: `tfj` is not one of tfjs, pytorch, tensorflow, jax, mpi, none; did you mean `tfjs`?',
       'job.yaml:5:23  heartbeat.interval: expected a duration such as 500ms, 30s, 10m or 2h, found `5`',
       'job.yaml:8:16  roles.worker.instances: expected a number, or {min, max}, found `two`',
       'job.yaml:9:25  roles.worker.resources.memory: expected a size such as 512m or 4g',
