@@ -82,9 +82,9 @@ async function builtRuntimes(): Promise<PartVersion[]> {
 async function pythonVersion(): Promise<PartVersion> {
   try {
     const { stdout } = await promisify(execFile)('python3', ['--version'], { timeout: PYTHON_MS, killSignal: 'SIGKILL' });
-    return { part: 'Python', version: stdout.trim().replace(/^Python /, ''), detail: 'for TensorBoard' };
+    return { part: 'Python', version: stdout.trim().replace(/^Python /, ''), detail: 'for TensorBoard and python.requirements' };
   } catch {
-    return { part: 'Python', version: null, detail: 'no python3 on the PATH; only TensorBoard needs it' };
+    return { part: 'Python', version: null, detail: 'no python3 on the PATH; TensorBoard and python.requirements need it' };
   }
 }
 
