@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, readFile, rm, utimes, writeFile } from 'node:fs/promises';
 import os from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
@@ -80,6 +80,16 @@ test('equal requirements keep the packages that pip chose first, and need no reg
   vi.stubEnv('PIP_FIND_LINKS', path.join(folder, 'registry'));
   await writeFile(path.join(folder, 'limits.txt'), 'two<3\n');
   expect(versionsOf(await ensureEnvironment(wanted))).toEqual(['one 1.0', 'two 1.6']);
+});
+
+test('an environment that no submission has used for 30 days is removed when another one is built', async () => {
+  publish('one', '1.0');
+  const ageOf = (days: number): number => Date.now() / 1000 - days * 24 * 60 * 60;
+  const [old, recent] = [await ensure('a.txt', 'one\n'), await ensure('b.txt', 'one  # b\n')];
+  await utimes(path.join(path.dirname(old.tree), 'environment.json'), ageOf(31), ageOf(31));
+  await utimes(path.join(path.dirname(recent.tree), 'environment.json'), ageOf(29), ageOf(29));
+  const latest = await ensure('c.txt', 'one  # c\n');
+  expect((await readdir(path.join(folder, 'cache', 'python'))).sort()).toEqual([recent.key, latest.key].sort());
 });
 
 test("markers are evaluated for the nodes' Python, whatever Python runs pip", async () => {

@@ -1,9 +1,10 @@
 import { createHash } from 'node:crypto';
+import { readdir, stat, utimes } from 'node:fs/promises';
 import path from 'node:path';
 import type { PythonRequirements } from '../../conf/python.ts';
 import { PACKAGES_FILE } from '../../platform/python/packages.ts';
 import { cacheFolder } from '../runtime/cache.ts';
-import { type Built, type BuiltFiles, ensureBuilt, readBuilt } from '../runtime/ensure-built.ts';
+import { type Built, type BuiltFiles, ensureBuilt, readBuilt, removeBuilt } from '../runtime/ensure-built.ts';
 import type { Progress } from '../runtime/progress.ts';
 import type { Target } from '../runtime/target-platform.ts';
 import { buildEnvironment, type EnvironmentDescription } from './build-environment.ts';
@@ -15,6 +16,9 @@ export interface Environment extends EnvironmentDescription, BuiltFiles {}
 
 /** Version of the archive layout. Increment it when the same wheels produce another archive, so that cached archives are not reused. */
 const LAYOUT = 1;
+/** Environments that no submission has used for this time are removed when another one is built. */
+const UNUSED_MS = 30 * 24 * 60 * 60_000;
+const DESCRIPTION = 'environment.json';
 
 /**
  * Returns the environment from the cache, or downloads its packages. The cache is addressed by the content of the requirements, the Python
@@ -31,7 +35,10 @@ export async function ensureEnvironment(wanted: PythonRequirements, progress: Pr
     isNew = true;
     progress(line);
   });
-  if (!isNew) {
+  await markUsed(path.join(built.shelf, built.key));
+  if (isNew) {
+    await removeUnused(built.shelf);
+  } else {
     const day = new Date(environment.resolvedAt).toISOString().slice(0, 10);
     progress(`using the ${environment.packages.length} Python packages that pip chose for ${path.basename(wanted.file)} on ${day}`);
   }
@@ -52,6 +59,21 @@ function environmentOf(requirements: RequirementsFile, target: Target): Built<En
     read,
     build: (folder, progress) => buildEnvironment(requirements, target, key, folder, progress),
   };
+}
+
+/** The modification time of environment.json is the time of the last use. A shared cache that belongs to another user stays unchanged. */
+async function markUsed(folder: string): Promise<void> {
+  const now = new Date();
+  await utimes(path.join(folder, DESCRIPTION), now, now).catch(() => {});
+}
+
+async function removeUnused(shelf: string): Promise<void> {
+  for (const key of await readdir(shelf)) {
+    const description = await stat(path.join(shelf, key, DESCRIPTION)).catch(() => null);
+    if (description !== null && description.mtimeMs < Date.now() - UNUSED_MS) {
+      await removeBuilt({ shelf, key });
+    }
+  }
 }
 
 function read(folder: string): Promise<Environment | null> {
