@@ -24,6 +24,7 @@ const NOT_RUN: readonly (readonly [command: RegExp, reason: string])[] = [
   [/^npm run cluster -- down$/, 'the remaining tests need the cluster'],
   [/^kinit$/, 'it asks for a password; kerberos.test.ts runs on a cluster that needs a ticket'],
   [/^tony-ts runtime build --gpu/, 'it downloads 2.4 GB'],
+  [/^tony-ts notebook /, 'notebook.test.ts runs it, with a Python that contains JupyterLab'],
   [/^tony-ts doctor --probe/, 'doctor.test.ts runs it; the documents name nodes that this cluster does not have'],
 ];
 

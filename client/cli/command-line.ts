@@ -17,6 +17,7 @@ import { initCommand } from './commands/init.ts';
 import { killCommand } from './commands/kill.ts';
 import { listCommand } from './commands/list.ts';
 import { logsCommand } from './commands/logs.ts';
+import { notebookCommand } from './commands/notebook.ts';
 import { quotasCommand } from './commands/quotas.ts';
 import { runtimeCommand } from './commands/runtime.ts';
 import { shellCommand } from './commands/shell.ts';
@@ -49,6 +50,7 @@ function define(yargs: Argv): Argv {
     .command(execCommand)
     .command(shellCommand)
     .command(forwardCommand)
+    .command(notebookCommand)
     .command(feedCommand)
     .command(historyCommand)
     .command(cacheCommand)

@@ -1,0 +1,55 @@
+import { Document, parseDocument } from 'yaml';
+import { TonyError } from '../../platform/errors.ts';
+
+/** The role of a notebook's only task. */
+export const NOTEBOOK_ROLE = 'notebook';
+/** Settings of the chosen role that the notebook keeps. */
+const KEPT = ['resources', 'files', 'archives', 'env', 'nodeLabel', 'docker'] as const;
+/** Settings of a job with several tasks. */
+const DROPPED = ['command', 'success', 'gang', 'strategy', 'tensorboard', 'processesPerTask'] as const;
+const DEFAULT_RESOURCES = { memory: '4g', vcores: 2 };
+
+export interface NotebookOptions {
+  /** Role whose resources and environment the notebook gets; default: the first role. */
+  readonly role?: string | undefined;
+  /** Time in ms after which an idle notebook ends. */
+  readonly idleMs: number;
+  /** Source folder of the job; null if it has none. */
+  readonly source: { readonly path: string; readonly exclude: readonly string[] } | null;
+}
+
+/**
+ * Returns the text of a job file for a job that runs only JupyterLab.
+ * @param text a valid job file, whose environment the notebook shares; null for a notebook of its own
+ * @throws TonyError USAGE if the role does not exist
+ */
+export function notebookJobText(text: string | null, { role, idleMs, source }: NotebookOptions): string {
+  const document: Document = text === null ? new Document({ name: 'notebook' }) : parseDocument(text);
+  const written = document.toJS() as JobText;
+  const roles = written.roles ?? {};
+  const chosen = role ?? Object.keys(roles)[0];
+  if (chosen !== undefined && !Object.hasOwn(roles, chosen)) {
+    throw new TonyError('USAGE', `The job has no role ${chosen}.`, { hint: `Its roles: ${Object.keys(roles).join(', ')}.` });
+  }
+  const settings = chosen === undefined ? { resources: DEFAULT_RESOURCES } : (roles[chosen] ?? {});
+  const kept = Object.fromEntries(KEPT.filter((key) => settings[key] !== undefined).map((key) => [key, settings[key]]));
+  for (const key of DROPPED) {
+    document.delete(key);
+  }
+  if (text !== null) {
+    document.set('name', `${written.name} ${NOTEBOOK_ROLE}`);
+  }
+  if (written.framework === undefined || written.framework === 'tfjs') {
+    document.set('framework', 'none');
+  }
+  document.set('source', source ?? 'none');
+  const command = `exec python3 -m tony._notebook ${Math.ceil(idleMs / 1000)}`;
+  document.set('roles', document.createNode({ [NOTEBOOK_ROLE]: { ...kept, command, restart: { policy: 'never' } } }));
+  return document.toString();
+}
+
+interface JobText {
+  readonly name?: string;
+  readonly framework?: string;
+  readonly roles?: Readonly<Record<string, Readonly<Record<string, unknown>> | null>>;
+}

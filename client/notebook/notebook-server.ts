@@ -1,0 +1,90 @@
+import { Readable, Writable } from 'node:stream';
+import { pause } from '../../platform/backoff.ts';
+import { TonyError } from '../../platform/errors.ts';
+import { isRecord } from '../../platform/is-record.ts';
+import type { JobConnection } from '../connections/job-connection.ts';
+import { JobHandle } from '../connections/job-handle.ts';
+import { execInTask } from '../sessions/exec.ts';
+import { NOTEBOOK_ROLE } from './notebook-job.ts';
+
+export const NOTEBOOK_TASK = `${NOTEBOOK_ROLE}:0`;
+/** Interval (ms) at which the client looks for the server. */
+const LOOK_MS = 500;
+const LONGEST_DESCRIPTION = 64 * 1024;
+
+export interface NotebookServer {
+  /** Port on the loopback address of the node. */
+  readonly port: number;
+  readonly token: string;
+}
+
+/**
+ * Waits until the notebook's server runs, and returns its port and token, which a command in the task reads from the server's own file.
+ * @param onWaiting receives the reason for waiting, whenever it changes
+ * @throws TonyError JOB_FAILED with the last output lines if the job has failed, or SESSION_ENDED if it has ended otherwise; the reason of
+ *   `signal`; the errors of `execInTask`
+ */
+export async function notebookServer(
+  job: JobConnection,
+  onWaiting: (reason: string) => void,
+  signal: AbortSignal,
+): Promise<NotebookServer> {
+  let shown = '';
+  for (;;) {
+    signal.throwIfAborted();
+    const { result, status, waiting } = await job.observe();
+    if (result !== null) {
+      await new JobHandle(job).result();
+      throw new TonyError('SESSION_ENDED', `${job.applicationId} has ended: ${result.state}.`);
+    }
+    const isRunning = status?.tasks.some(({ role, state }) => role === NOTEBOOK_ROLE && state === 'running') === true;
+    const server = isRunning ? await readServer(job, signal) : null;
+    if (server !== null) {
+      return server;
+    }
+    const reason = isRunning ? 'JupyterLab is starting' : waiting || 'waiting for a container';
+    if (reason !== shown) {
+      shown = reason;
+      onWaiting(reason);
+    }
+    await pause(LOOK_MS, signal);
+  }
+}
+
+/** Returns null if the server is not running yet. */
+async function readServer(job: JobConnection, signal: AbortSignal): Promise<NotebookServer | null> {
+  const output = new Collector();
+  const words = ['sh', '-c', 'cat .tony-notebook/runtime/jpserver-*.json'];
+  try {
+    const streams = { input: Readable.from([]), output, errors: new Collector(), signal };
+    return (await execInTask(job, NOTEBOOK_TASK, words, streams)) === 0 ? parseServer(output.text) : null;
+  } catch (error) {
+    // The program may be starting or ending. The next observation shows how the job continues.
+    if (error instanceof TonyError && (error.code === 'SESSION_REFUSED' || error.code === 'SESSION_ENDED')) {
+      return null;
+    }
+    throw error;
+  }
+}
+
+/** Returns null if the description is incomplete. */
+export function parseServer(text: string): NotebookServer | null {
+  try {
+    const server: unknown = JSON.parse(text);
+    const { port, token } = isRecord(server) ? server : {};
+    return Number.isInteger(port) && typeof token === 'string' && token !== '' ? { port: port as number, token } : null;
+  } catch {
+    return null;
+  }
+}
+
+class Collector extends Writable {
+  text = '';
+
+  override _write(chunk: Buffer, _encoding: string, done: () => void): void {
+    if (this.text.length < LONGEST_DESCRIPTION) {
+      this.text += chunk.toString();
+    }
+    done();
+  }
+}

@@ -1,0 +1,42 @@
+import { readFile } from 'node:fs/promises';
+import path from 'node:path';
+import type { Job } from '../../conf/job.ts';
+import { loadJob, parseJob } from '../../conf/load-job.ts';
+import type { SiteConfig } from '../../conf/site.ts';
+import type { JobConnection } from '../connections/job-connection.ts';
+import { prepare, submitPrepared } from '../submit/prepare.ts';
+import type { SubmitOptions } from '../submit/submit-options.ts';
+import { notebookJobText } from './notebook-job.ts';
+
+export interface NotebookRequest {
+  /** Job file; undefined for a notebook without one. */
+  readonly conf?: string | undefined;
+  readonly role?: string | undefined;
+  /** Overrides of the notebook's own job, in `--set` syntax. */
+  readonly set: readonly string[];
+  readonly idleMs: number;
+  readonly local: boolean;
+}
+
+/**
+ * Submits a job that runs JupyterLab.
+ * @throws TonyError the errors of `submit` and `loadJob`; USAGE for an unknown role
+ */
+export async function submitNotebook(
+  { conf, role, set, idleMs, local }: NotebookRequest,
+  options: SubmitOptions,
+  say: (line: string) => void,
+  signal: AbortSignal,
+): Promise<JobConnection> {
+  const folder = path.dirname(path.resolve(conf ?? 'job.yaml'));
+  const load = async (site: SiteConfig | null): Promise<Job> => {
+    // Validates the file as the user has written it, so that mistakes show their lines.
+    const source = conf === undefined ? null : (await loadJob(conf, { site })).source;
+    const text = notebookJobText(conf === undefined ? null : await readFile(conf, 'utf8'), { role, idleMs, source });
+    return parseJob(text, { file: conf ?? 'notebook', folder, set, site, onOverridden: say });
+  };
+  const prepared = await prepare(load, { ...options, local, signal, onProgress: say });
+  const job = await submitPrepared(prepared);
+  say(`submitted ${job.applicationId}`);
+  return job;
+}

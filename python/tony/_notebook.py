@@ -1,0 +1,62 @@
+"""Runs JupyterLab as the program of a task: python3 -m tony._notebook IDLE_SECONDS
+
+The token exists only in files of the folder FOLDER, which other users cannot read: in the configuration, and in the file with which Jupyter
+describes the running server. `tony-ts notebook` reads the latter through a session.
+"""
+
+import importlib.util
+import json
+import os
+import secrets
+import sys
+
+FOLDER = ".tony-notebook"
+#: Interval in seconds at which Jupyter looks for idle kernels: a tenth of the limit, within these bounds.
+SHORTEST_CHECK, LONGEST_CHECK = 1, 300
+NOT_INSTALLED = 78
+
+
+def main(idle_seconds: int) -> None:
+    if importlib.util.find_spec("jupyterlab") is None:
+        print(
+            f"JupyterLab is not installed for {sys.executable} on this node. "
+            "Add the package jupyterlab to the Python environment of the job.",
+            file=sys.stderr,
+        )
+        sys.exit(NOT_INSTALLED)
+    folder = os.path.abspath(FOLDER)
+    os.makedirs(folder, mode=0o700)
+    configuration = os.path.join(folder, "jupyter_server_config.json")
+    descriptor = os.open(configuration, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        json.dump(settings(idle_seconds, secrets.token_hex(32)), file)
+    environment = {
+        **os.environ,
+        "JUPYTER_CONFIG_DIR": folder,
+        "JUPYTER_RUNTIME_DIR": os.path.join(folder, "runtime"),
+        "JUPYTER_DATA_DIR": os.path.join(folder, "data"),
+    }
+    # These variables would replace the token.
+    environment.pop("JUPYTER_TOKEN", None)
+    environment.pop("JUPYTER_TOKEN_FILE", None)
+    os.execve(sys.executable, [sys.executable, "-m", "jupyterlab", "--no-browser"], environment)
+
+
+def settings(idle_seconds: int, token: str) -> dict:
+    check = max(SHORTEST_CHECK, min(LONGEST_CHECK, idle_seconds // 10))
+    server = {"ip": "127.0.0.1", "port": 8888, "port_retries": 200, "allow_remote_access": False, "allow_root": True, "root_dir": os.getcwd()}
+    kernels = {}
+    if idle_seconds > 0:
+        server["shutdown_no_activity_timeout"] = idle_seconds
+        kernels = {"cull_idle_timeout": idle_seconds, "cull_interval": check, "cull_connected": True, "cull_busy": False}
+    return {
+        "ServerApp": server,
+        "IdentityProvider": {"token": token},
+        "MappingKernelManager": kernels,
+        # Terminals would keep an idle server running.
+        "TerminalManager": {"cull_inactive_timeout": idle_seconds, "cull_interval": check},
+    }
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))
