@@ -34,9 +34,10 @@ test('tony-ts notebook runs cells in a container, keeps its token out of logs, a
   expect((await fetch(url.replace(/token=.*/, 'token=wrong'), { redirect: 'manual' })).status).toBe(302);
 
   const token = /token=(.*)/.exec(url)?.[1] ?? '';
-  const { stdout } = await cluster.run(['logs', id]);
+  const { stdout, stderr } = await cluster.run(['logs', id]);
+  expect(stdout + stderr).toContain('ServerApp');
   const { stdout: processes } = await execute('ps', ['-eo', 'args']);
-  expect([token.length, stdout.includes(token), processes.includes(token)]).toEqual([64, false, false]);
+  expect([token.length, (stdout + stderr).includes(token), processes.includes(token)]).toEqual([64, false, false]);
   notebook.signal('SIGINT');
   expect(await notebook.result).toMatchObject({ exitCode: 130, stderr: expect.stringContaining('because you interrupted') });
   expect(await cluster.ended(id)).toMatchObject({ state: 'KILLED' });
