@@ -63,9 +63,10 @@ function define(yargs: Argv): Argv {
     .command(completionCommand)
     .command(versionCommand)
     .option('debug', { type: 'boolean', default: false, describe: 'Show the stack trace if an error occurs' })
+    .option('verbose', { type: 'boolean', alias: 'v', default: false, describe: 'Show each HTTP request on stderr' })
     .version(VERSION)
     .help()
-    .group(['help', 'debug', 'version'], 'Always:')
+    .group(['help', 'debug', 'verbose', 'version'], 'Always:')
     .alias('help', 'h');
 }
 
@@ -92,7 +93,11 @@ export async function runCommandLine(words: readonly string[]): Promise<void> {
     .usage('$0 COMMAND\n\nDistributed TensorFlow.js training on Hadoop YARN')
     .strict()
     .parserConfiguration({ 'strip-dashed': true, 'strip-aliased': true })
-    .middleware((given) => {
+    .middleware(async (given) => {
+      if (given.verbose === true) {
+        const { showRequests } = await import('../output/request-lines.ts');
+        showRequests((line) => process.stderr.write(`${line}\n`));
+      }
       ownArguments(given);
       if (end >= 0) {
         given['--'] = checked.slice(end + 1);
@@ -115,7 +120,7 @@ export async function runCommandLine(words: readonly string[]): Promise<void> {
 
 /** Removes the keys that yargs adds, because commands pass the arguments to library functions that reject unknown options. */
 function ownArguments(given: Record<string, unknown>): void {
-  for (const name of ['_', '$0', 'debug', 'help', 'version']) {
+  for (const name of ['_', '$0', 'debug', 'verbose', 'help', 'version']) {
     delete given[name];
   }
 }

@@ -162,11 +162,11 @@ describe('a job on this machine', () => {
     const folder = await temporaryFolder();
     const words = ['--rate', '1.0', 'a  b', '$HOME'];
     const options = ['--source', 'none', '--framework', 'none', '--set', 'runtime=system', '--env', `OUT=${folder}`];
-    const program = ['bash', '-c', 'printf "%s\\0" "$@" > $OUT/words', 'bash', ...words];
-    const { result } = startCommand(['submit', '--local', ...options, '--', ...program], {
+    const program = ['bash', '-c', 'echo shown; printf "%s\\0" "$@" > $OUT/words', 'bash', ...words];
+    const { result } = startCommand(['submit', '--local', '--quiet', ...options, '--', ...program], {
       env: { TONY_LOCAL_DIR: path.join(folder, 'root'), HADOOP_CONF_DIR: undefined },
     });
-    expect(await result).toMatchObject({ exitCode: 0 });
+    expect(await result).toMatchObject({ exitCode: 0, stdout: expect.stringMatching(/^local_\d+_\d+\n$/), stderr: '' });
     expect(readFileSync(path.join(folder, 'words'), 'utf8')).toBe(words.map((word) => `${word}\0`).join(''));
   });
 

@@ -4,6 +4,7 @@ import type { LogLine } from '../../connections/log-reader.ts';
 import type { JobOutput } from '../../output/job-output.ts';
 import { LiveOutput } from '../../output/live-output.ts';
 import { LogLines } from '../../output/log-lines.ts';
+import { QuietOutput } from '../../output/quiet-output.ts';
 import { TextOutput } from '../../output/text-output.ts';
 import { ValueOutput } from '../../output/value-job-output.ts';
 import { type OutputFormat, valueWriter } from '../../output/value-output.ts';
@@ -20,11 +21,17 @@ export interface Conversation {
 /**
  * Opens the output of this process.
  * @param where location of staged files as worded in messages, such as `on HDFS`
+ * @param options.quiet prints only the application ID, program lines and failures
  */
-export async function openConversation(format: OutputFormat, where: string): Promise<Conversation> {
+export async function openConversation(format: OutputFormat, where: string, { quiet = false } = {}): Promise<Conversation> {
   const write = (text: string): void => void process.stdout.write(text);
   if (format !== 'table') {
     return { output: new ValueOutput(await valueWriter(format), drained), ask: () => undefined, input: null };
+  }
+  if (quiet) {
+    const stderr = (text: string): void => void process.stderr.write(text);
+    const output = new QuietOutput({ stdout: write, stderr, writeLog: logWriter() }, terminalOf(process.stderr));
+    return { output, ask: () => undefined, input: null };
   }
   const terminal = terminalOf(process.stdout);
   if (!terminal.live) {

@@ -25,6 +25,7 @@ interface SubmitArguments extends ClusterArguments, Omit<CommandJob, 'words'> {
   readonly detach: boolean;
   readonly dryRun?: boolean;
   readonly logs?: ShownLogs | undefined;
+  readonly quiet: boolean;
   readonly output: OutputFormat;
 }
 
@@ -55,8 +56,14 @@ export const submitCommand: CommandModule<object, SubmitArguments> = {
       logs: {
         choices: SHOWN_LOGS,
         describe:
-          'Programs whose output appears here: that of the chief, of all tasks, or none [default: chief; none with --output json or yaml]',
+          'Programs whose output appears here: that of the chief, of all tasks, or none [default: chief; none with -q, --output json or yaml]',
         requiresArg: true,
+      },
+      quiet: {
+        type: 'boolean',
+        alias: 'q',
+        default: false,
+        describe: 'Print only the application ID, and failures on stderr',
       },
       ...COMMAND_OPTIONS,
       ...OUTPUT_OPTION,
@@ -64,7 +71,7 @@ export const submitCommand: CommandModule<object, SubmitArguments> = {
     }),
   handler: async (args) => {
     const { openConversation } = await import('./output-streams.ts');
-    const conversation = await openConversation(args.output, args.local ? 'on this machine' : 'on HDFS');
+    const conversation = await openConversation(args.output, args.local ? 'on this machine' : 'on HDFS', { quiet: args.quiet });
     const { output } = conversation;
     try {
       const begun = await untilInterrupted(output, (signal) => begin(args, output, signal));
@@ -129,12 +136,12 @@ async function begin(
 }
 
 async function programLines(
-  { logs, output: format }: SubmitArguments,
+  { logs, quiet, output: format }: SubmitArguments,
   job: Job,
   connection: JobConnection,
   output: JobOutput,
 ): Promise<ProgramLines | null> {
-  const shown = logs ?? (format === 'table' ? 'chief' : 'none');
+  const shown = logs ?? (format === 'table' && !quiet ? 'chief' : 'none');
   if (shown === 'none') {
     return null;
   }

@@ -1,0 +1,51 @@
+import type { JobReport } from '../connections/follow-job.ts';
+import type { LogLine } from '../connections/log-reader.ts';
+import type { Terminal } from '../terminal/terminal.ts';
+import { printable } from '../terminal/terminal.ts';
+import type { JobOutput, SubmittedNotice } from './job-output.ts';
+import { reportLines } from './report-lines.ts';
+
+/** Where a quiet command writes: `stdout` receives the application ID, and `stderr` receives the report of a job that failed. */
+export interface QuietStreams {
+  readonly stdout: (text: string) => void;
+  readonly stderr: (text: string) => void;
+  /** Writes lines of programs; resolves when the output accepts more. */
+  readonly writeLog: (lines: readonly LogLine[]) => Promise<void>;
+}
+
+/** Prints only the application ID, the lines of the requested programs, and why the job failed. For scripts. */
+export class QuietOutput implements JobOutput {
+  readonly #streams: QuietStreams;
+  readonly #terminal: Terminal;
+
+  /** @param terminal the terminal behind `stderr` */
+  constructor(streams: QuietStreams, terminal: Terminal) {
+    this.#streams = streams;
+    this.#terminal = terminal;
+  }
+
+  submitted({ applicationId }: SubmittedNotice): void {
+    this.#streams.stdout(`${applicationId}\n`);
+  }
+
+  log(lines: readonly LogLine[]): Promise<void> {
+    return this.#streams.writeLog(lines);
+  }
+
+  report(report: JobReport): void {
+    if (report.state !== 'SUCCEEDED') {
+      for (const line of reportLines(report, this.#terminal)) {
+        this.#streams.stderr(`${printable(line)}\n`);
+      }
+    }
+  }
+
+  plan(): void {}
+  request(): void {}
+  staging(): void {}
+  pages(): void {}
+  look(): void {}
+  leave(): void {}
+  say(): void {}
+  close(): void {}
+}

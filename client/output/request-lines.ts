@@ -1,0 +1,32 @@
+import { subscribe } from 'node:diagnostics_channel';
+import type { ClientRequest, IncomingMessage } from 'node:http';
+
+/**
+ * Writes a line for each HTTP request of this process: its method, address, status, and duration until the response begins. Omits the query
+ * except for the operation of WebHDFS, because a query may contain a token.
+ */
+export function showRequests(write: (line: string) => void): void {
+  const started = new WeakMap<ClientRequest, number>();
+  const show = (request: ClientRequest, outcome: string): void => {
+    const since = started.get(request);
+    const duration = since === undefined ? '' : ` in ${Math.round(performance.now() - since)} ms`;
+    write(`${request.method} ${addressOf(request)}: ${outcome}${duration}`);
+  };
+  subscribe('http.client.request.start', (message) => {
+    started.set((message as { request: ClientRequest }).request, performance.now());
+  });
+  subscribe('http.client.response.finish', (message) => {
+    const { request, response } = message as { request: ClientRequest; response: IncomingMessage };
+    show(request, `HTTP ${response.statusCode}`);
+  });
+  subscribe('http.client.request.error', (message) => {
+    const { request, error } = message as { request: ClientRequest; error: Error };
+    show(request, error.message);
+  });
+}
+
+function addressOf(request: ClientRequest): string {
+  const url = new URL(request.path, `${request.protocol}//${request.getHeader('host') ?? request.host}`);
+  const operation = url.searchParams.get('op');
+  return `${url.origin}${url.pathname}${operation === null ? '' : `?op=${operation}`}`;
+}
