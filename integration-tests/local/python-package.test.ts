@@ -9,7 +9,7 @@ import { fileUri } from '../../storage/uri.ts';
 import { parseReport } from '../../task-executor/report-file.ts';
 import { ServicesSocket } from '../../task-executor/services-socket.ts';
 import { serveStorage } from '../../task-executor/storage/storage-services.ts';
-import { ROOT } from '../command.ts';
+import { COMMAND, environment, ROOT } from '../command.ts';
 import { temporaryFolder } from '../harness.ts';
 import { pythonWith } from '../python-environment.ts';
 
@@ -85,6 +85,50 @@ print(json.dumps(codes))
     ['COMMAND_FAILED', 'tony-ts printed a line that is not a JSON object: 1'],
     ['USAGE', "'--yes' is neither an application ID nor a task"],
   ]);
+});
+
+/** Stands in for Airflow, which takes minutes to install: the operator uses only these members of its base class. */
+const AIRFLOW = `
+import logging
+class BaseOperator:
+    def __init__(self, task_id):
+        self.log = logging.getLogger(task_id)
+`;
+
+test('the Airflow operator runs a job and returns its metrics, and kills the job when Airflow kills the task', async () => {
+  const folder = await temporaryFolder();
+  await mkdir(path.join(folder, 'airflow'));
+  await writeFile(path.join(folder, 'airflow', 'sdk.py'), AIRFLOW);
+  await mkdir(path.join(folder, 'source'));
+  const job = 'name: a\nframework: none\nruntime: system\nsource: source\nroles: {worker: {restart: {policy: never}}}\n';
+  await writeFile(path.join(folder, 'job.yaml'), job);
+  const script = `
+import json
+from tony.airflow import TonyOperator
+from tony.client import TonyError
+
+pushed = {}
+class Instance:
+    def xcom_push(self, key, value):
+        pushed[key] = value
+def operator(program):
+    where = {"command": ["${process.execPath}", "${COMMAND}"], "environment": {"TONY_LOCAL_DIR": "${folder}/local"}}
+    return TonyOperator(task_id="train", conf="${folder}/job.yaml", set={"command": program}, local=True, **where)
+done = operator("python3 -c 'import tony; tony.report(7, loss=0.5)'").execute({"ti": Instance()})
+seen = [done["id"] == pushed["application_id"], done["state"], done["step"], done["metrics"]]
+endless = operator("sleep 100")
+class Killing(Instance):
+    def xcom_push(self, key, value):
+        endless.on_kill()
+try:
+    endless.execute({"ti": Killing()})
+except TonyError as error:
+    seen.append([error.code, "KILLED" in error.message])
+print(json.dumps(seen))
+`;
+  const { TONY_CACHE_DIR = '', HOME = '' } = environment({});
+  const found = await python(script, { PYTHONPATH: `${path.join(ROOT, 'python')}:${folder}`, TONY_CACHE_DIR, HOME });
+  expect(found).toEqual([true, 'SUCCEEDED', 7, { loss: 0.5 }, ['JOB_FAILED', true]]);
 });
 
 test('outside a job, the package behaves as for a single process', async () => {

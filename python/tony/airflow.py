@@ -1,0 +1,80 @@
+"""An operator that runs a job from Airflow 2 or 3. docs/orchestrators.md shows a DAG."""
+
+from typing import Any, Dict, Mapping, Optional, Sequence, Union
+
+from ._command import Value
+from .client import Client
+
+try:
+    from airflow.sdk import BaseOperator
+except ImportError:
+    from airflow.models import BaseOperator
+
+__all__ = ["TonyOperator"]
+
+
+class TonyOperator(BaseOperator):  # type: ignore[misc]
+    """Submits a job, follows it until it ends, and kills it if Airflow kills the task.
+
+    The arguments are those of tony.client.Client and Client.submit. The task fails with the job, and returns the
+    job's ID, state, step and metrics. As soon as the job is submitted, the XCom `application_id` contains its ID.
+    """
+
+    template_fields: Sequence[str] = ("conf", "set", "environment")
+
+    def __init__(
+        self,
+        *,
+        conf: str = "job.yaml",
+        set: Optional[Mapping[str, Any]] = None,
+        local: bool = False,
+        command: Union[str, Sequence[str]] = "tony-ts",
+        hadoop_conf_dir: Optional[str] = None,
+        resource_manager: Optional[str] = None,
+        staging: Optional[str] = None,
+        environment: Optional[Mapping[str, str]] = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(**options)
+        self.conf = conf
+        self.set = set
+        self.local = local
+        self.command = command
+        self.hadoop_conf_dir = hadoop_conf_dir
+        self.resource_manager = resource_manager
+        self.staging = staging
+        self.environment = environment
+        self._id: Optional[str] = None
+
+    def execute(self, context: Any) -> Dict[str, Any]:
+        self._id = None
+        client = self._client()
+        job = client.submit(self.conf, self.set, self.local, on_event=self._observe)
+        self._id = job.id
+        # The query of a local job's URL contains an access token.
+        self.log.info("%s is submitted: %s", job.id, (job.url or "").partition("?")[0])
+        context["ti"].xcom_push(key="application_id", value=job.id)
+        result = client.wait(job.id, on_event=self._observe).check()
+        return {"id": job.id, "state": result.state, "step": result.step, "metrics": result.metrics}
+
+    def on_kill(self) -> None:
+        # Without an ID, the interrupted submission leaves no job running.
+        if self._id is not None:
+            self.log.info("killing %s", self._id)
+            self._client().kill(self._id)
+
+    def _client(self) -> Client:
+        return Client(self.command, self.hadoop_conf_dir, self.resource_manager, self.staging, self.environment)
+
+    def _observe(self, event: Value) -> None:
+        kind = event.get("type")
+        if kind == "submitted":
+            self._id = event["applicationId"]
+        elif kind == "state":
+            self.log.info("%s %s", event["state"], event["message"])
+        elif kind == "task":
+            self.log.info("%s:%s %s", event["role"], event["index"], event["state"])
+        elif kind == "metrics":
+            self.log.info("step %s %s", event["step"], event["metrics"])
+        elif kind == "notice":
+            self.log.info("%s", event["message"])
