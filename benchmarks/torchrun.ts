@@ -1,0 +1,58 @@
+/**
+ * `npm run bench -- torchrun [--rounds N] [--steps N]`: measures a step of training with PyTorch's DistributedDataParallel in two processes
+ * (median in ms), under torchrun's launcher and in a local job. Both run in turns. tony-ts takes no part in the steps, so the durations
+ * must be equal within 2 %. Requires PyTorch for the system's Python.
+ */
+import { execFile } from 'node:child_process';
+import { copyFile, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { parseArgs, promisify } from 'node:util';
+import { median } from './median.ts';
+
+const execute = promisify(execFile);
+const ROOT = process.cwd();
+const PYTHON = '/usr/bin/python3';
+const TARGET_PERCENT = 2;
+
+const { values } = parseArgs({ options: { rounds: { type: 'string', default: '5' }, steps: { type: 'string', default: '500' } } });
+const rounds = Math.max(1, Number(values.rounds));
+const folder = await mkdtemp(path.join(ROOT, '.cache', 'torchrun-'));
+const environment = { ...process.env, OMP_NUM_THREADS: '1', TONY_LOCAL_DIR: path.join(folder, 'local') };
+
+function stepIn(output: string): number {
+  return (JSON.parse(/\{"ms".*\}/.exec(output)?.[0] ?? '{}') as { ms: number }).ms;
+}
+
+async function underTorchrun(): Promise<number> {
+  const launcher = path.join(ROOT, 'integration-tests', 'programs', 'elastic-launch.py');
+  const { stdout } = await execute(PYTHON, [launcher, 'ddp.py', String(values.steps)], { cwd: folder, env: environment });
+  return stepIn(stdout);
+}
+
+async function inJob(): Promise<number> {
+  const command = [path.join(ROOT, 'dist', 'tony-ts.js'), 'submit', '--local', '--conf', path.join(folder, 'job.yaml')];
+  const { stdout } = await execute(process.execPath, command, { cwd: folder, env: environment });
+  const id = /local_\d+_\d+/.exec(stdout)?.[0] ?? '';
+  const logs = [path.join(ROOT, 'dist', 'tony-ts.js'), 'logs', id, 'worker:0'];
+  return stepIn((await execute(process.execPath, logs, { cwd: folder, env: environment })).stdout);
+}
+
+try {
+  await copyFile(path.join(ROOT, 'benchmarks', 'peers', 'ddp.py'), path.join(folder, 'ddp.py'));
+  const roles = 'roles: {worker: {instances: 2, resources: {memory: 1g}}}';
+  await writeFile(
+    path.join(folder, 'job.yaml'),
+    `name: ddp\nframework: pytorch\nruntime: system\ncommand: ${PYTHON} ddp.py ${values.steps}\n${roles}\n`,
+  );
+  const [plain, job]: [number[], number[]] = [[], []];
+  for (let round = 1; round <= rounds; round++) {
+    plain.push(await underTorchrun());
+    job.push(await inJob());
+    process.stderr.write(`round ${round} of ${rounds}: ${plain.at(-1)?.toFixed(3)} ms, ${job.at(-1)?.toFixed(3)} ms\n`);
+  }
+  const difference = 100 * (median(job) / median(plain) - 1);
+  process.stdout.write(`torchrun   ${median(plain).toFixed(3)} ms per step (median of ${rounds})\n`);
+  process.stdout.write(`tony-ts    ${median(job).toFixed(3)} ms per step: ${difference.toFixed(1)} % (target: <= ${TARGET_PERCENT} %)\n`);
+} finally {
+  await rm(folder, { recursive: true, force: true });
+}
