@@ -135,6 +135,7 @@ test('the example file sets nothing, and its commented settings are valid', asyn
   expect(shown.final).toEqual({
     heartbeat: { interval: 3000 },
     strategy: { wireSecurity: 'encrypted' },
+    remoteAccess: false,
     acls: { view: { groups: ['operators'] } },
     roles: { '*': { restart: { maxRestarts: 5 } } },
   });

@@ -89,7 +89,12 @@ test.concurrent('a job is visible and accessible to its user only, and its logs 
       })
     ).exitCode,
   ).toBe(0);
+  const inside = (user: string): Promise<CommandResult> => as(user, ['exec', id, 'worker:0', '--', 'sh', '-c', 'echo $TONY_ROLE']);
+  expect(await inside(owner)).toMatchObject({ exitCode: 0, stdout: 'worker\n' });
   for (const stranger of ['alice', 'bob']) {
+    const rejected = await inside(stranger);
+    expect([rejected.exitCode, rejected.stdout], rejected.stderr).toEqual([2, '']);
+    expect(rejected.stderr).toContain(`${id} is a job of ${owner}; you are ${stranger}`);
     const refused = await logs(stranger);
     expect(refused.exitCode, refused.stdout).not.toBe(0);
     expect(refused.stdout).not.toContain('out of worker');
