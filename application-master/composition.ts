@@ -21,7 +21,7 @@ import { Gatekeeper } from './admission/gatekeeper.ts';
 import { LocalNegotiator } from './containers/local-negotiator.ts';
 import type { Negotiator } from './containers/negotiator.ts';
 import { YarnNegotiator } from './containers/yarn-negotiator.ts';
-import { heartbeatIntervalMs, leaseMs } from './job/timeouts.ts';
+import { heartbeatIntervalMs, leaseMs } from './job/state/timeouts.ts';
 import { JobShell, now } from './job-shell.ts';
 import { LiveJobView } from './pages/live-job-view.ts';
 import { MasterVitals } from './pages/master-vitals.ts';

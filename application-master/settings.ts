@@ -1,5 +1,5 @@
-import { parseFrozenJob } from '../conf/frozen-job.ts';
 import { CREDENTIALS, type FrozenJob } from '../conf/job.ts';
+import { parseFrozenJob } from '../conf/resolve/frozen-job.ts';
 import { applicationOf, parseContainerId } from '../hadoop/rpc/application-id.ts';
 import { CREDENTIALS_VARIABLE, readContainerInputs } from '../hadoop/rpc/container-inputs.ts';
 import { type Credentials, MASTER_TOKEN_KIND } from '../hadoop/rpc/credentials.ts';

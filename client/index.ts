@@ -1,12 +1,12 @@
 /** Public API of `tony-ts`: functions that define, submit, follow and kill jobs. */
 
-export { describeEntry, describeFailure } from '../conf/event-text.ts';
 export type { ExplainedKey } from '../conf/explain-key.ts';
 export type { Job, Role } from '../conf/job.ts';
-export { type LoadOptions, loadJob, parseJob } from '../conf/load-job.ts';
-export type { SiteConfig } from '../conf/site.ts';
-export type { HistoryEntry, JobResult, JobStatus, OrphanedContainer, TaskState, TaskStatus, Usage } from '../conf/status.ts';
-export type { FailureCause, FailureCost, FirstFailure, ProgramEnd, TaskFailure } from '../conf/task-failure.ts';
+export { type LoadOptions, loadJob, parseJob } from '../conf/resolve/load-job.ts';
+export type { SiteConfig } from '../conf/resolve/site.ts';
+export { describeEntry, describeFailure } from '../conf/status/event-text.ts';
+export type { HistoryEntry, JobResult, JobStatus, OrphanedContainer, TaskState, TaskStatus, Usage } from '../conf/status/status.ts';
+export type { FailureCause, FailureCost, FirstFailure, ProgramEnd, TaskFailure } from '../conf/status/task-failure.ts';
 export type { Application } from '../hadoop/yarn/resource-manager-answers.ts';
 export { type ErrorCode, TonyError } from '../platform/errors.ts';
 export type { CacheUse } from './cache/cache-uses.ts';

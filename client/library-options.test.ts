@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { loadJob, parseJob } from '../conf/load-job.ts';
+import { loadJob, parseJob } from '../conf/resolve/load-job.ts';
 import { checkOptions } from '../platform/check-options.ts';
 import { listCache, pruneCache } from './cache/prune-cache.ts';
 import { versions } from './cli/help/versions.ts';

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { explainKey } from './explain-key.ts';
 import { jobJsonSchema } from './job-schema.ts';
-import { siteJsonSchema } from './site.ts';
+import { siteJsonSchema } from './resolve/site.ts';
 
 test('explains a key by its path, for any role name', () => {
   expect(explainKey(jobJsonSchema(), 'roles.worker.restart.maxRestarts')).toMatchObject({

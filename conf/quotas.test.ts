@@ -1,11 +1,11 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { Job } from './job.ts';
-import { parseJob } from './load-job.ts';
 import { allowedQueues, violationsOf } from './quota-violations.ts';
 import { type Owner, queueName, type RunningJob, setsTotals, shortagesOf, takenBy, timeLimitOf } from './quotas.ts';
+import { parseJob } from './resolve/load-job.ts';
+import { parseSite } from './resolve/site.ts';
 import { demandOfTags, roleTags } from './role-tags.ts';
-import { parseSite } from './site.ts';
 
 const ALICE: Owner = { user: 'alice', groups: ['research'], queue: 'default' };
 

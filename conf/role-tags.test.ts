@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { parseJob } from './load-job.ts';
 import { demandOf, isSameDemand } from './quotas.ts';
+import { parseJob } from './resolve/load-job.ts';
 import { demandOfTags, roleTags } from './role-tags.ts';
 
 const job = (roles: string) => parseJob(`name: j\ncommand: c\nroles: ${roles}`, { file: 'job.yaml', folder: '/' });

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { parseJob } from './load-job.ts';
-import { checkedJob } from './resolved-job.ts';
+import { parseJob } from './resolve/load-job.ts';
+import { checkedJob } from './resolve/resolved-job.ts';
 
 const job = (text: string) => parseJob(`name: mnist\ncommand: node train.ts\n${text}\n`, { file: 'job.yaml', folder: '/jobs' });
 const WORKER = 'roles: {worker: {}}';

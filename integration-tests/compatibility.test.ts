@@ -1,7 +1,7 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { beforeAll, describe, expect, onTestFailed, test, vi } from 'vitest';
-import type { JobStatus } from '../conf/status.ts';
+import type { JobStatus } from '../conf/status/status.ts';
 import { ROOT } from './command.ts';
 import { cellsOf, titleOf } from './compatibility-cells.ts';
 import { jsonLines, noneLeft, type TestCluster, temporaryFolder, USER, until, useOwnCluster } from './harness.ts';

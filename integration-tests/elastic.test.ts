@@ -2,8 +2,8 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 
 import path from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { localPaths } from '../client/files/local-layout.ts';
-import { describeEntry } from '../conf/event-text.ts';
-import type { HistoryEntry, JobStatus } from '../conf/status.ts';
+import { describeEntry } from '../conf/status/event-text.ts';
+import type { HistoryEntry, JobStatus } from '../conf/status/status.ts';
 import { runCommand, startCommand } from './command.ts';
 import { noneLeft, temporaryFolder, USER, until, useCluster } from './harness.ts';
 

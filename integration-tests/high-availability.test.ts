@@ -1,7 +1,7 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { expect, onTestFinished, test, vi } from 'vitest';
-import type { JobStatus } from '../conf/status.ts';
+import type { JobStatus } from '../conf/status/status.ts';
 import { webProxyAt } from './cluster/web-proxy.mjs';
 import { jsonLines, temporaryFolder, USER, until, useOwnCluster } from './harness.ts';
 

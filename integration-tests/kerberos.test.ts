@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
-import type { JobStatus } from '../conf/status.ts';
+import type { JobStatus } from '../conf/status/status.ts';
 import { keytabOf } from './cluster/kerberos.mjs';
 import { type CommandResult, ROOT } from './command.ts';
 import { jsonLines, until, useOwnCluster } from './harness.ts';

@@ -2,7 +2,7 @@ import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promis
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
-import type { JobStatus } from '../conf/status.ts';
+import type { JobStatus } from '../conf/status/status.ts';
 import { decodeCredentials, encodeTokenUrl, type Token } from '../hadoop/rpc/credentials.ts';
 import { keytabOf } from './cluster/kerberos.mjs';
 import { ROOT } from './command.ts';

@@ -1,7 +1,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { expect, onTestFailed, test, vi } from 'vitest';
-import type { HistoryEntry, JobStatus } from '../conf/status.ts';
+import type { HistoryEntry, JobStatus } from '../conf/status/status.ts';
 import { temporaryFolder, USER, until, useOwnCluster } from './harness.ts';
 
 /** The Capacity Scheduler preempts containers of a queue that exceeds its share. It announces the preemption some seconds in advance. */

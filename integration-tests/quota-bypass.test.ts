@@ -6,7 +6,7 @@ import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { siteFor } from '../client/cluster/site-for.ts';
 import { submit as submitJob } from '../client/submit/submit.ts';
-import { parseJob } from '../conf/load-job.ts';
+import { parseJob } from '../conf/resolve/load-job.ts';
 import { HadoopConfiguration } from '../hadoop/configuration/configuration.ts';
 import { createStorage } from '../storage/create-storage.ts';
 import { type Changes, HandmadeJobs } from './handmade-job.ts';

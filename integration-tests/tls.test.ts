@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { ensureTensorBoard } from '../client/python/ensure-tensorboard.ts';
-import type { JobStatus } from '../conf/status.ts';
+import type { JobStatus } from '../conf/status/status.ts';
 import { type Properties, toXml } from './cluster/configuration.mjs';
 import { authorityFile } from './cluster/tls.mjs';
 import { type CommandResult, ROOT } from './command.ts';

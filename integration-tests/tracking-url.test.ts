@@ -3,7 +3,7 @@ import path from 'node:path';
 import type { BrowserContext, Page } from 'playwright-core';
 import { beforeAll, expect, onTestFinished, type TestContext, test, vi } from 'vitest';
 import { ensureTensorBoard } from '../client/python/ensure-tensorboard.ts';
-import type { JobStatus } from '../conf/status.ts';
+import type { JobStatus } from '../conf/status/status.ts';
 import { openBrowser } from './browser/chromium.ts';
 import { expectCurve } from './browser/tensorboard-page.ts';
 import { ROOT } from './command.ts';

@@ -2,7 +2,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, readlinkSync, statSyn
 import path from 'node:path';
 import { describe, expect, onTestFailed, test } from 'vitest';
 import { CREDENTIALS } from '../conf/job.ts';
-import type { JobStatus } from '../conf/status.ts';
+import type { JobStatus } from '../conf/status/status.ts';
 import { decodeCredentials } from '../hadoop/rpc/credentials.ts';
 import { parseEntries } from '../web/history-files.ts';
 import { isAlive } from './executor/test-master.ts';

@@ -1,4 +1,4 @@
-import { DEFAULT_SITE, parseSite, type SiteConfig } from '../conf/site.ts';
+import { DEFAULT_SITE, parseSite, type SiteConfig } from '../conf/resolve/site.ts';
 import { HDFS_URI } from '../hadoop/configuration/hdfs-place.ts';
 import { readIfStored } from './read-if-stored.ts';
 import type { Storage } from './storage.ts';

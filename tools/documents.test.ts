@@ -7,8 +7,8 @@ import { beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { parse } from 'yaml';
 import { describeCommandLine } from '../client/cli/command-line.ts';
 import { LISTED_STATES } from '../client/listing/job-lister.ts';
-import { parseJob } from '../conf/load-job.ts';
-import { parseSite, SITE_FILE, siteJsonSchema } from '../conf/site.ts';
+import { parseJob } from '../conf/resolve/load-job.ts';
+import { parseSite, SITE_FILE, siteJsonSchema } from '../conf/resolve/site.ts';
 import { FRAMEWORKS, factsOf } from '../conf/values/frameworks.ts';
 import { ERROR_CODES } from '../platform/errors.ts';
 import { commandOf } from './command-reference.ts';
@@ -196,7 +196,7 @@ test('every function that docs/library.md names is exported', async () => {
 
 /** Types with fields that docs/job-api.md lists, each under a heading with the type's name. */
 const DESCRIBED_TYPES: Readonly<Record<string, readonly string[]>> = {
-  'conf/status.ts': [
+  'conf/status/status.ts': [
     'JobStatus',
     'TaskStatus',
     'OrphanedContainer',
@@ -208,7 +208,7 @@ const DESCRIBED_TYPES: Readonly<Record<string, readonly string[]>> = {
     'UsageSample',
     'TaskUsageSample',
   ],
-  'conf/task-failure.ts': ['ProgramEnd', 'TaskFailure', 'FirstFailure'],
+  'conf/status/task-failure.ts': ['ProgramEnd', 'TaskFailure', 'FirstFailure'],
   'client/connections/job-connection.ts': ['Observation'],
   'client/listing/job-lister.ts': ['JobSummary', 'JobProgress'],
   'hadoop/yarn/resource-manager-answers.ts': ['Application'],

@@ -1,6 +1,6 @@
 import { gunzipSync } from 'node:zlib';
 import { expect, test } from 'vitest';
-import { jobStatus } from '../conf/job-status.fixture.ts';
+import { jobStatus } from '../conf/status/job-status.fixture.ts';
 import { TonyError } from '../platform/errors.ts';
 import { ask, jobView, serve } from './job-site.fixture.ts';
 

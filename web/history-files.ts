@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import { END_STATES, type HistoryEntry, type TaskUsageSample, type UsageSample } from '../conf/status.ts';
-import { programEndSchema, taskFailureSchema } from '../conf/task-failure.ts';
+import { END_STATES, type HistoryEntry, type TaskUsageSample, type UsageSample } from '../conf/status/status.ts';
+import { programEndSchema, taskFailureSchema } from '../conf/status/task-failure.ts';
 import { TASK_NAME } from '../conf/values/role-name.ts';
 import { isRecord } from '../platform/is-record.ts';
 

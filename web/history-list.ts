@@ -1,4 +1,4 @@
-import type { JobStatus } from '../conf/status.ts';
+import type { JobStatus } from '../conf/status/status.ts';
 
 /** The response to `GET api/history`: the jobs on the history page, newest first. */
 export interface HistoryList {

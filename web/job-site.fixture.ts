@@ -3,8 +3,8 @@ import { createServer, request as httpRequest, type RequestListener } from 'node
 import { type AddressInfo, connect } from 'node:net';
 import { pino } from 'pino';
 import { onTestFinished } from 'vitest';
-import { jobStatus } from '../conf/job-status.fixture.ts';
-import type { TensorBoardStatus } from '../conf/status.ts';
+import { jobStatus } from '../conf/status/job-status.fixture.ts';
+import type { TensorBoardStatus } from '../conf/status/status.ts';
 import type { Access } from './access.ts';
 import { JobSite } from './job-site.ts';
 import type { JobView } from './job-view.ts';

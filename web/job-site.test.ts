@@ -2,7 +2,7 @@ import type { ServerResponse } from 'node:http';
 import { connect as connectTo, type Socket } from 'node:net';
 import { gunzipSync, gzipSync } from 'node:zlib';
 import { describe, expect, test } from 'vitest';
-import type { TensorBoardStatus } from '../conf/status.ts';
+import type { TensorBoardStatus } from '../conf/status/status.ts';
 import { ask, serve, upstream } from './job-site.fixture.ts';
 import type { TensorBoardTarget } from './tensorboard-target.ts';
 

@@ -1,4 +1,4 @@
-import type { HistoryEntry, JobStatus, UsageSample } from '../conf/status.ts';
+import type { HistoryEntry, JobStatus, UsageSample } from '../conf/status/status.ts';
 
 /**
  * The data for a job's pages. The ApplicationMaster provides the data of a running job, and the history provides the data of an ended job.

@@ -1,5 +1,5 @@
 import type { Duplex } from 'node:stream';
-import type { TensorBoardStatus } from '../conf/status.ts';
+import type { TensorBoardStatus } from '../conf/status/status.ts';
 
 export interface TensorBoardTarget {
   status(): TensorBoardStatus;

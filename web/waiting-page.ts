@@ -1,4 +1,4 @@
-import type { TensorBoardStatus } from '../conf/status.ts';
+import type { TensorBoardStatus } from '../conf/status/status.ts';
 import { SLASH_SCRIPT, SLASH_SOURCE, sourceOf } from './tensorboard-page.ts';
 
 const STYLE = `:root{color-scheme:light dark}

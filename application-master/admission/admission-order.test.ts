@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
+import { parseSite } from '../../conf/resolve/site.ts';
 import { roleTags } from '../../conf/role-tags.ts';
-import { parseSite } from '../../conf/site.ts';
 import type { ApplicationFilter } from '../../hadoop/yarn/resource-manager.ts';
 import type { Application } from '../../hadoop/yarn/resource-manager-answers.ts';
 import { submittedBefore } from '../../hadoop/yarn/submission-order.ts';

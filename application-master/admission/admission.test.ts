@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest';
-import { withFinalValues } from '../../conf/final-values.ts';
+import { withFinalValues } from '../../conf/resolve/final-values.ts';
+import { parseSite } from '../../conf/resolve/site.ts';
 import { roleTags } from '../../conf/role-tags.ts';
-import { parseSite } from '../../conf/site.ts';
 import type { Application } from '../../hadoop/yarn/resource-manager-answers.ts';
-import { asGeneration } from '../job/counters.ts';
 import { frozen, role, workers } from '../job/simulator/example-job.ts';
+import { asGeneration } from '../job/state/counters.ts';
 import { type AdmissionDecision, admissionPolicy, type ClusterView, checkLimits, limitsFor, refusalOfRunning } from './admission.ts';
 
 const JOB = frozen({ roles: [workers({ instances: 3, maxInstances: 3, resources: { memoryMb: 1024, vcores: 1, gpus: 1, other: {} } })] });

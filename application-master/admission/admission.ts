@@ -1,4 +1,3 @@
-import { type FinalValue, withFinalValues } from '../../conf/final-values.ts';
 import { APPLICATION_TYPE, type FrozenJob, type Job } from '../../conf/job.ts';
 import { type Violation, violationsOf } from '../../conf/quota-violations.ts';
 import {
@@ -11,12 +10,13 @@ import {
   shortagesOf,
   timeLimitOf,
 } from '../../conf/quotas.ts';
+import { type FinalValue, withFinalValues } from '../../conf/resolve/final-values.ts';
+import type { SiteConfig } from '../../conf/resolve/site.ts';
 import { demandOfTags, roleTags } from '../../conf/role-tags.ts';
-import type { SiteConfig } from '../../conf/site.ts';
 import type { Application } from '../../hadoop/yarn/resource-manager-answers.ts';
 import { amountsOf, holdsTasks, runningJob } from '../../hadoop/yarn/running-job.ts';
-import type { JobLimits } from '../job/events.ts';
-import type { Snapshot } from '../job/snapshot-format.ts';
+import type { JobLimits } from '../job/state/events.ts';
+import type { Snapshot } from '../job/state/snapshot-format.ts';
 
 export type AdmissionDecision =
   | { readonly type: 'admitted' }

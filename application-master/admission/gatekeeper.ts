@@ -16,7 +16,7 @@ import type { Logger } from '../../platform/log.ts';
 import { siteOfCluster } from '../../storage/cluster-site.ts';
 import { createStorage } from '../../storage/create-storage.ts';
 import type { Storage } from '../../storage/storage.ts';
-import type { JobLimits } from '../job/events.ts';
+import type { JobLimits } from '../job/state/events.ts';
 import { type AdmissionDecision, type ClusterView, type checkLimits, limitsFor, refusalOfRunning } from './admission.ts';
 
 /**

@@ -4,8 +4,8 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { pino } from 'pino';
 import { expect, onTestFinished, test } from 'vitest';
-import type { Container } from '../job/events.ts';
 import { frozen, workers } from '../job/simulator/example-job.ts';
+import type { Container } from '../job/state/events.ts';
 import { LocalNegotiator } from './local-negotiator.ts';
 
 test('closing removes the files that containers copied to this machine', async () => {

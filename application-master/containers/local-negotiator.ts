@@ -5,8 +5,8 @@ import { constants } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { CONTAINER_LAYOUT, type FrozenJob, type Role } from '../../conf/job.ts';
-import type { JobResult } from '../../conf/status.ts';
-import type { ContainerEnd } from '../../conf/task-failure.ts';
+import type { JobResult } from '../../conf/status/status.ts';
+import type { ContainerEnd } from '../../conf/status/task-failure.ts';
 import { encodeCredentials } from '../../hadoop/rpc/credentials.ts';
 import { pause } from '../../platform/backoff.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
@@ -14,8 +14,8 @@ import type { Logger } from '../../platform/log.ts';
 import { readStat } from '../../platform/process-stat.ts';
 import { Secret } from '../../platform/secret.ts';
 import { joinUri } from '../../storage/uri.ts';
-import type { Container } from '../job/events.ts';
 import { askedResources } from '../job/pending-reasons.ts';
+import type { Container } from '../job/state/events.ts';
 import type { LaunchSpecification, Negotiator, NegotiatorListener, Registration } from './negotiator.ts';
 
 /** Delay in ms between SIGTERM and SIGKILL; the same as the NodeManager default (yarn.nodemanager.sleep-delay-before-sigkill.ms). */

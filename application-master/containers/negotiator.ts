@@ -1,7 +1,7 @@
 import type { Role } from '../../conf/job.ts';
-import type { JobResult } from '../../conf/status.ts';
-import type { ContainerEnd } from '../../conf/task-failure.ts';
-import type { Container } from '../job/events.ts';
+import type { JobResult } from '../../conf/status/status.ts';
+import type { ContainerEnd } from '../../conf/status/task-failure.ts';
+import type { Container } from '../job/state/events.ts';
 
 /**
  * The source of containers: YARN or the local machine. Methods return before the operation has taken effect. The listener then receives all

@@ -1,5 +1,5 @@
 import type { FrozenJob, Resource, Role } from '../../conf/job.ts';
-import type { JobResult } from '../../conf/status.ts';
+import type { JobResult } from '../../conf/status/status.ts';
 import { dockerEnvironment } from '../../conf/values/docker.ts';
 import { HadoopConfiguration } from '../../hadoop/configuration/configuration.ts';
 import { type Credentials, credentialsForTasks, findToken, MASTER_TOKEN_KIND } from '../../hadoop/rpc/credentials.ts';
@@ -11,8 +11,8 @@ import { pause } from '../../platform/backoff.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import type { Logger } from '../../platform/log.ts';
 import { Secret } from '../../platform/secret.ts';
-import type { Container } from '../job/events.ts';
 import { askedResources } from '../job/pending-reasons.ts';
+import type { Container } from '../job/state/events.ts';
 import type { LaunchSpecification, Negotiator, NegotiatorListener, Registration } from './negotiator.ts';
 
 /**

@@ -1,9 +1,9 @@
 import type { Role } from '../../conf/job.ts';
-import type { Container } from './events.ts';
-import { type JobState, jobOf, LIMITS, type Task } from './job-state.ts';
-import { inGang, isElastic, isIndependentlyReplaceable, isMember, lackingTasks, mayGrowSoon, restartsAlone } from './membership.ts';
-import { isTensorBoardRole, othersRun } from './tensorboard-task.ts';
-import type { Transition } from './transition.ts';
+import type { Container } from './state/events.ts';
+import { type JobState, jobOf, LIMITS, type Task } from './state/job-state.ts';
+import { inGang, isElastic, isIndependentlyReplaceable, isMember, lackingTasks, mayGrowSoon, restartsAlone } from './state/membership.ts';
+import { isTensorBoardRole, othersRun } from './state/tensorboard-task.ts';
+import type { Transition } from './state/transition.ts';
 
 export function wantedTasks(state: JobState, role: Role): Task[] {
   const { gang, now, cluster, decision, admission } = state;

@@ -1,8 +1,8 @@
-import type { ContainerEnd } from '../../conf/task-failure.ts';
-import type { Event } from './events.ts';
-import { type Ending, type JobState, LIMITS, type Task } from './job-state.ts';
-import { outlivesMs } from './timeouts.ts';
-import type { Transition } from './transition.ts';
+import type { ContainerEnd } from '../../conf/status/task-failure.ts';
+import type { Event } from './state/events.ts';
+import { type Ending, type JobState, LIMITS, type Task } from './state/job-state.ts';
+import { outlivesMs } from './state/timeouts.ts';
+import type { Transition } from './state/transition.ts';
 
 /**
  * The reason to detach a container from its task:

@@ -1,15 +1,15 @@
-import type { Usage } from '../../conf/status.ts';
-import { asGeneration, type Generation, next } from './counters.ts';
-import { oneLine, programEnd } from './diagnostics.ts';
+import type { Usage } from '../../conf/status/status.ts';
 import { greetUnassigned, noteLeft, noteStreamLost, recordUnassigned } from './ending.ts';
-import type { ExecutorEvent, ProgramExit, Progress } from './events.ts';
 import { isLastStraw } from './failures.ts';
 import { startMember } from './gang.ts';
-import { currentGeneration, type Executor, isOver, jobOf, LIMITS, nameOf, type Task, type TaskNotice } from './job-state.ts';
-import { inGang, isIndependentlyReplaceable, isMember } from './membership.ts';
 import { failTask } from './recovery.ts';
-import { graceMs } from './timeouts.ts';
-import type { Transition } from './transition.ts';
+import { asGeneration, type Generation, next } from './state/counters.ts';
+import { oneLine, programEnd } from './state/diagnostics.ts';
+import type { ExecutorEvent, ProgramExit, Progress } from './state/events.ts';
+import { currentGeneration, type Executor, isOver, jobOf, LIMITS, nameOf, type Task, type TaskNotice } from './state/job-state.ts';
+import { inGang, isIndependentlyReplaceable, isMember } from './state/membership.ts';
+import { graceMs } from './state/timeouts.ts';
+import type { Transition } from './state/transition.ts';
 
 // Handlers for messages from executors. A handler first finds the task to which the container is assigned. A container without a task
 // receives a stop order.

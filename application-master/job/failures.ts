@@ -1,17 +1,17 @@
 import { constants } from 'node:os';
-import { describeFailure, describeStderr } from '../../conf/event-text.ts';
 import type { Role } from '../../conf/job.ts';
-import type { FailureCost, TaskFailure } from '../../conf/task-failure.ts';
+import { describeFailure, describeStderr } from '../../conf/status/event-text.ts';
+import type { FailureCost, TaskFailure } from '../../conf/status/task-failure.ts';
 import { unusableFile } from '../../hadoop/yarn/container-exit.ts';
 import { backoffMs } from '../../platform/backoff.ts';
-import { type Cause, taskFailure } from './diagnostics.ts';
 import { isFree } from './ending.ts';
-import type { ProgramExit } from './events.ts';
-import { type JobState, jobOf, LIMITS, nameOf, type Task } from './job-state.ts';
-import { inGang, isElastic, isIndependentlyReplaceable, memberTasks, restartsAlone } from './membership.ts';
-import { failuresInARow, isTensorBoardRole, tensorBoardPause } from './tensorboard-task.ts';
-import { answerMs, graceMs, silenceMs } from './timeouts.ts';
-import type { Transition } from './transition.ts';
+import { type Cause, taskFailure } from './state/diagnostics.ts';
+import type { ProgramExit } from './state/events.ts';
+import { type JobState, jobOf, LIMITS, nameOf, type Task } from './state/job-state.ts';
+import { inGang, isElastic, isIndependentlyReplaceable, memberTasks, restartsAlone } from './state/membership.ts';
+import { failuresInARow, isTensorBoardRole, tensorBoardPause } from './state/tensorboard-task.ts';
+import { answerMs, graceMs, silenceMs } from './state/timeouts.ts';
+import type { Transition } from './state/transition.ts';
 
 export interface Failure {
   readonly task: Task;

@@ -1,11 +1,11 @@
-import type { JobResult } from '../../conf/status.ts';
+import type { JobResult } from '../../conf/status/status.ts';
 import { ask } from './container-requests.ts';
 import { detach } from './ending.ts';
-import { hasEnded, isOver, LIMITS } from './job-state.ts';
-import { isElastic, isMember } from './membership.ts';
-import { isChief } from './ranks.ts';
-import { isTensorBoardRole } from './tensorboard-task.ts';
-import type { Transition } from './transition.ts';
+import { hasEnded, isOver, LIMITS } from './state/job-state.ts';
+import { isElastic, isMember } from './state/membership.ts';
+import { isChief } from './state/ranks.ts';
+import { isTensorBoardRole } from './state/tensorboard-task.ts';
+import type { Transition } from './state/transition.ts';
 
 export function decide(transition: Transition, result: JobResult): void {
   if (transition.state.decision !== null) {

@@ -1,10 +1,11 @@
 import { createHash } from 'node:crypto';
 import type { Member } from '../../training/process/task-context.ts';
-import { asGeneration, type Generation, next } from './counters.ts';
-import { seconds } from './diagnostics.ts';
 import { giveBack, predecessorsOf } from './ending.ts';
 import { decide } from './finish.ts';
-import { type Gang, isOver, isReady, type JobState, jobOf, LIMITS, type Task } from './job-state.ts';
+import { describeMissing } from './pending-reasons.ts';
+import { asGeneration, type Generation, next } from './state/counters.ts';
+import { seconds } from './state/diagnostics.ts';
+import { type Gang, isOver, isReady, type JobState, jobOf, LIMITS, type Task } from './state/job-state.ts';
 import {
   describeRange,
   elasticRole,
@@ -15,11 +16,10 @@ import {
   isMember,
   memberTasks,
   missingTasks,
-} from './membership.ts';
-import { describeMissing } from './pending-reasons.ts';
-import { inRankOrder } from './ranks.ts';
-import { isTensorBoardRole } from './tensorboard-task.ts';
-import type { Transition } from './transition.ts';
+} from './state/membership.ts';
+import { inRankOrder } from './state/ranks.ts';
+import { isTensorBoardRole } from './state/tensorboard-task.ts';
+import type { Transition } from './state/transition.ts';
 
 export function freshGang(now: number): Gang {
   return {

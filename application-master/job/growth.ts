@@ -1,10 +1,10 @@
 import { giveBack } from './ending.ts';
-import { isOver, type JobState, jobOf, LIMITS, nameOf, type Task } from './job-state.ts';
-import { awaitedTasks, elasticRole, growPause, isInFullSwing, isMember } from './membership.ts';
-import { isChief } from './ranks.ts';
 import { newGeneration } from './recovery.ts';
-import { isTensorBoardRole } from './tensorboard-task.ts';
-import type { Transition } from './transition.ts';
+import { isOver, type JobState, jobOf, LIMITS, nameOf, type Task } from './state/job-state.ts';
+import { awaitedTasks, elasticRole, growPause, isInFullSwing, isMember } from './state/membership.ts';
+import { isChief } from './state/ranks.ts';
+import { isTensorBoardRole } from './state/tensorboard-task.ts';
+import type { Transition } from './state/transition.ts';
 
 // Elastic jobs grow when the cluster has free resources. Extra containers are allocated and stay idle until the next checkpoint, when a new
 // generation loses no progress. Each growth restarts all members, so there is a minimum interval between growths.

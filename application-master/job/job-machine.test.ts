@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import type { Action } from './events.ts';
 import { assignmentOf } from './job-machine.ts';
 import { frozen, role, workers } from './simulator/example-job.ts';
 import { JobScenario } from './simulator/job-scenario.ts';
+import type { Action } from './state/events.ts';
 
 const evaluator = role({ name: 'evaluator' });
 const twoWorkers = frozen({ roles: [workers()] });

@@ -1,36 +1,36 @@
 import type { FrozenJob, Job, Role } from '../../conf/job.ts';
-import { conditionsOf } from '../../conf/role-order.ts';
+import { conditionsOf } from '../../conf/resolve/role-order.ts';
 import { assignContainers, wantedTasks } from './container-requests.ts';
-import { asGeneration, asRevision, type Revision } from './counters.ts';
-import { oneLine } from './diagnostics.ts';
 import { forget, noteLostNode } from './ending.ts';
-import type { Action, Event } from './events.ts';
 import { heardFromExecutor } from './executors.ts';
 import { correctFailure } from './failures.ts';
 import { decide, decideSuccess, finish } from './finish.ts';
 import { freshGang } from './gang.ts';
 import { grow } from './growth.ts';
-import type { JobState, Task } from './job-state.ts';
-import { inGang } from './membership.ts';
 import { impossibleAsk } from './pending-reasons.ts';
 import { preemptionAnnounced } from './preemption.ts';
-import { type Place, places } from './ranks.ts';
 import { failTask, recover } from './recovery.ts';
 import { matchSurvivors, settle, withSnapshot } from './restore.ts';
 import { endFollowers, recordHeldRoles, releaseRoles } from './role-order.ts';
-import { snapshotOf } from './snapshot.ts';
-import type { Snapshot } from './snapshot-format.ts';
-import { isTensorBoardRole } from './tensorboard-task.ts';
+import { asGeneration, asRevision, type Revision } from './state/counters.ts';
+import { oneLine } from './state/diagnostics.ts';
+import type { Action, Event } from './state/events.ts';
+import type { JobState, Task } from './state/job-state.ts';
+import { inGang } from './state/membership.ts';
+import { type Place, places } from './state/ranks.ts';
+import { snapshotOf } from './state/snapshot.ts';
+import type { Snapshot } from './state/snapshot-format.ts';
+import { isTensorBoardRole } from './state/tensorboard-task.ts';
+import { Transition } from './state/transition.ts';
 import { tokensReported } from './tokens.ts';
-import { Transition } from './transition.ts';
 import { isStall, watch } from './watch.ts';
 
 // The job state machine makes all decisions of the ApplicationMaster. It is a pure function from a state and an event to the next state and
 // a list of actions, without clock, sockets, promises or randomness. `step` first applies the event and then calls the rules in `follow`,
 // which depend only on the state.
 
-export type { JobState } from './job-state.ts';
 export { statusOf } from './job-status.ts';
+export type { JobState } from './state/job-state.ts';
 
 export interface Step {
   readonly state: JobState;

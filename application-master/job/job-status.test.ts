@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest';
-import { taskFailure } from '../../conf/job-status.fixture.ts';
-import type { JobState } from './job-state.ts';
+import { taskFailure } from '../../conf/status/job-status.fixture.ts';
 import { statusOf } from './job-status.ts';
 import { frozen, role, workers } from './simulator/example-job.ts';
 import { JobScenario } from './simulator/job-scenario.ts';
-import { type TaskChanges, Transition } from './transition.ts';
+import type { JobState } from './state/job-state.ts';
+import { type TaskChanges, Transition } from './state/transition.ts';
 
 const sidecar = role({ name: 'tensorboard', tracking: 'sidecar' });
 const serving = { logdir: null, serve: true, memoryMb: 1024 };

@@ -1,13 +1,13 @@
 import { TENSORBOARD_ROLE } from '../../conf/job.ts';
-import { conditionsOf } from '../../conf/role-order.ts';
-import type { ElasticStatus, JobStatus, OrphanedContainer, TaskStatus, TensorBoardStatus } from '../../conf/status.ts';
+import { conditionsOf } from '../../conf/resolve/role-order.ts';
+import type { ElasticStatus, JobStatus, OrphanedContainer, TaskStatus, TensorBoardStatus } from '../../conf/status/status.ts';
 import { predecessorsOf } from './ending.ts';
-import { progressOf } from './job-progress.ts';
-import { isOver, type JobState, nameOf, type Task } from './job-state.ts';
-import { awaitedTasks, elasticRole, inGang, isIndependentlyReplaceable, isMember } from './membership.ts';
 import { describeNewestFailure, describePredecessors, describeWait } from './pending-reasons.ts';
 import { describeHeldRoles } from './role-order.ts';
-import { mergedMetrics } from './snapshot.ts';
+import { progressOf } from './state/job-progress.ts';
+import { isOver, type JobState, nameOf, type Task } from './state/job-state.ts';
+import { awaitedTasks, elasticRole, inGang, isIndependentlyReplaceable, isMember } from './state/membership.ts';
+import { mergedMetrics } from './state/snapshot.ts';
 
 /** Shorter waits are normal and not reported. */
 const PATIENCE_MS = 5_000;

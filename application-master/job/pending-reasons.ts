@@ -1,8 +1,8 @@
-import { describeFailure } from '../../conf/event-text.ts';
 import type { Role } from '../../conf/job.ts';
-import { describeMb, oneLine, seconds } from './diagnostics.ts';
+import { describeFailure } from '../../conf/status/event-text.ts';
 import { predecessorsOf } from './ending.ts';
-import { type JobState, nameOf, type Task } from './job-state.ts';
+import { describeMb, oneLine, seconds } from './state/diagnostics.ts';
+import { type JobState, nameOf, type Task } from './state/job-state.ts';
 
 export const GPU = 'yarn.io/gpu';
 

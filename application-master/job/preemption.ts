@@ -1,6 +1,6 @@
-import type { Task } from './job-state.ts';
-import { inGang } from './membership.ts';
-import type { Transition } from './transition.ts';
+import type { Task } from './state/job-state.ts';
+import { inGang } from './state/membership.ts';
+import type { Transition } from './state/transition.ts';
 
 /**
  * Handles the announcement that the cluster will preempt containers of the job, usually a few seconds later. All ranked tasks store a

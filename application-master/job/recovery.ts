@@ -1,5 +1,4 @@
 import { ask } from './container-requests.ts';
-import type { Cause } from './diagnostics.ts';
 import { type Detachment, detach, letLeave } from './ending.ts';
 import {
   chargeFailure,
@@ -13,11 +12,12 @@ import {
 } from './failures.ts';
 import { decide } from './finish.ts';
 import { claimGeneration, prepare, startGeneration, startReplacements, startUnranked, unclaim } from './gang.ts';
-import { hasEnded, jobOf, nameOf, type Task } from './job-state.ts';
-import { canBeGivenUp, gangTasks, inGang, isExpendable, isMember, memberTasks, restartsAlone } from './membership.ts';
 import { describeWaitingRoles } from './role-order.ts';
-import { graceMs } from './timeouts.ts';
-import type { Transition } from './transition.ts';
+import type { Cause } from './state/diagnostics.ts';
+import { hasEnded, jobOf, nameOf, type Task } from './state/job-state.ts';
+import { canBeGivenUp, gangTasks, inGang, isExpendable, isMember, memberTasks, restartsAlone } from './state/membership.ts';
+import { graceMs } from './state/timeouts.ts';
+import type { Transition } from './state/transition.ts';
 
 // The steps of a recovery in chronological order, from a lost task to the start of the next generation.
 

@@ -1,14 +1,14 @@
-import { isTaskOver } from '../../conf/status.ts';
+import { isTaskOver } from '../../conf/status/status.ts';
 import { stopUnassigned } from './ending.ts';
-import type { Event } from './events.ts';
 import { membersOf, startMember } from './gang.ts';
-import { hasEnded, type JobState, jobOf, LIMITS, type Task } from './job-state.ts';
-import { inGang, isIndependentlyReplaceable, isMember, memberTasks } from './membership.ts';
 import { newGeneration } from './recovery.ts';
 import { withoutStarted } from './role-order.ts';
-import type { Snapshot, SnapshotTask } from './snapshot-format.ts';
-import { reattachMs } from './timeouts.ts';
-import type { Transition } from './transition.ts';
+import type { Event } from './state/events.ts';
+import { hasEnded, type JobState, jobOf, LIMITS, type Task } from './state/job-state.ts';
+import { inGang, isIndependentlyReplaceable, isMember, memberTasks } from './state/membership.ts';
+import type { Snapshot, SnapshotTask } from './state/snapshot-format.ts';
+import { reattachMs } from './state/timeouts.ts';
+import type { Transition } from './state/transition.ts';
 
 // A later attempt continues from a snapshot without interrupting running programs. The snapshot contains the job's containers and the
 // highest generation that may have been started. This number is never reused for other members. Executors report which programs are

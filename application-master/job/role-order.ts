@@ -1,11 +1,11 @@
 import type { EndAfter, Role, RoleCondition } from '../../conf/job.ts';
-import { conditionsOf, describeConditions } from '../../conf/role-order.ts';
-import { seconds } from './diagnostics.ts';
+import { conditionsOf, describeConditions } from '../../conf/resolve/role-order.ts';
 import { decide } from './finish.ts';
-import { hasEnded, isOver, type JobState, jobOf, nameOf, type Task } from './job-state.ts';
-import { inGang, isElastic, isGivenUp, isMember } from './membership.ts';
 import { describeNewestFailure } from './pending-reasons.ts';
-import type { Transition } from './transition.ts';
+import { seconds } from './state/diagnostics.ts';
+import { hasEnded, isOver, type JobState, jobOf, nameOf, type Task } from './state/job-state.ts';
+import { inGang, isElastic, isGivenUp, isMember } from './state/membership.ts';
+import type { Transition } from './state/transition.ts';
 
 // The order of roles in time. `after`: the tasks of a role are held, and the job requests no containers for them, until other roles have
 // reached a state. `endAfter`: when other roles have ended, the tasks of a role have limited time to end too.

@@ -1,7 +1,7 @@
-import { oneLine } from './diagnostics.ts';
-import type { Event } from './events.ts';
-import { LIMITS } from './job-state.ts';
-import type { Transition } from './transition.ts';
+import { oneLine } from './state/diagnostics.ts';
+import type { Event } from './state/events.ts';
+import { LIMITS } from './state/job-state.ts';
+import type { Transition } from './state/transition.ts';
 
 /** The subject of notices on the delegation tokens. They concern the whole job, so their `task` is empty. */
 const ABOUT = 'tokens';

@@ -1,16 +1,16 @@
 import { forgiveNodes } from './container-requests.ts';
-import { seconds } from './diagnostics.ts';
 import { chaseEnding, giveBack } from './ending.ts';
 import { decide } from './finish.ts';
 import { endRound } from './gang.ts';
 import { shrinkFor, sparesInTheWay } from './growth.ts';
-import { isOver, jobOf, LIMITS, nameOf, type Task } from './job-state.ts';
-import { isElastic, isExpendable, isMember, restartsAlone } from './membership.ts';
 import { describeMissing } from './pending-reasons.ts';
 import { detectLostTasks, failTask, newGeneration } from './recovery.ts';
-import { isTensorBoardRole, tensorBoardTasksInTheWay } from './tensorboard-task.ts';
-import { heartbeatIntervalMs, silenceMs } from './timeouts.ts';
-import type { Transition } from './transition.ts';
+import { seconds } from './state/diagnostics.ts';
+import { isOver, jobOf, LIMITS, nameOf, type Task } from './state/job-state.ts';
+import { isElastic, isExpendable, isMember, restartsAlone } from './state/membership.ts';
+import { isTensorBoardRole, tensorBoardTasksInTheWay } from './state/tensorboard-task.ts';
+import { heartbeatIntervalMs, silenceMs } from './state/timeouts.ts';
+import type { Transition } from './state/transition.ts';
 
 export function watch(transition: Transition): void {
   chaseEnding(transition);

@@ -1,5 +1,5 @@
 import type { FrozenJob } from '../../conf/job.ts';
-import type { HistoryEntry, JobStatus, MasterStatus } from '../../conf/status.ts';
+import type { HistoryEntry, JobStatus, MasterStatus } from '../../conf/status/status.ts';
 import { withTimeout } from '../../platform/deadline.ts';
 import { messageOf } from '../../platform/errors.ts';
 import type { Logger } from '../../platform/log.ts';

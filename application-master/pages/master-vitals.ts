@@ -1,4 +1,4 @@
-import type { MasterStatus } from '../../conf/status.ts';
+import type { MasterStatus } from '../../conf/status/status.ts';
 
 /** Interval in ms of the timer that measures event loop delay. */
 const BEAT_MS = 50;

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import type { HistoryEntry } from '../../conf/status.ts';
+import type { HistoryEntry } from '../../conf/status/status.ts';
 import { EventLog } from './event-log.ts';
 
 const entry = (at: number): HistoryEntry => ({ at, event: 'x' });

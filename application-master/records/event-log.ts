@@ -1,4 +1,4 @@
-import type { HistoryEntry } from '../../conf/status.ts';
+import type { HistoryEntry } from '../../conf/status/status.ts';
 import type { EventPage } from '../../web/job-view.ts';
 
 /** Number of entries kept per attempt: the first entries, which show how the job started, and the newest. */

@@ -3,11 +3,11 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { pino } from 'pino';
 import { expect, it, type Mock, onTestFinished, vi } from 'vitest';
-import type { JobStatus } from '../../conf/status.ts';
+import type { JobStatus } from '../../conf/status/status.ts';
 import { FileStorage } from '../../storage/file-storage.ts';
 import { fileUri } from '../../storage/uri.ts';
-import { asGeneration, asRevision } from '../job/counters.ts';
-import type { Snapshot } from '../job/snapshot-format.ts';
+import { asGeneration, asRevision } from '../job/state/counters.ts';
+import type { Snapshot } from '../job/state/snapshot-format.ts';
 import { JobFiles } from './job-files.ts';
 
 const storage = new FileStorage();

@@ -1,4 +1,4 @@
-import type { HistoryEntry, JobStatus, UsageSample } from '../../conf/status.ts';
+import type { HistoryEntry, JobStatus, UsageSample } from '../../conf/status/status.ts';
 import { backoffMs, pause, retry } from '../../platform/backoff.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import type { Logger } from '../../platform/log.ts';
@@ -8,7 +8,7 @@ import { readIfStored } from '../../storage/read-if-stored.ts';
 import type { Entry, Storage } from '../../storage/storage.ts';
 import { joinUri } from '../../storage/uri.ts';
 import { historyFileName, historyFiles, parseEntries, parseSamples } from '../../web/history-files.ts';
-import { parseSnapshot, type Snapshot } from '../job/snapshot-format.ts';
+import { parseSnapshot, type Snapshot } from '../job/state/snapshot-format.ts';
 import { RewrittenFile } from './rewritten-file.ts';
 import { retryStorage, STORAGE_BACKOFF } from './storage-retry.ts';
 

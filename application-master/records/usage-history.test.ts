@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { taskStatus } from '../../conf/job-status.fixture.ts';
-import type { UsageSample } from '../../conf/status.ts';
+import { taskStatus } from '../../conf/status/job-status.fixture.ts';
+import type { UsageSample } from '../../conf/status/status.ts';
 import { sampleOf, UsageHistory } from './usage-history.ts';
 
 function sample(at: number, tasks = 1, load = 1): UsageSample {

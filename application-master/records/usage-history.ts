@@ -1,4 +1,4 @@
-import { gpuUtilization, type TaskStatus, type TaskUsageSample, type UsageSample } from '../../conf/status.ts';
+import { gpuUtilization, type TaskStatus, type TaskUsageSample, type UsageSample } from '../../conf/status/status.ts';
 import type { UsagePage } from '../../web/job-view.ts';
 
 /** Maximum number of samples, and maximum number of task entries in all samples. */

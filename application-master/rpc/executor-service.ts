@@ -1,6 +1,6 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import { Metadata, Server, type ServerDuplexStream, type ServerUnaryCall, type sendUnaryData, status } from '@grpc/grpc-js';
-import type { Usage } from '../../conf/status.ts';
+import type { Usage } from '../../conf/status/status.ts';
 import { type Credentials, credentialsForTasks, encodeCredentials } from '../../hadoop/rpc/credentials.ts';
 import { withTimeout } from '../../platform/deadline.ts';
 import { messageOf } from '../../platform/errors.ts';
@@ -21,8 +21,8 @@ import {
 import type { SessionMessage } from '../../protos/session-protocol.ts';
 import { SessionStream } from '../../protos/session-stream.ts';
 import type { Member } from '../../training/process/task-context.ts';
-import { asGeneration, type Generation } from '../job/counters.ts';
-import type { ProgramExit, Progress, UntimedEvent } from '../job/events.ts';
+import { asGeneration, type Generation } from '../job/state/counters.ts';
+import type { ProgramExit, Progress, UntimedEvent } from '../job/state/events.ts';
 import type { ServiceCall } from '../services/services.ts';
 import { listenPinned, onStreamEnd, type PinnedListener } from './pinned-server.ts';
 

@@ -4,7 +4,7 @@ import { withTimeout } from '../../platform/deadline.ts';
 import type { Logger } from '../../platform/log.ts';
 import type { SessionMessage, SessionRequest } from '../../protos/session-protocol.ts';
 import type { SessionStream } from '../../protos/session-stream.ts';
-import type { RunningContainer } from '../job/running-container.ts';
+import type { RunningContainer } from '../job/state/running-container.ts';
 
 /** Timeout in ms for an executor to join a session. */
 const JOIN_MS = 15_000;

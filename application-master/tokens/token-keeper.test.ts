@@ -7,7 +7,7 @@ import { writeText } from '../../hadoop/rpc/writable.ts';
 import { TonyError } from '../../platform/errors.ts';
 import { createLogger } from '../../platform/log.ts';
 import { Secret } from '../../platform/secret.ts';
-import type { UntimedEvent } from '../job/events.ts';
+import type { UntimedEvent } from '../job/state/events.ts';
 import { TokenKeeper, type TokenKeeperOptions } from './token-keeper.ts';
 
 const START = 1_800_000_000_000;

@@ -4,7 +4,7 @@ import { writeCredentials } from '../../hadoop/rpc/credentials-file.ts';
 import { pause } from '../../platform/backoff.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import type { Logger } from '../../platform/log.ts';
-import type { UntimedEvent } from '../job/events.ts';
+import type { UntimedEvent } from '../job/state/events.ts';
 import { announcedAt, lifetimeOf, replacedAt, retryPauseMs, type TokenLifetime } from './token-lifetime.ts';
 
 export interface TokenKeeperOptions {

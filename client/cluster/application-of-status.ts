@@ -1,5 +1,5 @@
 import { APPLICATION_TYPE } from '../../conf/job.ts';
-import { isEndState, type JobStatus } from '../../conf/status.ts';
+import { isEndState, type JobStatus } from '../../conf/status/status.ts';
 import type { Application } from '../../hadoop/yarn/resource-manager-answers.ts';
 
 /** Converts a job status to a YARN application report. Used for local jobs, and for jobs that the ResourceManager has already removed. */

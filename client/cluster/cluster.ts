@@ -1,4 +1,4 @@
-import type { SiteConfig } from '../../conf/site.ts';
+import type { SiteConfig } from '../../conf/resolve/site.ts';
 import { httpsIfTrusted, withAuthorities } from '../../hadoop/configuration/authorities.ts';
 import { HadoopConfiguration } from '../../hadoop/configuration/configuration.ts';
 import { homesOf } from '../../hadoop/configuration/hdfs-place.ts';

@@ -1,5 +1,5 @@
 import { dirname, resolve } from 'node:path';
-import { authorityFileOf } from '../../conf/site.ts';
+import { authorityFileOf } from '../../conf/resolve/site.ts';
 import { readPemFile } from '../../hadoop/tls/trust-store.ts';
 import { localSite } from './site-file.ts';
 

@@ -1,6 +1,6 @@
 import { homedir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
-import { parseSite, SITE_FILE, type SiteConfig, storageOfSite } from '../../conf/site.ts';
+import { parseSite, SITE_FILE, type SiteConfig, storageOfSite } from '../../conf/resolve/site.ts';
 import { gatewayProperties } from '../../hadoop/configuration/gateway.ts';
 import { GATEWAY_CREDENTIALS } from '../../hadoop/configuration/gateway-login.ts';
 import { fileErrorOf, TonyError } from '../../platform/errors.ts';

@@ -1,4 +1,4 @@
-import type { SiteConfig } from '../../conf/site.ts';
+import type { SiteConfig } from '../../conf/resolve/site.ts';
 import { type ClusterOptions, openCluster } from './cluster.ts';
 
 /**

@@ -1,6 +1,6 @@
 import { access, constants } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
-import { keytabOf } from '../../conf/site.ts';
+import { keytabOf } from '../../conf/resolve/site.ts';
 import { fileErrorOf, TonyError } from '../../platform/errors.ts';
 import { findSiteFile } from './site-file.ts';
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { parseSite } from '../../conf/site.ts';
+import { parseSite } from '../../conf/resolve/site.ts';
 import { knownNames, unknownNameLines, unknownNames } from './unknown-quota-names.ts';
 
 const KNOWN = { resources: ['memory', 'vcores', 'yarn.io/fpga', 'nec.com/VE'], queues: ['root', 'default', 'research'] };

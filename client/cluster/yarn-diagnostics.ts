@@ -1,4 +1,4 @@
-import type { JobResult } from '../../conf/status.ts';
+import type { JobResult } from '../../conf/status/status.ts';
 import { unusableFile } from '../../hadoop/yarn/container-exit.ts';
 
 export interface EndedApplication {

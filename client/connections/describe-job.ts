@@ -1,7 +1,7 @@
-import { parseFrozenJob } from '../../conf/frozen-job.ts';
 import type { FrozenJob, Role } from '../../conf/job.ts';
-import type { HistoryEntry, JobResult, JobStatus, OrphanedContainer, TaskStatus } from '../../conf/status.ts';
-import type { FirstFailure } from '../../conf/task-failure.ts';
+import { parseFrozenJob } from '../../conf/resolve/frozen-job.ts';
+import type { HistoryEntry, JobResult, JobStatus, OrphanedContainer, TaskStatus } from '../../conf/status/status.ts';
+import type { FirstFailure } from '../../conf/status/task-failure.ts';
 import { CheckpointStore } from '../../training/checkpoint/checkpoint-store.ts';
 import { orderContainers } from '../job/task-containers.ts';
 import { type ClusterAnswer, storedStatus } from '../records/stored-status.ts';

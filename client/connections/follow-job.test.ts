@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { parseAllDocuments } from 'yaml';
-import { jobStatus, taskStatus } from '../../conf/job-status.fixture.ts';
-import type { JobStatus, TaskStatus } from '../../conf/status.ts';
+import { jobStatus, taskStatus } from '../../conf/status/job-status.fixture.ts';
+import type { JobStatus, TaskStatus } from '../../conf/status/status.ts';
 import { TonyError } from '../../platform/errors.ts';
 import { LiveOutput } from '../output/live-output.ts';
 import { stagingLine, uploadBar } from '../output/report-lines.ts';

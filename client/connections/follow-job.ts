@@ -1,4 +1,4 @@
-import type { JobResult, JobStatus, TaskStatus } from '../../conf/status.ts';
+import type { JobResult, JobStatus, TaskStatus } from '../../conf/status/status.ts';
 import { pause } from '../../platform/backoff.ts';
 import { checkOptions, type OptionNames } from '../../platform/check-options.ts';
 import { untilAborted } from '../../platform/until-aborted.ts';

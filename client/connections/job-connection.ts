@@ -1,4 +1,4 @@
-import type { JobResult, JobStatus } from '../../conf/status.ts';
+import type { JobResult, JobStatus } from '../../conf/status/status.ts';
 import type { LogPiece } from '../records/log-piece.ts';
 import type { JobRecords } from './job-records.ts';
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { jobStatus, taskStatus } from '../../conf/job-status.fixture.ts';
-import type { JobStatus } from '../../conf/status.ts';
+import { jobStatus, taskStatus } from '../../conf/status/job-status.fixture.ts';
+import type { JobStatus } from '../../conf/status/status.ts';
 import { changes } from './job-events.ts';
 
 const TASK = taskStatus();

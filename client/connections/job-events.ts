@@ -1,5 +1,5 @@
-import type { JobStatus, TaskStatus } from '../../conf/status.ts';
-import type { ProgramEnd, TaskFailure } from '../../conf/task-failure.ts';
+import type { JobStatus, TaskStatus } from '../../conf/status/status.ts';
+import type { ProgramEnd, TaskFailure } from '../../conf/status/task-failure.ts';
 
 export type JobEvent =
   | { readonly type: 'state'; readonly state: string; readonly message: string; readonly generation: number }

@@ -1,5 +1,5 @@
-import { describeFailure } from '../../conf/event-text.ts';
-import type { FirstFailure } from '../../conf/task-failure.ts';
+import { describeFailure } from '../../conf/status/event-text.ts';
+import type { FirstFailure } from '../../conf/status/task-failure.ts';
 import { RESULT_FILE } from '../../conf/values/run-call.ts';
 import { checkOptions } from '../../platform/check-options.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { jobStatus } from '../../conf/job-status.fixture.ts';
-import type { JobStatus } from '../../conf/status.ts';
+import { jobStatus } from '../../conf/status/job-status.fixture.ts';
+import type { JobStatus } from '../../conf/status/status.ts';
 import { TonyError } from '../../platform/errors.ts';
 import type { JobConnection, LogSource, Observation } from './job-connection.ts';
 import { jobLogs, type LogOptions } from './job-logs.ts';

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { jobStatus, orphanedContainer } from '../../conf/job-status.fixture.ts';
+import { jobStatus, orphanedContainer } from '../../conf/status/job-status.fixture.ts';
 import { checkedStatus } from './job-status.ts';
 
 const status = jobStatus();

@@ -1,4 +1,4 @@
-import type { JobStatus, OrphanedContainer } from '../../conf/status.ts';
+import type { JobStatus, OrphanedContainer } from '../../conf/status/status.ts';
 import { ROLE_NAME } from '../../conf/values/role-name.ts';
 import { isRecord } from '../../platform/is-record.ts';
 import { parseJson } from '../../platform/json-value.ts';

@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterEach, beforeEach, expect, onTestFinished, test } from 'vitest';
-import { jobStatus } from '../../conf/job-status.fixture.ts';
+import { jobStatus } from '../../conf/status/job-status.fixture.ts';
 import { isLocalId, localPaths } from '../files/local-layout.ts';
 import { killJob } from './kill-job.ts';
 import { LocalJob } from './local-job.ts';

@@ -1,4 +1,4 @@
-import type { HistoryEntry } from '../../conf/status.ts';
+import type { HistoryEntry } from '../../conf/status/status.ts';
 import { fullTime } from '../terminal/clock.ts';
 
 /** A node that the cluster lost while it ran containers of the job. */

@@ -2,7 +2,7 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import type { HistoryEntry, JobResult } from '../../conf/status.ts';
+import type { HistoryEntry, JobResult } from '../../conf/status/status.ts';
 import { TonyError } from '../../platform/errors.ts';
 import { fileUri } from '../../storage/uri.ts';
 import type { JobConnection } from './job-connection.ts';

@@ -1,4 +1,4 @@
-import type { HistoryEntry } from '../../conf/status.ts';
+import type { HistoryEntry } from '../../conf/status/status.ts';
 import { pause } from '../../platform/backoff.ts';
 import { checkOptions, type OptionNames } from '../../platform/check-options.ts';
 import { TonyError } from '../../platform/errors.ts';

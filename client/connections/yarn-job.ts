@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import type { HistoryEntry, JobResult, JobStatus } from '../../conf/status.ts';
+import type { HistoryEntry, JobResult, JobStatus } from '../../conf/status/status.ts';
 import { aggregatedFolders, ContainerLogs } from '../../hadoop/logs/container-logs.ts';
 import { ResourceManager } from '../../hadoop/yarn/resource-manager.ts';
 import type { Application } from '../../hadoop/yarn/resource-manager-answers.ts';

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { statfs } from 'node:fs/promises';
-import type { SiteConfig } from '../../conf/site.ts';
+import type { SiteConfig } from '../../conf/resolve/site.ts';
 import { formatBytes } from '../../conf/values/quantities.ts';
 import { formatMemory } from '../../conf/values/units.ts';
 import { trustOf } from '../../hadoop/configuration/authorities.ts';

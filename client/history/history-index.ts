@@ -1,4 +1,4 @@
-import type { JobStatus } from '../../conf/status.ts';
+import type { JobStatus } from '../../conf/status/status.ts';
 import { checkOptions, type OptionNames } from '../../platform/check-options.ts';
 import { withTimeout } from '../../platform/deadline.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';

@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { JobStatus } from '../../conf/status.ts';
+import type { JobStatus } from '../../conf/status/status.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import type { Logger } from '../../platform/log.ts';
 import { answer, answerText } from '../../web/answer.ts';

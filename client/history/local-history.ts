@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { DEFAULT_SITE } from '../../conf/site.ts';
+import { DEFAULT_SITE } from '../../conf/resolve/site.ts';
 import { FileStorage } from '../../storage/file-storage.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { fileUri, joinUri } from '../../storage/uri.ts';

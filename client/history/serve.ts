@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { JobStatus } from '../../conf/status.ts';
+import type { JobStatus } from '../../conf/status/status.ts';
 import { shortUserName } from '../../hadoop/configuration/login-of.ts';
 import { bracketed } from '../../platform/address.ts';
 import { pickOptions } from '../../platform/check-options.ts';

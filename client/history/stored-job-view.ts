@@ -1,4 +1,4 @@
-import type { HistoryEntry, JobStatus } from '../../conf/status.ts';
+import type { HistoryEntry, JobStatus } from '../../conf/status/status.ts';
 import { TonyError } from '../../platform/errors.ts';
 import type { Logger } from '../../platform/log.ts';
 import { joinUri } from '../../storage/uri.ts';

@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import type { Duplex } from 'node:stream';
-import type { TensorBoardStatus } from '../../conf/status.ts';
+import type { TensorBoardStatus } from '../../conf/status/status.ts';
 import { messageOf } from '../../platform/errors.ts';
 import type { Logger } from '../../platform/log.ts';
 import type { TensorBoardTarget } from '../../web/tensorboard-target.ts';

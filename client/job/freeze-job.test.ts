@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { parseFrozenJob } from '../../conf/frozen-job.ts';
-import { parseJob } from '../../conf/load-job.ts';
+import { parseFrozenJob } from '../../conf/resolve/frozen-job.ts';
+import { parseJob } from '../../conf/resolve/load-job.ts';
 import { freezeJob } from './freeze-job.ts';
 
 const HOME = 'hdfs://nn:8020/user/alice';

@@ -1,5 +1,5 @@
 import path from 'node:path';
-import { parseJob } from '../../conf/load-job.ts';
+import { parseJob } from '../../conf/resolve/load-job.ts';
 import { checkOptions, type OptionNames } from '../../platform/check-options.ts';
 import { makeFolders } from '../../platform/make-folders.ts';
 import { writeNewFile } from '../files/write-new-file.ts';

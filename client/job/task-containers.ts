@@ -1,4 +1,4 @@
-import type { HistoryEntry, JobStatus } from '../../conf/status.ts';
+import type { HistoryEntry, JobStatus } from '../../conf/status/status.ts';
 
 export interface TaskContainer {
   /** Task name, such as `worker:0`. */

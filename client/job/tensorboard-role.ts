@@ -1,5 +1,5 @@
 import { type Job, TENSORBOARD_ROLE } from '../../conf/job.ts';
-import { tensorBoardRole } from '../../conf/tensorboard-role.ts';
+import { tensorBoardRole } from '../../conf/resolve/tensorboard-role.ts';
 
 /** Returns true if tony-ts adds a TensorBoard role to the job. It never does so if job.yaml already has a role named tensorboard. */
 export function bringsTensorBoard(job: Job): boolean {

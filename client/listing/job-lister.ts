@@ -1,5 +1,5 @@
 import { APPLICATION_TYPE } from '../../conf/job.ts';
-import { isEndState, type JobStatus } from '../../conf/status.ts';
+import { isEndState, type JobStatus } from '../../conf/status/status.ts';
 import { ResourceManager } from '../../hadoop/yarn/resource-manager.ts';
 import { type Application, LIVE_STATES } from '../../hadoop/yarn/resource-manager-answers.ts';
 import { checkOptions } from '../../platform/check-options.ts';

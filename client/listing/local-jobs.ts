@@ -1,5 +1,5 @@
-import type { JobStatus } from '../../conf/status.ts';
-import { isEndState } from '../../conf/status.ts';
+import type { JobStatus } from '../../conf/status/status.ts';
+import { isEndState } from '../../conf/status/status.ts';
 import { hadoopUser } from '../../hadoop/configuration/configuration.ts';
 import { checkOptions, type OptionNames } from '../../platform/check-options.ts';
 import { applicationOf } from '../cluster/application-of-status.ts';

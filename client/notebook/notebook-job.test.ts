@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { parseJob } from '../../conf/load-job.ts';
+import { parseJob } from '../../conf/resolve/load-job.ts';
 import { notebookJobText } from './notebook-job.ts';
 import { parseServer } from './notebook-server.ts';
 

@@ -1,8 +1,8 @@
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { Job } from '../../conf/job.ts';
-import { loadJob, parseJob } from '../../conf/load-job.ts';
-import type { SiteConfig } from '../../conf/site.ts';
+import { loadJob, parseJob } from '../../conf/resolve/load-job.ts';
+import type { SiteConfig } from '../../conf/resolve/site.ts';
 import type { JobConnection } from '../connections/job-connection.ts';
 import { prepare, submitPrepared } from '../submit/prepare.ts';
 import type { SubmitOptions } from '../submit/submit-options.ts';

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { orphanedContainer, taskFailure, taskStatus } from '../../conf/job-status.fixture.ts';
+import { orphanedContainer, taskFailure, taskStatus } from '../../conf/status/job-status.fixture.ts';
 import type { JobDescription } from '../connections/describe-job.ts';
 import { terminalOf } from '../terminal/terminal.ts';
 import { widthOf } from '../terminal/text-width.ts';

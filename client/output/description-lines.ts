@@ -1,7 +1,7 @@
 import { stringify } from 'yaml';
-import { describeFailure, describeFirstFailure } from '../../conf/event-text.ts';
 import type { Role } from '../../conf/job.ts';
-import { orphanTexts } from '../../conf/orphaned-containers.ts';
+import { describeFailure, describeFirstFailure } from '../../conf/status/event-text.ts';
+import { orphanTexts } from '../../conf/status/orphaned-containers.ts';
 import { formatNumber } from '../../conf/values/quantities.ts';
 import { formatDuration, formatMemory } from '../../conf/values/units.ts';
 import type { DescribedCheckpoints, DescribedTask, JobDescription } from '../connections/describe-job.ts';

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { taskFailure } from '../../conf/job-status.fixture.ts';
-import type { HistoryEntry } from '../../conf/status.ts';
+import { taskFailure } from '../../conf/status/job-status.fixture.ts';
+import type { HistoryEntry } from '../../conf/status/status.ts';
 import { terminalOf } from '../terminal/terminal.ts';
 import { widthOf } from '../terminal/text-width.ts';
 import { eventLines } from './event-lines.ts';

@@ -1,5 +1,5 @@
-import { describeEntry, subjectOf } from '../../conf/event-text.ts';
-import type { HistoryEntry } from '../../conf/status.ts';
+import { describeEntry, subjectOf } from '../../conf/status/event-text.ts';
+import type { HistoryEntry } from '../../conf/status/status.ts';
 import { clockTime, fullTime } from '../terminal/clock.ts';
 import { clip, harmless, type Style, type Terminal, wrap } from '../terminal/terminal.ts';
 import { padTo, widthOf } from '../terminal/text-width.ts';

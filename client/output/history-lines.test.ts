@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { jobStatus, orphanedContainer, taskFailure, taskStatus } from '../../conf/job-status.fixture.ts';
+import { jobStatus, orphanedContainer, taskFailure, taskStatus } from '../../conf/status/job-status.fixture.ts';
 import { terminalOf } from '../terminal/terminal.ts';
 import { historyDetails, historyTable } from './history-lines.ts';
 

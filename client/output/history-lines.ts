@@ -1,5 +1,5 @@
-import { describeEntry, describeFirstFailure, subjectOf } from '../../conf/event-text.ts';
-import { type HistoryEntry, isEndState, type JobStatus } from '../../conf/status.ts';
+import { describeEntry, describeFirstFailure, subjectOf } from '../../conf/status/event-text.ts';
+import { type HistoryEntry, isEndState, type JobStatus } from '../../conf/status/status.ts';
 import { formatDuration } from '../../conf/values/units.ts';
 import { lostNodes, lostNodesText } from '../connections/lost-nodes.ts';
 import type { ListedJob } from '../history/history-index.ts';

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { jobStatus, orphanedContainer, taskStatus } from '../../conf/job-status.fixture.ts';
-import type { TaskStatus } from '../../conf/status.ts';
+import { jobStatus, orphanedContainer, taskStatus } from '../../conf/status/job-status.fixture.ts';
+import type { TaskStatus } from '../../conf/status/status.ts';
 import { changes } from '../connections/job-events.ts';
 import { terminalOf } from '../terminal/terminal.ts';
 import { widthOf } from '../terminal/text-width.ts';

@@ -1,5 +1,5 @@
-import { orphanTexts } from '../../conf/orphaned-containers.ts';
-import { type ElasticStatus, gpuUtilization, type JobStatus, type TaskState, type TaskStatus } from '../../conf/status.ts';
+import { orphanTexts } from '../../conf/status/orphaned-containers.ts';
+import { type ElasticStatus, gpuUtilization, type JobStatus, type TaskState, type TaskStatus } from '../../conf/status/status.ts';
 import { formatNumber } from '../../conf/values/quantities.ts';
 import { formatDuration, formatMemory } from '../../conf/values/units.ts';
 import { type FittedColumn, fittedTable } from '../terminal/fitted-table.ts';

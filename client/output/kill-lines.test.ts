@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { jobStatus, taskStatus } from '../../conf/job-status.fixture.ts';
-import type { JobStatus } from '../../conf/status.ts';
+import { jobStatus, taskStatus } from '../../conf/status/job-status.fixture.ts';
+import type { JobStatus } from '../../conf/status/status.ts';
 import type { Observation } from '../connections/job-connection.ts';
 import { killImpact } from '../connections/kill-job.ts';
 import { terminalOf } from '../terminal/terminal.ts';

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { jobStatus, taskStatus } from '../../conf/job-status.fixture.ts';
+import { jobStatus, taskStatus } from '../../conf/status/job-status.fixture.ts';
 import type { Application } from '../../hadoop/yarn/resource-manager-answers.ts';
 import { type JobSummary, summaryOf } from '../listing/job-lister.ts';
 import { terminalOf } from '../terminal/terminal.ts';

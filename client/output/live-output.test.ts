@@ -1,6 +1,6 @@
 import { stripVTControlCharacters } from 'node:util';
 import { expect, test } from 'vitest';
-import { jobStatus } from '../../conf/job-status.fixture.ts';
+import { jobStatus } from '../../conf/status/job-status.fixture.ts';
 import { terminalOf } from '../terminal/terminal.ts';
 import { LiveOutput } from './live-output.ts';
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { jobStatus } from '../../conf/job-status.fixture.ts';
+import { jobStatus } from '../../conf/status/job-status.fixture.ts';
 import type { LogSource, Observation } from '../connections/job-connection.ts';
 import { ProgramLines } from './program-lines.ts';
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { taskFailure } from '../../conf/job-status.fixture.ts';
+import { taskFailure } from '../../conf/status/job-status.fixture.ts';
 import type { JobReport } from '../connections/follow-job.ts';
 import { terminalOf } from '../terminal/terminal.ts';
 import { eventLine, reportLines, uploadBar } from './report-lines.ts';

@@ -1,4 +1,4 @@
-import { describeFailure } from '../../conf/event-text.ts';
+import { describeFailure } from '../../conf/status/event-text.ts';
 import { describeMetric, formatBytes } from '../../conf/values/quantities.ts';
 import { formatDuration } from '../../conf/values/units.ts';
 import type { JobReport } from '../connections/follow-job.ts';

@@ -1,4 +1,4 @@
-import { isEndState } from '../../conf/status.ts';
+import { isEndState } from '../../conf/status/status.ts';
 import type { JobReport, Look } from '../connections/follow-job.ts';
 import type { JobEvent } from '../connections/job-events.ts';
 import type { LogLine } from '../connections/log-reader.ts';

@@ -1,6 +1,6 @@
 import { APPLICATION_TYPE, type Job } from '../../conf/job.ts';
 import { type Owner, type RunningJob, type Shortage, setsTotals, shortagesOf } from '../../conf/quotas.ts';
-import type { SiteConfig } from '../../conf/site.ts';
+import type { SiteConfig } from '../../conf/resolve/site.ts';
 import type { QueueRoom } from '../../hadoop/yarn/queue-room.ts';
 import type { ResourceManager } from '../../hadoop/yarn/resource-manager.ts';
 import { LIVE_STATES, type Node } from '../../hadoop/yarn/resource-manager-answers.ts';

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { parseJob } from '../../conf/load-job.ts';
+import { parseJob } from '../../conf/resolve/load-job.ts';
 import { HadoopConfiguration } from '../../hadoop/configuration/configuration.ts';
 import { dockerNotes } from './docker-note.ts';
 

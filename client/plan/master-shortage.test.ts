@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { parseJob } from '../../conf/load-job.ts';
+import { parseJob } from '../../conf/resolve/load-job.ts';
 import { roleTags } from '../../conf/role-tags.ts';
 import type { QueueRoom, Room } from '../../hadoop/yarn/queue-room.ts';
 import type { Application, Node } from '../../hadoop/yarn/resource-manager-answers.ts';

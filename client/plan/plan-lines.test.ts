@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { parseJob } from '../../conf/load-job.ts';
+import { parseJob } from '../../conf/resolve/load-job.ts';
 import type { QueueRoom } from '../../hadoop/yarn/queue-room.ts';
 import { terminalOf } from '../terminal/terminal.ts';
 import type { JobPlan } from './job-plan.ts';

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { parseJob } from '../../conf/load-job.ts';
-import { parseSite } from '../../conf/site.ts';
+import { parseJob } from '../../conf/resolve/load-job.ts';
+import { parseSite } from '../../conf/resolve/site.ts';
 import { TonyError } from '../../platform/errors.ts';
 import { withTensorBoard } from '../job/tensorboard-role.ts';
 import { refuseBeyondQuotas, refuseNotFinal, violationsOfWhole } from './check-quotas.ts';

@@ -1,8 +1,8 @@
-import { withFinalValues } from '../../conf/final-values.ts';
 import type { Job } from '../../conf/job.ts';
 import { type Violation, violationsOf } from '../../conf/quota-violations.ts';
 import { type Owner, queueName } from '../../conf/quotas.ts';
-import type { SiteConfig } from '../../conf/site.ts';
+import { withFinalValues } from '../../conf/resolve/final-values.ts';
+import type { SiteConfig } from '../../conf/resolve/site.ts';
 import { groupsOfUser } from '../../hadoop/configuration/user-groups.ts';
 import { TonyError } from '../../platform/errors.ts';
 import type { HadoopCluster } from '../cluster/cluster.ts';

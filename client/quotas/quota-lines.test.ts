@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { DEFAULT_SITE, parseSite } from '../../conf/site.ts';
+import { DEFAULT_SITE, parseSite } from '../../conf/resolve/site.ts';
 import { terminalOf } from '../terminal/terminal.ts';
 import { quotaLines } from './quota-lines.ts';
 

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { type Owner, takenBy } from '../../conf/quotas.ts';
-import { parseSite } from '../../conf/site.ts';
+import { parseSite } from '../../conf/resolve/site.ts';
 import { terminalOf } from '../terminal/terminal.ts';
 import { type CountedJob, quotaSums } from './quota-sums.ts';
 import { quotaUsageLines } from './quota-usage-lines.ts';

@@ -1,6 +1,6 @@
 import { createServer, type ServerResponse } from 'node:http';
 import { expect, onTestFinished, test } from 'vitest';
-import { parseSite } from '../../conf/site.ts';
+import { parseSite } from '../../conf/resolve/site.ts';
 import { HadoopConfiguration } from '../../hadoop/configuration/configuration.ts';
 import { SimpleLogin } from '../../hadoop/security/login.ts';
 import { listening } from '../../hadoop/testing/http-server.ts';

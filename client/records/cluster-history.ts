@@ -1,5 +1,5 @@
-import type { SiteConfig } from '../../conf/site.ts';
-import type { HistoryEntry } from '../../conf/status.ts';
+import type { SiteConfig } from '../../conf/resolve/site.ts';
+import type { HistoryEntry } from '../../conf/status/status.ts';
 import { ContainerLogs } from '../../hadoop/logs/container-logs.ts';
 import { applicationOf, formatContainerId, isApplicationId, parseContainerId } from '../../hadoop/rpc/application-id.ts';
 import { ResourceManager } from '../../hadoop/yarn/resource-manager.ts';

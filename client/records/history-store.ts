@@ -1,4 +1,4 @@
-import type { HistoryEntry } from '../../conf/status.ts';
+import type { HistoryEntry } from '../../conf/status/status.ts';
 import type { Storage } from '../../storage/storage.ts';
 import type { Found, JobPlace } from './job-place.ts';
 import type { LogPiece } from './log-piece.ts';

@@ -1,4 +1,4 @@
-import type { HistoryEntry, JobStatus } from '../../conf/status.ts';
+import type { HistoryEntry, JobStatus } from '../../conf/status/status.ts';
 import { isRecord } from '../../platform/is-record.ts';
 import { parseJson } from '../../platform/json-value.ts';
 import type { Entry, Storage } from '../../storage/storage.ts';

@@ -1,6 +1,6 @@
-import { parseFrozenJob } from '../../conf/frozen-job.ts';
 import type { FrozenJob } from '../../conf/job.ts';
-import type { HistoryEntry, UsageSample } from '../../conf/status.ts';
+import { parseFrozenJob } from '../../conf/resolve/frozen-job.ts';
+import type { HistoryEntry, UsageSample } from '../../conf/status/status.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import { parseJson } from '../../platform/json-value.ts';
 import type { Entry, Storage } from '../../storage/storage.ts';

@@ -1,6 +1,6 @@
 import type { FrozenJob } from '../../conf/job.ts';
-import { conditionsOf } from '../../conf/role-order.ts';
-import { type HistoryEntry, isTaskOver, type TaskStatus } from '../../conf/status.ts';
+import { conditionsOf } from '../../conf/resolve/role-order.ts';
+import { type HistoryEntry, isTaskOver, type TaskStatus } from '../../conf/status/status.ts';
 
 /** Limits the number of tasks, because users can edit the files of a history. */
 export const MAXIMUM_TASKS = 100_000;

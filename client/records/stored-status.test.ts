@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { jobStatus, orphanedContainer, taskFailure, taskStatus } from '../../conf/job-status.fixture.ts';
-import { parseJob } from '../../conf/load-job.ts';
-import type { HistoryEntry } from '../../conf/status.ts';
+import { parseJob } from '../../conf/resolve/load-job.ts';
+import { jobStatus, orphanedContainer, taskFailure, taskStatus } from '../../conf/status/job-status.fixture.ts';
+import type { HistoryEntry } from '../../conf/status/status.ts';
 import { parseEntries } from '../../web/history-files.ts';
 import { freezeJob } from '../job/freeze-job.ts';
 import { fullTime } from '../terminal/clock.ts';

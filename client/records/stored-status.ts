@@ -10,8 +10,8 @@ import {
   TASK_STATES,
   type TaskStatus,
   type Usage,
-} from '../../conf/status.ts';
-import { type FirstFailure, firstFailureSchema, programEndSchema, taskFailureSchema } from '../../conf/task-failure.ts';
+} from '../../conf/status/status.ts';
+import { type FirstFailure, firstFailureSchema, programEndSchema, taskFailureSchema } from '../../conf/status/task-failure.ts';
 import { ROLE_NAME } from '../../conf/values/role-name.ts';
 import { HOST_AND_PORT } from '../../hadoop/logs/container-logs.ts';
 import { parseJson } from '../../platform/json-value.ts';

@@ -5,7 +5,7 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { Job } from '../../conf/job.ts';
-import { parseJob } from '../../conf/load-job.ts';
+import { parseJob } from '../../conf/resolve/load-job.ts';
 import { FileStorage } from '../../storage/file-storage.ts';
 import type { Entry, Storage } from '../../storage/storage.ts';
 import { fileUri } from '../../storage/uri.ts';

@@ -1,8 +1,8 @@
 import { resolve } from 'node:path';
 import { stringify } from 'yaml';
-import { isTooBroad } from '../../conf/default-source.ts';
 import type { Job } from '../../conf/job.ts';
-import { type ParseOptions, parseJob } from '../../conf/load-job.ts';
+import { isTooBroad } from '../../conf/resolve/default-source.ts';
+import { type ParseOptions, parseJob } from '../../conf/resolve/load-job.ts';
 import { TonyError } from '../../platform/errors.ts';
 
 /** A job with a single task, which the command line describes instead of a job.yaml. Values have the syntax of job.yaml. */

@@ -1,6 +1,6 @@
 import type { Job } from '../../conf/job.ts';
-import { checkedJob } from '../../conf/resolved-job.ts';
-import type { SiteConfig } from '../../conf/site.ts';
+import { checkedJob } from '../../conf/resolve/resolved-job.ts';
+import type { SiteConfig } from '../../conf/resolve/site.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import { untilAborted } from '../../platform/until-aborted.ts';
 import { type HadoopCluster, openCluster } from '../cluster/cluster.ts';

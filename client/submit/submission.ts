@@ -1,5 +1,5 @@
 import { APPLICATION_TYPE, CONTAINER_LAYOUT, type FrozenJob, type Job, type Resource } from '../../conf/job.ts';
-import type { SiteConfig } from '../../conf/site.ts';
+import type { SiteConfig } from '../../conf/resolve/site.ts';
 import { dockerEnvironment } from '../../conf/values/docker.ts';
 import type { HadoopConfiguration } from '../../hadoop/configuration/configuration.ts';
 import { daemonUri } from '../../hadoop/configuration/hdfs-place.ts';

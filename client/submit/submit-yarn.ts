@@ -1,5 +1,5 @@
 import type { FrozenJob, Job } from '../../conf/job.ts';
-import type { SiteConfig } from '../../conf/site.ts';
+import type { SiteConfig } from '../../conf/resolve/site.ts';
 import { gatewayTokens } from '../../hadoop/configuration/gateway-login.ts';
 import { fileSystemsOfJob } from '../../hadoop/configuration/job-file-systems.ts';
 import { redactedBody } from '../../hadoop/yarn/application-submission.ts';

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { parseJob } from '../../conf/load-job.ts';
+import { parseJob } from '../../conf/resolve/load-job.ts';
 import { TonyError } from '../../platform/errors.ts';
 import { terminalOf } from '../terminal/terminal.ts';
 import { importLines } from './import-lines.ts';

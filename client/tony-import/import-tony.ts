@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { basename, dirname, resolve } from 'node:path';
 import { Document, isCollection, visit } from 'yaml';
-import { parseJob } from '../../conf/load-job.ts';
+import { parseJob } from '../../conf/resolve/load-job.ts';
 import type { Framework } from '../../conf/values/frameworks.ts';
 import { parseHadoopXml } from '../../hadoop/configuration/hadoop-xml.ts';
 import { checkOptions, type OptionNames } from '../../platform/check-options.ts';

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { jobStatus, orphanedContainer, taskStatus } from '../../conf/job-status.fixture.ts';
-import type { JobStatus, TaskStatus } from '../../conf/status.ts';
+import { jobStatus, orphanedContainer, taskStatus } from '../../conf/status/job-status.fixture.ts';
+import type { JobStatus, TaskStatus } from '../../conf/status/status.ts';
 import type { Observation } from '../connections/job-connection.ts';
 import type { JobSummary } from '../listing/job-lister.ts';
 import { terminalOf } from '../terminal/terminal.ts';

@@ -1,4 +1,4 @@
-import type { TaskStatus } from '../../conf/status.ts';
+import type { TaskStatus } from '../../conf/status/status.ts';
 import { formatDuration, formatMemory } from '../../conf/values/units.ts';
 import { silenceText } from '../cluster/master-silence.ts';
 import type { Observation } from '../connections/job-connection.ts';

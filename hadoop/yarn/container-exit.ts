@@ -1,4 +1,4 @@
-import type { ContainerEnd } from '../../conf/task-failure.ts';
+import type { ContainerEnd } from '../../conf/status/task-failure.ts';
 
 /* YARN's exit statuses (org.apache.hadoop.yarn.api.records.ContainerExitStatus). For status -100, only the diagnostics reveal the cause. */
 

@@ -1,6 +1,6 @@
-import { describeFailure } from '../../conf/event-text.ts';
-import { taskFailure } from '../../conf/job-status.fixture.ts';
-import type { HistoryEntry, JobStatus, TaskState, TaskStatus, UsageSample } from '../../conf/status.ts';
+import { describeFailure } from '../../conf/status/event-text.ts';
+import { taskFailure } from '../../conf/status/job-status.fixture.ts';
+import type { HistoryEntry, JobStatus, TaskState, TaskStatus, UsageSample } from '../../conf/status/status.ts';
 import type { JobView, ScalarCharts } from '../../web/job-view.ts';
 import { at, chartsOf, job, lines, running, samplesOf, started, task, usage } from './scene-parts.ts';
 

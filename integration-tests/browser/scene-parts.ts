@@ -1,4 +1,4 @@
-import type { HistoryEntry, JobStatus, TaskStatus, UsageSample } from '../../conf/status.ts';
+import type { HistoryEntry, JobStatus, TaskStatus, UsageSample } from '../../conf/status/status.ts';
 import type { ScalarCharts } from '../../web/job-view.ts';
 
 /** Parts of scenes, in the format of real runs. */

@@ -3,7 +3,7 @@ import path from 'node:path';
 import { pino } from 'pino';
 import type { Browser, Page } from 'playwright-core';
 import { beforeAll, expect, onTestFinished, type TestContext, test } from 'vitest';
-import { jobStatus } from '../../conf/job-status.fixture.ts';
+import { jobStatus } from '../../conf/status/job-status.fixture.ts';
 import { createStorage } from '../../storage/create-storage.ts';
 import { fileUri } from '../../storage/uri.ts';
 import { SummaryWriter } from '../../training/summary/summary.ts';

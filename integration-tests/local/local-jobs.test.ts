@@ -5,7 +5,7 @@ import path from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { localPaths } from '../../client/files/local-layout.ts';
 import { CONTAINER_LAYOUT, CREDENTIALS } from '../../conf/job.ts';
-import type { JobStatus } from '../../conf/status.ts';
+import type { JobStatus } from '../../conf/status/status.ts';
 import { decodeCredentials } from '../../hadoop/rpc/credentials.ts';
 import { type CommandResult, startCommand } from '../command.ts';
 import { isAlive } from '../executor/test-master.ts';

@@ -4,7 +4,7 @@ import path from 'node:path';
 import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
 import { localPaths } from '../../client/files/local-layout.ts';
-import type { JobStatus } from '../../conf/status.ts';
+import type { JobStatus } from '../../conf/status/status.ts';
 import { ROOT, startCommand } from '../command.ts';
 import { temporaryFolder } from '../harness.ts';
 import { pythonThatImports } from '../python-environment.ts';

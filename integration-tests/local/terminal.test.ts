@@ -3,7 +3,7 @@ import path from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { describeCommandLine } from '../../client/cli/command-line.ts';
 import type { DescribedCommand } from '../../client/cli/help/command-description.ts';
-import type { JobStatus } from '../../conf/status.ts';
+import type { JobStatus } from '../../conf/status/status.ts';
 import { type CommandOptions, runCommand } from '../command.ts';
 import { temporaryFolder, until } from '../harness.ts';
 import { type PseudoTerminal, terminalCommand } from '../pseudo-terminal.ts';

@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { expect, test } from 'vitest';
 import { localPaths } from '../../client/files/local-layout.ts';
-import type { JobStatus } from '../../conf/status.ts';
+import type { JobStatus } from '../../conf/status/status.ts';
 import { ROOT, runCommand } from '../command.ts';
 import { jsonLines, temporaryFolder } from '../harness.ts';
 

@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import type { Usage } from '../../conf/status.ts';
+import type { Usage } from '../../conf/status/status.ts';
 
 type Gpu = Usage['gpus'][number];
 

@@ -1,8 +1,8 @@
-import type { JobResult } from '../../../conf/status.ts';
-import { type JobState, jobOf, nameOf } from '../job-state.ts';
-import { inGang, isElastic, isGivenUp, isMember } from '../membership.ts';
-import { isChief } from '../ranks.ts';
-import { isTensorBoardRole } from '../tensorboard-task.ts';
+import type { JobResult } from '../../../conf/status/status.ts';
+import { type JobState, jobOf, nameOf } from '../state/job-state.ts';
+import { inGang, isElastic, isGivenUp, isMember } from '../state/membership.ts';
+import { isChief } from '../state/ranks.ts';
+import { isTensorBoardRole } from '../state/tensorboard-task.ts';
 import type { Cluster } from './cluster.ts';
 import type { Training } from './training.ts';
 import { violate, type World } from './world.ts';

@@ -1,6 +1,6 @@
 import type { Role } from '../../../conf/job.ts';
-import type { ContainerEnd } from '../../../conf/task-failure.ts';
-import type { Container } from '../events.ts';
+import type { ContainerEnd } from '../../../conf/status/task-failure.ts';
+import type { Container } from '../state/events.ts';
 import type { Executor } from './executor.ts';
 import { trace, violate, type World } from './world.ts';
 

@@ -1,6 +1,6 @@
 import type { Member } from '../../../training/process/task-context.ts';
-import { asGeneration, type Generation } from '../counters.ts';
-import type { ProgramExit, UntimedEvent } from '../events.ts';
+import { asGeneration, type Generation } from '../state/counters.ts';
+import type { ProgramExit, UntimedEvent } from '../state/events.ts';
 import type { Program, Training } from './training.ts';
 import { trace, violate, type World } from './world.ts';
 

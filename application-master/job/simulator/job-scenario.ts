@@ -1,10 +1,10 @@
-import { describeEntry, describeFailure } from '../../../conf/event-text.ts';
 import type { FrozenJob } from '../../../conf/job.ts';
-import type { JobStatus, TaskStatus, Usage } from '../../../conf/status.ts';
-import type { ContainerEnd } from '../../../conf/task-failure.ts';
-import type { Action, Container, Event, UntimedEvent } from '../events.ts';
+import { describeEntry, describeFailure } from '../../../conf/status/event-text.ts';
+import type { JobStatus, TaskStatus, Usage } from '../../../conf/status/status.ts';
+import type { ContainerEnd } from '../../../conf/status/task-failure.ts';
 import { createJob, type JobState, statusOf, step } from '../job-machine.ts';
-import { parseSnapshot, type Snapshot } from '../snapshot-format.ts';
+import type { Action, Container, Event, UntimedEvent } from '../state/events.ts';
+import { parseSnapshot, type Snapshot } from '../state/snapshot-format.ts';
 import { START } from './example-job.ts';
 
 const RUNNING: Usage = { rssBytes: 1, cpuCores: 1, gpus: [], stopped: false };

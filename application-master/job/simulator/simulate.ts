@@ -1,6 +1,6 @@
 import type { FrozenJob } from '../../../conf/job.ts';
-import type { JobResult } from '../../../conf/status.ts';
-import { isElastic } from '../membership.ts';
+import type { JobResult } from '../../../conf/status/status.ts';
+import { isElastic } from '../state/membership.ts';
 import { checkOutcome } from './check-outcome.ts';
 import { Cluster } from './cluster.ts';
 import { START } from './example-job.ts';

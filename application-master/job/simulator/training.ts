@@ -1,5 +1,5 @@
-import type { Generation } from '../counters.ts';
-import type { ProgramExit } from '../events.ts';
+import type { Generation } from '../state/counters.ts';
+import type { ProgramExit } from '../state/events.ts';
 import { trace, violate, type World } from './world.ts';
 
 export interface Program {

@@ -41,7 +41,7 @@ const checkCommand: CommandModule<object, CheckArguments> = {
       ...CLUSTER_OPTIONS,
     }),
   handler: async ({ conf, set, output, ...options }) => {
-    const { loadJob } = await import('../../../conf/load-job.ts');
+    const { loadJob } = await import('../../../conf/resolve/load-job.ts');
     const { describeViolations, ownerOf, violationsOfWhole } = await import('../../quotas/check-quotas.ts');
     const { openCluster } = await import('../../cluster/cluster.ts');
     const { knownNames, unknownNameLines, unknownNames } = await import('../../cluster/unknown-quota-names.ts');

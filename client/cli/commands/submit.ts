@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Argv, CommandModule, Options } from 'yargs';
 import type { Job } from '../../../conf/job.ts';
-import type { LoadOptions } from '../../../conf/load-job.ts';
+import type { LoadOptions } from '../../../conf/resolve/load-job.ts';
 import { FRAMEWORKS } from '../../../conf/values/frameworks.ts';
 import { TonyError } from '../../../platform/errors.ts';
 import type { JobConnection } from '../../connections/job-connection.ts';
@@ -169,7 +169,7 @@ async function loader({ conf, '--': command = [], ...args }: SubmitArguments): P
       hint: 'For a job file, use --set, such as --set roles.worker.resources.memory=4g.',
     });
   }
-  const { loadJob } = await import('../../../conf/load-job.ts');
+  const { loadJob } = await import('../../../conf/resolve/load-job.ts');
   return (options) => loadJob(conf ?? 'job.yaml', options);
 }
 

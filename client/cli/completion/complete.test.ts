@@ -3,7 +3,7 @@ import { createServer } from 'node:http';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { jobStatus } from '../../../conf/job-status.fixture.ts';
+import { jobStatus } from '../../../conf/status/job-status.fixture.ts';
 import { listening } from '../../../hadoop/testing/http-server.ts';
 import { localPaths } from '../../files/local-layout.ts';
 import { describeCommandLine } from '../command-line.ts';

@@ -1,6 +1,6 @@
 import { type ExplainedKey, explainKey } from '../../../conf/explain-key.ts';
 import { jobJsonSchema } from '../../../conf/job-schema.ts';
-import { siteJsonSchema } from '../../../conf/site.ts';
+import { siteJsonSchema } from '../../../conf/resolve/site.ts';
 import { ERROR_CODES, type ErrorCode, TonyError } from '../../../platform/errors.ts';
 import { suggest } from '../../../platform/suggest.ts';
 

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { expect, test } from 'vitest';
-import { parseJob } from '../../../conf/load-job.ts';
-import { parseSite } from '../../../conf/site.ts';
+import { parseJob } from '../../../conf/resolve/load-job.ts';
+import { parseSite } from '../../../conf/resolve/site.ts';
 import { parseHadoopXml } from '../../../hadoop/configuration/hadoop-xml.ts';
 import { type CapacityQueue, capacitySchedulerSchema } from '../../../hadoop/yarn/capacity-queues.ts';
 import { currentProperties } from './current-properties.ts';

@@ -1,6 +1,6 @@
 import { Component, h } from 'preact';
 import { useEffect, useMemo } from 'preact/hooks';
-import type { JobStatus } from '../../../conf/status.ts';
+import type { JobStatus } from '../../../conf/status/status.ts';
 import { useRoute } from './parts/environment.ts';
 import { type Content, html } from './parts/html.ts';
 import { JobResources } from './parts/job-resources.ts';

@@ -1,4 +1,4 @@
-import type { JobStatus, TaskState } from '../../../../conf/status.ts';
+import type { JobStatus, TaskState } from '../../../../conf/status/status.ts';
 import { type Content, html } from './html.ts';
 
 type AnyState = JobStatus['state'] | TaskState;

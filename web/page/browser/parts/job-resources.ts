@@ -1,4 +1,4 @@
-import { isEndState, type JobStatus } from '../../../../conf/status.ts';
+import { isEndState, type JobStatus } from '../../../../conf/status/status.ts';
 import type { EventPage, LogFile, LogTail, ScalarCharts, UsagePage } from '../../../job-view.ts';
 import { ApiError, getJson } from './api.ts';
 import { PolledResource } from './polled-resource.ts';

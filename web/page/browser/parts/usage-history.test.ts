@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import type { UsageSample } from '../../../../conf/status.ts';
+import type { UsageSample } from '../../../../conf/status/status.ts';
 import { usageLines, withSamples } from './usage-history.ts';
 
 function sample(at: number, memory: Readonly<Record<string, number>>): UsageSample {

@@ -1,4 +1,4 @@
-import type { UsageSample } from '../../../../conf/status.ts';
+import type { UsageSample } from '../../../../conf/status/status.ts';
 
 /** The maximum number of samples that a page keeps. A page that is open for days thins older samples. */
 const MOST_SAMPLES = 1_200;

@@ -1,6 +1,6 @@
-import { describeFailure } from '../../../../conf/event-text.ts';
-import type { JobStatus } from '../../../../conf/status.ts';
-import type { FirstFailure } from '../../../../conf/task-failure.ts';
+import { describeFailure } from '../../../../conf/status/event-text.ts';
+import type { JobStatus } from '../../../../conf/status/status.ts';
+import type { FirstFailure } from '../../../../conf/status/task-failure.ts';
 import { formatAgo, formatElapsed } from '../parts/format.ts';
 import { type Content, html } from '../parts/html.ts';
 import { isOver } from '../parts/job-resources.ts';

@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks';
-import { describeEntry, subjectOf } from '../../../../conf/event-text.ts';
-import type { HistoryEntry } from '../../../../conf/status.ts';
+import { describeEntry, subjectOf } from '../../../../conf/status/event-text.ts';
+import type { HistoryEntry } from '../../../../conf/status/status.ts';
 import { containsWords, searchField } from '../parts/controls.ts';
 import { formatMoment, formatNumberOf } from '../parts/format.ts';
 import { type Content, html } from '../parts/html.ts';

@@ -1,5 +1,5 @@
 import { h } from 'preact';
-import type { JobStatus } from '../../../../conf/status.ts';
+import type { JobStatus } from '../../../../conf/status/status.ts';
 import { TENSORBOARD_URL } from '../parts/api.ts';
 import { stateBadge } from '../parts/badge.ts';
 import { Copy } from '../parts/copy.ts';

@@ -1,6 +1,6 @@
 import { h } from 'preact';
 import { useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
-import type { JobStatus } from '../../../../conf/status.ts';
+import type { JobStatus } from '../../../../conf/status/status.ts';
 import type { LogFile } from '../../../job-view.ts';
 import { choice, searchField } from '../parts/controls.ts';
 import { Copy } from '../parts/copy.ts';

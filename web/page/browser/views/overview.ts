@@ -1,6 +1,6 @@
 import { h } from 'preact';
-import { orphanTexts } from '../../../../conf/orphaned-containers.ts';
-import type { JobStatus, TaskStatus } from '../../../../conf/status.ts';
+import { orphanTexts } from '../../../../conf/status/orphaned-containers.ts';
+import type { JobStatus, TaskStatus } from '../../../../conf/status/status.ts';
 import { toneOf } from '../parts/badge.ts';
 import { Copy } from '../parts/copy.ts';
 import { formatBytes, formatCount, formatMetric, spoken } from '../parts/format.ts';

@@ -1,6 +1,6 @@
 import { h } from 'preact';
 import { useMemo, useState } from 'preact/hooks';
-import type { JobStatus } from '../../../../conf/status.ts';
+import type { JobStatus } from '../../../../conf/status/status.ts';
 import { choice } from '../parts/controls.ts';
 import { formatBytes, formatMark, formatNumber } from '../parts/format.ts';
 import { type Content, html } from '../parts/html.ts';

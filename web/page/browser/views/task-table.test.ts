@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { taskFailure, taskStatus } from '../../../../conf/job-status.fixture.ts';
+import { taskFailure, taskStatus } from '../../../../conf/status/job-status.fixture.ts';
 import { byRole, gpuOf, matches, nameOf, restartsOf, sorted, stateCounts } from './task-table.ts';
 
 const usage = { rssBytes: 100, cpuCores: 1, gpus: [], stopped: false };

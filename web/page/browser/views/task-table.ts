@@ -1,5 +1,5 @@
-import { describeFailure } from '../../../../conf/event-text.ts';
-import { gpuUtilization, type TaskState, type TaskStatus } from '../../../../conf/status.ts';
+import { describeFailure } from '../../../../conf/status/event-text.ts';
+import { gpuUtilization, type TaskState, type TaskStatus } from '../../../../conf/status/status.ts';
 import { containsWords } from '../parts/controls.ts';
 
 export function nameOf({ role, index }: Pick<TaskStatus, 'role' | 'index'>): string {

@@ -1,8 +1,8 @@
 import { h } from 'preact';
 import { useMemo, useState } from 'preact/hooks';
-import { describeFailure } from '../../../../conf/event-text.ts';
-import { describeConditions } from '../../../../conf/role-order.ts';
-import type { JobStatus, TaskStatus } from '../../../../conf/status.ts';
+import { describeConditions } from '../../../../conf/resolve/role-order.ts';
+import { describeFailure } from '../../../../conf/status/event-text.ts';
+import type { JobStatus, TaskStatus } from '../../../../conf/status/status.ts';
 import { stateBadge } from '../parts/badge.ts';
 import { inputValue, searchField } from '../parts/controls.ts';
 import { formatAgo, formatBytes, formatCount, formatNumber, formatNumberOf, formatShare } from '../parts/format.ts';

@@ -1,6 +1,6 @@
 import { h } from 'preact';
 import { useMemo, useState } from 'preact/hooks';
-import type { JobStatus } from '../../../../conf/status.ts';
+import type { JobStatus } from '../../../../conf/status/status.ts';
 import { choice, searchField } from '../parts/controls.ts';
 import { useMedia, useNow } from '../parts/environment.ts';
 import { formatClock, formatElapsed, formatSpan } from '../parts/format.ts';

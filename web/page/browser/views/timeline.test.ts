@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { jobStatus, taskFailure, taskStatus } from '../../../../conf/job-status.fixture.ts';
-import type { HistoryEntry, JobStatus } from '../../../../conf/status.ts';
+import { jobStatus, taskFailure, taskStatus } from '../../../../conf/status/job-status.fixture.ts';
+import type { HistoryEntry, JobStatus } from '../../../../conf/status/status.ts';
 import { isSpan, type TaskTimeline, timelineOf } from './timeline.ts';
 
 const WORKER = { role: 'worker', index: 0 };

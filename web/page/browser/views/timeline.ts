@@ -1,5 +1,5 @@
-import { describeEntry } from '../../../../conf/event-text.ts';
-import { type HistoryEntry, isTaskOver, type JobStatus } from '../../../../conf/status.ts';
+import { describeEntry } from '../../../../conf/status/event-text.ts';
+import { type HistoryEntry, isTaskOver, type JobStatus } from '../../../../conf/status/status.ts';
 import { nameOf } from './task-table.ts';
 
 /**

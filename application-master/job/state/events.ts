@@ -1,0 +1,142 @@
+import type { Role } from '../../../conf/job.ts';
+import type { HistoryEntry, JobResult, Usage } from '../../../conf/status/status.ts';
+import type { ContainerEnd } from '../../../conf/status/task-failure.ts';
+import type { Notice } from '../../../protos/executor-protocol.ts';
+import type { Member } from '../../../training/process/task-context.ts';
+import type { Generation, Revision } from './counters.ts';
+import type { Snapshot } from './snapshot-format.ts';
+
+/** An allocated container. `id` is YARN's string form; YARN never reuses IDs. */
+export interface Container {
+  readonly id: string;
+  readonly role: string;
+  /** NodeManager address, `host:port`. */
+  readonly node: string;
+  /** Web address of the NodeManager for logs, `host:port`; empty in local mode. */
+  readonly nodeHttp: string;
+  readonly memoryMb: number;
+}
+
+export interface ProgramExit {
+  readonly generation: Generation;
+  /** Exit code; -1 if a signal ended the program. */
+  readonly code: number;
+  readonly signal: string;
+  readonly stderrTail: string;
+}
+
+export interface Progress {
+  readonly step: number;
+  readonly metrics: Readonly<Record<string, number>>;
+  readonly checkpointStep: number;
+  readonly lostRank: number | null;
+  readonly notices: readonly Notice[];
+  readonly earlyEnd: { readonly step: number; readonly reason: string } | null;
+  /** True after the program's last training step. */
+  readonly ending: boolean;
+  /** Expected number of steps at the end of training; 0 or undefined if unknown. */
+  readonly total?: number;
+}
+
+/** Limits in the site file that apply to a running job. */
+export interface JobLimits {
+  readonly timeout: TimeLimit | null;
+  readonly idle: TimeLimit | null;
+  /** False if an elastic job must not add tasks. */
+  readonly mayGrow: boolean;
+}
+
+export interface TimeLimit {
+  readonly ms: number;
+  /** Path of the setting in the site file. */
+  readonly path: string;
+}
+
+/** An input of the job machine. `now` is the time in ms since the epoch; it never goes backwards within an attempt. */
+export type Event = { readonly now: number } & (
+  | {
+      /** The ResourceManager has registered this attempt. Survivors are running containers of the previous attempt. */
+      readonly type: 'registered';
+      readonly maximum: Readonly<Record<string, number>>;
+      readonly resourceTypes: readonly string[];
+      readonly queue: string;
+      readonly survivors: readonly Container[];
+    }
+  | { readonly type: 'allocated'; readonly containers: readonly Container[] }
+  | { readonly type: 'ask-refused'; readonly role: string; readonly message: string }
+  | { readonly type: 'launch-failed'; readonly containerId: string; readonly message: string }
+  | {
+      readonly type: 'container-ended';
+      readonly containerId: string;
+      readonly end: ContainerEnd;
+      readonly exitStatus: number;
+      readonly diagnostics: string;
+    }
+  | {
+      readonly type: 'hello';
+      readonly containerId: string;
+      readonly role: string;
+      readonly index: number;
+      readonly generation: Generation;
+      readonly phase: 'idle' | 'running' | 'ended';
+      readonly host: string;
+      readonly port: number;
+      readonly exit: ProgramExit | null;
+    }
+  | { readonly type: 'ready'; readonly containerId: string; readonly generation: Generation; readonly port: number }
+  | { readonly type: 'started'; readonly containerId: string; readonly generation: Generation; readonly pid: number }
+  | {
+      readonly type: 'heartbeat';
+      readonly containerId: string;
+      readonly generation: Generation;
+      readonly usage: Usage | null;
+      readonly progress: Progress | null;
+    }
+  | { readonly type: 'exited'; readonly containerId: string; readonly exit: ProgramExit }
+  | { readonly type: 'stream-lost'; readonly containerId: string }
+  /** The executor's last message: all processes of its program have ended. */
+  | { readonly type: 'left'; readonly containerId: string }
+  | { readonly type: 'preempting'; readonly containerIds: readonly string[] }
+  /** The snapshot with this revision is durable and replaces all earlier snapshots. Actions that wait for this revision can now start. */
+  | { readonly type: 'persisted'; readonly revision: Revision }
+  | { readonly type: 'cluster'; readonly nodes: number; readonly headroom: Readonly<Record<string, number>> }
+  /** The job must not request containers yet, for example because other jobs use up the quota. The reason is empty until it is known. */
+  | { readonly type: 'held'; readonly reason: string }
+  | { readonly type: 'admitted' }
+  | { readonly type: 'limits'; readonly limits: JobLimits }
+  | { readonly type: 'refused'; readonly reason: string }
+  /** A report on the delegation tokens. `notice` tells users what to do; null removes an earlier notice. */
+  | {
+      readonly type: 'tokens';
+      readonly event: 'tokens-replaced' | 'tokens-failed' | 'tokens-ending';
+      readonly detail: string;
+      readonly notice: string | null;
+    }
+  /** The delegation tokens have ended without a successor, so no part of the job can use HDFS. */
+  | { readonly type: 'tokens-ended'; readonly reason: string }
+  | { readonly type: 'kill'; readonly reason: string }
+  | { readonly type: 'tick' }
+);
+
+/** An event without its time. */
+export type UntimedEvent = Event extends infer Each ? (Each extends Event ? Omit<Each, 'now'> : never) : never;
+
+export type ExecutorEvent = Extract<Event, { type: 'hello' | 'ready' | 'started' | 'heartbeat' | 'exited' | 'stream-lost' | 'left' }>;
+
+/** An output of the job machine. Actions are carried out in order, without waiting for their results. */
+export type Action =
+  /** Sets the number of containers to allocate for the role, on any node that is not excluded. Replaces the previous request. */
+  | { readonly type: 'ask'; readonly role: Role; readonly count: number; readonly excludedNodes: readonly string[] }
+  | { readonly type: 'release'; readonly containerId: string }
+  | { readonly type: 'launch'; readonly containerId: string; readonly role: string; readonly index: number }
+  | { readonly type: 'stop-container'; readonly containerId: string }
+  | { readonly type: 'prepare'; readonly containerId: string; readonly generation: Generation }
+  | { readonly type: 'start'; readonly containerId: string; readonly generation: Generation; readonly members: readonly Member[] }
+  /** Orders a program of this generation to store a checkpoint immediately. The executor forwards the order. */
+  | { readonly type: 'order-checkpoint'; readonly containerId: string; readonly generation: Generation }
+  /** Orders the executor to end its program and exit. `atOnce` skips the grace period for a final checkpoint. */
+  | { readonly type: 'stop-program'; readonly containerId: string; readonly reason: string; readonly atOnce: boolean }
+  | { readonly type: 'persist'; readonly snapshot: Snapshot }
+  | { readonly type: 'record'; readonly entry: HistoryEntry }
+  /** Emitted exactly once. */
+  | { readonly type: 'finish'; readonly result: JobResult };

@@ -1,0 +1,40 @@
+import { expect, test } from 'vitest';
+import { role, workers } from '../simulator/example-job.ts';
+import { progressOf } from './job-progress.ts';
+import type { JobState } from './job-state.ts';
+
+interface Example {
+  readonly rank?: number;
+  readonly step?: number;
+  readonly total?: number;
+  readonly state?: 'running' | 'succeeded';
+  readonly tracking?: 'tracked' | 'sidecar';
+}
+
+function progress(...tasks: Example[]): number {
+  const state = {
+    tasks: tasks.map(({ rank = null, step = 0, total = 0, state: of = 'running', tracking = 'tracked' }) => ({
+      role: rank === null ? role({ name: 'other', tracking }) : workers(),
+      index: 0,
+      rank,
+      state: of,
+      progress: { step, total, metrics: {} },
+    })),
+  };
+  return progressOf(state as unknown as JobState);
+}
+
+test('is the share of steps of rank 0', () => {
+  expect(progress({ rank: 0, step: 30, total: 120 }, { rank: 1, step: 60, total: 120 }, { state: 'succeeded' })).toBe(0.25);
+  expect(progress({ rank: 0, step: 130, total: 120 })).toBe(1);
+});
+
+test('without ranks, is the highest share of steps of a tracked task', () => {
+  expect(progress({ step: 1, total: 10 }, { step: 4, total: 10 }, { step: 9, total: 10, tracking: 'sidecar' })).toBe(0.4);
+});
+
+test('without an expected number of steps, is the share of tracked tasks that have succeeded', () => {
+  expect(progress({ rank: 0, step: 30 }, { state: 'succeeded' }, { tracking: 'sidecar', state: 'succeeded' })).toBe(0.5);
+  expect(progress({ rank: 0 })).toBe(0);
+  expect(progress()).toBe(0);
+});

@@ -1,0 +1,157 @@
+import type { Job, Role } from '../../../conf/job.ts';
+import { backoffMs } from '../../../platform/backoff.ts';
+import { currentGeneration, isOver, isReady, type JobState, jobOf, LIMITS, type Task } from './job-state.ts';
+import { isChief } from './ranks.ts';
+
+// A generation consists of the tasks that train and the parameter servers. All available tasks of an elastic role are members, but
+// no generation has fewer than the role's minimum.
+
+/** Returns true if the role belongs to the gang. */
+export function inGang({ role }: { readonly role: Role }): boolean {
+  return role.ranked || role.servesParameters;
+}
+
+/** Returns true if the task belongs to the newest claimed or started generation. */
+export function isMember(task: Task): boolean {
+  return task.role.servesParameters || task.rank !== null;
+}
+
+export function gangTasks(state: JobState): Task[] {
+  return state.tasks.filter(inGang);
+}
+
+export function memberTasks(state: JobState): Task[] {
+  return state.tasks.filter(isMember);
+}
+
+/** Returns true if a failed worker is replaced while the others continue. With parameter servers, workers do not connect to each other. */
+export function isIndependentlyReplaceable(job: Job, role: Role): boolean {
+  return role.ranked && job.roles.some(({ servesParameters }) => servesParameters);
+}
+
+/** Returns true if the running generation continues after a failure of the task. */
+export function restartsAlone(state: JobState, task: Task): boolean {
+  if (!inGang(task)) {
+    return true;
+  }
+  if (state.gang?.phase === 'forming') {
+    return false;
+  }
+  return !isMember(task) || isIndependentlyReplaceable(jobOf(state), task.role);
+}
+
+export function isElastic(role: Role): boolean {
+  return role.maxInstances > role.instances;
+}
+
+/** Formats the allowed number of tasks as a range, e.g. `2..8`. */
+export function describeRange(role: Role): string {
+  return `${role.instances}..${role.maxInstances}`;
+}
+
+export function elasticRole(job: Job): Role | null {
+  return job.roles.find(isElastic) ?? null;
+}
+
+/**
+ * Returns the elastic role's tasks that need a container for the next generation: the chief, and as many other tasks as the minimum
+ * requires.
+ */
+export function lackingTasks(state: JobState, eligible: (task: Task) => boolean = () => true): Task[] {
+  const role = elasticRole(jobOf(state));
+  if (role === null) {
+    return [];
+  }
+  const tasks = state.tasks.filter((task) => task.role === role && !isOver(task));
+  const needed = role.instances - tasks.filter(({ container }) => container !== null).length;
+  const lacking: Task[] = [];
+  for (const task of tasks) {
+    if (task.container === null && eligible(task) && (isChief(task) || lacking.length < needed)) {
+      lacking.push(task);
+    }
+  }
+  return lacking;
+}
+
+/** Returns the tasks that the job is waiting for or running with. */
+export function awaitedTasks(state: JobState): Task[] {
+  const forming = state.gang?.phase === 'forming';
+  const lacking = new Set(forming ? lackingTasks(state) : []);
+  return state.tasks.filter((task) => {
+    if (!isElastic(task.role) || task.wait.held) {
+      return !task.wait.held;
+    }
+    return forming ? task.container !== null || lacking.has(task) : isMember(task);
+  });
+}
+
+/** Returns true if the job can continue without this task because enough other tasks of its elastic role remain. */
+export function isExpendable(state: JobState, task: Task): boolean {
+  if (!isElastic(task.role) || isChief(task)) {
+    return false;
+  }
+  const others = state.tasks.filter((each) => each.role === task.role && each !== task && each.state !== 'failed' && each.state !== 'lost');
+  return others.length >= task.role.instances;
+}
+
+/**
+ * Returns true if the job continues after this task has exhausted its restarts: enough other tasks remain, or the chief alone decides the
+ * result. Parameter servers hold the weights, so the job always needs them.
+ */
+export function canBeGivenUp(state: JobState, task: Task): boolean {
+  const { success } = jobOf(state);
+  const shielded = success === 'chief' && !isChief(task) && !task.role.servesParameters && state.tasks.some(isChief);
+  return shielded || isExpendable(state, task);
+}
+
+/** Returns true if the task has exhausted its restarts or was lost permanently. */
+export function isGivenUp(task: Task): boolean {
+  return task.state === 'failed' || task.state === 'lost';
+}
+
+/** Returns the tasks that the next generation needs and that are not ready. */
+export function missingTasks(state: JobState): Task[] {
+  const generation = currentGeneration(state);
+  const late = gangTasks(state).filter((task) => !isOver(task) && !isReady(task, generation));
+  const role = elasticRole(jobOf(state));
+  if (role === null) {
+    return late;
+  }
+  const needed = role.instances - state.tasks.filter((task) => task.role === role && isReady(task, generation)).length;
+  const missing: Task[] = [];
+  let elastic = 0;
+  for (const task of late) {
+    if (task.role !== role) {
+      missing.push(task);
+    } else if (isChief(task) || elastic < needed) {
+      missing.push(task);
+      elastic++;
+    }
+  }
+  return missing;
+}
+
+/** Returns true if the job should request extra containers: it may grow soon, and the request window is open. */
+export function mayGrowSoon(state: JobState): boolean {
+  const { gang, training, now, admission } = state;
+  if (!admission.limits.mayGrow) {
+    return false;
+  }
+  if (gang?.phase !== 'started' || training.checkpointStep === 0 || elasticRole(jobOf(state)) === null) {
+    return false;
+  }
+  const ready = now - gang.since - growPause(gang.growths) / 2;
+  return ready >= 0 && ready % LIMITS.growAskEveryMs < LIMITS.growAskMs && isInFullSwing(state);
+}
+
+/** Returns true if all members are running and no member is about to end. */
+export function isInFullSwing(state: JobState): boolean {
+  return memberTasks(state).every(
+    ({ state: now, executor }) => now === 'running' && executor?.pendingExit === null && executor.lostRank === null && !executor.ending,
+  );
+}
+
+/** Returns the minimum run time in ms of a generation before it grows. */
+export function growPause(growths: number): number {
+  return backoffMs(growths + 1, { firstMs: LIMITS.growMs, mostMs: LIMITS.longestGrowMs });
+}

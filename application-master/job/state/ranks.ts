@@ -1,0 +1,20 @@
+import type { Job, Role } from '../../../conf/job.ts';
+
+export interface Place {
+  readonly role: Role;
+  readonly index: number;
+}
+
+export function places(job: Job): Place[] {
+  return job.roles.flatMap((role) => Array.from({ length: role.maxInstances }, (_, index) => ({ role, index })));
+}
+
+/** Returns the ranked tasks of a generation in rank order: first the chief, then the others in the given order. */
+export function inRankOrder<Ranked extends Place>(members: readonly Ranked[]): Ranked[] {
+  const ranked = members.filter(({ role }) => role.ranked);
+  return [...ranked.filter(isChief), ...ranked.filter((place) => !isChief(place))];
+}
+
+export function isChief(place: Place): boolean {
+  return place.role.chief && place.index === 0;
+}

@@ -1,0 +1,17 @@
+import { expect, it } from 'vitest';
+import { TonyError } from '../../../platform/errors.ts';
+import { frozen, workers } from '../simulator/example-job.ts';
+import { JobScenario } from '../simulator/job-scenario.ts';
+import { parseSnapshot } from './snapshot-format.ts';
+
+it('a stored snapshot is read back unchanged', () => {
+  const scene = JobScenario.running(frozen({ roles: [workers()] }));
+  scene.exit('c2', 3, { stderr: 'Error: out of cheese' });
+  expect(scene.snapshot).toMatchObject({ generation: 1, firstFailure: { lines: ['Error: out of cheese'] } });
+  expect(parseSnapshot(JSON.stringify(scene.snapshot))).toEqual(scene.snapshot);
+});
+
+it.each(['', '{}', '[]', 'null', '{"version":2}', '{"version":1,"tasks":[{}]}'])('rejects an incomplete snapshot: %s', (text) => {
+  expect(() => parseSnapshot(text)).toThrow(TonyError);
+  expect(() => parseSnapshot(text)).toThrow(/^The job's saved state cannot be read: /);
+});

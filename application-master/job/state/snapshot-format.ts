@@ -1,0 +1,68 @@
+import { z } from 'zod';
+import { END_STATES, TASK_STATES } from '../../../conf/status/status.ts';
+import { firstFailureSchema, programEndSchema } from '../../../conf/status/task-failure.ts';
+import { messageOf, TonyError } from '../../../platform/errors.ts';
+import { asGeneration, asRevision } from './counters.ts';
+
+const count = z.int().nonnegative();
+const generation = count.transform(asGeneration);
+
+const taskSchema = z.object({
+  role: z.string(),
+  index: count,
+  state: z.enum(TASK_STATES),
+  rank: count.nullable(),
+  generation,
+  containerId: z.string().nullable(),
+  node: z.string().nullable(),
+  attempts: count,
+  failures: count,
+  failedNodes: z.array(z.string()).readonly(),
+  exit: programEndSchema.nullable(),
+  startedAt: z.number().nullable(),
+});
+
+const endingSchema = z.object({
+  containerId: z.string(),
+  role: z.string(),
+  index: z.int().min(-1),
+  node: z.string(),
+  /** Time in ms since the epoch at which the executor's lease has ended. */
+  until: z.number(),
+  /** See `Ending`. Saved because the ResourceManager does not repeat its report to a later attempt. */
+  reported: z.enum(['nothing', 'presumed', 'preempted']),
+  /** True if a charged failure ended the container, and the cluster may still report a different cause. */
+  refundable: z.boolean(),
+});
+
+const schema = z.object({
+  version: z.literal(1),
+  /** Increases with each snapshot of an attempt. The highest revision is valid. */
+  revision: count.transform(asRevision),
+  /** The highest generation that may have been started once this snapshot is durable. */
+  generation,
+  startedAt: z.number(),
+  tasks: z.array(taskSchema),
+  ending: z.array(endingSchema),
+  roleEnds: z.record(z.string(), z.number()),
+  firstFailure: firstFailureSchema.nullable(),
+  /** Number of consecutive generations that failed without progress. */
+  fruitless: count,
+  metrics: z.record(z.string(), z.number()),
+  earlyEnd: z.string().nullable(),
+  result: z.object({ state: z.enum(END_STATES), diagnostics: z.string() }).nullable(),
+});
+
+/** The state with which a later ApplicationMaster attempt continues, stored as JSON. */
+export type Snapshot = Readonly<z.infer<typeof schema>>;
+export type SnapshotTask = Snapshot['tasks'][number];
+
+/** Parses a stored snapshot. Throws STATE_UNREADABLE if the text is not a complete, valid snapshot. */
+export function parseSnapshot(text: string): Snapshot {
+  try {
+    return schema.parse(JSON.parse(text));
+  } catch (thrown) {
+    const cause = thrown instanceof z.ZodError ? z.prettifyError(thrown) : messageOf(thrown);
+    throw new TonyError('STATE_UNREADABLE', `The job's saved state cannot be read: ${cause}`, { cause: thrown });
+  }
+}

@@ -1,0 +1,56 @@
+import { TENSORBOARD_ROLE } from '../../../conf/job.ts';
+import { next } from './counters.ts';
+import type { JobState } from './job-state.ts';
+import { isChief } from './ranks.ts';
+import type { Snapshot } from './snapshot-format.ts';
+
+export function snapshotOf(state: JobState): Snapshot {
+  return {
+    version: 1,
+    revision: state.revisions.newest,
+    // A claimed generation may start as soon as this snapshot is durable.
+    generation: state.gang?.phase === 'forming' && state.gang.claimRevision !== null ? next(state.generation) : state.generation,
+    startedAt: state.startedAt,
+    tasks: state.tasks.map((task) => ({
+      role: task.role.name,
+      index: task.index,
+      state: task.state,
+      rank: task.rank,
+      generation: task.generation,
+      containerId: task.container?.id ?? null,
+      node: task.container?.node ?? null,
+      attempts: task.attempts,
+      failures: task.failures.charged,
+      failedNodes: task.failures.nodes,
+      exit: task.exit,
+      startedAt: task.startedAt,
+    })),
+    ending: [...state.ending.values()]
+      .filter((ending) => ending.until > state.now || ending.refundable)
+      .map(({ containerId, role, index, node, until, reported, refundable }) => ({
+        containerId,
+        role,
+        index,
+        node,
+        until,
+        reported,
+        refundable,
+      })),
+    roleEnds: Object.fromEntries(state.roleEnds),
+    firstFailure: state.firstFailure?.failure ?? null,
+    fruitless: state.gang?.fruitless ?? 0,
+    metrics: mergedMetrics(state),
+    earlyEnd: state.training.earlyEnd,
+    result: state.decision?.result ?? null,
+  };
+}
+
+/**
+ * Merges the metrics of all tasks. If several tasks report the same metric, the chief's value takes precedence. Excludes TensorBoard's
+ * metrics, because they describe only TensorBoard itself.
+ */
+export function mergedMetrics(state: JobState): Record<string, number> {
+  const reporting = state.tasks.filter((task) => task.role.name !== TENSORBOARD_ROLE);
+  const ordered = [...reporting.filter((task) => !isChief(task)).reverse(), ...reporting.filter(isChief)];
+  return Object.assign({}, state.training.metrics, ...ordered.map((task) => task.progress.metrics));
+}

@@ -1,0 +1,52 @@
+import { type Job, type Role, TENSORBOARD_ROLE } from '../../../conf/job.ts';
+import { backoffMs } from '../../../platform/backoff.ts';
+import { isOver, type JobState, jobOf, LIMITS, type Task } from './job-state.ts';
+import { awaitedTasks, restartsAlone } from './membership.ts';
+
+// The job's TensorBoard task uses only spare capacity. It returns its container if another task waits for one. Its failures do not affect
+// the job.
+
+export function isTensorBoardRole(job: Job, role: Role): boolean {
+  return job.tensorboard.serve && role.name === TENSORBOARD_ROLE && role.tracking === 'sidecar' && !role.ranked;
+}
+
+/** Returns the tasks, other than TensorBoard, that the job is waiting for or running with. */
+function others(state: JobState): Task[] {
+  return awaitedTasks(state).filter((task) => !isTensorBoardRole(jobOf(state), task.role));
+}
+
+export function othersRun(state: JobState): boolean {
+  if (state.gang !== null && state.gang.phase !== 'started') {
+    return false;
+  }
+  return others(state).every((task) => task.state === 'running' || isOver(task));
+}
+
+/** Returns TensorBoard tasks with a container if another task has waited long for one. */
+export function tensorBoardTasksInTheWay(state: JobState): Task[] {
+  if (state.cluster.registration === null || state.decision !== null) {
+    return [];
+  }
+  const holding = state.tasks.filter((task) => task.container !== null && isTensorBoardRole(jobOf(state), task.role));
+  if (holding.length === 0) {
+    return [];
+  }
+  return others(state).some((task) => task.state === 'requested' && waitedMs(state, task) >= LIMITS.yieldMs) ? holding : [];
+}
+
+function waitedMs(state: JobState, task: Task): number {
+  const { gang } = state;
+  const since = restartsAlone(state, task) || gang === null ? task.wait.since : Math.max(gang.since, gang.notBefore);
+  return state.now - Math.max(since, task.wait.notBefore);
+}
+
+/** Returns the number of consecutive failures, including this one. A sufficiently long run of TensorBoard resets the number to 1. */
+export function failuresInARow(state: JobState, task: Task): number {
+  // `wait.since` is the time at which the container was allocated.
+  return state.now - task.wait.since >= LIMITS.tensorBoardSteadyMs ? 1 : task.failures.inARow + 1;
+}
+
+/** Returns the pause in ms before the next restart. The pause doubles up to a maximum; the number of restarts is unlimited. */
+export function tensorBoardPause(count: number): number {
+  return backoffMs(count, { firstMs: 1_000, mostMs: LIMITS.tensorBoardPauseMs });
+}

@@ -1,0 +1,145 @@
+import type { HistoryEntry } from '../../../conf/status/status.ts';
+import { next, type Revision } from './counters.ts';
+import type { Action } from './events.ts';
+import type { Ending, Executor, Gang, JobState, Task, TaskContainer, TrainingReports } from './job-state.ts';
+
+type Group = 'failures' | 'wait' | 'progress';
+export type TaskChanges = Partial<Omit<Task, Group>> & { readonly [Name in Group]?: Partial<Task[Name]> };
+
+/**
+ * The working copy of one step. It copies only the changed parts of the state, and the old state remains valid. A heartbeat in a job with
+ * thousands of tasks costs one shallow array copy.
+ */
+export class Transition {
+  readonly actions: Action[] = [];
+  /** True if this step changes state that a later attempt needs. */
+  dirty = false;
+  /** True if this step reports a new checkpoint. A new generation would lose no progress now. */
+  checkpointed = false;
+  /** Roles whose request must be sent again even if the number of containers is unchanged. */
+  readonly askAgain = new Set<string>();
+  #state: JobState;
+  #tasks: Task[] | null = null;
+  #byContainer: Map<string, number> | null = null;
+  #ending: Map<string, Ending> | null = null;
+
+  constructor(state: JobState, now: number) {
+    // Time never goes backwards, because that would postpone deadlines.
+    this.#state = now > state.now ? { ...state, now } : state;
+  }
+
+  get state(): JobState {
+    return this.#state;
+  }
+
+  get now(): number {
+    return this.#state.now;
+  }
+
+  get gang(): Gang | null {
+    return this.#state.gang;
+  }
+
+  /** Returns the revision of the next snapshot, which will contain the changes of this step. */
+  get nextRevision(): Revision {
+    return next(this.#state.revisions.newest);
+  }
+
+  task(slot: number): Task {
+    const task = this.#state.tasks[slot];
+    if (task === undefined) {
+      throw new RangeError(`no task in slot ${slot}`);
+    }
+    return task;
+  }
+
+  patch(changes: Partial<JobState>): void {
+    this.#state = { ...this.#state, ...changes };
+  }
+
+  patchTraining(changes: Partial<TrainingReports>): void {
+    this.patch({ training: { ...this.#state.training, ...changes } });
+  }
+
+  patchGang(changes: Partial<Gang>): void {
+    const gang = this.#state.gang;
+    if (gang !== null) {
+      this.patch({ gang: { ...gang, ...changes } });
+    }
+  }
+
+  /** Updates fields of a task. Merges the groups `failures`, `wait` and `progress` with their current values. */
+  update(slot: number, changes: TaskChanges): void {
+    if (this.#tasks === null) {
+      this.#tasks = [...this.#state.tasks];
+      this.patch({ tasks: this.#tasks });
+    }
+    const task = this.task(slot);
+    this.#tasks[slot] = {
+      ...task,
+      ...changes,
+      failures: { ...task.failures, ...changes.failures },
+      wait: { ...task.wait, ...changes.wait },
+      progress: { ...task.progress, ...changes.progress },
+    };
+  }
+
+  updateContainer(slot: number, changes: Partial<TaskContainer>): void {
+    const container = this.task(slot).container;
+    if (container !== null) {
+      this.update(slot, { container: { ...container, ...changes } });
+    }
+  }
+
+  updateExecutor(slot: number, changes: Partial<Executor>): void {
+    const executor = this.task(slot).executor;
+    if (executor !== null) {
+      this.update(slot, { executor: { ...executor, ...changes } });
+    }
+  }
+
+  assign(containerId: string, slot: number): void {
+    this.#containers().set(containerId, slot);
+  }
+
+  unassign(containerId: string): void {
+    this.#containers().delete(containerId);
+  }
+
+  setEnding(ending: Ending): void {
+    this.#endings().set(ending.containerId, ending);
+  }
+
+  deleteEnding(containerId: string): void {
+    this.#endings().delete(containerId);
+  }
+
+  act(action: Action): void {
+    this.actions.push(action);
+  }
+
+  record(event: string, details: Omit<HistoryEntry, 'at' | 'event'> = {}): void {
+    this.act({ type: 'record', entry: { at: this.now, event, ...details } });
+  }
+
+  recordTask(event: string, task: Task, details: Omit<HistoryEntry, 'at' | 'event' | 'role' | 'index'> = {}): void {
+    const place = task.container === null ? {} : { attempt: task.attempts, containerId: task.container.id, node: task.container.node };
+    this.record(event, { role: task.role.name, index: task.index, ...place, ...details });
+  }
+
+  #containers(): Map<string, number> {
+    if (this.#byContainer === null) {
+      this.#byContainer = new Map(this.#state.byContainer);
+      this.patch({ byContainer: this.#byContainer });
+    }
+    return this.#byContainer;
+  }
+
+  #endings(): Map<string, Ending> {
+    if (this.#ending === null) {
+      this.#ending = new Map(this.#state.ending);
+      this.patch({ ending: this.#ending });
+    }
+    return this.#ending;
+  }
+}

@@ -1,0 +1,78 @@
+import { isRecord } from '../../platform/is-record.ts';
+import { EVERY_ROLE } from '../job-part.ts';
+
+const ONE_VALUE: ReadonlySet<string> = new Set(['docker', 'kerberos']);
+
+type Mapping = Readonly<Record<string, unknown>>;
+
+/**
+ * Merges the `defaults` of a site file into the content of job.yaml; values in job.yaml take precedence. Values of the wrong type stay
+ * unchanged, and the later validation reports them.
+ */
+export function withDefaults(written: unknown, defaults: Mapping): unknown {
+  if (!isRecord(written)) {
+    return written;
+  }
+  const { roles, tensorboard, ...rest } = defaults;
+  const filled = filledUp({ ...written, ...withWholeStrategy(written.strategy) }, rest);
+  return {
+    ...filled,
+    ...(isRecord(written.roles) && isRecord(roles) && { roles: rolesWithDefaults(written.roles, roles, written.env) }),
+    ...withTensorBoardDefaults(written.tensorboard, tensorboard),
+  };
+}
+
+/** Returns the defaults for one role. Defaults under the role's name take precedence over those under "*". */
+function defaultsOfRole(roles: Mapping, name: string): Mapping {
+  return filledUp(ownMapping(roles, name), ownMapping(roles, EVERY_ROLE));
+}
+
+function rolesWithDefaults(written: Mapping, defaults: Mapping, jobEnvironment: unknown): Mapping {
+  const jobVariables = isRecord(jobEnvironment) ? jobEnvironment : {};
+  return Object.fromEntries(
+    Object.entries(written).map(([name, role]) => {
+      if (!isRecord(role)) {
+        return [name, role];
+      }
+      const { env, ...rest } = defaultsOfRole(defaults, name);
+      // Variables in the job's `env` take precedence over the site's defaults for the role.
+      const missing = Object.entries(isRecord(env) ? env : {}).filter(([variable]) => !Object.hasOwn(jobVariables, variable));
+      return [name, filledUp(role, missing.length === 0 ? rest : { ...rest, env: Object.fromEntries(missing) })];
+    }),
+  );
+}
+
+/** Adds the defaults for TensorBoard only if job.yaml enables it. */
+function withTensorBoardDefaults(written: unknown, defaults: unknown): Mapping {
+  if (!isRecord(defaults)) {
+    return {};
+  }
+  if (written === true) {
+    return { tensorboard: defaults };
+  }
+  return isRecord(written) ? { tensorboard: filledUp(written, defaults) } : {};
+}
+
+/** Writes the name of a strategy as a mapping, to which defaults can be added. */
+function withWholeStrategy(written: unknown): Mapping {
+  return typeof written === 'string' ? { strategy: { type: written } } : {};
+}
+
+/** Adds the keys of `fill` that are missing from `into`. Merges nested mappings recursively, but treats a Docker container and a keytab as one value. */
+function filledUp(written: Mapping, fill: Mapping): Mapping {
+  const filled = new Map(Object.entries(written));
+  for (const [key, value] of Object.entries(fill)) {
+    const own = filled.get(key);
+    if (own === undefined) {
+      filled.set(key, value);
+    } else if (!ONE_VALUE.has(key) && isRecord(own) && isRecord(value)) {
+      filled.set(key, filledUp(own, value));
+    }
+  }
+  return Object.fromEntries(filled);
+}
+
+function ownMapping(mapping: Mapping, key: string): Mapping {
+  const value = Object.hasOwn(mapping, key) ? mapping[key] : undefined;
+  return isRecord(value) ? value : {};
+}

@@ -1,0 +1,184 @@
+import type { Job, Role } from '../job.ts';
+import { EVERY_ROLE, type JobPart, type RolePart } from '../job-part.ts';
+import { type DockerContainer, writtenDocker } from '../values/docker.ts';
+import { writtenDuration, writtenMemory } from '../values/units.ts';
+import { isTensorBoardRole } from './tensorboard-role.ts';
+
+/** A job setting that a final value in the site file overrides. */
+export interface FinalValue {
+  /** Key in job.yaml, such as `heartbeat.interval`. */
+  readonly path: readonly string[];
+  /** Value in the job, in job.yaml syntax; null if the job sets none. */
+  readonly was: string | null;
+  readonly is: string;
+}
+
+type Path = readonly string[];
+
+/** Paths in `Job` that differ from the keys in job.yaml. */
+const PLACES: Readonly<Record<string, Path>> = {
+  'gang.timeout': ['gang', 'timeoutMs'],
+  'heartbeat.interval': ['heartbeat', 'intervalMs'],
+  'checkpoint.every': ['checkpoint', 'everySteps'],
+  'tensorboard.memory': ['tensorboard', 'memoryMb'],
+  timeout: ['timeoutMs'],
+  'master.memory': ['master', 'memoryMb'],
+  'master.failureWindow': ['master', 'failureWindowMs'],
+  'master.startTimeout': ['master', 'startTimeoutMs'],
+};
+const DURATIONS: ReadonlySet<string> = new Set([
+  'gang.timeout',
+  'heartbeat.interval',
+  'timeout',
+  'master.failureWindow',
+  'master.startTimeout',
+]);
+
+/**
+ * Applies the final values of the site file to a job, and returns the new job and the overridden settings. The client applies them before
+ * the submission. The ApplicationMaster uses this function to reject jobs whose settings differ from the final values.
+ */
+export function withFinalValues(job: Job, final: JobPart): { readonly job: Job; readonly changed: readonly FinalValue[] } {
+  const changed: FinalValue[] = [];
+  const { roles: _, ...ofJob } = final;
+  let result = job;
+  for (const { path, value } of leavesOf(ofJob)) {
+    const place = PLACES[path.join('.')] ?? path;
+    const was = valueAt(result, place);
+    if (isSame(was, value)) {
+      continue;
+    }
+    changed.push({ path, was: written(path, was), is: written(path, value) ?? '' });
+    result = withValue(result, place, value);
+  }
+  const roles = job.roles.map((role) => {
+    // Skip the TensorBoard role that tony-ts adds, because its settings are fixed.
+    if (result.tensorboard.serve && isTensorBoardRole(role, result.tensorboard.memoryMb)) {
+      return role;
+    }
+    const ofRole = withRoleValues(role, partOfRole(role, final), result.env);
+    for (const value of ofRole.changed) {
+      const [, , key, variable = ''] = value.path;
+      const isInherited = key === 'env' && !Object.hasOwn(role.env, variable);
+      changed.push(isInherited ? { ...value, was: job.env[variable] ?? null } : value);
+    }
+    return ofRole.role;
+  });
+  return { job: { ...result, roles }, changed };
+}
+
+/** Applies final values to one role. `env` contains the job's variables, which the role inherits. */
+export function withRoleValues(
+  role: Role,
+  part: RolePart,
+  env: Job['env'],
+): { readonly role: Role; readonly changed: readonly FinalValue[] } {
+  const changed: FinalValue[] = [];
+  const { instances, ...others } = part;
+  let result = role;
+  const change = (path: Path, was: string | null, is: string, after: Role): void => {
+    changed.push({ path: ['roles', role.name, ...path], was, is });
+    result = after;
+  };
+  if (instances !== undefined && (role.instances !== instances || role.maxInstances !== instances)) {
+    const { instances: min, maxInstances: max } = role;
+    const was = min === max ? String(min) : `{min: ${min}, max: ${max}}`;
+    change(['instances'], was, String(instances), { ...role, instances, maxInstances: instances });
+  }
+  for (const { path, value } of leavesOf(others)) {
+    const place = placeInRole(path);
+    const was = valueAt(result, place) ?? (path[0] === 'env' ? valueAt(env, path.slice(1)) : null);
+    // A missing amount of another resource type means 0.
+    if (isSame(was ?? (place[1] === 'other' ? 0 : null), value)) {
+      continue;
+    }
+    change(path, written(path, was), written(path, value) ?? '', withValue(result, place, value));
+  }
+  return { role: result, changed };
+}
+
+/** Returns a sentence for the user, such as `the site file sets heartbeat.interval to 3s (job.yaml: 1s)`. */
+export function describeFinalValue({ path, was, is }: FinalValue, source = 'job.yaml'): string {
+  return `the site file sets ${path.join('.')} to ${is} (${source}: ${was ?? 'nothing'})`;
+}
+
+/** Returns the final values for a role. Job-wide final variables also replace variables that the role sets. */
+function partOfRole(role: Role, { env = {}, roles = {} }: JobPart): RolePart {
+  const every = entryOf(roles, EVERY_ROLE);
+  const named = entryOf(roles, role.name);
+  const shadowed = Object.entries(env).filter(([variable]) => Object.hasOwn(role.env, variable));
+  return {
+    ...every,
+    ...named,
+    resources: { ...every.resources, ...named.resources },
+    restart: { ...every.restart, ...named.restart },
+    env: { ...Object.fromEntries(shadowed), ...every.env, ...named.env },
+  };
+}
+
+function entryOf(roles: Readonly<Record<string, RolePart>>, name: string): RolePart {
+  return (Object.hasOwn(roles, name) ? roles[name] : undefined) ?? {};
+}
+
+function placeInRole(path: Path): Path {
+  if (path[0] !== 'resources') {
+    return path;
+  }
+  const resource = path[1] ?? '';
+  if (resource === 'memory') {
+    return ['resources', 'memoryMb'];
+  }
+  return resource === 'vcores' || resource === 'gpus' ? path : ['resources', 'other', resource];
+}
+
+/** Returns every leaf of nested mappings with its path. Lists and Docker containers are leaves. */
+function leavesOf(part: object, above: Path = []): { readonly path: Path; readonly value: unknown }[] {
+  return Object.entries(part).flatMap(([key, value]: [string, unknown]) => {
+    const path = [...above, key];
+    if (value === undefined) {
+      return [];
+    }
+    const isMapping = typeof value === 'object' && value !== null && !Array.isArray(value) && key !== 'docker';
+    return isMapping ? leavesOf(value, path) : [{ path, value }];
+  });
+}
+
+function valueAt(from: object, path: Path): unknown {
+  let value: unknown = from;
+  for (const key of path) {
+    if (typeof value !== 'object' || value === null || !Object.hasOwn(value, key)) {
+      return undefined;
+    }
+    value = (value as Readonly<Record<string, unknown>>)[key];
+  }
+  return value;
+}
+
+function withValue<T extends object>(into: T, [key = '', ...rest]: Path, value: unknown): T {
+  const below = valueAt(into, [key]);
+  const replaced = rest.length === 0 ? value : withValue(typeof below === 'object' && below !== null ? below : {}, rest, value);
+  return { ...into, [key]: replaced };
+}
+
+function isSame(one: unknown, other: unknown): boolean {
+  return JSON.stringify(one) === JSON.stringify(other);
+}
+
+function written(path: Path, value: unknown): string | null {
+  if (path.at(-1) === 'docker' && !path.includes('env')) {
+    return writtenDocker(value as DockerContainer | null);
+  }
+  if (value === undefined || value === null) {
+    return null;
+  }
+  if (Array.isArray(value)) {
+    return `[${value.join(', ')}]`;
+  }
+  if (typeof value !== 'number') {
+    return String(value);
+  }
+  if (DURATIONS.has(path.join('.'))) {
+    return writtenDuration(value);
+  }
+  return path.at(-1) === 'memory' && path[0] !== 'env' ? writtenMemory(value) : String(value);
+}

@@ -1,0 +1,394 @@
+import { readFile } from 'node:fs/promises';
+import { homedir } from 'node:os';
+import { basename, dirname, isAbsolute, resolve } from 'node:path';
+import { type Document, isMap, parse } from 'yaml';
+import { checkOptions, type OptionNames } from '../../platform/check-options.ts';
+import { fileErrorOf, messageOf, TonyError } from '../../platform/errors.ts';
+import type { Job, Role } from '../job.ts';
+import { defaultsSchema, EVERY_ROLE } from '../job-part.ts';
+import { type JobFile, jobJsonSchema, jobSchema } from '../job-schema.ts';
+import { toPython } from '../python.ts';
+import { fileProblems, toShippedFiles } from '../shipped-files.ts';
+import { factsOf } from '../values/frameworks.ts';
+import { isUri } from '../values/is-uri.ts';
+import { resourceKeyProblem } from '../values/resource-key.ts';
+import { type Problem, YamlFile } from '../yaml-file.ts';
+import { fileBeside, isFileIn, isTooBroad } from './default-source.ts';
+import { withDefaults } from './default-values.ts';
+import { describeFinalValue, withFinalValues, withRoleValues } from './final-values.ts';
+import { type OrderedRole, orderProblems } from './role-order.ts';
+import type { SiteConfig } from './site.ts';
+import { chiefOf, isRanked, isServing, strategyProblems, unprotected, withStrategyRoles } from './strategy-roles.ts';
+
+export interface LoadOptions {
+  /** Overrides in `--set` syntax, such as `roles.worker.instances=4`. Values are YAML; `\.` is a dot within a key. */
+  readonly set?: readonly string[];
+  /** Site file of the cluster; null for local jobs. Its defaults fill in missing keys, and its final values override the job. */
+  readonly site?: Pick<SiteConfig, 'from' | 'defaults' | 'final'> | null;
+  /** Receives a sentence about each overridden value, such as `the site file sets heartbeat.interval to 3s (job.yaml: 1s)`. */
+  readonly onOverridden?: (line: string) => void;
+}
+
+const LOAD_OPTIONS: OptionNames<LoadOptions> = { set: true, site: true, onOverridden: true };
+
+/**
+ * Reads and validates a job.yaml.
+ * @throws TonyError JOB_UNREADABLE if the file cannot be read; JOB_INVALID with every mistake: line, column, expected value.
+ */
+export async function loadJob(path: string, options: LoadOptions = {}): Promise<Job> {
+  checkOptions('loadJob', options, LOAD_OPTIONS);
+  let text: string;
+  try {
+    text = await readFile(path, 'utf8');
+  } catch (error) {
+    throw new TonyError('JOB_UNREADABLE', `Cannot read the job file ${path}: ${fileErrorOf(error)}.`, { cause: error });
+  }
+  const folder = dirname(resolve(path));
+  return parseJob(text, { ...options, file: path, folder, isFile: isFileIn(folder) });
+}
+
+export interface ParseOptions extends LoadOptions {
+  readonly file: string;
+  /** Base folder of relative paths. */
+  readonly folder: string;
+  /**
+   * Tests whether a path relative to `folder` is a file. If a command refers to such a file, `folder` becomes the default source. By
+   * default, the test always returns false.
+   */
+  readonly isFile?: (path: string) => boolean;
+}
+
+/** Validates the text of a job.yaml like {@link loadJob}, but without access to the file system. */
+export function parseJob(text: string, options: ParseOptions): Job {
+  const { site } = options;
+  const yaml = new YamlFile(text, {
+    file: options.file,
+    what: 'job file',
+    code: 'JOB_INVALID',
+    expected: 'a mapping with the keys name and roles',
+  });
+  const overridden = new Map<string, string>();
+  for (const assignment of options.set ?? []) {
+    applyOverride(yaml.document, assignment, overridden);
+  }
+  let written: unknown;
+  let filled: unknown;
+  const file = yaml.check(jobSchema, {
+    amend: (content) => {
+      written = content;
+      filled = site ? withDefaults(content, site.defaults) : content;
+      return filled;
+    },
+    schema: jobJsonSchema,
+    missing: { roles: 'at least one role is required' },
+    meaning: (file) => [...meaningProblems(file), ...sourceProblems(file, options)],
+    elsewhere: (path) => {
+      const override = overriddenBy(path, overridden);
+      if (override !== undefined) {
+        return `--set ${override}`;
+      }
+      return site && !sets(written, path) && sets(filled, path) ? `${site.from} (defaults)` : undefined;
+    },
+  });
+  const job = toJob(withStrategyRoles(file), options);
+  if (!site) {
+    return job;
+  }
+  const { job: settled, changed } = withFinalValues(withDefaultsOfStrategyRoles(job, written, site), site.final);
+  if (factsOf(settled.framework) !== null && settled.strategy.wireSecurity !== 'none') {
+    throw new TonyError(
+      'JOB_INVALID',
+      `${site.from} requires wireSecurity ${settled.strategy.wireSecurity}: ${unprotected(job.framework)}.`,
+      {
+        hint: 'Ask the cluster admin to allow such jobs.',
+      },
+    );
+  }
+  for (const value of changed) {
+    // A role inherits the variables in the job's `env`.
+    const [, , key, variable = ''] = value.path;
+    const setPath = [value.path, ...(key === 'env' ? [[key, variable]] : [])].find((path) => sets(written, path));
+    if (setPath === undefined || value.was === value.is) {
+      continue;
+    }
+    const override = overriddenBy(setPath, overridden);
+    options.onOverridden?.(describeFinalValue(value, override === undefined ? basename(options.file) : '--set'));
+  }
+  return settled;
+}
+
+/**
+ * Applies site defaults to the roles that the strategy adds. Such a role is a copy of the chief, so it lacks only the defaults under its
+ * own name, the node label and other resource types.
+ */
+function withDefaultsOfStrategyRoles(job: Job, written: unknown, { defaults }: Pick<SiteConfig, 'defaults'>): Job {
+  const parts = defaultsSchema.parse(defaults).roles ?? {};
+  const { nodeLabel, resources: { memory: _m, vcores: _v, gpus: _g, ...other } = {} } = parts[EVERY_ROLE] ?? {};
+  const roles = job.roles.map((role) => {
+    if (sets(written, ['roles', role.name])) {
+      return role;
+    }
+    const { env = {}, resources, ...part } = (Object.hasOwn(parts, role.name) ? parts[role.name] : undefined) ?? {};
+    const missing = Object.entries(env).filter(([variable]) => !sets(written, ['env', variable]));
+    const whole = { nodeLabel, ...part, resources: { ...other, ...resources }, env: Object.fromEntries(missing) };
+    return withRoleValues(role, whole, job.env).role;
+  });
+  return { ...job, roles };
+}
+
+function sets(written: unknown, path: readonly (string | number)[]): boolean {
+  let value = written;
+  for (const key of path) {
+    if (typeof value !== 'object' || value === null || !Object.hasOwn(value, key)) {
+      return false;
+    }
+    value = (value as Readonly<Record<string | number, unknown>>)[key];
+  }
+  return true;
+}
+
+/** Applies an override such as `roles.worker.instances=4` to the document; creates missing keys. */
+function applyOverride(document: Document, assignment: string, overridden: Map<string, string>): void {
+  const equals = assignment.indexOf('=');
+  const keys = splitKeys(assignment.slice(0, Math.max(0, equals)));
+  if (equals < 1 || keys.some((key) => key === '')) {
+    throw new TonyError('USAGE', `--set ${assignment} is not an assignment.`, { hint: 'Use the format --set roles.worker.instances=4.' });
+  }
+  let value: unknown;
+  try {
+    value = parse(assignment.slice(equals + 1));
+  } catch (error) {
+    throw new TonyError('USAGE', `The value of --set ${assignment} is not valid YAML: ${messageOf(error)}.`, {
+      hint: 'Quote the value, as in --set \'command="node train.ts --rate 0.1"\'.',
+      cause: error,
+    });
+  }
+  for (let depth = 1; depth < keys.length; depth++) {
+    const parent = document.getIn(keys.slice(0, depth), true);
+    if (parent !== undefined && !isMap(parent)) {
+      document.deleteIn(keys.slice(0, depth));
+    }
+  }
+  document.setIn(keys, value === undefined ? undefined : document.createNode(value));
+  overridden.set(keys.join('\u0000'), assignment);
+}
+
+function splitKeys(path: string): string[] {
+  return path.split(/(?<!\\)\./).map((key) => key.replaceAll('\\.', '.').trim());
+}
+
+function overriddenBy(path: readonly (string | number)[], overridden: ReadonlyMap<string, string>): string | undefined {
+  for (let length = path.length; length > 0; length--) {
+    const found = overridden.get(path.slice(0, length).join('\u0000'));
+    if (found !== undefined) {
+      return found;
+    }
+  }
+  return undefined;
+}
+
+function schemeProblems({ checkpoint, tensorboard, data }: JobFile): Problem[] {
+  const places: (readonly [Problem['path'], string | undefined])[] = [
+    [['checkpoint', 'dir'], checkpoint.dir],
+    [['tensorboard', 'logdir'], tensorboard.logdir],
+    ...Object.entries(data).map(([name, place]) => [['data', name], place] as const),
+  ];
+  return places.flatMap(([path, place]) => {
+    if (place === undefined || !isUri(place) || /^(hdfs|webhdfs|swebhdfs|viewfs|s3|s3a|s3n|file):/i.test(place)) {
+      return [];
+    }
+    return [
+      {
+        path,
+        message: `tony-ts does not support ${place.slice(0, place.indexOf(':'))} storage: write an hdfs://, webhdfs://, swebhdfs://, viewfs://, s3:// or file:// URI, or a path`,
+      },
+    ];
+  });
+}
+
+/** Reports mistakes that the schema cannot express. */
+function meaningProblems(file: JobFile): Problem[] {
+  const problems = [...strategyProblems(file), ...schemeProblems(file), ...fileProblems(file)];
+  const names = Object.keys(file.roles);
+  const complete = withStrategyRoles(file);
+  if (names.length === 0) {
+    problems.push({ path: ['roles'], message: 'at least one role is required' });
+  }
+  for (const name of names) {
+    const role = file.roles[name];
+    if (role === undefined) {
+      continue;
+    }
+    const kept = complete.roles[name];
+    if (kept !== undefined && kept.command === undefined && file.command === undefined) {
+      problems.push({
+        path: ['roles', name],
+        atKey: true,
+        message: 'neither the role nor the job sets a command: write `command: node train.ts`',
+      });
+    }
+    for (const resource of Object.keys(role.resources)) {
+      const message = resourceKeyProblem(resource);
+      if (message !== undefined) {
+        problems.push({ path: ['roles', name, 'resources', resource], atKey: true, message });
+      }
+    }
+    if (role.restart.policy === 'never' && role.retryOn !== undefined) {
+      problems.push({ path: ['roles', name, 'retryOn'], message: '`restart.policy: never` restarts no task: remove one of the two keys' });
+    }
+    if (role.sidecar && role.untracked) {
+      problems.push({ path: ['roles', name, 'untracked'], message: 'a role cannot be both sidecar and untracked' });
+    }
+    if (role.chief === true && (role.sidecar || role.untracked)) {
+      problems.push({
+        path: ['roles', name, 'chief'],
+        message: 'the chief must be tracked: remove sidecar and untracked, or choose another role',
+      });
+    }
+    if (role.ranked === true && (role.sidecar || role.untracked)) {
+      problems.push({
+        path: ['roles', name, 'ranked'],
+        message: 'only tracked roles can take part in all-reduce: remove sidecar and untracked',
+      });
+    }
+  }
+  problems.push(
+    ...orderProblems(orderedRoles(complete), complete.success).map(({ path, message }) => ({ path: ['roles', ...path], message })),
+  );
+  const chiefs = names.filter((name) => file.roles[name]?.chief === true);
+  for (const name of chiefs.slice(1)) {
+    problems.push({ path: ['roles', name, 'chief'], message: `only one role can be the chief, and \`${chiefs[0]}\` is already the chief` });
+  }
+  // Ignore roles that the strategy removes. `strategyProblems` reports a job in which no role remains.
+  const remaining = Object.entries(complete.roles);
+  if (remaining.length > 0 && remaining.every(([name, role]) => role.sidecar || role.untracked || isServing(file, name))) {
+    problems.push({
+      path: ['roles'],
+      atKey: true,
+      message: 'at least one role must be tracked, because tracked tasks decide when the job ends',
+    });
+  }
+  return problems;
+}
+
+/**
+ * Returns the file that makes the folder of job.yaml the default source; undefined if job.yaml sets `source` or no command refers to a
+ * file.
+ */
+function namedFile(file: JobFile, isFile: NonNullable<ParseOptions['isFile']> = () => false): string | undefined {
+  if (file.source !== undefined) {
+    return undefined;
+  }
+  const commands = [file.command, ...Object.values(file.roles).map(({ command }) => command)];
+  return commands.map((command) => fileBeside(command ?? '', isFile)).find((found) => found !== undefined);
+}
+
+function sourceProblems(file: JobFile, { folder, isFile }: ParseOptions): Problem[] {
+  const named = namedFile(file, isFile);
+  if (named === undefined || !isTooBroad(folder)) {
+    return [];
+  }
+  const message = `a command names ${named}, which is in ${folder}: move the job to a separate folder, or write \`source: .\` to upload that folder`;
+  return [{ path: [], message }];
+}
+
+function toJob(file: JobFile, { folder, isFile }: ParseOptions): Job {
+  const names = Object.keys(file.roles);
+  const chief = chiefOf(file);
+  const chosen = file.source ?? (namedFile(file, isFile) === undefined ? null : { path: '.', exclude: [] });
+  const source = chosen && { ...chosen, path: resolvePath(chosen.path, folder) };
+  const roles = names.map((name): Role => {
+    const role = file.roles[name] as JobFile['roles'][string];
+    const { memory, vcores, gpus, ...other } = role.resources;
+    const serves = isServing(file, name);
+    const tracking = trackingOf(file, name);
+    return {
+      name,
+      instances: role.instances.min,
+      maxInstances: role.instances.max,
+      resources: { memoryMb: memory, vcores, gpus, other },
+      command: role.command ?? file.command ?? '',
+      files: toShippedFiles(role, (path) => resolvePath(path, folder)),
+      env: role.env,
+      nodeLabel: role.nodeLabel ?? null,
+      docker: role.docker,
+      restart: role.restart,
+      retryOn: role.retryOn ?? null,
+      timeLimitMs: role.timeLimit ?? null,
+      after: role.after ?? [],
+      endAfter:
+        role.endAfter === undefined ? null : { roles: role.endAfter.role, withinMs: role.endAfter.within, late: role.endAfter.late },
+      tracking,
+      chief: name === chief,
+      ranked: isRanked(name, role),
+      servesParameters: serves,
+    };
+  });
+  return {
+    name: file.name,
+    queue: file.queue,
+    source,
+    framework: file.framework,
+    processesPerTask: file.processesPerTask,
+    runtime: file.runtime,
+    python: toPython(file.python, (path) => resolvePath(path, folder)),
+    data: Object.fromEntries(Object.entries(file.data).map(([name, place]) => [name, isUri(place) ? place : resolvePath(place, folder)])),
+    files: toShippedFiles(file, (path) => resolvePath(path, folder)),
+    env: file.env,
+    roles,
+    success: file.success,
+    gang: { timeoutMs: file.gang.timeout },
+    heartbeat: { intervalMs: file.heartbeat.interval, missed: file.heartbeat.missed },
+    checkpoint: {
+      dir: file.checkpoint.dir ?? null,
+      everySteps: file.checkpoint.every,
+      keep: file.checkpoint.keep,
+      sync: file.checkpoint.sync ?? null,
+    },
+    tensorboard: { logdir: file.tensorboard.logdir ?? null, serve: file.tensorboard.serve, memoryMb: file.tensorboard.memory },
+    strategy: file.strategy,
+    timeoutMs: file.timeout ?? null,
+    acls: file.acls,
+    kerberos:
+      file.kerberos === 'none' ? null : { keytab: resolvePath(file.kerberos.keytab, folder), principal: file.kerberos.principal ?? null },
+    remoteAccess: file.remoteAccess,
+    master: toMaster(file.master),
+    priority: file.priority,
+    tags: file.tags,
+  };
+}
+
+function trackingOf(file: JobFile, name: string): Role['tracking'] {
+  const role = file.roles[name];
+  return role?.sidecar ? 'sidecar' : role?.untracked || isServing(file, name) ? 'untracked' : 'tracked';
+}
+
+function orderedRoles(file: JobFile): OrderedRole[] {
+  const chief = chiefOf(file);
+  return Object.entries(file.roles).map(([name, role]) => ({
+    name,
+    after: role.after ?? [],
+    endAfter: role.endAfter === undefined ? null : { roles: role.endAfter.role },
+    tracking: trackingOf(file, name),
+    chief: name === chief,
+    ranked: isRanked(name, role),
+    servesParameters: isServing(file, name),
+  }));
+}
+
+function toMaster({ memory, nodeLabel, failureWindow, startTimeout, ...same }: JobFile['master']): Job['master'] {
+  return {
+    ...same,
+    memoryMb: memory,
+    nodeLabel: nodeLabel ?? null,
+    failureWindowMs: failureWindow ?? null,
+    startTimeoutMs: startTimeout ?? null,
+  };
+}
+
+function resolvePath(path: string, folder: string): string {
+  if (path === '~' || path.startsWith('~/')) {
+    return resolve(homedir(), path.slice(2));
+  }
+  return isAbsolute(path) ? resolve(path) : resolve(folder, path);
+}

@@ -1,0 +1,199 @@
+import { z } from 'zod';
+import { TonyError } from '../../platform/errors.ts';
+import type { Job, Role } from '../job.ts';
+import * as values from '../job-values.ts';
+import { resolvedPython } from '../python.ts';
+import { pathProblem, resolvedFiles } from '../shipped-files.ts';
+import { resolvedDocker } from '../values/docker.ts';
+import { factsOf } from '../values/frameworks.ts';
+import { otherResourceProblem } from '../values/resource-key.ts';
+import { count, MOST_MEMORY_MB, text } from '../values/value-schemas.ts';
+import type { Problem } from '../yaml-file.ts';
+import { orderProblems } from './role-order.ts';
+import { SERVING_ROLE, SYNC_WITH_TFJS, unprotected } from './strategy-roles.ts';
+import { isTensorBoardRole } from './tensorboard-role.ts';
+
+/*
+ * Schema of a resolved job: the field `job` of job.json, or a Job that a program passes to `submit`. It enforces every rule of job.yaml,
+ * because users can change both.
+ */
+
+const environment = z.record(values.variableName, z.string());
+const acl = z.strictObject({ users: z.array(text()), groups: z.array(text()) });
+const label = text().nullable();
+const memoryMb = () => count(1, MOST_MEMORY_MB);
+const ms = ({ min, max = Number.MAX_SAFE_INTEGER }: { readonly min: number; readonly max?: number }) => count(min, max);
+
+const other = z.record(z.string(), count(0)).superRefine((amounts, context) => {
+  for (const key of Object.keys(amounts)) {
+    const message = otherResourceProblem(key);
+    if (message !== undefined) {
+      context.addIssue({ code: 'custom', path: [key], message });
+    }
+  }
+});
+
+const role: z.ZodType<Role> = z.strictObject({
+  name: values.roleName,
+  instances: values.taskCount(),
+  maxInstances: values.taskCount(),
+  resources: z.strictObject({ memoryMb: memoryMb(), vcores: values.vcoreCount(), gpus: values.gpuCount(), other }),
+  command: text(),
+  files: resolvedFiles.default([]),
+  env: environment,
+  nodeLabel: label,
+  docker: resolvedDocker,
+  restart: z.strictObject({ policy: values.restartPolicy, maxRestarts: count(0) }),
+  retryOn: values.retryOn.nullable().default(null),
+  timeLimitMs: ms(values.TASK_TIME_LIMIT).nullable().default(null),
+  after: z.array(z.strictObject({ role: values.roleName, state: values.awaitedState })).default([]),
+  endAfter: z
+    .strictObject({ roles: z.array(values.roleName).min(1), withinMs: ms(values.END_WITHIN), late: values.late })
+    .nullable()
+    .default(null),
+  tracking: z.enum(['tracked', 'untracked', 'sidecar']),
+  chief: z.boolean(),
+  ranked: z.boolean(),
+  servesParameters: z.boolean(),
+});
+
+export const resolvedJobSchema: z.ZodType<Job> = z
+  .strictObject({
+    name: values.jobName,
+    queue: text(),
+    source: z.strictObject({ path: text(), exclude: z.array(text()) }).nullable(),
+    framework: values.framework,
+    processesPerTask: values.processesPerTask,
+    runtime: text(),
+    python: resolvedPython.default({ type: 'system' }),
+    data: z.record(values.dataName, text()),
+    files: resolvedFiles.default([]),
+    env: environment,
+    roles: z.array(role).min(1),
+    success: values.success,
+    gang: z.strictObject({ timeoutMs: ms(values.GANG_TIMEOUT) }),
+    heartbeat: z.strictObject({ intervalMs: ms(values.HEARTBEAT_INTERVAL), missed: values.missedHeartbeats() }),
+    checkpoint: z.strictObject({
+      dir: text().nullable(),
+      everySteps: values.checkpointEvery(),
+      keep: values.checkpointKeep(),
+      sync: values.syncFolder().nullable().default(null),
+    }),
+    tensorboard: z.strictObject({ logdir: text().nullable(), serve: z.boolean(), memoryMb: memoryMb() }),
+    strategy: z.discriminatedUnion('type', [
+      z.strictObject({ type: z.literal('all-reduce'), wire: values.wire, wireSecurity: values.wireSecurity }),
+      z.strictObject({
+        type: z.literal('parameter-server'),
+        staleness: values.stepsOfStaleness().nullable(),
+        wireSecurity: values.wireSecurity,
+      }),
+    ]),
+    timeoutMs: ms(values.JOB_TIMEOUT).nullable(),
+    acls: z.strictObject({ view: acl, modify: acl }),
+    kerberos: z.strictObject({ keytab: text(), principal: values.principal.nullable() }).nullable(),
+    remoteAccess: z.boolean(),
+    master: z.strictObject({
+      memoryMb: memoryMb(),
+      vcores: values.masterVcoreCount(),
+      nodeLabel: label,
+      docker: resolvedDocker,
+      env: environment,
+      logLevel: values.logLevel,
+      failureWindowMs: ms(values.FAILURE_WINDOW).nullable(),
+      startTimeoutMs: ms(values.MASTER_START_TIMEOUT).nullable(),
+    }),
+    priority: values.applicationPriority(),
+    tags: z.array(values.tag).max(values.MOST_TAGS),
+  })
+  .superRefine((job, context) => {
+    for (const { path, message } of [...roleProblems(job), ...orderOfRoles(job), ...problemsOfAll(job), ...fileProblems(job)]) {
+      context.addIssue({ code: 'custom', path: [...path], message });
+    }
+  });
+
+/** Reports combinations of values that job.yaml cannot express. */
+function roleProblems(job: Job): Problem[] {
+  return job.roles.flatMap((each, index) => {
+    const { name, instances, maxInstances, restart, retryOn, tracking, chief, ranked, servesParameters } = each;
+    const serves = job.strategy.type === 'parameter-server' && name === SERVING_ROLE;
+    const rules: readonly (readonly [boolean, string, string])[] = [
+      [job.roles.findIndex((other) => other.name === name) === index, 'name', `is also the name of another role: ${name}`],
+      [maxInstances >= instances, 'maxInstances', 'is less than instances'],
+      [maxInstances === instances || ranked, 'maxInstances', 'only a ranked role may grow'],
+      [
+        restart.maxRestarts <= values.MOST_RESTARTS || isTensorBoardRole(each, job.tensorboard.memoryMb),
+        'restart',
+        `must be at most ${values.MOST_RESTARTS}`,
+      ],
+      [restart.policy === 'on-failure' || retryOn === null, 'retryOn', 'contradicts restart.policy never'],
+      [!chief || tracking === 'tracked', 'chief', 'the chief must be tracked'],
+      [!ranked || tracking === 'tracked', 'ranked', 'only tracked roles take part in all-reduce'],
+      [!(ranked && serves), 'ranked', 'a parameter server has no rank'],
+      [
+        servesParameters === serves,
+        'servesParameters',
+        `only role ${SERVING_ROLE} serves parameters, and only with strategy parameter-server`,
+      ],
+      [!serves || tracking === 'untracked', 'tracking', 'a parameter server is untracked'],
+    ];
+    return rules.flatMap(([holds, key, message]) => (holds ? [] : [{ path: ['roles', index, key], message }]));
+  });
+}
+
+function orderOfRoles({ roles, success }: Job): Problem[] {
+  return orderProblems(roles, success).map(({ path: [name, ...rest], message }) => ({
+    path: ['roles', roles.findIndex((role) => role.name === name), ...rest],
+    message,
+  }));
+}
+
+function problemsOfAll({ roles, framework, strategy, checkpoint }: Job): Problem[] {
+  const rules: readonly (readonly [boolean, string])[] = [
+    [roles.filter(({ instances, maxInstances }) => maxInstances > instances).length <= 1, 'only one role may grow'],
+    [roles.filter(({ chief }) => chief).length === 1, 'exactly one role is the chief'],
+    [roles.some(({ tracking }) => tracking === 'tracked'), 'at least one role must be tracked'],
+  ];
+  const unprotectedProblem =
+    factsOf(framework) === null || strategy.wireSecurity === 'none'
+      ? []
+      : [{ path: ['strategy', 'wireSecurity'], message: unprotected(framework) }];
+  const syncProblem = framework === 'tfjs' && checkpoint.sync !== null ? [{ path: ['checkpoint', 'sync'], message: SYNC_WITH_TFJS }] : [];
+  return [...rules.flatMap(([holds, message]) => (holds ? [] : [{ path: ['roles'], message }])), ...unprotectedProblem, ...syncProblem];
+}
+
+function fileProblems({ files, roles }: Job): Problem[] {
+  return [
+    { path: ['files'], own: files, above: [] },
+    ...roles.map(({ files: own }, at) => ({ path: ['roles', at, 'files'], own, above: files })),
+  ].flatMap(({ path, own, above }) =>
+    own.flatMap(({ name, path: place, visibility }, at) => {
+      const isTaken = [...above, ...own.slice(0, at)].some((other) => other.name === name);
+      const message = isTaken ? `${name} is the name of two files` : pathProblem(place, visibility);
+      return message === undefined ? [] : [{ path: [...path, at], message }];
+    }),
+  );
+}
+
+const MOST_MISTAKES = 5;
+
+/** Describes the first few mistakes with their paths. `whole` is the name of the validated object. */
+export function describeMistakes({ issues }: z.ZodError, whole: string): string {
+  return issues
+    .slice(0, MOST_MISTAKES)
+    .map(({ path, message }) => `${path.join('.') || whole}: ${message}`)
+    .join('; ');
+}
+
+/**
+ * Validates a Job that a program has created or changed, with every rule of job.yaml. Returns a copy.
+ * @throws TonyError JOB_INVALID with the first few mistakes.
+ */
+export function checkedJob(job: Job): Job {
+  const parsed = resolvedJobSchema.safeParse(job);
+  if (parsed.success) {
+    return parsed.data;
+  }
+  throw new TonyError('JOB_INVALID', `The job violates rules of job.yaml: ${describeMistakes(parsed.error, 'the job')}.`, {
+    hint: 'Create the job with loadJob or parseJob. Other resource types belong in resources.other, under their YARN names.',
+  });
+}

@@ -1,0 +1,241 @@
+import { parse } from 'yaml';
+import { z } from 'zod';
+import { defaultsSchema, finalSchema, type JobPart, whyNotInSite } from '../job-part.ts';
+import type { JsonSchema } from '../job-schema.ts';
+import { type Quotas, quotaSchema, unknownAmounts } from '../quota-schema.ts';
+import { resourceKeyProblem } from '../values/resource-key.ts';
+import { duration, text } from '../values/value-schemas.ts';
+import { type Problem, YamlFile } from '../yaml-file.ts';
+
+export interface SiteConfig {
+  /** Path or URI of the site file; null if there is none. */
+  readonly from: string | null;
+  readonly history: {
+    /** Folder for the histories of all users: a URI on HDFS or a path on the default file system. null: each user's home folder. */
+    readonly dir: string | null;
+    /** URL of the history server without a trailing slash; null if there is none. */
+    readonly url: string | null;
+    /** Age (ms) at which `tony-ts history prune` removes a history. */
+    readonly keepMs: number;
+  };
+  readonly cache: {
+    /** Age (ms) at which submissions and `tony-ts cache prune` remove unused cache entries; null if submissions keep them. */
+    readonly maxAgeMs: number | null;
+  };
+  readonly tls: {
+    /** PEM file with the cluster's certificate authorities. Relative paths are resolved against the folder of the site file. */
+    readonly ca: string | null;
+  };
+  readonly storage: {
+    /** Address of HttpFS or Knox for the default file system, or addresses by nameservice or `host:port`; null if there is none. */
+    readonly gateway: StorageGateway | null;
+    /** File with `USER:PASSWORD` for the gateway. Relative paths are resolved against the folder of the site file, `~/` against the home folder. */
+    readonly credentials: string | null;
+  };
+  /** Keytab for clients without a ticket; null: clients use their ticket caches. */
+  readonly kerberos: SiteKeytab | null;
+  readonly quotas: Quotas;
+  readonly defaults: Readonly<Record<string, unknown>>;
+  readonly final: JobPart;
+}
+
+export type StorageGateway = string | Readonly<Record<string, string>>;
+
+export interface SiteKeytab {
+  readonly principal: string;
+  /** Relative paths are resolved against the folder of the site file. */
+  readonly keytab: string;
+}
+
+export const SITE_FILE = 'tony-site.yaml';
+
+const DAY_MS = 86_400_000;
+
+export const siteSchema = z.strictObject({
+  history: z
+    .strictObject({
+      dir: text()
+        .regex(/^((hdfs|s?webhdfs|viewfs):\/\/[^/]*)?\/(?!$)(?!.*(^|\/)\.\.?(\/|$))/, {
+          error: 'expected a folder on HDFS, such as hdfs:///tony/history, without . and ..',
+        })
+        .describe(
+          "Folder on HDFS for the histories of all users, with one subfolder per user. Create it once, with mode 1777. The folder's group may read all histories. By default, histories are in each user's home folder.",
+        )
+        .optional(),
+      url: text()
+        .refine(isHttpAddress, {
+          error: 'expected the address of the history server, such as https://history.example.com:8443, without user, query or #',
+        })
+        .describe(
+          'URL of a history server (`tony-ts history serve`) for all users. The tracking URL of an ended job points to this server.',
+        )
+        .optional(),
+      keep: duration('How long `tony-ts history prune` keeps the histories of ended jobs.', { min: 60_000 }).default(90 * DAY_MS),
+    })
+    .describe('Where and how long job histories are kept.')
+    .prefault({}),
+  cache: z
+    .strictObject({
+      maxAge: duration(
+        'How long unused entries of the cache on HDFS are kept after their last use. About once a day, a submission removes older entries of the same user. Also the default of `tony-ts cache prune`. By default, submissions remove nothing.',
+        { min: DAY_MS, why: 'submissions within this time use the entries again' },
+      ).optional(),
+    })
+    .describe('The cache of uploaded files in the home folder of each user.')
+    .prefault({}),
+  tls: z
+    .strictObject({
+      ca: text()
+        .describe(
+          "PEM file with the cluster's own certificate authorities, in addition to the truststore in ssl-client.xml. Relative paths are resolved against the folder of this file. Ignored in a site file on HDFS, because tony-ts needs the certificate authorities before it can read files from HDFS.",
+        )
+        .optional(),
+    })
+    .describe("Trust settings for the cluster's HTTPS servers.")
+    .prefault({}),
+  storage: z
+    .strictObject({
+      gateway: z
+        .union([gatewayAddress(), z.record(z.string().regex(/^[^/\s]+$/), gatewayAddress())], {
+          error: 'expected the address of HttpFS or Knox, such as https://host:port/gateway/default, or such addresses by nameservice',
+        })
+        .describe(
+          "Address of HttpFS (http://host:14000) or of a Knox topology (https://host:8443/gateway/default) through which all tony-ts processes reach the default file system, or such addresses by nameservice. Without it, they use the NameNodes and DataNodes. Takes effect only in a site file on the user's machine.",
+        )
+        .optional(),
+      credentials: text()
+        .describe(
+          "File with USER:PASSWORD for a gateway that requires HTTP Basic authentication, with mode 600; ~/ is the user's home folder. Jobs receive the credentials as a token.",
+        )
+        .optional(),
+    })
+    .describe('How HDFS is reached.')
+    .prefault({}),
+  kerberos: z
+    .strictObject({
+      principal: text()
+        .regex(/^[^\s@/-][^\s@/]*(\/[^\s@/]+)?(@[^\s@/]+)?$/, {
+          error: 'expected a Kerberos principal, such as trainer@EXAMPLE.COM or trainer/_HOST@EXAMPLE.COM',
+        })
+        .describe('Kerberos principal of the keytab. `_HOST` stands for the full host name of this machine.'),
+      keytab: text().describe('File with the keys of the principal. Relative paths are resolved against the folder of this file.'),
+    })
+    .describe(
+      'Keytab with which tony-ts logs in, instead of the ticket cache of kinit. TONY_PRINCIPAL and TONY_KEYTAB override this setting. Ignored in a site file on HDFS, because tony-ts needs the login to read files from HDFS.',
+    )
+    .optional(),
+  quotas: quotaSchema.prefault({}),
+  defaults: defaultsSchema.optional().describe('Default values for keys that job.yaml does not set, in job.yaml syntax.'),
+  final: finalSchema.optional().describe('Values that override job.yaml and --set, in job.yaml syntax.'),
+});
+
+export const DEFAULT_SITE: SiteConfig = { ...parseSite('', SITE_FILE), from: null };
+
+/**
+ * Parses the text of a tony-site.yaml.
+ * @param file file name for error messages.
+ * @throws TonyError SITE_INVALID with every mistake: line, column, expected value.
+ */
+export function parseSite(text: string, file: string): SiteConfig {
+  const yaml = new YamlFile(text, {
+    file,
+    what: 'site file',
+    code: 'SITE_INVALID',
+    expected: 'a mapping with the keys history, cache, tls, storage, kerberos, quotas, defaults and final',
+    mayBeEmpty: true,
+  });
+  const { history, cache, tls, storage, kerberos, quotas, final } = yaml.check(siteSchema, {
+    schema: siteJsonSchema,
+    unknown: ([first, ...path]) => (first === 'defaults' || first === 'final' ? whyNotInSite(path) : undefined),
+    meaning: meaningProblems,
+  });
+  const { defaults } = (yaml.written() ?? {}) as { readonly defaults?: SiteConfig['defaults'] };
+  return {
+    from: file,
+    history: { dir: history.dir ?? null, url: history.url?.replace(/\/+$/, '') ?? null, keepMs: history.keep },
+    cache: { maxAgeMs: cache.maxAge ?? null },
+    tls: { ca: tls.ca ?? null },
+    storage: { gateway: storage.gateway ?? null, credentials: storage.credentials ?? null },
+    kerberos: kerberos ?? null,
+    quotas,
+    defaults: defaults ?? {},
+    final: final ?? {},
+  };
+}
+
+/** Returns `tls.ca` from a site file that is not validated yet; null if it is not set. */
+export function authorityFileOf(text: string): string | null {
+  if (!/^['"]?tls\b/m.test(text)) {
+    return null;
+  }
+  try {
+    const { tls } = parse(text) as { readonly tls?: { readonly ca?: unknown } };
+    return typeof tls?.ca === 'string' ? tls.ca : null;
+  } catch {
+    return null;
+  }
+}
+
+/** Returns `storage` of a site file that may contain mistakes; null if it has none, or an invalid one. */
+export function storageOfSite(text: string): { readonly gateway: StorageGateway; readonly credentials: string | null } | null {
+  if (!/^['"]?storage\b/m.test(text)) {
+    return null;
+  }
+  try {
+    const { storage } = parse(text) as { readonly storage?: unknown };
+    const { gateway, credentials = null } = siteSchema.shape.storage.safeParse(storage).data ?? {};
+    return gateway === undefined ? null : { gateway, credentials };
+  } catch {
+    return null;
+  }
+}
+
+/**
+ * Returns `kerberos` from a site file; null if it is not set.
+ * @throws TonyError SITE_INVALID if the file sets it and contains mistakes
+ */
+export function keytabOf(text: string, file: string): SiteKeytab | null {
+  return /^['"]?kerberos\b/m.test(text) ? parseSite(text, file).kerberos : null;
+}
+
+/** Returns the JSON Schema (2020-12) of tony-site.yaml for editors. */
+export function siteJsonSchema(): JsonSchema {
+  return { title: 'tony-ts site', ...z.toJSONSchema(siteSchema, { io: 'input', unrepresentable: 'any' }) } as JsonSchema;
+}
+
+function meaningProblems({ history, quotas, defaults, final }: z.output<typeof siteSchema>): Problem[] {
+  const problems: Problem[] = [
+    ...unknownAmounts(quotas).map((problem) => ({ ...problem, atKey: true })),
+    ...resourceProblems('defaults', defaults),
+    ...resourceProblems('final', final),
+  ];
+  if (history.url !== undefined && history.dir === undefined) {
+    problems.push({
+      path: ['history', 'url'],
+      message: "a history server for all users reads history.dir, not users' home folders: set history.dir too",
+    });
+  }
+  return problems;
+}
+
+function resourceProblems(section: 'defaults' | 'final', part: JobPart = {}): Problem[] {
+  return Object.entries(part.roles ?? {}).flatMap(([role, { resources = {} }]) =>
+    Object.keys(resources).flatMap((resource): Problem[] => {
+      const message = resourceKeyProblem(resource);
+      const path = [section, 'roles', role, 'resources', resource];
+      return message === undefined ? [] : [{ path, atKey: true, message }];
+    }),
+  );
+}
+
+function gatewayAddress(): z.ZodString {
+  return text().refine(isHttpAddress, { error: 'expected an address such as https://host:port, without user, query or #' });
+}
+
+function isHttpAddress(address: string): boolean {
+  if (!/^https?:\/\//i.test(address) || !URL.canParse(address)) {
+    return false;
+  }
+  const { username, password, search, hash } = new URL(address);
+  return username === '' && password === '' && search === '' && hash === '';
+}

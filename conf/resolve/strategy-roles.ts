@@ -1,0 +1,198 @@
+import type { JobFile } from '../job-schema.ts';
+import { MOST_PROCESSES, processesOf } from '../processes.ts';
+import { type Framework, factsOf } from '../values/frameworks.ts';
+import type { Problem } from '../yaml-file.ts';
+
+// Adapts the roles of a job to its strategy. With `parameter-server`, the tasks of the role `ps` store the weights. With `all-reduce`,
+// tony-ts ignores the role `ps`, so the same job.yaml works with both strategies.
+
+type RoleFile = JobFile['roles'][string];
+
+/** Name of the role whose tasks store the weights (strategy `parameter-server`). */
+export const SERVING_ROLE = 'ps';
+
+/** Roles whose tasks have no rank by default. */
+const UNRANKED_ROLES: ReadonlySet<string> = new Set(['evaluator', 'ps', 'tensorboard']);
+
+export function isServing(file: JobFile, name: string): boolean {
+  return file.strategy.type === 'parameter-server' && name === SERVING_ROLE;
+}
+
+export function isRanked(name: string, role: RoleFile): boolean {
+  return role.ranked ?? (!role.sidecar && !role.untracked && !UNRANKED_ROLES.has(name));
+}
+
+/** Returns the name of the role whose task 0 is the chief. */
+export function chiefOf(file: JobFile): string | undefined {
+  const names = Object.keys(file.roles);
+  const tracked = names.filter((name) => !file.roles[name]?.sidecar && !file.roles[name]?.untracked && !isServing(file, name));
+  return (
+    names.find((name) => file.roles[name]?.chief === true) ??
+    ['chief', 'worker'].find((name) => tracked.includes(name) && file.roles[name]?.chief !== false) ??
+    tracked[0]
+  );
+}
+
+/** Adds the roles that the strategy requires, and removes the roles that it does not use. */
+export function withStrategyRoles(file: JobFile): JobFile {
+  if (file.framework !== 'tfjs') {
+    return file;
+  }
+  const { [SERVING_ROLE]: given, ...others } = file.roles;
+  if (file.strategy.type === 'all-reduce') {
+    return given === undefined || hasOwnMeaning(given) ? file : { ...file, roles: others };
+  }
+  const chief = file.roles[chiefOf(file) ?? ''];
+  if (chief === undefined) {
+    return file;
+  }
+  // By default, a parameter server runs the same command as the chief. The training library selects the behaviour by the role.
+  if (given !== undefined) {
+    const command = given.command ?? chief.command ?? file.command;
+    return { ...file, roles: { ...file.roles, [SERVING_ROLE]: { ...given, ...(command !== undefined && { command }) } } };
+  }
+  const { memory, vcores } = chief.resources;
+  const { nodeLabel: _, after: _after, endAfter: _endAfter, timeLimit: _timeLimit, retryOn: _retryOn, ...alike } = chief;
+  const serving: RoleFile = {
+    ...alike,
+    instances: { min: 1, max: 1 },
+    resources: { memory, vcores, gpus: 0 },
+    chief: false,
+    ranked: false,
+  };
+  return { ...file, roles: { ...file.roles, [SERVING_ROLE]: serving } };
+}
+
+/** Returns true for a role `ps` whose settings in job.yaml show that it does not store weights. */
+function hasOwnMeaning(role: RoleFile): boolean {
+  return role.command !== undefined || role.untracked || role.sidecar || role.ranked === true || role.chief === true;
+}
+
+export function strategyProblems(file: JobFile): Problem[] {
+  const problems: Problem[] = [];
+  const names = Object.keys(file.roles);
+  const ps = file.roles[SERVING_ROLE];
+  const refuse = (path: Problem['path'], message: string) => problems.push({ path, message });
+  if (file.strategy.type === 'parameter-server') {
+    const serving = ['roles', SERVING_ROLE];
+    if (ps?.sidecar) {
+      refuse([...serving, 'sidecar'], 'parameter servers hold the weights, so the job cannot continue without them');
+    }
+    if (ps?.chief) {
+      refuse([...serving, 'chief'], 'a parameter server cannot be the chief: choose the role that trains');
+    }
+    if (ps?.ranked) {
+      refuse([...serving, 'ranked'], 'a parameter server has no rank, because it serves the workers');
+    }
+    if (file.framework === 'tfjs' && !names.some((name) => name !== SERVING_ROLE && isRanked(name, file.roles[name] as RoleFile))) {
+      refuse(['strategy'], 'no role would train: add a role worker in addition to the role ps');
+    }
+    if (file.framework !== 'tfjs' && factsOf(file.framework) === null && ps === undefined) {
+      refuse(['strategy'], 'add a role ps: tony-ts adds it only for framework tfjs');
+    }
+  } else if (names.length > 0 && Object.keys(withStrategyRoles(file).roles).length === 0) {
+    refuse(['roles'], 'no role would train: add a role worker in addition to the role ps');
+  }
+  problems.push(...frameworkProblems(file));
+  const elastic = names.filter((name) => isElastic(file.roles[name]));
+  for (const name of names) {
+    const role = file.roles[name];
+    if (role === undefined || role.instances.min === role.instances.max) {
+      continue;
+    }
+    const path = ['roles', name, 'instances'];
+    if (role.instances.max < role.instances.min) {
+      refuse(path, `max (${role.instances.max}) is less than min (${role.instances.min}): swap them`);
+    } else if (name === SERVING_ROLE && isServing(file, name)) {
+      refuse(path, 'the number of parameter servers is fixed: write one number');
+    } else if (!isRanked(name, role)) {
+      refuse(path, 'only a ranked role can grow and shrink: write one number, or `ranked: true`');
+    } else if (elastic[0] !== name) {
+      refuse(path, `only one role can grow and shrink, and \`${elastic[0]}\` already does`);
+    }
+  }
+  return problems;
+}
+
+/** Explains why a job of this framework cannot set `wireSecurity`. */
+export function unprotected(framework: Framework): string {
+  const title = factsOf(framework)?.title ?? framework;
+  return `tony-ts protects only the connections of framework tfjs, and cannot protect those between ${title} programs`;
+}
+
+/** Rejects settings that have no effect on programs of another framework, and variables that the framework's launcher would set. */
+function frameworkProblems(file: JobFile): Problem[] {
+  const facts = factsOf(file.framework);
+  const problems = [...processProblems(file), ...syncProblems(file)];
+  if (facts === null) {
+    return problems;
+  }
+  const { strategy } = file;
+  if (strategy.type === 'parameter-server' || strategy.wire !== 'float32') {
+    problems.push({
+      path: ['strategy'],
+      message: `applies only to framework tfjs: ${facts.title} programs choose in their code how they exchange gradients; remove the key`,
+    });
+  } else if (strategy.wireSecurity !== 'none') {
+    problems.push({ path: ['strategy', 'wireSecurity'], message: `${unprotected(file.framework)}; write \`wireSecurity: none\`` });
+  }
+  const ps = file.roles[SERVING_ROLE];
+  if (ps !== undefined && !isRanked(SERVING_ROLE, ps) && !ps.untracked && !ps.sidecar) {
+    problems.push({
+      path: ['roles', SERVING_ROLE],
+      atKey: true,
+      message: `tony-ts has no parameter servers for framework ${file.framework}: remove the role, or write \`ranked: true\` if its tasks start together with the others`,
+    });
+  }
+  for (const [name, role] of Object.entries(file.roles).filter(([each, role]) => isRanked(each, role))) {
+    const { rankedRoles } = facts;
+    if (rankedRoles !== undefined && !rankedRoles.includes(name)) {
+      problems.push({
+        path: ['roles', name],
+        atKey: true,
+        message: `${facts.title} recognises only tasks named ${rankedRoles.join(', ')} and evaluator: rename the role, or write \`ranked: false\``,
+      });
+    } else if (rankedRoles !== undefined && name === 'chief' && role.instances.max > 1) {
+      problems.push({ path: ['roles', name, 'instances'], message: `${facts.title} allows only one chief` });
+    }
+  }
+  const environments: readonly (readonly [Problem['path'], Readonly<Record<string, string>>])[] = [
+    [['env'], file.env],
+    ...Object.entries(file.roles).map(([name, role]) => [['roles', name, 'env'], role.env] as const),
+  ];
+  for (const [path, environment] of environments) {
+    for (const variable of facts.variables.filter((name) => Object.hasOwn(environment, name))) {
+      problems.push({
+        path: [...path, variable],
+        atKey: true,
+        message: `tony-ts sets this variable for framework ${file.framework}: remove it, or write \`framework: none\` to set all of them yourself`,
+      });
+    }
+  }
+  return problems;
+}
+
+/** Explains why a job of framework tfjs cannot set `checkpoint.sync`: both would write different files to the same folder. */
+export const SYNC_WITH_TFJS =
+  'programs of framework tfjs store their checkpoints with `join`: remove the key, or write `framework: none` for a program that does not use it';
+
+function syncProblems({ framework, checkpoint: { sync } }: JobFile): Problem[] {
+  return framework === 'tfjs' && sync !== undefined ? [{ path: ['checkpoint', 'sync'], message: SYNC_WITH_TFJS }] : [];
+}
+
+function processProblems({ framework, processesPerTask, roles }: JobFile): Problem[] {
+  if (framework !== 'pytorch' && framework !== 'mpi') {
+    const message = 'applies only to frameworks pytorch and mpi: programs of other frameworks use all GPUs of their task';
+    return processesPerTask === 'auto' ? [] : [{ path: ['processesPerTask'], message }];
+  }
+  return Object.entries(roles)
+    .filter(([name, role]) => isRanked(name, role) && processesOf(processesPerTask, role) > MOST_PROCESSES)
+    .map(([name]) => ({
+      path: ['roles', name, 'resources', 'gpus'],
+      message: `a task can run at most ${MOST_PROCESSES} processes: use more tasks with fewer GPUs, or set \`processesPerTask\``,
+    }));
+}
+
+function isElastic(role: RoleFile | undefined): boolean {
+  return role !== undefined && role.instances.max > role.instances.min;
+}

@@ -1,0 +1,125 @@
+import { formatDuration, formatMemory } from '../values/units.ts';
+import type { HistoryEntry } from './status.ts';
+import type { FailureCause, FirstFailure, ProgramEnd, TaskFailure } from './task-failure.ts';
+
+/** Returns the predicate of a sentence about the program, such as `exited with code 3` or `was killed by SIGKILL`. */
+export function describeEnd({ code, signal }: ProgramEnd): string {
+  return code === null ? `was killed by ${signal ?? 'a signal'}` : `exited with code ${code}${meaningOf(code)}`;
+}
+
+function meaningOf(code: number): string {
+  switch (code) {
+    case 126:
+      return ' (a file of its command cannot be executed: check its mode, or name the interpreter in `command`)';
+    case 127:
+      return ' (command not found: check the spelling in `command`, that the source contains the file, and that the program is installed on the node or in the runtime)';
+    default:
+      return '';
+  }
+}
+
+/** Describes a task failure, for example `its program exited with code 3`. Callers put the task name before it. */
+export function describeFailure({ cause, node }: TaskFailure, role: string): string {
+  const where = node === null ? '' : ` on ${node}`;
+  switch (cause.kind) {
+    case 'program':
+      return `its program${where} ${describeEnd(cause.exit)}${cause.exit.signal === 'SIGKILL' ? killedByKernel(role) : ''}`;
+    case 'container':
+      return describeContainer(cause, role, where);
+    case 'launch':
+      return `its container${where} could not be started: ${cause.reason}`;
+    case 'silent':
+      return `its executor${where} sent no heartbeat for ${time(cause.ms)}`;
+    case 'stopped':
+      return `its program${where} was stopped by a signal for ${time(cause.ms)}`;
+    case 'unanswered':
+      return `its executor${where} did not answer the order to ${cause.order} its program for ${time(cause.ms)}`;
+    case 'inconsistent':
+      return `its executor${where} has lost track of its program`;
+    case 'blamed':
+      return `its program${where} no longer answers its peers (reported by ${cause.by})`;
+    case 'unheard':
+      return `its executor${where} did not report within ${time(cause.ms)} of being started`;
+    case 'time-limit':
+      return `its program${where} ran longer than its time limit of ${time(cause.ms)} (roles.${role}.timeLimit)`;
+    case 'gone':
+      return `its container${where} ended while no ApplicationMaster was running`;
+    case 'impossible':
+      return cause.reason;
+  }
+}
+
+/** Exit status of a container whose process was killed by SIGKILL. */
+const KILLED = 137;
+
+/** Explains SIGKILL. YARN's diagnostics do not say who sent it: the kernel does if it enforces the container's memory limit. */
+function killedByKernel(role: string, memoryMb?: number): string {
+  const limit =
+    memoryMb === undefined ? 'more memory than their container has' : `more than the ${formatMemory(memoryMb)} of their container`;
+  return `. If no one killed it, the kernel did: nodes that limit memory with cgroups kill processes that use ${limit}. Raise roles.${role}.resources.memory`;
+}
+
+function describeContainer(cause: Extract<FailureCause, { kind: 'container' }>, role: string, where: string): string {
+  const why = cause.reason === '' ? '' : `: ${cause.reason}`;
+  switch (cause.end) {
+    case 'exited':
+      return `its container${where} ended with exit status ${cause.exitStatus}${cause.exitStatus === KILLED ? `${why.replace(/\.$/, '')}${killedByKernel(role, cause.memoryMb)}` : why}`;
+    case 'memory-exceeded':
+      return `its container${where} was killed for using more than its ${formatMemory(cause.memoryMb)} of memory; raise roles.${role}.resources.memory`;
+    case 'stopped-by-master':
+    case 'released':
+      return `its container${where} was stopped from outside${why}`;
+    case 'expired':
+      return `its container${where} was reclaimed by YARN because it was not started in time${why}`;
+    case 'preempted':
+      return `its container${where} was preempted for another application`;
+    case 'node-lost':
+      return `its node${where} was lost${why}`;
+    case 'disks-failed':
+      return `its container${where} was ended because the node's disks failed${why}`;
+    case 'launch-failed':
+      return `its container${where} could not be started${why}`;
+  }
+}
+
+export function describeFirstFailure(failure: FirstFailure): string {
+  return `${failure.role}:${failure.index}: ${describeFailure(failure, failure.role)}`;
+}
+
+/** Returns the last stderr lines of the program as a separate paragraph; '' if there are none. */
+export function describeStderr({ lines }: TaskFailure): string {
+  return lines.length === 0 ? '' : `\nLast lines of its stderr:\n${lines.join('\n')}`;
+}
+
+const UNCOUNTED: Readonly<Record<TaskFailure['cost'], string>> = {
+  charged: '',
+  free: '(not counted: caused by the cluster) ',
+  victim: '(not counted: it lost its peers) ',
+};
+
+/** Returns the task or role of an event, such as `worker:1`; '' for events of the whole job. */
+export function subjectOf({ role = '', index }: HistoryEntry): string {
+  return role === '' || index === undefined ? role : `${role}:${index}`;
+}
+
+/** Describes an event in one line. For a failed task, appends the last stderr lines of its program. */
+export function describeEntry({ event, role = '', detail = '', exit, failure, phase, reason, result }: HistoryEntry): string {
+  if (failure !== undefined) {
+    const uncounted = event === 'failure-corrected' && failure.cost === 'free' ? '(no longer counted) ' : UNCOUNTED[failure.cost];
+    return `${uncounted}${describeFailure(failure, role)}${describeStderr(failure)}`;
+  }
+  if (exit !== undefined) {
+    return describeEnd(exit);
+  }
+  if (result !== undefined) {
+    return detail === '' ? result : `${result}: ${detail}`;
+  }
+  if (phase !== undefined) {
+    return `${detail}, ${phase}`;
+  }
+  return reason === undefined ? detail : `${detail}; ${reason}`;
+}
+
+function time(ms: number): string {
+  return formatDuration(ms < 10_000 ? ms : 1000 * Math.round(ms / 1000));
+}

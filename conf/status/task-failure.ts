@@ -1,0 +1,108 @@
+import { z } from 'zod';
+import { ROLE_NAME } from '../values/role-name.ts';
+
+// Data model for the end of programs, containers and tasks in events, statuses and final.json. conf/status/event-text.ts converts it to text.
+
+export interface ProgramEnd {
+  /** Exit code; null if a signal killed the program. */
+  readonly code: number | null;
+  /** Signal name, such as `SIGKILL`; null if the program exited or the signal is unknown. */
+  readonly signal: string | null;
+}
+
+const CONTAINER_ENDS = [
+  'exited',
+  'memory-exceeded',
+  'stopped-by-master',
+  'released',
+  'expired',
+  'preempted',
+  'node-lost',
+  'disks-failed',
+  'launch-failed',
+] as const;
+
+/** Why a container ended. Only `exited` and `memory-exceeded` are caused by the program. */
+export type ContainerEnd = (typeof CONTAINER_ENDS)[number];
+
+/** Why a task failed. `ms` is how long the ApplicationMaster waited before it declared the failure. */
+export type FailureCause =
+  | { readonly kind: 'program'; readonly exit: ProgramEnd }
+  /** `exitStatus` and `reason` come from YARN; `memoryMb` is the memory limit of the container. */
+  | {
+      readonly kind: 'container';
+      readonly end: ContainerEnd;
+      readonly exitStatus: number;
+      readonly memoryMb: number;
+      readonly reason: string;
+    }
+  | { readonly kind: 'launch'; readonly reason: string }
+  /** The executor stopped sending heartbeats. */
+  | { readonly kind: 'silent'; readonly ms: number }
+  /** A signal such as SIGSTOP suspended the program. */
+  | { readonly kind: 'stopped'; readonly ms: number }
+  | { readonly kind: 'unanswered'; readonly order: 'prepare' | 'start'; readonly ms: number }
+  /** The executor's reports contradict each other, so it has lost track of its program. */
+  | { readonly kind: 'inconsistent' }
+  /** Another task reported that this task's program was not responding. */
+  | { readonly kind: 'blamed'; readonly by: string }
+  /** The executor did not register in time. */
+  | { readonly kind: 'unheard'; readonly ms: number }
+  /** The program ran longer than the time limit of its role. */
+  | { readonly kind: 'time-limit'; readonly ms: number }
+  /** A new ApplicationMaster attempt found neither the container nor its executor. */
+  | { readonly kind: 'gone' }
+  /** No node in the cluster has enough resources for the task. */
+  | { readonly kind: 'impossible'; readonly reason: string };
+
+/**
+ * Whether a failure uses up one of the task's restarts.
+ * - `charged`: it does.
+ * - `free`: it does not, because the cluster caused the failure.
+ * - `victim`: it does not, because it follows from the failure of another task.
+ */
+export type FailureCost = 'charged' | 'free' | 'victim';
+
+export interface TaskFailure {
+  readonly cause: FailureCause;
+  readonly cost: FailureCost;
+  /** host:port of the NodeManager; null if unknown. */
+  readonly node: string | null;
+  readonly lines: readonly string[];
+}
+
+export interface FirstFailure extends TaskFailure {
+  readonly role: string;
+  readonly index: number;
+}
+
+/** Limits the length of strings in a history. ApplicationMasters write shorter strings, but users can edit the files. */
+const text = z.string().max(4_096);
+const name = z.string().max(1_024);
+
+export const programEndSchema: z.ZodType<ProgramEnd> = z.object({ code: z.int().nullable(), signal: name.nullable() });
+
+const cause: z.ZodType<FailureCause> = z.discriminatedUnion('kind', [
+  z.object({ kind: z.literal('program'), exit: programEndSchema }),
+  z.object({ kind: z.literal('container'), end: z.enum(CONTAINER_ENDS), exitStatus: z.int(), memoryMb: z.number(), reason: text }),
+  z.object({ kind: z.literal('launch'), reason: text }),
+  z.object({ kind: z.enum(['silent', 'stopped', 'unheard', 'time-limit']), ms: z.number() }),
+  z.object({ kind: z.literal('unanswered'), order: z.enum(['prepare', 'start']), ms: z.number() }),
+  z.object({ kind: z.enum(['inconsistent', 'gone']) }),
+  z.object({ kind: z.literal('blamed'), by: name }),
+  z.object({ kind: z.literal('impossible'), reason: text }),
+]);
+
+const failure = z.object({
+  cause,
+  cost: z.enum(['charged', 'free', 'victim']),
+  node: name.nullable(),
+  lines: z.array(text).max(1_000),
+});
+
+export const taskFailureSchema: z.ZodType<TaskFailure> = failure;
+
+export const firstFailureSchema: z.ZodType<FirstFailure> = failure.extend({
+  role: z.string().regex(ROLE_NAME),
+  index: z.int().nonnegative(),
+});
