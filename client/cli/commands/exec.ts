@@ -1,4 +1,5 @@
 import type { Argv, CommandModule } from 'yargs';
+import { runSession } from './run-session.ts';
 import { APPLICATION_ID, CLUSTER_OPTIONS, type ClusterArguments, TASK } from './shared-options.ts';
 
 interface ExecArguments extends ClusterArguments {
@@ -23,23 +24,9 @@ export const execCommand: CommandModule<object, ExecArguments> = {
           'The exit code is that of the command. The command ends when the program of the task ends, and on Ctrl-C.',
       ),
   handler: async ({ application, task, command = [], '--': rest = [], ...cluster }) => {
-    const { connectJob } = await import('../../connections/connect-job.ts');
     const { execInTask } = await import('../../sessions/exec.ts');
-    const { INTERRUPTED } = await import('../../terminal/interrupts.ts');
-    const { untilSignal } = await import('../../terminal/until-signal.ts');
-    const connection = await connectJob(application, cluster);
-    const stop = new AbortController();
-    void untilSignal().then(() => stop.abort());
     const { stdin: input, stdout: output, stderr: errors } = process;
-    try {
-      process.exitCode = await execInTask(connection, task, [...command, ...rest], { input, output, errors, signal: stop.signal });
-    } catch (error) {
-      if (!stop.signal.aborted) {
-        throw error;
-      }
-      process.exitCode = INTERRUPTED;
-    } finally {
-      connection.close();
-    }
+    const words = [...command, ...rest];
+    await runSession(application, cluster, (job, signal) => execInTask(job, task, words, { input, output, errors, signal }));
   },
 };

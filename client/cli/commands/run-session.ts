@@ -1,0 +1,26 @@
+import type { JobConnection } from '../../connections/job-connection.ts';
+import type { ClusterArguments } from './shared-options.ts';
+
+/** Runs a session with a task of the job, and sets the exit code of this process to that of the session. Ctrl-C ends the session. */
+export async function runSession(
+  application: string,
+  cluster: ClusterArguments,
+  run: (job: JobConnection, signal: AbortSignal) => Promise<number>,
+): Promise<void> {
+  const { connectJob } = await import('../../connections/connect-job.ts');
+  const { INTERRUPTED } = await import('../../terminal/interrupts.ts');
+  const { untilSignal } = await import('../../terminal/until-signal.ts');
+  const job = await connectJob(application, cluster);
+  const stop = new AbortController();
+  void untilSignal().then(() => stop.abort());
+  try {
+    process.exitCode = await run(job, stop.signal);
+  } catch (error) {
+    if (!stop.signal.aborted) {
+      throw error;
+    }
+    process.exitCode = INTERRUPTED;
+  } finally {
+    job.close();
+  }
+}
