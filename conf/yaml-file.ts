@@ -210,7 +210,7 @@ function describeIssue(issue: z.core.$ZodIssue, document: Document, terms: Terms
 function meantAlternative<Issue extends z.core.$ZodIssue>(alternatives: readonly (readonly Issue[])[]): readonly Issue[] | undefined {
   const withoutMistakeOf = (...codes: readonly string[]) =>
     alternatives.filter((issues) => issues.every(({ path, code }) => path.length > 0 || !codes.includes(code)));
-  const [meant] = withoutMistakeOf('invalid_type', 'invalid_value').toSorted((one, other) => one.length - other.length);
+  const [meant] = withoutMistakeOf('invalid_type', 'invalid_value').sort((one, other) => one.length - other.length);
   return meant ?? withoutMistakeOf('invalid_type')[0];
 }
 
