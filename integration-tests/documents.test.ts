@@ -130,6 +130,7 @@ async function follow({ place, text }: DocumentedCommand, cwd: string): Promise<
 async function readersFiles(place: string): Promise<void> {
   const job = 'name: a-job\nframework: none\nruntime: system\ncommand: echo hello\nroles: {worker: {resources: {memory: 512m}}}\n';
   await writeFile(path.join(place, 'job.yaml'), job);
+  await writeFile(path.join(place, 'train.ts'), "console.log('trained');\n");
   await writeFile(path.join(place, 'clicks.jsonl'), '{"page": 1}\n{"page": 2}\n');
   await writeFile(path.join(place, 'clicks.tfrecord'), '');
   await writeFile(
