@@ -57,6 +57,7 @@ export const TASK_FILE = z
       .string()
       .nullable()
       .describe('File that appears when YARN is about to preempt a container. The program then stores a checkpoint and removes the file'),
+    memoryMb: number(1).nullable().describe('Memory of the container in MiB; null with `--local`, where nothing limits it'),
     services: z.string().nullable().describe('Folder of the services socket; null if it could not be opened'),
     ...INTERNAL,
   })

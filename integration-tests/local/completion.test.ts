@@ -100,7 +100,7 @@ describe.each(SHELLS.map((shell) => [shell] as const))('%s', (shell) => {
     await writeFile(path.join(at.folder, 'job.yaml'), '');
     expect(offered(shell, 'tony-ts su', at)).toEqual(['submit']);
     expect(offered(shell, 'tony-ts history ', at)).toEqual(expect.arrayContaining(['list', 'show', 'serve', 'prune']));
-    expect(offered(shell, 'tony-ts submit --lo', at)).toEqual(['--local']);
+    expect(offered(shell, 'tony-ts submit --loc', at)).toEqual(['--local']);
     expect(offered(shell, 'tony-ts list --output ', at)).toEqual(shell === 'zsh' ? ['json', 'table', 'yaml'] : ['table', 'json', 'yaml']);
     expect(offered(shell, 'tony-ts list --output=j', at)).toEqual([shell === 'bash' ? 'json' : '--output=json']);
     expect(offered(shell, 'tony-ts submit --conf jo', at)).toEqual(['job.yaml']);

@@ -9,6 +9,7 @@ import json
 import os
 import secrets
 import sys
+from typing import Dict
 
 FOLDER = ".tony-notebook"
 #: Interval in seconds at which Jupyter looks for idle kernels: a tenth of the limit, within these bounds.
@@ -42,10 +43,10 @@ def main(idle_seconds: int) -> None:
     os.execve(sys.executable, [sys.executable, "-m", "jupyterlab", "--no-browser"], environment)
 
 
-def settings(idle_seconds: int, token: str) -> dict:
+def settings(idle_seconds: int, token: str) -> Dict[str, Dict[str, object]]:
     check = max(SHORTEST_CHECK, min(LONGEST_CHECK, idle_seconds // 10))
-    server = {"ip": "127.0.0.1", "port": 8888, "port_retries": 200, "allow_remote_access": False, "allow_root": True, "root_dir": os.getcwd()}
-    kernels = {}
+    server: Dict[str, object] = {"ip": "127.0.0.1", "port": 8888, "port_retries": 200, "allow_remote_access": False, "allow_root": True, "root_dir": os.getcwd()}
+    kernels: Dict[str, object] = {}
     if idle_seconds > 0:
         server["shutdown_no_activity_timeout"] = idle_seconds
         kernels = {"cull_idle_timeout": idle_seconds, "cull_interval": check, "cull_connected": True, "cull_busy": False}
