@@ -1,7 +1,7 @@
 /**
  * `npm run bench -- torchrun [--rounds N] [--steps N]`: measures a step of training with PyTorch's DistributedDataParallel in two processes
- * (median in ms), under torchrun's launcher and in a local job. Both run in turns. tony-ts takes no part in the steps, so the durations
- * must be equal within 2 %. Requires PyTorch for the system's Python.
+ * (median in ms), under torchrun's launcher and in a local job with one task. Both run in turns. tony-ts takes no part in the steps, so the
+ * durations must be equal within 2 %. Requires PyTorch for the system's Python.
  */
 import { execFile } from 'node:child_process';
 import { copyFile, mkdtemp, rm, writeFile } from 'node:fs/promises';
@@ -39,7 +39,7 @@ async function inJob(): Promise<number> {
 
 try {
   await copyFile(path.join(ROOT, 'benchmarks', 'peers', 'ddp.py'), path.join(folder, 'ddp.py'));
-  const roles = 'roles: {worker: {instances: 2, resources: {memory: 1g}}}';
+  const roles = 'processesPerTask: 2\nroles: {worker: {resources: {memory: 2g}}}';
   await writeFile(
     path.join(folder, 'job.yaml'),
     `name: ddp\nframework: pytorch\nruntime: system\ncommand: ${PYTHON} ddp.py ${values.steps}\n${roles}\n`,
