@@ -1,7 +1,6 @@
 import type { JobReport } from '../connections/follow-job.ts';
 import type { LogLine } from '../connections/log-reader.ts';
-import type { Terminal } from '../terminal/terminal.ts';
-import { printable } from '../terminal/terminal.ts';
+import { printable, type Terminal } from '../terminal/terminal.ts';
 import type { JobOutput, SubmittedNotice } from './job-output.ts';
 import { reportLines } from './report-lines.ts';
 

@@ -174,7 +174,7 @@ describe("converts TonY's order of roles:", () => {
   test.each([
     ['prepare', 'db', ['db']],
     ['training', 'worker,evaluator', ['db']],
-    ['prepare', 'db,tensorboard,nobody', ['db']],
+    ['prepare', 'db,tensorboard,undeclared', ['db']],
   ])('if only the %s stage names %s, all other roles are in the other stage', (stage, names, awaited) => {
     const { yaml, missing } = convert({
       ...python,
@@ -199,7 +199,7 @@ describe("converts TonY's order of roles:", () => {
       'tony.application.group.A': 'chief',
       'tony.application.group.B': 'worker',
       'tony.application.dependency.worker.timeout.after.A': '10',
-      'tony.application.dependency.nobody.timeout.after.A': '10',
+      'tony.application.dependency.undeclared.timeout.after.A': '10',
       ...ignored,
     });
     expect(missing).toEqual([]);

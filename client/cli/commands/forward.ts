@@ -1,4 +1,5 @@
 import type { Argv, CommandModule } from 'yargs';
+import { noticeWriter } from './run-session.ts';
 import { APPLICATION_ID, CLUSTER_OPTIONS, type ClusterArguments, TASK } from './shared-options.ts';
 
 interface ForwardArguments extends ClusterArguments {
@@ -25,11 +26,10 @@ export const forwardCommand: CommandModule<object, ForwardArguments> = {
     const { connectJob } = await import('../../connections/connect-job.ts');
     const { forwardPort } = await import('../../sessions/forward-port.ts');
     const { parsePorts } = await import('../../sessions/parse-ports.ts');
-    const { terminalOf } = await import('../../terminal/terminal.ts');
     const { untilSignal } = await import('../../terminal/until-signal.ts');
     const ports = parsePorts(port);
     const connection = await connectJob(application, cluster);
-    const onNotice = (notice: string): void => void process.stderr.write(`${terminalOf(process.stderr).paint('yellow', notice)}\n`);
+    const onNotice = await noticeWriter();
     try {
       const forwarded = await forwardPort(connection, task, ports.port, { localPort: ports.localPort, onNotice });
       process.stdout.write(`forwarding http://127.0.0.1:${forwarded.port} to port ${ports.port} of ${task}; Ctrl-C ends this\n`);

@@ -24,3 +24,10 @@ export async function runSession(
     job.close();
   }
 }
+
+/** Returns a function that writes notices about a session to stderr. */
+export async function noticeWriter(): Promise<(notice: string) => void> {
+  const { terminalOf } = await import('../../terminal/terminal.ts');
+  const { stderr } = process;
+  return (notice) => void stderr.write(`${terminalOf(stderr).paint('yellow', notice)}\n`);
+}

@@ -1,5 +1,5 @@
 import type { Argv, CommandModule } from 'yargs';
-import { runSession } from './run-session.ts';
+import { noticeWriter, runSession } from './run-session.ts';
 import { APPLICATION_ID, CLUSTER_OPTIONS, type ClusterArguments, TASK } from './shared-options.ts';
 
 interface ShellArguments extends ClusterArguments {
@@ -21,10 +21,9 @@ export const shellCommand: CommandModule<object, ShellArguments> = {
       ),
   handler: async ({ application, task, ...cluster }) => {
     const { openShell } = await import('../../sessions/open-shell.ts');
-    const { terminalOf } = await import('../../terminal/terminal.ts');
     const { stdin: input, stdout: output, stderr: errors, env } = process;
     const terminal = input.isTTY && output.isTTY ? { input, output, type: env.TERM ?? '' } : null;
-    const onNotice = (notice: string): void => void errors.write(`${terminalOf(errors).paint('yellow', notice)}\n`);
+    const onNotice = await noticeWriter();
     await runSession(application, cluster, (job, signal) => openShell(job, task, { input, output, errors, terminal, signal, onNotice }));
   },
 };
