@@ -2,6 +2,7 @@ import { stringify } from 'yaml';
 import type { Role } from '../../conf/job.ts';
 import { describeFailure, describeFirstFailure } from '../../conf/status/event-text.ts';
 import { orphanTexts } from '../../conf/status/orphaned-containers.ts';
+import { withoutProfile } from '../../conf/status/step-profile.ts';
 import { formatNumber } from '../../conf/values/quantities.ts';
 import { formatDuration, formatMemory } from '../../conf/values/units.ts';
 import type { DescribedCheckpoints, DescribedTask, JobDescription } from '../connections/describe-job.ts';
@@ -10,7 +11,7 @@ import { fullTime } from '../terminal/clock.ts';
 import { type FittedColumn, fittedTable } from '../terminal/fitted-table.ts';
 import { harmless, type Terminal, wrap } from '../terminal/terminal.ts';
 import { failureLines } from './failure-lines.ts';
-import { gpuText, jobStyle, memoryText, metricsText, nodeName, oneLine, STATE_STYLE, stateText, withoutProfile } from './job-table.ts';
+import { gpuText, jobStyle, memoryText, metricsText, nodeName, oneLine, STATE_STYLE, stateText } from './job-table.ts';
 
 const LABEL = 13;
 const INDENT = '  ';

@@ -1,5 +1,6 @@
 import { orphanTexts } from '../../conf/status/orphaned-containers.ts';
 import { type ElasticStatus, gpuUtilization, type JobStatus, type TaskState, type TaskStatus } from '../../conf/status/status.ts';
+import { withoutProfile } from '../../conf/status/step-profile.ts';
 import { formatNumber } from '../../conf/values/quantities.ts';
 import { formatDuration, formatMemory } from '../../conf/values/units.ts';
 import { type FittedColumn, fittedTable } from '../terminal/fitted-table.ts';
@@ -146,11 +147,6 @@ export function metricsText(metrics: Readonly<Record<string, number>>): string {
   return Object.entries(metrics)
     .map(([name, value]) => `${oneLine(name)} ${formatNumber(value)}`)
     .join('  ');
-}
-
-/** Removes the profile of the training steps, which is shown only in the final report, on the job's pages and by `--output json`. */
-export function withoutProfile(metrics: Readonly<Record<string, number>>): Record<string, number> {
-  return Object.fromEntries(Object.entries(metrics).filter(([name]) => !name.startsWith('profile/')));
 }
 
 /** Returns the host name of a node without its domain. */

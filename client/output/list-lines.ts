@@ -1,9 +1,10 @@
+import { withoutProfile } from '../../conf/status/step-profile.ts';
 import { formatDuration, formatMemory } from '../../conf/values/units.ts';
 import { silenceText } from '../cluster/master-silence.ts';
 import type { JobSummary } from '../listing/job-lister.ts';
 import { type FittedColumn, fittedTable } from '../terminal/fitted-table.ts';
 import { type Style, type Terminal, wrap } from '../terminal/terminal.ts';
-import { jobStyle, metricsText, oneLine, percent, withoutProfile } from './job-table.ts';
+import { jobStyle, metricsText, oneLine, percent } from './job-table.ts';
 
 const INDENT = '    ';
 const REASON_LINES = 2;

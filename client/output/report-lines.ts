@@ -1,4 +1,5 @@
 import { describeFailure } from '../../conf/status/event-text.ts';
+import { stepProfile, withoutProfile } from '../../conf/status/step-profile.ts';
 import { describeMetric, formatBytes } from '../../conf/values/quantities.ts';
 import { formatDuration } from '../../conf/values/units.ts';
 import type { JobReport } from '../connections/follow-job.ts';
@@ -6,7 +7,7 @@ import type { JobEvent } from '../connections/job-events.ts';
 import type { StagingEvent } from '../staging/staging.ts';
 import { clip, harmless, type Terminal } from '../terminal/terminal.ts';
 import { fold } from '../terminal/text-width.ts';
-import { metricsText, nodeName, nodeWithPort, withoutProfile } from './job-table.ts';
+import { metricsText, nodeName, nodeWithPort } from './job-table.ts';
 
 /** Returns a line such as `source unchanged (12.3 kB already on HDFS)`; undefined during an upload. */
 export function stagingLine(event: StagingEvent, where: string): string | undefined {
@@ -109,16 +110,12 @@ export function reportLines(report: JobReport, terminal: Terminal): string[] {
   return terminal.live ? lines.flatMap((line) => fold(line, terminal.columns - 1)) : lines;
 }
 
-/** Formats the profile, longest phase first, such as `step time: 6.2 ms exchange, 3.6 ms compute, ...; rank 0 was the slowest`. */
+/** Formats the profile, such as `step time: 6.2 ms exchange, 3.6 ms compute; rank 0 was the slowest`. */
 function profileLine(metrics: Readonly<Record<string, number>>): string[] {
-  const phases = Object.entries(metrics).flatMap(([name, value]) => {
-    const phase = /^profile\/([a-z]+) ms$/.exec(name)?.[1];
-    return phase === undefined || phase === 'step' || value < 0.05 ? [] : [{ phase, value }];
-  });
-  if (phases.length === 0) {
+  const profile = stepProfile(metrics);
+  if (profile === null) {
     return [];
   }
-  const parts = phases.sort((a, b) => b.value - a.value).map(({ phase, value }) => `${value.toFixed(1)} ms ${phase}`);
-  const slowest = metrics['profile/slowest rank'];
-  return [`step time: ${parts.join(', ')}${slowest === undefined ? '' : `; rank ${slowest} was the slowest`}`];
+  const parts = profile.phases.map(({ name, ms }) => `${ms.toFixed(1)} ms ${name}`);
+  return [`step time: ${parts.join(', ')}${profile.slowestRank === undefined ? '' : `; rank ${profile.slowestRank} was the slowest`}`];
 }

@@ -1,5 +1,15 @@
 import { expect, test } from 'vitest';
-import { formatAgo, formatCount, formatElapsed, formatMark, formatMetric, formatNumberOf, formatSpan, spoken } from './format.ts';
+import {
+  formatAgo,
+  formatCount,
+  formatElapsed,
+  formatMark,
+  formatMetric,
+  formatNumberOf,
+  formatSpan,
+  formatStepTime,
+  spoken,
+} from './format.ts';
 import { timeMarks } from './time-steps.ts';
 
 test('numbers are formatted for human readers', () => {
@@ -20,6 +30,7 @@ test('numbers are formatted for human readers', () => {
 test('durations and times are rounded to a useful precision', () => {
   expect([-5, 0, 999, 61_500, 3_660_000].map(formatElapsed)).toEqual(['0 s', '0 s', '0 s', '1 min 1 s', '1 h 1 min']);
   expect([12, 140, 8_449, 61_500].map(formatSpan)).toEqual(['0 s', '100 ms', '8.4 s', '1 min 1 s']);
+  expect([0.06, 9.94, 17.2, 1250].map(formatStepTime)).toEqual(['0.1 ms', '9.9 ms', '17 ms', '1.3 s']);
   expect([400, 2_300].map(formatAgo)).toEqual(['now', '2 s ago']);
   const noon = new Date(2026, 10, 21, 12, 5, 9).getTime();
   expect([1, 60, 86_400].map((step) => formatMark(noon, step))).toEqual(['12:05:09', '12:05', '11-21']);

@@ -23,6 +23,11 @@ export function formatSpan(ms: number): string {
   return ms < 60_000 ? formatDuration(Math.max(0, Math.round(ms / 100) * 100)).replace(/^0 ms$/, '0 s') : formatElapsed(ms);
 }
 
+/** Formats the mean time of a step or one of its phases: `0.5 ms`, `17 ms`, `1.2 s`. */
+export function formatStepTime(ms: number): string {
+  return ms < 1000 ? `${ms < 10 ? ms.toFixed(1) : Math.round(ms)} ms` : `${(ms / 1000).toFixed(1)} s`;
+}
+
 export function formatAgo(ms: number): string {
   return ms < 1000 ? 'now' : `${formatElapsed(ms)} ago`;
 }

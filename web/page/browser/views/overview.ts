@@ -1,9 +1,10 @@
 import { h } from 'preact';
 import { orphanTexts } from '../../../../conf/status/orphaned-containers.ts';
 import type { JobStatus, TaskStatus } from '../../../../conf/status/status.ts';
+import { stepProfile, withoutProfile } from '../../../../conf/status/step-profile.ts';
 import { toneOf } from '../parts/badge.ts';
 import { Copy } from '../parts/copy.ts';
-import { formatBytes, formatCount, formatMetric, spoken } from '../parts/format.ts';
+import { formatBytes, formatCount, formatMetric, formatStepTime, spoken } from '../parts/format.ts';
 import { type Content, html } from '../parts/html.ts';
 import type { JobResources } from '../parts/job-resources.ts';
 import { plainText } from '../parts/plain-text.ts';
@@ -14,12 +15,14 @@ import { byRole, countsText, nameOf, stateCounts } from './task-table.ts';
 const MOST_METRICS = 8;
 
 export function Overview({ status, feeds }: { status: JobStatus; feeds: JobResources }): Content {
-  const metrics = Object.entries(status.metrics);
+  const metrics = Object.entries(withoutProfile(status.metrics));
+  const profile = stepProfile(status.metrics);
   const orphans = orphanTexts(status, Date.now());
   return html`
     <dl class="tiles">
       ${tile('Step', formatCount(status.step), status.checkpointStep > 0 ? `checkpoint at ${formatCount(status.checkpointStep)}` : 'no checkpoint yet')}
       ${metrics.slice(0, MOST_METRICS).map(([name, value]) => tile(spoken(name), formatMetric(name, value)))}
+      ${profile !== null && tile('Step time', formatStepTime(profile.stepMs), profile.phases.map(({ name, ms }) => `${name} ${formatStepTime(ms)}`).join(', '))}
       ${status.elastic && tile(`Running ${status.elastic.role}`, String(status.elastic.running), `of ${status.elastic.least} to ${status.elastic.most}`)}
       ${tile('Generation', String(status.generations), status.masterAttempt > 1 ? `ApplicationMaster attempt ${status.masterAttempt}` : '')}
     </dl>

@@ -1,0 +1,30 @@
+/** The mean times of a job's training steps, from its metrics `profile/...`. */
+export interface StepProfile {
+  readonly stepMs: number;
+  /** The phases that take at least 0.05 ms, longest first. */
+  readonly phases: readonly { readonly name: string; readonly ms: number }[];
+  /** The rank with the longest busy time; undefined for a job with one rank. */
+  readonly slowestRank: number | undefined;
+}
+
+type Metrics = Readonly<Record<string, number>>;
+
+const PREFIX = 'profile/';
+
+/** Returns the profile in the metrics, or null if the job has not reported one. */
+export function stepProfile(metrics: Metrics): StepProfile | null {
+  const phases = Object.entries(metrics).flatMap(([metric, ms]) => {
+    const name = /^profile\/([a-z]+) ms$/.exec(metric)?.[1];
+    return name === undefined || name === 'step' || ms < 0.05 ? [] : [{ name, ms }];
+  });
+  if (phases.length === 0) {
+    return null;
+  }
+  const stepMs = metrics[`${PREFIX}step ms`] ?? phases.reduce((sum, { ms }) => sum + ms, 0);
+  return { stepMs, phases: phases.sort((a, b) => b.ms - a.ms), slowestRank: metrics[`${PREFIX}slowest rank`] };
+}
+
+/** Removes the profile. Live tables and lists show the other metrics only. */
+export function withoutProfile(metrics: Metrics): Record<string, number> {
+  return Object.fromEntries(Object.entries(metrics).filter(([name]) => !name.startsWith(PREFIX)));
+}
