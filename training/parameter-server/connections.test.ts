@@ -98,7 +98,7 @@ test('a second process of a rank replaces the first process', async () => {
   const worker = await start(2, 1);
   const lost: string[] = [];
   const first = await open({ ...worker(0), onLost: (_, cause) => lost.push(cause) });
-  const waiting = first.get(0, 'a name without tensors');
+  const waiting = first.get(0, 'current');
   waiting.catch(() => {});
   const second = await open(worker(0));
   await expect.poll(() => lost).toHaveLength(1);
@@ -112,6 +112,28 @@ test('a server rejects a request at the wrong time and answers the next request'
   await expect(group.ask(0, { ask: 'open' })).rejects.toMatchObject({ code: 'RING_MISMATCH' });
   await expect(group.ask(0, { ask: 'capture', step: 3, writing: null })).rejects.toMatchObject({ code: 'RING_MISMATCH' });
   await expect(group.states()).resolves.toEqual(['empty']);
+});
+
+test('a server keeps the newest broadcasts, and waits for slow workers before it removes an older one', async () => {
+  const KEPT = 256;
+  const worker = await start(2, 1);
+  const [chief, slow, late] = [0, 1, 1].map((rank) => new ParameterServerWorker(worker(rank))) as ParameterServerWorker[];
+  cleanups.push(() => [chief, slow, late].map((each) => each?.close()));
+  const [sent, received] = [tf.variable(tf.scalar(0)), tf.variable(tf.scalar(0))];
+  let count = 0;
+  const sending = (async () => {
+    for (; count < KEPT + 20; count++) {
+      sent.assign(tf.scalar(count));
+      await chief?.broadcast(tf, [sent]);
+    }
+  })();
+  await expect.poll(() => count).toBe(KEPT);
+  for (let number = 0; number < KEPT + 20; number++) {
+    await slow?.broadcast(tf, [received]);
+    expect(received.dataSync()[0]).toBe(number);
+  }
+  await sending;
+  await expect(late?.broadcast(tf, [received])).rejects.toMatchObject({ code: 'RING_MISMATCH', message: /broadcast 0 .* too long ago/ });
 });
 
 describe('custom loops', () => {
@@ -238,10 +260,12 @@ describe.each(['authenticated', 'encrypted'] as const)('a bit that changes on th
   test('in an answer fails the request at once with WIRE_INTEGRITY', async () => {
     const { worker, proxy } = await startBehindProxy(true);
     const group = await open({ ...worker(0), timeouts: { graceMs: 60_000 } });
-    await group.put(0, 'big', tensors);
-    expect(await group.get(0, 'big')).toEqual(tensors.map((tensor) => expect.objectContaining({ name: tensor.name, shape: tensor.shape })));
+    await group.put(0, 'current', tensors);
+    expect(await group.get(0, 'current')).toEqual(
+      tensors.map((tensor) => expect.objectContaining({ name: tensor.name, shape: tensor.shape })),
+    );
     proxy.armed = true;
-    await expect(group.get(0, 'big')).rejects.toMatchObject({
+    await expect(group.get(0, 'current')).rejects.toMatchObject({
       code: 'WIRE_INTEGRITY',
       message: expect.stringMatching(/^parameter server 0 sent data that was changed/),
     });
@@ -251,13 +275,13 @@ describe.each(['authenticated', 'encrypted'] as const)('a bit that changes on th
     const stderr = vi.spyOn(process.stderr, 'write').mockReturnValue(true);
     const { worker, proxy } = await startBehindProxy(false);
     const group = await open(worker(0));
-    await group.put(0, 'small', [{ name: 'small', dtype: 'float32', shape: [1], bytes: new Uint8Array(4) }]);
+    await group.put(0, 'last', [{ name: 'small', dtype: 'float32', shape: [1], bytes: new Uint8Array(4) }]);
     proxy.armed = true;
-    await expect(group.put(0, 'big', tensors)).rejects.toMatchObject({ code: 'PEER_LOST' });
+    await expect(group.put(0, 'current', tensors)).rejects.toMatchObject({ code: 'PEER_LOST' });
     expect(stderr.mock.calls.map(([text]) => String(text)).join('')).toMatch(/WIRE_INTEGRITY: rank 0 sent data that was changed/);
     const again = await open(worker(0));
-    expect(await again.get(0, 'small')).toHaveLength(1);
-    const missing = again.get(0, 'big').then(
+    expect(await again.get(0, 'last')).toHaveLength(1);
+    const missing = again.get(0, 'current').then(
       () => 'stored',
       () => 'not stored',
     );

@@ -51,6 +51,8 @@ const optimizerHead = z.object({
 /** Body: the weights of the pieces, followed by the slots of the optimizers. */
 const addition = z.object({ first: count, variables: z.array(variable), pieces: z.array(piece), optimizers: z.array(optimizerHead) });
 
+/** The untrained weights of a run, during the run and at its end, or the number of a broadcast in the program. */
+const sharedKey = z.union([z.enum(['current', 'last']), count]);
 /** A number that a worker sends to server 0, which counts the workers that have sent a positive signal so far. */
 const signal = z.number();
 export const MAX_REASON = 1000;
@@ -109,10 +111,10 @@ export const ask = z.discriminatedUnion('ask', [
    */
   z.object({ ask: z.literal('meet'), step: count, position: positionSchema }),
   z.object({ ask: z.literal('part'), step: count }),
-  /** Stores tensors under a name, for all workers. Body: the tensors' bytes. */
-  z.object({ ask: z.literal('put'), name: z.string().max(200), tensors: z.array(storedShape) }),
+  /** Stores tensors for all workers. Body: the tensors' bytes. Answered once the tensors are stored. */
+  z.object({ ask: z.literal('put'), key: sharedKey, tensors: z.array(storedShape) }),
   /** Answered once the tensors are stored. */
-  z.object({ ask: z.literal('get'), name: z.string().max(200) }),
+  z.object({ ask: z.literal('get'), key: sharedKey }),
   z.object({ ask: z.literal('state'), optimizer: count }),
   z.object({ ask: z.literal('positions') }),
   /** Makes the server copy its current state. The server drops all earlier copies except the copy of step `writing`. */
@@ -156,6 +158,7 @@ export const writeAnswer = z.object({ shard: z.unknown() });
 export const sealedAnswer = z.object({ failed: z.boolean() });
 export const refusal = z.object({ code: z.string(), message: z.string() });
 
+export type SharedKey = z.infer<typeof sharedKey>;
 export type StoredShape = z.infer<typeof storedShape>;
 export type StateHead = z.infer<typeof optimizerState>;
 export type OptimizerHead = z.infer<typeof optimizerHead>;

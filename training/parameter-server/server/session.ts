@@ -36,7 +36,7 @@ export class Session {
   readonly #clock: RunClock;
   readonly #end: RunEnd;
   readonly #pause: CheckpointPause;
-  readonly #tensors = new SharedTensors(this.#delayed);
+  readonly #tensors: SharedTensors;
   readonly #checkpoints: ServerCheckpoints;
   #state: 'empty' | 'prepared' | 'open' = 'empty';
   #shard: ServedShard | null = null;
@@ -56,6 +56,7 @@ export class Session {
     this.#pause = new CheckpointPause(worldSize, this.#clock, this.#delayed);
     this.#checkpoints = new ServerCheckpoints(storage, checkpointDir);
     this.#positions = new Array<TrainingPosition | null>(worldSize).fill(null);
+    this.#tensors = new SharedTensors(this.#delayed, () => [...this.#positions.keys()].filter((rank) => !this.#ended.has(rank)));
   }
 
   /** Adds a worker. If its rank already has a client, replaces that client and returns it. */

@@ -1,40 +1,69 @@
 import { TonyError } from '../../../platform/errors.ts';
-import type { AskOf, StoredShape } from '../protocol/messages.ts';
+import type { AskOf, SharedKey, StoredShape } from '../protocol/messages.ts';
 import type { DelayedRequests } from './delayed-requests.ts';
 import type { WorkerRequest } from './worker-request.ts';
 
-const MAX_NAMES = 256;
+/** The number of broadcasts to keep. A replaced worker repeats earlier broadcasts and needs their values. */
+const KEPT_BROADCASTS = 256;
 
-/** The tensors that workers have stored for all workers of a run, by name. */
+/** The tensors that workers have stored for all workers of a run. */
 export class SharedTensors {
   readonly #delayed: DelayedRequests;
-  readonly #stored = new Map<string, { readonly tensors: readonly StoredShape[]; readonly body: Uint8Array }>();
+  readonly #ranks: () => readonly number[];
+  readonly #stored = new Map<SharedKey, { readonly tensors: readonly StoredShape[]; readonly body: Uint8Array }>();
+  /** The number of broadcasts that each rank has stored or read. */
+  readonly #seen = new Map<number, number>();
+  /** The number of broadcasts that have been removed, oldest first. */
+  #removed = 0;
 
-  constructor(delayed: DelayedRequests) {
+  /** @param ranks returns the ranks that have not ended. */
+  constructor(delayed: DelayedRequests, ranks: () => readonly number[]) {
     this.#delayed = delayed;
+    this.#ranks = ranks;
   }
 
-  put(request: WorkerRequest, { name, tensors }: AskOf<'put'>, body: Uint8Array): void {
-    if (this.#stored.size >= MAX_NAMES && !this.#stored.has(name)) {
-      throw new TonyError(
-        'RING_MISMATCH',
-        `the program makes more than ${MAX_NAMES} broadcasts, which is the maximum with parameter servers`,
-      );
+  /** Stores the tensors. Delays a broadcast until all ranks have read the broadcast that it replaces. */
+  put(request: WorkerRequest, { key, tensors }: AskOf<'put'>, body: Uint8Array): void {
+    this.#see(request, key);
+    const removable = typeof key === 'number' ? key + 1 - KEPT_BROADCASTS : 0;
+    const isDue = () => this.#ranks().every((rank) => (this.#seen.get(rank) ?? 0) >= removable);
+    this.#delayed.when(request, isDue, () => {
+      for (; this.#removed < removable; this.#removed++) {
+        this.#stored.delete(this.#removed);
+      }
+      if (!this.#isRemoved(key)) {
+        this.#stored.set(key, { tensors, body });
+      }
+      request.answer({});
+      this.#delayed.release();
+    });
+  }
+
+  /** @throws TonyError RING_MISMATCH for a broadcast that has been removed. */
+  get(request: WorkerRequest, { key }: AskOf<'get'>): void {
+    if (this.#isRemoved(key)) {
+      throw new TonyError('RING_MISMATCH', `broadcast ${key} of the program was too long ago to be repeated by a replaced worker`);
     }
-    this.#stored.set(name, { tensors, body });
-    request.answer({});
-    this.#delayed.release();
-  }
-
-  get(request: WorkerRequest, { name }: AskOf<'get'>): void {
     this.#delayed.when(
       request,
-      () => this.#stored.has(name),
+      () => this.#stored.has(key),
       () => {
-        const { tensors = [], body = new Uint8Array(0) } = this.#stored.get(name) ?? {};
+        const { tensors = [], body = new Uint8Array(0) } = this.#stored.get(key) ?? {};
         request.answer({ tensors }, [body]);
+        this.#see(request, key);
+        this.#delayed.release();
       },
     );
+  }
+
+  #isRemoved(key: SharedKey): boolean {
+    return typeof key === 'number' && key < this.#removed;
+  }
+
+  #see({ rank }: WorkerRequest, key: SharedKey): void {
+    if (typeof key === 'number') {
+      this.#seen.set(rank, Math.max(this.#seen.get(rank) ?? 0, key + 1));
+    }
   }
 
   clear(): void {

@@ -33,12 +33,12 @@ export class FixedWeights {
   }
 
   async put(servers: ServerGroup, when: 'current' | 'last', tensors?: readonly StoredTensor[]): Promise<void> {
-    await servers.put(0, nameOf(when), tensors ?? (await this.capture()));
+    await servers.put(0, when, tensors ?? (await this.capture()));
   }
 
   /** Waits until the chief has stored the weights, then copies them to this worker's variables. */
   async take(servers: ServerGroup, when: 'current' | 'last'): Promise<void> {
-    this.#content.restore(await servers.get(0, nameOf(when)));
+    this.#content.restore(await servers.get(0, when));
     this.#noteSent();
   }
 
@@ -60,8 +60,4 @@ export class FixedWeights {
     this.#sentAt = performance.now();
     this.#sent = this.#content.variables.map(({ dataId }) => dataId);
   }
-}
-
-function nameOf(when: 'current' | 'last'): string {
-  return when === 'current' ? 'weights that are not trained' : 'weights that are not trained, at the end';
 }

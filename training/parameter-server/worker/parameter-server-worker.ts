@@ -1,7 +1,6 @@
 import type * as tfjs from '@tensorflow/tfjs';
 import { TonyError } from '../../../platform/errors.ts';
-import type { StoredTensor } from '../../checkpoint/checkpoint-format.ts';
-import { copyOf, restoreWeights } from '../../model/training-state.ts';
+import { capture, restoreWeights } from '../../model/training-state.ts';
 import type { LoopContext, LoopStrategy } from '../../strategy/loop-strategy.ts';
 import type { StrategyContext, StrategyFactory, TrainingStrategy } from '../../strategy/strategy.ts';
 import { parameterServerStrategy } from './parameter-server-strategy.ts';
@@ -76,12 +75,12 @@ export class ParameterServerWorker implements StrategyFactory {
     this.#broadcastServers ??= await ServerGroup.open(this.#options, BROADCAST_RUN);
     const servers = this.#broadcastServers;
     const named = variables.map((variable, index) => ({ name: `model:${index}:`, variable }));
-    const name = `broadcast ${this.#broadcasts}`;
+    const number = this.#broadcasts;
     this.#broadcasts++;
     if (this.rank === 0) {
-      await servers.put(0, name, await Promise.all(named.map(async (each) => await storedOf(tf, each.name, each.variable))));
+      await servers.put(0, number, await capture(tf, named));
     } else {
-      restoreWeights(tf, named, await servers.get(0, name), 'the broadcast of rank 0');
+      restoreWeights(tf, named, await servers.get(0, number), 'the broadcast of rank 0');
     }
   }
 
@@ -98,10 +97,6 @@ export class ParameterServerWorker implements StrategyFactory {
     this.#runs++;
     return this.#runs;
   }
-}
-
-async function storedOf(tf: typeof tfjs, name: string, variable: tfjs.Variable): Promise<StoredTensor> {
-  return { name, dtype: variable.dtype as StoredTensor['dtype'], shape: variable.shape, bytes: await copyOf(tf, variable) };
 }
 
 /** Creates the error for an operation that requires all workers to step together. */

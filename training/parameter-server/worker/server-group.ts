@@ -5,7 +5,7 @@ import type { StoredTensor } from '../../checkpoint/checkpoint-format.ts';
 import type { LossCode } from '../../connections/channel.ts';
 import { connectAll } from '../../connections/connect-all.ts';
 import { DEFAULT_TIMEOUTS, type RingTimeouts } from '../../ring/ring.ts';
-import { type Ask, getAnswer, helloAnswer } from '../protocol/messages.ts';
+import { type Ask, getAnswer, helloAnswer, type SharedKey } from '../protocol/messages.ts';
 import { serverKey } from '../protocol/server-key.ts';
 import { type Answer, ServerConnection } from './server-connection.ts';
 
@@ -122,21 +122,18 @@ export class ServerGroup {
     );
   }
 
-  async put(server: number, name: string, tensors: readonly StoredTensor[]): Promise<void> {
-    const described = tensors.map(({ name: tensor, dtype, shape, bytes }) => ({
-      ...{ name: tensor, dtype, shape: [...shape] },
-      bytes: bytes.length,
-    }));
+  async put(server: number, key: SharedKey, tensors: readonly StoredTensor[]): Promise<void> {
+    const described = tensors.map(({ name, dtype, shape, bytes }) => ({ name, dtype, shape: [...shape], bytes: bytes.length }));
     await this.ask(
       server,
-      { ask: 'put', name, tensors: described },
+      { ask: 'put', key, tensors: described },
       tensors.map(({ bytes }) => bytes),
     );
   }
 
   /** Waits until the tensors are stored on the server and resolves with them. */
-  async get(server: number, name: string): Promise<StoredTensor[]> {
-    const { head, body } = await this.ask(server, { ask: 'get', name });
+  async get(server: number, key: SharedKey): Promise<StoredTensor[]> {
+    const { head, body } = await this.ask(server, { ask: 'get', key });
     let at = 0;
     return getAnswer.parse(head).tensors.map(({ bytes, ...tensor }) => {
       at += bytes;
