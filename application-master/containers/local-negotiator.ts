@@ -29,7 +29,8 @@ const ABORTED = -100;
 /** Exit status for processes of an earlier attempt, whose real exit status is unknown. */
 const KILLED = 137;
 
-const NODE = 'localhost:0';
+/** Nodes of YARN have a port; this machine needs none. */
+const NODE = 'localhost';
 /** A container's folder contains this file while its process is running. A later attempt reads the file to find the process. */
 const RECORD = 'container.json';
 

@@ -45,9 +45,9 @@ test('an event takes several lines on a narrow terminal, and one line in a pipe'
   expect(eventLines(long, PIPE)[0]).toContain('x'.repeat(500));
 });
 
-test("lines distinguish several NodeManagers on a host by port, and omit the port of a local job's node", () => {
+test('lines distinguish several NodeManagers on a host by port, and local jobs have none', () => {
   expect(eventLines({ at, event: 'container-allocated', node: 'box:41001' }, PIPE)[0]).toMatch(/ on box:41001$/);
-  expect(eventLines({ at, event: 'container-allocated', node: 'localhost:0' }, PIPE)[0]).toMatch(/ on localhost$/);
+  expect(eventLines({ at, event: 'container-allocated', node: 'localhost' }, PIPE)[0]).toMatch(/ on localhost$/);
 });
 
 test('a tab becomes one space, because its width is unknown', () => {

@@ -3,7 +3,7 @@ import type { HistoryEntry } from '../../conf/status/status.ts';
 import { clockTime, fullTime } from '../terminal/clock.ts';
 import { clip, harmless, type Style, type Terminal, wrap } from '../terminal/terminal.ts';
 import { padTo, widthOf } from '../terminal/text-width.ts';
-import { nodeWithPort, oneLine } from './job-table.ts';
+import { oneLine } from './job-table.ts';
 
 /** Width in columns below which the output contains no dates. */
 const ROOM_FOR_DATES = 100;
@@ -17,7 +17,7 @@ export function eventLines(entry: HistoryEntry, terminal: Terminal): string[] {
   const { at, event, generation, attempt, node } = entry;
   const [first = '', ...more] = harmless(describeEntry(entry)).split('\n');
   const which = [
-    node === undefined ? '' : `on ${nodeWithPort(node)}`,
+    node === undefined ? '' : `on ${node}`,
     attempt !== undefined && attempt > 1 ? `container ${attempt}` : '',
     generation !== undefined && generation > 1 ? `generation ${generation}` : '',
   ].filter((part) => part !== '');

@@ -165,11 +165,6 @@ export function nodeName(node: string | null, rows: readonly { readonly node: st
   return isShared ? `${host}${/:\d+$/.exec(node)?.[0] ?? ''}` : host;
 }
 
-/** Returns the host name of a node and the port of its NodeManager. Omits port 0, which local jobs have. */
-export function nodeWithPort(node: string): string {
-  return node.replace(/:0$/, '');
-}
-
 export function oneLine(text: string): string {
   return harmless(text).replace(/\s+/g, ' ').trim();
 }

@@ -52,7 +52,7 @@ test('an event names its node as in the task table, or with the port if the task
   expect(eventLine(event, PLAIN, [event, { node: 'other.example.com:41001' }])).toBe('worker:0 running on box');
   expect(eventLine(event, PLAIN, [event, { node: 'box.example.com:41002' }])).toBe('worker:0 running on box:41001');
   expect(eventLine(event, PLAIN)).toBe('worker:0 running on box.example.com:41001');
-  expect(eventLine({ ...event, node: 'localhost:0' }, PLAIN)).toBe('worker:0 running on localhost');
+  expect(eventLine({ ...event, node: 'localhost' }, PLAIN)).toBe('worker:0 running on localhost');
 });
 
 const LOGS = 'logs: tony-ts logs application_1_0001';

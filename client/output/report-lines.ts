@@ -7,7 +7,7 @@ import type { JobEvent } from '../connections/job-events.ts';
 import type { StagingEvent } from '../staging/staging.ts';
 import { clip, harmless, type Terminal } from '../terminal/terminal.ts';
 import { fold } from '../terminal/text-width.ts';
-import { metricsText, nodeName, nodeWithPort } from './job-table.ts';
+import { metricsText, nodeName } from './job-table.ts';
 
 /** Returns a line such as `source unchanged (12.3 kB already on HDFS)`; undefined during an upload. */
 export function stagingLine(event: StagingEvent, where: string): string | undefined {
@@ -63,7 +63,7 @@ export function eventLine(event: JobEvent, terminal: Terminal, rows?: readonly {
     case 'state':
       return [terminal.paint('bold', harmless(event.state)), harmless(event.message).trim()].filter((part) => part !== '').join(': ');
     case 'task': {
-      const node = event.node === null ? '' : rows === undefined ? nodeWithPort(event.node) : nodeName(event.node, rows);
+      const node = event.node === null ? '' : rows === undefined ? event.node : nodeName(event.node, rows);
       const where = node === '' ? '' : ` on ${harmless(node)}`;
       const again = event.attempts > 1 ? `, attempt ${event.attempts}` : '';
       // In all other states, `failure` is an earlier failure that has already been reported.

@@ -1,7 +1,7 @@
 import { h } from 'preact';
 import { orphanTexts } from '../../../../conf/status/orphaned-containers.ts';
 import type { JobStatus, TaskStatus } from '../../../../conf/status/status.ts';
-import { stepProfile, withoutProfile } from '../../../../conf/status/step-profile.ts';
+import { type StepProfile, stepProfile, withoutProfile } from '../../../../conf/status/step-profile.ts';
 import { toneOf } from '../parts/badge.ts';
 import { Copy } from '../parts/copy.ts';
 import { formatBytes, formatCount, formatMetric, formatStepTime, spoken } from '../parts/format.ts';
@@ -22,9 +22,10 @@ export function Overview({ status, feeds }: { status: JobStatus; feeds: JobResou
     <dl class="tiles">
       ${tile('Step', formatCount(status.step), status.checkpointStep > 0 ? `checkpoint at ${formatCount(status.checkpointStep)}` : 'no checkpoint yet')}
       ${metrics.slice(0, MOST_METRICS).map(([name, value]) => tile(spoken(name), formatMetric(name, value)))}
-      ${profile !== null && tile('Step time', formatStepTime(profile.stepMs), profile.phases.map(({ name, ms }) => `${name} ${formatStepTime(ms)}`).join(', '))}
+      ${profile !== null && stepTimeTile(profile)}
       ${status.elastic && tile(`Running ${status.elastic.role}`, String(status.elastic.running), `of ${status.elastic.least} to ${status.elastic.most}`)}
-      ${tile('Generation', String(status.generations), status.masterAttempt > 1 ? `ApplicationMaster attempt ${status.masterAttempt}` : '')}
+      ${status.generations > 1 && tile('Generation', String(status.generations))}
+      ${status.masterAttempt > 1 && tile('ApplicationMaster attempt', String(status.masterAttempt))}
     </dl>
     ${h(HeadlineCharts, { feeds })}
     <div class="columns">
@@ -55,6 +56,12 @@ function noticeCard(name: string, title: string, texts: readonly string[]): Cont
 
 function tile(title: string, value: string, more = ''): Content {
   return html`<div class="tile"><dt title=${title}>${title}</dt><dd class="figure">${value}${more !== '' && html`<span>${more}</span>`}</dd></div>`;
+}
+
+/** Shows the mean time of a step and its two longest phases; the charts show all phases. */
+function stepTimeTile({ stepMs, phases }: StepProfile): Content {
+  const longest = phases.slice(0, 2).map(({ name, ms }) => `${name} ${formatStepTime(ms)}`);
+  return tile('Step time', formatStepTime(stepMs), longest.join(', '));
 }
 
 function roleRow(role: string, tasks: readonly TaskStatus[]): Content {
