@@ -2,12 +2,14 @@ import { execFile } from 'node:child_process';
 import { copyFile, cp, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { promisify } from 'node:util';
-import { expect, test, vi } from 'vitest';
+import { beforeAll, expect, test, vi } from 'vitest';
+import { ensureTensorBoard } from '../client/python/ensure-tensorboard.ts';
 import type { JobStatus } from '../conf/status/status.ts';
 import { ROOT } from './command.ts';
 import { noneLeft, temporaryFolder, USER, until, useCluster } from './harness.ts';
 import { pythonThatImports, pythonWith } from './python-environment.ts';
 import { smallMnist } from './small-mnist.ts';
+import { tensorboardWriters } from './tensorboard-venv.ts';
 
 /**
  * Trains with frameworks for other languages on YARN. One program is killed during training. The result must equal that of the same script
@@ -16,6 +18,9 @@ import { smallMnist } from './small-mnist.ts';
 
 const cluster = useCluster();
 vi.setConfig({ testTimeout: 300_000 });
+beforeAll(async () => {
+  await ensureTensorBoard();
+}, 600_000);
 
 const execute = promisify(execFile);
 const EXAMPLES = 3_000;
@@ -28,15 +33,20 @@ interface FrameworkJob {
   readonly python: string;
   readonly arguments: readonly string[];
   readonly data: string;
+  /** Whether the example writes the loss for TensorBoard. */
+  readonly hasSummaries: boolean;
 }
 
 /** Submits an example whose first generation blocks after its first checkpoint, and kills the program of worker 1 there. */
-async function trainWithKill({ example, python, arguments: words, data }: FrameworkJob): Promise<JobStatus> {
+async function trainWithKill({ example, python, arguments: words, data, hasSummaries }: FrameworkJob): Promise<JobStatus> {
   const source = path.join(await temporaryFolder(), example);
   await cp(path.join(ROOT, 'examples', example), source, { recursive: true });
   await copyFile(path.join(PROGRAMS, 'held.py'), path.join(source, 'held.py'));
   const command = [python, 'held.py', '50', 'train.py', ...words].join(' ');
   const sets = [`command=${command}`, `data.mnist=${data}`, 'checkpoint.every=50', 'heartbeat.interval=500ms', 'runtime=system'];
+  if (hasSummaries) {
+    sets.push('tensorboard=true', `env.PYTHONPATH=${await tensorboardWriters(python)}`);
+  }
   const submitted = await cluster.run([
     ...['submit', '--conf', path.join(source, 'job.yaml'), '--detach'],
     ...sets.flatMap((each) => ['--set', each]),
@@ -56,6 +66,9 @@ async function trainWithKill({ example, python, arguments: words, data }: Framew
     },
     { describe: () => status().catch(String), timeoutMs: 120_000 },
   );
+  if (hasSummaries) {
+    await expectLossOf(id, status);
+  }
   const container = tasks.find(({ role, index }) => role === 'worker' && index === 1)?.containerId;
   const program = (await cluster.containers(id)).find(
     ({ containerId, command: words }) => containerId === container && words.startsWith(`${python} held.py`),
@@ -65,6 +78,20 @@ async function trainWithKill({ example, python, arguments: words, data }: Framew
   await cluster.ended(id, 200_000);
   await noneLeft(cluster, id);
   return await finalStatus(id);
+}
+
+/** Waits until the TensorBoard of a job that has reached step 50 shows the loss, and compares its last value with the reported metric. */
+async function expectLossOf(id: string, status: () => Promise<JobStatus>): Promise<void> {
+  const address = `${cluster.resourceManager}/proxy/${id}/data/plugin/scalars/scalars?tag=loss&run=train&user.name=${USER}`;
+  const look = async () => {
+    const answer = await fetch(address, { signal: AbortSignal.timeout(30_000) });
+    const points = answer.ok ? ((await answer.json()) as [number, number, number][]) : [];
+    return points.length === 5 && points.map(([, step, value]) => ({ step, value }));
+  };
+  const points = await until(look, { describe: () => status().catch(String), timeoutMs: 120_000, everyMs: 500 });
+  const { metrics } = await status();
+  expect(points.map(({ step }) => step)).toEqual([10, 20, 30, 40, 50]);
+  expect(points.at(-1)?.value).toBe(metrics.loss);
 }
 
 async function finalStatus(id: string): Promise<JobStatus> {
@@ -121,13 +148,16 @@ test('checkpoint.sync stores only complete checkpoints, and restores the newest 
 const STEPS = ['--steps', '150'];
 
 test.skipIf(pytorch === null)('PyTorch: a job with a killed program has the result of an undisturbed run under torchrun', async () => {
-  await compare({ example: 'pytorch', python: pytorch as string, arguments: STEPS }, ['elastic-launch.py']);
+  await compare({ example: 'pytorch', python: pytorch as string, arguments: STEPS, hasSummaries: true }, ['elastic-launch.py']);
 });
 
 test.each([
-  { title: 'TensorFlow', example: 'tensorflow', requirement: 'tensorflow-cpu==2.21.0' },
-  { title: 'JAX', example: 'jax', requirement: 'jax==0.10.2' },
-])('$title: a job with a killed program has the result of an undisturbed run of two processes', async ({ example, requirement }) => {
-  const python = await pythonWith(path.join(ROOT, '.cache', requirement.replace('==', '-')), [requirement]);
-  await compare({ example, python, arguments: STEPS }, ['two-processes.py', example]);
-});
+  { title: 'TensorFlow', example: 'tensorflow', requirement: 'tensorflow-cpu==2.21.0', hasSummaries: true },
+  { title: 'JAX', example: 'jax', requirement: 'jax==0.10.2', hasSummaries: false },
+])(
+  '$title: a job with a killed program has the result of an undisturbed run of two processes',
+  async ({ example, requirement, hasSummaries }) => {
+    const python = await pythonWith(path.join(ROOT, '.cache', requirement.replace('==', '-')), [requirement]);
+    await compare({ example, python, arguments: STEPS, hasSummaries }, ['two-processes.py', example]);
+  },
+);

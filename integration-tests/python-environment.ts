@@ -32,6 +32,17 @@ export async function pythonWith(
   return path.join(folder, 'bin', 'python');
 }
 
+/** Installs packages for an interpreter into `folder`, which is kept between runs, without their dependencies. Returns the folder. */
+export async function packagesFor(python: string, folder: string, packages: readonly string[]): Promise<string> {
+  if (!existsSync(folder)) {
+    const building = `${folder}.${process.pid}`;
+    const words = ['install', '--quiet', '--disable-pip-version-check', '--no-deps', '--target', building, ...packages];
+    await execute('python3', ['-m', 'pip', '--python', python, ...words]);
+    await rename(building, folder);
+  }
+  return folder;
+}
+
 /** Returns the path of an installed interpreter that can import the module; null if there is none. */
 export async function pythonThatImports(module: string): Promise<string | null> {
   for (const python of ['/usr/bin/python3', 'python3']) {

@@ -6,7 +6,7 @@ import type { Exited, Hello, MasterMessage, UsageMessage, Welcome } from '../pro
 import type { ServiceFrame } from '../training/process/service-frame.ts';
 import { type BoundPort, bindFreePort } from './bound-port.ts';
 import { createExecutor, type ExecutorAction, type ExecutorEvent, type ExecutorState, reportedState, step } from './executor-machine.ts';
-import { opensOwnServer } from './frameworks/framework-environment.ts';
+import { inheritsPort } from './frameworks/framework-environment.ts';
 import { type AssignedGpus, assignGpus } from './gpus/assigned-gpus.ts';
 import { GpuUsage } from './gpus/gpu-usage.ts';
 import { findMaster } from './master-address.ts';
@@ -186,7 +186,7 @@ export class Executor {
     }
     const starting = new AbortController();
     this.#starting = starting;
-    const ownServer = opensOwnServer(this.#settings.frozen.job.framework);
+    const inherits = inheritsPort(this.#settings.frozen.job, this.#settings.role);
     const services = await this.#openServices(generation);
     const jobEnvironment = welcome.env ?? {};
     const gpuEnvironment = await this.#assignGpus(jobEnvironment, starting.signal);
@@ -208,14 +208,14 @@ export class Executor {
       environment: prepared.environment,
       stdout: path.join(this.#settings.logFolder, 'stdout'),
       stderr,
-      listener: ownServer ? null : port.descriptor,
+      listener: inherits ? port.descriptor : null,
       guard: this.#guard,
       ready: sync.opened,
     }).catch((error: unknown) => {
       sync.abort();
       throw error;
     });
-    if (!ownServer) {
+    if (inherits) {
       // From now on, the program receives connections to the port.
       port.close();
       this.#port = null;

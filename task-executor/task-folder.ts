@@ -10,7 +10,7 @@ import type { MemberMessage } from '../protos/executor-protocol.ts';
 import { programEnvironment, runtimeEnvironment } from '../training/process/program-environment.ts';
 import type { Member, TaskContext } from '../training/process/task-context.ts';
 import { authorityEnvironment } from './authority-files.ts';
-import { type FrameworkEnvironment, frameworkEnvironment, opensOwnServer } from './frameworks/framework-environment.ts';
+import { type FrameworkEnvironment, frameworkEnvironment, inheritsPort } from './frameworks/framework-environment.ts';
 import type { GangPlace } from './frameworks/gang.ts';
 import { runsMpi } from './frameworks/mpi.ts';
 import { nodeCommand } from './frameworks/node-command.ts';
@@ -204,7 +204,7 @@ function taskContext(
     worldSize: everybody.filter(({ rank }) => rank !== null).length,
     generation,
     members: everybody,
-    listener: opensOwnServer(frozen.job.framework) ? null : { fd: LISTENER_FD, host, port },
+    listener: inheritsPort(frozen.job, role) ? { fd: LISTENER_FD, host, port } : null,
     ringKey: Buffer.from(ringKey.reveal()).toString('base64'),
     strategy: frozen.job.strategy,
     parameterServers: parameterServers(frozen.job, everybody),

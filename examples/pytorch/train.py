@@ -17,6 +17,10 @@ try:
     import tony
 except ImportError:  # With torchrun, the package is optional.
     tony = None
+try:
+    from torch.utils.tensorboard import SummaryWriter
+except ImportError:  # Without the package tensorboard, the script writes no summaries.
+    SummaryWriter = None
 
 
 def read_idx(path, offset):
@@ -88,6 +92,10 @@ def main():
     trained = DistributedDataParallel(model) if distributed else model
     loss_of = nn.CrossEntropyLoss()
     every = tony.context().checkpoint_every if tony else 0
+    writer = None
+    if tony and rank == 0 and SummaryWriter:
+        # After a restart, TensorBoard ignores the values of steps that are trained again.
+        writer = SummaryWriter(tony.local_summary_dir(), purge_step=first + 1)
 
     for step in range(first + 1, args.steps + 1):
         # All ranks draw the same batch, and each rank trains on every world-th example.
@@ -100,9 +108,14 @@ def main():
         if tony and rank == 0:
             if step % 10 == 0:
                 tony.report(step, loss=loss)
+                if writer:
+                    writer.add_scalar("loss", loss, step)
+                    writer.flush()
             if (step % every == 0 or step == args.steps or tony.stopping()) and tony.context().in_job:
                 save(model, optimizer, step)
 
+    if writer:
+        writer.close()
     if rank == 0:
         test_images, test_labels = load(folder, "t10k")
         with torch.no_grad():

@@ -100,6 +100,9 @@ def main():
         return strategy.reduce(tf.distribute.ReduceOp.SUM, losses, axis=None)
 
     every = tony.context().checkpoint_every if tony else 0
+    # Without the package tensorboard, TensorFlow writes no scalars.
+    has_summaries = tony and rank == 0 and hasattr(tf.summary, "scalar")
+    writer = tf.summary.create_file_writer(tony.local_summary_dir()) if has_summaries else None
     for step in range(first + 1, args.steps + 1):
         # All workers draw the same batch, and each worker trains on every n-th example.
         batch = np.random.default_rng(step).integers(examples, size=args.batch)[rank::workers]
@@ -107,6 +110,10 @@ def main():
         if tony and rank == 0:
             if step % 10 == 0:
                 tony.report(step, loss=loss)
+                if writer:
+                    with writer.as_default(step):
+                        tf.summary.scalar("loss", loss)
+                    writer.flush()
             if (step % every == 0 or step == args.steps or tony.stopping()) and tony.context().in_job:
                 save(variables, step)
 

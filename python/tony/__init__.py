@@ -14,6 +14,7 @@ from ._storage import (
     save_checkpoint,
     save_output,
 )
+from ._summaries import local_summary_dir
 from ._task import Member, Task, checkpoint_dir, context, stopping, summary_dir
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "context",
     "data_dir",
     "feed",
+    "local_summary_dir",
     "notice",
     "open",
     "report",

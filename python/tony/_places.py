@@ -51,7 +51,7 @@ def stat(uri: str) -> Optional[Entry]:
     if context().services is not None:
         found = ask("storage.stat", {"uri": uri}).answer
         return None if found is None else _entry(found)
-    path = _local(uri)
+    path = local_path(uri)
     return _local_entry(path) if path.exists() else None
 
 
@@ -59,7 +59,7 @@ def list_folder(uri: str) -> List[Entry]:
     """Returns the entries by name; an empty list if the folder does not exist."""
     if context().services is not None:
         return [_entry(each) for each in json.loads(ask("storage.list", {"uri": uri}).body)]
-    path = _local(uri)
+    path = local_path(uri)
     return [_local_entry(path / name) for name in sorted(os.listdir(path))] if path.is_dir() else []
 
 
@@ -67,7 +67,7 @@ def read(uri: str, offset: int, length: int) -> bytes:
     """Reads at most LONGEST_READ bytes; fewer at the end of the file."""
     if context().services is not None:
         return ask("storage.read", {"uri": uri, "offset": offset, "length": length}).body
-    with open(_local(uri), "rb") as file:
+    with open(local_path(uri), "rb") as file:
         file.seek(offset)
         return file.read(length)
 
@@ -80,7 +80,7 @@ def upload(path: str, uri: str, if_absent: bool) -> None:
         if not ask("storage.write", question, LONG_TIMEOUT_S, repeat=not if_absent).answer:
             raise error_of("ALREADY_EXISTS", f"{uri} exists already")
         return
-    target = _local(uri)
+    target = local_path(uri)
     target.parent.mkdir(parents=True, exist_ok=True)
     descriptor, temporary = tempfile.mkstemp(dir=target.parent, prefix=".")
     os.close(descriptor)
@@ -101,7 +101,7 @@ def remove(uri: str) -> bool:
     """Removes a file, or a folder with its content. Returns False if it does not exist."""
     if context().services is not None:
         return bool(ask("storage.remove", {"uri": uri}).answer)
-    path = _local(uri)
+    path = local_path(uri)
     if path.is_dir():
         shutil.rmtree(path)
     elif path.exists():
@@ -116,16 +116,16 @@ def make_folder(uri: str) -> None:
     if context().services is not None:
         ask("storage.make-folder", {"uri": uri})
     else:
-        _local(uri).mkdir(parents=True, exist_ok=True)
+        local_path(uri).mkdir(parents=True, exist_ok=True)
 
 
 def rename(source: str, target: str) -> bool:
     """Moves a file or folder. Returns False if the source is missing or the target exists."""
     if context().services is not None:
         return bool(ask("storage.rename", {"from": source, "to": target}, repeat=False).answer)
-    if not _local(source).exists() or _local(target).exists():
+    if not local_path(source).exists() or local_path(target).exists():
         return False
-    _local(source).rename(_local(target))
+    local_path(source).rename(local_path(target))
     return True
 
 
@@ -139,7 +139,8 @@ def _entry(found: Dict[str, Any]) -> Entry:
     return Entry(found["uri"], found["name"], found["type"], found["size"], found["modifiedAt"] / 1000)
 
 
-def _local(uri: str) -> Path:
+def local_path(uri: str) -> Path:
+    """Returns the path of a file:// URI."""
     parts = urlsplit(uri)
     if parts.scheme != "file":
         raise TonyError(

@@ -1,3 +1,5 @@
+import type { Job, Role } from '../../conf/job.ts';
+import { isTensorBoardRole } from '../../conf/resolve/tensorboard-role.ts';
 import type { Framework } from '../../conf/values/frameworks.ts';
 import type { GangPlace } from './gang.ts';
 import { jaxEnvironment } from './jax.ts';
@@ -32,9 +34,13 @@ export function frameworkEnvironment(framework: Framework, place: GangPlace): Fr
 }
 
 /**
- * Returns true if programs of the framework open their own server on the task's port. The executor then keeps the port bound, without
- * listening, as long as the program runs.
+ * Returns true if a program of this role inherits the task's port. Programs of some frameworks open their own server on it instead. The
+ * executor then keeps the port bound, without listening, as long as the program runs.
  */
-export function opensOwnServer(framework: Framework): boolean {
+export function inheritsPort({ framework, tensorboard }: Pick<Job, 'framework' | 'tensorboard'>, role: Role): boolean {
+  return !opensOwnServer(framework) || (tensorboard.serve && isTensorBoardRole(role, tensorboard.memoryMb));
+}
+
+function opensOwnServer(framework: Framework): boolean {
   return framework !== 'tfjs' && framework !== 'none' && framework !== 'mpi';
 }
