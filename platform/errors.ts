@@ -429,12 +429,12 @@ export const ERROR_CODES = {
   },
   MODEL_UNREADABLE: {
     exit: 1,
-    means: 'A TensorFlow.js model does not exist, or its files are damaged.',
-    hint: 'Pass the folder with the model.json of a TensorFlow.js model, or the path of the model.json.',
+    means: 'A model does not exist, its files are damaged, or TensorFlow.js does not support it.',
+    hint: 'Pass the folder with the model.json of a TensorFlow.js model, or with the saved_model.pb of a SavedModel.',
   },
   MODEL_NOT_EXPORTABLE: {
     exit: 1,
-    means: 'A GraphModel cannot represent a layer of the model.',
+    means: 'A GraphModel or SavedModel cannot represent the model.',
     hint: 'Export the model with exportLayersModel, or replace the layer named above.',
   },
   WARM_START_MISFIT: {

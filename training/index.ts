@@ -72,6 +72,13 @@ export type { EvaluateOptions, Evaluation, EvaluationReport } from './evaluation
 export { exportGraphModel, loadGraphModel } from './export/graph-model.ts';
 export { type ExportLayersOptions, exportLayersModel, loadLayersModel, type ModelWorld } from './export/layers-model.ts';
 export type { LoadedCheckpoint, Models } from './export/models.ts';
+export {
+  exportSavedModel,
+  type LoadSavedModelOptions,
+  loadSavedModel,
+  type SavedModel,
+  type TensorDescription,
+} from './export/saved-model.ts';
 export type { WarmStart, WarmStartOptions } from './export/warm-start.ts';
 export type { BatchLogs, EpochLogs, FitCallbacks } from './fit/callbacks.ts';
 export type { ClassWeight, ClassWeights } from './fit/example-weights.ts';

@@ -4,6 +4,8 @@ import path from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
+import { ensureRuntime } from '../../client/runtime/ensure-runtime.ts';
+import { programEnvironment } from '../../training/process/program-environment.ts';
 import { environment, jsonLines, ROOT } from '../command.ts';
 import { temporaryFolder } from '../harness.ts';
 import { pythonWith } from '../python-environment.ts';
@@ -31,6 +33,8 @@ test('models of TensorFlow.js and of Keras make the same predictions on the othe
   const [loaded] = jsonLines(stdout);
   expect(Object.keys(loaded?.differences ?? {})).toEqual(['image', 'text', 'two']);
   expect(largest(loaded?.differences)).toBeLessThan(1e-5);
+  expect(Object.keys(loaded?.saved ?? {})).toEqual(['image', 'text', 'two']);
+  expect(largest(loaded?.saved)).toBeLessThan(1e-5);
   expect(loaded?.refusals).toEqual([
     ['MODEL_NOT_EXPORTABLE', 'TensorFlow.js has no equivalent of the activation hard_sigmoid'],
     ['MODEL_NOT_EXPORTABLE', 'TensorFlow.js supports only GRU(reset_after=False)'],
@@ -43,4 +47,12 @@ test('models of TensorFlow.js and of Keras make the same predictions on the othe
   const [returned] = jsonLines(checked.stdout.slice(checked.stdout.indexOf('{')));
   expect(Object.keys(returned ?? {}).sort()).toEqual(['image', 'pictures', 'sequences', 'text', 'two']);
   expect(largest(returned)).toBeLessThan(1e-5);
+
+  // Only TensorFlow's C library runs SavedModels.
+  const { tree } = await ensureRuntime();
+  const native = environment(programEnvironment(path.join(ROOT, 'dist', 'container'), tree, process.env));
+  const savedWords = [path.join(PROGRAMS, 'models-for-keras.mjs'), 'check-saved', theirs];
+  const [saved] = jsonLines((await execute(path.join(tree, 'bin', 'node'), savedWords, { env: native })).stdout);
+  expect(Object.keys(saved ?? {}).sort()).toEqual(['image', 'pictures', 'sequences', 'text', 'two']);
+  expect(largest(saved)).toBeLessThan(1e-5);
 });

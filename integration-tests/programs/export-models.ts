@@ -44,6 +44,7 @@ const before = tf.memory().numTensors;
 for (const [name, model] of Object.entries({ image, text })) {
   await models.exportLayersModel(model, `${own}/${name}/layers`);
   await models.exportGraphModel(model, `${own}/${name}/graph`);
+  await models.exportSavedModel(model, `${own}/${name}/saved`);
 }
 const leaked = tf.memory().numTensors - before;
 const places = other === undefined ? [own] : [own, other];
@@ -54,7 +55,14 @@ for (const place of places) {
       await models.loadLayersModel(`${place}/${name}/layers`),
       await models.loadGraphModel(`${place}/${name}/graph`),
     ];
-    differences[`${place === own ? 'own' : 'other'} ${name}`] = apart(layersModel.predict(inputs[name]), graph.predict(inputs[name]));
+    const found = layersModel.predict(inputs[name]);
+    const whose = place === own ? 'own' : 'other';
+    differences[`${whose} ${name}`] = apart(found, graph.predict(inputs[name]));
+    if (cluster.backend === 'native') {
+      const saved = await models.loadSavedModel(`${place}/${name}/saved`);
+      differences[`${whose} ${name} saved`] = apart(found, saved.predict(inputs[name]));
+      saved.dispose();
+    }
   }
 }
 const { taken, left } = await models.warmStart(image, `${places.at(-1)}/image/graph`);

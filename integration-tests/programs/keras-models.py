@@ -1,5 +1,6 @@
 """Arguments: FROM TO, two folder URIs. Loads the models in FROM, compares their predictions with those in NAME.json,
-and writes these models and models of Keras into TO, in the same way. Prints the largest differences and the refusals.
+and writes these models and models of Keras into TO, in the same way, also as SavedModels. Prints the largest
+differences, also those of the SavedModels in FROM, and the refusals.
 """
 
 import json
@@ -8,6 +9,7 @@ from urllib.parse import urlsplit
 
 import keras
 import numpy as np
+import tensorflow as tf
 import tony
 from keras import layers
 from tony.models import load_tfjs, register, save_tfjs
@@ -20,8 +22,17 @@ def predictions(model, inputs):
     return result if isinstance(result, list) else [result]
 
 
+def saved_predictions(place, inputs):
+    """Calls the SavedModel with TensorFlow. Its signature lists the inputs and outputs in the order of their names."""
+    signature = tf.saved_model.load(place).signatures["serving_default"]
+    names = sorted(signature.structured_input_signature[1])
+    outputs = signature(**{name: tf.constant(each) for name, each in zip(names, inputs)})
+    return [outputs[name].numpy() for name in sorted(outputs)]
+
+
 def export(model, inputs):
     save_tfjs(model, f"{target}/{model.name}")
+    model.export(f"{urlsplit(target).path}/{model.name}-saved", verbose=False)
     record = {
         "inputs": [{"shape": each.shape, "data": each.ravel().tolist()} for each in inputs],
         "outputs": [each.ravel().tolist() for each in predictions(model, inputs)],
@@ -64,7 +75,7 @@ def sequence_model():
 
 register()
 numbers = np.random.default_rng(0)
-differences = {}
+differences, saved = {}, {}
 for name in ("image", "text", "two"):
     model = load_tfjs(f"{source}/{name}")
     with tony.open(f"{source}/{name}.json") as file:
@@ -72,6 +83,8 @@ for name in ("image", "text", "two"):
     inputs = [np.array(each["data"], "float32").reshape(each["shape"]) for each in record["inputs"]]
     pairs = zip(predictions(model, inputs), record["outputs"])
     differences[name] = max(float(np.abs(own.ravel() - np.array(other)).max()) for own, other in pairs)
+    pairs = zip(saved_predictions(f"{urlsplit(source).path}/{name}-saved", inputs), record["outputs"])
+    saved[name] = max(float(np.abs(own.ravel() - np.array(other)).max()) for own, other in pairs)
     export(model, inputs)
     # Keras's own format keeps the activations of TensorFlow.js.
     model.save(f"{urlsplit(target).path}/{name}.keras")
@@ -96,4 +109,4 @@ for layer in refused:
         save_tfjs(keras.Sequential([keras.Input((3, 3)), layer]), f"{target}/refused")
     except tony.TonyError as error:
         refusals.append([error.code, error.message.split(": ")[1]])
-print(json.dumps({"differences": differences, "refusals": refusals}))
+print(json.dumps({"differences": differences, "saved": saved, "refusals": refusals}))

@@ -1,11 +1,15 @@
 /**
- * `export FOLDER`: exports models with random weights, with inputs and predictions in NAME.json. `check FOLDER`: loads the models that a
- * Python program has exported, and prints the largest difference between their predictions and those in NAME.json.
+ * `export FOLDER`: exports models with random weights, with inputs and predictions in NAME.json, as layers models and SavedModels.
+ * `check FOLDER`: loads the models that a Python program has exported, and prints the largest difference between their predictions and
+ * those in NAME.json. `check-saved FOLDER`: the same for the SavedModels in NAME-saved.
  */
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'tony-ts/training';
 
-/** @import { LayersModel, SymbolicTensor, Tensor } from '@tensorflow/tfjs' */
+/**
+ * @import { LayersModel, NamedTensorMap, SymbolicTensor, Tensor } from '@tensorflow/tfjs'
+ * @import { SavedModel } from 'tony-ts/training'
+ */
 
 const [action, folder = ''] = process.argv.slice(2);
 const cluster = await join();
@@ -48,9 +52,12 @@ function two() {
   return tf.model({ inputs: [left, right], outputs, name: 'two' });
 }
 
-/** @param {LayersModel} model @param {Tensor[]} inputs */
+/** @param {LayersModel | SavedModel} model @param {Tensor[]} inputs */
 function predict(model, inputs) {
-  return [model.predict(/** @type {Tensor} */ (inputs.length === 1 ? inputs[0] : inputs))].flat().map((each) => [...each.dataSync()]);
+  /** @type {Tensor | Tensor[] | NamedTensorMap} */
+  const outputs = model.predict(/** @type {Tensor} */ (inputs.length === 1 ? inputs[0] : inputs));
+  const list = outputs instanceof tf.Tensor || Array.isArray(outputs) ? [outputs].flat() : Object.values(outputs);
+  return list.map((each) => [...each.dataSync()]);
 }
 
 if (action === 'export') {
@@ -68,6 +75,7 @@ if (action === 'export') {
     });
     model.setWeights(random);
     await models.exportLayersModel(model, `${folder}/${model.name}`);
+    await models.exportSavedModel(model, `${folder}/${model.name}-saved`);
     const written = inputs.map((each) => ({ shape: each.shape, data: Array.from(each.dataSync()) }));
     writeFileSync(`${folder}/${model.name}.json`, JSON.stringify({ inputs: written, outputs: predict(model, inputs) }));
   }
@@ -78,7 +86,8 @@ if (action === 'export') {
     const name = file.slice(0, -'.json'.length);
     /** @type {{ inputs: { shape: number[], data: number[] }[], outputs: number[][] }} */
     const { inputs, outputs } = JSON.parse(readFileSync(`${folder}/${file}`, 'utf8'));
-    const model = await models.loadLayersModel(`${folder}/${name}`);
+    const place = `${folder}/${name}`;
+    const model = await (action === 'check' ? models.loadLayersModel(place) : models.loadSavedModel(`${place}-saved`));
     const own = predict(
       model,
       inputs.map(({ shape, data }) => tf.tensor(data, shape)),

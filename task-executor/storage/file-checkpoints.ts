@@ -1,11 +1,11 @@
 import { rm } from 'node:fs/promises';
 import path from 'node:path';
 import { messageOf, TonyError } from '../../platform/errors.ts';
+import { type CopiedFile, downloadFile, uploadFolder } from '../../storage/copy-files.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { joinUri } from '../../storage/uri.ts';
 import { CheckpointFolders } from '../../training/checkpoint/checkpoint-folders.ts';
 import type { Origin } from '../../training/checkpoint/checkpoint-format.ts';
-import { type CopiedFile, downloadFile, uploadFolder } from './copy-files.ts';
 import { isVersionName } from './local-versions.ts';
 
 /**

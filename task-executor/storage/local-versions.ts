@@ -2,7 +2,7 @@ import { link, lstat, mkdir, readdir } from 'node:fs/promises';
 import path from 'node:path';
 import { TonyError } from '../../platform/errors.ts';
 import { ifMissing } from '../../platform/if-missing.ts';
-import { listFiles } from './copy-files.ts';
+import { listFiles } from '../../storage/copy-files.ts';
 
 /*
  * The folder `checkpoint.sync` of a program. Each version of its state is a file or a folder NAME, and the marker NAME.done declares that it

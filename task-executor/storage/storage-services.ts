@@ -6,12 +6,12 @@ import { HadoopConfiguration } from '../../hadoop/configuration/configuration.ts
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import type { Json } from '../../platform/json-value.ts';
 import type { Secret } from '../../platform/secret.ts';
+import { downloadFolder, uploadFolder } from '../../storage/copy-files.ts';
 import { createStorage } from '../../storage/create-storage.ts';
 import { decodeS3Connection } from '../../storage/s3/s3-connection.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { joinUri } from '../../storage/uri.ts';
 import type { ServiceFrame } from '../../training/process/service-frame.ts';
-import { downloadFolder, uploadFolder } from './copy-files.ts';
 import { FileCheckpoints } from './file-checkpoints.ts';
 import { answerFileRequest } from './file-requests.ts';
 
@@ -98,7 +98,7 @@ async function answerTo(
 }
 
 /** Downloads of input folders by local path. The processes of a task share them. */
-const downloads = new Map<string, Promise<void>>();
+const downloads = new Map<string, Promise<unknown>>();
 
 /** Returns the local path of an input folder. Downloads the folder if it is on HDFS. */
 async function fetchData(

@@ -7,6 +7,7 @@ import { FileStorage } from '../../storage/file-storage.ts';
 import { fileUri } from '../../storage/uri.ts';
 import { exportGraphModel, loadGraphModel } from './graph-model.ts';
 import { exportLayersModel, loadLayersModel } from './layers-model.ts';
+import { exportSavedModel, loadSavedModel } from './saved-model.ts';
 
 const folders: string[] = [];
 afterEach(async () => {
@@ -213,6 +214,19 @@ describe('a GraphModel', () => {
 function bytesOf(model: tf.LayersModel): Buffer {
   return Buffer.concat(model.getWeights().map((weight) => new Uint8Array(weight.dataSync().slice().buffer)));
 }
+
+describe('a SavedModel', () => {
+  test('does not replace a SavedModel with variables, and runs only on the native backend', async () => {
+    const { uri, folder } = await place();
+    const model = sequential(layers.dense({ units: 2, inputShape: [3] }));
+    await exportSavedModel(world, model, uri);
+    await exportSavedModel(world, model, uri);
+    expect(await readdir(folder)).toEqual(['saved_model.pb']);
+    await world.storage.write(`${uri}/variables/variables.index`, Buffer.of(0));
+    await expect(exportSavedModel(world, model, uri)).rejects.toMatchObject({ code: 'ALREADY_EXISTS' });
+    await expect(loadSavedModel(world, uri)).rejects.toMatchObject({ code: 'BACKEND_UNFIT' });
+  });
+});
 
 describe('a LayersModel', () => {
   test('loads with its weights; a new export replaces the previous one', async () => {

@@ -24,11 +24,17 @@ const PRODUCER = 175;
  * @throws TonyError MODEL_NOT_EXPORTABLE. The message names the layer that requires control flow or an unsupported kernel.
  */
 export async function exportGraphModel(world: ModelWorld, model: tfjs.LayersModel, place: string): Promise<void> {
-  const uri = uriOf(place);
-  const { tf, storage } = world;
+  await writeModelFiles(world.storage, uriOf(place), await graphOf(world.tf, model));
+}
+
+/**
+ * Returns the graph of a model's prediction, after comparing it with the model.
+ * @throws TonyError MODEL_NOT_EXPORTABLE, as `exportGraphModel`.
+ */
+export async function graphOf(tf: typeof tfjs, model: tfjs.LayersModel): Promise<tfjs.io.ModelArtifacts> {
   const artifacts = graphArtifacts(tf, model);
   await proveEqual(tf, model, artifacts);
-  await writeModelFiles(storage, uri, artifacts);
+  return artifacts;
 }
 
 /**

@@ -100,6 +100,13 @@ export function normalisation(call: Call): string {
   return call.has('offset') ? op('AddV2', scaled, call.input('offset')) : scaled;
 }
 
+/** TensorFlow has no operation for a learned slope: the result is max(x, 0) + slope * min(x, 0). */
+export function learnedSlope(call: Call, x: string, slope: string): string {
+  const op = (operation: string, ...inputs: string[]) => call.op(operation, inputs, { T: attr.type('float32') });
+  const negative = op('Minimum', x, call.graph.scalar(0, 'float32'));
+  return op('AddV2', op('Relu', x), op('Mul', slope, negative));
+}
+
 /** Applies the bias and the activation of a fused kernel to the result of its main operation. */
 export function finished(call: Call, result: string): string {
   const float = { T: attr.type('float32') };
@@ -123,7 +130,7 @@ export function finished(call: Call, result: string): string {
         alpha: attr.float((call.attribute('leakyreluAlpha') as number | undefined) ?? 0.2),
       });
     case 'prelu':
-      return call.op('Prelu', [biased, call.input('preluActivationWeights')], float);
+      return learnedSlope(call, biased, call.input('preluActivationWeights'));
     default:
       return call.fail(`has the unknown activation ${String(activation)}`);
   }

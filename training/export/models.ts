@@ -7,6 +7,7 @@ import { weightsOf } from '../model/compiled-model.ts';
 import { restoreWeights } from '../model/training-state.ts';
 import { exportGraphModel, loadGraphModel } from './graph-model.ts';
 import { type ExportLayersOptions, exportLayersModel, loadLayersModel } from './layers-model.ts';
+import { exportSavedModel, type LoadSavedModelOptions, loadSavedModel, type SavedModel } from './saved-model.ts';
 import { type WarmStart, type WarmStartOptions, warmStart } from './warm-start.ts';
 
 export interface LoadedCheckpoint {
@@ -71,6 +72,23 @@ export class Models {
    */
   async loadGraphModel(place: string): Promise<tfjs.GraphModel> {
     return await loadGraphModel(this.#parts, this.#parts.uriOf(place));
+  }
+
+  /**
+   * Writes a SavedModel of TensorFlow, for TensorFlow Serving, Keras and other programs, into a folder. It computes the same graph as
+   * `exportGraphModel`.
+   * @throws TonyError MODEL_NOT_EXPORTABLE. The message names the layer that the graph cannot represent.
+   */
+  async exportSavedModel(model: tfjs.LayersModel, folder: string): Promise<void> {
+    await exportSavedModel(this.#parts, model, this.#parts.outputUriOf(folder));
+  }
+
+  /**
+   * Loads a SavedModel of TensorFlow for predictions. Requires the native backend.
+   * @param place the folder that contains saved_model.pb.
+   */
+  async loadSavedModel(place: string, options: LoadSavedModelOptions = {}): Promise<SavedModel> {
+    return await loadSavedModel(this.#parts, this.#parts.uriOf(place), options);
   }
 
   /**

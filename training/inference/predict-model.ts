@@ -4,12 +4,13 @@ import { messageOf, TonyError } from '../../platform/errors.ts';
 import { disposeElement } from '../data/reading/dispose.ts';
 import { collate } from '../data/transforms/collate.ts';
 import { toTensors } from '../data/transforms/tensors.ts';
+import { SavedModel } from '../export/saved-model.ts';
 
 /** A model's prediction for one element: a flat array of numbers for each output, keyed by name if the outputs are named. */
 export type Prediction = Values | readonly Values[] | Readonly<Record<string, Values>>;
 export type Values = Float32Array | Int32Array | Uint8Array;
 
-export type InferenceModel = tfjs.LayersModel | tfjs.GraphModel;
+export type InferenceModel = tfjs.LayersModel | tfjs.GraphModel | SavedModel;
 
 /** Returns whether `value` is a model rather than a function. */
 export function isModel(value: unknown): value is InferenceModel {
@@ -43,6 +44,9 @@ export async function predictBatch(tf: typeof tfjs, model: InferenceModel, input
 const asynchronous = new WeakSet<InferenceModel>();
 
 async function outputOf(model: InferenceModel, tensors: Inputs, count: number): Promise<Inputs> {
+  if (model instanceof SavedModel) {
+    return model.predict(tensors);
+  }
   if (!('executeAsync' in model)) {
     return model.predict(tensors as tfjs.Tensor | tfjs.Tensor[], { batchSize: count });
   }
@@ -131,6 +135,9 @@ async function rowsOfTensor(tensor: tfjs.Tensor, count: number): Promise<Values[
 
 /** Computes a hash that identifies a model and its weights. */
 export async function modelFingerprint(model: InferenceModel): Promise<string> {
+  if (model instanceof SavedModel) {
+    return model.fingerprint;
+  }
   const hash = createHash('sha256');
   const add = async (name: string, tensor: tfjs.Tensor) => {
     const values = await tensor.data();

@@ -3,9 +3,9 @@ import { createReadStream, createWriteStream } from 'node:fs';
 import { mkdir, readdir, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { pipeline } from 'node:stream/promises';
-import { TonyError } from '../../platform/errors.ts';
-import type { Storage } from '../../storage/storage.ts';
-import { joinUri } from '../../storage/uri.ts';
+import { TonyError } from '../platform/errors.ts';
+import type { Storage } from './storage.ts';
+import { joinUri } from './uri.ts';
 
 /** Maximum number of files in one folder, including its sub-folders. */
 const MOST_FILES = 10_000;
@@ -89,21 +89,22 @@ export async function downloadFile(storage: Storage, uri: string, file: string, 
 }
 
 /** Downloads all files of a folder, including its sub-folders. */
-export async function downloadFolder(storage: Storage, uri: string, local: string, signal: AbortSignal): Promise<void> {
-  let files = 0;
-  const copy = async (from: string, to: string): Promise<void> => {
-    await mkdir(to, { recursive: true });
+export async function downloadFolder(storage: Storage, uri: string, local: string, signal: AbortSignal): Promise<CopiedFile[]> {
+  const copied: CopiedFile[] = [];
+  const copy = async (from: string, prefix: string): Promise<void> => {
+    await mkdir(path.join(local, prefix), { recursive: true });
     for (const entry of await storage.list(from)) {
       signal.throwIfAborted();
-      const target = path.join(to, entry.name);
+      const name = `${prefix}${entry.name}`;
       if (entry.type === 'folder') {
-        await copy(entry.uri, target);
-      } else if (++files > MOST_FILES) {
+        await copy(entry.uri, `${name}/`);
+      } else if (copied.length === MOST_FILES) {
         throw new TonyError('DATA_INVALID', `${uri} contains more than ${MOST_FILES} files`);
       } else {
-        await downloadFile(storage, entry.uri, target, signal);
+        copied.push({ name, ...(await downloadFile(storage, entry.uri, path.join(local, name), signal)) });
       }
     }
   };
-  await copy(uri, local);
+  await copy(uri, '');
+  return copied;
 }

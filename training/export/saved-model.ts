@@ -1,0 +1,141 @@
+import { createHash } from 'node:crypto';
+import type * as tfjs from '@tensorflow/tfjs';
+import { messageOf, TonyError } from '../../platform/errors.ts';
+import { downloadFolder } from '../../storage/copy-files.ts';
+import { joinUri } from '../../storage/uri.ts';
+import { createScratchFolder, removeScratchFolder } from '../data/local-copy/scratch-folder.ts';
+import { uriOf } from '../process/uri-of.ts';
+import { graphOf } from './graph-model.ts';
+import type { ModelWorld } from './layers-model.ts';
+import { encodeSavedModel } from './saved-model-file.ts';
+
+const FILE = 'saved_model.pb';
+
+/**
+ * Writes a SavedModel of TensorFlow into the folder `place`. It computes the same graph as a graph model, with the signature
+ * `serving_default`. Replaces a SavedModel that this function has written there.
+ * @throws TonyError MODEL_NOT_EXPORTABLE, as `exportGraphModel`.
+ */
+export async function exportSavedModel(world: ModelWorld, model: tfjs.LayersModel, place: string): Promise<void> {
+  const uri = uriOf(place);
+  const file = encodeSavedModel(await graphOf(world.tf, model));
+  if ((await world.storage.stat(joinUri(uri, 'variables'))) !== null) {
+    throw new TonyError('ALREADY_EXISTS', `${uri} contains a SavedModel with variables`, { hint: 'Remove it, or choose another folder.' });
+  }
+  await world.storage.write(joinUri(uri, FILE), file);
+}
+
+export interface LoadSavedModelOptions {
+  /** The function of the SavedModel to call; `serving_default` by default. */
+  readonly signature?: string;
+  /** The tags of the graph; `['serve']` by default. */
+  readonly tags?: readonly string[];
+}
+
+export interface TensorDescription {
+  readonly name: string;
+  readonly dtype: string;
+  /** -1 for a variable size. */
+  readonly shape: readonly number[];
+}
+
+/** A signature of a SavedModel. It can only predict. */
+export class SavedModel {
+  readonly inputs: readonly TensorDescription[];
+  readonly outputs: readonly TensorDescription[];
+  /** A hash of the SavedModel's files and the signature. */
+  readonly fingerprint: string;
+  readonly #loaded: NodeSavedModel;
+
+  constructor(loaded: NodeSavedModel, fingerprint: string) {
+    this.inputs = descriptionsOf(loaded.signature.inputs);
+    this.outputs = descriptionsOf(loaded.signature.outputs);
+    this.fingerprint = fingerprint;
+    this.#loaded = loaded;
+  }
+
+  /**
+   * @param inputs a tensor for a signature with one input, otherwise the tensors in the order of `inputs` or by their names.
+   * @returns a tensor for a signature with one output, otherwise the tensors by the names of the outputs.
+   */
+  predict(inputs: tfjs.Tensor | readonly tfjs.Tensor[] | tfjs.NamedTensorMap): tfjs.Tensor | tfjs.NamedTensorMap {
+    const names = this.inputs.map(({ name }) => name);
+    const list = isTensor(inputs) ? [inputs] : isList(inputs) ? inputs : null;
+    const named =
+      list === null ? (inputs as tfjs.NamedTensorMap) : Object.fromEntries(list.map((tensor, at) => [names[at] ?? `${at}`, tensor]));
+    if (names.length !== Object.keys(named).length || names.some((name) => named[name] === undefined)) {
+      throw new TonyError(
+        'DATA_INVALID',
+        `the SavedModel has the inputs ${names.join(', ')}, but the call passes ${Object.keys(named).join(', ')}`,
+      );
+    }
+    const outputs = this.#loaded.predict(named);
+    const [only] = this.outputs;
+    return this.outputs.length === 1 && only !== undefined ? (outputs[only.name] as tfjs.Tensor) : outputs;
+  }
+
+  /** Frees the memory of the SavedModel. */
+  dispose(): void {
+    this.#loaded.dispose();
+  }
+}
+
+/**
+ * Loads a SavedModel of TensorFlow, for example one that Keras has exported.
+ * @param place the URI or path of the folder that contains saved_model.pb.
+ * @throws TonyError BACKEND_UNFIT if the backend is not TensorFlow's C library, MODEL_UNREADABLE if the folder contains no SavedModel, or
+ *   if TensorFlow or TensorFlow.js does not support it.
+ */
+export async function loadSavedModel(world: ModelWorld, place: string, options: LoadSavedModelOptions = {}): Promise<SavedModel> {
+  const { signature = 'serving_default', tags = ['serve'] } = options;
+  const { node } = world.tf as typeof tfjs & { readonly node?: NodeApi };
+  if (node === undefined) {
+    throw new TonyError('BACKEND_UNFIT', "a SavedModel runs only on the native backend, TensorFlow's C library", {
+      hint: 'Use a runtime with the native backend (`tony-ts runtime build`), or load a graph model.',
+    });
+  }
+  const uri = uriOf(place);
+  if ((await world.storage.stat(joinUri(uri, FILE))) === null) {
+    throw new TonyError('MODEL_UNREADABLE', `${uri} contains no ${FILE}`);
+  }
+  // TensorFlow reads local files only, and only while it loads them.
+  const folder = await createScratchFolder();
+  try {
+    const files = await downloadFolder(world.storage, uri, folder, new AbortController().signal);
+    const loaded = await node.loadSavedModel(folder, [...tags], signature).catch((error: unknown) => {
+      throw new TonyError('MODEL_UNREADABLE', `the SavedModel ${uri} cannot be loaded: ${messageOf(error)}`, { cause: error });
+    });
+    const checksums = files.map(({ name, sha256 }) => `${name} ${sha256}\n`).sort();
+    const fingerprint = createHash('sha256')
+      .update(`${signature} ${tags}\n${checksums.join('')}`)
+      .digest('hex');
+    return new SavedModel(loaded, fingerprint.slice(0, 32));
+  } finally {
+    await removeScratchFolder(folder);
+  }
+}
+
+/** The parts of tfjs-node that its declarations contain, but those of TensorFlow.js do not. */
+interface NodeApi {
+  loadSavedModel(folder: string, tags: string[], signature: string): Promise<NodeSavedModel>;
+}
+
+interface NodeSavedModel {
+  readonly signature: Readonly<Record<'inputs' | 'outputs', NodeTensors>>;
+  predict(inputs: tfjs.NamedTensorMap): tfjs.NamedTensorMap;
+  dispose(): void;
+}
+
+type NodeTensors = Readonly<Record<string, { readonly dtype: string; readonly shape: readonly { getSize(): number }[] }>>;
+
+function descriptionsOf(tensors: NodeTensors): TensorDescription[] {
+  return Object.entries(tensors).map(([name, { dtype, shape }]) => ({ name, dtype, shape: shape.map((each) => each.getSize()) }));
+}
+
+function isTensor(inputs: tfjs.Tensor | readonly tfjs.Tensor[] | tfjs.NamedTensorMap): inputs is tfjs.Tensor {
+  return typeof (inputs as tfjs.Tensor).dataSync === 'function';
+}
+
+function isList(inputs: readonly tfjs.Tensor[] | tfjs.NamedTensorMap): inputs is readonly tfjs.Tensor[] {
+  return Array.isArray(inputs);
+}
