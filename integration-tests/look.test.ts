@@ -89,6 +89,49 @@ describe.each([
   ['on YARN', onYarn],
   ['on this machine', onThisMachine],
 ])('%s', (_, place) => {
+  test('events -f prints the same events as the history, and top redraws a job until the user presses q or the job ends', async () => {
+    const at = await place();
+    const { id, open } = await submitted(at);
+    const following = at.start(['events', id, '-f', '--output', 'json']);
+    await following.output(/^(?=.*"event":"program-started")(?=.*"role":"worker")(?=.*"index":0\b).*$/m);
+    expect((await at.run(['events', id, '--type', 'program-started'])).stdout).toMatch(/ worker:0 +program-started /);
+    await running(at, id);
+    const tops = [80, 200].map((columns) => at.terminal(['top', id, '--interval', '200ms'], columns));
+    for (const top of tops) {
+      await top.sees(/worker:1 +running/);
+      expect(top.lines()[0]).toBe(id);
+      top.type('s');
+      await top.sees(/s order: state/);
+      top.type('\x1b[C');
+      await top.sees(/s order: step/);
+      top.type('q');
+      expect(await top.exitCode).toBe(0);
+      expect(top.brokenLines).toEqual([]);
+      expect(top.lines()).toEqual([]);
+      expect(top.cursorShown).toBe(true);
+    }
+    const again = [80, 200].map((columns) => at.terminal(['top', id, '--interval', '200ms'], columns));
+    for (const top of again) {
+      await top.sees(/worker:1 +running/);
+    }
+    await open();
+    for (const top of again) {
+      expect(await top.exitCode).toBe(0);
+      expect(top.raw.indexOf(ENTERED)).toBeLessThan(top.raw.indexOf(LEFT));
+      await top.sees(new RegExp(`${id} SUCCEEDED`));
+      expect(top.cursorShown).toBe(true);
+    }
+    expect((await at.run(['top', id])).stdout).toContain(`${id} SUCCEEDED`);
+    const { exitCode, stdout } = await following.result;
+    expect(exitCode).toBe(0);
+    const followed = jsonLines(stdout);
+    expect(followed[0]).toMatchObject({ event: 'master-registered' });
+    expect(followed.at(-1)).toMatchObject({ event: 'job-finished' });
+    const kept = jsonLines((await at.run(['events', id, '--output', 'json'])).stdout);
+    expect(followed).toEqual(kept);
+    expect((await at.run(['events', id, '--type', 'nonsense'])).stderr).toContain('The job has no events of type nonsense.');
+  });
+
   test('describe shows all data of a running job, and the first failure of an ended job', async () => {
     const at = await place();
     const { id, fail } = await submitted(at);
@@ -101,6 +144,9 @@ describe.each([
     expect(page).toMatch(/^ {4}API_TOKEN: "\*\*\*"$/m);
     expect(page).not.toContain('a-secret-of-many-letters');
     expect(page.includes('attempt 1    RUNNING container_')).toBe(at.onYarn);
+    if (at.onYarn) {
+      await listShows(id);
+    }
     await fail();
     await until(async () => (await at.run(['status', id])).stdout.includes(`${id} FAILED`), { describe: 'the job has failed' });
     // The job reports its end before YARN does.
@@ -124,53 +170,11 @@ describe.each([
       configuration: { job: { env: { API_TOKEN: '***' } } },
       yarn: at.onYarn ? { state: 'FINISHED', finalStatus: 'FAILED', attempts: [{ number: 1 }] } : null,
     });
+    if (at.onYarn) {
+      expect((await at.run(['list', '--state', 'failed'])).stdout).toMatch(new RegExp(`^${id} .*FAILED`, 'm'));
+      await historyShows(id);
+    }
   });
-
-  test('events -f prints all events in order, and the history contains the same events', async () => {
-    const at = await place();
-    const { id, open } = await submitted(at);
-    const following = at.start(['events', id, '-f', '--output', 'json']);
-    await following.output(/^(?=.*"event":"program-started")(?=.*"role":"worker")(?=.*"index":0\b).*$/m);
-    expect((await at.run(['events', id, '--type', 'program-started'])).stdout).toMatch(/ worker:0 +program-started /);
-    await open();
-    const { exitCode, stdout } = await following.result;
-    expect(exitCode).toBe(0);
-    const followed = jsonLines(stdout);
-    expect(followed[0]).toMatchObject({ event: 'master-registered' });
-    expect(followed.at(-1)).toMatchObject({ event: 'job-finished' });
-    const kept = jsonLines((await at.run(['events', id, '--output', 'json'])).stdout);
-    expect(followed).toEqual(kept);
-    expect((await at.run(['events', id, '--type', 'nonsense'])).stderr).toContain('The job has no events of type nonsense.');
-  });
-
-  test.each([80, 200])(
-    'top redraws a job in %i columns, and restores the terminal when the user presses q and when the job ends',
-    async (columns) => {
-      const at = await place();
-      const { id, open } = await submitted(at);
-      await running(at, id);
-      const top = at.terminal(['top', id, '--interval', '200ms'], columns);
-      await top.sees(/worker:1 +running/);
-      expect(top.lines()[0]).toBe(id);
-      top.type('s');
-      await top.sees(/s order: state/);
-      top.type('\x1b[C');
-      await top.sees(/s order: step/);
-      top.type('q');
-      expect(await top.exitCode).toBe(0);
-      expect(top.brokenLines).toEqual([]);
-      expect(top.lines()).toEqual([]);
-      expect(top.cursorShown).toBe(true);
-      const again = at.terminal(['top', id, '--interval', '200ms'], columns);
-      await again.sees(/worker:1 +running/);
-      await open();
-      expect(await again.exitCode).toBe(0);
-      expect(again.raw.indexOf(ENTERED)).toBeLessThan(again.raw.indexOf(LEFT));
-      await again.sees(new RegExp(`${id} SUCCEEDED`));
-      expect(again.cursorShown).toBe(true);
-      expect((await at.run(['top', id])).stdout).toContain(`${id} SUCCEEDED`);
-    },
-  );
 
   test('kill lists the tasks and asks for confirmation in a terminal, but not in a pipe', async () => {
     const at = await place();
@@ -188,6 +192,9 @@ describe.each([
     await interrupted.sees(/Kill this job\?/);
     interrupted.type('\x03');
     expect(await interrupted.exitCode).toBe(130);
+    if (at.onYarn) {
+      await topShowsAllJobs(at, id);
+    }
     const agreed = at.terminal(['kill', id], 80);
     await agreed.sees(/Kill this job\?/);
     agreed.type('y\r');
@@ -198,53 +205,35 @@ describe.each([
     expect(again.exitCode).toBe(0);
     if (at.onYarn) {
       await noneLeft(cluster, id);
+      expect((await at.run(['top'])).stdout).toBe('no running jobs of yours\n');
     }
   });
 });
 
-test('top without an id shows the running jobs and updates the list', async () => {
-  const at = await onYarn();
-  const first = await submitted(at, 'first of two');
-  const second = await submitted(at, 'second of two');
-  await running(at, second.id);
+/** `top` without an ID shows all running jobs and updates the list. The job `id` runs. */
+async function topShowsAllJobs(at: Place, id: string): Promise<void> {
+  const other = await submitted(at, 'second of two');
+  await running(at, other.id);
   const once = await at.run(['top']);
   expect(once.stdout).toMatch(/^2 jobs of yours/);
-  expect(once.stdout).toMatch(new RegExp(`^${second.id} +second .*RUNNING .* 3/3`, 'm'));
+  expect(once.stdout).toMatch(new RegExp(`^${other.id} +second .*RUNNING .* 3/3`, 'm'));
   const top = at.terminal(['top', '--all', '--interval', '0.3'], 80);
-  await top.sees(new RegExp(`${second.id} .*RUNNING`));
-  await cluster.run(['kill', first.id]);
+  await top.sees(new RegExp(`${id} .*RUNNING`));
+  await cluster.run(['kill', other.id]);
   await top.sees(/^1 job of all users/m);
   top.type('\x03');
   expect(await top.exitCode).toBe(0);
   expect(top.lines()).toEqual([]);
   expect(top.brokenLines).toEqual([]);
-  await cluster.run(['kill', second.id]);
-  expect((await at.run(['top'])).stdout).toBe('no running jobs of yours\n');
-});
+}
 
-test.each(['TERM', 'INT', 'HUP'])('a signal (%s) ends top and restores the terminal', async (signal) => {
-  const folder = await temporaryFolder();
-  const gate = path.join(folder, 'go');
-  const script = `(until [ -e ${gate} ]; do sleep 0.1; done; kill -${signal} $$) & exec "$@"`;
-  const words = ['bash', '-c', script, 'bash', process.execPath, COMMAND, 'top', '--local', '--interval', '200ms'];
-  const top = openTerminal(words, { columns: 80, env: { HOME: folder } });
-  await top.sees(/no running jobs on this machine/);
-  await writeFile(gate, '');
-  expect(await top.exitCode).toBe(130);
-  expect(top.raw.endsWith(LEFT)).toBe(true);
-  expect(top.cursorShown).toBe(true);
-  expect(top.lines()).toEqual([]);
-});
-
-test('list shows progress and the reason for waiting, and filters jobs by state', async () => {
-  const at = await onYarn();
-  const { id, fail } = await submitted(at, 'to be listed');
-  await running(at, id);
+/** `list` shows progress and the reason for waiting, and filters jobs by state. The job `id` runs. */
+async function listShows(id: string): Promise<void> {
   const list = async (...words: string[]): Promise<string> => (await cluster.run(['list', ...words])).stdout;
-  expect(await list()).toMatch(new RegExp(`^${id} +to be l.*RUNNING .* 3/3`, 'm'));
+  expect(await list()).toMatch(new RegExp(`^${id} +looked .*RUNNING .* 3/3`, 'm'));
   expect(await list('--state', 'running', '--limit', '1')).toContain(id);
   expect(await list('--state', 'waiting')).toBe('No jobs found.\n');
-  expect(jsonLines(await list('--name', 'BE LISTED', '--output', 'json'))).toMatchObject([
+  expect(jsonLines(await list('--name', 'LOOKED', '--output', 'json'))).toMatchObject([
     { id, phase: 'RUNNING', waiting: '', job: { tasksRunning: 3, tasks: 3 } },
   ]);
   const folder = await temporaryFolder();
@@ -257,18 +246,13 @@ test('list shows progress and the reason for waiting, and filters jobs by state'
     describe: () => list(),
   });
   await cluster.run(['kill', waiting]);
-  await fail();
-  await cluster.ended(id);
-  expect(await list('--state', 'failed')).toMatch(new RegExp(`^${id} .*FAILED`, 'm'));
   expect((await cluster.run(['list', '--state', 'runing'])).stderr).toContain('did you mean RUNNING?');
   expect((await cluster.run(['list', '--queue', 'defualt'])).stderr).toContain('The cluster has no queue defualt; did you mean default?');
   expect((await cluster.run(['list', '--limit', '0'])).exitCode).toBe(2);
-});
+}
 
-test('commands show a job from its history when the ResourceManager has forgotten it', async () => {
-  const at = await onYarn();
-  const { id, fail } = await submitted(at);
-  await fail();
+/** Commands show a job from its history when the ResourceManager has forgotten it. The job `id` has failed. */
+async function historyShows(id: string): Promise<void> {
   // YARN reports the application as ended while the ApplicationMaster still writes its last events.
   const events = `/user/alice/.tony-ts/history/${id}/events-1.jsonl`;
   await until(async () => (await cluster.hdfsRead(events)).includes('job-finished'), {
@@ -289,4 +273,18 @@ test('commands show a job from its history when the ResourceManager has forgotte
   expect((await cluster.run(['events', old, '--type', 'job-finished'])).stdout).toContain('FAILED');
   expect(await cluster.run(['kill', old])).toMatchObject({ exitCode: 0, stdout: `${old} had already ended: FAILED\n` });
   expect((await cluster.run(['describe', old], { env: { HADOOP_USER_NAME: 'bob' } })).stderr).toContain(`has no application ${old}`);
+}
+
+test.each(['TERM', 'INT', 'HUP'])('a signal (%s) ends top and restores the terminal', async (signal) => {
+  const folder = await temporaryFolder();
+  const gate = path.join(folder, 'go');
+  const script = `(until [ -e ${gate} ]; do sleep 0.1; done; kill -${signal} $$) & exec "$@"`;
+  const words = ['bash', '-c', script, 'bash', process.execPath, COMMAND, 'top', '--local', '--interval', '200ms'];
+  const top = openTerminal(words, { columns: 80, env: { HOME: folder } });
+  await top.sees(/no running jobs on this machine/);
+  await writeFile(gate, '');
+  expect(await top.exitCode).toBe(130);
+  expect(top.raw.endsWith(LEFT)).toBe(true);
+  expect(top.cursorShown).toBe(true);
+  expect(top.lines()).toEqual([]);
 });
