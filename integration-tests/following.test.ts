@@ -131,19 +131,28 @@ describe.each([
   });
 
   test('a job whose program fails ends with exit code 1, and shows the first failing task and its last lines', async () => {
-    const { run, submit } = await open();
-    const file = await job('echo "$TONY_INDEX starts"; if [ "$TONY_INDEX" = 1 ]; then echo boom >&2; exit 3; fi; sleep 60\n');
+    const { env, run, submit } = await open();
+    const file = await job(
+      'echo "$TONY_INDEX starts"; if [ "$TONY_INDEX" = 1 ]; then for i in $(seq 1 50); do echo "boom $i" >&2; done; exit 3; fi; sleep 60\n',
+    );
     const { exitCode, stdout, stderr } = await run([...submit, '--conf', file]);
     expect(exitCode).toBe(1);
     expect(stderr).toBe('');
     const [before = '', end = ''] = stdout.split(/(?=^\S+ FAILED$)/m);
     expect(before.split('\n').filter((line) => line.includes(' | '))).toEqual(['worker:0 | 0 starts']);
-    expect(end).toMatch(/worker:1.*3/);
-    expect(end).toContain('boom');
     const id = ID.exec(stdout)?.[0] ?? '';
     const status = await run(['status', id]);
     expect(status.exitCode).toBe(0);
-    expect(status.stdout).toContain('boom');
+    const texts = [end, status.stdout];
+    if (env.HADOOP_CONF_DIR !== undefined) {
+      const yarn = await cluster.ended(id);
+      expect(yarn).toMatchObject({ state: 'FINISHED', finalStatus: 'FAILED' });
+      texts.push(yarn.diagnostics);
+    }
+    for (const text of texts) {
+      expect(text).toMatch(/worker:1.*\b3\b/);
+      expect(text).toContain('boom 50');
+    }
   });
 
   test('logs -f shows lines as they are written, and ends with the job', async () => {

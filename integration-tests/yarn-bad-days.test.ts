@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, readdirSync, readFileSync, readlinkSync, statSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, readlinkSync, statSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { describe, expect, onTestFailed, test } from 'vitest';
 import { CREDENTIALS } from '../conf/job.ts';
@@ -138,35 +138,57 @@ async function failure(options: Options): Promise<{ client: string; yarn: YarnAp
 }
 
 describe('a job continues', () => {
-  test.each([
-    ['an executor is killed', 'executor', 'SIGKILL'],
-    ['an executor is stopped', 'executor', 'SIGSTOP'],
-    ['a program is killed', 'program', 'SIGKILL'],
-    ['a program is stopped', 'program', 'SIGSTOP'],
-  ] as const)('when %s', async (_, who, signal) => {
-    const job = await startJob();
-    const first = await job.programs(1);
-    process.kill(who === 'executor' ? await job.executor(1) : first[1], signal);
-    await job.programs(2);
-    // Worker 0's executor ends the old program before it starts the new one. Worker 1's executor may be unreachable, so the container of
-    // the old program may still be running when the replacement starts. The ApplicationMaster rejects the old generation.
-    expect(isAlive(first[0])).toBe(false);
-    await until(() => !isAlive(first[1]), { describe: 'the old program still runs', timeoutMs: 30_000, everyMs: 20 });
-    expect((await job.succeeds()).generations).toBe(2);
+  test('when an executor or a program is killed or stopped, until the restarts of the task are used up', { timeout: 300_000 }, async () => {
+    const job = await startJob({
+      roles: '{worker: {instances: 2, ranked: true, restart: {maxRestarts: 4}, resources: {memory: 512m, gpus: 1}}}',
+    });
+    const faults = [
+      ['executor', 'SIGKILL'],
+      ['executor', 'SIGSTOP'],
+      ['program', 'SIGKILL'],
+      ['program', 'SIGSTOP'],
+    ] as const;
+    let programs = await job.programs(1);
+    for (const [index, [who, signal]] of faults.entries()) {
+      process.kill(who === 'executor' ? await job.executor(1) : programs[1], signal);
+      const next = await job.programs(index + 2);
+      // Worker 0's executor ends the old program before it starts the new one. Worker 1's executor may be unreachable, so the container of
+      // the old program may still be running when the replacement starts. The ApplicationMaster rejects the old generation.
+      expect(isAlive(programs[0]), `${who} ${signal}`).toBe(false);
+      const old = programs[1];
+      await until(() => !isAlive(old), {
+        describe: `the old program still runs after ${signal} of the ${who}`,
+        timeoutMs: 30_000,
+        everyMs: 20,
+      });
+      programs = next;
+    }
+    expect((await job.status()).generations).toBe(5);
+    process.kill(await job.executor(1), 'SIGKILL');
+    const yarn = await cluster.ended(job.id);
+    expect(yarn).toMatchObject({ state: 'FINISHED', finalStatus: 'FAILED' });
+    expect(yarn.diagnostics).toMatch(/worker:1/);
+    await noneLeft(cluster, job.id, 30_000);
   });
 
-  test('with the same programs when its ApplicationMaster is killed and a second attempt takes over', async () => {
+  test('with the same programs when the ResourceManager and the NameNode restart, and when a second ApplicationMaster takes over', async () => {
     const job = await startJob();
     const programs = await job.programs(1);
-    const before = await job.status();
+    const running = (attempt: number) =>
+      until(
+        async () => {
+          const status = await job.status();
+          return status.masterAttempt === attempt && status.state === 'RUNNING' && status;
+        },
+        { describe: () => job.status().catch(String), timeoutMs: 60_000 },
+      );
+    await cluster.kill('resourcemanager');
+    await cluster.kill('namenode');
+    await cluster.heal();
+    const before = await running(1);
+    expect(programs.filter(isAlive)).toEqual(programs);
     process.kill(await job.process('application-master.mjs'), 'SIGKILL');
-    const after = await until(
-      async () => {
-        const status = await job.status();
-        return status.masterAttempt === 2 && status.state === 'RUNNING' && status;
-      },
-      { describe: () => job.status().catch(String), timeoutMs: 60_000 },
-    );
+    const after = await running(2);
     expect(after.tasks.map(({ containerId }) => containerId)).toEqual(before.tasks.map(({ containerId }) => containerId));
     expect(programs.filter(isAlive)).toEqual(programs);
     const final = await job.succeeds();
@@ -215,17 +237,6 @@ describe('a job continues', () => {
     const at = (text: RegExp) => stdout.split('\n').findIndex((line) => text.test(line));
     const moments = [at(/prepare:0 +program-ended +exited with code 0/), at(/worker +role-released/), at(/worker:0 +task-requested/)];
     expect(moments).toEqual(moments.filter((moment) => moment >= 0).sort((a, b) => a - b));
-  });
-
-  test('with the same programs when the ResourceManager and the NameNode restart', async () => {
-    const job = await startJob();
-    const programs = await job.programs(1);
-    await cluster.kill('resourcemanager');
-    await cluster.kill('namenode');
-    await cluster.heal();
-    await until(async () => (await job.status()).state === 'RUNNING', { describe: () => job.status().catch(String), timeoutMs: 60_000 });
-    expect(programs.filter(isAlive)).toEqual(programs);
-    expect(await job.succeeds()).toMatchObject({ generations: 1, masterAttempt: 1 });
   });
 });
 
@@ -398,18 +409,6 @@ describe('a job fails with a message that names the cause and the next step', ()
     }
   });
 
-  test('when a program writes to stderr and exits with code 3', async () => {
-    const { client, yarn, status } = await failure({
-      roles: '{worker: {instances: 2, ranked: true, restart: {policy: never}, resources: {memory: 512m}}}',
-      command: ['for i in $(seq 1 50); do echo "line $i" >&2; done; [ $TONY_INDEX = 0 ] && sleep 100; exit 3'],
-    });
-    for (const text of [client, yarn.diagnostics, status]) {
-      expect(text).toContain('worker:1');
-      expect(text).toMatch(/\b3\b/);
-      expect(text).toContain('line 50');
-    }
-  });
-
   test('when YARN kills a program over its memory limit', async () => {
     const { client, yarn } = await failure({
       roles: '{worker: {instances: 1, restart: {policy: never}, resources: {memory: 256m}}}',
@@ -420,21 +419,9 @@ describe('a job fails with a message that names the cause and the next step', ()
       expect(text).toContain('roles.worker.resources.memory');
     }
   });
-
-  test('when repeated kills of an executor use up its restarts', async () => {
-    const job = await startJob({ roles: '{worker: {instances: 1, ranked: true, restart: {maxRestarts: 1}, resources: {memory: 512m}}}' });
-    for (const generation of [1, 2]) {
-      await job.pid('worker-0', generation);
-      process.kill(await job.executor(0), 'SIGKILL');
-    }
-    const yarn = await cluster.ended(job.id);
-    expect(yarn).toMatchObject({ state: 'FINISHED', finalStatus: 'FAILED' });
-    expect(yarn.diagnostics).toMatch(/worker:0/);
-    await noneLeft(cluster, job.id, 30_000);
-  });
 });
 
-test('status, list, logs and top report an ApplicationMaster that hangs, and the job continues when the ApplicationMaster responds again', async () => {
+test('status, list, logs and top report an ApplicationMaster that hangs, and the job continues when it responds again, until kill ends all its processes', async () => {
   const job = await startJob({ command: ['echo alive', ...PROGRAM] });
   const programs = await job.programs(1);
   const master = await job.process('application-master.mjs');
@@ -460,31 +447,19 @@ test('status, list, logs and top report an ApplicationMaster that hangs, and the
     timeoutMs: 60_000,
   });
   expect(programs.filter(isAlive)).toEqual(programs);
-  expect(await job.succeeds()).toMatchObject({ generations: 1, masterAttempt: 1 });
-});
-
-test('kill ends all processes of a job', async () => {
-  const job = await startJob();
-  const programs = await job.programs(1);
+  expect(await job.status()).toMatchObject({ state: 'RUNNING', generations: 1, masterAttempt: 1 });
   expect((await cluster.run(['kill', job.id])).exitCode).toBe(0);
   expect(await cluster.ended(job.id)).toMatchObject({ state: 'KILLED' });
   await noneLeft(cluster, job.id, 30_000);
   expect(programs.filter(isAlive)).toEqual([]);
-  expect(existsSync(path.join(job.out, 'go'))).toBe(false);
 });
 
-test('the tracking URL shows the job to its owner only', async () => {
-  const job = await startJob();
+test('only its owner sees a job, and secrets appear in no arguments, environments, logs, job.json, history or YARN responses', async () => {
+  const job = await startJob({ command: ['echo to stdout; echo to stderr >&2', ...PROGRAM] });
   await job.programs(1);
   expect(await job.status()).toMatchObject({ applicationId: job.id, state: 'RUNNING' });
   await expect(job.status('bob')).rejects.toThrow(/403|may not view/);
   await expect(job.status('dr.who')).rejects.toThrow(/403|may not view/);
-  await job.succeeds();
-});
-
-test('secrets appear in no arguments, environments, logs, job.json, history or YARN responses', async () => {
-  const job = await startJob({ command: ['echo to stdout; echo to stderr >&2', ...PROGRAM] });
-  await job.programs(1);
   const master = await job.process('application-master.mjs');
   const [, file = ''] = /\0HADOOP_TOKEN_FILE_LOCATION=([^\0]*)\0/.exec(`\0${readFileSync(`/proc/${master}/environ`, 'utf8')}`) ?? [];
   const { secrets, tokens } = decodeCredentials(readFileSync(file));
