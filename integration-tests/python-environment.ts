@@ -1,14 +1,22 @@
 import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import { mkdir, rename, rm } from 'node:fs/promises';
+import { mkdir, rename } from 'node:fs/promises';
 import path from 'node:path';
 import { promisify } from 'node:util';
 
 const execute = promisify(execFile);
 
+/** Arguments: the folder, and the packages. `python -m` still works after the folder is renamed. */
+const INSTALL = `
+  [ ! -e "$1" ] || exit 0
+  rm -rf "$1.new"
+  python3 -m venv "$1.new"
+  "$1.new/bin/python" -m pip install --quiet --disable-pip-version-check "\${@:2}"
+  mv "$1.new" "$1"`;
+
 /**
  * Returns the path of a Python interpreter with these packages. The interpreter belongs to a virtual environment in `folder`, which is kept
- * between runs.
+ * between runs. If another process is already installing it, waits for that process.
  */
 export async function pythonWith(
   folder: string,
@@ -17,17 +25,8 @@ export async function pythonWith(
 ): Promise<string> {
   if (!existsSync(folder)) {
     progress(`installing ${packages.join(', ')} for Python`);
-    // Two runs may build at the same time, so each builds under a temporary name. `python -m` still works after the rename.
-    const building = `${folder}.${process.pid}`;
     await mkdir(path.dirname(folder), { recursive: true });
-    await execute('python3', ['-m', 'venv', building]);
-    await execute(path.join(building, 'bin', 'python'), ['-m', 'pip', 'install', '--quiet', '--disable-pip-version-check', ...packages]);
-    await rename(building, folder).catch((error) => {
-      if (!existsSync(folder)) {
-        throw error;
-      }
-    });
-    await rm(building, { recursive: true, force: true });
+    await execute('flock', [`${folder}.lock`, 'bash', '-ec', INSTALL, 'bash', folder, ...packages]);
   }
   return path.join(folder, 'bin', 'python');
 }
