@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { chmodSync, existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
-import { mkdir, writeFile } from 'node:fs/promises';
+import { copyFile, mkdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, onTestFinished, test } from 'vitest';
@@ -10,7 +10,7 @@ import { HadoopConfiguration } from '../hadoop/configuration/configuration.ts';
 import { createStorage } from '../storage/create-storage.ts';
 import { TONY_VARIABLES } from '../tools/program-contract.ts';
 import { tfRecordFile } from '../training/data/testing/files.ts';
-import { ROOT, runCommand, startCommand } from './command.ts';
+import { ROOT, startCommand } from './command.ts';
 import { jsonLines, noneLeft, temporaryFolder, USER, until, useCluster } from './harness.ts';
 
 /** Data that the ApplicationMaster distributes: feed records from other processes, and splits of files. */
@@ -307,32 +307,29 @@ function usedInTwoGenerations({ out, used }: Pick<Awaited<ReturnType<typeof disp
 
 const TWO_WORKERS = 'roles: {worker: {instances: 2, ranked: true, restart: {policy: on-failure, maxRestarts: 2}}}';
 
-test('training on dispatched files uses each record once, even when it resumes from a checkpoint', async () => {
-  const job = await dispatchedJob({ data: await partsOnDisk(), yaml: TWO_WORKERS, hold: true });
-  const env = { TONY_LOCAL_DIR: job.root, HADOOP_CONF_DIR: undefined };
-  const command = startCommand(['submit', '--local', '--conf', job.file, '--output', 'json'], { env });
-  await command.output(/"type":"checkpoint"/);
-  await job.held();
+/** Kills a worker of a parameter-server job in the middle of its training. */
+async function killSecondWorker(job: Awaited<ReturnType<typeof dispatchedJob>>): Promise<void> {
+  await until(() => job.used(1, 1).length > 25, { describe: () => readdirSync(job.out), everyMs: 20, timeoutMs: 120_000 });
   job.kill(1);
-  expect(await command.result).toMatchObject({ exitCode: 0 });
-  expect(sorted(usedInTwoGenerations(job))).toEqual(numbers(0, 600));
-});
+}
 
-test.each([
-  ['asynchronous', 'strategy: parameter-server'],
-  ['bounded-stale', 'strategy: {type: parameter-server, staleness: 2}'],
-])('%s workers of parameter servers divide dispatched files, and a restarted worker continues with its own part', async (_, strategy) => {
-  const job = await dispatchedJob({ data: await partsOnDisk(), yaml: `${strategy}\n${TWO_WORKERS}` });
-  const env = { TONY_LOCAL_DIR: job.root, HADOOP_CONF_DIR: undefined };
-  const command = startCommand(['submit', '--local', '--conf', job.file, '--output', 'json'], { env });
-  await until(() => job.used(1, 1).length > 25, { describe: () => readdirSync(job.out), everyMs: 20, timeoutMs: 60_000 });
-  job.kill(1);
-  const { exitCode, stdout } = await command.result;
-  expect({ exitCode, last: jsonLines(stdout).at(-1) }).toMatchObject({ exitCode: 0, last: { generations: 1 } });
-  const [others, own] = [job.used(0, 1).flat().map(String), job.used(1, 1).flat().map(String)];
+/** Expects that both workers used all records, and that the restarted worker 1 repeated only a few of its own. */
+function expectEachRecord(job: Awaited<ReturnType<typeof dispatchedJob>>): void {
+  const [others, own] = [job.used(0, 1).flat().map(String), job.used(1, 1).flat().map(String)] as const;
   expect(sorted([...others, ...new Set(own)])).toEqual(numbers(0, 600));
+  expect(others.length).toBeGreaterThan(0);
   // The recorded position is up to a fraction of a second old, so the restarted worker repeats a few records.
   expect(own.length - new Set(own).size).toBeLessThan(own.length / 2);
+}
+
+test('asynchronous workers of parameter servers divide dispatched files, and a restarted worker continues with its own part', async () => {
+  const job = await dispatchedJob({ data: await partsOnDisk(), yaml: `strategy: parameter-server\n${TWO_WORKERS}` });
+  const env = { TONY_LOCAL_DIR: job.root, HADOOP_CONF_DIR: undefined };
+  const command = startCommand(['submit', '--local', '--conf', job.file, '--output', 'json'], { env });
+  await killSecondWorker(job);
+  const { exitCode, stdout } = await command.result;
+  expect({ exitCode, last: jsonLines(stdout).at(-1) }).toMatchObject({ exitCode: 0, last: { generations: 1 } });
+  expectEachRecord(job);
 });
 
 test('when a task dies, another task receives its split, and each record appears once in the output', async () => {
@@ -347,69 +344,39 @@ test('when a task dies, another task receives its split, and each record appears
   expect(sorted(recordsIn(out, 'claimed'))).toEqual(numbers(0, 10));
 });
 
-/** Job with two Python programs. */
-async function pythonJob(folder: string, storage: string): Promise<string> {
-  const file = path.join(folder, 'job.yaml');
-  await writeFile(
-    file,
-    `name: python-feed
-framework: none
-source: ${path.join(ROOT, 'integration-tests', 'programs')}
-command: python3 feed-and-files.py
-env: {FOLDER: '${storage}'}
-roles: {worker: {instances: 2, ranked: true, resources: {memory: 1g}}}
-master: {memory: 512m}
-`,
-  );
-  return file;
-}
-
-test('Python programs receive each record of a feed once, in batches, and read and write files', async () => {
-  const folder = await temporaryFolder();
-  const root = path.join(folder, 'root');
-  const env = { TONY_LOCAL_DIR: root, HADOOP_CONF_DIR: undefined };
-  const command = startCommand(['submit', '--local', '--conf', await pythonJob(folder, `file://${folder}/out`)], { env });
-  const [id] = await command.output(/local_\d+_\d+/);
-  expect(await feed([id, 'numbers'], `${numbers(0, 5050).join('\n')}\n`, env)).toMatchObject({ code: 0 });
-  expect(await command.result).toMatchObject({ exitCode: 0 });
-  expect(sorted(recordsIn(path.join(folder, 'out'), 'part'))).toEqual(numbers(0, 5050));
-  expect((await runCommand(['logs', id, 'worker:0'], { env })).stdout).toContain('ALREADY_EXISTS\nNOT_FOUND\n');
-});
-
 describe('a feed on a cluster', () => {
   const cluster = useCluster();
 
-  test('Python programs read a feed, and read and write files in HDFS', async () => {
+  test('JavaScript and Python programs receive each record of a producer once, and read and write files in HDFS', async () => {
     const storage = `/user/${USER}/python-feed`;
-    const file = await pythonJob(await temporaryFolder(), `hdfs://${storage}`);
+    const roles = [
+      'roles:',
+      '  worker: {instances: 2, ranked: true, command: python3 feed-and-files.py, resources: {memory: 1g}}',
+      '  reader: {instances: 2, ranked: false, resources: {memory: 1g}}',
+    ];
+    const { folder, out, file } = await jobFolder({ env: { FOLDER: `hdfs://${storage}` }, roles: roles.join('\n') });
+    const python = 'feed-and-files.py';
+    await copyFile(path.join(ROOT, 'integration-tests', 'programs', python), path.join(folder, 'source', python));
     const command = cluster.startCommand(['submit', '--conf', file, '--output', 'json'], { timeoutMs: 170_000 });
     const [id] = await command.output(/application_\d+_\d+/);
-    expect(await feed([id, 'numbers'], `${numbers(0, 1050).join('\n')}\n`, cluster.clientEnvironment())).toMatchObject({ code: 0 });
-    const { exitCode, stdout } = await command.result;
-    expect({ exitCode, last: jsonLines(stdout).at(-1) }).toMatchObject({ exitCode: 0 });
-    const parts = await Promise.all([0, 1].map(async (index) => (await cluster.hdfsRead(`${storage}/part-${index}`)).toString()));
-    expect(sorted(parts.join('').trimEnd().split('\n'))).toEqual(numbers(0, 1050));
-    expect((await cluster.hdfsTree(storage)).map(({ path: name }) => path.basename(name)).sort()).toEqual([
-      ...['blob-0', 'blob-1', 'part-0', 'part-1'],
-    ]);
-    const logs = await until(async () => (await cluster.run(['logs', id, 'worker:0'])).stdout, { describe: 'logs after the end' });
-    // docs/environment.schema.json describes these variables.
-    const variables = JSON.parse(logs.split('\n')[0] ?? '') as unknown;
-    expect(TONY_VARIABLES.strict().required().parse(variables)).toMatchObject({ TONY_RANK: '0', TONY_APPLICATION_ID: id });
-    await noneLeft(cluster, id);
-  });
-
-  test('delivers the records of a producer through HDFS and YARN', async () => {
-    const { out, file } = await jobFolder();
-    const command = cluster.startCommand(['submit', '--conf', file, '--output', 'json'], { timeoutMs: 170_000 });
-    const [id] = await command.output(/application_\d+_\d+/);
-    const lines = numbers(0, 5000).map((line) => `${line}\n`);
-    const { code, stderr } = await feed([id, 'numbers'], lines.join(''), cluster.clientEnvironment());
+    const send = (name: string, count: number) => feed([id, name], `${numbers(0, count).join('\n')}\n`, cluster.clientEnvironment());
+    const [{ code, stderr }, toPython] = await Promise.all([send('numbers', 5000), send('python', 5050)]);
     expect({ code, stderr }).toMatchObject({ code: 0, stderr: expect.stringContaining('5000 records written, 5000 received') });
+    expect(toPython).toMatchObject({ code: 0 });
     const { exitCode, stdout } = await command.result;
     expect({ exitCode, last: jsonLines(stdout).at(-1) }).toMatchObject({ exitCode: 0 });
     expect(sorted(recordsIn(out, 'feed'))).toEqual(numbers(0, 5000));
     expect(await feed([id, 'numbers'], '', cluster.clientEnvironment('bob'))).toMatchObject({ code: 1 });
+    const parts = await Promise.all([0, 1].map(async (index) => (await cluster.hdfsRead(`${storage}/part-${index}`)).toString()));
+    expect(sorted(parts.join('').trimEnd().split('\n'))).toEqual(numbers(0, 5050));
+    expect((await cluster.hdfsTree(storage)).map(({ path: name }) => path.basename(name)).sort()).toEqual([
+      ...['blob-0', 'blob-1', 'part-0', 'part-1'],
+    ]);
+    const logs = await until(async () => (await cluster.run(['logs', id, 'worker:0'])).stdout, { describe: 'logs after the end' });
+    expect(logs).toContain('ALREADY_EXISTS\nNOT_FOUND\n');
+    // docs/environment.schema.json describes these variables.
+    const variables = JSON.parse(logs.split('\n')[0] ?? '') as unknown;
+    expect(TONY_VARIABLES.strict().required().parse(variables)).toMatchObject({ TONY_RANK: '0', TONY_APPLICATION_ID: id });
     await noneLeft(cluster, id);
   });
 
@@ -442,15 +409,12 @@ describe('a feed on a cluster', () => {
     await noneLeft(cluster, id);
   }, 400_000);
 
-  test('dispatches files in HDFS to workers of a parameter server in containers', async () => {
-    const { id, command, ...job } = await dispatched('{type: parameter-server, staleness: 4}');
+  test('dispatches files in HDFS to bounded-stale workers of a parameter server in containers, even after one worker dies', async () => {
+    const { id, command, ...job } = await dispatched('{type: parameter-server, staleness: 2}');
+    await killSecondWorker(job);
     const { exitCode, stdout } = await command.result;
     expect({ exitCode, last: jsonLines(stdout).at(-1) }, stdout).toMatchObject({ exitCode: 0, last: { generations: 1 } });
-    const own = [0, 1].map((rank) => job.used(rank, 1).flat().map(String));
-    expect(sorted(own.flat())).toEqual(numbers(0, 600));
-    for (const records of own) {
-      expect(records.length).toBeGreaterThan(0);
-    }
+    expectEachRecord(job);
     await noneLeft(cluster, id);
-  });
+  }, 400_000);
 });

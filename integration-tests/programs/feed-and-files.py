@@ -9,7 +9,7 @@ import tony
 print(json.dumps({name: value for name, value in os.environ.items() if name.startswith("TONY_")}))
 task, folder = tony.context(), os.environ["FOLDER"]
 sizes, lines = [], []
-for batch in tony.feed("numbers", batch_size=100):
+for batch in tony.feed("python", batch_size=100):
     sizes.append(len(batch))
     lines.extend(record.decode() for record in batch)
 with tony.open(f"{folder}/part-{task.index}", "w") as part:
