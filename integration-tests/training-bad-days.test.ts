@@ -5,7 +5,7 @@ import type { JobStatus } from '../conf/status/status.ts';
 import { ROOT } from './command.ts';
 import { isAlive } from './executor/test-master.ts';
 import { jsonLines, noneLeft, temporaryFolder, USER, until, useCluster } from './harness.ts';
-import { MNIST, smallMnist } from './small-mnist.ts';
+import { MNIST } from './small-mnist.ts';
 
 /** Runs examples/mnist on YARN and HDFS, and kills and suspends workers, executors and the ApplicationMaster during training. */
 
@@ -21,23 +21,15 @@ interface Training {
   goOn(): Promise<void>;
   /** [generation, step] of each step of rank 0, in execution order. */
   steps(): Promise<[number, number][]>;
-  result(): Promise<{ state: string; metrics: Record<string, number>; generations: number; diagnostics: string }>;
-}
-
-interface TrainingOptions {
-  readonly settings?: readonly string[];
-  /** Step at which rank 0 waits until the test resumes it; all other ranks then wait for rank 0. By default, no rank waits. */
-  readonly waitsAt?: number;
-  /** Number of training examples, for 3 epochs. Default: all of MNIST, for 2 epochs. */
-  readonly examples?: number;
+  result(): Promise<{ state: string; metrics: Record<string, number>; generations: number; masterAttempt: number; diagnostics: string }>;
 }
 
 /** Number of steps for all examples: 2 epochs of 60,000 examples in batches of 128. An undisturbed run reaches 98.4 % accuracy. */
 const ALL_STEPS = 938;
-/** Number of examples for 300 steps. Only tests that do not check the accuracy of a complete training use it. */
-const FEW = { examples: 12_800, steps: 300 };
+/** Step at which rank 0 of generation 4 waits until the test resumes it. The other rank waits for rank 0. */
+const WAITS_AT = 900;
 
-async function train({ settings = [], waitsAt = 0, examples }: TrainingOptions = {}): Promise<Training> {
+async function train(settings: readonly string[]): Promise<Training> {
   const folder = await temporaryFolder();
   const source = path.join(folder, 'mnist');
   await cp(path.join(ROOT, 'examples', 'mnist'), source, { recursive: true });
@@ -47,7 +39,7 @@ async function train({ settings = [], waitsAt = 0, examples }: TrainingOptions =
   const plain = await readFile(script, 'utf8');
   const watched = plain.replace(
     'epochs: 3, batchSize: 64 }',
-    `epochs: ${examples === undefined ? 2 : 3}, batchSize: 64, callbacks: { onBatchEnd: (_, { step }) => watch(step) } }`,
+    'epochs: 2, batchSize: 64, callbacks: { onBatchEnd: (_, { step }) => watch(step) } }',
   );
   expect(watched).not.toBe(plain);
   const own = `import { appendFileSync, existsSync, writeFileSync } from 'node:fs';
@@ -55,18 +47,13 @@ import { setTimeout as delay } from 'node:timers/promises';
 async function watch(step: number) {
   if (cluster.rank !== 0) return;
   appendFileSync('${steps}', cluster.generation + ' ' + step + '\\n');
-  while (step === ${waitsAt} && !existsSync('${gate}')) await delay(100);
+  while (cluster.generation === 4 && step === ${WAITS_AT} && !existsSync('${gate}')) await delay(100);
 }
 `;
   const noted = `const { tf } = cluster;\nwriteFileSync('${folder}/' + cluster.index + '-' + cluster.generation, String(process.pid));`;
   await writeFile(script, `${own}${watched}`.replace('const { tf } = cluster;', noted));
   const words = ['submit', '--conf', path.join(source, 'job.yaml'), '--detach'];
-  const sets = [
-    `data.mnist=${examples === undefined ? MNIST : await smallMnist(examples)}`,
-    'checkpoint.every=100',
-    'heartbeat.interval=500ms',
-    ...settings,
-  ];
+  const sets = [`data.mnist=${MNIST}`, 'checkpoint.every=100', 'heartbeat.interval=500ms', ...settings];
   const { stdout, stderr, exitCode } = await cluster.run([...words, ...sets.flatMap((each) => ['--set', each])]);
   expect({ stderr, exitCode }).toEqual({ stderr: '', exitCode: 0 });
   const id = /application_\d+_\d+/.exec(stdout)?.[0] ?? '';
@@ -95,7 +82,8 @@ async function watch(step: number) {
       await noneLeft(cluster, id);
       const final = JSON.parse((await cluster.hdfsRead(`/user/${USER}/.tony-ts/history/${id}/final.json`)).toString()) as JobStatus;
       expect(jsonLines(lines).length).toBeGreaterThan(0);
-      return { state: final.state, metrics: { ...final.metrics }, generations: final.generations, diagnostics: final.message };
+      const { state, generations, masterAttempt, message } = final;
+      return { state, metrics: { ...final.metrics }, generations, masterAttempt, diagnostics: message };
     },
   };
 }
@@ -133,8 +121,10 @@ async function executorOf(training: Training, index: number): Promise<number> {
   return found.pid;
 }
 
-test('training resumes from the newest checkpoint after a killed executor, a killed program and a stopped program, and still reaches 98 % accuracy', async () => {
-  const training = await train({ settings: ['checkpoint.keep=2'] });
+test('training resumes from the newest checkpoint after each failure, still reaches 98 % accuracy, and later skips damaged checkpoints', async () => {
+  const dir = `/user/${USER}/damaged-checkpoints`;
+  const settings = [`checkpoint.dir=${cluster.defaultFs}${dir}`, 'checkpoint.keep=4'];
+  const training = await train(settings);
   const known: number[] = [];
   known.push(await checkpointBeyond(training, 0));
   process.kill(await executorOf(training, 1), 'SIGKILL');
@@ -143,12 +133,13 @@ test('training resumes from the newest checkpoint after a killed executor, a kil
   known.push(await checkpointOf(training, 3));
   const stopped = await training.pid(1, 3);
   process.kill(stopped, 'SIGSTOP');
-  await training.pid(0, 4);
+  const programs = [await training.pid(0, 4), await training.pid(1, 4)];
   await until(() => !isAlive(stopped), { describe: 'the stopped program still exists', everyMs: 20 });
   const { notices } = await training.status();
   expect(notices.filter((notice) => notice.includes('resumes from')).length).toBeGreaterThan(0);
+  await continuesWithAnotherMaster(training, programs);
   const result = await training.result();
-  expect(result).toMatchObject({ state: 'SUCCEEDED', generations: 4, diagnostics: '' });
+  expect(result).toMatchObject({ state: 'SUCCEEDED', generations: 4, masterAttempt: 2, diagnostics: '' });
   expect(result.metrics['test/accuracy']).toBeGreaterThanOrEqual(0.98);
 
   const steps = await training.steps();
@@ -159,12 +150,15 @@ test('training resumes from the newest checkpoint after a killed executor, a kil
     expect(own[0]).toBeGreaterThan(generation === 1 ? 0 : (known[generation - 2] as number));
   }
   expect(steps.at(-1)).toEqual([4, ALL_STEPS]);
+  await skipsDamagedCheckpoints(dir, settings);
 });
 
-test('training continues without interruption when the ApplicationMaster is killed', async () => {
-  const training = await train({ waitsAt: 150, examples: FEW.examples });
-  await checkpointBeyond(training, 0);
-  const programs = [await training.pid(0, 1), await training.pid(1, 1)];
+/** Kills the ApplicationMaster while rank 0 waits, and expects that the next one takes over the same programs. */
+async function continuesWithAnotherMaster(training: Training, programs: readonly number[]): Promise<void> {
+  await until(async () => (await training.steps()).at(-1)?.[1] === WAITS_AT, {
+    describe: () => training.status().catch(String),
+    timeoutMs: 120_000,
+  });
   const isMaster = (command: string): boolean => /^(\S*runtime\/bin\/)?node .*application-master\.mjs/.test(command);
   const master = await until(async () => (await cluster.containers(training.id)).find(({ command }) => isMaster(command)), {
     describe: () => cluster.containers(training.id),
@@ -176,18 +170,10 @@ test('training continues without interruption when the ApplicationMaster is kill
   });
   expect(programs.filter(isAlive)).toEqual(programs);
   await training.goOn();
-  const result = await training.result();
-  expect(result).toMatchObject({ state: 'SUCCEEDED', generations: 1, diagnostics: '' });
-  expect(result.metrics['test/accuracy']).toBeGreaterThanOrEqual(0.9);
-  const steps = (await training.steps()).map(([, step]) => step);
-  expect(steps).toEqual(Array.from({ length: FEW.steps }, (_, at) => at + 1));
-});
+}
 
-test('training skips truncated and corrupt checkpoints with a notice, and resumes from the previous checkpoint', async () => {
-  const dir = `/user/${USER}/damaged-checkpoints`;
-  const settings = [`checkpoint.dir=${cluster.defaultFs}${dir}`, 'checkpoint.keep=4'];
-  const first = await train({ settings, examples: FEW.examples });
-  expect((await first.result()).state).toBe('SUCCEEDED');
+/** Truncates the newest checkpoint of the ended training and changes one bit of the one before. The next training resumes from the third. */
+async function skipsDamagedCheckpoints(dir: string, settings: readonly string[]): Promise<void> {
   const there = (await cluster.hdfsTree(dir))
     .filter(({ path: file }) => file.endsWith('/tensors-00000-of-00001.bin'))
     .map(({ path: file }) => file);
@@ -197,23 +183,23 @@ test('training skips truncated and corrupt checkpoints with a notice, and resume
   flipped.writeUInt8(flipped.readUInt8(flipped.length >> 1) ^ 1, flipped.length >> 1);
   await cluster.hdfsWrite(before, flipped);
 
-  const second = await train({ settings, examples: FEW.examples });
+  const training = await train(settings);
   const notices = await until(
     async () => {
-      const status = await second.status();
+      const status = await training.status();
       return status.notices.some((notice) => notice.includes('resumes from')) && status.notices;
     },
-    { describe: () => second.status().catch(String), timeoutMs: 120_000 },
+    { describe: () => training.status().catch(String), timeoutMs: 120_000 },
   );
   for (const damaged of [newest, before]) {
     expect(notices.some((notice) => notice.includes(`step-${stepOf(damaged)}`) && notice.includes('skipped'))).toBe(true);
   }
   expect(notices.some((notice) => notice.includes('resumes from') && notice.includes(`step ${stepOf(good)}`))).toBe(true);
-  const result = await second.result();
+  const result = await training.result();
   expect(result.state).toBe('SUCCEEDED');
-  expect(result.metrics['test/accuracy']).toBeGreaterThanOrEqual(0.9);
-  expect((await second.steps())[0]).toEqual([1, stepOf(good) + 1]);
-});
+  expect(result.metrics['test/accuracy']).toBeGreaterThanOrEqual(0.98);
+  expect((await training.steps())[0]).toEqual([1, stepOf(good) + 1]);
+}
 
 function stepOf(file: string): number {
   return Number(/\/step-(\d+)\//.exec(file)?.[1]);
