@@ -147,17 +147,6 @@ async function succeeds(job: Job): Promise<JobStatus> {
 }
 
 describe('a job on this machine', () => {
-  test('runs to its end, and leaves its history but no processes', async () => {
-    const job = await startJob();
-    await bothRun(job, 1);
-    const status = await job.status();
-    expect(status).toMatchObject({ state: 'RUNNING', generations: 1, masterAttempt: 1 });
-    const final = await succeeds(job);
-    expect(final.generations).toBe(1);
-    expect(readdirSync(job.paths.history).sort()).toEqual(['events-1.jsonl', 'final.json', 'job.json']);
-    expect(readdirSync(job.paths.job).sort()).toEqual(['containers', 'job.json', 'master.pid']);
-  });
-
   test('runs a command without a job file, and passes its words on unchanged', async () => {
     const folder = await temporaryFolder();
     const words = ['--rate', '1.0', 'a  b', '$HOME'];
@@ -168,14 +157,6 @@ describe('a job on this machine', () => {
     });
     expect(await result).toMatchObject({ exitCode: 0, stdout: expect.stringMatching(/^local_\d+_\d+\n$/), stderr: '' });
     expect(readFileSync(path.join(folder, 'words'), 'utf8')).toBe(words.map((word) => `${word}\0`).join(''));
-  });
-
-  test('restarts the whole gang in a new generation when a program fails', async () => {
-    const job = await startJob({ fail: ['worker-1'] });
-    await bothRun(job, 2);
-    const final = await succeeds(job);
-    expect(final.generations).toBe(2);
-    expect(final.tasks.map(({ failures }) => failures)).toEqual([0, 1]);
   });
 
   test('fails with the program’s last lines when a program without restarts fails', async () => {
@@ -194,25 +175,29 @@ describe('a job on this machine', () => {
     await job.quiet();
   });
 
-  test.each([
-    ['an executor is killed', 'executor', 'SIGKILL'],
-    ['an executor is stopped', 'executor', 'SIGSTOP'],
-    ['a program is killed', 'program', 'SIGKILL'],
-    ['a program is stopped', 'program', 'SIGSTOP'],
-  ] as const)('continues in a new generation when %s', async (_, who, signal) => {
+  test('continues in new generations when a program fails, and when executors and programs are killed and stopped', async () => {
     // The timeout is long enough for an executor on a busy machine, and short enough to detect the suspended process soon.
-    const heartbeat = signal === 'SIGSTOP' ? 'heartbeat: {interval: 300ms, missed: 10}\n' : '';
-    const job = await startJob({ yaml: `${heartbeat}roles: {worker: {instances: 2, ranked: true}}` });
-    const first = await bothRun(job, 1);
-    const victim = who === 'executor' ? await job.executor('worker', 1) : first[1];
-    process.kill(victim, signal);
-    await bothRun(job, 2);
-    // Worker 0's executor ends the old program before it starts the new one. Worker 1's executor may be unreachable, so the container of
-    // the old program may still be running when the replacement starts. The ApplicationMaster rejects the old generation.
-    expect(isAlive(first[0])).toBe(false);
-    await until(() => !isAlive(first[1]), { describe: 'the old program still runs', everyMs: 20 });
-    const final = await succeeds(job);
-    expect(final.generations).toBe(2);
+    const yaml = 'heartbeat: {interval: 500ms, missed: 12}\nroles: {worker: {instances: 2, ranked: true, restart: {maxRestarts: 5}}}';
+    const job = await startJob({ fail: ['worker-1'], yaml });
+    let programs = await bothRun(job, 2);
+    const { generations, tasks } = await job.status();
+    expect({ generations, failures: tasks.map(({ failures }) => failures) }).toEqual({ generations: 2, failures: [0, 1] });
+    const faults = [
+      ['executor', 'SIGKILL'],
+      ['executor', 'SIGSTOP'],
+      ['program', 'SIGKILL'],
+      ['program', 'SIGSTOP'],
+    ] as const;
+    for (const [index, [who, signal]] of faults.entries()) {
+      const [first, second] = programs;
+      process.kill(who === 'executor' ? await job.executor('worker', 1) : second, signal);
+      programs = await bothRun(job, index + 3);
+      // Worker 0's executor ends the old program before it starts the new one. Worker 1's executor may be unreachable, so the container of
+      // the old program may still be running when the replacement starts. The ApplicationMaster rejects the old generation.
+      expect(isAlive(first), `${who} ${signal}`).toBe(false);
+      await until(() => !isAlive(second), { describe: `the old program still runs after ${signal} of the ${who}`, everyMs: 20 });
+    }
+    expect((await succeeds(job)).generations).toBe(6);
   });
 
   test('restarts a failed evaluator without a new generation', async () => {
@@ -235,22 +220,16 @@ describe('a job on this machine', () => {
     expect((await succeeds(job)).generations).toBe(1);
   });
 
-  test('keeps its programs when the ApplicationMaster is killed and a second attempt takes over', async () => {
-    const job = await startJob();
+  test('continues when the ApplicationMaster is killed, because the following client starts a second attempt', async () => {
+    const { command, ...job } = await startJob({ attached: true });
     const programs = await bothRun(job, 1);
-    const before = await job.status();
+    const containers = async () => (await job.status()).tasks.map(({ containerId }) => containerId);
+    const before = await containers();
     const master = (JSON.parse(readFileSync(job.paths.masterAddress, 'utf8')) as { pid: number }).pid;
     process.kill(master, 'SIGKILL');
-    await until(() => !isAlive(master), { describe: 'the ApplicationMaster is dead' });
-    await startSecondAttempt(job);
-    const after = await until(
-      async () => {
-        const status = await job.status();
-        return status.masterAttempt === 2 && status.state === 'RUNNING' && status;
-      },
-      { describe: () => job.status().catch(() => 'no answer') },
-    );
-    expect(after.tasks.map(({ containerId }) => containerId)).toEqual(before.tasks.map(({ containerId }) => containerId));
+    await until(async () => (await job.status()).masterAttempt === 2, { describe: () => job.status().catch(() => 'no answer') });
+    await until(async () => (await job.status()).state === 'RUNNING', { describe: () => job.status().catch(() => 'no answer') });
+    expect(await containers()).toEqual(before);
     expect(programs.every(isAlive)).toBe(true);
     const final = await succeeds(job);
     expect(final).toMatchObject({ generations: 1, masterAttempt: 2 });
@@ -258,16 +237,6 @@ describe('a job on this machine', () => {
       [0, 1],
       [0, 1],
     ]);
-  });
-
-  test('continues when the ApplicationMaster is killed, because the following client starts a second attempt', async () => {
-    const { command, ...job } = await startJob({ attached: true });
-    const programs = await bothRun(job, 1);
-    const master = (JSON.parse(readFileSync(job.paths.masterAddress, 'utf8')) as { pid: number }).pid;
-    process.kill(master, 'SIGKILL');
-    await until(async () => (await job.status()).masterAttempt === 2, { describe: () => job.status().catch(() => 'no answer') });
-    expect(programs.every(isAlive)).toBe(true);
-    expect(await succeeds(job)).toMatchObject({ generations: 1, masterAttempt: 2 });
     expect((await command.result).exitCode).toBe(0);
   });
 
@@ -295,9 +264,10 @@ describe('a job on this machine', () => {
     expect(programs.filter(isAlive)).toEqual([]);
   });
 
-  test('keeps secrets out of arguments, environments, logs, job.json and history, and makes files with secrets private', async () => {
+  test('leaves its history but no processes, keeps secrets out of arguments, environments, logs, job.json and history, and makes files with secrets private', async () => {
     const job = await startJob();
     await bothRun(job, 1);
+    expect(await job.status()).toMatchObject({ state: 'RUNNING', generations: 1, masterAttempt: 1 });
     const file = path.join(job.paths.work(job.paths.masterContainer(1)), 'credentials');
     const { secrets } = decodeCredentials(readFileSync(file));
     const jobSecret = Buffer.from(secrets.get(CREDENTIALS.jobSecret)?.reveal() ?? []);
@@ -318,7 +288,9 @@ describe('a job on this machine', () => {
     for (const { pid, cmdline, environ } of processes) {
       places.set(`cmdline of ${pid}`, cmdline).set(`environ of ${pid}`, environ);
     }
-    await succeeds(job);
+    expect((await succeeds(job)).generations).toBe(1);
+    expect(readdirSync(job.paths.history).sort()).toEqual(['events-1.jsonl', 'final.json', 'job.json']);
+    expect(readdirSync(job.paths.job).sort()).toEqual(['containers', 'job.json', 'master.pid']);
     for (const folder of [job.paths.job, job.paths.history]) {
       for (const name of execFileSync('find', [folder, '-type', 'f'], { encoding: 'utf8' }).trim().split('\n')) {
         if (!/credentials$|container_tokens$|task-\d+\.json$|am\.json$/.test(name)) {
