@@ -1,35 +1,56 @@
 /** A real TensorBoard that listens on its own port, and a client for the HTTP API of its plugins. */
-import { spawn } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { onTestFinished } from 'vitest';
 import { tensorboardPython } from './tensorboard-venv.ts';
 import { until } from './until.ts';
 
 export class TensorBoardServer {
-  readonly #base: string;
+  readonly #child: ChildProcess;
+  #base = '';
 
-  private constructor(base: string) {
-    this.#base = base;
+  private constructor(child: ChildProcess) {
+    this.#child = child;
   }
 
-  /** @param words additional TensorBoard options */
+  /**
+   * Starts a server, which stops when the test ends.
+   * @param words additional TensorBoard options
+   */
   static async start(folder: string, ...words: readonly string[]): Promise<TensorBoardServer> {
+    const server = await TensorBoardServer.open(folder, ...words);
+    onTestFinished(() => server.close());
+    return server;
+  }
+
+  /** Starts a server. The caller must close it. */
+  static async open(folder: string, ...words: readonly string[]): Promise<TensorBoardServer> {
     const python = await tensorboardPython();
     // `--load_fast=false`: the separate reader process is not available on all platforms.
     const options = ['--logdir', folder, '--host', '127.0.0.1', '--port', '0', '--load_fast=false', '--reload_interval=1', ...words];
     const child = spawn(python, ['-m', 'tensorboard.main', ...options], { stdio: ['ignore', 'ignore', 'pipe'] });
-    onTestFinished(async () => {
-      if (child.exitCode === null) {
-        child.kill('SIGKILL');
-        await once(child, 'exit');
-      }
-    });
+    const server = new TensorBoardServer(child);
     let output = '';
     child.stderr.on('data', (chunk: Buffer) => {
       output += chunk;
     });
-    const address = await until(() => /at (http:\/\/127\.0\.0\.1:\d+\/)/.exec(output)?.[1], { timeoutMs: 60_000, describe: () => output });
-    return new TensorBoardServer(address);
+    try {
+      server.#base = await until(() => /at (http:\/\/127\.0\.0\.1:\d+\/)/.exec(output)?.[1], {
+        timeoutMs: 60_000,
+        describe: () => output,
+      });
+    } catch (error) {
+      await server.close();
+      throw error;
+    }
+    return server;
+  }
+
+  async close(): Promise<void> {
+    if (this.#child.exitCode === null) {
+      this.#child.kill('SIGKILL');
+      await once(this.#child, 'exit');
+    }
   }
 
   get port(): number {

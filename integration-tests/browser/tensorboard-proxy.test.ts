@@ -1,8 +1,10 @@
+import { mkdtemp, rm } from 'node:fs/promises';
 import { connect } from 'node:net';
+import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { pino } from 'pino';
 import type { Browser, Page } from 'playwright-core';
-import { beforeAll, expect, onTestFinished, type TestContext, test } from 'vitest';
+import { afterAll, beforeAll, expect, onTestFinished, type TestContext, test } from 'vitest';
 import { jobStatus } from '../../conf/status/job-status.fixture.ts';
 import { createStorage } from '../../storage/create-storage.ts';
 import { fileUri } from '../../storage/uri.ts';
@@ -11,15 +13,11 @@ import type { Access } from '../../web/access.ts';
 import { JobSite } from '../../web/job-site.ts';
 import type { JobView } from '../../web/job-view.ts';
 import { WebServer } from '../../web/server.ts';
-import { temporaryFolder, until } from '../harness.ts';
+import { until } from '../harness.ts';
 import { TensorBoardServer } from '../tensorboard-server.ts';
-import { tensorboardPython } from '../tensorboard-venv.ts';
 import { openBrowser } from './chromium.ts';
 import { expectCurve } from './tensorboard-page.ts';
 import { type Gateway, startGateway } from './tensorboard-proxy-gateway.ts';
-
-// The first run downloads TensorBoard.
-beforeAll(() => tensorboardPython(), 600_000);
 
 const BEHIND_GATEWAY: Access = { kind: 'proxy', hosts: ['127.0.0.1'], mayView: () => true };
 /** This run name contains special characters, including some that YARN's proxy corrupts. */
@@ -73,10 +71,14 @@ async function writeSummaries(folder: string): Promise<void> {
   storage.close();
 }
 
-async function site(access: Access): Promise<{ readonly web: WebServer; readonly tensorboard: TensorBoardServer }> {
-  const folder = path.join(await temporaryFolder(), 'summaries');
+let folder: string;
+let tensorboard: TensorBoardServer;
+
+// The first run downloads TensorBoard.
+beforeAll(async () => {
+  folder = await mkdtemp(path.join(tmpdir(), 'tony-ts-tensorboard-proxy-test-'));
   await writeSummaries(folder);
-  const tensorboard = await TensorBoardServer.start(folder);
+  tensorboard = await TensorBoardServer.open(folder);
   // TensorBoard's page requests the list of data only once. The test therefore waits until TensorBoard has read all data; the texts of each
   // run come last.
   const isRead = async (run: string): Promise<boolean> =>
@@ -85,6 +87,13 @@ async function site(access: Access): Promise<{ readonly web: WebServer; readonly
     describe: () => tensorboard.tags('scalars'),
     timeoutMs: 60_000,
   });
+}, 600_000);
+afterAll(async () => {
+  await tensorboard.close();
+  await rm(folder, { recursive: true, force: true });
+});
+
+async function site(access: Access): Promise<WebServer> {
   const log = pino({ level: 'silent' });
   const target = { status: () => ({ state: 'ready', message: '' }) as const, connect: () => connect(tensorboard.port, '127.0.0.1') };
   const job = new JobSite({ view: VIEW, tensorboard: target, access, log });
@@ -93,7 +102,7 @@ async function site(access: Access): Promise<{ readonly web: WebServer; readonly
     web.close();
     job.close();
   });
-  return { web, tensorboard };
+  return web;
 }
 
 async function gateway(web: WebServer, options: { passes: readonly string[]; longest?: number }): Promise<Gateway> {
@@ -123,7 +132,7 @@ async function visitTabs(page: Page): Promise<void> {
 
 test('TensorBoard works behind a gateway that rejects POST', async (context: TestContext) => {
   const browser = await openBrowser(context);
-  const { web } = await site(BEHIND_GATEWAY);
+  const web = await site(BEHIND_GATEWAY);
   const { url, requests } = await gateway(web, { passes: ['PUT', 'HEAD'] });
   const { page, troubles } = await openPage(browser);
   await page.goto(url);
@@ -136,7 +145,7 @@ test('TensorBoard works behind a gateway that rejects POST', async (context: Tes
 
 test('TensorBoard works behind a gateway that rejects POST, PUT and long URLs', async (context: TestContext) => {
   const browser = await openBrowser(context);
-  const { web } = await site(BEHIND_GATEWAY);
+  const web = await site(BEHIND_GATEWAY);
   const { url, requests } = await gateway(web, { passes: [], longest: 8000 });
   const { page, troubles } = await openPage(browser);
   await page.goto(url);
@@ -149,7 +158,7 @@ test('TensorBoard works behind a gateway that rejects POST, PUT and long URLs', 
 
 test('the printed URL with its token opens TensorBoard and the job’s page', async (context: TestContext) => {
   const browser = await openBrowser(context);
-  const { web } = await site({ kind: 'token', token: 'correct-horse-battery' });
+  const web = await site({ kind: 'token', token: 'correct-horse-battery' });
   const { page, troubles } = await openPage(browser);
   const root = `http://127.0.0.1:${web.port}/`;
   expect((await page.goto(root))?.status()).toBe(403);
@@ -173,7 +182,7 @@ test('the printed URL with its token opens TensorBoard and the job’s page', as
 
 test('the page adds the trailing slash that a gateway drops', async (context: TestContext) => {
   const browser = await openBrowser(context);
-  const { web } = await site(BEHIND_GATEWAY);
+  const web = await site(BEHIND_GATEWAY);
   const { url } = await gateway(web, { passes: ['PUT'] });
   const { page } = await openPage(browser);
   await page.goto(`${url.slice(0, -1)}#scalars`);
