@@ -1,5 +1,12 @@
 import { orphanTexts } from '../../conf/status/orphaned-containers.ts';
-import { type ElasticStatus, gpuUtilization, type JobStatus, type TaskState, type TaskStatus } from '../../conf/status/status.ts';
+import {
+  type ElasticStatus,
+  gpuUtilization,
+  type JobStatus,
+  type TaskState,
+  type TaskStatus,
+  taskStateText,
+} from '../../conf/status/status.ts';
 import { withoutProfile } from '../../conf/status/step-profile.ts';
 import { formatNumber } from '../../conf/values/quantities.ts';
 import { formatDuration, formatMemory } from '../../conf/values/units.ts';
@@ -123,10 +130,7 @@ export function stateText(task: TaskStatus): string {
   if (task.state === 'failed' && task.exit !== null) {
     return `failed ${task.exit.code ?? oneLine(task.exit.signal ?? 'by a signal')}`;
   }
-  if (task.state === 'requested' && task.waitsFor !== undefined) {
-    return `waits for ${[...new Set(task.waitsFor.map(({ role }) => oneLine(role)))].join(', ')}`;
-  }
-  return task.usage?.stopped === true ? 'suspended' : task.state;
+  return task.usage?.stopped === true ? 'suspended' : oneLine(taskStateText(task));
 }
 
 /** Returns the mean utilisation of the task's GPUs, and their memory use. */

@@ -112,6 +112,17 @@ export const TASK_STATES = ['requested', 'launching', 'registered', 'running', '
 /** `launching`: YARN has allocated the task's container, but the executor has not registered yet. */
 export type TaskState = (typeof TASK_STATES)[number];
 
+/** Returns the roles for which a task waits before the job requests a container for it. */
+export function awaitedRoles({ state, waitsFor = [] }: TaskStatus): string[] {
+  return state === 'requested' ? [...new Set(waitsFor.map(({ role }) => role))] : [];
+}
+
+/** Returns the state of a task for users, such as `running` or `waits for prepare`. */
+export function taskStateText(task: TaskStatus): string {
+  const roles = awaitedRoles(task);
+  return roles.length === 0 ? task.state : `waits for ${roles.join(', ')}`;
+}
+
 export function isTaskOver(state: TaskState): boolean {
   return state === 'succeeded' || state === 'failed' || state === 'lost' || state === 'stopped';
 }

@@ -140,22 +140,19 @@ const CONFIGURATION = {
   },
 };
 
+const NO_CONTAINER: Partial<TaskStatus> = {
+  state: 'requested',
+  containerId: null,
+  node: null,
+  nodeHttp: null,
+  silentMs: null,
+  attempts: 0,
+  generation: 0,
+};
+
 export function waitingScene(now = Date.now()): Scene {
   const startedAt = now - 3 * MINUTE;
-  const tasks = [
-    task('worker', 0, { state: 'registered', step: 0 }),
-    ...[1, 2, 3].map((index) =>
-      task('worker', index, {
-        state: 'requested',
-        containerId: null,
-        node: null,
-        nodeHttp: null,
-        silentMs: null,
-        attempts: 0,
-        generation: 0,
-      }),
-    ),
-  ];
+  const tasks = [task('worker', 0, { state: 'registered', step: 0 }), ...[1, 2, 3].map((index) => task('worker', index, NO_CONTAINER))];
   return {
     status: {
       ...job(tasks, startedAt),
@@ -169,6 +166,22 @@ export function waitingScene(now = Date.now()): Scene {
       at(startedAt + 300, 'master-registered', { detail: 'attempt 1' }),
       ...started('worker', 0, startedAt + 1_500, 2, 1),
       ...[1, 2, 3].map((index) => at(startedAt + 400, 'task-requested', { role: 'worker', index })),
+    ],
+  };
+}
+
+/** The first stage of a job runs, and the second stage waits for it. */
+export function stagedScene(now = Date.now()): Scene {
+  const startedAt = now - 3 * MINUTE;
+  const waits = { ...NO_CONTAINER, waitsFor: [{ role: 'prepare', state: 'succeeded' as const }] };
+  const tasks = [task('prepare', 0, {}), task('worker', 0, waits), task('worker', 1, waits)];
+  return {
+    status: { ...job(tasks, startedAt), message: 'Role worker waits until prepare has succeeded.' },
+    entries: [
+      at(startedAt + 300, 'master-registered', { detail: 'attempt 1' }),
+      at(startedAt + 300, 'role-waits', { role: 'worker', detail: 'until prepare has succeeded' }),
+      ...started('prepare', 0, startedAt + 1_500, 2, 1),
+      ...running('prepare', 0, startedAt + 6_000, 2, 1),
     ],
   };
 }

@@ -6,7 +6,17 @@ import { ASSETS } from '../../web/page/assets.ts';
 import { SECTIONS } from '../../web/page/browser/parts/route.ts';
 import { openBrowser } from './chromium.ts';
 import { servePage } from './page-server.ts';
-import { endedScene, failedScene, HOSTILE, hostileScene, largeScene, runningScene, type Scene, waitingScene } from './page-views.ts';
+import {
+  endedScene,
+  failedScene,
+  HOSTILE,
+  hostileScene,
+  largeScene,
+  runningScene,
+  type Scene,
+  stagedScene,
+  waitingScene,
+} from './page-views.ts';
 
 /**
  * Folder for screenshots. If the environment variable is set, the tests take screenshots in both color schemes for visual inspection. The
@@ -143,6 +153,20 @@ describe('the job’s page', () => {
   test('shows why the job waits', async (context) => {
     const { page } = await shown(context, waitingScene());
     expect(await page.locator('.alert').innerText()).toContain('queue research has too little room left: 0 yarn.io/gpu');
+  });
+
+  test('shows for which role a role waits', async (context) => {
+    const { page, complaints } = await shown(context, stagedScene());
+    expect(await page.locator('.alert').innerText()).toBe(
+      'Role worker waits for prepare\n\nRole worker waits until prepare has succeeded.',
+    );
+    expect(await page.locator('.roles').innerText()).toMatch(/prepare\s+1 running\s+worker\s+2 waiting for prepare/);
+    await screenshot(page, 'staged-overview');
+    await page.getByRole('tab', { name: 'Tasks' }).click();
+    const states = await page.locator('tr.task .c-state').allInnerTexts();
+    expect(states).toEqual(['running', ...Array.from({ length: 2 }, () => 'waiting until prepare has succeeded')]);
+    await screenshot(page, 'staged-tasks');
+    expect(complaints).toEqual([]);
   });
 
   test('announces the job’s state, and stops polling when the job has ended', async (context) => {

@@ -25,6 +25,6 @@ export function toneOf(state: AnyState): string {
   return TONES[state] ?? 'calm';
 }
 
-export function stateBadge(state: AnyState): Content {
-  return html`<span class=${`badge ${toneOf(state)}`}><span class="dot" aria-hidden="true"></span>${state.toLowerCase()}</span>`;
+export function stateBadge(state: AnyState, text: string = state.toLowerCase()): Content {
+  return html`<span class=${`badge ${toneOf(state)}`}><span class="dot" aria-hidden="true"></span>${text}</span>`;
 }

@@ -1,5 +1,5 @@
 import { describeFailure } from '../../../../conf/status/event-text.ts';
-import type { JobStatus } from '../../../../conf/status/status.ts';
+import { awaitedRoles, type JobStatus } from '../../../../conf/status/status.ts';
 import type { FirstFailure } from '../../../../conf/status/task-failure.ts';
 import { formatAgo, formatElapsed } from '../parts/format.ts';
 import { type Content, html } from '../parts/html.ts';
@@ -57,10 +57,21 @@ const MESSAGE_TITLES: Readonly<Record<JobStatus['state'], string>> = {
   KILLED: 'How the job ended',
 };
 
+/** Returns the title of the job's message. While roles of a running job wait for other roles, the message describes them. */
+export function messageTitle({ state, tasks }: JobStatus): string {
+  const waiting = state === 'RUNNING' ? tasks.filter((task) => awaitedRoles(task).length > 0) : [];
+  const roles = [...new Set(waiting.map(({ role }) => role))];
+  if (roles.length === 0) {
+    return MESSAGE_TITLES[state];
+  }
+  const awaited = [...new Set(waiting.flatMap(awaitedRoles))];
+  return `${roles.length === 1 ? `Role ${roles[0]} waits` : `Roles ${roles.join(', ')} wait`} for ${awaited.join(', ')}`;
+}
+
 function messageCard(status: JobStatus): Content {
   const tone = status.state === 'FAILED' ? 'bad' : status.state === 'SUCCEEDED' || status.state === 'KILLED' ? 'calm' : 'warn';
   return html`<section class=${`alert ${tone}`} aria-labelledby="message-title">
-    <h2 id="message-title">${MESSAGE_TITLES[status.state]}</h2>
+    <h2 id="message-title">${messageTitle(status)}</h2>
     <p class="pre-line">${plainText(status.message)}</p>
   </section>`;
 }

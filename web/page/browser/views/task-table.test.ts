@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
-import { taskFailure, taskStatus } from '../../../../conf/status/job-status.fixture.ts';
-import { byRole, gpuOf, matches, nameOf, restartsOf, sorted, stateCounts } from './task-table.ts';
+import { jobStatus, taskFailure, taskStatus } from '../../../../conf/status/job-status.fixture.ts';
+import { messageTitle } from './alerts.ts';
+import { byRole, countsText, gpuOf, matches, nameOf, restartsOf, sorted, stateCounts } from './task-table.ts';
 
 const usage = { rssBytes: 100, cpuCores: 1, gpus: [], stopped: false };
 const TASKS = [
@@ -35,6 +36,19 @@ test('roles keep the order of the job, and states that need attention come first
     ['ps', 1],
   ]);
   expect(stateCounts(TASKS).map(({ state }) => state)).toEqual(['failed', 'requested', 'running']);
+});
+
+test('tasks that wait for other roles are counted as waiting, and the title of the message names the roles', () => {
+  const waits = (role: string, awaited: string, index = 0) =>
+    taskStatus({ role, index, state: 'requested', waitsFor: [{ role: awaited, state: 'succeeded' }] });
+  const workers = [waits('worker', 'prepare'), waits('worker', 'prepare', 1)];
+  expect(countsText(workers)).toBe('2 waiting for prepare');
+  expect(countsText([...workers, ...TASKS])).toBe('1 failed, 2 waiting for prepare, 1 requested, 1 running');
+  expect(workers.filter((task) => matches(task, 'waits for prepare'))).toHaveLength(2);
+  expect(messageTitle(jobStatus({ tasks: workers }))).toBe('Role worker waits for prepare');
+  expect(messageTitle(jobStatus({ tasks: [...workers, waits('report', 'worker')] }))).toBe('Roles worker, report wait for prepare, worker');
+  expect(messageTitle(jobStatus({ tasks: TASKS }))).toBe('Some tasks are missing');
+  expect(messageTitle(jobStatus({ state: 'RECOVERING', tasks: workers }))).toBe('Recovering');
 });
 
 test('the first container does not count as a restart, and the GPU usage is the mean of all GPUs', () => {

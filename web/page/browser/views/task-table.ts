@@ -1,5 +1,5 @@
 import { describeFailure } from '../../../../conf/status/event-text.ts';
-import { gpuUtilization, type TaskState, type TaskStatus } from '../../../../conf/status/status.ts';
+import { awaitedRoles, gpuUtilization, type TaskState, type TaskStatus, taskStateText } from '../../../../conf/status/status.ts';
 import { containsWords } from '../parts/controls.ts';
 
 export function nameOf({ role, index }: Pick<TaskStatus, 'role' | 'index'>): string {
@@ -57,7 +57,7 @@ export function sorted(tasks: readonly TaskStatus[], { key, descending }: Sort):
 
 export function matches(task: TaskStatus, filter: string): boolean {
   const failure = task.failure === null ? '' : describeFailure(task.failure, task.role);
-  return containsWords([nameOf(task), task.state, task.node, failure, task.containerId].join('\n'), filter);
+  return containsWords([nameOf(task), task.state, taskStateText(task), task.node, failure, task.containerId].join('\n'), filter);
 }
 
 export interface RoleTasks {
@@ -79,13 +79,25 @@ export function byRole(tasks: readonly TaskStatus[]): RoleTasks[] {
   return [...roles].map(([role, of]) => ({ role, tasks: of }));
 }
 
-/** Returns the state counts as text, for example `2 running, 1 succeeded`. */
+/** Returns the state counts as text, for example `2 running, 1 waiting for prepare`. */
 export function countsText(tasks: readonly TaskStatus[]): string {
   return stateCounts(tasks)
-    .map(({ state, count }) => `${count} ${state}`)
+    .map(({ text, count }) => `${count} ${text}`)
     .join(', ');
 }
 
-export function stateCounts(tasks: readonly TaskStatus[]): { state: TaskState; count: number }[] {
-  return STATES.map((state) => ({ state, count: tasks.filter((task) => task.state === state).length })).filter(({ count }) => count > 0);
+export interface StateCount {
+  readonly state: TaskState;
+  readonly text: string;
+  readonly count: number;
+}
+
+export function stateCounts(tasks: readonly TaskStatus[]): StateCount[] {
+  const counts = new Map<string, StateCount>();
+  for (const task of sorted(tasks, { key: 'state', descending: false })) {
+    const roles = awaitedRoles(task);
+    const text = roles.length === 0 ? task.state : `waiting for ${roles.join(', ')}`;
+    counts.set(text, { state: task.state, text, count: (counts.get(text)?.count ?? 0) + 1 });
+  }
+  return [...counts.values()];
 }

@@ -2,7 +2,7 @@ import { h } from 'preact';
 import { useMemo, useState } from 'preact/hooks';
 import { describeConditions } from '../../../../conf/resolve/role-order.ts';
 import { describeFailure } from '../../../../conf/status/event-text.ts';
-import type { JobStatus, TaskStatus } from '../../../../conf/status/status.ts';
+import { awaitedRoles, type JobStatus, type TaskStatus } from '../../../../conf/status/status.ts';
 import { stateBadge } from '../parts/badge.ts';
 import { inputValue, searchField } from '../parts/controls.ts';
 import { formatAgo, formatBytes, formatCount, formatNumber, formatNumberOf, formatShare } from '../parts/format.ts';
@@ -116,9 +116,9 @@ function TaskRow({ task }: { task: TaskStatus }): Content {
   return html`
     <tr role="row" class="task">
       <th scope="row" role="rowheader" class="c-task"><a href=${formatRoute('logs', name, 'stderr')}>${name}</a></th>
-      <td role="cell" class="c-state">${stateBadge(task.state)}${usage?.stopped === true && live && html` <span class="badge warn">stopped by a signal</span>`}${
+      <td role="cell" class="c-state">${stateBadge(task.state, awaitedRoles(task).length > 0 ? 'waiting' : task.state)}${usage?.stopped === true && live && html` <span class="badge warn">stopped by a signal</span>`}${
         waitsFor !== undefined &&
-        html` <span class="aside">${task.state === 'requested' ? 'waits' : 'waited'} until ${describeConditions(waitsFor)}</span>`
+        html` <span class="aside">${task.state === 'requested' ? '' : 'waited '}until ${describeConditions(waitsFor)}</span>`
       }</td>
       ${cell('node', 'Node', task.node ?? '')}
       ${cell('generation', 'Generation', task.generation > 0 ? String(task.generation) : '', true)}
