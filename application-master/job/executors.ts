@@ -243,6 +243,7 @@ function heartbeat(transition: Transition, event: Said<'heartbeat'>): void {
       notices: [...transition.state.training.notices.filter((each) => !outdated(each)), notice].slice(-LIMITS.notices),
     });
     transition.recordTask('notice', task, { generation: event.generation, detail: notice.text });
+    transition.dirty = true;
   }
   if (progress.ending !== executor.ending) {
     transition.updateExecutor(slot, { ending: progress.ending });

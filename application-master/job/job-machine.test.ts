@@ -1043,6 +1043,25 @@ describe('a second ApplicationMaster attempt', () => {
     expect(next.status().state).toBe('FAILED');
   });
 
+  it('shows the failures and notices of the first attempt', () => {
+    const scene = JobScenario.running(twoWorkers);
+    scene.exit('c2', 3, { stderr: 'Error: out of cheese' });
+    scene.serve();
+    const progress = { step: 1, metrics: {}, checkpointStep: 0, lostRank: null, earlyEnd: null, ending: false };
+    scene.say({
+      type: 'heartbeat',
+      containerId: 'c1',
+      generation: 2,
+      usage: null,
+      progress: { ...progress, notices: [{ text: 'slow disk', about: 'disk' }] },
+    });
+    const { next } = resume(scene);
+    expect(next.task('worker:1')).toMatchObject({ failures: 1, failure: scene.task('worker:1').failure });
+    expect(next.failure('worker:1')).toContain('exited with code 3');
+    expect(next.task('worker:1').failure?.lines).toEqual(['Error: out of cheese']);
+    expect(next.status().notices).toEqual(['worker:0: slow disk']);
+  });
+
   it('only carries out the decision that the first attempt stored', () => {
     const scene = JobScenario.running(twoWorkers);
     scene.say({ type: 'kill', reason: 'killed by alice' });

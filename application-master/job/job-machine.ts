@@ -84,9 +84,8 @@ export function step(state: JobState, event: Event): Step {
     transition.patch({ heardFloor: transition.now });
   }
   apply(transition, event);
-  // Skip the rules for a heartbeat without a new checkpoint, which changes only its own task. This keeps the heartbeats of a thousand
-  // executors cheap.
-  if (event.type !== 'heartbeat' || transition.checkpointed) {
+  // Skip the rules for a heartbeat that changes only its own task. This keeps the heartbeats of a thousand executors cheap.
+  if (event.type !== 'heartbeat' || transition.checkpointed || transition.dirty) {
     follow(transition);
   }
   return { state: transition.state, actions: transition.actions };

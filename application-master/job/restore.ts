@@ -40,7 +40,7 @@ export function withSnapshot(fresh: JobState, snapshot: Snapshot): JobState {
         ? null
         : { ...fresh.gang, fruitless: snapshot.fruitless, phase: whole && snapshot.result === null ? 'reattaching' : 'forming' },
     firstFailure: snapshot.firstFailure === null ? null : { failure: snapshot.firstFailure, containerId: null },
-    training: { ...fresh.training, metrics: snapshot.metrics, earlyEnd: snapshot.earlyEnd },
+    training: { ...fresh.training, metrics: snapshot.metrics, earlyEnd: snapshot.earlyEnd, notices: snapshot.notices },
     decision:
       snapshot.result === null
         ? null
@@ -56,7 +56,7 @@ function withSaved(task: Task, saved: SnapshotTask | undefined, snapshot: Snapsh
   const known = {
     rank: saved.rank,
     attempts: saved.attempts,
-    failures: { ...task.failures, charged: saved.failures, nodes: saved.failedNodes },
+    failures: { ...task.failures, charged: saved.failures, newest: saved.failure, nodes: saved.failedNodes },
     generation: saved.generation,
     startedAt: saved.startedAt,
   };

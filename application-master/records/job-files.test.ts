@@ -33,6 +33,7 @@ const snapshot = (revision: number): Snapshot => ({
   fruitless: 0,
   metrics: {},
   earlyEnd: null,
+  notices: [],
   result: null,
 });
 

@@ -11,6 +11,12 @@ it('a stored snapshot is read back unchanged', () => {
   expect(parseSnapshot(JSON.stringify(scene.snapshot))).toEqual(scene.snapshot);
 });
 
+it('ignores a failure that cannot be read', () => {
+  const scene = JobScenario.running(frozen({ roles: [workers()] }));
+  const tasks = scene.snapshot?.tasks.map((task) => ({ ...task, failure: { cause: 'unknown' } }));
+  expect(parseSnapshot(JSON.stringify({ ...scene.snapshot, tasks })).tasks.map(({ failure }) => failure)).toEqual([null, null]);
+});
+
 it.each(['', '{}', '[]', 'null', '{"version":2}', '{"version":1,"tasks":[{}]}'])('rejects an incomplete snapshot: %s', (text) => {
   expect(() => parseSnapshot(text)).toThrow(TonyError);
   expect(() => parseSnapshot(text)).toThrow(/^The job's saved state cannot be read: /);

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { END_STATES, TASK_STATES } from '../../../conf/status/status.ts';
-import { firstFailureSchema, programEndSchema } from '../../../conf/status/task-failure.ts';
+import { firstFailureSchema, programEndSchema, taskFailureSchema } from '../../../conf/status/task-failure.ts';
 import { messageOf, TonyError } from '../../../platform/errors.ts';
 import { asGeneration, asRevision } from './counters.ts';
 
@@ -17,6 +17,8 @@ const taskSchema = z.object({
   node: z.string().nullable(),
   attempts: count,
   failures: count,
+  /** Only shown to users, so an unreadable failure does not make the state unreadable. */
+  failure: taskFailureSchema.nullable().catch(null),
   failedNodes: z.array(z.string()).readonly(),
   exit: programEndSchema.nullable(),
   startedAt: z.number().nullable(),
@@ -50,6 +52,7 @@ const schema = z.object({
   fruitless: count,
   metrics: z.record(z.string(), z.number()),
   earlyEnd: z.string().nullable(),
+  notices: z.array(z.object({ task: z.string(), text: z.string(), about: z.string() })),
   result: z.object({ state: z.enum(END_STATES), diagnostics: z.string() }).nullable(),
 });
 

@@ -21,6 +21,7 @@ export function snapshotOf(state: JobState): Snapshot {
       node: task.container?.node ?? null,
       attempts: task.attempts,
       failures: task.failures.charged,
+      failure: task.failures.newest,
       failedNodes: task.failures.nodes,
       exit: task.exit,
       startedAt: task.startedAt,
@@ -41,6 +42,8 @@ export function snapshotOf(state: JobState): Snapshot {
     fruitless: state.gang?.fruitless ?? 0,
     metrics: mergedMetrics(state),
     earlyEnd: state.training.earlyEnd,
+    // Each attempt reports on the delegation tokens itself. Those notices concern no task.
+    notices: state.training.notices.filter(({ task }) => task !== ''),
     result: state.decision?.result ?? null,
   };
 }
