@@ -1,4 +1,5 @@
 import { constants } from 'node:os';
+import { onSkippedServer } from '../hadoop/tls/skipped-servers.ts';
 import { messageOf, TonyError } from '../platform/errors.ts';
 import { createLogger } from '../platform/log.ts';
 import { Executor } from './executor.ts';
@@ -32,6 +33,8 @@ function fail(error: unknown): never {
 
 process.on('uncaughtException', fail);
 process.on('unhandledRejection', fail);
+
+onSkippedServer(({ message, hint }) => log.warn({ hint }, `${message} The executor uses another server.`));
 
 try {
   executor = new Executor(await readSettings(env, process.cwd()), env, log);

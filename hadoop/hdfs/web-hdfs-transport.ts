@@ -6,6 +6,7 @@ import { isTransient, parseRemoteException, type RemoteException, storageError }
 import { AddressRound, type Outcome, outcomeOf } from '../rpc/address-round.ts';
 import { type Login, sendAs, withQuery } from '../security/login.ts';
 import type { ServerTrust } from '../tls/server-trust.ts';
+import { reportSkippedServer } from '../tls/skipped-servers.ts';
 import { jsonOf, leavesGateway, notWebHdfs, refusal, unreachable } from './web-hdfs-answers.ts';
 
 export interface WebHdfsOptions {
@@ -49,8 +50,8 @@ export interface Transfer<T> {
     idleTimeoutMs: number,
     headers: Readonly<Record<string, string>>,
   ) => Promise<{ readonly response: IncomingMessage; readonly result: T }>;
-  /** Called before a retry. Throws to prevent the retry. */
-  readonly beforeRepeat?: (reason: string) => void | Promise<void>;
+  /** Called before a retry. Throws to prevent the retry. `untrusted` is set if this client does not trust the DataNode. */
+  readonly beforeRepeat?: (reason: string, untrusted: TonyError | undefined) => void | Promise<void>;
 }
 
 /** Where the content of a file is transferred. */
@@ -131,8 +132,12 @@ export class WebHdfsTransport {
     return { ...ended.result, mayHaveHappened };
   }
 
-  /** Transfers file content to or from the DataNode that the NameNode selects. */
+  /**
+   * Transfers file content to or from the DataNode that the NameNode selects. After a failure, including an untrusted certificate, asks a
+   * NameNode again: it may select another replica.
+   */
   async transfer<T>(what: string, { method, operation, path, parameters, successes, send, beforeRepeat }: Transfer<T>): Promise<T> {
+    const untrusted = new Map<string, TonyError>();
     const ended = await this.#round.run<T>(async (address) => {
       const url = webHdfsUrl(address, path, operation, parameters);
       const found =
@@ -140,18 +145,31 @@ export class WebHdfsTransport {
       if ('again' in found) {
         return found;
       }
+      let rejected: TonyError | undefined;
       const outcome = await this.#interpret(path, successes, async () => {
         const answer = await this.#sendContent(method, found.result, send);
         const isRedirect = this.#isGateway && method === 'GET' && answer.response.statusCode === 307;
         return isRedirect ? this.#sendContent(method, this.#follow(url, drained(answer.response)), send) : answer;
+      }).catch((error: unknown) => {
+        if (this.#isGateway || !(error instanceof TonyError)) {
+          throw error;
+        }
+        const { again, rejected: failure } = outcomeOf(error);
+        rejected = failure;
+        untrusted.set(failure.message, failure);
+        return { again };
       });
       if ('again' in outcome) {
-        await beforeRepeat?.(outcome.again);
+        await beforeRepeat?.(outcome.again, rejected);
       }
       return outcome;
     });
+    const [failure] = untrusted.values();
     if ('reason' in ended) {
-      throw unreachable(what, ended.reason, this.#doubt);
+      throw failure ?? unreachable(what, ended.reason, this.#doubt);
+    }
+    for (const each of untrusted.values()) {
+      reportSkippedServer(each);
     }
     return ended.result;
   }

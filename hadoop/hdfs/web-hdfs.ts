@@ -27,7 +27,7 @@ import {
   unlessMissing,
   unlessUnsupported,
 } from './web-hdfs-answers.ts';
-import { type WebHdfsOptions, type WebHdfsServers, WebHdfsTransport } from './web-hdfs-transport.ts';
+import { type Transfer, type WebHdfsOptions, type WebHdfsServers, WebHdfsTransport } from './web-hdfs-transport.ts';
 
 export type RenameOutcome = 'renamed' | 'source-missing' | 'target-exists';
 
@@ -164,9 +164,12 @@ export class WebHdfs {
     if (options.makeParents === false && !this.#hasAllOptions && (await this.status(parentOf(path))) === null) {
       throw new TonyError('NOT_FOUND', `${parentOf(path)} does not exist.`);
     }
-    await this.#put(path, data, options, async (reason) => {
+    await this.#put(path, data, options, async (reason, untrusted) => {
       if (canBeSentAgain(data)) {
         return;
+      }
+      if (untrusted !== undefined) {
+        throw untrusted;
       }
       const interrupted = new TonyError(
         'HDFS_UNREACHABLE',
@@ -184,7 +187,7 @@ export class WebHdfs {
     path: string,
     data: ByteSource,
     { overwrite, makeParents, permission, length, onProgress }: CreateOptions,
-    beforeRepeat: (reason: string) => void | Promise<void>,
+    beforeRepeat: NonNullable<Transfer<void>['beforeRepeat']>,
   ): Promise<void> {
     await this.#transport.transfer(`Writing ${path}`, {
       method: 'PUT',

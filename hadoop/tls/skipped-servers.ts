@@ -5,7 +5,7 @@ const SKIPPED = channel('tony-ts.skipped-server');
 const reported = new Set<string>();
 
 /**
- * Reports once that this process uses another server of a highly available pair, because it does not trust the certificate of this one.
+ * Reports once that this process uses another server, such as another DataNode, because it does not trust the certificate of this one.
  * Goes through a channel of the process, because any request can cause the report.
  */
 export function reportSkippedServer(failure: TonyError): void {

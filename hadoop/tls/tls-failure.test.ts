@@ -5,14 +5,17 @@ import { createServer, type Server } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { Readable } from 'node:stream';
 import { rootCertificates } from 'node:tls';
 import { afterAll, expect, test } from 'vitest';
 import { TonyError } from '../../platform/errors.ts';
+import { WebHdfs } from '../hdfs/web-hdfs.ts';
 import { HttpClient } from '../http/http-client.ts';
 import { SimpleLogin } from '../security/login.ts';
 import { listening } from '../testing/http-server.ts';
 import { ResourceManager } from '../yarn/resource-manager.ts';
 import { additionalAuthorities, DEFAULT_TRUST, ServerTrust } from './server-trust.ts';
+import { onSkippedServer } from './skipped-servers.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'tony-ts-tls-test-'));
 const openssl = (line: string): void => void execFileSync('openssl', line.split(' '), { cwd: folder, stdio: 'pipe' });
@@ -52,8 +55,8 @@ const answerInfo: RequestListener = (_request, response) => {
     .end('{"clusterInfo":{"id":1,"startedOn":1,"state":"STARTED","haState":"ACTIVE","hadoopVersion":"3","resourceManagerVersion":"3"}}');
 };
 
-async function serve(certificate: string): Promise<number> {
-  const server: Server = createServer({ key: read('key.pem'), cert: read(`${certificate}.pem`) }, answerInfo);
+async function serve(certificate: string, answer: RequestListener = answerInfo): Promise<number> {
+  const server: Server = createServer({ key: read('key.pem'), cert: read(`${certificate}.pem`) }, answer);
   servers.push(server);
   await listening(server);
   return (server.address() as AddressInfo).port;
@@ -129,6 +132,52 @@ test('HTTPS to a server of plain HTTP, and the reverse, are named', async () => 
   expect(await ask(`http://localhost:${port}`, TRUST)).toContain(
     'speaks HTTPS, but the configuration says plain HTTP. Set yarn.http.policy',
   );
+});
+
+/** Serves a file system whose NameNode sends each transfer to the next of the DataNodes, and then only to the last one. */
+async function openFileSystem(...certificates: readonly string[]) {
+  const stored: Buffer[] = [];
+  const dataNode: RequestListener = async (request, response) => {
+    const body = Buffer.concat(await request.toArray());
+    if (request.method === 'PUT') {
+      stored.push(body);
+    }
+    response.writeHead(request.method === 'PUT' ? 201 : 200).end('content');
+  };
+  const ports = await Promise.all(certificates.map((certificate) => serve(certificate, dataNode)));
+  let transfers = 0;
+  const nameNode = createHttpServer((_, response) => {
+    const port = ports[Math.min(transfers++, ports.length - 1)];
+    response.writeHead(200, CONNECT).end(JSON.stringify({ Location: `https://localhost:${port}/data` }));
+  });
+  servers.push(nameNode);
+  const hdfs = new WebHdfs({ addresses: [await listening(nameNode)], login: new SimpleLogin('alice'), trust: TRUST, patienceMs: 1_000 });
+  servers.push(hdfs);
+  const skipped: string[] = [];
+  onSkippedServer(({ message }) => message.includes(`localhost:${ports[0]} `) && skipped.push(message));
+  return { hdfs, skipped, stored };
+}
+
+const NEW_FILE = { overwrite: true, permission: 0o600 };
+
+test('a transfer goes to another DataNode if the certificate of one is bad, and the DataNode is reported once', async () => {
+  const reading = await openFileSystem('expired', 'other', 'good');
+  expect((await reading.hdfs.read('/file')).toString()).toBe('content');
+  const writing = await openFileSystem('expired', 'good');
+  await writing.hdfs.create('/file', Buffer.from('new'), NEW_FILE);
+  expect(writing.stored.map(String)).toEqual(['new']);
+  for (const { skipped } of [reading, writing]) {
+    expect(skipped).toEqual([expect.stringContaining('has expired')]);
+  }
+});
+
+test('a transfer fails if no DataNode has a good certificate, or if its source cannot be read again', async () => {
+  const { hdfs, skipped } = await openFileSystem('expired');
+  expect(await report(hdfs.read('/file'))).toMatch(/^TLS_FAILED The certificate of localhost:\d+ or its .*has expired/);
+  const other = await openFileSystem('expired', 'good');
+  const once = Readable.from([Buffer.from('new')]);
+  expect(await report(other.hdfs.create('/file', once, NEW_FILE))).toMatch(/^TLS_FAILED/);
+  expect([skipped, other.skipped, other.stored]).toEqual([[], [], []]);
 });
 
 test('authorities that Node.js has, and repeated ones, are left out', () => {
