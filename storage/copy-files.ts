@@ -38,7 +38,7 @@ class Measure {
 
 /**
  * Uploads all files of a local folder.
- * @throws TonyError CHECKPOINT_FAILED if an entry is neither a file nor a folder, or if there are too many files.
+ * @throws TonyError DATA_INVALID if an entry is neither a file nor a folder, or if there are too many files.
  */
 export async function uploadFolder(storage: Storage, local: string, uri: string, signal: AbortSignal): Promise<CopiedFile[]> {
   const copied: CopiedFile[] = [];
@@ -59,7 +59,7 @@ export async function uploadFolder(storage: Storage, local: string, uri: string,
 
 /**
  * Lists the files of a folder and its sub-folders, relative to the folder.
- * @throws TonyError CHECKPOINT_FAILED, as `uploadFolder`.
+ * @throws TonyError DATA_INVALID, as `uploadFolder`.
  */
 export async function listFiles(local: string, prefix = ''): Promise<string[]> {
   const names: string[] = [];
@@ -70,10 +70,10 @@ export async function listFiles(local: string, prefix = ''): Promise<string[]> {
     } else if (entry.isFile()) {
       names.push(name);
     } else {
-      throw new TonyError('CHECKPOINT_FAILED', `${path.join(local, name)} is neither a file nor a folder`);
+      throw new TonyError('DATA_INVALID', `${path.join(local, name)} is neither a file nor a folder`);
     }
     if (names.length > MOST_FILES) {
-      throw new TonyError('CHECKPOINT_FAILED', `${local} contains more than ${MOST_FILES} files`);
+      throw new TonyError('DATA_INVALID', `${local} contains more than ${MOST_FILES} files`);
     }
   }
   return names.sort();

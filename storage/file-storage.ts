@@ -4,9 +4,10 @@ import { userInfo } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import { Readable } from 'node:stream';
 import { type ByteSource, openSource } from '../platform/byte-source.ts';
-import { type ErrorCode, messageOf, TonyError } from '../platform/errors.ts';
+import { messageOf, TonyError } from '../platform/errors.ts';
 import { ifMissing } from '../platform/if-missing.ts';
 import { makeFolders } from '../platform/make-folders.ts';
+import { fileError } from './file-error.ts';
 import type { Entry, ListingOptions, Storage, WriteOptions } from './storage.ts';
 import { isTemporaryName, temporaryName } from './temporary-name.ts';
 import { joinUri, parseUri } from './uri.ts';
@@ -233,27 +234,10 @@ function isThere(path: string): Promise<boolean> {
   return lstat(path).then(() => true, ifMissing(false));
 }
 
-const CODES: Readonly<Record<string, ErrorCode>> = {
-  ENOENT: 'NOT_FOUND',
-  ENOTDIR: 'NOT_FOUND',
-  EISDIR: 'NOT_FOUND',
-  EACCES: 'ACCESS_DENIED',
-  EPERM: 'ACCESS_DENIED',
-  EROFS: 'ACCESS_DENIED',
-  EEXIST: 'ALREADY_EXISTS',
-  ENOTEMPTY: 'ALREADY_EXISTS',
-  ENOSPC: 'STORAGE_FULL',
-  EDQUOT: 'STORAGE_FULL',
-};
-
 async function translated<T>(uri: string, action: () => Promise<T>): Promise<T> {
   try {
     return await action();
   } catch (error) {
-    if (error instanceof TonyError) {
-      throw error;
-    }
-    const code = (error as NodeJS.ErrnoException).code ?? '';
-    throw new TonyError(CODES[code] ?? 'STORAGE_REFUSED', `${uri}: ${messageOf(error)}`, { cause: error });
+    throw error instanceof TonyError ? error : fileError(error, `${uri}: ${messageOf(error)}`);
   }
 }

@@ -66,7 +66,8 @@ export class FileCheckpoints {
   /**
    * Stores a copy of the local folder as the checkpoint of this step, and removes the oldest checkpoints.
    * @returns the checkpoint's URI.
-   * @throws TonyError CHECKPOINT_FENCED if a newer generation has taken over, CHECKPOINT_FAILED if the folder is empty or contains `files.json`.
+   * @throws TonyError CHECKPOINT_FENCED if a newer generation has taken over, CHECKPOINT_FAILED if the folder is empty or contains `files.json`, and the
+   * errors of `uploadFolder`.
    */
   async save(step: number, local: string, signal: AbortSignal, options: SaveOptions = {}): Promise<string> {
     const { target, verify, protect } = options;

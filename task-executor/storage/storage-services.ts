@@ -8,6 +8,7 @@ import type { Json } from '../../platform/json-value.ts';
 import type { Secret } from '../../platform/secret.ts';
 import { downloadFolder, uploadFolder } from '../../storage/copy-files.ts';
 import { createStorage } from '../../storage/create-storage.ts';
+import { fileError } from '../../storage/file-error.ts';
 import { decodeS3Connection } from '../../storage/s3/s3-connection.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { joinUri } from '../../storage/uri.ts';
@@ -51,18 +52,38 @@ export async function serveStorage(
 ): Promise<ServiceFrame> {
   const storage = openStorage(settings);
   try {
-    const question = (JSON.parse(Buffer.from(body).toString('utf8')) ?? {}) as Readonly<Record<string, unknown>>;
+    const question = parseQuestion(service, body);
     const ofFile = await answerFileRequest(storage, service, question, signal);
     if (ofFile !== null) {
       return frame({ answer: ofFile.answer }, ofFile.body);
     }
     return frame({ answer: await answerTo(settings, run, storage, service, question, signal) });
   } catch (error) {
-    const { code, hint } = error instanceof TonyError ? error : { code: 'CHECKPOINT_FAILED', hint: '' };
-    return frame({ error: { code, message: messageOf(error), hint: hint ?? '' } });
+    const { code, message, hint } = error instanceof TonyError ? error : unexpected(service, error);
+    return frame({ error: { code, message, hint } });
   } finally {
     storage.close();
   }
+}
+
+function parseQuestion(service: string, body: Uint8Array): Readonly<Record<string, unknown>> {
+  try {
+    return JSON.parse(Buffer.from(body).toString('utf8')) ?? {};
+  } catch {
+    throw invalidRequest(service);
+  }
+}
+
+function invalidRequest(service: string): TonyError {
+  return new TonyError('DATA_INVALID', `the request for ${service} is invalid`);
+}
+
+/** Only the local file system causes errors that are not TonyErrors, apart from defects. */
+function unexpected(service: string, error: unknown): TonyError {
+  if (typeof (error as NodeJS.ErrnoException).syscall !== 'string') {
+    return new TonyError('INTERNAL', `${service} failed: ${messageOf(error)}`, { cause: error });
+  }
+  return service === SAVE ? new TonyError('CHECKPOINT_FAILED', messageOf(error), { cause: error }) : fileError(error);
 }
 
 async function answerTo(
@@ -94,7 +115,7 @@ async function answerTo(
     await uploadFolder(storage, local, uri, signal);
     return uri;
   }
-  throw new TonyError('DATA_INVALID', `the request for ${service} is invalid`);
+  throw invalidRequest(service);
 }
 
 /** Downloads of input folders by local path. The processes of a task share them. */

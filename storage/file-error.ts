@@ -1,0 +1,19 @@
+import { type ErrorCode, messageOf, TonyError } from '../platform/errors.ts';
+
+const CODES: Readonly<Record<string, ErrorCode>> = {
+  ENOENT: 'NOT_FOUND',
+  ENOTDIR: 'NOT_FOUND',
+  EISDIR: 'NOT_FOUND',
+  EACCES: 'ACCESS_DENIED',
+  EPERM: 'ACCESS_DENIED',
+  EROFS: 'ACCESS_DENIED',
+  EEXIST: 'ALREADY_EXISTS',
+  ENOTEMPTY: 'ALREADY_EXISTS',
+  ENOSPC: 'STORAGE_FULL',
+  EDQUOT: 'STORAGE_FULL',
+};
+
+/** Converts an error of the local file system, whose message usually contains the path. */
+export function fileError(error: unknown, message = messageOf(error)): TonyError {
+  return new TonyError(CODES[(error as NodeJS.ErrnoException).code ?? ''] ?? 'STORAGE_REFUSED', message, { cause: error });
+}
