@@ -1,4 +1,4 @@
-import { TonyError } from './errors.ts';
+import { type ErrorCode, TonyError } from './errors.ts';
 import { suggest } from './suggest.ts';
 
 /** Names of all options of `T`. The compiler verifies that the list is complete. */
@@ -7,16 +7,23 @@ export type OptionNames<T> = { readonly [Name in keyof Required<T>]: true };
 /**
  * Rejects unknown options, such as a misspelled name, which would otherwise be ignored silently.
  * @param name function name for the error message.
+ * @param instead advice for options of similar functions in other libraries, by option.
  * @throws TonyError USAGE
  */
-export function checkOptions<T extends object>(name: string, options: T, known: OptionNames<T>): void {
+export function checkOptions<T extends object>(
+  name: string,
+  options: T,
+  known: OptionNames<T>,
+  instead: Readonly<Record<string, string>> = {},
+): void {
   const names = Object.keys(known);
   for (const option of Object.keys(options)) {
     if (Object.hasOwn(known, option)) {
       continue;
     }
     const meant = suggest(option, names);
-    throw new TonyError('USAGE', `${name} has no option ${option}${meant === undefined ? '.' : `; did you mean ${meant}?`}`, {
+    const advice = Object.hasOwn(instead, option) ? instead[option] : meant && `did you mean ${meant}?`;
+    throw new TonyError('USAGE', `${name} has no option ${option}${advice === undefined ? '.' : `; ${advice}`}`, {
       hint: `Its options are ${names.join(', ')}.`,
     });
   }
@@ -25,4 +32,12 @@ export function checkOptions<T extends object>(name: string, options: T, known: 
 /** Returns only the options listed in `known`. */
 export function pickOptions<T extends object>(options: T, known: OptionNames<T>): T {
   return Object.fromEntries(Object.entries(options).filter(([name]) => Object.hasOwn(known, name))) as T;
+}
+
+/** Returns the value of an option. @throws TonyError `code` if the value is not a whole number of at least `least`. */
+export function wholeNumber(name: string, value: number, least = 1, code: ErrorCode = 'DATA_INVALID'): number {
+  if (!Number.isInteger(value) || value < least) {
+    throw new TonyError(code, `${name} is ${value}; it must be a whole number of at least ${least}`);
+  }
+  return value;
 }

@@ -1,4 +1,5 @@
 import type * as tfjs from '@tensorflow/tfjs';
+import { wholeNumber } from '../../platform/check-options.ts';
 import { TonyError } from '../../platform/errors.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { joinUri } from '../../storage/uri.ts';
@@ -115,9 +116,7 @@ export class Evaluator {
         hint: `The metrics of the model are ${this.#model.metricNames.join(', ')}.`,
       });
     }
-    if (patience !== undefined && (!Number.isInteger(patience) || patience < 1)) {
-      throw new TonyError('USAGE', `patience is ${patience}; it must be a whole number of at least 1`);
-    }
+    wholeNumber('patience', patience ?? 1, 1, 'USAGE');
     this.#metric = metric;
     this.#mode = options.mode ?? (HIGHER_IS_BETTER.test(metric) ? 'max' : 'min');
     this.#orders = new StopOrders(storage, store.dir);

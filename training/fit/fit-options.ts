@@ -1,5 +1,5 @@
+import { checkOptions, type OptionNames, wholeNumber } from '../../platform/check-options.ts';
 import { TonyError } from '../../platform/errors.ts';
-import { suggest } from '../../platform/suggest.ts';
 import { countExamples, type TrainingData } from '../data/data.ts';
 import { BATCH_SIZE, batchSizeOf, isDataset, type StandardFitData, type ValidationData } from '../data/fit-data.ts';
 import type { ColumnLike } from '../data/standard-data.ts';
@@ -106,7 +106,7 @@ export interface FitPlan {
 
 const SUMMARY_EVERY_STEPS = 10;
 
-const OPTIONS = {
+const OPTIONS: OptionNames<FitOptions> = {
   accumulate: true,
   batchSize: true,
   callbacks: true,
@@ -132,9 +132,9 @@ const OPTIONS = {
   validationSteps: true,
   verbose: true,
   verifyEverySteps: true,
-} as const satisfies Record<keyof FitOptions, true>;
+};
 
-const SUMMARY_OPTIONS = { everySteps: true, histograms: true } as const satisfies Record<keyof FitSummaries, true>;
+const SUMMARY_OPTIONS: OptionNames<FitSummaries> = { everySteps: true, histograms: true };
 
 /** Options of `model.fit` and `model.fitDataset` that `cluster.fit` lacks, with the advice to print. */
 const ELSEWHERE: Readonly<Record<string, string>> = {
@@ -154,23 +154,23 @@ export function planFit(given: StandardFitData, options: FitOptions): FitPlan {
   refuseForDatasets({ sampleWeight, validationSplit }, isDataset(given));
   refuseForExamples({ stepsPerEpoch }, isDataset(given));
   const data = sampleWeight === undefined ? given : { ...(given as TrainingData), sampleWeight: sampleWeight as Column };
-  const batchSize = batchSizeOf(data, options.batchSize === undefined ? undefined : positive('batchSize', options.batchSize));
+  const batchSize = batchSizeOf(data, options.batchSize === undefined ? undefined : wholeNumber('batchSize', options.batchSize));
   const stepOptions = { clipNorm, clipValue, verifyEverySteps, syncBatchNorm };
   const examples = validationSplit === undefined ? undefined : splitAt(data as TrainingData, validationSplit);
   return {
     data,
-    epochs: positive('epochs', options.epochs ?? 1),
-    initialEpoch: atLeast(0, 'initialEpoch', options.initialEpoch ?? 0),
+    epochs: wholeNumber('epochs', options.epochs ?? 1),
+    initialEpoch: wholeNumber('initialEpoch', options.initialEpoch ?? 0, 0),
     batchSize,
-    accumulate: positive('accumulate', options.accumulate ?? 1),
+    accumulate: wholeNumber('accumulate', options.accumulate ?? 1),
     shuffle: options.shuffle ?? true,
-    stepsPerEpoch: stepsPerEpoch === undefined ? null : positive('stepsPerEpoch', stepsPerEpoch),
+    stepsPerEpoch: stepsPerEpoch === undefined ? null : wholeNumber('stepsPerEpoch', stepsPerEpoch),
     seed: options.seed ?? 1,
     examples,
     validation: planValidation(data, examples, options),
     onNaN: oneOf('onNaN', options.onNaN ?? 'stop', ['stop', 'continue']),
     printsEpochs: oneOf('verbose', options.verbose ?? 0, [0, 1, 2]) > 0,
-    summaryEverySteps: positive('summaries.everySteps', summaries?.everySteps ?? SUMMARY_EVERY_STEPS),
+    summaryEverySteps: wholeNumber('summaries.everySteps', summaries?.everySteps ?? SUMMARY_EVERY_STEPS),
     histograms: summaries?.histograms ?? false,
     stepOptions: checkStepOptions(Object.fromEntries(Object.entries(stepOptions).filter(([, value]) => value !== undefined))),
   };
@@ -182,22 +182,8 @@ function checkNames(options: FitOptions): void {
       hint: 'Pass inputs and targets together: cluster.fit(model, { x, y }, { epochs: 2 }).',
     });
   }
-  refuseUnknown('fit', options, OPTIONS, ELSEWHERE);
-  refuseUnknown("fit's summaries", options.summaries ?? {}, SUMMARY_OPTIONS, {});
-}
-
-function refuseUnknown(what: string, given: object, known: object, elsewhere: Readonly<Record<string, string>>): void {
-  for (const name of Object.keys(given)) {
-    if (Object.hasOwn(known, name)) {
-      continue;
-    }
-    const instead = Object.hasOwn(elsewhere, name) ? elsewhere[name] : undefined;
-    const meant = suggest(name, Object.keys(known));
-    const hint = instead ?? (meant === undefined ? null : `did you mean ${meant}?`);
-    throw new TonyError('USAGE', `${what} has no option ${name}${hint === null ? '' : `: ${hint}`}`, {
-      hint: `The options are ${Object.keys(known).join(', ')}.`,
-    });
-  }
+  checkOptions('fit', options, OPTIONS, ELSEWHERE);
+  checkOptions("fit's summaries", options.summaries ?? {}, SUMMARY_OPTIONS);
 }
 
 function oneOf<T>(name: string, value: T, choices: readonly T[]): T {
@@ -212,7 +198,7 @@ function oneOf<T>(name: string, value: T, choices: readonly T[]): T {
 
 function planValidation(data: StandardFitData, examples: number | undefined, options: FitOptions): FitPlan['validation'] {
   const { batchSize = BATCH_SIZE, validationData, validationBatchSize, validationSteps } = options;
-  const size = positive('validationBatchSize', validationBatchSize ?? batchSize);
+  const size = wholeNumber('validationBatchSize', validationBatchSize ?? batchSize);
   if (validationData === undefined) {
     refuseForExamples({ validationSteps }, false);
     return examples === undefined ? null : { data, batchSize: size, from: examples };
@@ -224,7 +210,7 @@ function planValidation(data: StandardFitData, examples: number | undefined, opt
   return {
     data: validationData,
     batchSize: size,
-    ...(validationSteps === undefined ? {} : { batches: positive('validationSteps', validationSteps) }),
+    ...(validationSteps === undefined ? {} : { batches: wholeNumber('validationSteps', validationSteps) }),
   };
 }
 
@@ -260,15 +246,4 @@ function refuseForExamples(options: Readonly<Record<string, unknown>>, isForData
       throw new TonyError('USAGE', `${name} applies only to datasets; other data is used once in each epoch`);
     }
   }
-}
-
-function positive(name: string, value: number): number {
-  return atLeast(1, name, value);
-}
-
-function atLeast(least: number, name: string, value: number): number {
-  if (!Number.isInteger(value) || value < least) {
-    throw new TonyError('DATA_INVALID', `${name} is ${value}; it must be a whole number of at least ${least}`);
-  }
-  return value;
 }

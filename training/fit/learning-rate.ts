@@ -1,5 +1,6 @@
 import type * as tfjs from '@tensorflow/tfjs';
 import { TonyError } from '../../platform/errors.ts';
+import { learningRateOf, setLearningRate } from '../optimizer/optimizer-members.ts';
 
 export interface ScheduleStep {
   /** The number of steps that this `fit` has taken, including the steps before a restart. */
@@ -17,16 +18,10 @@ export interface ScheduleStep {
  */
 export type LearningRate = number | ((at: ScheduleStep) => number);
 
-/** Optimizer members that TensorFlow.js's type declarations omit. */
-interface Rated {
-  learningRate?: number;
-  setLearningRate?(rate: number): void;
-}
-
 /** Sets an optimizer's learning rate before each step. */
 export class LearningRateSchedule {
   readonly #rate: LearningRate;
-  readonly #optimizer: Rated;
+  readonly #optimizer: tfjs.Optimizer;
   readonly #initial: number;
   /**
    * The rate that this schedule last set. The optimizer's `learningRate` may differ from the effective rate: sgd and momentum use a tensor,
@@ -37,12 +32,11 @@ export class LearningRateSchedule {
   /** @throws TonyError MODEL_INVALID when the optimizer has no learning rate. */
   constructor(rate: LearningRate, optimizer: tfjs.Optimizer) {
     this.#rate = rate;
-    this.#optimizer = optimizer as unknown as Rated;
-    const { learningRate } = this.#optimizer;
-    if (typeof learningRate !== 'number') {
+    this.#optimizer = optimizer;
+    this.#initial = learningRateOf(optimizer);
+    if (typeof this.#initial !== 'number') {
       throw new TonyError('MODEL_INVALID', `the optimizer ${optimizer.getClassName()} has no learning rate that fit can set`);
     }
-    this.#initial = learningRate;
   }
 
   apply(at: Omit<ScheduleStep, 'initial'>): void {
@@ -50,24 +44,20 @@ export class LearningRateSchedule {
     if (typeof rate !== 'number' || !Number.isFinite(rate)) {
       throw new TonyError('USAGE', `learningRate returned ${rate} for step ${at.step}; it must return a number`);
     }
-    if (rate !== this.#applied || rate !== this.#optimizer.learningRate) {
+    if (rate !== this.#applied || rate !== learningRateOf(this.#optimizer)) {
       this.#set(rate);
     }
   }
 
   /** Restores the initial rate for the next use of the optimizer. */
   restore(): void {
-    if (this.#optimizer.learningRate !== this.#initial) {
+    if (learningRateOf(this.#optimizer) !== this.#initial) {
       this.#set(this.#initial);
     }
   }
 
   #set(rate: number): void {
-    if (this.#optimizer.setLearningRate !== undefined) {
-      this.#optimizer.setLearningRate(rate);
-    } else {
-      this.#optimizer.learningRate = rate;
-    }
+    setLearningRate(this.#optimizer, rate);
     this.#applied = rate;
   }
 }

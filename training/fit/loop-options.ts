@@ -1,3 +1,4 @@
+import { checkOptions, type OptionNames, wholeNumber } from '../../platform/check-options.ts';
 import { TonyError } from '../../platform/errors.ts';
 import type { Json } from '../../platform/json-value.ts';
 import type { Dataset } from '../data/sources/dataset.ts';
@@ -26,18 +27,25 @@ export interface LoopOptions<T, State extends Json> extends LoopParts {
   readonly checkpoint?: false;
 }
 
+const OPTIONS: OptionNames<LoopOptions<unknown, Json>> = {
+  name: true,
+  models: true,
+  variables: true,
+  optimizers: true,
+  data: true,
+  epochs: true,
+  steps: true,
+  seed: true,
+  state: true,
+  onNaN: true,
+  checkpoint: true,
+};
+
 /** @throws TonyError USAGE for invalid options. */
 export function checkLoopOptions(options: LoopOptions<unknown, Json>): void {
-  const known = ['name', 'models', 'variables', 'optimizers', 'data', 'epochs', 'steps', 'seed', 'state', 'onNaN', 'checkpoint'];
-  const unknown = Object.keys(options).find((name) => !known.includes(name));
-  if (unknown !== undefined) {
-    throw new TonyError('USAGE', `${unknown} is not an option of loop (known: ${known.join(', ')})`);
-  }
+  checkOptions('loop', options, OPTIONS);
   for (const name of ['epochs', 'steps', 'seed'] as const) {
-    const value = options[name];
-    if (value !== undefined && !(Number.isInteger(value) && value >= 0)) {
-      throw new TonyError('USAGE', `${name} is ${value}; it must be a whole number of at least 0`);
-    }
+    wholeNumber(name, options[name] ?? 0, 0, 'USAGE');
   }
   if (options.epochs !== undefined && options.data === undefined) {
     throw new TonyError('USAGE', 'epochs is the number of passes over the data, but the loop has no data', {

@@ -300,7 +300,7 @@ describe('a loop rejects', () => {
     });
 
   test.each([
-    [{ models: {}, step: 3 }, /^step is not an option of loop/],
+    [{ models: {}, step: 3 }, /^loop has no option step; did you mean steps/],
     [{ steps: 3 }, /^the loop has nothing to train/],
     [{ steps: -1 }, /^steps is -1/],
     [{ variables: { a: 1 }, epochs: 2 }, /^epochs is the number of passes/],

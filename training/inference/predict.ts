@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { Readable } from 'node:stream';
 import { anySignal } from '../../platform/any-signal.ts';
 import { pause, retry } from '../../platform/backoff.ts';
+import { wholeNumber } from '../../platform/check-options.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import type { Cluster } from '../cluster/cluster.ts';
 import { outputPlace } from '../cluster/output-place.ts';
@@ -111,10 +112,8 @@ export async function predict<T, R, P extends Prediction>(
     throw new TonyError('DATA_INVALID', 'predict creates batches itself', { hint: 'Remove batch() from the dataset, and set batchSize.' });
   }
   const { storage, role, index, generation, applicationId } = cluster;
-  const { format = 'jsonl', compression = 'none', batchSize = DEFAULT_BATCH } = options;
-  if (!Number.isInteger(batchSize) || batchSize < 1) {
-    throw new TonyError('DATA_INVALID', `batchSize is ${batchSize}; it must be at least 1`);
-  }
+  const { format = 'jsonl', compression = 'none' } = options;
+  const batchSize = wholeNumber('batchSize', options.batchSize ?? DEFAULT_BATCH);
   const { splits, fingerprint } = await dataset.splits({ storage });
   const model = [isModel(compute) ? await modelFingerprint(compute) : hashOf(String(compute)), options.version ?? '']
     .filter(Boolean)

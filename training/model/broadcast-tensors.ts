@@ -3,7 +3,7 @@ import { TonyError } from '../../platform/errors.ts';
 import type { StoredTensor } from '../checkpoint/checkpoint-format.ts';
 import type { Ring } from '../ring/ring.ts';
 import { broadcastBytes } from '../ring/ring-bytes.ts';
-import { capture, tensorOf } from './training-state.ts';
+import { assignTensors, capture, typeOf } from './training-state.ts';
 
 interface Parcel<Head> {
   readonly head: Head;
@@ -42,34 +42,21 @@ export async function broadcastVariables(tf: typeof tfjs, ring: Ring, variables:
   if (ring.worldSize === 1) {
     return;
   }
-  const own =
-    ring.rank === 0
-      ? {
-          head: null,
-          tensors: await capture(
-            tf,
-            variables.map((variable) => ({ name: variable.name, variable })),
-          ),
-        }
-      : null;
+  const named = variables.map((variable) => ({ name: variable.name, variable }));
+  const own = ring.rank === 0 ? { head: null, tensors: await capture(tf, named) } : null;
   const { tensors } = await broadcastTensors(ring, own);
   if (ring.rank === 0) {
     return;
   }
-  const here = variables.map(describe);
-  const there = tensors.map(describe);
+  const here = variables.map(typeOf);
+  const there = tensors.map(typeOf);
   if (here.join() !== there.join()) {
     throw new TonyError('RANKS_DIFFER', `rank 0 broadcasts ${there.join(', ')}; rank ${ring.rank} expects ${here.join(', ')}`, {
       hint: 'Pass the same variables in the same order on every rank.',
     });
   }
-  tf.tidy(() => {
-    for (const [index, variable] of variables.entries()) {
-      variable.assign(tensorOf(tf, tensors[index] as StoredTensor));
-    }
-  });
-}
-
-function describe({ dtype, shape }: { readonly dtype: string; readonly shape: readonly number[] }): string {
-  return `${dtype} [${shape}]`;
+  assignTensors(
+    tf,
+    variables.map((variable, index) => ({ variable, tensor: tensors[index] as StoredTensor })),
+  );
 }

@@ -1,7 +1,7 @@
 import type * as tfjs from '@tensorflow/tfjs';
 import { TonyError } from '../../platform/errors.ts';
-import { sameShape } from '../backend/native/native-backend.ts';
 import type { StoredTensor } from '../checkpoint/checkpoint-format.ts';
+import { setIterations } from '../optimizer/optimizer-members.ts';
 import { OptimizerSlots } from '../optimizer/optimizer-slots.ts';
 import type { CompiledModel, NamedWeight } from './compiled-model.ts';
 
@@ -108,7 +108,7 @@ export function restoreState(
   checkOptimizer(optimizer, tensors, where);
   restoreWeights(tf, model.weights, tensors, where);
   restoreOptimizer(tf, optimizer, trainable, tensors);
-  (optimizer as unknown as Properties).iterations_ = iterations;
+  setIterations(optimizer, iterations);
 }
 
 /** @throws TonyError CHECKPOINT_MISFIT if the tensors contain the state of another kind of optimizer. */
@@ -165,22 +165,17 @@ export function restoreWeights(
   if (stored.size !== weights.length) {
     throw misfit(where, `it has ${stored.size} weights instead of ${weights.length}`);
   }
-  const pairs = weights.map((weight, index) => ({ ...weight, tensor: stored.get(index) }));
-  const fitting: { readonly variable: tfjs.Variable; readonly tensor: StoredTensor }[] = [];
-  for (const { name, variable, tensor } of pairs) {
+  const pairs = weights.map(({ name, variable }, index) => {
+    const tensor = stored.get(index);
     if (tensor === undefined) {
       throw misfit(where, `it has no weight ${name}`);
     }
-    if (!sameShape(tensor.shape, variable.shape) || tensor.dtype !== variable.dtype) {
-      throw misfit(where, `weight ${name} is ${tensor.dtype} [${tensor.shape}], not ${variable.dtype} [${variable.shape}]`);
+    if (typeOf(tensor) !== typeOf(variable)) {
+      throw misfit(where, `weight ${name} is ${typeOf(tensor)}, not ${typeOf(variable)}`);
     }
-    fitting.push({ variable, tensor });
-  }
-  tf.tidy(() => {
-    for (const { variable, tensor } of fitting) {
-      variable.assign(tensorOf(tf, tensor));
-    }
+    return { variable, tensor };
   });
+  assignTensors(tf, pairs);
 }
 
 /** Returns a checkpoint's weights by their index in the model. */
@@ -193,8 +188,25 @@ export function weightsAmong(tensors: readonly StoredTensor[], prefix = 'model')
   );
 }
 
+/** Returns the data type and the shape of a tensor: `float32 [2,3]`. */
+export function typeOf({ dtype, shape }: { readonly dtype: string; readonly shape: readonly number[] }): string {
+  return `${dtype} [${shape}]`;
+}
+
 export function misfit(where: string, what: string): TonyError {
   return new TonyError('CHECKPOINT_MISFIT', `${where} does not fit this model: ${what}`);
+}
+
+/** Assigns stored tensors to variables of the same types. */
+export function assignTensors(
+  tf: typeof tfjs,
+  pairs: readonly { readonly variable: tfjs.Variable; readonly tensor: StoredTensor }[],
+): void {
+  tf.tidy(() => {
+    for (const { variable, tensor } of pairs) {
+      variable.assign(tensorOf(tf, tensor));
+    }
+  });
 }
 
 export function tensorOf(tf: typeof tfjs, stored: StoredTensor): tfjs.Tensor {

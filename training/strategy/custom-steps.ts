@@ -4,6 +4,7 @@ import { TonyError } from '../../platform/errors.ts';
 import { broadcastTensors, broadcastVariables } from '../model/broadcast-tensors.ts';
 import { allTrainable, type Trainable, type TrainedVariables, trainedVariables } from '../model/trainables.ts';
 import { capture, checkOptimizer, optimizerVariables, restoreOptimizer } from '../model/training-state.ts';
+import { setIterations } from '../optimizer/optimizer-members.ts';
 import type { Ring } from '../ring/ring.ts';
 import { gatherTexts } from '../ring/ring-bytes.ts';
 import type { Wire } from '../ring/ring-exchange.ts';
@@ -191,7 +192,7 @@ export class CustomSteps {
     if (ring.rank > 0) {
       checkOptimizer(optimizer, tensors, 'the state of rank 0');
       restoreOptimizer(tf, optimizer, variables, tensors);
-      (optimizer as unknown as { iterations_: number }).iterations_ = head.iterations;
+      setIterations(optimizer, head.iterations);
     }
   }
 }

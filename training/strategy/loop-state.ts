@@ -3,14 +3,16 @@ import { TonyError } from '../../platform/errors.ts';
 import type { StoredTensor } from '../checkpoint/checkpoint-format.ts';
 import { weightsOf } from '../model/compiled-model.ts';
 import {
+  assignTensors,
   capture,
   checkOptimizer,
   misfit,
   type NamedVariable,
   optimizerVariables,
   restoreOptimizer,
-  tensorOf,
+  typeOf,
 } from '../model/training-state.ts';
+import { setIterations } from '../optimizer/optimizer-members.ts';
 import type { KeptState } from './restore-newest.ts';
 
 type OneOrNamed<T> = T | Readonly<Record<string, T>>;
@@ -110,8 +112,8 @@ export class LoopState implements KeptState {
       if (tensor === undefined) {
         throw misfit(where, `it does not contain ${name}`);
       }
-      if (tensor.dtype !== variable.dtype || !tf.util.arraysEqual([...tensor.shape], variable.shape)) {
-        throw misfit(where, `${name} is ${tensor.dtype} [${tensor.shape}] there, but ${variable.dtype} [${variable.shape}] in this loop`);
+      if (typeOf(tensor) !== typeOf(variable)) {
+        throw misfit(where, `${name} is ${typeOf(tensor)} there, but ${typeOf(variable)} in this loop`);
       }
       return { variable, tensor };
     });
@@ -119,16 +121,12 @@ export class LoopState implements KeptState {
     for (const [prefix, optimizer] of this.#optimizers) {
       checkOptimizer(optimizer, slots, where, prefix);
     }
-    tf.tidy(() => {
-      for (const { variable, tensor } of pairs) {
-        variable.assign(tensorOf(tf, tensor));
-      }
-    });
+    assignTensors(tf, pairs);
     for (const [prefix, optimizer] of this.#optimizers) {
       restoreOptimizer(tf, optimizer, this.variables, slots, prefix);
       const counter = stored.get(`${prefix}:iterations`);
       if (counter !== undefined) {
-        (optimizer as unknown as { iterations_: number }).iterations_ = Buffer.from(counter.bytes).readInt32LE();
+        setIterations(optimizer, Buffer.from(counter.bytes).readInt32LE());
       }
     }
   }

@@ -1,3 +1,4 @@
+import { wholeNumber } from '../../platform/check-options.ts';
 import { TonyError } from '../../platform/errors.ts';
 
 /** The options of a training step. Not every strategy supports all options. */
@@ -30,8 +31,6 @@ export function checkStepOptions(options: StepOptions): StepOptions {
   if (clipNorm !== undefined && clipValue !== undefined) {
     throw new TonyError('USAGE', 'clipNorm and clipValue cannot be combined; pass only one of them');
   }
-  if (!Number.isInteger(verifyEverySteps) || verifyEverySteps < 0) {
-    throw new TonyError('USAGE', `verifyEverySteps is ${verifyEverySteps}; it must be a whole number; 0 disables verification`);
-  }
+  wholeNumber('verifyEverySteps', verifyEverySteps, 0, 'USAGE');
   return options;
 }

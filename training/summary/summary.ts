@@ -1,4 +1,5 @@
 import type * as tfjs from '@tensorflow/tfjs';
+import { wholeNumber } from '../../platform/check-options.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import type { Storage } from '../../storage/storage.ts';
 import type { Column } from '../data/data.ts';
@@ -151,10 +152,7 @@ export class SummaryWriter implements Summaries {
   image(tag: string, image: tfjs.Tensor | Column, step: number, options: { readonly max?: number } = {}): void {
     this.#claim(tag, 'images');
     checkStep(step);
-    const max = options.max ?? DEFAULT_IMAGES;
-    if (!Number.isInteger(max) || max < 1) {
-      throw new TonyError('SUMMARY_INVALID', `max of the image ${tag} is ${max}; it must be a whole number of at least 1`);
-    }
+    const max = wholeNumber(`max of the image ${tag}`, options.max ?? DEFAULT_IMAGES, 1, 'SUMMARY_INVALID');
     const pictures = picturesOf(tag, image, max);
     if (pictures.isWhite) {
       this.#reportOnce(tag, `the image ${tag} appears mostly white: floating-point numbers must be 0 to 1, or integers 0 to 255`);

@@ -1,3 +1,4 @@
+import { wholeNumber } from '../../platform/check-options.ts';
 import { TonyError } from '../../platform/errors.ts';
 import { createRandom } from '../process/random.ts';
 import type { HyperparameterValue } from '../summary/summary-hparams.ts';
@@ -43,10 +44,8 @@ export function randomSearch<Space extends Readonly<Record<string, Choices | Ran
   space: Space,
   options: { readonly trials: number; readonly seed?: number },
 ): Drawn<Space>[] {
-  const { trials, seed = 1 } = options;
-  if (!Number.isInteger(trials) || trials < 1) {
-    throw new TonyError('USAGE', `trials is ${trials}; it must be a whole number of at least 1`);
-  }
+  const { seed = 1 } = options;
+  const trials = wholeNumber('trials', options.trials, 1, 'USAGE');
   for (const [name, choice] of Object.entries(space)) {
     check(name, choice);
   }

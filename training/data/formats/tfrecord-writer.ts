@@ -1,7 +1,7 @@
 import { PassThrough } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createDeflate, createGzip } from 'node:zlib';
-import { TonyError } from '../../../platform/errors.ts';
+import { wholeNumber } from '../../../platform/check-options.ts';
 import type { Storage } from '../../../storage/storage.ts';
 import { encodeTfRecord } from '../../encoding/tfrecord.ts';
 
@@ -29,10 +29,8 @@ export async function writeTfRecords(
   records: Iterable<Uint8Array> | AsyncIterable<Uint8Array>,
   options: WriteTfRecordOptions = {},
 ): Promise<WrittenTfRecords> {
-  const { compression = 'none', shards = 1 } = options;
-  if (!Number.isInteger(shards) || shards < 1) {
-    throw new TonyError('DATA_INVALID', `shards is ${shards}; it must be at least 1`);
-  }
+  const { compression = 'none' } = options;
+  const shards = wholeNumber('shards', options.shards ?? 1);
   const uris = options.shards === undefined ? [uri] : Array.from({ length: shards }, (_, index) => shardName(uri, index, shards));
   const writers = uris.map((each) => new FileWriter(storage, each, compression));
   let count = 0;

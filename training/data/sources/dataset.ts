@@ -1,4 +1,5 @@
 import type * as tfjs from '@tensorflow/tfjs';
+import { wholeNumber } from '../../../platform/check-options.ts';
 import { TonyError } from '../../../platform/errors.ts';
 import { claimSplits } from '../reading/claimed-splits.ts';
 import { dispatchNode } from '../reading/dispatched.ts';
@@ -40,7 +41,7 @@ export class Dataset<T> implements AsyncIterable<T> {
    * @param options `parallelCalls`: the number of concurrent `convert` calls (1 by default).
    */
   map<U>(convert: (element: T) => U | Promise<U>, options: { readonly parallelCalls?: number } = {}): Dataset<U> {
-    const calls = count('parallelCalls', options.parallelCalls ?? 1, 1);
+    const calls = wholeNumber('parallelCalls', options.parallelCalls ?? 1);
     return this.#with(calls === 1 ? mapNode(this.node, convert) : parallelMapNode(this.node, convert, calls));
   }
 
@@ -69,7 +70,7 @@ export class Dataset<T> implements AsyncIterable<T> {
    */
   interleave<U>(convert: (element: T) => Dataset<U> | Promise<Dataset<U>>, options: InterleaveOptions = {}): Dataset<U> {
     const { cycleLength = 4, blockLength = 1 } = options;
-    const sizes = { cycleLength: count('cycleLength', cycleLength, 1), blockLength: count('blockLength', blockLength, 1) };
+    const sizes = { cycleLength: wholeNumber('cycleLength', cycleLength), blockLength: wholeNumber('blockLength', blockLength) };
     return new Dataset(interleaveNode(this.node, async (element: T) => (await convert(element)).node, sizes));
   }
 
@@ -78,7 +79,7 @@ export class Dataset<T> implements AsyncIterable<T> {
    * become lists. Objects are batched field by field. The last batch may be smaller.
    */
   batch(size: number, options: { readonly dropRemainder?: boolean } = {}): Dataset<Batched<T>> {
-    return new Dataset(batchNode(this.node, count('batch size', size, 1), options.dropRemainder ?? false), true);
+    return new Dataset(batchNode(this.node, wholeNumber('batch size', size), options.dropRemainder ?? false), true);
   }
 
   /**
@@ -88,7 +89,7 @@ export class Dataset<T> implements AsyncIterable<T> {
    */
   paddedBatch(size: number, options: PaddedBatchOptions = {}): Dataset<Batched<T>> {
     const prepare = (items: readonly T[]) => pad(items, options);
-    return new Dataset(batchNode(this.node, count('batch size', size, 1), options.dropRemainder ?? false, prepare), true);
+    return new Dataset(batchNode(this.node, wholeNumber('batch size', size), options.dropRemainder ?? false, prepare), true);
   }
 
   /**
@@ -98,28 +99,28 @@ export class Dataset<T> implements AsyncIterable<T> {
    * @param reshuffleEachIteration whether each epoch has a different order; true by default.
    */
   shuffle(bufferSize: number, seed: number | null = null, reshuffleEachIteration = true): Dataset<T> {
-    return this.#with(shuffleNode(this.node, { bufferSize: count('bufferSize', bufferSize, 1), seed, reshuffleEachIteration }));
+    return this.#with(shuffleNode(this.node, { bufferSize: wholeNumber('bufferSize', bufferSize), seed, reshuffleEachIteration }));
   }
 
   /** Repeats the dataset `times` times; endlessly by default. */
   repeat(times = Number.POSITIVE_INFINITY): Dataset<T> {
-    return this.#with(repeatNode(this.node, times === Number.POSITIVE_INFINITY ? times : count('repeat', times, 0)));
+    return this.#with(repeatNode(this.node, times === Number.POSITIVE_INFINITY ? times : wholeNumber('repeat', times, 0)));
   }
 
   /** Keeps only the first elements of the whole dataset. */
   take(elements: number): Dataset<T> {
-    return this.#with(sliceNode(this.node, 0, count('take', elements, 0)));
+    return this.#with(sliceNode(this.node, 0, wholeNumber('take', elements, 0)));
   }
 
   /** Skips the first elements of the whole dataset. */
   skip(elements: number): Dataset<T> {
-    return this.#with(sliceNode(this.node, count('skip', elements, 0), Number.POSITIVE_INFINITY));
+    return this.#with(sliceNode(this.node, wholeNumber('skip', elements, 0), Number.POSITIVE_INFINITY));
   }
 
   /** Keeps every `shards`-th element of the whole dataset, starting with element number `index`. */
   shard(shards: number, index: number): Dataset<T> {
-    count('shards', shards, 1);
-    if (count('shard', index, 0) >= shards) {
+    wholeNumber('shards', shards);
+    if (wholeNumber('shard', index, 0) >= shards) {
       throw new TonyError('DATA_INVALID', `there is no shard ${index} of ${shards}`);
     }
     return this.#with(shardNode(this.node, { index, count: shards }));
@@ -130,7 +131,7 @@ export class Dataset<T> implements AsyncIterable<T> {
    * default).
    */
   prefetch(elements: number, options: { readonly bytes?: number } = {}): Dataset<T> {
-    const limits = { items: count('prefetch', elements, 1), bytes: count('bytes', options.bytes ?? PREFETCH_BYTES, 1) };
+    const limits = { items: wholeNumber('prefetch', elements), bytes: wholeNumber('bytes', options.bytes ?? PREFETCH_BYTES) };
     return this.#with(prefetchNode(this.node, limits));
   }
 
@@ -214,11 +215,4 @@ export class Dataset<T> implements AsyncIterable<T> {
   #with<U>(node: DatasetNode<U>): Dataset<U> {
     return new Dataset(node, this.isBatched);
   }
-}
-
-function count(name: string, value: number, least: number): number {
-  if (!Number.isInteger(value) || value < least) {
-    throw new TonyError('DATA_INVALID', `${name} is ${value}; it must be a whole number of at least ${least}`);
-  }
-  return value;
 }

@@ -1,4 +1,5 @@
 import { anySignal } from '../../../platform/any-signal.ts';
+import { wholeNumber } from '../../../platform/check-options.ts';
 import { TonyError } from '../../../platform/errors.ts';
 import { FEED_LEAVE, FEED_TAKE } from '../../process/service-names.ts';
 import { type ServiceReply, Services } from '../../process/services.ts';
@@ -32,12 +33,9 @@ let openedReaders = 0;
  * @throws TonyError USAGE when a program reads the dataset outside a job.
  */
 export function fromFeed(name: string, options: FeedOptions = {}): Dataset<Buffer> {
-  const { producers = 1 } = options;
+  const producers = wholeNumber('producers', options.producers ?? 1);
   if (!/^[\w.-]{1,100}$/.test(name)) {
     throw new TonyError('DATA_INVALID', `"${name}" is not a valid feed name: use letters, digits, dots, underscores and dashes`);
-  }
-  if (!Number.isInteger(producers) || producers < 1) {
-    throw new TonyError('DATA_INVALID', `producers is ${producers}; it must be at least 1`);
   }
   return new Dataset(feedNode(name, producers));
 }

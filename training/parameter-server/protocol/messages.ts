@@ -48,7 +48,10 @@ const optimizerHead = z.object({
   /** The state of the chief's optimizer for these variables before this run. For an existing optimizer, only the slots are used. */
   state: optimizerState,
 });
-/** Body: the weights of the pieces, followed by the slots of the optimizers. */
+/**
+ * `first`: the number of the first variable; the other variables are numbered consecutively. `optimizers`: new optimizers, and existing
+ * optimizers with additional variables. Body: the weights of the pieces, followed by the slots of the optimizers.
+ */
 const addition = z.object({ first: count, variables: z.array(variable), pieces: z.array(piece), optimizers: z.array(optimizerHead) });
 
 /** The untrained weights of a run, during the run and at its end, or the number of a broadcast in the program. */

@@ -61,18 +61,3 @@ export function makeOptimizer(tf: typeof tfjs, { className, config }: OptimizerD
       return tf.train.rmsprop(config.learningRate, config.decay, config.momentum, config.epsilon, config.centered);
   }
 }
-
-/** Returns the current learning rate, which a program may change during training. */
-export function learningRateOf(optimizer: tfjs.Optimizer): number {
-  return (optimizer as unknown as { readonly learningRate: number }).learningRate;
-}
-
-export function setLearningRate(optimizer: tfjs.Optimizer, learningRate: number): void {
-  const settable = optimizer as unknown as { learningRate: number; setLearningRate?(value: number): void };
-  if (settable.setLearningRate === undefined) {
-    settable.learningRate = learningRate;
-  } else {
-    // SGD and its subclasses store the learning rate in a tensor, which this method replaces.
-    settable.setLearningRate(learningRate);
-  }
-}

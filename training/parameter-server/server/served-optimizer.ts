@@ -2,10 +2,11 @@ import type * as tfjs from '@tensorflow/tfjs';
 import { TonyError } from '../../../platform/errors.ts';
 import { FusedOptimizer } from '../../backend/native/fused-optimizer.ts';
 import type { NamedGradient } from '../../optimizer/named-gradient.ts';
+import { learningRateOf, setIterations, setLearningRate } from '../../optimizer/optimizer-members.ts';
 import { type OptimizerSlot, OptimizerSlots } from '../../optimizer/optimizer-slots.ts';
 import type { Piece } from '../protocol/layout.ts';
 import type { StateHead } from '../protocol/messages.ts';
-import { learningRateOf, makeOptimizer, type OptimizerDescription, setLearningRate } from '../protocol/optimizer-description.ts';
+import { makeOptimizer, type OptimizerDescription } from '../protocol/optimizer-description.ts';
 import type { ServedVariable } from './served-variable.ts';
 
 /** The part of an optimizer's state that one server holds. */
@@ -131,7 +132,7 @@ export class ServedOptimizer {
   }
 
   setIterations(iterations: number): void {
-    (this.#optimizer as unknown as { iterations_: number }).iterations_ = iterations;
+    setIterations(this.#optimizer, iterations);
   }
 
   setCounter(property: string, value: number): void {

@@ -1,21 +1,12 @@
 import type * as tfjs from '@tensorflow/tfjs';
 import { TonyError } from '../../../platform/errors.ts';
 import type { StoredTensor } from '../../checkpoint/checkpoint-format.ts';
-import { copyOf } from '../../model/training-state.ts';
+import { copyOf, misfit } from '../../model/training-state.ts';
 import { numbersOf, type Piece } from '../protocol/layout.ts';
-import type { OptimizerHead } from '../protocol/messages.ts';
+import type { AdditionHead, OptimizerHead } from '../protocol/messages.ts';
 import { weightKey } from '../protocol/weight-key.ts';
 import { ServedOptimizer, type ServedState } from './served-optimizer.ts';
-import { ServedVariable, sizeOf, type TrainedVariable } from './served-variable.ts';
-
-export interface Addition {
-  /** The number of the first variable. The other variables are numbered consecutively. */
-  readonly first: number;
-  readonly variables: readonly TrainedVariable[];
-  readonly pieces: readonly Piece[];
-  /** New optimizers, and existing optimizers with additional variables. */
-  readonly optimizers: readonly OptimizerHead[];
-}
+import { ServedVariable, sizeOf } from './served-variable.ts';
 
 /** What one parameter server holds in one run: pieces of variables, and the optimizers that update them. */
 export class ServedShard {
@@ -89,7 +80,7 @@ export class ServedShard {
     return variables.every((id) => id < this.#count) && served !== undefined && joined.every((id) => served.has(id));
   }
 
-  numbersOf({ pieces, optimizers }: Addition, withWeights: boolean): number {
+  numbersOf({ pieces, optimizers }: AdditionHead, withWeights: boolean): number {
     const own = new Map(pieces.map((piece) => [piece.variable, piece.count]));
     const slots = optimizers.flatMap(({ state }) => state.slots).map(({ variable }) => own.get(variable) ?? this.#countOf(variable));
     return (withWeights ? numbersOf(pieces) : 0) + slots.reduce((sum, count) => sum + count, 0);
@@ -104,7 +95,7 @@ export class ServedShard {
    * that variable, so this method replaces it.
    * @param numbers the weights of the pieces, unless they come from a checkpoint, followed by the slot values.
    */
-  add({ first, variables, pieces, optimizers }: Addition, numbers: Float32Array, withWeights: boolean): void {
+  add({ first, variables, pieces, optimizers }: AdditionHead, numbers: Float32Array, withWeights: boolean): void {
     let at = 0;
     const byVariable = new Map(pieces.map((piece) => [piece.variable, piece]));
     for (const [index, described] of variables.entries()) {
@@ -343,8 +334,4 @@ function numbersIn(bytes: Uint8Array): Float32Array {
 
 function partOf(stored: StoredTensor, { from, count }: Piece): Float32Array {
   return numbersIn(stored.bytes.subarray(from * 4, (from + count) * 4));
-}
-
-function misfit(where: string, what: string): TonyError {
-  return new TonyError('CHECKPOINT_MISFIT', `${where} does not fit this model: ${what}`);
 }

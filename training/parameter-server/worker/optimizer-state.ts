@@ -1,4 +1,5 @@
 import type * as tfjs from '@tensorflow/tfjs';
+import { setIterations } from '../../optimizer/optimizer-members.ts';
 import { OptimizerSlots } from '../../optimizer/optimizer-slots.ts';
 
 /** The state of an optimizer, independent of TensorFlow.js. */
@@ -62,5 +63,5 @@ export function writeOptimizerState(
       slots.restore(variable, property, `${variable.name}${suffix}`, tf.tensor(numbers, variable.shape, 'float32'));
     }
   });
-  (optimizer as unknown as { iterations_: number }).iterations_ = state.iterations;
+  setIterations(optimizer, state.iterations);
 }

@@ -5,7 +5,7 @@ import type { OpenedCheckpoint } from '../../checkpoint/checkpoint-store.ts';
 import type { CheckpointWriter } from '../../checkpoint/checkpoint-writer.ts';
 import { joinPositions } from '../../data/reading/dataset-position.ts';
 import type { StepPart, StepValues } from '../../model/step-part.ts';
-import { capture, type NamedVariable, restoreWeights } from '../../model/training-state.ts';
+import { capture, misfit, type NamedVariable, restoreWeights, typeOf } from '../../model/training-state.ts';
 import type { NamedGradient } from '../../optimizer/named-gradient.ts';
 import { lonePeers, type Peers } from '../../ring/peers.ts';
 import { clipGradients } from '../../strategy/clip-gradients.ts';
@@ -168,16 +168,13 @@ class ParameterServerStrategy implements TrainingStrategy {
     const names = new Set(storedWeights.map(({ name }) => name));
     const { weights } = this.#context.model;
     if (names.size !== weights.length) {
-      throw new TonyError('CHECKPOINT_MISFIT', `${uri} does not fit this model: it has ${names.size} weights instead of ${weights.length}`);
+      throw misfit(uri, `it has ${names.size} weights instead of ${weights.length}`);
     }
-    const shapes = new Map(storedWeights.map(({ name, dtype, shape }) => [name.split(':')[1], `${dtype} [${shape}]`]));
+    const shapes = new Map(storedWeights.map((tensor) => [tensor.name.split(':')[1], typeOf(tensor)]));
     for (const [index, { name, variable }] of weights.entries()) {
-      const [stored, own] = [shapes.get(String(index)), `${variable.dtype} [${variable.shape}]`];
+      const [stored, own] = [shapes.get(String(index)), typeOf(variable)];
       if (stored !== own) {
-        throw new TonyError(
-          'CHECKPOINT_MISFIT',
-          `${uri} does not fit this model: weight ${name} is ${stored} in the checkpoint, but ${own} in the model`,
-        );
+        throw misfit(uri, `weight ${name} is ${stored} in the checkpoint, but ${own} in the model`);
       }
     }
   }

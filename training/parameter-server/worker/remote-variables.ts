@@ -3,9 +3,9 @@ import type { z } from 'zod';
 import { TonyError } from '../../../platform/errors.ts';
 import type { TrainingPosition } from '../../checkpoint/checkpoint-format.ts';
 import type { OpenedCheckpoint } from '../../checkpoint/checkpoint-store.ts';
+import { learningRateOf, setIterations } from '../../optimizer/optimizer-members.ts';
 import type { Piece } from '../protocol/layout.ts';
 import { enterAnswer, joinAnswer, MAX_REASON, signalAnswer, stateAnswer, weightsAnswer } from '../protocol/messages.ts';
-import { learningRateOf } from '../protocol/optimizer-description.ts';
 import { additionOf, NO_ADDITION } from './addition.ts';
 import { NO_STATE, type OptimizerState, type SlotState, writeOptimizerState } from './optimizer-state.ts';
 import { bytesOf } from './piece-bytes.ts';
@@ -207,8 +207,7 @@ export class RemoteVariables {
       };
     });
     const [answers] = await Promise.all([pushed, assigned]);
-    const iterations = this.#taken(answers);
-    (optimizer as unknown as { iterations_: number }).iterations_ = iterations;
+    setIterations(optimizer, this.#taken(answers));
   }
 
   /**

@@ -4,7 +4,7 @@ import type { StoredTensor, TrainingPosition } from '../../checkpoint/checkpoint
 import type { CheckpointWriter } from '../../checkpoint/checkpoint-writer.ts';
 import { joinPositions } from '../../data/reading/dataset-position.ts';
 import { trainedVariables } from '../../model/trainables.ts';
-import { capture, misfit, tensorOf } from '../../model/training-state.ts';
+import { assignTensors, capture, misfit, typeOf } from '../../model/training-state.ts';
 import { lonePeers, type Peers } from '../../ring/peers.ts';
 import type { CustomStepOptions } from '../../strategy/custom-steps.ts';
 import { hasFinalCheckpoint } from '../../strategy/final-checkpoint.ts';
@@ -67,14 +67,11 @@ export class ServerLoop implements LoopStrategy {
     const isTrained = ({ dtype, trainable }: tfjs.Variable) => dtype === 'float32' && trainable && optimizers.length > 0;
     this.#trained = variables.filter(isTrained);
     const fixed = variables.filter((variable) => !isTrained(variable));
+    const named = fixed.map((variable) => ({ name: variable.name, variable }));
     this.#fixed = new FixedWeights({
       variables: fixed,
       // Variables match by their position in the list, because their names may differ between processes.
-      capture: () =>
-        capture(
-          context.tf,
-          fixed.map((variable) => ({ name: variable.name, variable })),
-        ),
+      capture: () => capture(context.tf, named),
       restore: (tensors) => restoreFixed(context.tf, fixed, tensors),
     });
     this.#meets = staleness === 0 && worldSize > 1;
@@ -263,17 +260,12 @@ export class ServerLoop implements LoopStrategy {
 }
 
 function restoreFixed(tf: typeof tfjs, fixed: readonly tfjs.Variable[], tensors: readonly StoredTensor[]): void {
-  const [here, there] = [fixed.map(describe).join(', '), tensors.map(describe).join(', ')];
+  const [here, there] = [fixed.map(typeOf).join(', '), tensors.map(typeOf).join(', ')];
   if (here !== there) {
     throw misfit('the state of rank 0', `its untrained variables are ${there || 'none'}, but those of this worker are ${here || 'none'}`);
   }
-  tf.tidy(() => {
-    for (const [index, variable] of fixed.entries()) {
-      variable.assign(tensorOf(tf, tensors[index] as StoredTensor));
-    }
-  });
-}
-
-function describe({ dtype, shape }: { readonly dtype: string; readonly shape: readonly number[] }): string {
-  return `${dtype} [${shape}]`;
+  assignTensors(
+    tf,
+    fixed.map((variable, index) => ({ variable, tensor: tensors[index] as StoredTensor })),
+  );
 }
