@@ -4,8 +4,9 @@ import { messageOf, TonyError } from '../../platform/errors.ts';
 import { type CopiedFile, downloadFile, uploadFolder } from '../../storage/copy-files.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { joinUri } from '../../storage/uri.ts';
-import { CheckpointFolders } from '../../training/checkpoint/checkpoint-folders.ts';
+import type { CheckpointFolders } from '../../training/checkpoint/checkpoint-folders.ts';
 import type { Origin } from '../../training/checkpoint/checkpoint-format.ts';
+import { openCheckpointFolders } from '../../training/checkpoint/open-checkpoint-folders.ts';
 import { isVersionName } from './local-versions.ts';
 
 /**
@@ -58,7 +59,7 @@ export class FileCheckpoints {
 
   constructor(storage: Storage, dir: string, origin: Origin, keep: number) {
     this.#storage = storage;
-    this.#folders = new CheckpointFolders(storage, dir, INDEX);
+    this.#folders = openCheckpointFolders(storage, dir, INDEX);
     this.#origin = origin;
     this.#keep = keep;
   }

@@ -18,35 +18,6 @@ import type { Json } from '../../platform/json-value.ts';
  */
 export const MANIFEST = 'manifest.json';
 
-export interface PhasePlace {
-  readonly name: string;
-  /** The number of steps that earlier phases have taken. */
-  readonly start: number;
-}
-
-/** The training state without the tensors. */
-export interface TrainingPosition {
-  /** The number of optimizer steps taken so far, including steps in earlier phases. */
-  readonly step: number;
-  readonly phase: PhasePlace;
-  readonly epoch: number;
-  /** The number of examples that all ranks together have used in this epoch. */
-  readonly examples: number;
-  /** Determines the order of the data. All random numbers are derived from the seed, the step and the rank. */
-  readonly seed: number;
-  /** The optimizer's own step counter; 0 in loops. */
-  readonly iterations: number;
-  readonly final: boolean;
-  /** True if the loss or a weight is NaN or infinite. Such a checkpoint serves only to record the end of training. */
-  readonly diverged?: boolean | undefined;
-  /** The position in the dataset if `fit` trains on a dataset. */
-  readonly data?: Json | undefined;
-  /** The history of the completed epochs, which `fit` returns. */
-  readonly history?: Json | undefined;
-  /** The custom loop's state except for its variables. */
-  readonly state?: Json | undefined;
-}
-
 export interface StoredTensor {
   readonly name: string;
   readonly dtype: 'float32' | 'int32' | 'bool';
@@ -70,7 +41,8 @@ export interface Origin {
 }
 
 const count = z.number().int().nonnegative();
-const jsonValue = z.json();
+// The type of z.json() differs from `Json`.
+const jsonValue = z.json() as unknown as z.ZodType<Json>;
 
 const describedTensor = z.object({
   name: z.string(),
@@ -90,18 +62,30 @@ export const shardDescription = shardFile.extend({ tensors: z.array(describedTen
 export type ShardDescription = Readonly<z.infer<typeof shardDescription>>;
 
 export const trainingPosition = z.object({
+  /** The number of optimizer steps taken so far, including steps in earlier phases. */
   step: count,
+  /** `start`: the number of steps that earlier phases have taken. */
   phase: z.object({ name: z.string(), start: count }),
   epoch: count,
+  /** The number of examples that all ranks together have used in this epoch. */
   examples: count,
+  /** Determines the order of the data. All random numbers are derived from the seed, the step and the rank. */
   seed: count,
+  /** The optimizer's own step counter; 0 in loops. */
   iterations: count,
   final: z.boolean(),
+  /** True if the loss or a weight is NaN or infinite. Such a checkpoint serves only to record the end of training. */
   diverged: z.boolean().optional(),
+  /** The position in the dataset if `fit` trains on a dataset. */
   data: jsonValue.optional(),
+  /** The history of the completed epochs, which `fit` returns. */
   history: jsonValue.optional(),
+  /** The custom loop's state except for its variables. */
   state: jsonValue.optional(),
 });
+
+/** The training state without the tensors. */
+export type TrainingPosition = Readonly<z.infer<typeof trainingPosition>>;
 
 const tensorPlace = describedTensor.extend({ file: z.string() });
 

@@ -6,6 +6,7 @@ import type { Storage } from '../../storage/storage.ts';
 import { joinUri } from '../../storage/uri.ts';
 import { MANIFEST } from './checkpoint-format.ts';
 import type { CheckpointThread } from './checkpoint-thread.ts';
+import { encodeMark, readMark } from './mark-file.ts';
 
 const HELD = '.held';
 const BEST = 'best.json';
@@ -43,9 +44,12 @@ export class CheckpointMarks {
     this.#openThread = openThread;
   }
 
-  /** Resolves with the steps of the checkpoints that pruning must keep: the best one and those that tasks are reading. */
+  /**
+   * Resolves with the steps of the checkpoints that pruning must keep: the best one and those that tasks are reading. An invalid mark
+   * protects no checkpoint.
+   */
   async protected(): Promise<Set<number>> {
-    const held = (await this.#storage.list(joinUri(this.#dir, HELD))).map(({ uri }) => this.#readMark(uri, heldSchema));
+    const held = (await this.#storage.list(joinUri(this.#dir, HELD))).map(({ uri }) => readMark(this.#storage, uri, heldSchema));
     const marks = [await this.best(), ...(await Promise.all(held))];
     return new Set(marks.flatMap((mark) => mark?.step ?? []));
   }
@@ -66,7 +70,7 @@ export class CheckpointMarks {
   }
 
   async best(): Promise<BestCheckpoint | null> {
-    return await this.#readMark(joinUri(this.#dir, BEST), bestSchema);
+    return await readMark(this.#storage, joinUri(this.#dir, BEST), bestSchema);
   }
 
   /** Records that the program has ended, so readers stop waiting for checkpoints. */
@@ -96,7 +100,7 @@ export class CheckpointMarks {
 
   /** @param applicationId the application whose program may have ended; null for any application. */
   async hasEnded(applicationId: string | null): Promise<boolean> {
-    const end = await this.#readMark(this.#endUri, endSchema);
+    const end = await readMark(this.#storage, this.#endUri, endSchema);
     return end !== null && (applicationId === null || end.applicationId === applicationId);
   }
 
@@ -129,18 +133,4 @@ export class CheckpointMarks {
   async #exists(step: number): Promise<boolean> {
     return (await this.#storage.stat(joinUri(this.#dir, `step-${step}`, MANIFEST))) !== null;
   }
-
-  /** Returns null for a missing or invalid file. An invalid file therefore protects no checkpoint. */
-  async #readMark<T>(uri: string, schema: z.ZodType<T>): Promise<T | null> {
-    const bytes = await readIfStored(this.#storage, uri);
-    try {
-      return bytes === null ? null : (schema.safeParse(JSON.parse(bytes.toString('utf8'))).data ?? null);
-    } catch {
-      return null;
-    }
-  }
-}
-
-function encodeMark(mark: object): Buffer {
-  return Buffer.from(`${JSON.stringify(mark)}\n`);
 }

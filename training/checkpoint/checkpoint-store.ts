@@ -1,7 +1,7 @@
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { joinUri } from '../../storage/uri.ts';
-import { CheckpointFolders } from './checkpoint-folders.ts';
+import type { CheckpointFolders, PendingCheckpoint } from './checkpoint-folders.ts';
 import {
   encodeManifest,
   MANIFEST,
@@ -16,9 +16,9 @@ import {
   type TrainingPosition,
 } from './checkpoint-format.ts';
 import { CheckpointMarks } from './checkpoint-marks.ts';
-import type { PendingCheckpoint } from './checkpoint-publication.ts';
 import { readTensorsOf, writeShardFile } from './checkpoint-shard.ts';
 import { CheckpointThread } from './checkpoint-thread.ts';
+import { openCheckpointFolders } from './open-checkpoint-folders.ts';
 
 /** A checkpoint whose manifest has been read. Can be sent as JSON. */
 export interface OpenedCheckpoint {
@@ -38,7 +38,7 @@ export interface StoredCheckpoint extends OpenedCheckpoint {
  *   best.json                                        the best checkpoint according to an evaluator; protected from pruning
  *   end.json                                         this application's program has ended and writes no further checkpoints
  *   .held/evaluator-0.json                           the checkpoint that a task is reading; protected from pruning
- *   .pending/ or .log/                               unfinished checkpoints and tombstones (see CheckpointPublication)
+ *   .pending/ or .log/                               unfinished checkpoints and tombstones (see LoggingPublication and RenamingPublication)
  */
 export class CheckpointStore {
   readonly #folders: CheckpointFolders;
@@ -52,7 +52,7 @@ export class CheckpointStore {
     this.dir = dir;
     this.marks = new CheckpointMarks(storage, dir, openThread);
     this.#storage = storage;
-    this.#folders = new CheckpointFolders(storage, dir, MANIFEST);
+    this.#folders = openCheckpointFolders(storage, dir, MANIFEST);
     this.#openThread = openThread;
   }
 

@@ -1,10 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import { TonyError } from '../../platform/errors.ts';
 import { readIfStored } from '../../storage/read-if-stored.ts';
-import type { Storage } from '../../storage/storage.ts';
 import { joinUri } from '../../storage/uri.ts';
+import { CheckpointFolders, folderNameOf, isSafeId, type PendingCheckpoint } from './checkpoint-folders.ts';
 import type { Origin } from './checkpoint-format.ts';
-import { type CheckpointPublication, folderNameOf, isSafeId, type PendingCheckpoint, stepOf } from './checkpoint-publication.ts';
 
 const LOG = '.log';
 const ENTRY = /^(\d{9})\.json$/;
@@ -33,17 +32,7 @@ interface Tail {
  * A retired generation therefore cannot add checkpoints, and the newest checkpoint that the reader finds stays the newest. Entries before
  * the last one are not needed and are removed.
  */
-export class LoggingPublication implements CheckpointPublication {
-  readonly #storage: Storage;
-  readonly #dir: string;
-  readonly #indexName: string;
-
-  constructor(storage: Storage, dir: string, indexName: string) {
-    this.#storage = storage;
-    this.#dir = dir;
-    this.#indexName = indexName;
-  }
-
+export class LoggingPublication extends CheckpointFolders {
   async retireOlderThan({ applicationId, generation }: Origin): Promise<void> {
     for (let older = 1; older < generation; older++) {
       await this.#retire({ applicationId, generation: older });
@@ -60,37 +49,37 @@ export class LoggingPublication implements CheckpointPublication {
         await this.#completePublished(entry.step, entry.index, origin);
       }
       if (await this.#append(origin, number + 1, { retired: true })) {
-        await this.#removeAttempts(origin, await this.#stepFolders());
+        await this.#removeAttempts(origin, await this.stepFolders());
         return;
       }
     }
-    throw new TonyError('CHECKPOINT_FAILED', `could not stop generation ${origin.generation} from writing to ${this.#dir}`);
+    throw new TonyError('CHECKPOINT_FAILED', `could not stop generation ${origin.generation} from writing to ${this.dir}`);
   }
 
   /** Copies the index on behalf of a writer that may have died after adding its log entry but before copying the index. */
   async #completePublished(step: number, index: string, origin: Origin): Promise<void> {
-    const uri = joinUri(this.#dir, `step-${step}`, this.#indexName);
+    const uri = joinUri(this.uriOf(step), this.indexName);
     const present = await this.#readText(uri);
     if (present === index || isFromLaterGeneration(present, origin)) {
       return;
     }
-    await this.#storage.write(uri, Buffer.from(index), { ifAbsent: present === null });
+    await this.storage.write(uri, Buffer.from(index), { ifAbsent: present === null });
   }
 
-  async isFenced(origin: Origin): Promise<boolean> {
+  protected async isFenced(origin: Origin): Promise<boolean> {
     const { entry } = await this.#tail(origin);
     return entry !== null && 'retired' in entry;
   }
 
-  async begin(step: number, origin: Origin): Promise<string> {
+  protected async beginAttempt(step: number, origin: Origin): Promise<string> {
     await this.#removeAttempts(origin, [step]);
-    return joinUri(this.#dir, `step-${step}`, `${prefixOf(origin)}${randomUUID()}`);
+    return joinUri(this.uriOf(step), `${prefixOf(origin)}${randomUUID()}`);
   }
 
   isPendingHere({ step, applicationId, generation, uri }: PendingCheckpoint): boolean {
     const [name = ''] = uri.split('/').slice(-1);
     const isName = isSafeId(applicationId) && name.startsWith(prefixOf({ applicationId, generation })) && /^[\w.-]+$/.test(name);
-    return isName && uri === joinUri(this.#dir, `step-${step}`, name);
+    return isName && uri === joinUri(this.uriOf(step), name);
   }
 
   subFolder({ uri }: PendingCheckpoint): string {
@@ -99,15 +88,15 @@ export class LoggingPublication implements CheckpointPublication {
 
   async publish(pending: PendingCheckpoint, index: Buffer): Promise<string> {
     const { step } = pending;
-    const uri = joinUri(this.#dir, `step-${step}`);
+    const uri = this.uriOf(step);
     for (let attempt = 0; attempt < APPEND_TRIES; attempt++) {
       const { number, entry } = await this.#tail(pending);
       if (entry !== null && 'retired' in entry) {
         break;
       }
       if (await this.#append(pending, number + 1, { step, index: index.toString() })) {
-        await this.#storage.write(joinUri(uri, this.#indexName), index);
-        await this.#storage.remove(this.#entryUri(pending, number));
+        await this.storage.write(joinUri(uri, this.indexName), index);
+        await this.storage.remove(this.#entryUri(pending, number));
         await this.#removeReplaced(step, this.subFolder(pending));
         return uri;
       }
@@ -120,52 +109,48 @@ export class LoggingPublication implements CheckpointPublication {
    * restores the index, or `setBest` or `hold` finds that the checkpoint is missing.
    */
   async drop(step: number, isProtected: () => Promise<boolean>): Promise<void> {
-    const uri = joinUri(this.#dir, `step-${step}`);
-    const index = await this.#readText(joinUri(uri, this.#indexName));
+    const uri = this.uriOf(step);
+    const index = await this.#readText(joinUri(uri, this.indexName));
     if (index === null) {
       return;
     }
-    await this.#storage.remove(joinUri(uri, this.#indexName));
+    await this.storage.remove(joinUri(uri, this.indexName));
     if (await isProtected()) {
-      await this.#storage.write(joinUri(uri, this.#indexName), Buffer.from(index));
+      await this.storage.write(joinUri(uri, this.indexName), Buffer.from(index));
     } else {
-      await this.#storage.remove(uri);
+      await this.storage.remove(uri);
     }
   }
 
-  async steps(): Promise<number[]> {
-    const folders = await this.#stepFolders();
-    const isComplete = await Promise.all(folders.map((step) => this.#storage.stat(joinUri(this.#dir, `step-${step}`, this.#indexName))));
+  protected async completeSteps(): Promise<number[]> {
+    const folders = await this.stepFolders();
+    const isComplete = await Promise.all(folders.map((step) => this.storage.stat(joinUri(this.uriOf(step), this.indexName))));
     return folders.filter((_, index) => isComplete[index] !== null);
-  }
-
-  async #stepFolders(): Promise<number[]> {
-    return (await this.#storage.list(this.#dir)).flatMap(({ name, type }) => (type === 'folder' ? (stepOf(name) ?? []) : []));
   }
 
   /** Removes the files of a generation's attempts, except those of published checkpoints. */
   async #removeAttempts(origin: Origin, steps: readonly number[]): Promise<void> {
     for (const step of steps) {
-      const uri = joinUri(this.#dir, `step-${step}`);
-      const attempts = (await this.#storage.list(uri)).filter(({ name }) => name.startsWith(prefixOf(origin)));
-      const published = attempts.length === 0 ? null : folderIn(await this.#readText(joinUri(uri, this.#indexName)));
+      const uri = this.uriOf(step);
+      const attempts = (await this.storage.list(uri)).filter(({ name }) => name.startsWith(prefixOf(origin)));
+      const published = attempts.length === 0 ? null : folderIn(await this.#readText(joinUri(uri, this.indexName)));
       for (const attempt of attempts.filter(({ name }) => name !== published)) {
-        await this.#storage.remove(attempt.uri);
+        await this.storage.remove(attempt.uri);
       }
     }
   }
 
   /** Removes the files of the checkpoint that the published checkpoint has replaced. */
   async #removeReplaced(step: number, published: string): Promise<void> {
-    const entries = await this.#storage.list(joinUri(this.#dir, `step-${step}`));
+    const entries = await this.storage.list(this.uriOf(step));
     for (const entry of entries.filter(({ name, type }) => type === 'folder' && name !== published)) {
-      await this.#storage.remove(entry.uri);
+      await this.storage.remove(entry.uri);
     }
   }
 
   async #tail(origin: Origin): Promise<Tail> {
     for (let attempt = 0; attempt < APPEND_TRIES; attempt++) {
-      const names = (await this.#storage.list(this.#logUri(origin))).flatMap(({ name }) => ENTRY.exec(name)?.[1] ?? []);
+      const names = (await this.storage.list(this.#logUri(origin))).flatMap(({ name }) => ENTRY.exec(name)?.[1] ?? []);
       const number = Math.max(0, ...names.map(Number));
       const text = number === 0 ? null : await this.#readText(this.#entryUri(origin, number));
       if (text !== null) {
@@ -180,15 +165,15 @@ export class LoggingPublication implements CheckpointPublication {
   }
 
   async #append(origin: Origin, number: number, entry: LogEntry): Promise<boolean> {
-    return await this.#storage.write(this.#entryUri(origin, number), Buffer.from(`${JSON.stringify(entry)}\n`), { ifAbsent: true });
+    return await this.storage.write(this.#entryUri(origin, number), Buffer.from(`${JSON.stringify(entry)}\n`), { ifAbsent: true });
   }
 
   async #readText(uri: string): Promise<string | null> {
-    return (await readIfStored(this.#storage, uri))?.toString() ?? null;
+    return (await readIfStored(this.storage, uri))?.toString() ?? null;
   }
 
   #logUri({ applicationId, generation }: Origin): string {
-    return joinUri(this.#dir, LOG, folderNameOf(applicationId), `generation-${generation}`);
+    return joinUri(this.dir, LOG, folderNameOf(applicationId), `generation-${generation}`);
   }
 
   #entryUri(origin: Origin, number: number): string {

@@ -1,5 +1,5 @@
 import { TonyError } from '../../platform/errors.ts';
-import type { PhasePlace, TrainingPosition } from './checkpoint-format.ts';
+import type { TrainingPosition } from './checkpoint-format.ts';
 import type { CheckpointStore, OpenedCheckpoint } from './checkpoint-store.ts';
 
 export type PhaseKind = 'fit' | 'loop';
@@ -115,7 +115,7 @@ export class Phase {
     return this.#start;
   }
 
-  get place(): PhasePlace {
+  get place(): TrainingPosition['phase'] {
     return { name: this.name, start: this.#start };
   }
 

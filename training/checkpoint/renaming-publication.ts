@@ -1,9 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { TonyError } from '../../platform/errors.ts';
-import type { Storage } from '../../storage/storage.ts';
 import { joinUri, parentUri } from '../../storage/uri.ts';
+import { CheckpointFolders, folderNameOf, isSafeId, type PendingCheckpoint } from './checkpoint-folders.ts';
 import type { Origin } from './checkpoint-format.ts';
-import { type CheckpointPublication, folderNameOf, isSafeId, type PendingCheckpoint, stepOf } from './checkpoint-publication.ts';
 
 const PENDING = '.pending';
 /** The maximum number of attempts to replace a generation's folder. An old writer may recreate the folder between two attempts. */
@@ -19,56 +18,46 @@ const RETIRE_TRIES = 100;
  * file has replaced the generation's folder. A reader first retires all older generations. They can then no longer add checkpoints, so the
  * newest checkpoint that the reader finds stays the newest.
  */
-export class RenamingPublication implements CheckpointPublication {
-  readonly #storage: Storage;
-  readonly #dir: string;
-  readonly #indexName: string;
-
-  constructor(storage: Storage, dir: string, indexName: string) {
-    this.#storage = storage;
-    this.#dir = dir;
-    this.#indexName = indexName;
-  }
-
+export class RenamingPublication extends CheckpointFolders {
   async retireOlderThan({ applicationId, generation }: Origin): Promise<void> {
-    const pending = joinUri(this.#dir, PENDING);
+    const pending = joinUri(this.dir, PENDING);
     const own = joinUri(pending, folderNameOf(applicationId));
-    const there = new Map((await this.#storage.list(own)).map((entry) => [entry.name, entry.type]));
+    const there = new Map((await this.storage.list(own)).map((entry) => [entry.name, entry.type]));
     for (let older = 1; older < generation; older++) {
       if (there.get(`generation-${older}`) !== 'file') {
         await this.#retire(this.#folderOf({ applicationId, generation: older }), older);
       }
     }
-    for (const entry of await this.#storage.list(pending)) {
+    for (const entry of await this.storage.list(pending)) {
       if (entry.name.startsWith('retired-') || entry.name.startsWith('pruned-')) {
-        await this.#storage.remove(entry.uri);
+        await this.storage.remove(entry.uri);
       }
     }
   }
 
   async #retire(uri: string, generation: number): Promise<void> {
     for (let attempt = 0; attempt < RETIRE_TRIES; attempt++) {
-      const entry = await this.#storage.stat(uri);
+      const entry = await this.storage.stat(uri);
       if (entry?.type === 'file') {
         return;
       }
       if (entry?.type === 'folder') {
-        await this.#storage.rename(uri, joinUri(this.#dir, PENDING, `retired-${generation}-${randomUUID()}`));
-      } else if (await this.#storage.write(uri, Buffer.from('This generation may no longer write checkpoints.\n'), { ifAbsent: true })) {
+        await this.storage.rename(uri, joinUri(this.dir, PENDING, `retired-${generation}-${randomUUID()}`));
+      } else if (await this.storage.write(uri, Buffer.from('This generation may no longer write checkpoints.\n'), { ifAbsent: true })) {
         return;
       }
     }
-    throw new TonyError('CHECKPOINT_FAILED', `could not stop generation ${generation} from writing to ${this.#dir}`);
+    throw new TonyError('CHECKPOINT_FAILED', `could not stop generation ${generation} from writing to ${this.dir}`);
   }
 
-  async isFenced(origin: Origin): Promise<boolean> {
-    return (await this.#storage.stat(this.#folderOf(origin)))?.type === 'file';
+  protected async isFenced(origin: Origin): Promise<boolean> {
+    return (await this.storage.stat(this.#folderOf(origin)))?.type === 'file';
   }
 
-  async begin(step: number, origin: Origin): Promise<string> {
+  protected async beginAttempt(step: number, origin: Origin): Promise<string> {
     const mine = this.#folderOf(origin);
-    for (const left of await this.#storage.list(mine)) {
-      await this.#storage.remove(left.uri);
+    for (const left of await this.storage.list(mine)) {
+      await this.storage.remove(left.uri);
     }
     // The folder name is unique, so late writes from an earlier attempt go to another folder.
     return joinUri(mine, `step-${step}-${randomUUID()}`);
@@ -86,20 +75,20 @@ export class RenamingPublication implements CheckpointPublication {
 
   async publish(pending: PendingCheckpoint, index: Buffer): Promise<string> {
     const { uri, step } = pending;
-    await this.#storage.write(joinUri(uri, this.#indexName), index);
-    const target = joinUri(this.#dir, `step-${step}`);
-    if (await this.#storage.rename(uri, target)) {
+    await this.storage.write(joinUri(uri, this.indexName), index);
+    const target = this.uriOf(step);
+    if (await this.storage.rename(uri, target)) {
       return target;
     }
-    if ((await this.#storage.stat(target)) === null) {
+    if ((await this.storage.stat(target)) === null) {
       throw new TonyError('CHECKPOINT_FAILED', `${uri} disappeared before it was renamed`);
     }
     const replaced = joinUri(this.#folderOf(pending), `replaced-${randomUUID()}`);
-    await this.#storage.rename(target, replaced);
-    if (!(await this.#storage.rename(uri, target))) {
+    await this.storage.rename(target, replaced);
+    if (!(await this.storage.rename(uri, target))) {
       throw new TonyError('CHECKPOINT_FAILED', `${uri} could not be renamed to ${target}`);
     }
-    await this.#storage.remove(replaced);
+    await this.storage.remove(replaced);
     return target;
   }
 
@@ -108,23 +97,22 @@ export class RenamingPublication implements CheckpointPublication {
    * and restores the checkpoint, or `setBest` or `hold` finds that the checkpoint is missing.
    */
   async drop(step: number, isProtected: () => Promise<boolean>): Promise<void> {
-    const uri = joinUri(this.#dir, `step-${step}`);
-    const aside = joinUri(this.#dir, PENDING, `pruned-${randomUUID()}`, `step-${step}`);
-    if (!(await this.#storage.rename(uri, aside))) {
+    const uri = this.uriOf(step);
+    const aside = joinUri(this.dir, PENDING, `pruned-${randomUUID()}`, `step-${step}`);
+    if (!(await this.storage.rename(uri, aside))) {
       return;
     }
     if (await isProtected()) {
-      await this.#storage.rename(aside, uri);
+      await this.storage.rename(aside, uri);
     }
-    await this.#storage.remove(parentUri(aside));
+    await this.storage.remove(parentUri(aside));
   }
 
-  async steps(): Promise<number[]> {
-    const entries = await this.#storage.list(this.#dir);
-    return entries.flatMap(({ name, type }) => (type === 'folder' ? (stepOf(name) ?? []) : []));
+  protected async completeSteps(): Promise<number[]> {
+    return await this.stepFolders();
   }
 
   #folderOf({ applicationId, generation }: Origin): string {
-    return joinUri(this.#dir, PENDING, folderNameOf(applicationId), `generation-${generation}`);
+    return joinUri(this.dir, PENDING, folderNameOf(applicationId), `generation-${generation}`);
   }
 }

@@ -51,34 +51,10 @@ export class CallbackList {
     }
   }
 
-  async trainBegin(): Promise<void> {
+  /** Calls a method of each callback, one after another. */
+  async each(call: (callback: FitCallbacks) => void | Promise<void>): Promise<void> {
     for (const callback of this.#callbacks) {
-      await callback.onTrainBegin?.({});
-    }
-  }
-
-  async trainEnd(): Promise<void> {
-    for (const callback of this.#callbacks) {
-      await callback.onTrainEnd?.({});
-    }
-  }
-
-  async epochBegin(epoch: number): Promise<void> {
-    for (const callback of this.#callbacks) {
-      await callback.onEpochBegin?.(epoch, {});
-    }
-  }
-
-  async epochEnd(epoch: number, logs: EpochLogs): Promise<void> {
-    // Each callback gets its own copy, because tf.CustomCallback and others modify the logs.
-    for (const callback of this.#callbacks) {
-      await callback.onEpochEnd?.(epoch, { ...logs });
-    }
-  }
-
-  async batchBegin(batch: number): Promise<void> {
-    for (const callback of this.#callbacks) {
-      await callback.onBatchBegin?.(batch, {});
+      await call(callback);
     }
   }
 
@@ -88,11 +64,7 @@ export class CallbackList {
     names: readonly string[],
     read: () => readonly number[],
   ): Promise<void> {
-    for (const callback of this.#callbacks) {
-      if (callback.onBatchEnd !== undefined) {
-        await callback.onBatchEnd(at.batch, lazyLogs(at, names, read));
-      }
-    }
+    await this.each((callback) => callback.onBatchEnd?.(at.batch, lazyLogs(at, names, read)));
   }
 }
 

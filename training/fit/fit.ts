@@ -176,7 +176,7 @@ class Fit {
       await this.#runEpoch(this.#progress.epoch);
     }
     await this.#finish();
-    await this.#callbacks.trainEnd();
+    await this.#callbacks.each((callback) => callback.onTrainEnd?.({}));
     const { epoch, logs, endedEarly } = this.#history;
     return { epoch, history: logs, steps: this.#progress.step, endedEarly };
   }
@@ -239,7 +239,7 @@ class Fit {
       doValidation: this.#validation !== null,
       metrics: this.#logNames(),
     });
-    await this.#callbacks.trainBegin();
+    await this.#callbacks.each((callback) => callback.onTrainBegin?.({}));
     this.#model.stopTraining = false;
   }
 
@@ -247,7 +247,7 @@ class Fit {
   async #runEpoch(epoch: number): Promise<void> {
     const { clock } = this.#profile;
     const { metricNames } = this.#model;
-    await this.#callbacks.epochBegin(epoch);
+    await this.#callbacks.each((callback) => callback.onEpochBegin?.(epoch, {}));
     const means = this.#history.begin(epoch, metricNames.length);
     try {
       for (let batch = this.#batchesOfEpoch(); this.#progress.epoch === epoch && !this.#early.isDecided; batch++) {
@@ -258,7 +258,8 @@ class Fit {
       clock.enter('other');
       Object.assign(logs, await this.#validate());
       this.#reporter.reportSlowSteps();
-      await this.#callbacks.epochEnd(epoch, logs);
+      // Each callback gets its own copy, because tf.CustomCallback and others modify the logs.
+      await this.#callbacks.each((callback) => callback.onEpochEnd?.(epoch, { ...logs }));
       this.#history.add(epoch, logs);
       this.#reporter.printEpoch(epoch, logs);
       await this.#steps.agree();
@@ -282,7 +283,7 @@ class Fit {
 
   async #runStep(epoch: number, batch: number, means: EpochMeans): Promise<void> {
     const { clock } = this.#profile;
-    await this.#callbacks.batchBegin(batch);
+    await this.#callbacks.each((callback) => callback.onBatchBegin?.(batch, {}));
     const step = await this.#steps.take();
     // `EpochMeans` waits for the backend once in many steps, so its time is part of `compute`.
     clock.enter('compute');

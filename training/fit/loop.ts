@@ -4,8 +4,6 @@ import type { Json } from '../../platform/json-value.ts';
 import type { Storage } from '../../storage/storage.ts';
 import type { TrainingPosition } from '../checkpoint/checkpoint-format.ts';
 import { CheckpointOrder } from '../checkpoint/checkpoint-order.ts';
-import type { CheckpointStore } from '../checkpoint/checkpoint-store.ts';
-import type { Phase } from '../checkpoint/phases.ts';
 import type { StopOrders } from '../checkpoint/stop-order.ts';
 import { DatasetBatchSource, type TakenBatch } from '../data/dataset-batch-source.ts';
 import type { Dataset } from '../data/sources/dataset.ts';
@@ -13,12 +11,12 @@ import { toTensors } from '../data/transforms/tensors.ts';
 import type { Column } from '../encoding/idx.ts';
 import type { Trainable } from '../model/trainables.ts';
 import { createRandom, withRandom } from '../process/random.ts';
-import type { Report } from '../process/task-context.ts';
 import { type CustomStepOptions, checkStepOptions } from '../strategy/custom-steps.ts';
 import { LoopState } from '../strategy/loop-state.ts';
 import type { LoopContext, LoopStrategy } from '../strategy/loop-strategy.ts';
 import { Divergence } from './divergence.ts';
 import { EarlyEnd } from './early-end.ts';
+import type { FitEnvironment } from './fit.ts';
 import { checkLoopOptions, type LoopOptions } from './loop-options.ts';
 import { PhaseProgress } from './phase-progress.ts';
 import { StepForecast } from './step-forecast.ts';
@@ -49,23 +47,16 @@ export interface LoopStep<T> {
 
 export type LoopStepOptions = CustomStepOptions;
 
-export interface LoopEnvironment {
-  readonly tf: typeof tfjs;
+export interface LoopEnvironment
+  extends Omit<FitEnvironment, 'strategy' | 'storage' | 'stopOrders' | 'memoryMb' | 'summaries' | 'onProgress'> {
   readonly rank: number;
   readonly worldSize: number;
   /** True if all ranks take each step together; false with parameter servers. */
   readonly stepsTogether: boolean;
   readonly openStrategy: (context: LoopContext) => LoopStrategy;
   readonly storage: Storage;
-  readonly applicationId: string;
-  readonly generation: number;
-  readonly phase: Phase;
-  readonly checkpoints: { readonly store: CheckpointStore; readonly everySteps: number; readonly keep: number } | null;
   readonly stopOrders: StopOrders | null;
-  /** The executor's orders to store a checkpoint immediately. */
-  readonly checkpointOrder?: CheckpointOrder;
   readonly onMetrics: (step: number, values: Readonly<Record<string, number>>) => void;
-  readonly report: (report: Report) => void;
   readonly onNotice: (message: string) => void;
   readonly unfinished: UnfinishedTraining;
 }

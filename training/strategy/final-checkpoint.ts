@@ -1,11 +1,5 @@
 import { isDamage } from '../checkpoint/checkpoint-store.ts';
-import type { CheckpointPlan } from './strategy.ts';
-
-export interface FinalCheckpoint {
-  readonly checkpoints: CheckpointPlan | null;
-  readonly applicationId: string;
-  readonly generation: number;
-}
+import type { StrategyContext } from './strategy.ts';
 
 /**
  * Returns true if the run must not write a final checkpoint, because the checkpoint already exists or is not needed. It exists in two
@@ -13,7 +7,11 @@ export interface FinalCheckpoint {
  * final checkpoint would leave the folder without one for a moment.
  * @param ended the step at which training had ended before this run began; null if it had not ended.
  */
-export async function hasFinalCheckpoint(own: FinalCheckpoint, step: number, ended: number | null): Promise<boolean> {
+export async function hasFinalCheckpoint(
+  own: Pick<StrategyContext, 'checkpoints' | 'applicationId' | 'generation'>,
+  step: number,
+  ended: number | null,
+): Promise<boolean> {
   const { checkpoints, applicationId, generation } = own;
   if (checkpoints === null || checkpoints.phase.isEmpty(step)) {
     return true;

@@ -1,6 +1,6 @@
 import type { StoredTensor, TrainingPosition } from '../checkpoint/checkpoint-format.ts';
 import type { OpenedCheckpoint } from '../checkpoint/checkpoint-store.ts';
-import type { CheckpointPlan, StrategyContext } from './strategy.ts';
+import type { StrategyContext } from './strategy.ts';
 
 /** The state that a checkpoint stores in addition to the training position. */
 export interface KeptState {
@@ -11,10 +11,7 @@ export interface KeptState {
   restore(tensors: readonly StoredTensor[], iterations: number, where: string): void;
 }
 
-export type CheckpointContext = Pick<StrategyContext, 'applicationId' | 'generation' | 'report' | 'onNotice'> & {
-  /** null if the run has no checkpoints. */
-  readonly checkpoints: CheckpointPlan | null;
-};
+export type CheckpointContext = Pick<StrategyContext, 'applicationId' | 'generation' | 'checkpoints' | 'report' | 'onNotice'>;
 
 /**
  * Restores the phase's newest intact checkpoint. Call it only on the rank that reads and writes checkpoints.

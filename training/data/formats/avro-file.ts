@@ -1,7 +1,7 @@
 import { crc32 } from 'node:zlib';
 import avro, { type Type } from 'avsc';
 import { messageOf, TonyError } from '../../../platform/errors.ts';
-import { type AvroCursor, readerOf } from './avro-reader.ts';
+import { type AvroCursor, readerOf, readLong } from './avro-reader.ts';
 import type { ByteWindow } from './byte-window.ts';
 import { unpackDeflate, unpackSnappy, unpackZstandard } from './decompress.ts';
 
@@ -110,8 +110,8 @@ export async function readBlock(window: ByteWindow, { sync }: AvroHeader, mostBy
     return null;
   }
   await window.fill(2 * MAX_LONG_BYTES);
-  const [count, length] = [takeLong(window), takeLong(window)];
-  if (count === null || length === null || count < 0 || length < 0) {
+  const [count, length] = takeLengths(window) ?? [-1, -1];
+  if (count < 0 || length < 0) {
     throw fail('is damaged');
   }
   if (length > mostBytes) {
@@ -127,20 +127,16 @@ export async function readBlock(window: ByteWindow, { sync }: AvroHeader, mostBy
   return { offset, count, data };
 }
 
-/** Returns null if no long is at the beginning of the window, or if the long is not a safe integer. */
-function takeLong(window: ByteWindow): number | null {
-  let [value, shift] = [0n, 0n];
-  for (let at = 0; at < Math.min(MAX_LONG_BYTES, window.bytes.length); at++) {
-    const byte = window.bytes[at] as number;
-    value |= BigInt(byte & 0x7f) << shift;
-    shift += 7n;
-    if (byte < 0x80) {
-      window.take(at + 1);
-      const number = Number((value >> 1n) ^ -(value & 1n));
-      return Number.isSafeInteger(number) ? number : null;
-    }
+/** Removes the number of records and the length of a block from the window. Returns null if they are damaged. */
+function takeLengths(window: ByteWindow): [count: number, length: number] | null {
+  const cursor: AvroCursor = { bytes: window.bytes, at: 0 };
+  try {
+    const lengths: [number, number] = [readLong(cursor), readLong(cursor)];
+    window.take(cursor.at);
+    return lengths;
+  } catch {
+    return null;
   }
-  return null;
 }
 
 function unpackerOf(codec: string, uri: string): AvroHeader['unpack'] {

@@ -1,3 +1,4 @@
+import type { Channel } from '../../connections/channel.ts';
 import { FrameHeader } from '../../encoding/frame-header.ts';
 
 /**
@@ -29,10 +30,22 @@ export type FrameKind = (typeof KINDS)[number];
 const HEADER = new FrameHeader('TNYP', KINDS, 3);
 
 export const FRAME_BYTES = HEADER.bytes;
+const NO_HEAD = new Uint8Array(0);
 export const MAX_HEAD_BYTES = 16 * 1024 * 1024;
 
 export function encodeFrame(kind: FrameKind, id: number, head: Uint8Array, bodyBytes: number): Buffer {
   return Buffer.concat([HEADER.encode(kind, id >>> 0, head.length, bodyBytes), head]);
+}
+
+/** Sends a frame. @param body sent without a copy, so the bytes must not change. */
+export function sendFrame(channel: Channel, kind: FrameKind, id: number, head: object | null, body: readonly Uint8Array[] = []): void {
+  const bodyBytes = body.reduce((sum, { length }) => sum + length, 0);
+  channel.cork();
+  channel.write(encodeFrame(kind, id, head === null ? NO_HEAD : Buffer.from(JSON.stringify(head)), bodyBytes));
+  for (const part of body) {
+    channel.write(part);
+  }
+  channel.uncork();
 }
 
 /** Decodes a header. @returns the frame, or the reason why the bytes are not a frame. */

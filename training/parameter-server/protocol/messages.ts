@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { type TrainingPosition, trainingPosition } from '../../checkpoint/checkpoint-format.ts';
+import { trainingPosition } from '../../checkpoint/checkpoint-format.ts';
 import { optimizerDescription } from './optimizer-description.ts';
 
 /*
@@ -27,8 +27,6 @@ import { optimizerDescription } from './optimizer-description.ts';
 const count = z.number().int().nonnegative();
 const piece = z.object({ variable: count, from: count, count });
 const shape = z.array(count);
-/** The schema of positions, with this program's own type for JSON values. */
-const positionSchema = trainingPosition as unknown as z.ZodType<TrainingPosition>;
 const variable = z.object({ name: z.string(), tensor: z.string(), shape });
 const storedShape = z.object({ name: z.string(), dtype: z.enum(['float32', 'int32', 'bool']), shape, bytes: count });
 const pending = z.object({ step: count, uri: z.string(), applicationId: z.string(), generation: count });
@@ -68,7 +66,7 @@ export const ask = z.discriminatedUnion('ask', [
     ask: z.literal('prepare'),
     addition,
     staleness: count.nullable(),
-    position: positionSchema.nullable(),
+    position: trainingPosition.nullable(),
     /** The checkpoint with the weights and the state of optimizer 0. */
     restore: z.object({ dir: z.string(), step: count, iterations: count }).nullable(),
   }),
@@ -101,7 +99,7 @@ export const ask = z.discriminatedUnion('ask', [
     /** The worker's current learning rate, for this update. */
     learningRate: z.number(),
     dropped: z.object({ variables: z.array(count), optimizers: z.array(count) }).optional(),
-    position: positionSchema.optional(),
+    position: trainingPosition.optional(),
     signal: signal.optional(),
   }),
   /** Body: the values of the pieces. */
@@ -112,7 +110,7 @@ export const ask = z.discriminatedUnion('ask', [
    * Reports that a worker has completed iteration `step`, with its position. The chief receives the answer once no other worker can push.
    * Other workers receive it once the chief has sent `part` for this or a later step, or can no longer take the checkpoint.
    */
-  z.object({ ask: z.literal('meet'), step: count, position: positionSchema }),
+  z.object({ ask: z.literal('meet'), step: count, position: trainingPosition }),
   z.object({ ask: z.literal('part'), step: count }),
   /** Stores tensors for all workers. Body: the tensors' bytes. Answered once the tensors are stored. */
   z.object({ ask: z.literal('put'), key: sharedKey, tensors: z.array(storedShape) }),
@@ -125,8 +123,8 @@ export const ask = z.discriminatedUnion('ask', [
   /** Makes the server write the copy of this step to a checkpoint. The request can be repeated. */
   z.object({ ask: z.literal('write'), step: count, dir: z.string(), pending, index: count, count }),
   /** Answered once all workers have finished. */
-  z.object({ ask: z.literal('finish'), position: positionSchema.nullable() }),
-  z.object({ ask: z.literal('seal'), failed: z.boolean(), position: positionSchema.nullable() }),
+  z.object({ ask: z.literal('finish'), position: trainingPosition.nullable() }),
+  z.object({ ask: z.literal('seal'), failed: z.boolean(), position: trainingPosition.nullable() }),
   z.object({ ask: z.literal('sealed') }),
 ]);
 
@@ -136,7 +134,7 @@ export type AskOf<Kind extends Ask['ask']> = Extract<Ask, { ask: Kind }>;
 export const helloAnswer = z.object({ state: z.enum(['empty', 'prepared', 'open']) });
 export const joinAnswer = z.object({
   /** The position that this rank last reported; before the first report, the position at the start of the run. */
-  position: positionSchema.nullable(),
+  position: trainingPosition.nullable(),
   sealed: z.boolean(),
   /** The number of pushes by this rank in this run, including pushes by its earlier processes. */
   steps: count,
@@ -155,7 +153,7 @@ export const weightsAnswer = z.object({ variables: z.array(count), iterations: c
 export const stateAnswer = z.object({ state: optimizerState });
 export const signalAnswer = z.object({ signalled: count, reason: z.string().nullable() });
 export const getAnswer = z.object({ tensors: z.array(storedShape) });
-export const positionsAnswer = z.object({ positions: z.array(positionSchema.nullable()) });
+export const positionsAnswer = z.object({ positions: z.array(trainingPosition.nullable()) });
 export const captureAnswer = z.object({ iterations: count });
 export const writeAnswer = z.object({ shard: z.unknown() });
 export const sealedAnswer = z.object({ failed: z.boolean() });

@@ -1,12 +1,10 @@
 import { messageOf, TonyError } from '../../../platform/errors.ts';
 import type { Channel } from '../../connections/channel.ts';
-import { encodeFrame, type Frame, type FrameKind } from '../protocol/frame.ts';
+import { type Frame, type FrameKind, sendFrame } from '../protocol/frame.ts';
 import { FrameReader } from '../protocol/frame-reader.ts';
 import { type Ask, ask } from '../protocol/messages.ts';
 import type { Session } from './session.ts';
 import type { Client } from './worker-request.ts';
-
-const EMPTY_HEAD = Buffer.alloc(0);
 
 /** The server's end of the connection to one worker in one run. */
 export class WorkerConnection implements Client {
@@ -51,29 +49,22 @@ export class WorkerConnection implements Client {
   }
 
   answer(id: number, head: object, body: readonly Uint8Array[] = []): void {
-    const bytes = body.reduce((sum, { length }) => sum + length, 0);
-    this.#send('answer', id, Buffer.from(JSON.stringify(head)), bytes, body);
+    this.#send('answer', id, head, body);
   }
 
   refuse(id: number, error: unknown): void {
     const { code, message } = error instanceof TonyError ? error : new TonyError('RING_MISMATCH', messageOf(error));
-    this.#send('refusal', id, Buffer.from(JSON.stringify({ code, message })), 0, []);
+    this.#send('refusal', id, { code, message });
   }
 
   hold(id: number): void {
-    this.#send('held', id, EMPTY_HEAD, 0, []);
+    this.#send('held', id, null);
   }
 
-  #send(kind: FrameKind, id: number, head: Uint8Array, bodyBytes: number, body: readonly Uint8Array[]): void {
-    if (this.#channel.socket.destroyed) {
-      return;
+  #send(kind: FrameKind, id: number, head: object | null, body: readonly Uint8Array[] = []): void {
+    if (!this.#channel.socket.destroyed) {
+      sendFrame(this.#channel, kind, id, head, body);
     }
-    this.#channel.cork();
-    this.#channel.write(encodeFrame(kind, id, head, bodyBytes));
-    for (const part of body) {
-      this.#channel.write(part);
-    }
-    this.#channel.uncork();
   }
 
   #place(frame: Frame, head: unknown): Uint8Array {

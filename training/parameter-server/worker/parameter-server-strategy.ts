@@ -19,7 +19,7 @@ import { captureAnswer, positionsAnswer, writeAnswer } from '../protocol/message
 import { weightKey } from '../protocol/weight-key.ts';
 import { FixedWeights } from './fixed-weights.ts';
 import { RemoteVariables } from './remote-variables.ts';
-import { awaitSeal, sealRun } from './run-seal.ts';
+import { endRun } from './run-seal.ts';
 import { ServerGroup, type WorkerOptions } from './server-group.ts';
 import type { Entry } from './variable-registry.ts';
 
@@ -294,19 +294,13 @@ class ParameterServerStrategy implements TrainingStrategy {
       // The servers answer once every worker has finished its steps.
       await servers.askAll(() => ({ head: { ask: 'finish', position } }));
     }
-    if (this.rank === 0 && !this.#sealed) {
-      await sealRun(servers, position, async () => {
-        await this.#fixed.put(servers, 'last');
-        if (!(await hasFinalCheckpoint(this.#context, position.step, this.#ended))) {
-          await this.checkpoint(position);
-        }
-        await Promise.all([this.#writer?.finish(), afterwards]);
-      });
-    } else {
-      await afterwards;
-      await awaitSeal(servers);
-      await this.#fixed.take(servers, 'last');
-    }
+    const store = async () => {
+      if (!(await hasFinalCheckpoint(this.#context, position.step, this.#ended))) {
+        await this.checkpoint(position);
+      }
+      await this.#writer?.finish();
+    };
+    await endRun(servers, this.#fixed, position, this.rank === 0 && !this.#sealed ? store : null, afterwards);
     await remote.pull({ now: true, all: true });
     await remote.pullOptimizers();
     this.#finished = true;

@@ -1,10 +1,11 @@
 import { TonyError } from '../../../platform/errors.ts';
 import type { TrainingPosition } from '../../checkpoint/checkpoint-format.ts';
 import { sealedAnswer } from '../protocol/messages.ts';
+import type { FixedWeights } from './fixed-weights.ts';
 import type { ServerGroup } from './server-group.ts';
 
-/** Calls `finish`, which stores the last checkpoint, and then seals the run. If `finish` fails, all workers fail. Called on the chief. */
-export async function sealRun(servers: ServerGroup, position: TrainingPosition, finish: () => Promise<void>): Promise<void> {
+/** Calls `finish`, which stores the last checkpoint, and then seals the run. If `finish` fails, all workers fail. */
+async function sealRun(servers: ServerGroup, position: TrainingPosition, finish: () => Promise<void>): Promise<void> {
   try {
     await finish();
   } catch (error) {
@@ -12,6 +13,30 @@ export async function sealRun(servers: ServerGroup, position: TrainingPosition, 
     throw error;
   }
   await servers.ask(0, { ask: 'seal', failed: false, position });
+}
+
+/**
+ * Ends a run that all workers have finished. The chief stores its untrained weights and the last checkpoint, and then seals the run. Other
+ * workers wait for the seal and adopt these weights.
+ * @param store stores the last checkpoint; null on workers other than the chief.
+ */
+export async function endRun(
+  servers: ServerGroup,
+  fixed: FixedWeights,
+  position: TrainingPosition,
+  store: (() => Promise<void>) | null,
+  afterwards: Promise<void>,
+): Promise<void> {
+  if (store === null) {
+    await afterwards;
+    await awaitSeal(servers);
+    await fixed.take(servers, 'last');
+    return;
+  }
+  await sealRun(servers, position, async () => {
+    await fixed.put(servers, 'last');
+    await Promise.all([store(), afterwards]);
+  });
 }
 
 /** Waits until the chief has sealed the run. @throws TonyError CHECKPOINT_FAILED. */

@@ -3,7 +3,7 @@ import { type Channel, type LossCode, lossOf } from '../../connections/channel.t
 import { dialNeighbour } from '../../connections/connect.ts';
 import type { Identity } from '../../connections/handshake.ts';
 import type { Reader } from '../../connections/reader.ts';
-import { encodeFrame, type Frame } from '../protocol/frame.ts';
+import { encodeFrame, type Frame, sendFrame } from '../protocol/frame.ts';
 import { FrameReader } from '../protocol/frame-reader.ts';
 import { type Ask, refusal } from '../protocol/messages.ts';
 
@@ -78,13 +78,7 @@ export class ServerConnection implements Reader {
       if (this.#over || channel === null) {
         return;
       }
-      const bytes = body.reduce((sum, { length }) => sum + length, 0);
-      channel.cork();
-      channel.write(encodeFrame('ask', id, Buffer.from(JSON.stringify(head)), bytes));
-      for (const part of body) {
-        channel.write(part);
-      }
-      channel.uncork();
+      sendFrame(channel, 'ask', id, head, body);
     });
   }
 

@@ -18,7 +18,7 @@ import { readOptimizerState } from './optimizer-state.ts';
 import type { ParameterServers } from './parameter-server-strategy.ts';
 import { partOf } from './remote-loop.ts';
 import { RemoteVariables } from './remote-variables.ts';
-import { awaitSeal, sealRun } from './run-seal.ts';
+import { awaitSeal, endRun } from './run-seal.ts';
 import { ServerGroup } from './server-group.ts';
 
 export interface ServerLoopOptions extends ParameterServers {
@@ -222,20 +222,15 @@ export class ServerLoop implements LoopStrategy {
     await servers.askAll(() => ({ head: { ask: 'finish', position: reported } }));
     await remote.pull({ now: true, all: true });
     await remote.pullOptimizers();
-    if (this.#options.rank === 0) {
-      const last = await this.#joined(await position());
-      await sealRun(servers, last, async () => {
-        await this.#fixed.put(servers, 'last');
-        if (!(await hasFinalCheckpoint(this.#context, last.step, this.#ended))) {
-          await this.#writer?.record(async () => ({ position: last, tensors: await this.#context.state.capture() }));
-        }
-        await Promise.all([this.#writer?.finish(), afterwards]);
-      });
-    } else {
-      await afterwards;
-      await awaitSeal(servers);
-      await this.#fixed.take(servers, 'last');
-    }
+    const isChief = this.#options.rank === 0;
+    const last = isChief ? await this.#joined(await position()) : reported;
+    const store = async () => {
+      if (!(await hasFinalCheckpoint(this.#context, last.step, this.#ended))) {
+        await this.#writer?.record(async () => ({ position: last, tensors: await this.#context.state.capture() }));
+      }
+      await this.#writer?.finish();
+    };
+    await endRun(servers, this.#fixed, last, isChief ? store : null, afterwards);
     this.#finished = true;
   }
 

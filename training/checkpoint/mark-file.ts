@@ -1,0 +1,19 @@
+import type { z } from 'zod';
+import { readIfStored } from '../../storage/read-if-stored.ts';
+import type { Storage } from '../../storage/storage.ts';
+
+/* Small JSON files in a checkpoint folder. */
+
+export function encodeMark(mark: object): Buffer {
+  return Buffer.from(`${JSON.stringify(mark)}\n`);
+}
+
+/** Resolves with the mark in a file; null if the file is missing or invalid. */
+export async function readMark<T>(storage: Storage, uri: string, schema: z.ZodType<T>): Promise<T | null> {
+  const bytes = await readIfStored(storage, uri);
+  try {
+    return bytes === null ? null : (schema.safeParse(JSON.parse(bytes.toString('utf8'))).data ?? null);
+  } catch {
+    return null;
+  }
+}
