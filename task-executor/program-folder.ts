@@ -1,8 +1,8 @@
 import { chmod, mkdir, readdir, rm, symlink } from 'node:fs/promises';
 import path from 'node:path';
 import { CONTAINER_LAYOUT } from '../conf/job.ts';
-import { copyTree } from '../platform/copy-tree.ts';
-import { ifMissing } from '../platform/if-missing.ts';
+import { copyTree } from '../platform/files/copy-tree.ts';
+import { ifMissing } from '../platform/files/if-missing.ts';
 
 /*
  * The working directory for one run of the user's program is `<container>/program/<generation>`, a copy of the localised source. The

@@ -4,7 +4,7 @@ import { parseSite, SITE_FILE, type SiteConfig, storageOfSite } from '../../conf
 import { gatewayProperties } from '../../hadoop/configuration/gateway.ts';
 import { GATEWAY_CREDENTIALS } from '../../hadoop/configuration/gateway-login.ts';
 import { fileErrorOf, TonyError } from '../../platform/errors.ts';
-import { readIfExists } from '../../platform/read-if-exists.ts';
+import { readIfExists } from '../../platform/files/read-if-exists.ts';
 import { siteOfCluster } from '../../storage/cluster-site.ts';
 import type { Storage } from '../../storage/storage.ts';
 

@@ -12,7 +12,7 @@ import { WebHdfs } from '../../hadoop/hdfs/web-hdfs.ts';
 import { ResourceManager } from '../../hadoop/yarn/resource-manager.ts';
 import { checkOptions, type OptionNames } from '../../platform/check-options.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
-import { makeFolders } from '../../platform/make-folders.ts';
+import { makeFolders } from '../../platform/files/make-folders.ts';
 import { joinUri } from '../../storage/uri.ts';
 import { CLUSTER_OPTIONS, type ClusterOptions, type HadoopCluster, openCluster } from '../cluster/cluster.ts';
 import { knownNames, unknownNameLines, unknownNames } from '../cluster/unknown-quota-names.ts';

@@ -1,7 +1,7 @@
 import path from 'node:path';
 import { parseJob } from '../../conf/resolve/load-job.ts';
 import { checkOptions, type OptionNames } from '../../platform/check-options.ts';
-import { makeFolders } from '../../platform/make-folders.ts';
+import { makeFolders } from '../../platform/files/make-folders.ts';
 import { writeNewFile } from '../files/write-new-file.ts';
 
 export interface NewJob {

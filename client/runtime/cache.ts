@@ -3,8 +3,8 @@ import { mkdir, readdir, readFile, rename, rm } from 'node:fs/promises';
 import os from 'node:os';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { makeFolders } from '../../platform/make-folders.ts';
-import { writeIfAbsent } from '../../platform/write-if-absent.ts';
+import { makeFolders } from '../../platform/files/make-folders.ts';
+import { writeIfAbsent } from '../../platform/files/write-if-absent.ts';
 
 /*
  * <cache>/runtime/

@@ -3,7 +3,7 @@ import { chmod, copyFile, mkdir, mkdtemp, readdir, rename, rm, stat } from 'node
 import path from 'node:path';
 import type { Resource } from '../../conf/job.ts';
 import { TonyError } from '../../platform/errors.ts';
-import { makeFolders } from '../../platform/make-folders.ts';
+import { makeFolders } from '../../platform/files/make-folders.ts';
 import { fileUri } from '../../storage/uri.ts';
 import { refuseForeignFolder } from '../files/own-folder.ts';
 import { archiveEnding, type JobFile } from '../job/job-files.ts';

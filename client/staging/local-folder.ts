@@ -4,7 +4,7 @@ import { homedir } from 'node:os';
 import path from 'node:path';
 import type { Resource } from '../../conf/job.ts';
 import { fileErrorOf, TonyError } from '../../platform/errors.ts';
-import { makeFolders } from '../../platform/make-folders.ts';
+import { makeFolders } from '../../platform/files/make-folders.ts';
 import { fileUri } from '../../storage/uri.ts';
 import { refuseForeignFolder } from '../files/own-folder.ts';
 import type { HashedFolder } from '../job/source-archive.ts';

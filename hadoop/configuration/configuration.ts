@@ -1,7 +1,7 @@
 import { homedir, tmpdir, userInfo } from 'node:os';
 import { join } from 'node:path';
 import { TonyError } from '../../platform/errors.ts';
-import { isFolder } from '../../platform/make-folders.ts';
+import { isFolder } from '../../platform/files/make-folders.ts';
 import { QOPS, type Qop } from '../rpc/digest-md5.ts';
 import type { Endpoint } from '../rpc/ipc.ts';
 import { readAuthorities } from './authorities.ts';

@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { messageOf, TonyError } from '../../platform/errors.ts';
-import { readIfExists } from '../../platform/read-if-exists.ts';
+import { readIfExists } from '../../platform/files/read-if-exists.ts';
 import { decodeCredentials, type Token } from '../rpc/credentials.ts';
 import type { Qop } from '../rpc/digest-md5.ts';
 import { decodeDelegationIdentifier } from '../security/delegation-identifier.ts';

@@ -1,7 +1,7 @@
 import { dirname, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { fileErrorOf, TonyError } from '../../platform/errors.ts';
-import { readIfExists } from '../../platform/read-if-exists.ts';
+import { readIfExists } from '../../platform/files/read-if-exists.ts';
 import { parseWithIncludes, type XmlInclude, type XmlProperty } from './hadoop-xml.ts';
 
 /** Included files may include others. */

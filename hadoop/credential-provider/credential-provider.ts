@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { isAbsolute, join } from 'node:path';
 import { fileErrorOf, messageOf } from '../../platform/errors.ts';
-import { ifMissing } from '../../platform/if-missing.ts';
+import { ifMissing } from '../../platform/files/if-missing.ts';
 import { CredentialStoreError } from '../tls/credential-store-error.ts';
 import { readCredentialStore } from './credential-store.ts';
 

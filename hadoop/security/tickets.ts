@@ -4,7 +4,7 @@ import { rename, rm } from 'node:fs/promises';
 import { homedir, hostname } from 'node:os';
 import { join } from 'node:path';
 import { TonyError } from '../../platform/errors.ts';
-import { makeFolders } from '../../platform/make-folders.ts';
+import { makeFolders } from '../../platform/files/make-folders.ts';
 import { kerberosFailure } from './kerberos-failure.ts';
 import { runTool } from './run-tool.ts';
 

@@ -1,6 +1,6 @@
 import path from 'node:path';
 import { messageOf } from '../errors.ts';
-import { readIfExists } from '../read-if-exists.ts';
+import { readIfExists } from '../files/read-if-exists.ts';
 
 export const PACKAGES_FILE = 'packages.json';
 

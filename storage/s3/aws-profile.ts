@@ -1,6 +1,6 @@
 import { homedir } from 'node:os';
 import path from 'node:path';
-import { readIfExists } from '../../platform/read-if-exists.ts';
+import { readIfExists } from '../../platform/files/read-if-exists.ts';
 
 type Environment = Readonly<Record<string, string | undefined>>;
 type Profile = Readonly<Record<string, string>>;

@@ -4,8 +4,8 @@ import { mkdir, readdir, readlink, rename, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { CONTAINER_LAYOUT } from '../../conf/job.ts';
-import { copyTree } from '../../platform/copy-tree.ts';
 import { messageOf } from '../../platform/errors.ts';
+import { copyTree } from '../../platform/files/copy-tree.ts';
 
 const execute = promisify(execFile);
 /** conda-unpack rewrites the paths in all files of the environment. */

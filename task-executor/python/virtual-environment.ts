@@ -1,7 +1,7 @@
 import { mkdir, readdir, rm, symlink, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { CONTAINER_LAYOUT } from '../../conf/job.ts';
-import { ifMissing } from '../../platform/if-missing.ts';
+import { ifMissing } from '../../platform/files/if-missing.ts';
 import { findPythons, type Python } from '../../platform/python/interpreters.ts';
 import type { Packages } from '../../platform/python/packages.ts';
 

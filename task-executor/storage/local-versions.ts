@@ -1,7 +1,7 @@
 import { link, lstat, mkdir, readdir } from 'node:fs/promises';
 import path from 'node:path';
 import { TonyError } from '../../platform/errors.ts';
-import { ifMissing } from '../../platform/if-missing.ts';
+import { ifMissing } from '../../platform/files/if-missing.ts';
 import { listFiles } from '../../storage/copy-files.ts';
 
 /*

@@ -2,7 +2,7 @@ import { copyFile, rename, rm } from 'node:fs/promises';
 import path from 'node:path';
 import type { Argv, CommandModule } from 'yargs';
 import { TonyError } from '../../../platform/errors.ts';
-import { makeFolders } from '../../../platform/make-folders.ts';
+import { makeFolders } from '../../../platform/files/make-folders.ts';
 import { type OutputFormat, valueWriter } from '../../output/value-output.ts';
 import { ensureRuntime, findRuntime, type Runtime, removeRuntime } from '../../runtime/ensure-runtime.ts';
 import { DEFAULT_NODE, type NodeMajor } from '../../runtime/pins.ts';

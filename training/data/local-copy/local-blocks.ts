@@ -2,7 +2,7 @@ import { constants, type FileHandle, mkdir, open, readFile, rm, statfs } from 'n
 import { join } from 'node:path';
 import { z } from 'zod';
 import { messageOf } from '../../../platform/errors.ts';
-import { writeIfAbsent } from '../../../platform/write-if-absent.ts';
+import { writeIfAbsent } from '../../../platform/files/write-if-absent.ts';
 import { crc32c } from '../../encoding/crc32c.ts';
 import { containerScratch, createScratchFolder, isAlive, removeAtEnd } from './scratch-folder.ts';
 
