@@ -202,11 +202,11 @@ export const jobSchema = z.strictObject({
     .optional(),
   framework: values.framework
     .describe(
-      'tfjs: programs can import TensorFlow.js. pytorch, tensorflow, jax: Python programs that get the variables of this framework. mpi: the command contains mpirun, and only the task with rank 0 runs it. none: any other program.',
+      'tfjs: programs can import TensorFlow.js. pytorch, tensorflow, jax, horovod: Python programs that get the variables of this framework. mpi: the command contains mpirun, and only the task with rank 0 runs it. none: any other program.',
     )
     .default('tfjs'),
   processesPerTask: values.processesPerTask
-    .describe('Processes that each task runs (frameworks pytorch and mpi). auto: one for each GPU of the task, and at least one.')
+    .describe('Processes that each task runs (frameworks pytorch, horovod and mpi). auto: one for each GPU of the task, and at least one.')
     .default('auto'),
   runtime: text()
     .describe(

@@ -10,11 +10,14 @@ export interface Job {
   /** Absolute path of the folder with the user's code; null if the job has no source. */
   readonly source: { readonly path: string; readonly exclude: readonly string[] } | null;
   /**
-   * `tfjs`: programs can import TensorFlow.js. `pytorch`, `tensorflow` and `jax`: programs get the variables of that framework. `mpi`: the
-   * task with rank 0 runs mpirun. `none`: any other program. All settings provide the TONY_* variables.
+   * `tfjs`: programs can import TensorFlow.js. `pytorch`, `tensorflow`, `jax` and `horovod`: programs get the variables of that framework.
+   * `mpi`: the task with rank 0 runs mpirun. `none`: any other program. All settings provide the TONY_* variables.
    */
   readonly framework: Framework;
-  /** Number of processes that each task of a role with ranks runs (frameworks `pytorch` and `mpi`). `auto`: one for each GPU, and at least one. */
+  /**
+   * Number of processes that each task of a role with ranks runs (frameworks `pytorch`, `horovod` and `mpi`). `auto`: one for each GPU, and
+   * at least one.
+   */
   readonly processesPerTask: number | 'auto';
   /**
    * Where containers get Node.js and TensorFlow.js. `default`: the archive built by `tony-ts runtime build`. `gpu`: the archive built by

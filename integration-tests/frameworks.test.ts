@@ -1,4 +1,5 @@
 import { execFile } from 'node:child_process';
+import { existsSync } from 'node:fs';
 import { copyFile, cp, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { promisify } from 'node:util';
@@ -27,6 +28,8 @@ const EXAMPLES = 3_000;
 const PROGRAMS = path.join(ROOT, 'integration-tests', 'programs');
 /** PyTorch for the system's Python; null if the machine has none. */
 const pytorch = await pythonThatImports('torch');
+/** Horovod for the same Python, from `npm run horovod`. */
+const HOROVOD = path.join(ROOT, '.cache', 'horovod');
 
 interface FrameworkJob {
   readonly example: string;
@@ -35,10 +38,12 @@ interface FrameworkJob {
   readonly data: string;
   /** Whether the example writes the loss for TensorBoard. */
   readonly hasSummaries: boolean;
+  /** Folder of Python packages in addition to those of the interpreter. */
+  readonly packages?: string;
 }
 
 /** Submits an example whose first generation blocks after its first checkpoint, and kills the program of worker 1 there. */
-async function trainWithKill({ example, python, arguments: words, data, hasSummaries }: FrameworkJob): Promise<JobStatus> {
+async function trainWithKill({ example, python, arguments: words, data, hasSummaries, packages }: FrameworkJob): Promise<JobStatus> {
   const source = path.join(await temporaryFolder(), example);
   await cp(path.join(ROOT, 'examples', example), source, { recursive: true });
   await copyFile(path.join(PROGRAMS, 'held.py'), path.join(source, 'held.py'));
@@ -46,6 +51,8 @@ async function trainWithKill({ example, python, arguments: words, data, hasSumma
   const sets = [`command=${command}`, `data.mnist=${data}`, 'checkpoint.every=50', 'heartbeat.interval=500ms', 'runtime=system'];
   if (hasSummaries) {
     sets.push('tensorboard=true', `env.PYTHONPATH=${await tensorboardWriters(python)}`);
+  } else if (packages !== undefined) {
+    sets.push(`env.PYTHONPATH=${packages}`);
   }
   const submitted = await cluster.run([
     ...['submit', '--conf', path.join(source, 'job.yaml'), '--detach'],
@@ -108,8 +115,11 @@ async function compare(job: Omit<FrameworkJob, 'data'>, launch: readonly string[
   const data = await smallMnist(EXAMPLES);
   const final = await trainWithKill({ ...job, data });
   expect(final).toMatchObject({ state: 'SUCCEEDED', generations: 2, checkpointStep: 150, message: '' });
-  const words = [path.join(PROGRAMS, launch[0] ?? ''), ...launch.slice(1), 'train.py', '--data', data, ...job.arguments];
-  const { stdout } = await execute(job.python, words, { cwd: path.join(ROOT, 'examples', job.example), timeout: 150_000 });
+  const { stdout } = await execute(job.python, [...launch, 'train.py', '--data', data, ...job.arguments], {
+    cwd: path.join(ROOT, 'examples', job.example),
+    env: { ...process.env, ...(job.packages !== undefined && { PYTHONPATH: job.packages }) },
+    timeout: 150_000,
+  });
   const plain = resultIn(stdout);
   expect(plain.accuracy).toBeGreaterThan(0.85);
   expect(final.metrics).toMatchObject({ testLoss: plain.loss, accuracy: plain.accuracy });
@@ -148,8 +158,19 @@ test('checkpoint.sync stores only complete checkpoints, and restores the newest 
 const STEPS = ['--steps', '150'];
 
 test.skipIf(pytorch === null)('PyTorch: a job with a killed program has the result of an undisturbed run under torchrun', async () => {
-  await compare({ example: 'pytorch', python: pytorch as string, arguments: STEPS, hasSummaries: true }, ['elastic-launch.py']);
+  await compare({ example: 'pytorch', python: pytorch as string, arguments: STEPS, hasSummaries: true }, [
+    path.join(PROGRAMS, 'elastic-launch.py'),
+  ]);
 });
+
+test.skipIf(pytorch === null || !existsSync(HOROVOD))(
+  'Horovod: a job with a killed program has the result of an undisturbed run under horovodrun',
+  async () => {
+    const python = pytorch as string;
+    const launch = ['-m', 'horovod.runner.launch', '--gloo', '-np', '2', '--network-interfaces', 'lo', python];
+    await compare({ example: 'horovod', python, arguments: STEPS, hasSummaries: false, packages: HOROVOD }, launch);
+  },
+);
 
 test.each([
   { title: 'TensorFlow', example: 'tensorflow', requirement: 'tensorflow-cpu==2.21.0', hasSummaries: true },
@@ -158,6 +179,6 @@ test.each([
   '$title: a job with a killed program has the result of an undisturbed run of two processes',
   async ({ example, requirement, hasSummaries }) => {
     const python = await pythonWith(path.join(ROOT, '.cache', requirement.replace('==', '-')), [requirement]);
-    await compare({ example, python, arguments: STEPS, hasSummaries }, ['two-processes.py', example]);
+    await compare({ example, python, arguments: STEPS, hasSummaries }, [path.join(PROGRAMS, 'two-processes.py'), example]);
   },
 );

@@ -472,6 +472,11 @@ export const ERROR_CODES = {
     means: 'A program cannot reach its ApplicationMaster, which assigns data splits and feed records.',
     hint: "See the executor's log (tony.log of the task). If the executor has died, the job replaces it.",
   },
+  RENDEZVOUS_FULL: {
+    exit: 1,
+    means: 'The processes of a Horovod job stored more data in the rendezvous store than it may hold.',
+    hint: 'Start fewer processes: reduce `instances` or `processesPerTask`.',
+  },
   FEED_ENDED: {
     exit: 1,
     means: 'The job ended before it had received all records of the feed.',

@@ -3,7 +3,6 @@ import path from 'node:path';
 import { messageOf } from '../platform/errors.ts';
 import type { Logger } from '../platform/log.ts';
 import type { Exited, Hello, MasterMessage, UsageMessage, Welcome } from '../protos/executor-protocol.ts';
-import type { ServiceFrame } from '../training/process/service-frame.ts';
 import { type BoundPort, bindFreePort } from './bound-port.ts';
 import { createExecutor, type ExecutorAction, type ExecutorEvent, type ExecutorState, reportedState, step } from './executor-machine.ts';
 import { inheritsPort } from './frameworks/framework-environment.ts';
@@ -13,18 +12,14 @@ import { findMaster } from './master-address.ts';
 import { MasterLink } from './master-link.ts';
 import { Guard } from './processes/guard.ts';
 import { Program, START_FAILED } from './program.ts';
+import { ProgramServices } from './program-services.ts';
 import { ProgressSoFar, ReportFile } from './report-file.ts';
-import { ServicesSocket } from './services-socket.ts';
 import { TaskSessions } from './sessions/task-sessions.ts';
 import type { ExecutorSettings } from './settings.ts';
 import { SyncedFolder, timeToSync } from './synced-folder.ts';
 import { prepareRun } from './task-folder.ts';
 
 const TICK_MS = 500;
-/** Prefix of the services with which the executor itself reads and writes storage for the program. */
-const STORAGE_PREFIX = 'storage.';
-/** Timeout in ms for a service request while the ApplicationMaster is unreachable. The program then receives an error and retries. */
-const SERVICE_PATIENCE_MS = 60_000;
 /** Initial heartbeat interval in ms, until an ApplicationMaster sends one. */
 const FIRST_INTERVAL_MS = 1_000;
 
@@ -50,6 +45,7 @@ export class Executor {
   readonly #link: MasterLink;
   readonly #gpus: GpuUsage;
   readonly #sessions: TaskSessions;
+  readonly #services: ProgramServices;
   #state: ExecutorState;
   #port: BoundPort | null = null;
   #run: Run | null = null;
@@ -57,7 +53,6 @@ export class Executor {
   #starting: AbortController | null = null;
   /** The GPUs of the task. They are the same in all generations. */
   #assignedGpus: AssignedGpus | null = null;
-  #services: ServicesSocket | null = null;
   #welcome: Welcome | null = null;
   #intervalMs = FIRST_INTERVAL_MS;
   #beat: NodeJS.Timeout | null = null;
@@ -90,6 +85,8 @@ export class Executor {
       },
       log,
     });
+    const notice = (message: string) => this.#run?.progress.add({ type: 'notice', message });
+    this.#services = new ProgramServices({ settings, link: this.#link, notice, log });
   }
 
   /** @throws if no port can be bound */
@@ -187,10 +184,10 @@ export class Executor {
     const starting = new AbortController();
     this.#starting = starting;
     const inherits = inheritsPort(this.#settings.frozen.job, this.#settings.role);
-    const services = await this.#openServices(generation);
+    const services = await this.#services.open(generation);
     const jobEnvironment = welcome.env ?? {};
     const gpuEnvironment = await this.#assignGpus(jobEnvironment, starting.signal);
-    const request = { command: welcome.command, generation, members, port: port.port, services, jobEnvironment };
+    const request = { command: welcome.command, generation, members, port: port.port, ...services, jobEnvironment };
     const prepared = await prepareRun(this.#settings, { ...this.#environment, ...gpuEnvironment }, request, (folder, error) =>
       this.#log.warn({ folder, error: messageOf(error) }, 'could not remove the working directory of an earlier program'),
     );
@@ -264,33 +261,6 @@ export class Executor {
     }
   }
 
-  /** Opens the services socket. Returns null if this fails; the program starts anyway, because most programs do not use the services. */
-  async #openServices(generation: number): Promise<string | null> {
-    this.#services?.close();
-    this.#services = null;
-    try {
-      this.#services = await ServicesSocket.open({
-        folder: path.join(this.#settings.folder, `services-${generation}`),
-        ask: (service, body, signal) =>
-          service.startsWith(STORAGE_PREFIX)
-            ? this.#serveStorage(generation, service, body, signal)
-            : this.#link.serve({ generation, service, body }, SERVICE_PATIENCE_MS, signal),
-        log: this.#log,
-      });
-      return this.#services.folder;
-    } catch (error) {
-      this.#log.warn({ error: messageOf(error) }, "the program cannot reach the ApplicationMaster's services");
-      return null;
-    }
-  }
-
-  async #serveStorage(generation: number, service: string, body: Uint8Array, signal: AbortSignal): Promise<ServiceFrame> {
-    // Loaded on demand to save memory: most executors never access storage.
-    const { serveStorage } = await import('./storage/storage-services.ts');
-    const notice = (message: string) => this.#run?.progress.add({ type: 'notice', message });
-    return await serveStorage(this.#settings, { generation, notice }, service, body, signal);
-  }
-
   /** Sends the program's last report before its exit. The ApplicationMaster needs the report to evaluate the exit. */
   #sayExited(exit: Exited): void {
     this.#heartbeat();
@@ -298,6 +268,9 @@ export class Executor {
   }
 
   #welcomed(welcome: Welcome, reported: Hello): void {
+    if (this.#welcome !== null && this.#welcome.masterAttempt !== welcome.masterAttempt) {
+      this.#services.masterReplaced();
+    }
     this.#welcome = welcome;
     this.#happened({ type: 'connected', masterAttempt: welcome.masterAttempt, leaseMs: welcome.leaseMs, reported });
     this.#log.info({ masterAttempt: welcome.masterAttempt }, 'attached to the ApplicationMaster');
@@ -390,7 +363,7 @@ export class Executor {
     if (this.#beat !== null) {
       clearInterval(this.#beat);
     }
-    this.#services?.close();
+    this.#services.close();
     await this.#link.close();
     this.#guard.close();
     this.#resolveLeft(exitCode);

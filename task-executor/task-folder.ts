@@ -14,6 +14,7 @@ import { type FrameworkEnvironment, frameworkEnvironment, inheritsPort } from '.
 import type { GangPlace } from './frameworks/gang.ts';
 import { runsMpi } from './frameworks/mpi.ts';
 import { nodeCommand } from './frameworks/node-command.ts';
+import { interfaceOfHost } from './horovod/network-interface.ts';
 import { prepareMpi } from './mpi/prepare-mpi.ts';
 import type { ProcessPlan } from './process-launcher.ts';
 import { LISTENER_FD } from './program.ts';
@@ -43,6 +44,8 @@ export interface RunRequest {
   readonly port: number;
   /** Folder of the services socket; null if there is none. */
   readonly services: string | null;
+  /** Port of the relay to the rendezvous store on 127.0.0.1; 0 if the framework uses none. */
+  readonly rendezvousPort: number;
   readonly jobEnvironment: Readonly<Record<string, string>>;
 }
 
@@ -74,7 +77,10 @@ export async function prepareRun(
   ]);
   const { framework, python } = settings.frozen.job;
   const place = gangPlace(settings, context);
-  const ofFramework = frameworkEnvironment(framework, place);
+  const ofFramework = frameworkEnvironment(framework, place, {
+    rendezvousPort: request.rendezvousPort,
+    interface: framework === 'horovod' ? await interfaceOfHost(settings.host) : null,
+  });
   // Hadoop's clients read this variable too.
   const tokens = await settings.tokens.writeForProgram();
   const environment = {
@@ -141,7 +147,7 @@ async function commandFor(
   }
   const plan: ProcessPlan = {
     command,
-    processes: processes.map((environment) => ({ prefix: `[rank ${environment.RANK}] `, environment })),
+    processes: processes.map((environment) => ({ prefix: `[rank ${environment.RANK ?? environment.HOROVOD_RANK}] `, environment })),
   };
   const file = path.join(folder, `processes-${generation}.json`);
   await writeFile(file, JSON.stringify(plan), { mode: 0o600 });

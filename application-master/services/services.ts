@@ -3,11 +3,20 @@ import { pause } from '../../platform/backoff.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import type { Logger } from '../../platform/log.ts';
 import type { ServiceAnswer } from '../../protos/executor-protocol.ts';
-import { FEED_LEAVE, FEED_TAKE, SPLITS_JOIN, SPLITS_NEXT } from '../../training/process/service-names.ts';
+import {
+  FEED_LEAVE,
+  FEED_TAKE,
+  RENDEZVOUS_GET,
+  RENDEZVOUS_PUT,
+  RENDEZVOUS_REMOVE,
+  SPLITS_JOIN,
+  SPLITS_NEXT,
+} from '../../training/process/service-names.ts';
 import { Dispatcher, type Requester, type StoredDispatcher } from './dispatcher.ts';
 import type { DurableNotes } from './durable-notes.ts';
 import { Feeds, type StoredFeeds } from './feeds.ts';
 import type { ProducerEvents } from './producer-link.ts';
+import { Rendezvous } from './rendezvous.ts';
 
 /** Maximum time in ms to hold a request without an answer. The client then repeats the request. */
 const HOLD_MS = 10_000;
@@ -39,12 +48,13 @@ interface Answered {
   readonly body?: Uint8Array;
 }
 
-/** The ApplicationMaster's services for the job's programs: splits and feeds. */
+/** The ApplicationMaster's services for the job's programs: splits, feeds and the rendezvous of Horovod's processes. */
 export class Services {
   readonly #options: ServicesOptions;
   readonly #notes: DurableNotes;
   #dispatcher = new Dispatcher();
   readonly #feeds: Feeds;
+  readonly #rendezvous = new Rendezvous();
   #feedServer: Promise<{ close(): void }> | null = null;
   #restored: Promise<void> | null = null;
   #unsaved: Promise<boolean> | null = null;
@@ -95,6 +105,7 @@ export class Services {
     this.#closed = true;
     clearInterval(this.#sweeper);
     this.#feeds.close();
+    this.#rendezvous.close();
     void this.#feedServer?.then(
       (server) => server.close(),
       () => {},
@@ -126,6 +137,16 @@ export class Services {
           this.#note();
         }
         return (await this.#isDurable()) ? { answer: 'left' } : null;
+      case RENDEZVOUS_PUT:
+        this.#rendezvous.put(call, parseBody(call.body));
+        return { answer: 'stored' };
+      case RENDEZVOUS_GET: {
+        const value = await this.#rendezvous.get(call, parseBody(call.body));
+        return value === null ? { answer: 'missing' } : { answer: 'found', body: value };
+      }
+      case RENDEZVOUS_REMOVE:
+        this.#rendezvous.remove(call, parseBody(call.body));
+        return { answer: 'removed' };
       default:
         throw new TonyError('USAGE', `unknown service ${call.service}`, { hint: 'Use the same version of tony-ts on all machines.' });
     }

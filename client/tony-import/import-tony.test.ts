@@ -128,7 +128,8 @@ test.each([
   [undefined, 'python train.py', ['worker'], 'tensorflow'],
   [undefined, './train', ['worker'], 'none'],
   ['tensorflow', 'python notebook.py', ['notebook'], 'none'],
-  ['horovod', 'python train.py', ['worker'], 'none'],
+  ['HOROVOD', 'python train.py', ['worker'], 'horovod'],
+  ['mxnet', 'python train.py', ['worker'], 'none'],
   ['tensorflow', 'node train.ts', ['worker'], 'tfjs'],
 ])('converts the framework %s of a job that runs %s with the roles %s to %s', (framework, command, roles, converted) => {
   const { yaml, missing, keys } = convert({
@@ -142,6 +143,23 @@ test.each([
   expect(keys.filter(({ key }) => key.endsWith('framework'))).toEqual(
     framework === undefined ? [] : [{ key: 'tony.application.framework', value: framework, to: 'framework', remark }],
   );
+});
+
+test("drops the task that runs Horovod's rendezvous in TonY", () => {
+  const { yaml, missing, keys } = convert({
+    'tony.application.framework': 'horovod',
+    'tony.containers.command': 'python train.py',
+    'tony.worker.instances': '2',
+    'tony.driver.instances': '1',
+    'tony.driver.command': 'python horovod_debug_driver.py',
+    'tony.horovod.driver.mode.debug': 'true',
+    'tony.application.untracked.jobtypes': 'driver',
+  });
+  expect(missing).toEqual([]);
+  expect(jobOf(yaml)).toMatchObject({ framework: 'horovod', roles: [{ name: 'worker', instances: 2, ranked: true, tracking: 'tracked' }] });
+  const remark = expect.stringContaining('rendezvous');
+  const dropped = ['tony.driver.instances', 'tony.driver.command', 'tony.horovod.driver.mode.debug'];
+  expect(keys.filter(({ key }) => dropped.includes(key))).toMatchObject(dropped.map((key) => ({ key, to: null, remark })));
 });
 
 describe("converts TonY's order of roles:", () => {

@@ -7,8 +7,8 @@ import { parseHadoopXml } from '../../hadoop/configuration/hadoop-xml.ts';
 import { checkOptions, type OptionNames } from '../../platform/check-options.ts';
 import { fileErrorOf, TonyError } from '../../platform/errors.ts';
 import { draftFiles, splitList, unlessEmpty } from './draft-files.ts';
-import { frameworkOf } from './tony-framework.ts';
-import { APPLICATION_KEYS, type Carrying, OTHER_KEYS, ROLE_KEYS } from './tony-keys.ts';
+import { frameworkOf, isHorovodDriver } from './tony-framework.ts';
+import { APPLICATION_KEYS, type Carrying, NO_DRIVER, OTHER_KEYS, ROLE_KEYS } from './tony-keys.ts';
 import { carriedOrder, type DraftOrder, draftOrder, type Stages, stagesOf } from './tony-order.ts';
 import { assignments, memoryText, number, optionalMemory, positive } from './tony-values.ts';
 
@@ -136,7 +136,7 @@ export function convertTony(
   const roles = rolesOf(settings);
   const command = commandOf(settings, given);
   const draft = draftOf(settings, roles, command, given, file);
-  const how = { executes: given.executes, fromMaster: !roles.some((role) => settings.has(`tony.${role}.instances`)) };
+  const how = { settings, executes: given.executes, fromMaster: !roles.some((role) => settings.has(`tony.${role}.instances`)) };
   const keys = [...settings].map(([key, value]) => ({
     key,
     value,
@@ -150,7 +150,7 @@ export function convertTony(
 function rolesOf(settings: ReadonlyMap<string, string>): string[] {
   const named = [...settings].flatMap(([key, value]) => {
     const [, role] = /^tony\.([a-z]+)\.instances$/.exec(key) ?? [];
-    return role !== undefined && positive(value) !== undefined ? [role] : [];
+    return role !== undefined && positive(value) !== undefined && !isHorovodDriver(settings, role) ? [role] : [];
   });
   if (named.length > 0) {
     return named;
@@ -273,8 +273,9 @@ function carried(
   key: string,
   value: string,
   draft: Draft,
-  { executes, fromMaster }: { readonly executes: string | undefined; readonly fromMaster: boolean },
+  how: { readonly settings: ReadonlyMap<string, string>; readonly executes: string | undefined; readonly fromMaster: boolean },
 ): Carrying {
+  const { settings, executes, fromMaster } = how;
   if (Object.hasOwn(APPLICATION_KEYS, key)) {
     const known = APPLICATION_KEYS[key];
     const equivalent = typeof known === 'function' ? known(value) : (known ?? UNKNOWN);
@@ -302,6 +303,9 @@ function carried(
       return rest === 'memory'
         ? { to: 'tensorboard.memory', remark: '' }
         : { to: null, remark: 'TensorBoard always runs in its own container' };
+    }
+    if (isHorovodDriver(settings, role)) {
+      return { to: null, remark: NO_DRIVER };
     }
     if (draft.roles[role] === undefined) {
       return { to: null, remark: `role ${role} has no tasks` };

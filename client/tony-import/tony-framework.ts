@@ -15,5 +15,10 @@ export function frameworkOf(
   if (chosen === 'tensorflow') {
     return roles.every((name) => known.has(name)) ? 'tensorflow' : 'none';
   }
-  return chosen === 'pytorch' ? 'pytorch' : 'none';
+  return chosen === 'pytorch' || chosen === 'horovod' ? chosen : 'none';
+}
+
+/** Returns true for the task in which TonY runs Horovod's rendezvous. In tony-ts, the ApplicationMaster provides it. */
+export function isHorovodDriver(settings: ReadonlyMap<string, string>, role: string): boolean {
+  return role === 'driver' && settings.get('tony.application.framework')?.toLowerCase() === 'horovod';
 }

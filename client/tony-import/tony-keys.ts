@@ -12,6 +12,7 @@ const OF_THE_SITE = 'an admin sets this: see quotas in tony-site.yaml';
 const OF_HISTORY = 'an admin sets this: see history in tony-site.yaml';
 const OF_SECURITY =
   'tony-ts creates a certificate and a secret for each job; for the history server, see the options of tony-ts history serve';
+export const NO_DRIVER = 'the ApplicationMaster provides the rendezvous of Horovod, so no task runs a driver';
 const NO_PLACEMENT = 'YARN placement constraints are not supported; use node labels (nodeLabel)';
 const FILES = 'relative paths are resolved against the folder of job.yaml; programs must not change these files';
 const NO_MASTER_FILES = 'the ApplicationMaster runs no job code; list the files under a role';
@@ -26,7 +27,7 @@ export const APPLICATION_KEYS: Readonly<Record<string, Carrying | ((value: strin
   'tony.application.node-label': to('master.nodeLabel, roles.*.nodeLabel'),
   'tony.application.framework': to(
     'framework',
-    'pytorch and tensorflow keep their names; programs of other frameworks get TONY_RANK and TONY_WORLD_SIZE, and read the addresses of all tasks from the file named by TONY_TASK_FILE',
+    'pytorch, tensorflow and horovod keep their names; programs of other frameworks get TONY_RANK and TONY_WORLD_SIZE, and read the addresses of all tasks from the file named by TONY_TASK_FILE',
   ),
   'tony.application.distributed-mode': (value) =>
     value.toUpperCase() === 'GANG'
@@ -126,7 +127,7 @@ export const OTHER_KEYS: readonly { readonly pattern: RegExp; readonly remark: s
   { pattern: /^tony\.task\..*(jvm\.opts|timeout|depth)/, remark: NOTHING_NEEDED },
   { pattern: /^tony\.application\.hadoop\./, remark: 'containers do not need Hadoop, and tony-ts does not ship it' },
   { pattern: /^tony\.docker\./, remark: 'for the image of one role or of the ApplicationMaster, see roles.*.docker and master.docker' },
-  { pattern: /^tony\.horovod\./, remark: 'the training library has its own all-reduce; see `strategy` in job.yaml' },
+  { pattern: /^tony\.horovod\./, remark: NO_DRIVER },
   { pattern: /^tony\.history\./, remark: OF_HISTORY },
   { pattern: /^tony\.keytab\./, remark: 'name the principal and its keytab as `kerberos` in tony-site.yaml' },
   { pattern: /^tony\.(portal|https?|secret)\./, remark: OF_SECURITY },

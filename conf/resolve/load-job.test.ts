@@ -239,7 +239,7 @@ test('processesPerTask is one per GPU by default, and applies only to framework 
     'job.yaml:4:36  roles.worker.resources.gpus: a task can run at most 16 processes: use more tasks with fewer GPUs, or set `processesPerTask`',
   ]);
   expect(mistakes(job('framework: jax\nprocessesPerTask: 2\nroles: {worker: {}}'))).toEqual([
-    'job.yaml:4:19  processesPerTask: applies only to frameworks pytorch and mpi: programs of other frameworks use all GPUs of their task',
+    'job.yaml:4:19  processesPerTask: applies only to frameworks pytorch, horovod and mpi: programs of other frameworks use all GPUs of their task',
   ]);
   expect(mistakes(job('framework: pytorch\nprocessesPerTask: 17\nroles: {worker: {}}'))).toEqual([
     'job.yaml:4:19  processesPerTask: must be at most 16',
@@ -293,7 +293,7 @@ gang: {timeout: 20m}
       'job.yaml:1:7  name: may contain only letters, digits, spaces and . _ : @ + -, and must start with a letter, a digit or _',
       expect.stringMatching(/^job\.yaml:2:1 {2}qeue: is not a known key; did you mean `queue`\? \(known: name, queue, /),
       'job.yaml:3:10  command: expected a string, found `5`',
-      'job.yaml:4:12  framework: `tfj` is not one of tfjs, pytorch, tensorflow, jax, mpi, none; did you mean `tfjs`?',
+      'job.yaml:4:12  framework: `tfj` is not one of tfjs, pytorch, tensorflow, jax, horovod, mpi, none; did you mean `tfjs`?',
       'job.yaml:5:23  heartbeat.interval: expected a duration such as 500ms, 30s, 10m or 2h, found `5`',
       'job.yaml:8:16  roles.worker.instances: expected a number, or {min, max}, found `two`',
       'job.yaml:9:25  roles.worker.resources.memory: expected a size such as 512m or 4g',

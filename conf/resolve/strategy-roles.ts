@@ -181,8 +181,8 @@ function syncProblems({ framework, checkpoint: { sync } }: JobFile): Problem[] {
 }
 
 function processProblems({ framework, processesPerTask, roles }: JobFile): Problem[] {
-  if (framework !== 'pytorch' && framework !== 'mpi') {
-    const message = 'applies only to frameworks pytorch and mpi: programs of other frameworks use all GPUs of their task';
+  if (factsOf(framework)?.runsProcesses !== true) {
+    const message = 'applies only to frameworks pytorch, horovod and mpi: programs of other frameworks use all GPUs of their task';
     return processesPerTask === 'auto' ? [] : [{ path: ['processesPerTask'], message }];
   }
   return Object.entries(roles)

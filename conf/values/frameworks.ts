@@ -1,4 +1,4 @@
-export const FRAMEWORKS = ['tfjs', 'pytorch', 'tensorflow', 'jax', 'mpi', 'none'] as const;
+export const FRAMEWORKS = ['tfjs', 'pytorch', 'tensorflow', 'jax', 'horovod', 'mpi', 'none'] as const;
 
 export type Framework = (typeof FRAMEWORKS)[number];
 
@@ -7,6 +7,8 @@ interface FrameworkFacts {
   readonly title: string;
   /** Environment variables that tony-ts sets for each task and that jobs cannot override. */
   readonly variables: readonly string[];
+  /** True if a task may run several processes. */
+  readonly runsProcesses?: true;
   /** Names of roles whose tasks may have ranks; undefined if the framework knows no roles. */
   readonly rankedRoles?: readonly string[];
 }
@@ -15,6 +17,7 @@ interface FrameworkFacts {
 const OTHERS: Readonly<Partial<Record<Framework, FrameworkFacts>>> = {
   pytorch: {
     title: 'PyTorch',
+    runsProcesses: true,
     variables: [
       'MASTER_ADDR',
       'MASTER_PORT',
@@ -35,8 +38,25 @@ const OTHERS: Readonly<Partial<Record<Framework, FrameworkFacts>>> = {
   },
   tensorflow: { title: 'TensorFlow', variables: ['TF_CONFIG'], rankedRoles: ['chief', 'worker', 'ps'] },
   jax: { title: 'JAX', variables: ['JAX_COORDINATOR_ADDRESS', 'JAX_NUM_PROCESSES', 'JAX_PROCESS_ID'] },
+  horovod: {
+    title: 'Horovod',
+    runsProcesses: true,
+    variables: [
+      'HOROVOD_RANK',
+      'HOROVOD_SIZE',
+      'HOROVOD_LOCAL_RANK',
+      'HOROVOD_LOCAL_SIZE',
+      'HOROVOD_CROSS_RANK',
+      'HOROVOD_CROSS_SIZE',
+      'HOROVOD_HOSTNAME',
+      'HOROVOD_CONTROLLER',
+      'HOROVOD_GLOO_RENDEZVOUS_ADDR',
+      'HOROVOD_GLOO_RENDEZVOUS_PORT',
+    ],
+  },
   mpi: {
     title: 'MPI',
+    runsProcesses: true,
     variables: [
       'OMPI_MCA_plm_rsh_agent',
       'OMPI_MCA_orte_default_hostfile',

@@ -171,8 +171,10 @@ print(json.dumps([task.members[0].port, task.checkpoint_every, ordered, tony.sto
   const ranks = 'import json, tony; task = tony.context(); print(json.dumps([task.rank, task.world_size, task.local_rank]))';
   const process = { RANK: '5', WORLD_SIZE: '8', LOCAL_RANK: '1' };
   expect(await python(ranks, { ...(await startTask(root, 1)), ...process, TORCHELASTIC_RUN_ID: 'application_1_0001' })).toEqual([5, 8, 1]);
+  const horovod = { HOROVOD_RANK: '5', HOROVOD_SIZE: '8', HOROVOD_LOCAL_RANK: '1' };
+  expect(await python(ranks, { ...(await startTask(root, 1)), ...horovod, TONY_FRAMEWORK: 'horovod' })).toEqual([5, 8, 1]);
   // A variable of another launcher has no effect.
-  expect(await python(ranks, { ...(await startTask(root, 1)), ...process })).toEqual([1, 2, 0]);
+  expect(await python(ranks, { ...(await startTask(root, 1)), ...process, ...horovod })).toEqual([1, 2, 0]);
 
   const restore = `
 import json, tony

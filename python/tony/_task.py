@@ -61,7 +61,7 @@ def context() -> Task:
     if task.get("version") != 1:
         raise RuntimeError(f"{path} has the unknown version {task.get('version')}")
     rank, world_size = task["rank"], task["worldSize"]
-    # With frameworks pytorch and mpi, a task may run several processes.
+    # With frameworks pytorch, horovod and mpi, a task may run several processes.
     own = _own_place(task["applicationId"])
     return Task(
         application_id=task["applicationId"],
@@ -84,19 +84,24 @@ def context() -> Task:
     )
 
 
+# The variables that stand for RANK, WORLD_SIZE and LOCAL_RANK, by framework.
+_PLACES = {
+    "horovod": [("HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_RANK")],
+    "mpi": [
+        ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"),  # Open MPI
+        ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"),  # MPICH
+    ],
+}
+
+
 def _own_place(application_id: str) -> Mapping[str, str]:
     """Returns RANK, WORLD_SIZE and LOCAL_RANK of this process, if its launcher has set them."""
     if os.environ.get("TORCHELASTIC_RUN_ID") == application_id:
         return os.environ
-    if os.environ.get("TONY_FRAMEWORK") == "mpi":
-        # Open MPI and MPICH
-        for names in (
-            ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"),
-            ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"),
-        ):
-            if names[0] in os.environ:
-                own = zip(("RANK", "WORLD_SIZE", "LOCAL_RANK"), names)
-                return {key: os.environ[name] for key, name in own if name in os.environ}
+    for names in _PLACES.get(os.environ.get("TONY_FRAMEWORK", ""), ()):
+        if names[0] in os.environ:
+            own = zip(("RANK", "WORLD_SIZE", "LOCAL_RANK"), names)
+            return {key: os.environ[name] for key, name in own if name in os.environ}
     return {}
 
 

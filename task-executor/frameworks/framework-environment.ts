@@ -2,6 +2,7 @@ import type { Job, Role } from '../../conf/job.ts';
 import { isTensorBoardRole } from '../../conf/resolve/tensorboard-role.ts';
 import type { Framework } from '../../conf/values/frameworks.ts';
 import type { GangPlace } from './gang.ts';
+import { type HorovodNetwork, horovodDefaults, horovodProcesses } from './horovod.ts';
 import { jaxEnvironment } from './jax.ts';
 import { pytorchDefaults, pytorchProcesses } from './pytorch.ts';
 import { tensorflowEnvironment } from './tensorflow.ts';
@@ -14,7 +15,7 @@ export interface FrameworkEnvironment {
   readonly processes: readonly Readonly<Record<string, string>>[];
 }
 
-export function frameworkEnvironment(framework: Framework, place: GangPlace): FrameworkEnvironment {
+export function frameworkEnvironment(framework: Framework, place: GangPlace, network: HorovodNetwork): FrameworkEnvironment {
   switch (framework) {
     case 'pytorch': {
       const processes = pytorchProcesses(place);
@@ -24,6 +25,8 @@ export function frameworkEnvironment(framework: Framework, place: GangPlace): Fr
       return { defaults: {}, processes: [tensorflowEnvironment(place)] };
     case 'jax':
       return { defaults: {}, processes: [jaxEnvironment(place)] };
+    case 'horovod':
+      return { defaults: horovodDefaults(network), processes: horovodProcesses(place, network) };
     case 'mpi':
       // mpirun sets the variables of its processes.
       return { defaults: {}, processes: [{ TONY_FRAMEWORK: 'mpi' }] };
@@ -42,5 +45,5 @@ export function inheritsPort({ framework, tensorboard }: Pick<Job, 'framework' |
 }
 
 function opensOwnServer(framework: Framework): boolean {
-  return framework !== 'tfjs' && framework !== 'none' && framework !== 'mpi';
+  return framework === 'pytorch' || framework === 'tensorflow' || framework === 'jax';
 }

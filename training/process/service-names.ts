@@ -10,3 +10,12 @@ export const SPLITS_FORGOTTEN = 'forgotten';
 export const FEED_TAKE = 'feed.take';
 /** A feed reader leaves. Its unacknowledged records go to other readers. */
 export const FEED_LEAVE = 'feed.leave';
+
+/* The rendezvous store of Horovod's processes, to which their executor relays. */
+export const RENDEZVOUS_PUT = 'rendezvous.put';
+export const RENDEZVOUS_GET = 'rendezvous.get';
+export const RENDEZVOUS_REMOVE = 'rendezvous.remove';
+/** Maximum length of a key. */
+export const LARGEST_RENDEZVOUS_KEY = 512;
+/** Maximum size of a value in bytes. Encoded, it fits into a request. */
+export const LARGEST_RENDEZVOUS_VALUE = 512 * 1024;

@@ -1,0 +1,128 @@
+import { anySignal } from '../../platform/any-signal.ts';
+import { pause } from '../../platform/backoff.ts';
+import { TonyError } from '../../platform/errors.ts';
+import { LARGEST_RENDEZVOUS_KEY, LARGEST_RENDEZVOUS_VALUE } from '../../training/process/service-names.ts';
+
+/** Maximum size of all keys and values in bytes. Horovod stores about 100 bytes for each pair of processes. */
+const LARGEST_TOTAL = 64 * 1024 * 1024;
+/** Estimated memory in bytes of an entry, in addition to its key and value. */
+const ENTRY_BYTES = 200;
+/** Maximum time in ms to hold a request for a missing key. */
+const HOLD_MS = 2_000;
+
+export interface RendezvousCall {
+  readonly generation: number;
+  /** Aborted when the client no longer waits for the answer. */
+  readonly signal: AbortSignal;
+}
+
+/** A missing key for which requests wait. */
+interface Awaited {
+  /** Aborted when the key arrives. */
+  readonly arrival: AbortController;
+  requests: number;
+}
+
+/**
+ * The key-value store in which the processes of a gang publish their addresses (framework `horovod`). It holds the keys of one generation,
+ * in memory only: after a failure of the ApplicationMaster, the executors repeat their entries.
+ */
+export class Rendezvous {
+  readonly #mostBytes: number;
+  #generation = 0;
+  #bytes = 0;
+  readonly #values = new Map<string, Buffer>();
+  readonly #awaited = new Map<string, Awaited>();
+
+  constructor(mostBytes: number = LARGEST_TOTAL) {
+    this.#mostBytes = mostBytes;
+  }
+
+  /** @throws TonyError DATA_INVALID, RENDEZVOUS_FULL, SERVICE_LOST */
+  put({ generation }: RendezvousCall, body: unknown): void {
+    this.#enter(generation);
+    const key = keyOf(body);
+    const value = Buffer.from(String((body as { value?: unknown }).value ?? ''), 'base64');
+    const added = sizeOf(key, value) - this.#sizeAt(key);
+    if (value.length > LARGEST_RENDEZVOUS_VALUE || this.#bytes + added > this.#mostBytes) {
+      throw new TonyError(
+        'RENDEZVOUS_FULL',
+        `the rendezvous store cannot hold ${value.length} more bytes: it holds ${this.#bytes} bytes in ${this.#values.size} entries`,
+      );
+    }
+    this.#bytes += added;
+    this.#values.set(key, value);
+    this.#awaited.get(key)?.arrival.abort();
+    this.#awaited.delete(key);
+  }
+
+  /**
+   * Returns the value; null if the key is missing. With `wait`, first waits some seconds for the key.
+   * @throws TonyError DATA_INVALID, SERVICE_LOST
+   */
+  async get({ generation, signal }: RendezvousCall, body: unknown): Promise<Buffer | null> {
+    this.#enter(generation);
+    const key = keyOf(body);
+    if (!this.#values.has(key) && (body as { wait?: unknown }).wait === true) {
+      await this.#wait(key, signal);
+      this.#enter(generation);
+    }
+    return this.#values.get(key) ?? null;
+  }
+
+  /** @throws TonyError DATA_INVALID, SERVICE_LOST */
+  remove({ generation }: RendezvousCall, body: unknown): void {
+    this.#enter(generation);
+    const key = keyOf(body);
+    this.#bytes -= this.#sizeAt(key);
+    this.#values.delete(key);
+  }
+
+  async #wait(key: string, signal: AbortSignal): Promise<void> {
+    const awaited = this.#awaited.get(key) ?? { arrival: new AbortController(), requests: 0 };
+    this.#awaited.set(key, awaited);
+    awaited.requests += 1;
+    await pause(HOLD_MS, anySignal([signal, awaited.arrival.signal]));
+    awaited.requests -= 1;
+    if (awaited.requests === 0 && this.#awaited.get(key) === awaited) {
+      this.#awaited.delete(key);
+    }
+  }
+
+  /** Forgets the keys of earlier generations. */
+  #enter(generation: number): void {
+    if (generation < this.#generation) {
+      throw new TonyError('SERVICE_LOST', `generation ${generation} has ended: generation ${this.#generation} has started`);
+    }
+    if (generation > this.#generation) {
+      this.#generation = generation;
+      this.close();
+    }
+  }
+
+  close(): void {
+    this.#values.clear();
+    this.#bytes = 0;
+    for (const { arrival } of this.#awaited.values()) {
+      arrival.abort();
+    }
+    this.#awaited.clear();
+  }
+
+  #sizeAt(key: string): number {
+    const value = this.#values.get(key);
+    return value === undefined ? 0 : sizeOf(key, value);
+  }
+}
+
+function sizeOf(key: string, value: Buffer): number {
+  return key.length + value.length + ENTRY_BYTES;
+}
+
+function keyOf(body: unknown): string {
+  const { key } = (body ?? {}) as { key?: unknown };
+  if (typeof key !== 'string' || key === '' || key.length > LARGEST_RENDEZVOUS_KEY) {
+    throw new TonyError('DATA_INVALID', 'the request does not contain a valid key');
+  }
+  return key;
+}

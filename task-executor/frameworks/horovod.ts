@@ -1,0 +1,60 @@
+import { type GangPlace, ownMember, type RankedMember, rankedMembers } from './gang.ts';
+
+/** What the processes of a task need to meet the others. */
+export interface HorovodNetwork {
+  /** Port of the executor's relay to the rendezvous store, on 127.0.0.1. */
+  readonly rendezvousPort: number;
+  /** Network interface with the address of this host; null if unknown. */
+  readonly interface: string | null;
+}
+
+/**
+ * Time in seconds after which Gloo gives up on a missing process. Horovod's 30 s are too short: tasks start at different times, for example
+ * because they restore a checkpoint. The ApplicationMaster notices lost tasks earlier.
+ */
+const TIMEOUT_SECONDS = 600;
+
+/**
+ * Returns the variables that `horovodrun --gloo` sets for each process of a task (horovod/runner/gloo_run.py), in the order of the local
+ * rank. Each task is a host of its own, even if several tasks share a node: its processes see only the GPUs of their container. A task
+ * without a rank has one process without variables.
+ */
+export function horovodProcesses(place: GangPlace, { rendezvousPort }: HorovodNetwork): Record<string, string>[] {
+  const ranked = rankedMembers(place);
+  const self = ownMember(ranked, place);
+  if (self === undefined) {
+    return [{}];
+  }
+  const before = ranked.slice(0, ranked.indexOf(self));
+  const first = processesIn(before);
+  return Array.from({ length: self.processes }, (_, local) => {
+    // The cross rank numbers the processes with the same local rank.
+    const hasLocal = ({ processes }: RankedMember): boolean => processes > local;
+    return {
+      TONY_FRAMEWORK: 'horovod',
+      HOROVOD_RANK: String(first + local),
+      HOROVOD_SIZE: String(processesIn(ranked)),
+      HOROVOD_LOCAL_RANK: String(local),
+      HOROVOD_LOCAL_SIZE: String(self.processes),
+      HOROVOD_CROSS_RANK: String(before.filter(hasLocal).length),
+      HOROVOD_CROSS_SIZE: String(ranked.filter(hasLocal).length),
+      HOROVOD_HOSTNAME: `${self.role}-${self.index}`,
+      HOROVOD_CONTROLLER: 'gloo',
+      HOROVOD_GLOO_RENDEZVOUS_ADDR: '127.0.0.1',
+      HOROVOD_GLOO_RENDEZVOUS_PORT: String(rendezvousPort),
+    };
+  });
+}
+
+function processesIn(members: readonly RankedMember[]): number {
+  return members.reduce((sum, { processes }) => sum + processes, 0);
+}
+
+/** Returns defaults that jobs may override. */
+export function horovodDefaults(network: HorovodNetwork): Record<string, string> {
+  return {
+    HOROVOD_CPU_OPERATIONS: 'gloo',
+    HOROVOD_GLOO_TIMEOUT_SECONDS: String(TIMEOUT_SECONDS),
+    ...(network.interface !== null && { HOROVOD_GLOO_IFACE: network.interface, NCCL_SOCKET_IFNAME: network.interface }),
+  };
+}

@@ -1,0 +1,189 @@
+import { readFile } from 'node:fs/promises';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { AddressInfo, Socket } from 'node:net';
+import { messageOf } from '../../platform/errors.ts';
+import type { Logger } from '../../platform/log.ts';
+import type { ServiceFrame } from '../../training/process/service-frame.ts';
+import {
+  LARGEST_RENDEZVOUS_KEY,
+  LARGEST_RENDEZVOUS_VALUE,
+  RENDEZVOUS_GET,
+  RENDEZVOUS_PUT,
+  RENDEZVOUS_REMOVE,
+} from '../../training/process/service-names.ts';
+import { loopbackOwner } from './loopback-owner.ts';
+
+/*
+ * Horovod's processes publish the addresses of their Gloo connections in a key-value store, over HTTP without TLS or credentials
+ * (horovod/common/gloo/http_store.cc). Each connection carries one request:
+ *
+ *   PUT /SCOPE/KEY       with the value as the body
+ *   GET /SCOPE/KEY       200 with the value, or 404. The client repeats the request every 10 ms until the key exists
+ *   DELETE /SCOPE/RANK   the process with this rank has connected to all others, which therefore no longer need its entries
+ *
+ * SCOPE is `global`, `local_HOSTNAME` or `cross_LOCALRANK`, with a suffix for a process set. KEY is a rank, under which a process publishes
+ * its addresses, or `rank_` and a rank, under which it publishes its host name. Clients do not wait for the latter.
+ */
+
+const HOST = '127.0.0.1';
+/** Maximum number of concurrent connections: several for each of at most 16 processes. */
+const AT_ONCE = 64;
+/** Timeout in ms from the connection to the complete request. */
+const REQUEST_MS = 10_000;
+const PATH = /^\/[\w.-]+\/(rank_)?(\d{1,9})$/;
+
+export interface RendezvousRelayOptions {
+  /** Forwards a request to the ApplicationMaster; returns null if none is currently reachable. */
+  readonly ask: (service: string, body: Uint8Array, signal: AbortSignal) => Promise<ServiceFrame | null>;
+  /** Shows the user a message. */
+  readonly notice: (message: string) => void;
+  readonly log: Logger;
+}
+
+interface Reply {
+  readonly status: number;
+  readonly body?: Uint8Array;
+}
+
+/**
+ * An HTTP server on 127.0.0.1 that relays the requests of one run's processes to the rendezvous store in the ApplicationMaster. It answers
+ * only processes of the user who runs the executor.
+ */
+export class RendezvousRelay {
+  readonly #options: RendezvousRelayOptions;
+  readonly #server: Server;
+  /** Entries of this task's processes that the ApplicationMaster must hold. */
+  readonly #own = new Map<string, Buffer>();
+  readonly #closing = new AbortController();
+
+  private constructor(options: RendezvousRelayOptions) {
+    this.#options = options;
+    this.#server = createServer({ requestTimeout: REQUEST_MS, keepAlive: false }, (request, response) => {
+      this.#serve(request, response).catch((error: unknown) => {
+        if (!response.destroyed) {
+          options.log.warn({ error: messageOf(error) }, 'could not answer a rendezvous request');
+        }
+        response.destroy();
+      });
+    });
+    this.#server.maxConnections = AT_ONCE;
+  }
+
+  /** @throws if no port can be bound */
+  static async open(options: RendezvousRelayOptions): Promise<RendezvousRelay> {
+    const relay = new RendezvousRelay(options);
+    const server = relay.#server;
+    await new Promise<void>((resolve, reject) => {
+      server.once('error', reject).listen(0, HOST, () => {
+        server.off('error', reject);
+        resolve();
+      });
+    });
+    server.on('error', (error) => options.log.warn({ error: messageOf(error) }, 'the rendezvous relay failed'));
+    return relay;
+  }
+
+  get port(): number {
+    return (this.#server.address() as AddressInfo).port;
+  }
+
+  /** Sends the entries again, to an ApplicationMaster that has replaced an earlier one. */
+  async repeat(): Promise<void> {
+    for (const [key, value] of this.#own) {
+      await this.#ask(RENDEZVOUS_PUT, { key, value: value.toString('base64') }, this.#closing.signal);
+      if (!this.#own.has(key)) {
+        await this.#ask(RENDEZVOUS_REMOVE, { key }, this.#closing.signal);
+      }
+    }
+  }
+
+  close(): void {
+    this.#closing.abort();
+    this.#server.close();
+    this.#server.closeAllConnections();
+  }
+
+  async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const gone = new AbortController();
+    response.on('close', () => gone.abort());
+    const allowed = await isOwnUser(request.socket);
+    const { status, body = Buffer.alloc(0) } = allowed ? await this.#reply(request, gone.signal) : { status: 403 };
+    if (!allowed) {
+      this.#options.log.warn(
+        { port: request.socket.remotePort },
+        'rejected a rendezvous request: it does not come from a process of this user',
+      );
+    }
+    // Horovod's client recognises this spelling of the header only.
+    response.writeHead(status, { 'Content-Length': body.length, Connection: 'close' }).end(body);
+  }
+
+  async #reply(request: IncomingMessage, signal: AbortSignal): Promise<Reply> {
+    const { method = '', url = '' } = request;
+    const [, host, rank] = PATH.exec(url) ?? [];
+    if (rank === undefined || url.length > LARGEST_RENDEZVOUS_KEY) {
+      return { status: 404 };
+    }
+    const key = url.slice(1);
+    switch (method) {
+      case 'PUT': {
+        const value = await bodyOf(request);
+        if (value === null) {
+          return { status: 413 };
+        }
+        this.#own.set(key, value);
+        return await this.#ask(RENDEZVOUS_PUT, { key, value: value.toString('base64') }, signal);
+      }
+      case 'GET':
+        return await this.#ask(RENDEZVOUS_GET, { key, wait: host === undefined }, signal);
+      case 'DELETE': {
+        const scope = key.slice(0, key.lastIndexOf('/'));
+        await this.#remove(`${scope}/rank_${rank}`, signal);
+        return await this.#remove(`${scope}/${rank}`, signal);
+      }
+      default:
+        return { status: 405 };
+    }
+  }
+
+  async #remove(key: string, signal: AbortSignal): Promise<Reply> {
+    this.#own.delete(key);
+    return await this.#ask(RENDEZVOUS_REMOVE, { key }, signal);
+  }
+
+  async #ask(service: string, body: object, signal: AbortSignal): Promise<Reply> {
+    const frame = await this.#options.ask(service, Buffer.from(JSON.stringify(body)), signal);
+    if (frame === null) {
+      // Horovod's client tries again.
+      return { status: 503 };
+    }
+    const { answer, error } = JSON.parse(Buffer.from(frame.head).toString('utf8')) as { answer?: unknown; error?: { message: string } };
+    if (error !== undefined) {
+      this.#options.notice(`Horovod's processes cannot meet: ${error.message}`);
+      return { status: 507 };
+    }
+    return answer === 'missing' ? { status: 404 } : { status: 200, body: frame.body };
+  }
+}
+
+async function isOwnUser({ remoteAddress, remotePort = 0, localPort = 0 }: Socket): Promise<boolean> {
+  if (remoteAddress !== HOST) {
+    return false;
+  }
+  const user = loopbackOwner(await readFile('/proc/net/tcp', 'latin1'), remotePort, localPort);
+  return user !== null && user === process.getuid?.();
+}
+
+/** Returns null if the body is too large. */
+async function bodyOf(request: IncomingMessage): Promise<Buffer | null> {
+  const parts: Buffer[] = [];
+  let length = 0;
+  for await (const part of request as AsyncIterable<Buffer>) {
+    length += part.length;
+    if (length > LARGEST_RENDEZVOUS_VALUE) {
+      return null;
+    }
+    parts.push(part);
+  }
+  return Buffer.concat(parts);
+}

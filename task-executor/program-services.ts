@@ -1,0 +1,89 @@
+import path from 'node:path';
+import { messageOf } from '../platform/errors.ts';
+import type { Logger } from '../platform/log.ts';
+import type { ServiceFrame } from '../training/process/service-frame.ts';
+import { RendezvousRelay } from './horovod/rendezvous-relay.ts';
+import type { MasterLink } from './master-link.ts';
+import { ServicesSocket } from './services-socket.ts';
+import type { ExecutorSettings } from './settings.ts';
+
+/** Prefix of the services with which the executor itself reads and writes storage for the program. */
+const STORAGE_PREFIX = 'storage.';
+/** Timeout in ms for a service request while the ApplicationMaster is unreachable. The program then receives an error and retries. */
+const PATIENCE_MS = 60_000;
+
+export interface ProgramServicesOptions {
+  readonly settings: ExecutorSettings;
+  readonly link: MasterLink;
+  /** Shows the user a message. */
+  readonly notice: (message: string) => void;
+  readonly log: Logger;
+}
+
+/** The servers of the executor that only the user's program may use. Each run of the program has its own. */
+export class ProgramServices {
+  readonly #options: ProgramServicesOptions;
+  #socket: ServicesSocket | null = null;
+  #relay: RendezvousRelay | null = null;
+
+  constructor(options: ProgramServicesOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Opens the servers of a generation, and closes those of the previous one.
+   * @returns the folder of the services socket, which is null if it cannot be opened, and the port of Horovod's rendezvous.
+   * @throws if Horovod's rendezvous cannot be opened
+   */
+  async open(generation: number): Promise<{ readonly services: string | null; readonly rendezvousPort: number }> {
+    this.close();
+    const { settings, log, notice } = this.#options;
+    const services = await this.#openSocket(generation);
+    if (settings.frozen.job.framework === 'horovod') {
+      this.#relay = await RendezvousRelay.open({ ask: (...request) => this.#forward(generation, ...request), notice, log });
+    }
+    return { services, rendezvousPort: this.#relay?.port ?? 0 };
+  }
+
+  /** Tells an ApplicationMaster that has replaced an earlier one what the latter held in memory. */
+  masterReplaced(): void {
+    void this.#relay?.repeat();
+  }
+
+  close(): void {
+    this.#socket?.close();
+    this.#socket = null;
+    this.#relay?.close();
+    this.#relay = null;
+  }
+
+  /** Returns null if this fails; the program starts anyway, because most programs do not use the services. */
+  async #openSocket(generation: number): Promise<string | null> {
+    const { settings, log } = this.#options;
+    try {
+      this.#socket = await ServicesSocket.open({
+        folder: path.join(settings.folder, `services-${generation}`),
+        ask: (service, ...request) =>
+          service.startsWith(STORAGE_PREFIX)
+            ? this.#serveStorage(generation, service, ...request)
+            : this.#forward(generation, service, ...request),
+        log,
+      });
+      return this.#socket.folder;
+    } catch (error) {
+      log.warn({ error: messageOf(error) }, "the program cannot reach the ApplicationMaster's services");
+      return null;
+    }
+  }
+
+  #forward(generation: number, service: string, body: Uint8Array, signal: AbortSignal): Promise<ServiceFrame | null> {
+    return this.#options.link.serve({ generation, service, body }, PATIENCE_MS, signal);
+  }
+
+  async #serveStorage(generation: number, service: string, body: Uint8Array, signal: AbortSignal): Promise<ServiceFrame> {
+    const { settings, notice } = this.#options;
+    // Loaded on demand to save memory: most executors never access storage.
+    const { serveStorage } = await import('./storage/storage-services.ts');
+    return await serveStorage(settings, { generation, notice }, service, body, signal);
+  }
+}

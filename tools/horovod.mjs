@@ -1,0 +1,40 @@
+#!/usr/bin/env node
+/**
+ * `npm run horovod`: builds Horovod with Gloo for PyTorch of the system's Python, in `.cache/horovod`. Tests that need Horovod then run. PyPI
+ * has only its sources. Needs cmake, g++, and Debian's python3-torch, libtorch-dev, python3-dev and python3-pip.
+ */
+import { existsSync } from 'node:fs';
+import { rename, rm } from 'node:fs/promises';
+import path from 'node:path';
+import { ROOT, runInherited } from './install.mjs';
+
+const VERSION = '0.28.1';
+const PYTHON = '/usr/bin/python3';
+const folder = path.join(ROOT, '.cache', 'horovod');
+const building = `${folder}.${process.pid}`;
+
+if (existsSync(folder)) {
+  console.log(`${folder} exists. To build Horovod again, remove it.`);
+} else {
+  const env = {
+    MAKEFLAGS: '-j2',
+    ...process.env,
+    HOROVOD_WITH_PYTORCH: '1',
+    HOROVOD_WITH_GLOO: '1',
+    HOROVOD_WITHOUT_MPI: '1',
+    HOROVOD_WITHOUT_TENSORFLOW: '1',
+    HOROVOD_WITHOUT_MXNET: '1',
+  };
+  try {
+    // The build imports PyTorch, so it must not run in isolation from the system's packages.
+    const words = ['-m', 'pip', 'install', '--no-build-isolation', '--no-binary', 'horovod', '--target', building];
+    await runInherited(PYTHON, [...words, `horovod==${VERSION}`], { env });
+    await rename(building, folder);
+    console.log(`built Horovod ${VERSION} in ${folder}`);
+  } catch (error) {
+    console.error(`horovod: ${/** @type {Error} */ (error).message}`);
+    process.exitCode = 1;
+  } finally {
+    await rm(building, { recursive: true, force: true });
+  }
+}
