@@ -119,11 +119,13 @@ describe("the rendezvous relay answers Horovod's requests", () => {
   });
 });
 
-it.skipIf(process.getuid?.() !== 0)('the rendezvous relay rejects requests of other users', async () => {
+it.skipIf(process.getuid?.() !== 0)('the rendezvous relay does not answer processes of other users', async () => {
   const master = new Master();
   const { port } = await open(master);
-  const words = `exec 3<>/dev/tcp/127.0.0.1/${port}; printf 'GET /global/0 ${HEAD} 0\\r\\n\\r\\n' >&3; head -n 1 <&3`;
+  const request = RECORDED.getAddress.replaceAll('\r\n', '\\r\\n');
+  // The relay may close the connection before or after the request, so bash may report an error.
+  const words = `exec 3<>/dev/tcp/127.0.0.1/${port}; printf '${request}' >&3; head -n 1 <&3 || true`;
   const { stdout } = await promisify(execFile)('/bin/bash', ['-c', words], { uid: 65_534, gid: 65_534, cwd: '/' });
-  expect(stdout).toContain('403');
+  expect(stdout).toBe('');
   expect(master.asked).toEqual([]);
 });

@@ -26,8 +26,8 @@ import { loopbackOwner } from './loopback-owner.ts';
  */
 
 const HOST = '127.0.0.1';
-/** Maximum number of concurrent connections: several for each of at most 16 processes. */
-const AT_ONCE = 64;
+/** Maximum number of concurrent connections. Each of at most 16 processes opens one at a time. */
+const AT_ONCE = 256;
 /** Timeout in ms from the connection to the complete request. */
 const REQUEST_MS = 10_000;
 const PATH = /^\/[\w.-]+\/(rank_)?(\d{1,9})$/;
@@ -52,6 +52,8 @@ interface Reply {
 export class RendezvousRelay {
   readonly #options: RendezvousRelayOptions;
   readonly #server: Server;
+  /** For each connection, whether it comes from a process of this user. */
+  readonly #checks = new WeakMap<Socket, Promise<boolean>>();
   /** Entries of this task's processes that the ApplicationMaster must hold. */
   readonly #own = new Map<string, Buffer>();
   readonly #closing = new AbortController();
@@ -67,6 +69,7 @@ export class RendezvousRelay {
       });
     });
     this.#server.maxConnections = AT_ONCE;
+    this.#server.on('connection', (socket) => this.#checks.set(socket, this.#check(socket)));
   }
 
   /** @throws if no port can be bound */
@@ -103,17 +106,29 @@ export class RendezvousRelay {
     this.#server.closeAllConnections();
   }
 
+  /** Closes the connection of a process of another user at once, so that it does not take the place of others. */
+  async #check(socket: Socket): Promise<boolean> {
+    const isOwn = await isOwnUser(socket).catch((error: unknown) => {
+      this.#options.log.error({ error: messageOf(error) }, 'cannot read /proc/net/tcp, and therefore accepts no rendezvous requests');
+      return false;
+    });
+    if (!isOwn) {
+      this.#options.log.warn(
+        { port: socket.remotePort },
+        'closed a connection to the rendezvous relay: its process belongs to another user',
+      );
+      socket.destroy();
+    }
+    return isOwn;
+  }
+
   async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const gone = new AbortController();
     response.on('close', () => gone.abort());
-    const allowed = await isOwnUser(request.socket);
-    const { status, body = Buffer.alloc(0) } = allowed ? await this.#reply(request, gone.signal) : { status: 403 };
-    if (!allowed) {
-      this.#options.log.warn(
-        { port: request.socket.remotePort },
-        'rejected a rendezvous request: it does not come from a process of this user',
-      );
+    if ((await this.#checks.get(request.socket)) !== true) {
+      return;
     }
+    const { status, body = Buffer.alloc(0) } = await this.#reply(request, gone.signal);
     // Horovod's client recognises this spelling of the header only.
     response.writeHead(status, { 'Content-Length': body.length, Connection: 'close' }).end(body);
   }
