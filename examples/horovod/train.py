@@ -78,11 +78,12 @@ def main():
 
     model = make_model().to(device)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    # DistributedOptimizer does not take over the state of the optimizer, so restore the state afterwards.
+    optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())
     first = restore(model, optimizer)
     if first > 0:
         print(f"rank {rank} resumes after step {first}", flush=True)
     hvd.broadcast_parameters(model.state_dict(), root_rank=0)
-    trained = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())
     loss_of = nn.CrossEntropyLoss()
     every = tony.context().checkpoint_every if tony else 0
 
@@ -90,15 +91,15 @@ def main():
         # All ranks draw the same batch, and each rank trains on every world-th example.
         generator = torch.Generator().manual_seed(step)
         batch = torch.randint(examples, (args.batch,), generator=generator)[rank::world]
-        trained.zero_grad()
+        optimizer.zero_grad()
         loss = loss_of(model(scaled(images[batch]).to(device)), labels[batch].to(device))
         loss.backward()
-        trained.step()
+        optimizer.step()
         if tony and rank == 0:
             if step % 10 == 0:
                 tony.report(step, loss=loss)
             if (step % every == 0 or step == args.steps or tony.stopping()) and tony.context().in_job:
-                save(model, trained, step)
+                save(model, optimizer, step)
 
     if rank == 0:
         test_images, test_labels = load(folder, "t10k")
