@@ -33,37 +33,11 @@ describe('the command line', () => {
     expect(stdout.indexOf('--tail')).toBeLessThan(stdout.indexOf('--debug'));
   });
 
+  // client/cli/command-line.test.ts contains the messages of all other usage errors.
   test.each([
     [['sumbit'], 'There is no command "sumbit"; did you mean "submit"?'],
-    [['bogus', '--conf', 'x'], 'There is no command "bogus".'],
-    [['submit', '--cnof', 'x'], 'There is no option --cnof; did you mean --conf?'],
-    [['submit', '--conf'], '--conf requires a value.'],
     [['submit', 'job.yaml'], 'Unexpected argument "job.yaml".\nhint: To name a job file, use --conf job.yaml.'],
-    [['submit', '--output', 'xml'], '--output must be table, json or yaml, not xml.'],
-    [['submit', '--no-such'], 'There is no option --no-such'],
-    [['status'], 'tony-ts status requires an application ID'],
-    [['status', 'job_1'], '"job_1" is not an application ID.'],
-    [['logs', 'local_1_0001', '--tail', '0'], '--tail requires a whole number from 1 to 1000000, not 0.'],
-    [['logs', 'local_1_0001', '--tail'], '--tail requires a value.'],
-    [['logs', 'local_1_0001', 'worker:0'], 'The local job local_1_0001'],
-    [['completion'], 'tony-ts completion requires SHELL: bash, zsh, fish.'],
-    [['completion', 'tcsh'], 'SHELL must be bash, zsh or fish, not tcsh.'],
-    [['version', '--al'], 'There is no option --al; did you mean --all?'],
-    [['version', 'all'], 'Unexpected argument "all".'],
-    [['history', 'shwo'], 'There is no "tony-ts history shwo"; did you mean "show"?'],
-    [['history', 'show'], 'tony-ts history show requires an application ID'],
-    [['history', '--user', 'bob', '--limt', '5'], 'There is no option --limt; did you mean --limit?'],
-    [['history', '--user', 'bob', 'shwo'], 'There is no "tony-ts history shwo"; did you mean "show"?'],
-    [['config', 'explan'], 'There is no "tony-ts config explan"; did you mean "explain"?'],
-    [['feed', 'local_1_0001'], 'tony-ts feed requires FEED'],
-    [['attach', 'local_1_0001'], 'The local job local_1_0001'],
-    [['kill', 'local_1_0001'], 'The local job local_1_0001'],
-    [['events', 'nonsense'], '"nonsense" is not an application ID.'],
-    [['describe', 'nonsense'], '"nonsense" is not an application ID.'],
-    [['top', 'nonsense'], '"nonsense" is not an application ID.'],
-    [['explain', 'RM_UNREACHABEL'], 'There is no error code RM_UNREACHABEL; did you mean RM_UNREACHABLE?'],
     [['status', 'local_1_0001'], 'The local job local_1_0001'],
-    [[], 'A command is missing'],
   ])('rejects %j with exit code 2 and without a stack trace', async (words, sentence) => {
     const { exitCode, stdout, stderr } = await runCommand(words, { env: { HOME: await temporaryFolder() } });
     expect(stderr).toContain(`error: ${sentence}`);

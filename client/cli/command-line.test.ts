@@ -1,0 +1,86 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { describeCommandLine, runCommandLine } from './command-line.ts';
+import type { DescribedCommand } from './help/command-description.ts';
+
+const home = mkdtempSync(path.join(tmpdir(), 'tony-ts-command-line-test-'));
+
+beforeAll(() => void vi.stubEnv('TONY_LOCAL_DIR', home));
+afterAll(() => {
+  vi.unstubAllEnvs();
+  rmSync(home, { recursive: true });
+});
+
+test.each([
+  [['sumbit'], 'There is no command "sumbit"; did you mean "submit"?'],
+  [['bogus', '--conf', 'x'], 'There is no command "bogus".'],
+  [['submit', '--cnof', 'x'], 'There is no option --cnof; did you mean --conf?'],
+  [['submit', '--conf'], '--conf requires a value.'],
+  [['submit', 'job.yaml'], 'Unexpected argument "job.yaml".'],
+  [['submit', '--output', 'xml'], '--output must be table, json or yaml, not xml.'],
+  [['submit', '--no-such'], 'There is no option --no-such'],
+  [['status'], 'tony-ts status requires an application ID'],
+  [['status', 'job_1'], '"job_1" is not an application ID.'],
+  [['logs', 'local_1_0001', '--tail', '0'], '--tail requires a whole number from 1 to 1000000, not 0.'],
+  [['logs', 'local_1_0001', '--tail'], '--tail requires a value.'],
+  [['logs', 'local_1_0001', 'worker:0'], 'The local job local_1_0001'],
+  [['completion'], 'tony-ts completion requires SHELL: bash, zsh, fish.'],
+  [['completion', 'tcsh'], 'SHELL must be bash, zsh or fish, not tcsh.'],
+  [['version', '--al'], 'There is no option --al; did you mean --all?'],
+  [['version', 'all'], 'Unexpected argument "all".'],
+  [['history', 'shwo'], 'There is no "tony-ts history shwo"; did you mean "show"?'],
+  [['history', 'show'], 'tony-ts history show requires an application ID'],
+  [['history', '--user', 'bob', '--limt', '5'], 'There is no option --limt; did you mean --limit?'],
+  [['history', '--user', 'bob', 'shwo'], 'There is no "tony-ts history shwo"; did you mean "show"?'],
+  [['config', 'explan'], 'There is no "tony-ts config explan"; did you mean "explain"?'],
+  [['feed', 'local_1_0001'], 'tony-ts feed requires FEED'],
+  [['attach', 'local_1_0001'], 'The local job local_1_0001'],
+  [['kill', 'local_1_0001'], 'The local job local_1_0001'],
+  [['events', 'nonsense'], '"nonsense" is not an application ID.'],
+  [['describe', 'nonsense'], '"nonsense" is not an application ID.'],
+  [['top', 'nonsense'], '"nonsense" is not an application ID.'],
+  [['explain', 'RM_UNREACHABEL'], 'There is no error code RM_UNREACHABEL; did you mean RM_UNREACHABLE?'],
+  [['status', 'local_1_0001'], 'The local job local_1_0001'],
+  [[], 'A command is missing'],
+])('rejects %j with exit code 2', async (words, sentence) => {
+  const written = await outputOf(async () => {
+    await expect(runCommandLine(words)).rejects.toMatchObject({ exitCode: 2, message: expect.stringContaining(sentence) });
+  });
+  expect(written).toBe('');
+});
+
+describe.each([80, 200])('in %d columns', (columns) => {
+  test.each(everyPath(describeCommandLine()).map((words) => [['tony-ts', ...words].join(' '), words] as const))(
+    'the help of %s fits the terminal',
+    async (name, words) => {
+      const { columns: before } = process.stdout;
+      process.stdout.columns = columns;
+      const help = await outputOf(() => runCommandLine([...words, '--help'])).finally(() => {
+        process.stdout.columns = before;
+      });
+      expect(help).toContain(name);
+      expect(help.split('\n').filter((line) => line.length > columns)).toEqual([]);
+    },
+  );
+});
+
+function everyPath(command: DescribedCommand): string[][] {
+  return [[], ...command.commands.flatMap((child) => everyPath(child).map((words) => [child.name, ...words]))];
+}
+
+/** Returns what the action writes to stdout. */
+async function outputOf(action: () => Promise<void>): Promise<string> {
+  let written = '';
+  const write = vi.spyOn(process.stdout, 'write').mockImplementation((text) => {
+    written += String(text);
+    return true;
+  });
+  try {
+    await action();
+  } finally {
+    write.mockRestore();
+  }
+  return written;
+}
