@@ -11,7 +11,17 @@ import { HadoopConfiguration } from '../hadoop/configuration/configuration.ts';
 import { createStorage } from '../storage/create-storage.ts';
 import { type Changes, HandmadeJobs } from './handmade-job.ts';
 import { jsonLines, USER, until, useCluster, type YarnApplication } from './harness.ts';
-import { ALLOWED, EVERYBODYS, INVALID, REJECTED, SITE, TOO_MANY, withHadoop, withWorker } from './quota-bypass-cases.ts';
+import {
+  ALLOWED,
+  EVERYBODYS,
+  IN_ANOTHER_NAME,
+  INVALID,
+  OVER_LIMITS,
+  SITE,
+  TOO_MANY,
+  withHadoop,
+  withWorker,
+} from './quota-bypass-cases.ts';
 
 /**
  * Users try to bypass the site file on a real cluster without replacing the ApplicationMaster. YARN's final status shows whether an attempt
@@ -96,7 +106,7 @@ describe('a job submitted by hand', () => {
     expect(end).toMatchObject({ state: 'FINISHED', finalStatus: 'SUCCEEDED' });
   });
 
-  test.concurrent.each(REJECTED)('fails the ApplicationMaster’s check %s', async (_, changes, expected) => {
+  test.concurrent.each([...OVER_LIMITS, ...IN_ANOTHER_NAME])('fails the ApplicationMaster’s check %s', async (_, changes, expected) => {
     const end = await cluster.ended(await handmade.submit(changes));
     expect(end).toMatchObject({ state: 'FINISHED', finalStatus: 'FAILED' });
     expect(end.diagnostics).toMatch(expected);
