@@ -1,10 +1,10 @@
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, writeFileSync } from 'node:fs';
+import { readdir } from 'node:fs/promises';
 import path from 'node:path';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { ROOT } from './command.ts';
 import { jsonLines, temporaryFolder, USER, useCluster } from './harness.ts';
-import { pythonWith } from './python-environment.ts';
 
 /** Ships Python packages to nodes that have only python3: those of a requirements file, and a packed environment. */
 
@@ -97,10 +97,13 @@ test('a job runs with the interpreter and the packages of a packed environment',
 
 test('the tasks of examples/scikit-learn together have the results of the script that runs by hand', { timeout: 400_000 }, async () => {
   const example = path.join(ROOT, 'examples', 'scikit-learn');
-  const python = await pythonWith(path.join(ROOT, '.cache', 'scikit-learn'), ['-r', path.join(example, 'requirements.txt')]);
-  const byHand = resultsIn(execFileSync(python, ['train.py'], { cwd: example }).toString());
-  expect(byHand).toHaveLength(4);
   const { output } = await submitted(path.join(example, 'job.yaml'), {}, 'runtime=system');
+  // By hand, the script runs with the packages that a NodeManager has unpacked.
+  const data = path.join(cluster.state, 'data');
+  const unpacked = (await readdir(data, { recursive: true })).find((name) => /\.tar\.gz\/lib\/[^/]+\/site-packages\/sklearn$/.test(name));
+  const env = { ...process.env, PYTHONPATH: path.join(data, path.dirname(unpacked ?? 'none')), PYTHONDONTWRITEBYTECODE: '1' };
+  const byHand = resultsIn(execFileSync('python3', ['train.py'], { cwd: example, env }).toString());
+  expect(byHand).toHaveLength(4);
   expect(resultsIn(output).toSorted((a, b) => a.gamma - b.gamma)).toEqual(byHand);
 });
 
