@@ -1,13 +1,10 @@
-import { readFile } from 'node:fs/promises';
 import path from 'node:path';
-import { expect, test, vi } from 'vitest';
-import { localPaths } from '../client/files/local-layout.ts';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import type { JobStatus } from '../conf/status/status.ts';
 import { HadoopConfiguration } from '../hadoop/configuration/configuration.ts';
 import { createStorage } from '../storage/create-storage.ts';
-import type { Storage } from '../storage/storage.ts';
-import { ROOT, runCommand } from './command.ts';
-import { jsonLines, noneLeft, temporaryFolder, USER, useCluster } from './harness.ts';
+import { ROOT } from './command.ts';
+import { jsonLines, noneLeft, USER, useCluster } from './harness.ts';
 
 /**
  * examples/evaluation: an evaluator ends the training when its results no longer improve. The workers' code does not refer to the
@@ -23,41 +20,17 @@ const EARLY_END = /^stopped early at step (\d+): (loss on held-out data did not 
 /** Number of steps for 1000 epochs of 2000 digits. In each step, the chief and the worker use 32 digits each. */
 const ALL_STEPS = 32_000;
 
-test('training on this machine ends early, and reports the reason and the best checkpoint', async () => {
-  const root = await temporaryFolder();
-  const { exitCode, stdout, stderr } = await runCommand([...WORDS, '--local'], { env: { TONY_LOCAL_DIR: root } });
-  expect(exitCode, stderr + stdout).toBe(0);
-  const storage = createStorage({ hadoop: null, user: USER });
-  try {
-    const id = idOf(stdout);
-    const final = JSON.parse(await readFile(path.join(localPaths(root, id).history, 'final.json'), 'utf8')) as JobStatus;
-    await expectEarlyEnd(id, final, storage);
-  } finally {
-    storage.close();
-  }
-});
-
-test('training on a cluster ends early, with the same reports and checkpoints in HDFS', async () => {
+test('training ends early, and reports the reason and the best checkpoint', async () => {
   const { exitCode, stdout, stderr } = await cluster.run(WORDS, { timeoutMs: 390_000 });
   expect(exitCode, stderr + stdout).toBe(0);
-  const id = idOf(stdout);
-  await noneLeft(cluster, id);
-  const storage = createStorage({ hadoop: await HadoopConfiguration.fromEnvironment(cluster.environment()), user: USER });
-  try {
-    const final = JSON.parse((await cluster.hdfsRead(`/user/${USER}/.tony-ts/history/${id}/final.json`)).toString()) as JobStatus;
-    await expectEarlyEnd(id, final, storage);
-  } finally {
-    storage.close();
-  }
-});
-
-function idOf(stdout: string): string {
   const result = jsonLines(stdout).find(({ type }) => type === 'result') as { applicationId: string; state: string; diagnostics: string };
   expect(result).toMatchObject({ state: 'SUCCEEDED', diagnostics: expect.stringMatching(EARLY_END) });
-  return result.applicationId;
-}
-
-async function expectEarlyEnd(applicationId: string, final: JobStatus, storage: Storage): Promise<void> {
+  const { applicationId } = result;
+  await noneLeft(cluster, applicationId);
+  const storage = createStorage({ hadoop: await HadoopConfiguration.fromEnvironment(cluster.environment()), user: USER });
+  onTestFinished(() => storage.close());
+  const file = `/user/${USER}/.tony-ts/history/${applicationId}/final.json`;
+  const final = JSON.parse((await cluster.hdfsRead(file)).toString()) as JobStatus;
   expect(final.tasks.map(({ role, index, state }) => `${role}:${index} ${state}`)).toEqual([
     'chief:0 succeeded',
     'worker:0 succeeded',
@@ -88,4 +61,4 @@ async function expectEarlyEnd(applicationId: string, final: JobStatus, storage: 
     expect(task.metrics['profile/slowest rank ms']).toBeGreaterThan(0);
   }
   expect((await storage.list(final.summaryDir)).map(({ name }) => name)).toEqual(['evaluator', 'train']);
-}
+});
