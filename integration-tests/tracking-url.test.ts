@@ -25,7 +25,7 @@ interface Job {
   readonly go: () => Promise<void>;
 }
 
-async function startJob(env: Readonly<Record<string, string>> = {}): Promise<Job> {
+async function startJob(env: Readonly<Record<string, string>>): Promise<Job> {
   const folder = await temporaryFolder();
   const lines = [
     'name: curves',
@@ -100,8 +100,22 @@ async function pictures(page: Page, name: string): Promise<void> {
   await page.setViewportSize({ width: 1280, height: 900 });
 }
 
-test("YARN's link opens a TensorBoard with all logged data, even after TensorBoard was killed", async (context) => {
-  const job = await startJob();
+test("YARN's link opens a TensorBoard with all logged data, even after TensorBoard was killed, and then the job's history", async (context) => {
+  // The folder has the permissions that an admin would set: all users may create folders in it, and its group may read them.
+  const dir = '/tony-history';
+  await cluster.hdfsMakeFolder(dir, '1777');
+  const site = async (text: string): Promise<string> => {
+    const folder = await temporaryFolder();
+    await writeFile(path.join(folder, 'tony-site.yaml'), text);
+    return folder;
+  };
+  const serving = cluster.startCommand(['history', 'serve', '--auth', 'simple'], {
+    env: { TONY_CONF_DIR: await site(`history: {dir: "${dir}"}\n`) },
+    timeoutMs: 490_000,
+  });
+  const [url = ''] = await serving.output(/http:\/\/[^/\s]+/);
+  const folder = await site(`history: {dir: "${dir}", url: "${url}"}\n`);
+  const job = await startJob({ TONY_CONF_DIR: folder });
   const { page, refused } = await signIn(context);
   await until(async () => (await job.status()).step === 200, { describe: () => job.status(), timeoutMs: 120_000 });
   await hasRead(page, () => `${cluster.resourceManager}/proxy/${job.id}/`);
@@ -152,28 +166,7 @@ test("YARN's link opens a TensorBoard with all logged data, even after TensorBoa
 
   await job.go();
   expect(await cluster.ended(job.id)).toMatchObject({ finalStatus: 'SUCCEEDED' });
-});
 
-test("after the end of the job, YARN's link leads to its history with TensorBoard", async (context) => {
-  // The folder has the permissions that an admin would set: all users may create folders in it, and its group may read them.
-  const dir = '/tony-history';
-  await cluster.hdfsMakeFolder(dir, '1777');
-  const site = async (text: string): Promise<string> => {
-    const folder = await temporaryFolder();
-    await writeFile(path.join(folder, 'tony-site.yaml'), text);
-    return folder;
-  };
-  const serving = cluster.startCommand(['history', 'serve', '--auth', 'simple'], {
-    env: { TONY_CONF_DIR: await site(`history: {dir: "${dir}"}\n`) },
-    timeoutMs: 490_000,
-  });
-  const [url = ''] = await serving.output(/http:\/\/[^/\s]+/);
-  const folder = await site(`history: {dir: "${dir}", url: "${url}"}\n`);
-  const job = await startJob({ TONY_CONF_DIR: folder });
-  await job.go();
-  expect(await cluster.ended(job.id)).toMatchObject({ finalStatus: 'SUCCEEDED' });
-
-  const { page } = await signIn(context);
   await follow(page, job.id, 'History');
   // YARN does not send the user's identity to the history server.
   await page.locator('input[name="user.name"]').fill(USER);
