@@ -336,10 +336,10 @@ describe.each([
   });
 });
 
-test('a run of 100,000 steps writes few files and keeps every point', { timeout: 400_000 }, async () => {
+test('a run of 30,000 steps writes few files and keeps every point', { timeout: 400_000 }, async () => {
   const written = await inHdfs();
   const writer = open(written, 'train');
-  const steps = 100_000;
+  const steps = 30_000;
   for (let step = 1; step <= steps; step++) {
     writer.scalars({ loss: 1 / step, 'train/accuracy': step / steps }, step);
     // Yields to the event loop, as a training loop does.
@@ -351,7 +351,8 @@ test('a run of 100,000 steps writes few files and keeps every point', { timeout:
   const files = await storage.list(joinUri(written.uri, 'train'));
   const bytes = files.reduce((sum, { size }) => sum + size, 0);
   expect(bytes / steps).toBeLessThan(100);
-  expect(files.length).toBeLessThan(12);
+  // A new file starts after each MiB.
+  expect(files.length).toBeLessThan(5);
   const server = await TensorBoardServer.start(await written.fetch(), '--samples_per_plugin', `scalars=${2 * steps}`);
   // TensorBoard may need several seconds for a response.
   await readUpTo(server, 'train', 'train/accuracy', steps, { everyMs: 5000, timeoutMs: 300_000 });
