@@ -1,27 +1,21 @@
 import type { Socket } from 'node:net';
 import type { WireSecurity } from '../../conf/job.ts';
-import { TonyError } from '../../platform/errors.ts';
 import { pushInto, type Reader } from './reader.ts';
 import { RecordKey } from './record.ts';
-import { RecordReader } from './record-reader.ts';
+import { type Detector, RecordReader } from './record-reader.ts';
 import { RecordWriter } from './record-writer.ts';
 
-/** Why a connection was lost. WIRE_INTEGRITY: the peer's data was altered in transit; no other process can detect this. */
+/** The time in ms that an end waits after an alert for its peer to close the connection. */
+const ALERT_MS = 1_000;
+
+/** Why a connection was lost. WIRE_INTEGRITY: data was altered in transit; only the two ends of the connection know this. */
 export type LossCode = 'PEER_LOST' | 'WIRE_INTEGRITY';
 
-/** Returns why a connection was lost, based on an `error` event of the channel's socket. */
-export function lossOf(error: NodeJS.ErrnoException): { readonly cause: string; readonly code: LossCode } {
-  return error instanceof TonyError && error.code === 'WIRE_INTEGRITY'
-    ? { cause: error.message, code: error.code }
-    : { cause: `broke the connection (${error.code ?? error.message})`, code: 'PEER_LOST' };
-}
+export type OnLost = (cause: string, code: LossCode) => void;
 
 /** A connection between two of the job's programs, after the handshake. */
 export interface Channel {
-  /**
-   * Use the socket only for events and deadlines; only the channel reads and writes. If the received data differs from what the peer sent,
-   * the socket is destroyed with a TonyError WIRE_INTEGRITY.
-   */
+  /** Use the socket only for deadlines and its `close` event; only the channel reads and writes. */
   readonly socket: Socket;
   /** Sends `bytes`, which must not change until `onWritten` is called. */
   write(bytes: Uint8Array, onWritten?: () => void): void;
@@ -34,6 +28,17 @@ export interface Channel {
   read(reader: Reader): void;
   /** Resumes reading after the reader has paused. */
   resume(): void;
+  /**
+   * Calls `onLost` when the connection ends, possibly more than once; only the first cause counts. WIRE_INTEGRITY: the data that one end
+   * received differs from what the other end sent. Both ends report it.
+   */
+  watch(onLost: OnLost): void;
+}
+
+function watchSocket(socket: Socket, onLost: OnLost): void {
+  socket.on('error', (error: NodeJS.ErrnoException) => onLost(`broke the connection (${error.code ?? error.message})`, 'PEER_LOST'));
+  socket.on('end', () => onLost('closed the connection', 'PEER_LOST'));
+  socket.on('close', () => onLost('closed the connection', 'PEER_LOST'));
 }
 
 /** Carries bytes unchanged, for `wireSecurity: none`. */
@@ -71,6 +76,10 @@ class PlainChannel implements Channel {
   resume(): void {
     this.socket.resume();
   }
+
+  watch(onLost: OnLost): void {
+    watchSocket(this.socket, onLost);
+  }
 }
 
 /** Carries records, for `wireSecurity: authenticated` or `encrypted`. */
@@ -79,6 +88,8 @@ class RecordChannel implements Channel {
   readonly #writer: RecordWriter;
   readonly #incoming: RecordKey;
   #reader: RecordReader | null = null;
+  /** Why this end has refused the connection; null while it accepts data. */
+  #refusal: string | null = null;
 
   constructor(socket: Socket, outgoing: RecordKey, incoming: RecordKey) {
     this.socket = socket;
@@ -106,8 +117,28 @@ class RecordChannel implements Channel {
 
   /** Returns a reader that verifies records and passes their plaintext to `reader`. */
   open(reader: Reader): Reader {
-    this.#reader = new RecordReader(this.#incoming, reader, (cause) => this.socket.destroy(new TonyError('WIRE_INTEGRITY', cause)));
+    this.#reader = new RecordReader(this.#incoming, reader, (cause, detectedBy) => this.#refuse(cause, detectedBy));
     return this.#reader;
+  }
+
+  /**
+   * Closes the connection. If this end has detected the invalid data, first sends an alert, and discards all data until the peer has closed
+   * the connection: closing it now would reset it, and the peer could lose the alert.
+   */
+  #refuse(cause: string, detectedBy: Detector): void {
+    this.#refusal = cause;
+    if (detectedBy === 'peer') {
+      this.socket.destroy();
+      return;
+    }
+    this.#writer.alert();
+    const timer = setTimeout(() => this.socket.destroy(), ALERT_MS);
+    this.socket.once('close', () => clearTimeout(timer));
+    this.socket.resume();
+  }
+
+  watch(onLost: OnLost): void {
+    watchSocket(this.socket, (cause, code) => (this.#refusal === null ? onLost(cause, code) : onLost(this.#refusal, 'WIRE_INTEGRITY')));
   }
 
   read(reader: Reader): void {

@@ -1,6 +1,9 @@
 import type { Reader } from './reader.ts';
 import { bodyLength, MAX_BODY_BYTES, RECORD_HEADER_BYTES, type RecordKey } from './record.ts';
 
+/** The end that has received an invalid record. The peer reports it with an alert. */
+export type Detector = 'this end' | 'peer';
+
 /**
  * Verifies the records of a connection, and passes their plaintext to another reader. The other reader is notified of data only after the
  * tag of its record has been verified. A plaintext body is read directly into the other reader's buffer if it fits.
@@ -8,7 +11,7 @@ import { bodyLength, MAX_BODY_BYTES, RECORD_HEADER_BYTES, type RecordKey } from 
 export class RecordReader implements Reader {
   readonly #key: RecordKey;
   readonly #inner: Reader;
-  readonly #onInvalid: (cause: string) => void;
+  readonly #onInvalid: (cause: string, detectedBy: Detector) => void;
   readonly #header = Buffer.alloc(RECORD_HEADER_BYTES);
   #body: Uint8Array | null = null;
   #filled = 0;
@@ -21,8 +24,8 @@ export class RecordReader implements Reader {
   #paused = false;
   #over = false;
 
-  /** @param onInvalid called once, when the input is invalid. The reader then discards all further data. */
-  constructor(key: RecordKey, inner: Reader, onInvalid: (cause: string) => void) {
+  /** @param onInvalid called once, when the input is invalid or is an alert. The reader then discards all further data. */
+  constructor(key: RecordKey, inner: Reader, onInvalid: (cause: string, detectedBy: Detector) => void) {
     this.#key = key;
     this.#inner = inner;
     this.#onInvalid = onInvalid;
@@ -64,7 +67,11 @@ export class RecordReader implements Reader {
     const { security } = this.#key;
     const length = bodyLength(this.#header, security);
     if (length === null) {
-      this.#stop();
+      this.#stop('this end');
+      return;
+    }
+    if (length === 0) {
+      this.#stop(this.#key.open(this.#header, new Uint8Array(0)) === null ? 'this end' : 'peer');
       return;
     }
     if (security === 'authenticated' && !this.#paused) {
@@ -86,7 +93,7 @@ export class RecordReader implements Reader {
     this.#body = null;
     const plaintext = this.#key.open(this.#header, body);
     if (plaintext === null) {
-      this.#stop();
+      this.#stop('this end');
       return;
     }
     if (this.#isDirect) {
@@ -113,9 +120,10 @@ export class RecordReader implements Reader {
     return plaintext.subarray(at);
   }
 
-  #stop(): void {
+  #stop(detectedBy: Detector): void {
     this.#over = true;
     this.#held.length = 0;
-    this.#onInvalid('sent data that was changed, repeated, removed or inserted on the network');
+    const verb = detectedBy === 'peer' ? 'received' : 'sent';
+    this.#onInvalid(`${verb} data that was changed, repeated, removed or inserted on the network`, detectedBy);
   }
 }

@@ -21,6 +21,7 @@ export class RecordWriter {
   #taken = 0;
   #inFlight = 0;
   #corked = 0;
+  #over = false;
 
   constructor(key: RecordKey, socket: Socket) {
     this.#key = key;
@@ -32,6 +33,9 @@ export class RecordWriter {
     // A record is never empty.
     if (bytes.length === 0) {
       onWritten?.();
+      return;
+    }
+    if (this.#over) {
       return;
     }
     this.#parts.push({ bytes, onWritten });
@@ -50,6 +54,13 @@ export class RecordWriter {
   /** Hands all parts to the socket, regardless of how much data is waiting in it. */
   flush(): void {
     this.#pump(Number.POSITIVE_INFINITY);
+  }
+
+  /** Sends an alert instead of all parts that are not in a record yet. Ignores later writes. */
+  alert(): void {
+    this.#over = true;
+    this.#parts = [];
+    this.#socket.write(this.#key.seal([]).header);
   }
 
   #pump(mostInFlight: number): void {

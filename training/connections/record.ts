@@ -12,6 +12,9 @@ import type { WireSecurity } from '../../conf/job.ts';
  *   authenticated   body = plaintext; the tag is the GMAC of the body (AES-256-GCM with the body as additional data)
  *   nonce           12 bytes: the direction's IV, with the last 8 bytes XORed with the number of earlier records in this direction
  *
+ * A record with an empty body is an alert, the last record of its direction: its sender has received a record whose tag does not match, and
+ * closes the connection.
+ *
  * Both ends count the records, so the tag of a record that was changed, repeated, moved, removed or inserted does not match. The end of a
  * stream needs no mark in this format: every protocol above it ends with a `bye` frame.
  *
@@ -102,8 +105,8 @@ export class RecordKey {
   }
 }
 
-/** Returns the length of a record's body; null if the header is invalid. */
+/** Returns the length of a record's body, which is 0 for an alert; null if the header is invalid. */
 export function bodyLength(header: Buffer, security: RecordSecurity): number | null {
   const length = header.readUInt32BE(0);
-  return length === 0 || length > MAX_BODY_BYTES[security] ? null : length;
+  return length > MAX_BODY_BYTES[security] ? null : length;
 }

@@ -271,14 +271,18 @@ describe.each(['authenticated', 'encrypted'] as const)('a bit that changes on th
     });
   });
 
-  test('in a request ends the connection; the server names the rank and does not use the data', async () => {
+  test('in a request fails the request at once with WIRE_INTEGRITY; the server names the rank and does not use the data', async () => {
     const stderr = vi.spyOn(process.stderr, 'write').mockReturnValue(true);
     const { worker, proxy } = await startBehindProxy(false);
-    const group = await open(worker(0));
+    const group = await open({ ...worker(0), timeouts: { graceMs: 60_000 } });
     await group.put(0, 'last', [{ name: 'small', dtype: 'float32', shape: [1], bytes: new Uint8Array(4) }]);
     proxy.armed = true;
-    await expect(group.put(0, 'current', tensors)).rejects.toMatchObject({ code: 'PEER_LOST' });
-    expect(stderr.mock.calls.map(([text]) => String(text)).join('')).toMatch(/WIRE_INTEGRITY: rank 0 sent data that was changed/);
+    await expect(group.put(0, 'current', tensors)).rejects.toMatchObject({
+      code: 'WIRE_INTEGRITY',
+      message: expect.stringMatching(/^parameter server 0 received data that was changed/),
+    });
+    const printed = () => stderr.mock.calls.map(([text]) => String(text)).join('');
+    await expect.poll(printed).toMatch(/WIRE_INTEGRITY: rank 0 sent data that was changed/);
     const again = await open(worker(0));
     expect(await again.get(0, 'last')).toHaveLength(1);
     const missing = again.get(0, 'current').then(

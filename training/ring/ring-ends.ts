@@ -1,5 +1,5 @@
 import type { Socket } from 'node:net';
-import { type Channel, type LossCode, lossOf } from '../connections/channel.ts';
+import type { Channel, LossCode } from '../connections/channel.ts';
 import type { Reader } from '../connections/reader.ts';
 import type { Exchange } from './ring-exchange.ts';
 import { decodeFrame, encodeFrame, FRAME_BYTES, type Frame } from './ring-frame.ts';
@@ -48,7 +48,7 @@ export class RingReceiver implements Reader {
 
   attach(channel: Channel): void {
     this.#channel = channel;
-    watch(channel.socket, (cause, code) => this.#lose(cause, code));
+    channel.watch((cause, code) => this.#lose(cause, code));
   }
 
   /** Resolves when `exchange` has received all its bytes. */
@@ -209,7 +209,7 @@ export class RingSender {
       destination: () => this.#bye.subarray(this.#byeFilled),
       received: (count) => this.#receiveBye(count),
     });
-    watch(channel.socket, (cause, code) => this.#lose(cause, code));
+    channel.watch((cause, code) => this.#lose(cause, code));
   }
 
   /** Sends the header and the first bytes together, so a small vector fits into one TCP segment. */
@@ -278,13 +278,4 @@ export class RingSender {
 
 function encodeBye(calls: number): Buffer {
   return encodeFrame({ kind: 'bye', sequence: calls, length: 0 });
-}
-
-function watch(socket: Socket, lose: (cause: string, code?: LossCode) => void): void {
-  socket.on('error', (error) => {
-    const { cause, code } = lossOf(error);
-    lose(cause, code);
-  });
-  socket.on('end', () => lose('closed the connection'));
-  socket.on('close', () => lose('closed the connection'));
 }

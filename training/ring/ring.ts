@@ -332,16 +332,20 @@ export class Ring {
 
   /**
    * Reports the loss immediately. Delaying the failure of calls lets the job learn the original cause before this process fails. With
-   * WIRE_INTEGRITY, only this process knows the cause, so calls fail immediately.
+   * WIRE_INTEGRITY, only the two ends of the connection know the cause, so calls fail immediately.
    */
   lose(peer: number, cause: string, code: LossCode = 'PEER_LOST'): void {
-    if (this.#state !== 'open') {
-      return;
-    }
-    if (code === 'WIRE_INTEGRITY') {
+    // In a ring of two ranks, the loss of the other connection to the same peer may be noticed first.
+    if (code === 'WIRE_INTEGRITY' && (this.#state === 'open' || this.#state === 'lost')) {
       this.#state = 'broken';
+      if (this.#graceTimer !== null) {
+        clearTimeout(this.#graceTimer);
+      }
       this.#break(new TonyError(code, `rank ${peer} ${cause}`));
       this.#destroy();
+      return;
+    }
+    if (this.#state !== 'open') {
       return;
     }
     this.#state = 'lost';

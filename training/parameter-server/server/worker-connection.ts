@@ -36,9 +36,11 @@ export class WorkerConnection implements Client {
   start(): void {
     const { socket } = this.#channel;
     socket.setNoDelay(true);
-    socket.on('error', (error) => {
-      if (error instanceof TonyError) {
-        process.stderr.write(`tony-ts: ${error.code}: rank ${this.rank} ${error.message}\n`);
+    let isReported = false;
+    this.#channel.watch((cause, code) => {
+      if (code === 'WIRE_INTEGRITY' && !isReported) {
+        isReported = true;
+        process.stderr.write(`tony-ts: ${code}: rank ${this.rank} ${cause}\n`);
       }
     });
     socket.once('close', () => {

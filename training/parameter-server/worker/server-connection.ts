@@ -1,5 +1,5 @@
 import { ERROR_CODES, type ErrorCode, TonyError } from '../../../platform/errors.ts';
-import { type Channel, type LossCode, lossOf } from '../../connections/channel.ts';
+import type { Channel, LossCode } from '../../connections/channel.ts';
 import { dialNeighbour } from '../../connections/connect.ts';
 import type { Identity } from '../../connections/handshake.ts';
 import type { Reader } from '../../connections/reader.ts';
@@ -107,14 +107,8 @@ export class ServerConnection implements Reader {
 
   #attach(channel: Channel): void {
     this.#channel = channel;
-    const { socket } = channel;
-    socket.unref();
-    socket.on('error', (error) => {
-      const { cause, code } = lossOf(error);
-      this.#lose(cause, code);
-    });
-    socket.once('end', () => this.#lose('closed the connection'));
-    socket.once('close', () => this.#lose('broke the connection'));
+    channel.socket.unref();
+    channel.watch((cause, code) => this.#lose(cause, code));
   }
 
   #place(frame: Frame): Uint8Array {

@@ -161,7 +161,7 @@ export class ServerGroup {
     }
     this.#state = 'lost';
     if (code === 'WIRE_INTEGRITY') {
-      // No other process reports this failure, so requests fail immediately.
+      // The job does not learn of this failure from another process, so requests fail immediately.
       this.#break(new TonyError(code, `parameter server ${server} ${cause}`));
       return;
     }
