@@ -8,7 +8,6 @@ export { type JoinOptions, join } from './cluster/join.ts';
 export { runCall } from './cluster/run-call.ts';
 export type { Column, TrainingData } from './data/data.ts';
 export type { FitData, ValidationData } from './data/fit-data.ts';
-export type { AvroOptions } from './data/formats/avro-format.ts';
 export type { ColumnConfig, CsvOptions, CsvRow, LabelledCsvRow } from './data/formats/csv.ts';
 export {
   decodeExample,
@@ -23,7 +22,6 @@ export {
 export type { FileContents } from './data/formats/file-format.ts';
 export type { IdxOptions, IdxRecord } from './data/formats/idx-format.ts';
 export { type Channels, type DecodeImageOptions, decodeImage } from './data/formats/image.ts';
-export type { ParquetOptions } from './data/formats/parquet-format.ts';
 export {
   type ExampleSchema,
   type FixedLenFeature,
@@ -34,7 +32,9 @@ export {
   varLenFeature,
 } from './data/formats/parse-example.ts';
 export type { SourceOptions } from './data/formats/source-options.ts';
-export type { TableRow, TableValue } from './data/formats/table-values.ts';
+export type { AvroOptions } from './data/formats/tables/avro-format.ts';
+export type { ParquetOptions } from './data/formats/tables/parquet-format.ts';
+export type { TableRow, TableValue } from './data/formats/tables/table-values.ts';
 export type { RecordOptions } from './data/formats/tfrecord-format.ts';
 export { shardName, type WriteTfRecordOptions, type WrittenTfRecords, writeTfRecords } from './data/formats/tfrecord-writer.ts';
 export type { LocalCopyOptions } from './data/local-copy/local-blocks.ts';
@@ -91,7 +91,7 @@ export { type ModelPredictOptions, type PredictFunction, type PredictOptions, ty
 export type { PredictFormat } from './inference/predict-format.ts';
 export type { InferenceModel, Prediction, Values } from './inference/predict-model.ts';
 export type { LayerWeight, Trainable } from './model/trainables.ts';
-export type { CustomStepOptions } from './strategy/custom-steps.ts';
+export type { CustomStepOptions } from './strategy/custom-step-options.ts';
 export type { LoopParts } from './strategy/loop-state.ts';
 export type { Placement } from './strategy/placement.ts';
 export type { Summaries } from './summary/summary.ts';

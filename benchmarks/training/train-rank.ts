@@ -12,7 +12,7 @@ import { type FitEnvironment, fit as fitModel } from '../../training/fit/fit.ts'
 import { inspectModel } from '../../training/model/compiled-model.ts';
 import { shuffledOrder } from '../../training/process/random.ts';
 import { Ring } from '../../training/ring/ring.ts';
-import { allReduceStrategy } from '../../training/strategy/all-reduce-strategy.ts';
+import { allReduceStrategy } from '../../training/strategy/all-reduce/all-reduce-strategy.ts';
 
 /**
  * Runs one training process of the benchmark. Its first input line is the task. Each further line is a number of steps, to which it

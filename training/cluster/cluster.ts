@@ -28,9 +28,10 @@ import type { Report } from '../process/task-context.ts';
 import { uriOf } from '../process/uri-of.ts';
 import type { Ring } from '../ring/ring.ts';
 import type { Wire } from '../ring/ring-exchange.ts';
-import { allReduceStrategy } from '../strategy/all-reduce-strategy.ts';
-import { type CustomStepOptions, CustomSteps, checkStepOptions } from '../strategy/custom-steps.ts';
-import { RingLoop } from '../strategy/ring-loop.ts';
+import { allReduceStrategy } from '../strategy/all-reduce/all-reduce-strategy.ts';
+import { CustomSteps } from '../strategy/all-reduce/custom-steps.ts';
+import { RingLoop } from '../strategy/all-reduce/ring-loop.ts';
+import { type CustomStepOptions, checkCustomStepOptions } from '../strategy/custom-step-options.ts';
 import { NO_SUMMARIES, type Summaries, SummaryWriter } from '../summary/summary.ts';
 import { type Checkpoint, checkpointOf } from './checkpoint.ts';
 import { ClusterEnd } from './cluster-end.ts';
@@ -188,7 +189,7 @@ export class Cluster {
    * @throws TonyError USAGE, RANKS_DIFFER, PEER_LOST, RING_MISMATCH.
    */
   async step(loss: () => tfjs.Scalar, optimizer: tfjs.Optimizer, options: CustomStepOptions = {}): Promise<number> {
-    checkStepOptions('cluster.step', options);
+    checkCustomStepOptions('cluster.step', options);
     const value = await this.#step(loss, optimizer, options);
     if (!Number.isFinite(value) && !this.#hasDiverged) {
       this.#hasDiverged = true;

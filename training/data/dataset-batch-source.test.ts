@@ -12,7 +12,7 @@ import { fit as fitModel } from '../fit/fit.ts';
 import type { FitOptions } from '../fit/fit-options.ts';
 import { peersOfRing } from '../ring/peers.ts';
 import type { Ring } from '../ring/ring.ts';
-import { allReduceStrategy } from '../strategy/all-reduce-strategy.ts';
+import { allReduceStrategy } from '../strategy/all-reduce/all-reduce-strategy.ts';
 import { joinRing } from '../testing/join-ring.ts';
 import { DatasetBatchSource, sharesOfRank } from './dataset-batch-source.ts';
 import type { FitData } from './fit-data.ts';

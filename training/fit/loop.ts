@@ -11,7 +11,7 @@ import { toTensors } from '../data/transforms/tensors.ts';
 import type { Column } from '../encoding/idx.ts';
 import type { Trainable } from '../model/trainables.ts';
 import { createRandom, withRandom } from '../process/random.ts';
-import { type CustomStepOptions, checkStepOptions } from '../strategy/custom-steps.ts';
+import { type CustomStepOptions, checkCustomStepOptions } from '../strategy/custom-step-options.ts';
 import { LoopState } from '../strategy/loop-state.ts';
 import type { LoopContext, LoopStrategy } from '../strategy/loop-strategy.ts';
 import { Divergence } from './divergence.ts';
@@ -171,7 +171,7 @@ export class TrainingLoop<T, State extends Json> implements AsyncIterable<LoopSt
         hint: 'Call it within `for await (const step of loop) { ... }`, or use cluster.step().',
       });
     }
-    checkStepOptions('loop.step', options);
+    checkCustomStepOptions('loop.step', options);
     this.#check(optimizer);
     const random = createRandom(this.#progress.seed, this.#progress.step, this.#environment.rank, this.#calls++);
     const batch = this.#batch;

@@ -1,7 +1,7 @@
 import type * as tfjs from '@tensorflow/tfjs';
 import type { TrainingPosition } from '../checkpoint/checkpoint-format.ts';
 import type { Peers } from '../ring/peers.ts';
-import type { CustomStepOptions } from './custom-steps.ts';
+import type { CustomStepOptions } from './custom-step-options.ts';
 import type { LoopState } from './loop-state.ts';
 import type { CheckpointContext } from './restore-newest.ts';
 

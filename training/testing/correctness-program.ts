@@ -13,7 +13,7 @@ import type { TrainingData } from '../data/data.ts';
 import { type FitEnvironment, fit as fitModel } from '../fit/fit.ts';
 import type { FitOptions } from '../fit/fit-options.ts';
 import { Ring } from '../ring/ring.ts';
-import { allReduceStrategy } from '../strategy/all-reduce-strategy.ts';
+import { allReduceStrategy } from '../strategy/all-reduce/all-reduce-strategy.ts';
 
 export interface CorrectnessStart {
   readonly rank: number;

@@ -16,7 +16,7 @@ import { type FitEnvironment, type FitHistory, fit as fitModel } from '../fit/fi
 import type { FitOptions } from '../fit/fit-options.ts';
 import type { Report } from '../process/task-context.ts';
 import type { Ring } from '../ring/ring.ts';
-import { allReduceStrategy } from '../strategy/all-reduce-strategy.ts';
+import { allReduceStrategy } from '../strategy/all-reduce/all-reduce-strategy.ts';
 import type { SummaryWriter } from '../summary/summary.ts';
 import { joinRing } from './join-ring.ts';
 

@@ -1,14 +1,14 @@
 import type * as tfjs from '@tensorflow/tfjs';
 import { TonyError } from '../../../platform/errors.ts';
 import type { Storage } from '../../../storage/storage.ts';
-import { type AvroOptions, avroFormat } from '../formats/avro-format.ts';
 import { type CsvOptions, type CsvRow, csvFormat, type LabelledCsvRow } from '../formats/csv.ts';
 import { type ContentsOptions, contentsNode, type FileContents, listedFiles } from '../formats/file-format.ts';
 import { type IdxOptions, type IdxRecord, idxFormat } from '../formats/idx-format.ts';
 import { lineFormat } from '../formats/line-format.ts';
-import { type ParquetOptions, parquetFormat } from '../formats/parquet-format.ts';
 import type { SourceOptions } from '../formats/source-options.ts';
-import type { TableRow } from '../formats/table-values.ts';
+import { type AvroOptions, avroFormat } from '../formats/tables/avro-format.ts';
+import { type ParquetOptions, parquetFormat } from '../formats/tables/parquet-format.ts';
+import type { TableRow } from '../formats/tables/table-values.ts';
 import { type RecordOptions, tfRecordFormat } from '../formats/tfrecord-format.ts';
 import { type DataFile, type Files, listerOfColumns } from '../reading/file-set.ts';
 import { type SampleOptions, sampleNode } from '../transforms/sample.ts';

@@ -17,7 +17,7 @@ import type { FitOptions } from '../../fit/fit-options.ts';
 import { optimizerVariables } from '../../model/training-state.ts';
 import type { Report } from '../../process/task-context.ts';
 import { Ring } from '../../ring/ring.ts';
-import { allReduceStrategy } from '../../strategy/all-reduce-strategy.ts';
+import { allReduceStrategy } from '../../strategy/all-reduce/all-reduce-strategy.ts';
 import { counted } from '../../testing/checkpoint-behaviour.ts';
 import { listening } from '../../testing/listening.ts';
 import { parameterServerStrategy } from '../worker/parameter-server-strategy.ts';

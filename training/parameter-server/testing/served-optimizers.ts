@@ -9,7 +9,7 @@ import { loadBackend } from '../../backend/backend.ts';
 import { Phases } from '../../checkpoint/phases.ts';
 import { fit as fitModel } from '../../fit/fit.ts';
 import { Ring } from '../../ring/ring.ts';
-import { allReduceStrategy } from '../../strategy/all-reduce-strategy.ts';
+import { allReduceStrategy } from '../../strategy/all-reduce/all-reduce-strategy.ts';
 import type { StrategyFactory } from '../../strategy/strategy.ts';
 import { listening } from '../../testing/listening.ts';
 import { ParameterServer } from '../server/parameter-server.ts';

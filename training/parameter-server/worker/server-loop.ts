@@ -6,7 +6,7 @@ import { joinPositions } from '../../data/reading/dataset-position.ts';
 import { trainedVariables } from '../../model/trainables.ts';
 import { assignTensors, capture, misfit, typeOf } from '../../model/training-state.ts';
 import { lonePeers, type Peers } from '../../ring/peers.ts';
-import type { CustomStepOptions } from '../../strategy/custom-steps.ts';
+import type { CustomStepOptions } from '../../strategy/custom-step-options.ts';
 import { hasFinalCheckpoint } from '../../strategy/final-checkpoint.ts';
 import { localGradients } from '../../strategy/local-gradients.ts';
 import type { LoopContext, LoopStrategy } from '../../strategy/loop-strategy.ts';

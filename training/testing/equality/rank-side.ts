@@ -9,7 +9,7 @@ import { fromArray, join } from '../../index.ts';
 import { ParameterServer } from '../../parameter-server/server/parameter-server.ts';
 import { readTask } from '../../process/task.ts';
 import type { TaskContext } from '../../process/task-context.ts';
-import type { CustomStepOptions } from '../../strategy/custom-steps.ts';
+import type { CustomStepOptions } from '../../strategy/custom-step-options.ts';
 import { Machine } from './machine.ts';
 import type { Answer, FitAction, Outcome, Program, StepAction } from './program.ts';
 

@@ -13,7 +13,7 @@ import { fit as fitModel } from '../../../fit/fit.ts';
 import type { FitOptions } from '../../../fit/fit-options.ts';
 import { inspectModel } from '../../../model/compiled-model.ts';
 import { captureState } from '../../../model/training-state.ts';
-import { allReduceStrategy } from '../../../strategy/all-reduce-strategy.ts';
+import { allReduceStrategy } from '../../../strategy/all-reduce/all-reduce-strategy.ts';
 import { joinRing } from '../../../testing/join-ring.ts';
 import { loadBackend } from '../../backend.ts';
 import { installNativeKernels, uninstallNativeKernels } from '../native-kernels.ts';

@@ -1,14 +1,14 @@
-import type { TrainingPosition } from '../checkpoint/checkpoint-format.ts';
-import type { StepPart, StepValues } from '../model/step-part.ts';
-import { movingAveragesOf } from '../model/trainables.ts';
-import { captureState, optimizerVariables, restoreState } from '../model/training-state.ts';
-import { type Peers, peersOfRing } from '../ring/peers.ts';
-import type { Ring } from '../ring/ring.ts';
-import type { Wire } from '../ring/ring-exchange.ts';
+import type { TrainingPosition } from '../../checkpoint/checkpoint-format.ts';
+import type { StepPart, StepValues } from '../../model/step-part.ts';
+import { movingAveragesOf } from '../../model/trainables.ts';
+import { captureState, optimizerVariables, restoreState } from '../../model/training-state.ts';
+import { type Peers, peersOfRing } from '../../ring/peers.ts';
+import type { Ring } from '../../ring/ring.ts';
+import type { Wire } from '../../ring/ring-exchange.ts';
+import type { StrategyContext, StrategyFactory, TrainingStrategy } from '../strategy.ts';
 import { LayerState } from './layer-state.ts';
 import { RingCheckpoints } from './ring-checkpoints.ts';
 import { Stepper } from './step.ts';
-import type { StrategyContext, StrategyFactory, TrainingStrategy } from './strategy.ts';
 import { SyncBatchNorm } from './sync-batch-norm.ts';
 import { verifyEqual } from './verify-equal.ts';
 

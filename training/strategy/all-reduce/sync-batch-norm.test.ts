@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { runGang } from '../testing/correctness-gang.ts';
-import type { CorrectnessCase } from '../testing/correctness-program.ts';
+import { runGang } from '../../testing/correctness-gang.ts';
+import type { CorrectnessCase } from '../../testing/correctness-program.ts';
 import { mergeMoments } from './sync-batch-norm.ts';
 
 test('the merged moments of parts equal the moments of the whole, even if the mean is far from 0', () => {

@@ -1,14 +1,14 @@
 import type { Type, types } from 'avsc';
-import { messageOf, TonyError } from '../../../platform/errors.ts';
-import type { DataFile } from '../reading/file-set.ts';
-import type { ReadContext } from '../reading/read-context.ts';
-import type { FileFormat } from '../reading/split.ts';
+import { messageOf, TonyError } from '../../../../platform/errors.ts';
+import type { DataFile } from '../../reading/file-set.ts';
+import type { ReadContext } from '../../reading/read-context.ts';
+import type { FileFormat } from '../../reading/split.ts';
+import { readContents } from '../file-bytes.ts';
+import { MAX_RECORD_BYTES } from '../tfrecord-format.ts';
 import type { AvroBlock, AvroHeader } from './avro-file.ts';
 import { type AvroCursor, readerOf } from './avro-reader.ts';
 import { ByteWindow } from './byte-window.ts';
-import { readContents } from './file-bytes.ts';
 import { selectColumns, type TableOptions, type TableRow, type TableValue, type ValueKind, valueConverter } from './table-values.ts';
-import { MAX_RECORD_BYTES } from './tfrecord-format.ts';
 
 export interface AvroOptions extends TableOptions {
   /** The maximum size of a block in bytes, checked before memory is allocated; 256 MiB by default. */

@@ -1,11 +1,12 @@
 import type * as tfjs from '@tensorflow/tfjs';
-import type { TrainingPosition } from '../checkpoint/checkpoint-format.ts';
-import { type Peers, peersOfRing } from '../ring/peers.ts';
-import type { Ring } from '../ring/ring.ts';
-import { gatherTexts } from '../ring/ring-bytes.ts';
-import type { CustomStepOptions, CustomSteps } from './custom-steps.ts';
+import type { TrainingPosition } from '../../checkpoint/checkpoint-format.ts';
+import { type Peers, peersOfRing } from '../../ring/peers.ts';
+import type { Ring } from '../../ring/ring.ts';
+import { gatherTexts } from '../../ring/ring-bytes.ts';
+import type { CustomStepOptions } from '../custom-step-options.ts';
+import type { LoopContext, LoopStrategy } from '../loop-strategy.ts';
+import type { CustomSteps } from './custom-steps.ts';
 import { LayerState } from './layer-state.ts';
-import type { LoopContext, LoopStrategy } from './loop-strategy.ts';
 import { RingCheckpoints } from './ring-checkpoints.ts';
 import { verifyEqual } from './verify-equal.ts';
 

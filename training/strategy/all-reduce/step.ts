@@ -1,14 +1,14 @@
 import type * as tfjs from '@tensorflow/tfjs';
-import { FusedOptimizer } from '../backend/native/fused-optimizer.ts';
-import { MovingAverages } from '../model/moving-averages.ts';
-import type { LazyValues, StepPart, StepValues } from '../model/step-part.ts';
-import type { Ring } from '../ring/ring.ts';
-import type { Wire } from '../ring/ring-exchange.ts';
-import { clipGradients, clipNumbers } from './clip-gradients.ts';
+import { FusedOptimizer } from '../../backend/native/fused-optimizer.ts';
+import { MovingAverages } from '../../model/moving-averages.ts';
+import type { LazyValues, StepPart, StepValues } from '../../model/step-part.ts';
+import type { Ring } from '../../ring/ring.ts';
+import type { Wire } from '../../ring/ring-exchange.ts';
+import { clipGradients, clipNumbers } from '../clip-gradients.ts';
+import { localGradients } from '../local-gradients.ts';
+import type { StepClock } from '../profile-clock.ts';
+import { checkStepOptions, type StepOptions } from '../step-options.ts';
 import { FusedGradients } from './gradients.ts';
-import { localGradients } from './local-gradients.ts';
-import type { StepClock } from './profile-clock.ts';
-import { checkStepOptions, type StepOptions } from './step-options.ts';
 import { verifyEqual } from './verify-equal.ts';
 
 export interface StepperOptions extends StepOptions {

@@ -1,10 +1,11 @@
 import * as tf from '@tensorflow/tfjs';
 import { afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { broadcastVariables } from '../model/broadcast-tensors.ts';
-import { allTrainable, movingAveragesOf } from '../model/trainables.ts';
-import type { Ring } from '../ring/ring.ts';
-import { joinRing } from '../testing/join-ring.ts';
-import { type CustomStepOptions, CustomSteps, checkStepOptions } from './custom-steps.ts';
+import { broadcastVariables } from '../../model/broadcast-tensors.ts';
+import { allTrainable, movingAveragesOf } from '../../model/trainables.ts';
+import type { Ring } from '../../ring/ring.ts';
+import { joinRing } from '../../testing/join-ring.ts';
+import { type CustomStepOptions, checkCustomStepOptions } from '../custom-step-options.ts';
+import { CustomSteps } from './custom-steps.ts';
 
 beforeAll(async () => {
   await tf.setBackend('cpu');
@@ -159,7 +160,7 @@ test('the number of examples weights each rank, and a rank without examples does
 });
 
 test('unknown options and invalid numbers of examples are rejected', () => {
-  const check = (options: object) => () => checkStepOptions('cluster.step', options);
+  const check = (options: object) => () => checkCustomStepOptions('cluster.step', options);
   expect(check({ weight: 24 })).toThrow('cluster.step has no option weight');
   expect(check({ variable: [] })).toThrow('did you mean variables?');
   expect(check({ examples: -1 })).toThrow('examples is -1');

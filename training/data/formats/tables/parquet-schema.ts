@@ -1,5 +1,5 @@
 import type { SchemaElement, SchemaTree } from 'hyparquet';
-import { TonyError } from '../../../platform/errors.ts';
+import { TonyError } from '../../../../platform/errors.ts';
 import type { ValueKind } from './table-values.ts';
 
 /**

@@ -1,9 +1,9 @@
 import * as tf from '@tensorflow/tfjs';
 import fc from 'fast-check';
 import { afterEach, beforeAll, describe, expect, test } from 'vitest';
-import type { StepPart } from '../model/step-part.ts';
-import type { Ring } from '../ring/ring.ts';
-import { joinRing } from '../testing/join-ring.ts';
+import type { StepPart } from '../../model/step-part.ts';
+import type { Ring } from '../../ring/ring.ts';
+import { joinRing } from '../../testing/join-ring.ts';
 import { Stepper, type StepperOptions } from './step.ts';
 
 beforeAll(async () => {

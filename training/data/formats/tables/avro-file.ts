@@ -1,6 +1,6 @@
 import { crc32 } from 'node:zlib';
 import avro, { type Type } from 'avsc';
-import { messageOf, TonyError } from '../../../platform/errors.ts';
+import { messageOf, TonyError } from '../../../../platform/errors.ts';
 import { type AvroCursor, readerOf, readLong } from './avro-reader.ts';
 import type { ByteWindow } from './byte-window.ts';
 import { unpackDeflate, unpackSnappy, unpackZstandard } from './decompress.ts';

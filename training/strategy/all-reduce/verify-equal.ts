@@ -1,6 +1,6 @@
 import { crc32 } from 'node:zlib';
-import { TonyError } from '../../platform/errors.ts';
-import type { Ring } from '../ring/ring.ts';
+import { TonyError } from '../../../platform/errors.ts';
+import type { Ring } from '../../ring/ring.ts';
 
 export interface Comparable {
   readonly name: string;

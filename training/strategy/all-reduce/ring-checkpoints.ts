@@ -1,11 +1,11 @@
-import { withTimeout } from '../../platform/deadline.ts';
-import { TonyError } from '../../platform/errors.ts';
-import type { TrainingPosition } from '../checkpoint/checkpoint-format.ts';
-import type { CheckpointWriter } from '../checkpoint/checkpoint-writer.ts';
-import { broadcastTensors } from '../model/broadcast-tensors.ts';
-import type { Ring } from '../ring/ring.ts';
-import { openCheckpointWriter } from './open-checkpoint-writer.ts';
-import { type CheckpointContext, type KeptState, restoreNewest } from './restore-newest.ts';
+import { withTimeout } from '../../../platform/deadline.ts';
+import { TonyError } from '../../../platform/errors.ts';
+import type { TrainingPosition } from '../../checkpoint/checkpoint-format.ts';
+import type { CheckpointWriter } from '../../checkpoint/checkpoint-writer.ts';
+import { broadcastTensors } from '../../model/broadcast-tensors.ts';
+import type { Ring } from '../../ring/ring.ts';
+import { openCheckpointWriter } from '../open-checkpoint-writer.ts';
+import { type CheckpointContext, type KeptState, restoreNewest } from '../restore-newest.ts';
 
 /** The interval in ms at which rank 0 tells the other ranks whether the final checkpoint is stored. */
 const FINISH_ROUND_MS = 2000;

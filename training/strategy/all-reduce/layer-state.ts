@@ -1,7 +1,7 @@
 import type * as tfjs from '@tensorflow/tfjs';
-import { MovingAverages } from '../model/moving-averages.ts';
-import { movingAveragesOf } from '../model/trainables.ts';
-import type { Ring } from '../ring/ring.ts';
+import { MovingAverages } from '../../model/moving-averages.ts';
+import { movingAveragesOf } from '../../model/trainables.ts';
+import type { Ring } from '../../ring/ring.ts';
 import { differingVariables } from './verify-equal.ts';
 
 /**

@@ -1,10 +1,10 @@
 import type { Compressors, FileMetaData, ParquetParsers, RowGroup } from 'hyparquet';
-import { messageOf, TonyError } from '../../../platform/errors.ts';
-import type { DataFile } from '../reading/file-set.ts';
-import type { ReadContext } from '../reading/read-context.ts';
-import type { FileFormat } from '../reading/split.ts';
+import { messageOf, TonyError } from '../../../../platform/errors.ts';
+import type { DataFile } from '../../reading/file-set.ts';
+import type { ReadContext } from '../../reading/read-context.ts';
+import type { FileFormat } from '../../reading/split.ts';
+import { readRange } from '../file-bytes.ts';
 import { unpackBrotli, unpackGzip, unpackSnappy, unpackZstandard } from './decompress.ts';
-import { readRange } from './file-bytes.ts';
 import { parquetKind } from './parquet-schema.ts';
 import { selectColumns, type TableOptions, type TableRow, valueConverter } from './table-values.ts';
 

@@ -1,9 +1,9 @@
 import type * as tfjs from '@tensorflow/tfjs';
-import { ALIGNMENT, MemoryWindow, type Place } from '../backend/native/memory-window.ts';
-import { nativeKernelsOf } from '../backend/native/native-kernels.ts';
-import type { NamedGradient } from '../optimizer/named-gradient.ts';
-import type { Ring } from '../ring/ring.ts';
-import type { Wire } from '../ring/ring-exchange.ts';
+import { ALIGNMENT, MemoryWindow, type Place } from '../../backend/native/memory-window.ts';
+import { nativeKernelsOf } from '../../backend/native/native-kernels.ts';
+import type { NamedGradient } from '../../optimizer/named-gradient.ts';
+import type { Ring } from '../../ring/ring.ts';
+import type { Wire } from '../../ring/ring-exchange.ts';
 
 /**
  * Stores the gradients of all variables and a few extra numbers in one vector of the ring's memory:

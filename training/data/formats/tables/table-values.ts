@@ -1,4 +1,4 @@
-import { TonyError } from '../../../platform/errors.ts';
+import { TonyError } from '../../../../platform/errors.ts';
 
 /*
  * The values of Parquet columns and Avro fields, as elements of a dataset. Numbers stay numbers, so that `batch` collects them into columns.

@@ -1,7 +1,7 @@
 import type * as tfjs from '@tensorflow/tfjs';
-import { type LayerTree, layersOf } from '../backend/backend.ts';
-import type { Ring } from '../ring/ring.ts';
-import { SyncRing } from '../ring/sync-ring.ts';
+import { type LayerTree, layersOf } from '../../backend/backend.ts';
+import type { Ring } from '../../ring/ring.ts';
+import { SyncRing } from '../../ring/sync-ring.ts';
 
 /** The parts of TensorFlow.js's BatchNormalization layer that this file uses. */
 interface BatchNormLayer extends LayerTree {

@@ -1,7 +1,7 @@
 import * as tf from '@tensorflow/tfjs';
 import { describe, expect, test } from 'vitest';
-import type { Report } from '../process/task-context.ts';
-import { examples, fitTogether, ringOf } from '../testing/fit-world.ts';
+import type { Report } from '../../process/task-context.ts';
+import { examples, fitTogether, ringOf } from '../../testing/fit-world.ts';
 import { LayerState } from './layer-state.ts';
 
 /** A layer whose state is its largest training input so far. */
