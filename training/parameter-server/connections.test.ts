@@ -1,64 +1,29 @@
 import { randomBytes } from 'node:crypto';
 import { connect } from 'node:net';
 import * as tf from '@tensorflow/tfjs';
-import { afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
-import { WIRE_SECURITY, type WireSecurity } from '../../conf/job.ts';
+import { afterEach, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { WIRE_SECURITY } from '../../conf/job.ts';
 import { Secret } from '../../platform/secret.ts';
-import { FileStorage } from '../../storage/file-storage.ts';
 import { listening } from '../testing/listening.ts';
-import { ParameterServer } from './server/parameter-server.ts';
-import { ParameterServerWorker } from './worker/parameter-server-worker.ts';
+import { openWorker, type ServerWorld, startServers } from './testing/server-world.ts';
+import type { ParameterServerWorker } from './worker/parameter-server-worker.ts';
 import { ServerGroup, type WorkerOptions } from './worker/server-group.ts';
 
-const cleanups: (() => unknown)[] = [];
-afterEach(async () => {
+afterEach(() => {
   vi.restoreAllMocks();
-  for (const cleanup of cleanups.splice(0).reverse()) {
-    await cleanup();
-  }
 });
 beforeAll(async () => {
   await tf.setBackend('cpu');
 });
 
-async function start(
-  workers: number,
-  servers: number,
-  staleness: number | null = null,
-  security: WireSecurity = 'none',
-  through: (port: number) => Promise<number> = async (port) => port,
-): Promise<(rank: number) => WorkerOptions> {
-  const key = new Secret(randomBytes(32));
-  const places = await Promise.all(Array.from({ length: servers }, listening));
-  const addresses = await Promise.all(places.map(async ({ address: { host, port } }) => ({ host, port: await through(port) })));
-  const running = await Promise.all(
-    places.map(({ server }, index) =>
-      ParameterServer.open({
-        ...{
-          tf,
-          storage: new FileStorage(),
-          checkpointDir: null,
-          index,
-          worldSize: workers,
-          generation: 3,
-          key,
-          security,
-          onNotice: () => {},
-        },
-        listener: server,
-      }),
-    ),
-  );
-  cleanups.push(() => running.map((server) => server.close()));
-  return (rank) => ({
-    ...{ rank, worldSize: workers, generation: 3, key, security, addresses, staleness, onLost: () => {} },
-    timeouts: { graceMs: 200 },
-  });
+/** Returns the options of each worker. */
+async function start(workers: number, servers: number, world: Partial<ServerWorld> = {}): Promise<(rank: number) => WorkerOptions> {
+  return (await startServers({ workers, servers, generation: 3, ...world })).optionsOf;
 }
 
 async function open(options: WorkerOptions, run = 1): Promise<ServerGroup> {
   const group = await ServerGroup.open(options, run);
-  cleanups.push(() => group.close(false));
+  onTestFinished(() => group.close(false));
   return group;
 }
 
@@ -85,7 +50,11 @@ describe('a server rejects', () => {
     const worker = await start(2, 1);
     const [address] = worker(0).addresses;
     const strangers = Array.from({ length: 80 }, () => connect(address as { host: string; port: number }).on('error', () => {}));
-    cleanups.push(() => strangers.map((stranger) => stranger.destroy()));
+    onTestFinished(() => {
+      for (const stranger of strangers) {
+        stranger.destroy();
+      }
+    });
     const [loud] = strangers;
     const gone = new Promise((resolve) => loud?.once('close', resolve));
     loud?.write(randomBytes(500_000));
@@ -117,8 +86,7 @@ test('a server rejects a request at the wrong time and answers the next request'
 test('a server keeps the newest broadcasts, and waits for slow workers before it removes an older one', async () => {
   const KEPT = 256;
   const worker = await start(2, 1);
-  const [chief, slow, late] = [0, 1, 1].map((rank) => new ParameterServerWorker(worker(rank))) as ParameterServerWorker[];
-  cleanups.push(() => [chief, slow, late].map((each) => each?.close()));
+  const [chief, slow, late] = [0, 1, 1].map((rank) => openWorker(worker(rank))) as ParameterServerWorker[];
   const [sent, received] = [tf.variable(tf.scalar(0)), tf.variable(tf.scalar(0))];
   let count = 0;
   const sending = (async () => {
@@ -140,10 +108,9 @@ describe('custom loops', () => {
   const loss = (variable: tf.Variable, target: number) => () => tf.sum(tf.square(tf.sub(variable, target))) as tf.Scalar;
 
   test('exchange gradients and weights in each step, and start with the values of rank 0', async () => {
-    const worker = await start(2, 2, 0);
+    const worker = await start(2, 2, { staleness: 0 });
     const variables = [tf.variable(tf.tensor1d([1, 2, 3])), tf.variable(tf.tensor1d([7, 8, 9]))];
-    const workers = [0, 1].map((rank) => new ParameterServerWorker(worker(rank)));
-    cleanups.push(() => workers.map((each) => each.close()));
+    const workers = [0, 1].map((rank) => openWorker(worker(rank)));
     await Promise.all(workers.map((each, rank) => each.broadcast(tf, [variables[rank] as tf.Variable])));
     expect([...(variables[1] as tf.Variable).dataSync()]).toEqual([1, 2, 3]);
     const optimizers = [tf.train.sgd(0.1), tf.train.sgd(0.1)];
@@ -165,12 +132,11 @@ describe('custom loops', () => {
 
   test.each(WIRE_SECURITY)('compute exact weights of several megabytes (%s)', async (security) => {
     const length = 700_000;
-    const worker = await start(2, 2, 0, security);
+    const worker = await start(2, 2, { staleness: 0, security });
     const slopes = [0, 1].map((rank) => Float32Array.from({ length }, (_, index) => ((index * (7 + rank)) % 64) - 20));
     const trained = await Promise.all(
       slopes.map(async (slope, rank) => {
-        const each = new ParameterServerWorker(worker(rank));
-        cleanups.push(() => each.close());
+        const each = openWorker(worker(rank));
         const [variable, constants] = [tf.variable(tf.zeros([length])), tf.tensor1d(slope)];
         const sum = () => tf.sum(tf.mul(variable, constants)) as tf.Scalar;
         const optimizer = tf.train.sgd(0.25);
@@ -191,22 +157,20 @@ describe('custom loops', () => {
     const worker = await start(1, 1);
     const variable = tf.variable(tf.scalar(1));
     const step = async (each: ParameterServerWorker, optimizer: tf.Optimizer) => {
-      cleanups.push(() => each.close());
       await each.step(tf, loss(variable, 4), optimizer, () => [variable]);
       return variable.dataSync()[0];
     };
-    const first = new ParameterServerWorker(worker(0));
+    const first = openWorker(worker(0));
     const changed = tf.train.sgd(0.1);
     const after = await step(first, changed);
     changed.setLearningRate(0);
     expect(await step(first, changed)).toBe(after);
-    expect(await step(new ParameterServerWorker(worker(0)), tf.train.sgd(0.1))).toBeGreaterThan(after as number);
+    expect(await step(openWorker(worker(0)), tf.train.sgd(0.1))).toBeGreaterThan(after as number);
   });
 
   test('update only the variables of the optimizer that takes the step, and leak no tensors', async () => {
     const worker = await start(1, 2);
-    const each = new ParameterServerWorker(worker(0));
-    cleanups.push(() => each.close());
+    const each = openWorker(worker(0));
     const [one, other] = [tf.variable(tf.scalar(1)), tf.variable(tf.tensor2d([[2, 3]]))];
     const [adam, momentum] = [tf.train.adam(0.1), tf.train.momentum(0.1, 0.5)];
     const twice = async () => {
@@ -231,28 +195,34 @@ describe.each(['authenticated', 'encrypted'] as const)('a bit that changes on th
   /** Starts a server behind a proxy that flips the last bit of the first chunk after `armed` is set. */
   const startBehindProxy = async (fromServer: boolean) => {
     const proxy = { armed: false };
-    const worker = await start(1, 1, null, security, async (target) => {
-      const { server, address } = await listening();
-      cleanups.push(() => server.close());
-      server.on('connection', (inner) => {
-        const outer = connect(target, '127.0.0.1');
-        cleanups.push(() => [inner, outer].map((socket) => socket.destroy()));
-        for (const [from, to] of [
-          [inner, outer],
-          [outer, inner],
-        ] as const) {
-          from.on('data', (chunk: Buffer) => {
-            if (proxy.armed && (from === outer) === fromServer) {
-              proxy.armed = false;
-              chunk[chunk.length - 1] = (chunk.at(-1) as number) ^ 1;
-            }
-            to.write(chunk);
+    const worker = await start(1, 1, {
+      security,
+      through: async (target) => {
+        const { server, address } = await listening();
+        onTestFinished(() => void server.close());
+        server.on('connection', (inner) => {
+          const outer = connect(target, '127.0.0.1');
+          onTestFinished(() => {
+            inner.destroy();
+            outer.destroy();
           });
-          from.on('error', () => {});
-          from.on('close', () => to.destroy());
-        }
-      });
-      return address.port;
+          for (const [from, to] of [
+            [inner, outer],
+            [outer, inner],
+          ] as const) {
+            from.on('data', (chunk: Buffer) => {
+              if (proxy.armed && (from === outer) === fromServer) {
+                proxy.armed = false;
+                chunk[chunk.length - 1] = (chunk.at(-1) as number) ^ 1;
+              }
+              to.write(chunk);
+            });
+            from.on('error', () => {});
+            from.on('close', () => to.destroy());
+          }
+        });
+        return address.port;
+      },
     });
     return { worker, proxy };
   };

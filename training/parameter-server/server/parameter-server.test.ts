@@ -1,10 +1,8 @@
-import { randomBytes } from 'node:crypto';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import * as tf from '@tensorflow/tfjs';
 import fc from 'fast-check';
-import { afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
+import { beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { TonyError } from '../../../platform/errors.ts';
 import { Secret } from '../../../platform/secret.ts';
 import { FileStorage } from '../../../storage/file-storage.ts';
@@ -19,37 +17,16 @@ import type { Report } from '../../process/task-context.ts';
 import { Ring } from '../../ring/ring.ts';
 import { allReduceStrategy } from '../../strategy/all-reduce/all-reduce-strategy.ts';
 import { counted } from '../../testing/checkpoint-behaviour.ts';
-import { listening } from '../../testing/listening.ts';
+import { folder } from '../../testing/fit-world.ts';
+import { type ServerWorld, startServers } from '../testing/server-world.ts';
 import { parameterServerStrategy } from '../worker/parameter-server-strategy.ts';
-import { ParameterServer } from './parameter-server.ts';
+import type { ParameterServer } from './parameter-server.ts';
 
 vi.setConfig({ testTimeout: 30_000 });
 
-const cleanups: (() => unknown)[] = [];
-afterEach(async () => {
-  for (const cleanup of cleanups.splice(0).reverse()) {
-    await cleanup();
-  }
-});
 beforeAll(async () => {
   await tf.setBackend('cpu');
 });
-
-async function folder(): Promise<string> {
-  const path = await mkdtemp(join(tmpdir(), 'servers-'));
-  cleanups.push(() => rm(path, { recursive: true, force: true }));
-  return path;
-}
-
-interface World {
-  readonly workers: number;
-  readonly servers: number;
-  readonly staleness?: number | null;
-  readonly generation?: number;
-  readonly checkpoints?: string;
-  readonly everySteps?: number;
-  readonly replaceMs?: number;
-}
 
 interface RunningWorld {
   readonly servers: readonly ParameterServer[];
@@ -57,25 +34,12 @@ interface RunningWorld {
   worker(rank: number): FitEnvironment & { readonly reports: Report[]; readonly lost: string[] };
 }
 
-async function start(world: World): Promise<RunningWorld> {
-  const { workers, servers, staleness = null, generation = 1, replaceMs = 60_000 } = world;
-  const key = new Secret(randomBytes(32));
+async function start({ everySteps = 0, ...world }: ServerWorld & { readonly everySteps?: number }): Promise<RunningWorld> {
+  const { generation = 1, checkpoints } = world;
+  const { servers, optionsOf } = await startServers(world);
   const storage = new FileStorage();
-  const places = await Promise.all(Array.from({ length: servers }, listening));
-  const addresses = places.map(({ address }) => address);
-  const running = await Promise.all(
-    places.map(({ server }, index) =>
-      ParameterServer.open({
-        ...{ tf, storage, index, worldSize: workers, generation, key, onNotice: () => {} },
-        checkpointDir: world.checkpoints === undefined ? null : fileUri(world.checkpoints),
-        listener: server,
-        timeouts: { replaceMs },
-      }),
-    ),
-  );
-  cleanups.push(() => running.map((server) => server.close()));
   return {
-    servers: running,
+    servers,
     worker(rank) {
       const reports: Report[] = [];
       const lost: string[] = [];
@@ -84,18 +48,14 @@ async function start(world: World): Promise<RunningWorld> {
         ...{ tf, storage, reports, lost, generation, applicationId: 'application_1_0001', summaries: null },
         phase: new Phases('application_1_0001').begin('fit'),
         strategy: parameterServerStrategy({
-          ...{ rank, worldSize: workers, generation, key, addresses, staleness },
+          ...optionsOf(rank),
           onLost: (server, cause) => lost.push(`${server} ${cause}`),
-          timeouts: { graceMs: 300 },
           nextRun: () => {
             runs++;
             return runs;
           },
         }),
-        checkpoints:
-          world.checkpoints === undefined
-            ? null
-            : { store: new CheckpointStore(storage, fileUri(world.checkpoints)), everySteps: world.everySteps ?? 0, keep: 3 },
+        checkpoints: checkpoints === undefined ? null : { store: new CheckpointStore(storage, fileUri(checkpoints)), everySteps, keep: 3 },
         report: (report) => reports.push(report),
       };
     },
@@ -598,7 +558,7 @@ describe('when a process fails', () => {
   });
 
   test('the other workers continue if a lost worker is not replaced', async () => {
-    const world = await start({ workers: 2, servers: 2, staleness: 1, replaceMs: 200 });
+    const world = await start({ workers: 2, servers: 2, staleness: 1, timeouts: { replaceMs: 200 } });
     const options = { epochs: 3, batchSize: 10 };
     const [survivor, dying] = [
       fitModel(world.worker(0), model('sgd'), data, options),
@@ -691,7 +651,7 @@ describe('when a process fails', () => {
 
   test('a failed last checkpoint is not retried', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
-    cleanups.push(() => vi.useRealTimers());
+    onTestFinished(() => void vi.useRealTimers());
     let tries: number | null = null;
     const storage = counted(new FileStorage(), async () => {
       if (tries !== null) {

@@ -1,22 +1,15 @@
-import { mkdtemp, readdir, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { readdir } from 'node:fs/promises';
 import * as tf from '@tensorflow/tfjs';
-import { afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import type { TonyError } from '../../../platform/errors.ts';
 import { FileStorage } from '../../../storage/file-storage.ts';
 import { fileUri } from '../../../storage/uri.ts';
 import { CheckpointStore } from '../../checkpoint/checkpoint-store.ts';
+import { folder } from '../../testing/fit-world.ts';
 import type { Ask } from '../protocol/messages.ts';
 import { Session } from './session.ts';
 import type { Client } from './worker-request.ts';
 
-const cleanups: (() => unknown)[] = [];
-afterEach(async () => {
-  for (const cleanup of cleanups.splice(0).reverse()) {
-    await cleanup();
-  }
-});
 beforeAll(async () => {
   await tf.setBackend('cpu');
 });
@@ -49,16 +42,10 @@ function start(checkpointDir: string | null = null, worldSize = 1): { session: S
     ...{ tf, storage: new FileStorage(), checkpointDir, index: 0, worldSize, replaceMs: 60_000, joinMs: 60_000 },
     onNotice: () => {},
   });
-  cleanups.push(() => session.dispose());
+  onTestFinished(() => session.dispose());
   const client = new Listening();
   session.attach(client);
   return { session, client };
-}
-
-async function folder(): Promise<string> {
-  const path = await mkdtemp(join(tmpdir(), 'session-'));
-  cleanups.push(() => rm(path, { recursive: true, force: true }));
-  return path;
 }
 
 const PREPARE: Extract<Ask, { ask: 'prepare' }> = {

@@ -1,50 +1,22 @@
-import { randomBytes } from 'node:crypto';
 import * as tf from '@tensorflow/tfjs';
-import { afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
-import { Secret } from '../../../platform/secret.ts';
-import { FileStorage } from '../../../storage/file-storage.ts';
+import { beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { Phases } from '../../checkpoint/phases.ts';
 import type { TrainingData } from '../../data/data.ts';
 import { type FitEnvironment, fit as fitModel } from '../../fit/fit.ts';
 import { optimizerVariables } from '../../model/training-state.ts';
-import { listening } from '../../testing/listening.ts';
-import { ParameterServer } from '../server/parameter-server.ts';
-import { ParameterServerWorker } from './parameter-server-worker.ts';
+import { openWorker, startServers } from '../testing/server-world.ts';
+import type { ParameterServerWorker } from './parameter-server-worker.ts';
 
 vi.setConfig({ testTimeout: 60_000 });
 
-const cleanups: (() => unknown)[] = [];
-afterEach(async () => {
-  for (const cleanup of cleanups.splice(0).reverse()) {
-    await cleanup();
-  }
-});
 beforeAll(async () => {
   await tf.setBackend('cpu');
 });
 
 /** Starts servers. Returns a function that creates a new worker on each call, as a new process would. */
 async function start(workers: number, servers: number, staleness: number | null = null): Promise<(rank?: number) => ParameterServerWorker> {
-  const key = new Secret(randomBytes(32));
-  const places = await Promise.all(Array.from({ length: servers }, listening));
-  const addresses = places.map(({ address }) => address);
-  const running = await Promise.all(
-    places.map(({ server }, index) =>
-      ParameterServer.open({
-        ...{ tf, storage: new FileStorage(), index, worldSize: workers, generation: 1, key, checkpointDir: null, onNotice: () => {} },
-        listener: server,
-      }),
-    ),
-  );
-  cleanups.push(() => running.map((server) => server.close()));
-  return (rank = 0) => {
-    const worker = new ParameterServerWorker({
-      ...{ rank, worldSize: workers, generation: 1, key, addresses, staleness, onLost: () => {} },
-      timeouts: { graceMs: 200 },
-    });
-    cleanups.push(() => worker.close());
-    return worker;
-  };
+  const { optionsOf } = await startServers({ workers, servers, staleness });
+  return (rank = 0) => openWorker(optionsOf(rank));
 }
 
 interface Trainer {
@@ -321,7 +293,7 @@ describe('several workers', () => {
     const [chief, other] = [make(0), make(1)];
     const named = (name: string, ...values: number[]) => {
       const made = tf.variable(tf.tensor1d(values), true, name);
-      cleanups.push(() => made.dispose());
+      onTestFinished(() => made.dispose());
       return made;
     };
     const [sgd, same] = [tf.train.sgd(0.1), tf.train.sgd(0.1)];
@@ -338,7 +310,7 @@ describe('several workers', () => {
     const [chief, other] = [make(0), make(1)];
     const [one, same] = [variable(1), variable(1)];
     const extra = tf.variable(tf.tensor1d([5]), true, 'extra');
-    cleanups.push(() => extra.dispose());
+    onTestFinished(() => extra.dispose());
     const [sgd, its] = [tf.train.sgd(0.1), tf.train.sgd(0.1)];
     await Promise.all([chief.step(tf, to(2, one), sgd, () => [one]), other.step(tf, to(2, same), its, () => [same])]);
     const refused = expect(other.step(tf, to(2, same, extra), its, () => [same, extra])).rejects.toThrow(

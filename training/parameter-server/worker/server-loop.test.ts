@@ -1,8 +1,6 @@
-import { randomBytes } from 'node:crypto';
 import * as tf from '@tensorflow/tfjs';
-import { afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
+import { beforeAll, describe, expect, test, vi } from 'vitest';
 import type { Json } from '../../../platform/json-value.ts';
-import { Secret } from '../../../platform/secret.ts';
 import { FileStorage } from '../../../storage/file-storage.ts';
 import { fileUri } from '../../../storage/uri.ts';
 import { CheckpointStore } from '../../checkpoint/checkpoint-store.ts';
@@ -17,18 +15,11 @@ import { CustomSteps } from '../../strategy/all-reduce/custom-steps.ts';
 import { RingLoop } from '../../strategy/all-reduce/ring-loop.ts';
 import type { LoopContext, LoopStrategy } from '../../strategy/loop-strategy.ts';
 import { folder, ringOf, weightsOf } from '../../testing/fit-world.ts';
-import { listening } from '../../testing/listening.ts';
-import { ParameterServer } from '../server/parameter-server.ts';
-import { ParameterServerWorker } from './parameter-server-worker.ts';
+import { openWorker, startServers } from '../testing/server-world.ts';
+import type { ParameterServerWorker } from './parameter-server-worker.ts';
 
 vi.setConfig({ testTimeout: 60_000 });
 
-const cleanups: (() => unknown)[] = [];
-afterEach(async () => {
-  for (const cleanup of cleanups.splice(0).reverse()) {
-    await cleanup();
-  }
-});
 beforeAll(async () => {
   await tf.setBackend('cpu');
 });
@@ -80,25 +71,10 @@ type Program<R> = (world: World) => Promise<R>;
 
 /** Starts the servers of a generation. Returns a function that creates a new worker on each call, as a new process would. */
 async function start(job: Job): Promise<(rank: number) => World & { readonly worker: ParameterServerWorker }> {
-  const { workers = 1, servers = 2, staleness = null, dir = null, generation = 1 } = job;
-  const key = new Secret(randomBytes(32));
-  const places = await Promise.all(Array.from({ length: servers }, listening));
-  const addresses = places.map(({ address }) => address);
-  const running = await Promise.all(
-    places.map(({ server }, index) =>
-      ParameterServer.open({
-        ...{ tf, storage, index, worldSize: workers, generation, key, checkpointDir: null, onNotice: () => {} },
-        listener: server,
-      }),
-    ),
-  );
-  cleanups.push(() => running.map((server) => server.close()));
+  const { workers = 1, servers = 2, dir = null, generation = 1 } = job;
+  const { optionsOf } = await startServers({ ...job, workers, servers });
   return (rank) => {
-    const worker = new ParameterServerWorker({
-      ...{ rank, worldSize: workers, generation, key, addresses, staleness, onLost: () => {} },
-      timeouts: { graceMs: 200 },
-    });
-    cleanups.push(() => worker.close());
+    const worker = openWorker(optionsOf(rank));
     return { ...worldOf({ rank, worldSize: workers, dir, generation }, (context) => worker.openLoop(context)), worker };
   };
 }
