@@ -1,28 +1,22 @@
-import { mkdtemp, readdir, readFile, rm, truncate, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { readdir, readFile, rm, truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import fc from 'fast-check';
-import { afterEach, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { TonyError } from '../../platform/errors.ts';
 import { FileStorage } from '../../storage/file-storage.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { fileUri } from '../../storage/uri.ts';
 import { counted, describeFencing, ORIGIN, onTheWire, saveSharded, snapshot } from '../testing/checkpoint-behaviour.ts';
+import { folder as newFolder } from '../testing/resources.ts';
 import { followCheckpoints } from './checkpoint-follower.ts';
 import type { ShardDescription, StoredTensor } from './checkpoint-format.ts';
 import { CheckpointStore } from './checkpoint-store.ts';
 import { CheckpointWriter } from './checkpoint-writer.ts';
 
-const folders: string[] = [];
-afterEach(async () => {
-  await Promise.all(folders.splice(0).map((folder) => rm(folder, { recursive: true, force: true })));
-});
-
 async function openStore(
   wrap: (storage: Storage) => Storage = (storage) => storage,
 ): Promise<{ store: CheckpointStore; folder: string; again: CheckpointStore }> {
-  const folder = await mkdtemp(join(tmpdir(), 'checkpoints-'));
-  folders.push(folder);
+  const folder = await newFolder();
   const storage = new FileStorage();
   return { store: new CheckpointStore(wrap(storage), fileUri(folder)), again: new CheckpointStore(storage, fileUri(folder)), folder };
 }
@@ -305,9 +299,7 @@ describe('a protected checkpoint', () => {
 });
 
 describeFencing('file', async () => {
-  const path = await mkdtemp(join(tmpdir(), 'checkpoints-'));
-  folders.push(path);
-  return { storage: new FileStorage(), dir: fileUri(path) };
+  return { storage: new FileStorage(), dir: fileUri(await newFolder()) };
 });
 
 describe('a writer', () => {

@@ -5,7 +5,8 @@ import { fileUri } from '../../storage/uri.ts';
 import type { FitHistory } from '../fit/fit.ts';
 import type { FitOptions } from '../fit/fit-options.ts';
 import type { Report } from '../process/task-context.ts';
-import { classifier, examples, fitTogether, folder, weightsOf } from '../testing/fit-world.ts';
+import { classifier, examples, fitTogether, weightsOf } from '../testing/fit-world.ts';
+import { folder } from '../testing/resources.ts';
 import { CheckpointStore } from './checkpoint-store.ts';
 import { Phases } from './phases.ts';
 

@@ -2,20 +2,13 @@ import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { connect as connectTcp, createServer, type Socket } from 'node:net';
 import fc from 'fast-check';
-import { afterEach, describe, expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import { WIRE_SECURITY, type WireSecurity } from '../../conf/job.ts';
 import type { Channel } from './channel.ts';
 import { acceptNeighbour, dialNeighbour } from './connect.ts';
 import type { Reader } from './reader.ts';
 
 const KEY = randomBytes(32);
-const closers: (() => unknown)[] = [];
-afterEach(() => {
-  for (const close of closers.splice(0).reverse()) {
-    close();
-  }
-});
-
 class Collector implements Reader {
   readonly chunks: Buffer[] = [];
   total = 0;
@@ -61,7 +54,7 @@ interface Modes {
 async function listen(onConnection: (socket: Socket) => void = () => {}) {
   const server = createServer({ noDelay: true }, onConnection).listen(0, '127.0.0.1');
   await once(server, 'listening');
-  closers.push(() => server.close());
+  onTestFinished(() => void server.close());
   return { server, port: (server.address() as { port: number }).port };
 }
 
@@ -88,7 +81,7 @@ async function connected(security: WireSecurity, through?: (port: number) => Pro
   const { channels, ...rest } = await connect({ dialer: security, acceptor: security }, through);
   const [dialer, acceptor] = await channels;
   for (const { socket } of [dialer, acceptor]) {
-    closers.push(() => socket.destroy());
+    onTestFinished(() => void socket.destroy());
   }
   acceptor.read(rest.atAcceptor);
   return { dialer, acceptor, ...rest };
@@ -148,7 +141,10 @@ describe.each(WIRE_SECURITY)('%s', (security) => {
 async function spy(target: number, onChunk: (chunk: Buffer, fromDialer: boolean) => void): Promise<number> {
   const { port } = await listen((inner) => {
     const outer = connectTcp(target, '127.0.0.1');
-    closers.push(() => [inner, outer].map((socket) => socket.destroy()));
+    onTestFinished(() => {
+      inner.destroy();
+      outer.destroy();
+    });
     for (const [from, to] of [
       [inner, outer],
       [outer, inner],

@@ -3,7 +3,8 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { Report } from '../process/task-context.ts';
 import { peersOfRing } from '../ring/peers.ts';
-import { classifier, examples, fitTogether, ringOf } from '../testing/fit-world.ts';
+import { classifier, examples, fitTogether } from '../testing/fit-world.ts';
+import { ringOf } from '../testing/resources.ts';
 import type { TrainingData } from './data.ts';
 import { differingData } from './same-data.ts';
 

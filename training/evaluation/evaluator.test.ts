@@ -8,7 +8,8 @@ import { CheckpointStore } from '../checkpoint/checkpoint-store.ts';
 import type { ValidationData } from '../data/fit-data.ts';
 import { fromArray } from '../data/sources/sources.ts';
 import type { BatchLogs } from '../fit/callbacks.ts';
-import { classifier, examples, fitTogether, folder, weightsOf } from '../testing/fit-world.ts';
+import { classifier, examples, fitTogether, weightsOf } from '../testing/fit-world.ts';
+import { folder } from '../testing/resources.ts';
 import { type EvaluateOptions, type Evaluation, Evaluator } from './evaluator.ts';
 
 const APPLICATION = 'application_1_0001';

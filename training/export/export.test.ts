@@ -1,23 +1,20 @@
-import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import * as tf from '@tensorflow/tfjs';
 import { afterEach, describe, expect, test } from 'vitest';
 import { FileStorage } from '../../storage/file-storage.ts';
 import { fileUri } from '../../storage/uri.ts';
+import { folder as newFolder } from '../testing/resources.ts';
 import { exportGraphModel, loadGraphModel } from './graph-model.ts';
 import { exportLayersModel, loadLayersModel } from './layers-model.ts';
 import { exportSavedModel, loadSavedModel } from './saved-model.ts';
 
-const folders: string[] = [];
-afterEach(async () => {
-  await Promise.all(folders.splice(0).map((folder) => rm(folder, { recursive: true, force: true })));
+afterEach(() => {
   tf.disposeVariables();
 });
 
 async function place(): Promise<{ folder: string; uri: string }> {
-  const folder = join(await mkdtemp(join(tmpdir(), 'export-')), 'a model');
-  folders.push(folder);
+  const folder = join(await newFolder(), 'a model');
   return { folder, uri: fileUri(folder) };
 }
 

@@ -1,21 +1,19 @@
-import { mkdtemp, readdir, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import * as tf from '@tensorflow/tfjs';
-import { afterEach, describe, expect, onTestFinished, test } from 'vitest';
+import { afterEach, describe, expect, test } from 'vitest';
 import { FileStorage } from '../../storage/file-storage.ts';
 import { fileUri, joinUri } from '../../storage/uri.ts';
 import { CheckpointStore } from '../checkpoint/checkpoint-store.ts';
 import { inspectModel } from '../model/compiled-model.ts';
 import { captureState } from '../model/training-state.ts';
+import { folder as newFolder } from '../testing/resources.ts';
 import { exportGraphModel } from './graph-model.ts';
 import { exportLayersModel } from './layers-model.ts';
 import { writeModelFiles } from './model-files.ts';
 import { Models } from './models.ts';
 
-const folders: string[] = [];
-afterEach(async () => {
-  await Promise.all(folders.splice(0).map((folder) => rm(folder, { recursive: true, force: true })));
+afterEach(() => {
   tf.disposeVariables();
 });
 
@@ -23,8 +21,7 @@ const storage = new FileStorage();
 const { layers } = tf;
 
 async function open(): Promise<{ models: Models; store: CheckpointStore; uri: string; notices: string[] }> {
-  const folder = await mkdtemp(join(tmpdir(), 'warm-'));
-  folders.push(folder);
+  const folder = await newFolder();
   const uri = fileUri(folder);
   const store = new CheckpointStore(storage, joinUri(uri, 'checkpoints'));
   const notices: string[] = [];
@@ -200,8 +197,7 @@ describe('a checkpoint', () => {
 });
 
 test('exports resolve relative paths in the output folder, and loads in the folder of the program', async () => {
-  const output = await mkdtemp(join(tmpdir(), 'exports-'));
-  onTestFinished(() => rm(output, { recursive: true, force: true }));
+  const output = await newFolder();
   const models = new Models({
     ...{ tf, storage: new FileStorage(), store: null, onNotice: () => {} },
     uriOf: (place) => fileUri(join('/nowhere', place)),

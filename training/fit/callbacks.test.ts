@@ -7,7 +7,8 @@ import { FileStorage } from '../../storage/file-storage.ts';
 import { fileUri } from '../../storage/uri.ts';
 import { CheckpointStore } from '../checkpoint/checkpoint-store.ts';
 import { StopOrders } from '../checkpoint/stop-order.ts';
-import { classifier, examples, fitTogether, folder, weightsOf } from '../testing/fit-world.ts';
+import { classifier, examples, fitTogether, weightsOf } from '../testing/fit-world.ts';
+import { folder } from '../testing/resources.ts';
 import type { BatchLogs, FitCallbacks } from './callbacks.ts';
 import type { FitOptions } from './fit-options.ts';
 

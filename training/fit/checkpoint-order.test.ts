@@ -4,7 +4,8 @@ import * as tf from '@tensorflow/tfjs';
 import { expect, test } from 'vitest';
 import { CheckpointOrder } from '../checkpoint/checkpoint-order.ts';
 import type { Report } from '../process/task-context.ts';
-import { classifier, examples, fitTogether, folder } from '../testing/fit-world.ts';
+import { classifier, examples, fitTogether } from '../testing/fit-world.ts';
+import { folder } from '../testing/resources.ts';
 
 test.each([1, 3])('%i ranks store a checkpoint after the step in which one of them has an order', async (workers) => {
   const place = await folder();

@@ -5,7 +5,8 @@ import { fileUri } from '../../storage/uri.ts';
 import type { ShardDescription, StoredTensor } from '../checkpoint/checkpoint-format.ts';
 import { CheckpointStore } from '../checkpoint/checkpoint-store.ts';
 import type { Report } from '../process/task-context.ts';
-import { classifier, examples, fitTogether, folder, weightsOf } from '../testing/fit-world.ts';
+import { classifier, examples, fitTogether, weightsOf } from '../testing/fit-world.ts';
+import { folder } from '../testing/resources.ts';
 import type { FitOptions } from './fit-options.ts';
 
 /** Four steps of 12 examples per epoch, independent of the number of workers. */

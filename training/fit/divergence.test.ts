@@ -4,7 +4,8 @@ import { FileStorage } from '../../storage/file-storage.ts';
 import { fileUri } from '../../storage/uri.ts';
 import { CheckpointStore } from '../checkpoint/checkpoint-store.ts';
 import type { Report } from '../process/task-context.ts';
-import { fitTogether, folder } from '../testing/fit-world.ts';
+import { fitTogether } from '../testing/fit-world.ts';
+import { folder } from '../testing/resources.ts';
 import type { FitOptions } from './fit-options.ts';
 
 /** The loss is finite up to the step with the absurd learning rate, and NaN or infinite afterwards. */

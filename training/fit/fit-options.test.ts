@@ -5,7 +5,8 @@ import { fileUri } from '../../storage/uri.ts';
 import { fromArray, fromGenerator } from '../data/sources/sources.ts';
 import type { Report } from '../process/task-context.ts';
 import { SummaryWriter } from '../summary/summary.ts';
-import { classifier, examples, fitTogether, folder, weightsOf } from '../testing/fit-world.ts';
+import { classifier, examples, fitTogether, weightsOf } from '../testing/fit-world.ts';
+import { folder } from '../testing/resources.ts';
 import type { BatchLogs } from './callbacks.ts';
 import type { FitOptions } from './fit-options.ts';
 

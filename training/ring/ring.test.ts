@@ -2,20 +2,13 @@ import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { connect, createServer, type Server, type Socket } from 'node:net';
 import fc from 'fast-check';
-import { afterEach, describe, expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import { WIRE_SECURITY, type WireSecurity } from '../../conf/job.ts';
 import type { TonyError } from '../../platform/errors.ts';
 import { Secret } from '../../platform/secret.ts';
 import { CHALLENGE_BYTES, encodeChallenge, encodeHello, HELLO_BYTES } from '../connections/handshake.ts';
 import { openEarlyListener } from '../connections/listener.ts';
 import { Ring, type RingTimeouts } from './ring.ts';
-
-const closers: (() => void)[] = [];
-afterEach(() => {
-  for (const close of closers.splice(0).reverse()) {
-    close();
-  }
-});
 
 const KEY = new Secret(randomBytes(32));
 
@@ -39,7 +32,11 @@ interface Setup {
 
 async function joinAll(setup: Setup): Promise<Ring[]> {
   const listeners = await Promise.all(Array.from({ length: setup.size }, () => openEarlyListener('127.0.0.1')));
-  closers.push(() => listeners.map(({ server }) => server.close()));
+  onTestFinished(() => {
+    for (const { server } of listeners) {
+      server.close();
+    }
+  });
   const seen = await Promise.all(listeners.map(({ port }) => setup.through?.(port) ?? port));
   const joins = listeners.map(({ server }, rank) =>
     Ring.join({
@@ -54,7 +51,7 @@ async function joinAll(setup: Setup): Promise<Ring[]> {
       onRefused: (reason) => setup.refused?.push(reason),
       timeouts: { graceMs: 50, ...setup.timeouts },
     }).then((ring) => {
-      closers.push(() => ring.close());
+      onTestFinished(() => void ring.close());
       return ring;
     }),
   );
@@ -82,7 +79,7 @@ async function proxy(target: number, onBytes: (chunk: Buffer, to: Socket, ends: 
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
-  closers.push(() => server.close());
+  onTestFinished(() => void server.close());
   return (server.address() as { port: number }).port;
 }
 
@@ -307,12 +304,12 @@ describe('unauthenticated or missing peers', () => {
     for (let stranger = 0; stranger < 40; stranger++) {
       const silent = connect(port, '127.0.0.1');
       silent.on('error', () => {});
-      closers.push(() => silent.destroy());
+      onTestFinished(() => void silent.destroy());
     }
     const dial = () => {
       const socket = connect(port, '127.0.0.1');
       socket.on('error', () => {});
-      closers.push(() => socket.destroy());
+      onTestFinished(() => void socket.destroy());
       return socket;
     };
     dial().write(randomBytes(1000));
@@ -330,7 +327,7 @@ describe('unauthenticated or missing peers', () => {
     const second = Ring.join({ ...options, rank: 1, listener: others.server });
     const rings = await Promise.all([first, second]);
     for (const ring of rings) {
-      closers.push(() => ring.close());
+      onTestFinished(() => void ring.close());
     }
     await checkSums(rings, 1000, true);
   });
@@ -344,7 +341,7 @@ describe('unauthenticated or missing peers', () => {
         });
       }).listen(0, '127.0.0.1');
       await once(impostor, 'listening');
-      closers.push(() => impostor.close());
+      onTestFinished(() => void impostor.close());
       const { server, port } = await openEarlyListener('127.0.0.1');
       const join = Ring.join({
         rank: 0,

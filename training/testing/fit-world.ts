@@ -1,9 +1,5 @@
 /** Runs all ranks of a world in one process, each with its own Ring. */
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import path from 'node:path';
 import * as tf from '@tensorflow/tfjs';
-import { onTestFinished } from 'vitest';
 import { FileStorage } from '../../storage/file-storage.ts';
 import { fileUri } from '../../storage/uri.ts';
 import type { CheckpointOrder } from '../checkpoint/checkpoint-order.ts';
@@ -15,10 +11,9 @@ import type { FitData } from '../data/fit-data.ts';
 import { type FitEnvironment, type FitHistory, fit as fitModel } from '../fit/fit.ts';
 import type { FitOptions } from '../fit/fit-options.ts';
 import type { Report } from '../process/task-context.ts';
-import type { Ring } from '../ring/ring.ts';
 import { allReduceStrategy } from '../strategy/all-reduce/all-reduce-strategy.ts';
 import type { SummaryWriter } from '../summary/summary.ts';
-import { joinRing } from './join-ring.ts';
+import { ringOf } from './resources.ts';
 
 export interface World {
   /** The folder for checkpoints; no checkpoints by default. */
@@ -36,22 +31,6 @@ export interface World {
   readonly reports?: Report[][];
   /** The summary writer of rank 0. */
   readonly summaries?: SummaryWriter;
-}
-
-export async function ringOf(worldSize: number): Promise<Ring[]> {
-  const rings = await joinRing(worldSize);
-  onTestFinished(() => {
-    for (const ring of rings) {
-      ring.close();
-    }
-  });
-  return rings;
-}
-
-export async function folder(): Promise<string> {
-  const made = await mkdtemp(path.join(tmpdir(), 'fit-'));
-  onTestFinished(() => rm(made, { recursive: true, force: true }));
-  return made;
 }
 
 /** @param options the same options for all ranks, or a function that returns the options of each rank. */

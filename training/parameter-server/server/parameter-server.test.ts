@@ -17,7 +17,7 @@ import type { Report } from '../../process/task-context.ts';
 import { Ring } from '../../ring/ring.ts';
 import { allReduceStrategy } from '../../strategy/all-reduce/all-reduce-strategy.ts';
 import { counted } from '../../testing/checkpoint-behaviour.ts';
-import { folder } from '../../testing/fit-world.ts';
+import { folder } from '../../testing/resources.ts';
 import { type ServerWorld, startServers } from '../testing/server-world.ts';
 import { parameterServerStrategy } from '../worker/parameter-server-strategy.ts';
 import type { ParameterServer } from './parameter-server.ts';

@@ -5,7 +5,7 @@ import type { TonyError } from '../../../platform/errors.ts';
 import { FileStorage } from '../../../storage/file-storage.ts';
 import { fileUri } from '../../../storage/uri.ts';
 import { CheckpointStore } from '../../checkpoint/checkpoint-store.ts';
-import { folder } from '../../testing/fit-world.ts';
+import { folder } from '../../testing/resources.ts';
 import type { Ask } from '../protocol/messages.ts';
 import { Session } from './session.ts';
 import type { Client } from './worker-request.ts';

@@ -14,7 +14,8 @@ import type { Report } from '../../process/task-context.ts';
 import { CustomSteps } from '../../strategy/all-reduce/custom-steps.ts';
 import { RingLoop } from '../../strategy/all-reduce/ring-loop.ts';
 import type { LoopContext, LoopStrategy } from '../../strategy/loop-strategy.ts';
-import { folder, ringOf, weightsOf } from '../../testing/fit-world.ts';
+import { weightsOf } from '../../testing/fit-world.ts';
+import { folder, ringOf } from '../../testing/resources.ts';
 import { openWorker, startServers } from '../testing/server-world.ts';
 import type { ParameterServerWorker } from './parameter-server-worker.ts';
 

@@ -3,7 +3,7 @@ import { afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { broadcastVariables } from '../../model/broadcast-tensors.ts';
 import { allTrainable, movingAveragesOf } from '../../model/trainables.ts';
 import type { Ring } from '../../ring/ring.ts';
-import { joinRing } from '../../testing/join-ring.ts';
+import { ringOf } from '../../testing/resources.ts';
 import { type CustomStepOptions, checkCustomStepOptions } from '../custom-step-options.ts';
 import { CustomSteps } from './custom-steps.ts';
 
@@ -11,19 +11,14 @@ beforeAll(async () => {
   await tf.setBackend('cpu');
 });
 
-const rings: Ring[] = [];
 afterEach(() => {
-  for (const ring of rings.splice(0)) {
-    ring.close();
-  }
   tf.disposeVariables();
 });
 
 async function onRanks<T>(worldSize: number, program: (steps: CustomSteps, ring: Ring) => Promise<T>): Promise<T[]> {
-  const made = await joinRing(worldSize);
-  rings.push(...made);
+  const rings = await ringOf(worldSize);
   return await Promise.all(
-    made.map(async (ring) => {
+    rings.map(async (ring) => {
       const steps = new CustomSteps(tf, ring, 'float32');
       try {
         return await program(steps, ring);

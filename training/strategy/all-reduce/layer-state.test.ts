@@ -1,7 +1,8 @@
 import * as tf from '@tensorflow/tfjs';
 import { describe, expect, test } from 'vitest';
 import type { Report } from '../../process/task-context.ts';
-import { examples, fitTogether, ringOf } from '../../testing/fit-world.ts';
+import { examples, fitTogether } from '../../testing/fit-world.ts';
+import { ringOf } from '../../testing/resources.ts';
 import { LayerState } from './layer-state.ts';
 
 /** A layer whose state is its largest training input so far. */

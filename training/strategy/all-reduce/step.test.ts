@@ -1,27 +1,14 @@
 import * as tf from '@tensorflow/tfjs';
 import fc from 'fast-check';
-import { afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import type { StepPart } from '../../model/step-part.ts';
 import type { Ring } from '../../ring/ring.ts';
-import { joinRing } from '../../testing/join-ring.ts';
+import { ringOf } from '../../testing/resources.ts';
 import { Stepper, type StepperOptions } from './step.ts';
 
 beforeAll(async () => {
   await tf.setBackend('cpu');
 });
-
-const rings: Ring[] = [];
-afterEach(() => {
-  for (const ring of rings.splice(0)) {
-    ring.close();
-  }
-});
-
-async function ringsOf(worldSize: number): Promise<Ring[]> {
-  const made = await joinRing(worldSize);
-  rings.push(...made);
-  return made;
-}
 
 const COUNT = 24;
 const X = Float32Array.from({ length: COUNT * 3 }, (_, index) => Math.sin(index * 1.3) * 2);
@@ -81,7 +68,7 @@ async function train(
   options: StepperOptions,
   steps = 4,
 ): Promise<{ learners: Learner[]; values: (readonly number[])[][] }> {
-  const made = await ringsOf(worldSize);
+  const made = await ringOf(worldSize);
   const learners = made.map(() => new Learner());
   const values = await Promise.all(
     made.map(async (ring, rank) => {
@@ -160,12 +147,13 @@ test('clipNorm limits the global norm of the gradient', async () => {
   const before = new Learner().numbers();
   const moved = (learners[0] as Learner).numbers().map((value, index) => value - (before[index] as number));
   expect(Math.hypot(...moved)).toBeCloseTo(0.05, 6);
-  expect(() => new Stepper(tf, rings[0] as Ring, tf.train.sgd(1), [], { clipNorm: 0 })).toThrow('clipNorm is 0');
-  expect(() => new Stepper(tf, rings[0] as Ring, tf.train.sgd(1), [], { clipNorm: 1, clipValue: 1 })).toThrow('cannot be combined');
+  const [ring] = (await ringOf(1)) as [Ring];
+  expect(() => new Stepper(tf, ring, tf.train.sgd(1), [], { clipNorm: 0 })).toThrow('clipNorm is 0');
+  expect(() => new Stepper(tf, ring, tf.train.sgd(1), [], { clipNorm: 1, clipValue: 1 })).toThrow('cannot be combined');
 });
 
 test('a step sums signals over the ranks', async () => {
-  const made = await ringsOf(2);
+  const made = await ringOf(2);
   const sums = await Promise.all(
     made.map(async (ring, rank) => {
       const learner = new Learner();
@@ -186,7 +174,7 @@ describe('verification of ranks with different weights', () => {
     [2, 'rank 0 versus rank 1'],
     [4, 'rank 1 differs from ranks 0, 2 and 3'],
   ])('finds the rank that differs among %i ranks, and names the first variable that differs', async (worldSize, who) => {
-    const made = await ringsOf(worldSize);
+    const made = await ringOf(worldSize);
     const learners = made.map(() => new Learner());
     const ran = made.map(async (ring, rank) => {
       const learner = learners[rank] as Learner;
@@ -216,7 +204,7 @@ describe('verification of ranks with different weights', () => {
 });
 
 test('a single worker reads losses late, leaks no tensors, and yields the thread to other work', async () => {
-  const [ring] = (await ringsOf(1)) as [Ring];
+  const [ring] = (await ringOf(1)) as [Ring];
   const learner = new Learner();
   const stepper = new Stepper(tf, ring, tf.train.adam(0.01), learner.variables, { metrics: 1, clipNorm: 1 });
   await stepper.run([learner.part(0, COUNT, 1)]);
