@@ -57,7 +57,7 @@ const describedTensor = z.object({
 const shardFile = z.object({ name: z.string().regex(/^tensors-\d{5}-of-\d{5}\.bin$/), bytes: count });
 
 /** Describes a written file to the process that writes the manifest. The description can be sent as JSON. */
-export const shardDescription = shardFile.extend({ tensors: z.array(describedTensor) });
+const shardDescription = shardFile.extend({ tensors: z.array(describedTensor) });
 
 export type ShardDescription = Readonly<z.infer<typeof shardDescription>>;
 

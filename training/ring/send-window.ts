@@ -4,7 +4,7 @@
  */
 const AHEAD_BYTES = 512 * 1024;
 /** The minimum size of a write while more bytes are queued. */
-export const LEAST_WRITE_BYTES = 128 * 1024;
+const LEAST_WRITE_BYTES = 128 * 1024;
 
 /**
  * Returns the window in bytes. More than two ranks need no window: their segments are smaller, and measurements with 4 ranks showed that

@@ -50,7 +50,7 @@ export interface OptimizerRule {
 /** A rule, or the reason why the optimizer has none. Derived optimizer classes have no rule, because they may use a different formula. */
 export type RuleOrReason = OptimizerRule | { readonly reason: string };
 
-export const SMALLEST_ACCUMULATOR = 0.05;
+const SMALLEST_ACCUMULATOR = 0.05;
 
 interface Sgd {
   readonly c: tfjs.Scalar;

@@ -59,7 +59,7 @@ export function csvFormat(options: CsvOptions): FileFormat<CsvRow | LabelledCsvR
   });
 }
 
-export function rowParser(
+function rowParser(
   names: readonly string[],
   options: CsvOptions,
   delimiter: string,

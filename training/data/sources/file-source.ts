@@ -108,7 +108,7 @@ function largestSplit(files: readonly DataFile[], readers: number, splitBytes = 
  * Splits the files whose format supports it.
  * @param borders the offsets at which splits of a file may begin; without an entry, splits begin anywhere.
  */
-export function cutIntoSplits(
+function cutIntoSplits(
   files: readonly DataFile[],
   isSplittable: (file: DataFile) => boolean,
   readers: number,

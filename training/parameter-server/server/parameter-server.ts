@@ -35,7 +35,7 @@ export interface ServerTimeouts {
   readonly replaceMs: number;
 }
 
-export const DEFAULT_SERVER_TIMEOUTS: ServerTimeouts = { joinMs: 300_000, replaceMs: 120_000 };
+const DEFAULT_SERVER_TIMEOUTS: ServerTimeouts = { joinMs: 300_000, replaceMs: 120_000 };
 
 /** The interval in ms at which the server sends `held` to waiting workers. */
 export const HOLD_MS = 5000;
