@@ -26,6 +26,17 @@ export interface EarlierAttempt {
   readonly samples: readonly UsageSample[];
 }
 
+export interface JobFilesOptions {
+  readonly storage: Storage;
+  readonly staging: string;
+  readonly history: string;
+  readonly historyShared?: boolean;
+  readonly attempt: number;
+  /** Called if the staging folder no longer exists. */
+  readonly gone: () => void;
+  readonly log: Logger;
+}
+
 /**
  * Reads and writes the files of an ApplicationMaster attempt:
  * - `<staging>/am.json`: addresses of the newest attempt, for executors and for sessions of the job's user.
@@ -36,13 +47,8 @@ export interface EarlierAttempt {
  * - `<history>/`: `events-<attempt>.jsonl`, `metrics-<attempt>.jsonl`, `job.json` and `final.json`.
  */
 export class JobFiles {
-  readonly #storage: Storage;
-  readonly #staging: string;
-  readonly #history: string;
+  readonly #options: JobFilesOptions;
   readonly #historyPermission: number;
-  readonly #attempt: number;
-  readonly #gone: () => void;
-  readonly #log: Logger;
   readonly #closing = new AbortController();
   #publish = (): void => {};
   /** Resolves when `writeAddress` has published this attempt's address or `close` has been called. */
@@ -56,23 +62,9 @@ export class JobFiles {
   #samples: () => readonly UsageSample[] = () => [];
   readonly #samplesFile: RewrittenFile;
 
-  /** @param options.gone called if the staging folder no longer exists */
-  constructor(options: {
-    storage: Storage;
-    staging: string;
-    history: string;
-    historyShared?: boolean;
-    attempt: number;
-    gone: () => void;
-    log: Logger;
-  }) {
-    this.#storage = options.storage;
-    this.#staging = options.staging;
-    this.#history = options.history;
+  constructor(options: JobFilesOptions) {
+    this.#options = options;
     this.#historyPermission = options.historyShared === true ? 0o640 : 0o600;
-    this.#attempt = options.attempt;
-    this.#gone = options.gone;
-    this.#log = options.log;
     const file = (kind: 'events' | 'metrics', content: () => readonly string[], pauseMs: () => number): RewrittenFile =>
       new RewrittenFile({
         storage: options.storage,
@@ -109,16 +101,16 @@ export class JobFiles {
       const snapshot: Snapshot = this.#waiting;
       this.#waiting = null;
       try {
-        await this.#stage(this.#stateUri(this.#attempt), snapshot);
+        await this.#stage(this.#stateUri(this.#options.attempt), snapshot);
         const newest = await this.newestAttempt();
-        if (newest > this.#attempt) {
+        if (newest > this.#options.attempt) {
           superseded(newest);
           return;
         }
         failures = 0;
         durable(snapshot);
       } catch (error) {
-        this.#log.warn({ error: messageOf(error) }, 'could not write the job state; trying again');
+        this.#options.log.warn({ error: messageOf(error) }, 'could not write the job state; trying again');
         this.#waiting ??= snapshot;
         failures++;
         await pause(backoffMs(failures, STORAGE_BACKOFF), this.#closing.signal);
@@ -132,7 +124,7 @@ export class JobFiles {
    */
   async #stage(uri: string, content: object): Promise<void> {
     try {
-      await this.#storage.write(uri, Buffer.from(JSON.stringify(content)), { permission: 0o600, makeParents: false });
+      await this.#options.storage.write(uri, Buffer.from(JSON.stringify(content)), { permission: 0o600, makeParents: false });
     } catch (error) {
       if (error instanceof TonyError && error.code === 'NOT_FOUND') {
         await this.#lookForStaging();
@@ -142,45 +134,45 @@ export class JobFiles {
   }
 
   async #lookForStaging(): Promise<void> {
-    if ((await this.#storage.stat(this.#staging)) === null) {
-      this.#gone();
+    if ((await this.#options.storage.stat(this.#options.staging)) === null) {
+      this.#options.gone();
     }
   }
 
   /** Returns the number of the newest attempt that has published its address; 0 if there is none. */
   async newestAttempt(): Promise<number> {
-    const address = await readIfStored(this.#storage, joinUri(this.#staging, 'am.json'));
+    const address = await readIfStored(this.#options.storage, joinUri(this.#options.staging, 'am.json'));
     const { attempt } = address === null ? {} : (JSON.parse(address.toString()) as { attempt?: unknown });
     return typeof attempt === 'number' ? attempt : 0;
   }
 
   /** Reads the newest readable state of an earlier attempt; returns null if there is none. */
   async #readSnapshot(): Promise<Snapshot | null> {
-    for (let attempt = this.#attempt - 1; attempt >= 1; attempt--) {
+    for (let attempt = this.#options.attempt - 1; attempt >= 1; attempt--) {
       const uri = this.#stateUri(attempt);
-      if ((await this.#storage.stat(uri)) === null) {
+      if ((await this.#options.storage.stat(uri)) === null) {
         continue;
       }
       try {
-        return parseSnapshot((await this.#storage.read(uri)).toString());
+        return parseSnapshot((await this.#options.storage.read(uri)).toString());
       } catch (error) {
         if (!(error instanceof TonyError && error.code === 'STATE_UNREADABLE')) {
           throw error;
         }
-        this.#log.error({ uri, error: error.message }, 'could not read the state of an earlier attempt');
+        this.#options.log.error({ uri, error: error.message }, 'could not read the state of an earlier attempt');
       }
     }
     return null;
   }
 
   #stateUri(attempt: number): string {
-    return joinUri(this.#staging, `state-${attempt}.json`);
+    return joinUri(this.#options.staging, `state-${attempt}.json`);
   }
 
   /** Publishes this attempt's address. Retries until the address is written or `close` is called. */
   async writeAddress(address: Readonly<Record<string, string | number | SessionAddress | null>>): Promise<void> {
     await this.#retry('could not write the address of this ApplicationMaster; trying again', () =>
-      this.#stage(joinUri(this.#staging, 'am.json'), address),
+      this.#stage(joinUri(this.#options.staging, 'am.json'), address),
     );
     this.#publish();
   }
@@ -191,10 +183,10 @@ export class JobFiles {
    */
   async writeFeedAddress(address: FeedAddress): Promise<void> {
     await this.#retry("could not write the address of the job's feeds; trying again", async () => {
-      if ((await this.newestAttempt()) > this.#attempt) {
+      if ((await this.newestAttempt()) > this.#options.attempt) {
         return;
       }
-      await this.#stage(joinUri(this.#staging, FEED_ADDRESS_FILE), address);
+      await this.#stage(joinUri(this.#options.staging, FEED_ADDRESS_FILE), address);
     });
   }
 
@@ -212,13 +204,13 @@ export class JobFiles {
 
   /** Resolves to undefined if `close` is called before the action succeeds. */
   #retry<T>(message: string, action: () => Promise<T>): Promise<T | undefined> {
-    return retryStorage(message, action, { log: this.#log, signal: this.#closing.signal });
+    return retryStorage(message, action, { log: this.#options.log, signal: this.#closing.signal });
   }
 
   /** Returns the size and modification time of a file in the staging folder. YARN requires both for localisation. */
   async staged(name: string): Promise<Entry> {
-    const uri = joinUri(this.#staging, name);
-    const entry = await this.#storage.stat(uri);
+    const uri = joinUri(this.#options.staging, name);
+    const entry = await this.#options.storage.stat(uri);
     if (entry !== null) {
       return entry;
     }
@@ -227,7 +219,7 @@ export class JobFiles {
   }
 
   async writeFrozenJob(text: string): Promise<void> {
-    await this.#storage.write(joinUri(this.#history, 'job.json'), Buffer.from(text), {
+    await this.#options.storage.write(joinUri(this.#options.history, 'job.json'), Buffer.from(text), {
       permission: this.#historyPermission,
       ifAbsent: true,
     });
@@ -248,12 +240,12 @@ export class JobFiles {
   }
 
   async earlier(): Promise<readonly EarlierAttempt[]> {
-    const names = (await this.#storage.list(this.#history)).map(({ name }) => name);
+    const names = (await this.#options.storage.list(this.#options.history)).map(({ name }) => name);
     const text = async (kind: 'events' | 'metrics', attempt: number): Promise<string> => {
       const file = historyFiles(names, kind).find((each) => each.attempt === attempt);
-      return file === undefined ? '' : (await this.#storage.read(joinUri(this.#history, file.name))).toString();
+      return file === undefined ? '' : (await this.#options.storage.read(joinUri(this.#options.history, file.name))).toString();
     };
-    const attempts = Array.from({ length: this.#attempt - 1 }, (_, at) => at + 1);
+    const attempts = Array.from({ length: this.#options.attempt - 1 }, (_, at) => at + 1);
     return Promise.all(
       attempts.map(async (attempt) => {
         const [events, samples] = await Promise.all([text('events', attempt), text('metrics', attempt)]);
@@ -267,15 +259,15 @@ export class JobFiles {
    * whether it is stored. Gives up if storage is unavailable for longer than `patienceMs`.
    */
   async writeFinal(status: JobStatus, patienceMs: number): Promise<{ status: JobStatus; written: boolean }> {
-    const uri = joinUri(this.#history, 'final.json');
+    const uri = joinUri(this.#options.history, 'final.json');
     const deadline = performance.now() + patienceMs;
     const write = async (): Promise<JobStatus> => {
       const content = Buffer.from(JSON.stringify(status));
-      const first = await this.#storage.write(uri, content, { permission: this.#historyPermission, ifAbsent: true });
-      return first ? status : (JSON.parse((await this.#storage.read(uri)).toString()) as JobStatus);
+      const first = await this.#options.storage.write(uri, content, { permission: this.#historyPermission, ifAbsent: true });
+      return first ? status : (JSON.parse((await this.#options.storage.read(uri)).toString()) as JobStatus);
     };
     const onFailure = (error: unknown, _: number, pauseMs: number): void => {
-      this.#log.warn({ error: messageOf(error) }, 'could not write the final state to the history');
+      this.#options.log.warn({ error: messageOf(error) }, 'could not write the final state to the history');
       if (performance.now() + pauseMs > deadline) {
         throw error;
       }
@@ -287,11 +279,11 @@ export class JobFiles {
   }
 
   async #readFinal(): Promise<JobStatus | null> {
-    const uri = joinUri(this.#history, 'final.json');
-    if ((await this.#storage.stat(uri)) === null) {
+    const uri = joinUri(this.#options.history, 'final.json');
+    if ((await this.#options.storage.stat(uri)) === null) {
       return null;
     }
-    return JSON.parse((await this.#storage.read(uri)).toString()) as JobStatus;
+    return JSON.parse((await this.#options.storage.read(uri)).toString()) as JobStatus;
   }
 
   async close(): Promise<void> {
@@ -302,11 +294,11 @@ export class JobFiles {
   /** Removes the files that only a running job needs. `everything` removes the whole folder. */
   async removeStaging(everything: boolean): Promise<void> {
     if (everything) {
-      await this.#storage.remove(this.#staging);
+      await this.#options.storage.remove(this.#options.staging);
       return;
     }
-    const names = (await this.#storage.list(this.#staging)).map((entry) => entry.name);
+    const names = (await this.#options.storage.list(this.#options.staging)).map((entry) => entry.name);
     const gone = names.filter((name) => name === 'am.json' || name === FEED_ADDRESS_FILE || /^(state|services)-\d+\.json$/.test(name));
-    await Promise.all(gone.map((name) => this.#storage.remove(joinUri(this.#staging, name))));
+    await Promise.all(gone.map((name) => this.#options.storage.remove(joinUri(this.#options.staging, name))));
   }
 }

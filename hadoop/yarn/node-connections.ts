@@ -38,12 +38,7 @@ interface NodeConnection {
 
 /** Sends calls to NodeManagers. Opens at most one connection per NodeManager, on demand, and closes idle connections. */
 export class NodeConnections {
-  readonly #tokens: ReadonlyMap<string, Token>;
-  readonly #minimumQop: Qop;
-  readonly #log: Logger;
-  readonly #callTimeoutMs: number;
-  readonly #idleCloseMs: number;
-  readonly #patienceMs: number;
+  readonly #options: Required<NodeManagerOptions>;
   readonly #clientId = randomBytes(16);
   readonly #connections = new Map<string, NodeConnection>();
   readonly #rounds = new Set<AddressRound>();
@@ -52,12 +47,7 @@ export class NodeConnections {
   #closed = false;
 
   constructor(options: NodeManagerOptions) {
-    this.#tokens = options.tokens;
-    this.#minimumQop = options.minimumQop;
-    this.#log = options.log;
-    this.#callTimeoutMs = options.callTimeoutMs ?? 20_000;
-    this.#idleCloseMs = options.idleCloseMs ?? 20_000;
-    this.#patienceMs = options.patienceMs ?? 20_000;
+    this.#options = { callTimeoutMs: 20_000, idleCloseMs: 20_000, patienceMs: 20_000, ...options };
   }
 
   /**
@@ -72,7 +62,7 @@ export class NodeConnections {
     responseName: string,
   ): Promise<{ readonly response: T; readonly repeated: boolean }> {
     await this.#turn();
-    const round = new AddressRound([node], this.#patienceMs);
+    const round = new AddressRound([node], this.#options.patienceMs);
     this.#rounds.add(round);
     try {
       let tries = 0;
@@ -85,7 +75,7 @@ export class NodeConnections {
           if (!isWorthAnotherTry(error, tries)) {
             throw error;
           }
-          this.#log.debug({ node, method, error: messageOf(error) }, 'the NodeManager does not answer; trying again');
+          this.#options.log.debug({ node, method, error: messageOf(error) }, 'the NodeManager does not answer; trying again');
           return { again: messageOf(error) };
         }
       });
@@ -130,7 +120,7 @@ export class NodeConnections {
     const connection = this.#connect(node);
     connection.calls++;
     try {
-      return await connection.ipc.call(method, requestName, request, this.#callTimeoutMs);
+      return await connection.ipc.call(method, requestName, request, this.#options.callTimeoutMs);
     } finally {
       connection.calls--;
       if (!connection.ipc.usable) {
@@ -150,16 +140,16 @@ export class NodeConnections {
       known.idle = null;
       return known;
     }
-    const token = this.#tokens.get(node);
+    const token = this.#options.tokens.get(node);
     if (token === undefined) {
       throw new TonyError('CREDENTIALS_INVALID', `The ResourceManager sent no token for the NodeManager ${node}.`);
     }
     const ipc = new IpcConnection({
       endpoint: endpointOfNode(node),
       protocol: PROTOCOL,
-      caller: { token, minimumQop: this.#minimumQop },
+      caller: { token, minimumQop: this.#options.minimumQop },
       clientId: this.#clientId,
-      connectTimeoutMs: this.#callTimeoutMs,
+      connectTimeoutMs: this.#options.callTimeoutMs,
     });
     const connection = { ipc, calls: 0, idle: null };
     this.#connections.set(node, connection);
@@ -171,7 +161,7 @@ export class NodeConnections {
       this.#drop(node, connection);
       return;
     }
-    connection.idle = setTimeout(() => this.#drop(node, connection), this.#idleCloseMs);
+    connection.idle = setTimeout(() => this.#drop(node, connection), this.#options.idleCloseMs);
     connection.idle.unref();
   }
 
