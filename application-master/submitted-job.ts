@@ -1,4 +1,5 @@
-import { createHash, timingSafeEqual } from 'node:crypto';
+import { createHash } from 'node:crypto';
+import { sameSecret } from '../platform/same-secret.ts';
 import type { Secret } from '../platform/secret.ts';
 
 /**
@@ -6,7 +7,5 @@ import type { Secret } from '../platform/secret.ts';
  * @param digest from the credentials. YARN stores them at submission and passes them to every attempt.
  */
 export function isSubmitted(job: Buffer, digest: Secret): boolean {
-  const found = createHash('sha256').update(job).digest();
-  const submitted = digest.reveal();
-  return found.length === submitted.length && timingSafeEqual(found, submitted);
+  return sameSecret(createHash('sha256').update(job).digest(), digest.reveal());
 }

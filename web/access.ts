@@ -1,6 +1,7 @@
-import { createHash, timingSafeEqual } from 'node:crypto';
+import { createHash } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { isIP } from 'node:net';
+import { sameSecret } from '../platform/same-secret.ts';
 import { answer, answerText } from './answer.ts';
 import { HostAddresses } from './host-addresses.ts';
 import { plainAddress } from './plain-address.ts';
@@ -74,16 +75,16 @@ export class Gate {
     }
     const bearer = /^Bearer (.+)$/.exec(request.headers.authorization ?? '')?.[1];
     if (bearer !== undefined) {
-      return sameText(bearer, token) ? ADMITTED : refused('The token is wrong: use the token in the printed URL.');
+      return sameSecret(bearer, token) ? ADMITTED : refused('The token is wrong: use the token in the printed URL.');
     }
     const target = request.url ?? '/';
     const given = new URLSearchParams(target.split('?', 2)[1] ?? '').get('token');
-    if (given !== null && sameText(given, token)) {
+    if (given !== null && sameSecret(given, token)) {
       const cookie = `${this.#cookieName}=${token}; Path=/; HttpOnly; SameSite=Strict`;
       return { kind: 'entered', cookie, location: withoutToken(target) };
     }
     const kept = cookieOf(request.headers.cookie ?? '', this.#cookieName);
-    if (kept !== null && sameText(kept, token)) {
+    if (kept !== null && sameSecret(kept, token)) {
       return ADMITTED;
     }
     return refused(
@@ -161,11 +162,4 @@ export function cookieOf(header: string, name: string): string | null {
     return value.replace(/^"|"$/g, '') || null;
   }
   return null;
-}
-
-/** Compares two strings in time that depends only on their lengths. */
-export function sameText(a: string, b: string): boolean {
-  const left = Buffer.from(a);
-  const right = Buffer.from(b);
-  return left.length === right.length && timingSafeEqual(left, right);
 }

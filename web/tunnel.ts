@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
-import { sameText } from './access.ts';
+import { sameSecret } from '../platform/same-secret.ts';
 import { HttpError } from './answer.ts';
 import type { UpstreamRequest } from './reverse-proxy.ts';
 
@@ -153,7 +153,7 @@ export class Tunnel {
 
   #check(token: string): void {
     // page/browser/tunnel/site.ts checks for this text.
-    if (!sameText(token, this.#token)) {
+    if (!sameSecret(token, this.#token)) {
       throw new HttpError(403, 'This page is outdated because the server has restarted: reload the page.');
     }
   }

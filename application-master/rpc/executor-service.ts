@@ -1,10 +1,11 @@
-import { createHmac, timingSafeEqual } from 'node:crypto';
+import { createHmac } from 'node:crypto';
 import { Metadata, Server, type ServerDuplexStream, type ServerUnaryCall, type sendUnaryData, status } from '@grpc/grpc-js';
 import type { Usage } from '../../conf/status/status.ts';
 import { type Credentials, credentialsForTasks, encodeCredentials } from '../../hadoop/rpc/credentials.ts';
 import { withTimeout } from '../../platform/deadline.ts';
 import { messageOf } from '../../platform/errors.ts';
 import type { Logger } from '../../platform/log.ts';
+import { sameSecret } from '../../platform/same-secret.ts';
 import type { Secret } from '../../platform/secret.ts';
 import {
   type ExecutorMessage,
@@ -251,8 +252,7 @@ export class ExecutorService {
   }
 
   #isProof(hello: Pick<Hello, 'containerId' | 'proof'>): boolean {
-    const expected = containerProof(this.#options.jobSecret, hello.containerId);
-    return hello.proof.length === expected.length && timingSafeEqual(hello.proof, expected);
+    return sameSecret(hello.proof, containerProof(this.#options.jobSecret, hello.containerId));
   }
 
   #received(containerId: string, message: ExecutorMessage): void {

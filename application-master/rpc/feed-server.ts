@@ -1,7 +1,8 @@
-import { createHmac, timingSafeEqual } from 'node:crypto';
-import { Server, type ServerDuplexStream, status } from '@grpc/grpc-js';
+import { createHmac } from 'node:crypto';
+import { type ServerDuplexStream, status } from '@grpc/grpc-js';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import type { Logger } from '../../platform/log.ts';
+import { sameSecret } from '../../platform/same-secret.ts';
 import type { Secret } from '../../platform/secret.ts';
 import {
   FEED_TOKEN_METADATA,
@@ -11,7 +12,7 @@ import {
   type ProducerMessage,
 } from '../../protos/feed-protocol.ts';
 import type { ProducerEvents, ProducerLink } from '../services/producer-link.ts';
-import { listenPinned, onStreamEnd, type PinnedListener } from './pinned-server.ts';
+import { createClientServer, listenPinned, onStreamEnd, type PinnedListener } from './pinned-server.ts';
 
 type ProducerStream = ServerDuplexStream<ProducerMessage, FeedMessage>;
 
@@ -19,12 +20,6 @@ type ProducerStream = ServerDuplexStream<ProducerMessage, FeedMessage>;
 const OPENING_MS = 10_000;
 const MAXIMUM_STREAMS = 64;
 const NAME = /^[\w.-]{1,100}$/;
-/**
- * Interval in ms of keepalive pings. They detect producers on failed machines, which would otherwise occupy a stream and a share of the
- * buffer.
- */
-const KEEPALIVE_MS = 20_000;
-const KEEPALIVE_ANSWER_MS = 10_000;
 
 export interface FeedServerOptions extends ProducerEvents {
   /** Certificate in PEM format. */
@@ -44,13 +39,7 @@ export function feedToken(jobSecret: Secret): string {
 /** Accepts connections from producers, authenticates them and passes their messages to the feeds. */
 export class FeedServer {
   readonly #options: FeedServerOptions;
-  readonly #server = new Server({
-    'grpc.max_receive_message_length': MAXIMUM_MESSAGE_BYTES,
-    'grpc.keepalive_permit_without_calls': 1,
-    'grpc.keepalive_time_ms': KEEPALIVE_MS,
-    'grpc.keepalive_timeout_ms': KEEPALIVE_ANSWER_MS,
-    'grpc.max_concurrent_streams': MAXIMUM_STREAMS,
-  });
+  readonly #server = createClientServer({ messageBytes: MAXIMUM_MESSAGE_BYTES, streams: MAXIMUM_STREAMS });
   #streams = 0;
   #listener: PinnedListener | null = null;
 
@@ -70,7 +59,7 @@ export class FeedServer {
   }
 
   #put(stream: ProducerStream): void {
-    if (!this.#isToken(stream.metadata.get(FEED_TOKEN_METADATA)[0])) {
+    if (!sameSecret(this.#options.token, stream.metadata.get(FEED_TOKEN_METADATA)[0] ?? '')) {
       this.#options.log.warn({ peer: stream.getPeer() }, "rejected a producer without the feed's token");
       refuse(stream, status.UNAUTHENTICATED, "the feed's token is wrong");
       return;
@@ -128,11 +117,6 @@ export class FeedServer {
       }
     });
     onStreamEnd(stream, ended);
-  }
-
-  #isToken(given: unknown): boolean {
-    const [mine, theirs] = [Buffer.from(this.#options.token), Buffer.from(typeof given === 'string' ? given : '')];
-    return mine.length === theirs.length && timingSafeEqual(mine, theirs);
   }
 }
 

@@ -1,7 +1,25 @@
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
-import { type Server, ServerCredentials, type ServerDuplexStream } from '@grpc/grpc-js';
+import { Server, ServerCredentials, type ServerDuplexStream } from '@grpc/grpc-js';
 import { createPinnedTls, type PinnedTlsOptions } from './pinned-tls.ts';
+
+/**
+ * Interval in ms of keepalive pings. They detect clients on failed machines, which would otherwise occupy streams and buffers, and whose
+ * commands would continue to run.
+ */
+const KEEPALIVE_MS = 20_000;
+const KEEPALIVE_ANSWER_MS = 10_000;
+
+/** Creates a server for clients that authenticate with a token. */
+export function createClientServer(limits: { readonly messageBytes: number; readonly streams: number }): Server {
+  return new Server({
+    'grpc.max_receive_message_length': limits.messageBytes,
+    'grpc.keepalive_permit_without_calls': 1,
+    'grpc.keepalive_time_ms': KEEPALIVE_MS,
+    'grpc.keepalive_timeout_ms': KEEPALIVE_ANSWER_MS,
+    'grpc.max_concurrent_streams': limits.streams,
+  });
+}
 
 export interface PinnedListener {
   readonly port: number;

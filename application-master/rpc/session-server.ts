@@ -1,7 +1,8 @@
-import { createHmac, timingSafeEqual } from 'node:crypto';
-import { Server, type ServerDuplexStream, status } from '@grpc/grpc-js';
+import { createHmac } from 'node:crypto';
+import { type ServerDuplexStream, status } from '@grpc/grpc-js';
 import { withTimeout } from '../../platform/deadline.ts';
 import type { Logger } from '../../platform/log.ts';
+import { sameSecret } from '../../platform/same-secret.ts';
 import type { Secret } from '../../platform/secret.ts';
 import {
   MAXIMUM_SESSION_MESSAGE_BYTES,
@@ -11,15 +12,12 @@ import {
   sessionService,
 } from '../../protos/session-protocol.ts';
 import { SessionStream } from '../../protos/session-stream.ts';
-import { listenPinned, type PinnedListener } from './pinned-server.ts';
+import { createClientServer, listenPinned, type PinnedListener } from './pinned-server.ts';
 import type { SessionRelay } from './session-relay.ts';
 
 /** Timeout in ms for a client's first message. */
 const REQUEST_MS = 10_000;
 const MAXIMUM_STREAMS = 256;
-/** Interval in ms of keepalive pings. They detect clients on failed machines, whose commands would otherwise continue to run. */
-const KEEPALIVE_MS = 20_000;
-const KEEPALIVE_ANSWER_MS = 10_000;
 
 export interface SessionServerOptions {
   /** Certificate in PEM format. */
@@ -34,13 +32,7 @@ export interface SessionServerOptions {
 export class SessionServer {
   readonly #options: SessionServerOptions;
   readonly #token: string;
-  readonly #server = new Server({
-    'grpc.max_receive_message_length': MAXIMUM_SESSION_MESSAGE_BYTES,
-    'grpc.keepalive_permit_without_calls': 1,
-    'grpc.keepalive_time_ms': KEEPALIVE_MS,
-    'grpc.keepalive_timeout_ms': KEEPALIVE_ANSWER_MS,
-    'grpc.max_concurrent_streams': MAXIMUM_STREAMS,
-  });
+  readonly #server = createClientServer({ messageBytes: MAXIMUM_SESSION_MESSAGE_BYTES, streams: MAXIMUM_STREAMS });
   #streams = 0;
   #listener: PinnedListener | null = null;
 
@@ -69,7 +61,7 @@ export class SessionServer {
 
   async #open(stream: ServerDuplexStream<SessionMessage, SessionMessage>): Promise<void> {
     const session = new SessionStream(stream);
-    if (!this.#isToken(stream.metadata.get(SESSION_TOKEN_METADATA)[0])) {
+    if (!sameSecret(this.#token, stream.metadata.get(SESSION_TOKEN_METADATA)[0] ?? '')) {
       this.#options.log.warn({ peer: stream.getPeer() }, "rejected a session without the job's session token");
       session.refuse(status.UNAUTHENTICATED, 'The session token is wrong.');
       return;
@@ -90,10 +82,5 @@ export class SessionServer {
     } finally {
       this.#streams--;
     }
-  }
-
-  #isToken(given: unknown): boolean {
-    const [mine, theirs] = [Buffer.from(this.#token), Buffer.from(typeof given === 'string' ? given : '')];
-    return mine.length === theirs.length && timingSafeEqual(mine, theirs);
   }
 }

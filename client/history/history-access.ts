@@ -1,6 +1,7 @@
 import { createHash, createHmac, randomBytes } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { cookieOf, Gate, isAddressedHere, sameText } from '../../web/access.ts';
+import { sameSecret } from '../../platform/same-secret.ts';
+import { cookieOf, Gate, isAddressedHere } from '../../web/access.ts';
 import { answer, answerText } from '../../web/answer.ts';
 import type { JobPlace } from '../records/job-place.ts';
 
@@ -105,7 +106,7 @@ export class SimpleAccess implements HistoryAccess {
 
   #isOwnForm(request: IncomingMessage, query: URLSearchParams): boolean {
     const expected = cookieOf(request.headers.cookie ?? '', FORM_COOKIE);
-    return expected !== null && sameText(query.get(FORM_FIELD) ?? '', expected);
+    return expected !== null && sameSecret(query.get(FORM_FIELD) ?? '', expected);
   }
 
   #showForm(request: IncomingMessage, response: ServerResponse, sentence: string, name: string): void {
@@ -131,7 +132,7 @@ export class SimpleAccess implements HistoryAccess {
 
   #verified(cookie: string | null): string | null {
     const [, payload = '', name = '', until = '', signature = ''] = /^(([\w-]+)\.(\d{1,15}))\.([\w-]+)$/.exec(cookie ?? '') ?? [];
-    if (!sameText(signature, this.#signature(payload)) || Number(until) < this.#now()) {
+    if (!sameSecret(signature, this.#signature(payload)) || Number(until) < this.#now()) {
       return null;
     }
     return Buffer.from(name, 'base64url').toString();

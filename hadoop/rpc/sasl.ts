@@ -1,5 +1,5 @@
 import { Buffer } from 'node:buffer';
-import { timingSafeEqual } from 'node:crypto';
+import { sameSecret } from '../../platform/same-secret.ts';
 import type { Token } from './credentials.ts';
 import {
   type DigestInput,
@@ -151,7 +151,7 @@ export class SaslClient {
 
   #concluded(state: State & { name: 'responded' }, message: SaslMessage): SaslStep {
     const proof = message.token === undefined ? undefined : parseDirectives(Buffer.from(message.token).toString('utf8')).get('rspauth');
-    if (proof === undefined || !equal(proof, state.expectedProof)) {
+    if (proof === undefined || !sameSecret(proof, state.expectedProof)) {
       throw new Error('the server could not prove that it knows the token');
     }
     if (message.state !== 'SUCCESS') {
@@ -160,9 +160,4 @@ export class SaslClient {
     this.#state = { name: 'done' };
     return { done: true, layer: state.layer };
   }
-}
-
-function equal(one: string, other: string): boolean {
-  const [left, right] = [Buffer.from(one), Buffer.from(other)];
-  return left.length === right.length && timingSafeEqual(left, right);
 }

@@ -1,5 +1,6 @@
 import { Buffer } from 'node:buffer';
-import { createCipheriv, createDecipheriv, createHmac, timingSafeEqual } from 'node:crypto';
+import { createCipheriv, createDecipheriv, createHmac } from 'node:crypto';
+import { sameSecret } from '../../platform/same-secret.ts';
 import type { Cipher, LayerKeys } from './digest-md5.ts';
 import { rc4 } from './rc4.ts';
 
@@ -70,7 +71,7 @@ export function securityLayer(keys: LayerKeys, cipher: Cipher | null, peerMaxBuf
       const body = sealing === null ? sealed : sealing.decrypt(sealed);
       const padded = body.subarray(0, body.length - MAC_BYTES);
       const message = sealing === null ? padded : withoutPad(padded, sealing);
-      if (message === null || !timingSafeEqual(mac(keys.serverIntegrity, sequence, message), body.subarray(body.length - MAC_BYTES))) {
+      if (message === null || !sameSecret(mac(keys.serverIntegrity, sequence, message), body.subarray(body.length - MAC_BYTES))) {
         throw new Error('a protected message has a wrong checksum');
       }
       return message;

@@ -1,4 +1,5 @@
-import { createHash, timingSafeEqual } from 'node:crypto';
+import { createHash } from 'node:crypto';
+import { sameSecret } from '../../platform/same-secret.ts';
 import { BigEndianReader } from './big-endian-reader.ts';
 
 /*
@@ -86,7 +87,7 @@ export function keyStoreContent(bytes: Buffer, password: string | null): Buffer 
   if (password !== null) {
     const digest = sha1(utf16(password), WHITENER, content);
     const written = bytes.subarray(content.length);
-    if (written.length !== digest.length || !timingSafeEqual(written, digest)) {
+    if (!sameSecret(written, digest)) {
       throw new WrongPassword();
     }
   }
@@ -121,7 +122,7 @@ export function privateKeyOf({ encrypted }: ProtectedKey, password: string): Buf
     }
     key[at] = (key[at] as number) ^ (word[at % DIGEST_BYTES] as number);
   }
-  if (!timingSafeEqual(sha1(secret, key), protectedKey.subarray(-DIGEST_BYTES))) {
+  if (!sameSecret(sha1(secret, key), protectedKey.subarray(-DIGEST_BYTES))) {
     throw new WrongPassword();
   }
   return key;

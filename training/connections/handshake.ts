@@ -1,5 +1,6 @@
-import { createHmac, timingSafeEqual } from 'node:crypto';
+import { createHmac } from 'node:crypto';
 import { WIRE_SECURITY, type WireSecurity } from '../../conf/job.ts';
+import { sameSecret } from '../../platform/same-secret.ts';
 
 /**
  * The mutual authentication of two neighbours in the ring. Each neighbour proves that it has the ring's key and that it is the expected
@@ -94,10 +95,6 @@ export function macOf(key: Uint8Array, side: Side, hello: Uint8Array, challengeH
   return createHmac('sha256', key).update(`tony-ring ${side}`, 'latin1').update(hello).update(challengeHead).digest();
 }
 
-export function macMatches(actual: Uint8Array, expected: Uint8Array): boolean {
-  return actual.length === expected.length && timingSafeEqual(actual, expected);
-}
-
 export function encodeChallenge(key: Uint8Array, identity: Identity, nonce: Uint8Array, hello: Uint8Array): Buffer {
   const head = encodeHello(identity, nonce);
   return Buffer.concat([head, macOf(key, 'acceptor', hello, head)]);
@@ -115,7 +112,7 @@ export function answerChallenge(
   if (refusal !== null) {
     return { refusal };
   }
-  if (!macMatches(challenge.subarray(HELLO_BYTES, CHALLENGE_BYTES), macOf(key, 'acceptor', hello, head))) {
+  if (!sameSecret(challenge.subarray(HELLO_BYTES, CHALLENGE_BYTES), macOf(key, 'acceptor', hello, head))) {
     return { refusal: 'has a different ring key' };
   }
   return { proof: macOf(key, 'dialer', hello, head), transcript: Buffer.concat([hello, head]) };

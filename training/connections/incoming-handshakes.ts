@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import type { Socket } from 'node:net';
 import { messageOf, TonyError } from '../../platform/errors.ts';
+import { sameSecret } from '../../platform/same-secret.ts';
 import { acceptedChannel, type Channel } from './channel.ts';
 import {
   type ExpectedDialer,
@@ -9,7 +10,6 @@ import {
   HELLO_BYTES,
   KEEP_ALIVE_MS,
   MAC_BYTES,
-  macMatches,
   macOf,
   NONCE_BYTES,
   refusalOf,
@@ -115,7 +115,7 @@ function authenticate(socket: Socket, key: Uint8Array, expected: ExpectedDialer)
         socket.write(challenge);
       }
       if (proof !== null && received.length === HELLO_BYTES + MAC_BYTES) {
-        if (!macMatches(received.subarray(HELLO_BYTES), proof)) {
+        if (!sameSecret(received.subarray(HELLO_BYTES), proof)) {
           settle('has a different ring key');
           return;
         }
