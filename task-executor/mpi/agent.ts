@@ -1,6 +1,5 @@
-import { type ChildProcess, spawn } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
 import { appendFileSync } from 'node:fs';
-import { constants } from 'node:os';
 import { pause } from '../../platform/backoff.ts';
 import type { Channel } from '../../training/connections/channel.ts';
 import { IncomingHandshakes } from '../../training/connections/incoming-handshakes.ts';
@@ -8,6 +7,7 @@ import { openListener } from '../../training/connections/listener.ts';
 import type { TaskContext } from '../../training/process/task-context.ts';
 import { agentIdentity } from './connect-agent.ts';
 import { type AgentRequest, MessageReader, sendMessage } from './messages.ts';
+import { exitCodeOf, startCommand } from './shell-command.ts';
 
 /** Maximum number of concurrent handshakes. */
 const MOST_HANDSHAKES = 16;
@@ -18,7 +18,7 @@ const REST_MS = 5_000;
 
 /**
  * Runs the commands of rank 0 in this task: the daemons of mpirun, which start the MPI processes.
- * @returns the exit code, after the command of rank 0 has ended.
+ * @returns 0 after the launcher has sent `end`, and 1 after it has ended without.
  */
 export async function runAgent(task: TaskContext): Promise<number> {
   const server = await openListener(task.listener ?? { fd: null, host: '127.0.0.1', port: 0 });
@@ -50,9 +50,9 @@ function serve(channel: Channel, task: TaskContext, running: Set<Promise<void>>,
     } else if (request.type === 'end' && joined) {
       end(0);
     } else if (request.type === 'run' && typeof request.command === 'string' && command === null) {
-      const child = start(request.command);
+      const child = startCommand(request.command);
       command = child;
-      running.add(codeOf(child).then((code) => new Promise((sent) => answer(channel, code, sent))));
+      running.add(exitCodeOf(child).then((code) => new Promise((sent) => answer(channel, code, sent))));
     } else {
       invalid('an unknown request');
     }
@@ -71,17 +71,6 @@ function serve(channel: Channel, task: TaskContext, running: Set<Promise<void>>,
   channel.read(reader);
 }
 
-function start(command: string): ChildProcess {
-  return spawn('/bin/bash', ['-c', command], { stdio: ['ignore', 'inherit', 'inherit'] });
-}
-
-function codeOf(child: ChildProcess): Promise<number> {
-  return new Promise((resolve) => {
-    child.once('error', () => resolve(127));
-    child.once('exit', (code, signal) => resolve(code ?? exitCodeOf(signal)));
-  });
-}
-
 /** @param sent called when the answer is written or rank 0 has closed the connection. */
 function answer(channel: Channel, code: number, sent: () => void): void {
   channel.socket.once('close', sent);
@@ -90,11 +79,6 @@ function answer(channel: Channel, code: number, sent: () => void): void {
   } else {
     sendMessage(channel, { type: 'ended', code }, sent);
   }
-}
-
-/** Returns the exit code that a shell would report. */
-export function exitCodeOf(signal: NodeJS.Signals | null): number {
-  return signal === null ? 1 : 128 + constants.signals[signal];
 }
 
 function kill(child: ChildProcess): void {

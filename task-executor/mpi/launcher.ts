@@ -1,9 +1,8 @@
-import { spawn } from 'node:child_process';
 import type { Channel } from '../../training/connections/channel.ts';
 import type { TaskContext } from '../../training/process/task-context.ts';
-import { exitCodeOf } from './agent.ts';
 import { connectAgent } from './connect-agent.ts';
 import { sendMessage } from './messages.ts';
+import { exitCodeOf, startCommand } from './shell-command.ts';
 
 /** Timeout in ms for the connections to all agents. The programs of a gang start at about the same time. */
 const CONNECT_MS = 120_000;
@@ -18,7 +17,9 @@ const END_MS = 10_000;
 export async function runLauncher(task: TaskContext, command: string, environment: Readonly<Record<string, string>>): Promise<number> {
   const ranks = task.members.flatMap(({ rank }) => (rank === null || rank === 0 ? [] : [rank]));
   const channels = await Promise.all(ranks.map((rank) => join(task, rank)));
-  const code = await run(command, environment);
+  // The command receives the signal as well, and may store a checkpoint before it ends.
+  process.on('SIGTERM', () => {});
+  const code = await exitCodeOf(startCommand(command, { ...process.env, ...environment }));
   if (code === 0) {
     await Promise.all(channels.map(end));
   }
@@ -29,16 +30,6 @@ async function join(task: TaskContext, rank: number): Promise<Channel> {
   const channel = await connectAgent(task, rank, () => {}, AbortSignal.timeout(CONNECT_MS));
   sendMessage(channel, { type: 'join' });
   return channel;
-}
-
-function run(command: string, environment: Readonly<Record<string, string>>): Promise<number> {
-  // The command receives the signal as well, and may store a checkpoint before it ends.
-  process.on('SIGTERM', () => {});
-  const child = spawn('/bin/bash', ['-c', command], { env: { ...process.env, ...environment }, stdio: ['ignore', 'inherit', 'inherit'] });
-  return new Promise((resolve, reject) => {
-    child.once('error', reject);
-    child.once('exit', (code, signal) => resolve(code ?? exitCodeOf(signal)));
-  });
 }
 
 /** Resolves when the agent has ended. */

@@ -7,11 +7,18 @@ import type { LaunchPlan } from './prepare-mpi.ts';
 import { runRemoteShell } from './remote-shell.ts';
 
 /*
- * The programs of framework mpi:
+ * The programs of framework mpi. They replace ssh, through which mpirun starts one daemon on each other node:
  *
- *   mpi.mjs launch PLAN         the task with rank 0: runs the user's command, which contains mpirun
- *   mpi.mjs agent               every other task with a rank: runs the daemons of mpirun
- *   mpi.mjs shell NODE COMMAND  what mpirun runs instead of ssh
+ *   task with rank 0                                          each other task with a rank
+ *   mpi.mjs launch PLAN ---- join, end (launcher.ts) -------> mpi.mjs agent (agent.ts)
+ *     the user's command                                        |
+ *       mpirun                                                  |
+ *         mpi.mjs shell NODE COMMAND -- run (remote-shell.ts) ->+
+ *           exits like the daemon                               the daemon of mpirun
+ *                                                                 MPI processes
+ *
+ * Each arrow is an encrypted connection (connect-agent.ts, messages.ts). The launcher's connection lasts as long as the user's command: when
+ * it closes without `end`, the agent reports that rank 0 is lost. prepare-mpi.ts writes the files that make mpirun use `shell`.
  */
 
 async function main([mode, ...words]: readonly string[]): Promise<number> {
