@@ -9,6 +9,3 @@ export interface TensorBoardTarget {
    */
   readonly connect: (() => Duplex) | null;
 }
-
-/** The target of a job without TensorBoard. The job's own page is at the root. */
-export const NO_TENSORBOARD: TensorBoardTarget = { status: () => ({ state: 'off', message: '' }), connect: null };

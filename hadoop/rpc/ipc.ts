@@ -143,10 +143,6 @@ export class IpcConnection {
     return this.#state !== 'closed';
   }
 
-  get callsInFlight(): number {
-    return this.#pending.size;
-  }
-
   /**
    * Sends a call and returns the response message. Rejects with a RemoteError if the server responds with an exception. Rejects with
    * RPC_TIMEOUT if no response arrives in time; the server may have executed the call. If the connection fails, rejects with the error of
