@@ -369,8 +369,10 @@ describe('a feed on a cluster', () => {
     expect(await feed([id, 'numbers'], '', cluster.clientEnvironment('bob'))).toMatchObject({ code: 1 });
     const parts = await Promise.all([0, 1].map(async (index) => (await cluster.hdfsRead(`${storage}/part-${index}`)).toString()));
     expect(sorted(parts.join('').trimEnd().split('\n'))).toEqual(numbers(0, 5050));
+    const claimed = await Promise.all([0, 1].map(async (index) => (await cluster.hdfsRead(`${storage}/claimed-${index}`)).toString()));
+    expect(sorted(claimed.join('').trimEnd().split('\n'))).toEqual(numbers(0, 20));
     expect((await cluster.hdfsTree(storage)).map(({ path: name }) => path.basename(name)).sort()).toEqual([
-      ...['blob-0', 'blob-1', 'part-0', 'part-1'],
+      ...['blob-0', 'blob-1', 'claimed-0', 'claimed-1', 'part-0', 'part-1'],
     ]);
     const logs = await until(async () => (await cluster.run(['logs', id, 'worker:0'])).stdout, { describe: 'logs after the end' });
     expect(logs).toContain('ALREADY_EXISTS\nNOT_FOUND\n');

@@ -1,4 +1,6 @@
-"""Reads a feed in batches, and writes the records to a file on the job's storage: FOLDER/part-INDEX."""
+"""Reads a feed in batches, and writes the records to a file on the job's storage: FOLDER/part-INDEX. Then claims items,
+and writes them to FOLDER/claimed-INDEX.
+"""
 
 import json
 import os
@@ -15,6 +17,10 @@ for batch in tony.feed("python", batch_size=100):
 with tony.open(f"{folder}/part-{task.index}", "w") as part:
     part.writelines(f"{line}\n" for line in lines)
 assert all(size == 100 for size in sizes[:-1]), sizes
+
+with tony.open(f"{folder}/claimed-{task.index}", "w") as claimed:
+    for item in tony.claim([str(number) for number in range(20)]):
+        claimed.write(f"{item}\n")
 
 # Longer than several reads of the executor, which returns at most 8 MiB.
 content = random.Random(task.index).randbytes(20_000_000)

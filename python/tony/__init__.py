@@ -7,6 +7,7 @@ from ._errors import TonyError
 from ._feed import feed
 from ._files import open_file as open
 from ._report import notice, report
+from ._splits import claim
 from ._storage import (
     Checkpoint,
     data_dir,
@@ -23,6 +24,7 @@ __all__ = [
     "Task",
     "TonyError",
     "checkpoint_dir",
+    "claim",
     "context",
     "data_dir",
     "feed",
