@@ -74,12 +74,24 @@ test.concurrent('workers train, write checkpoints and files to HDFS, and read ea
   expect(JSON.stringify(listed)).toContain(applicationId);
 });
 
+/** Has no ticket: the executor opens the file with the job's delegation token. */
+const PYTHON = `
+import tony
+uri = f"{tony.context().output_dir}/file"
+with tony.open(uri, "w") as file:
+    file.write("out of worker")
+with tony.open(uri) as file:
+    print(file.read(), flush=True)
+`;
+
 test.concurrent('a job is visible and accessible to its user only, and its logs are readable while it runs and afterwards', async () => {
   // A secure NodeManager serves a log file only if the file belongs to the application's user. On this cluster, NodeManagers run all
   // containers as the administrator, so the administrator submits the job.
   const owner = cluster.administrator;
   const flag = path.join(folder, 'end');
-  const id = await submitShell(owner, `echo out of worker; while [ ! -e ${flag} ]; do sleep 0.1; done`);
+  const script = path.join(folder, 'files.py');
+  await writeFile(script, PYTHON);
+  const id = await submitShell(owner, `python3 ${script}; while [ ! -e ${flag} ]; do sleep 0.1; done`);
   await reaches(owner, id, 'RUNNING');
   const logs = (user: string): Promise<CommandResult> => as(user, ['logs', id, 'worker:0']);
   expect(
