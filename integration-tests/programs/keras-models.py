@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 import tony
 from keras import layers
-from tony.models import load_tfjs, register, save_tfjs
+from tony.models import load_optimizer, load_tfjs, register, save_tfjs
 
 source, target = sys.argv[1:]
 
@@ -96,6 +96,26 @@ pictures.fit(numbers.normal(size=(8, 12, 12, 3)), numbers.normal(size=(8, 3)), v
 export(pictures, [numbers.normal(size=(4, 12, 12, 3)).astype("float32")])
 export(sequence_model(), [numbers.integers(0, 20, (4, 7)).astype("float32")])
 
+wave = np.cos(np.arange(48.0)).astype("float32").reshape(16, 3)
+
+
+def train(model, steps):
+    for _ in range(steps):
+        model.train_on_batch(wave[:, :2], wave[:, 2:])
+
+
+# TensorFlow.js has trained steps 1 to 3, and then trains steps 7 to 9.
+for name, optimizer in (("adam", keras.optimizers.Adam(0.01)), ("momentum", keras.optimizers.SGD(0.05, 0.9))):
+    alone, together = load_tfjs(f"{source}/{name}-0"), load_tfjs(f"{source}/{name}-3")
+    alone.compile(optimizer, "mse")
+    train(alone, 9)
+    together.compile(load_optimizer(f"{source}/{name}-3", together), "mse")
+    train(together, 3)
+    assert together.optimizer.iterations == 6
+    save_tfjs(together, f"{target}/{name}-6", include_optimizer=True)
+    with tony.open(f"{target}/{name}-6/weights-9", "w") as file:
+        json.dump([float(value) for each in alone.trainable_variables for value in np.ravel(each)], file)
+
 refusals = []
 refused = [
     layers.Dense(2, activation="hard_sigmoid"),
@@ -109,4 +129,11 @@ for layer in refused:
         save_tfjs(keras.Sequential([keras.Input((3, 3)), layer]), f"{target}/refused")
     except tony.TonyError as error:
         refusals.append([error.code, error.message.split(": ")[1]])
+for optimizer in (keras.optimizers.Adam(amsgrad=True), keras.optimizers.Lion()):
+    pictures.compile(optimizer, "mse")
+    pictures.optimizer.build(pictures.trainable_variables)
+    try:
+        save_tfjs(pictures, f"{target}/refused", include_optimizer=True)
+    except tony.TonyError as error:
+        refusals.append([error.code, error.message])
 print(json.dumps({"differences": differences, "saved": saved, "refusals": refusals}))

@@ -60,6 +60,19 @@ function predict(model, inputs) {
   return list.map((each) => [...each.dataSync()]);
 }
 
+/** Three steps of training on fixed data, as `train` of keras-models.py. @param {LayersModel} model */
+async function train(model) {
+  const wave = tf.tensor(
+    Array.from({ length: 48 }, (_, index) => Math.cos(index)),
+    [16, 3],
+  );
+  for (let step = 0; step < 3; step++) {
+    await model.trainOnBatch(wave.slice([0, 0], [16, 2]), wave.slice([0, 2], [16, 1]));
+  }
+}
+
+const optimizers = { adam: () => tf.train.adam(0.01), momentum: () => tf.train.momentum(0.05, 0.9) };
+
 if (action === 'export') {
   const pictures = tf.randomNormal([5, 10, 10, 2]);
   const words = tf.randomUniform([5, 6], 0, 20, 'int32').toFloat();
@@ -79,6 +92,14 @@ if (action === 'export') {
     const written = inputs.map((each) => ({ shape: each.shape, data: Array.from(each.dataSync()) }));
     writeFileSync(`${folder}/${model.name}.json`, JSON.stringify({ inputs: written, outputs: predict(model, inputs) }));
   }
+  for (const [name, optimizer] of Object.entries(optimizers)) {
+    const [first, last] = [layers.batchNormalization({ inputShape: [2] }), layers.dense({ units: 1 })];
+    const model = tf.sequential({ layers: [first, layers.dense({ units: 4, activation: 'tanh' }), last] });
+    model.compile({ optimizer: optimizer(), loss: 'meanSquaredError' });
+    await models.exportLayersModel(model, `${folder}/${name}-0`);
+    await train(model);
+    await models.exportLayersModel(model, `${folder}/${name}-3`, { includeOptimizer: true });
+  }
 } else {
   /** @type {Record<string, number>} */
   const differences = {};
@@ -94,6 +115,15 @@ if (action === 'export') {
     );
     const expected = outputs.flat();
     const found = own.flat();
+    const difference = Math.max(...found.map((value, at) => Math.abs(value - (expected[at] ?? Number.NaN))));
+    differences[name] = found.length === expected.length ? difference : Number.NaN;
+  }
+  for (const name of action === 'check' ? Object.keys(optimizers) : []) {
+    const model = await models.loadLayersModel(`${folder}/${name}-6`);
+    await train(model);
+    /** @type {number[]} */
+    const expected = JSON.parse(readFileSync(`${folder}/${name}-6/weights-9`, 'utf8'));
+    const found = model.trainableWeights.flatMap((weight) => [...weight.read().dataSync()]);
     const difference = Math.max(...found.map((value, at) => Math.abs(value - (expected[at] ?? Number.NaN))));
     differences[name] = found.length === expected.length ? difference : Number.NaN;
   }

@@ -12,8 +12,9 @@ from . import _places
 from ._errors import TonyError
 from ._files import open_file
 from ._tfjs_config import hard_sigmoid, keras_layer, tfjs_topology, weight_names
+from ._tfjs_optimizer import keras_optimizer, tfjs_optimizer
 
-__all__ = ["load_tfjs", "register", "save_tfjs"]
+__all__ = ["load_optimizer", "load_tfjs", "register", "save_tfjs"]
 
 _SHARD_BYTES = 64 << 20
 _DTYPES = {"float32": "<f4", "int32": "<i4", "bool": "|u1"}
@@ -26,14 +27,8 @@ def load_tfjs(place: str, custom_objects: Optional[Mapping[str, Any]] = None) ->
 
     Raises TonyError MODEL_UNREADABLE if a layer has no equivalent in Keras.
     """
-    uri = _places.resolve(place).rstrip("/")
-    folder, file = (uri.rpartition("/")[0], uri) if uri.endswith(".json") else (uri, f"{uri}/model.json")
-    with open_file(file) as source:
-        try:
-            document = json.load(source)
-            topology, manifest = document["modelTopology"], document["weightsManifest"]
-        except (ValueError, KeyError, TypeError):
-            raise TonyError("MODEL_UNREADABLE", f"{file} is not a TensorFlow.js model") from None
+    folder, file, document = _read_document(place)
+    topology = document["modelTopology"]
     # model.json of other converters contains a whole Keras configuration.
     topology = topology.get("model_config", topology)
     if document.get("format") == "graph-model" or "class_name" not in topology:
@@ -43,25 +38,53 @@ def load_tfjs(place: str, custom_objects: Optional[Mapping[str, Any]] = None) ->
             "Export the model with exportLayersModel instead of exportGraphModel.",
         )
     model = keras_layer(topology, custom_objects or {})
-    _assign(model, _read_weights(folder, manifest), file)
+    _assign(model, _read_weights(folder, document["weightsManifest"], "model"), file)
     return model
 
 
-def save_tfjs(model: Any, place: str) -> None:
+def load_optimizer(place: str, model: Any) -> Any:
+    """Returns the optimizer of the layers model in the folder `place`, with its state.
+
+    The TensorFlow.js program has exported it with `includeOptimizer`. `model` is the model that load_tfjs has built
+    from the same folder. Compile it with this optimizer to continue training.
+
+    Raises TonyError MODEL_UNREADABLE if the folder contains no optimizer, or one without an equivalent in Keras.
+    """
+    folder, file, document = _read_document(place)
+    training = document.get("trainingConfig")
+    state = _read_weights(folder, document["weightsManifest"], "optimizer")
+    if training is None or not state:
+        raise TonyError("MODEL_UNREADABLE", f"{file} contains no optimizer", "Export it with includeOptimizer.")
+    # TensorFlow.js writes the trainable weights first, in the order of the slots.
+    variables = dict(weight_names(model))
+    names = [spec["name"] for group in document["weightsManifest"] for spec in group["weights"]]
+    trainable = [variables[name] for name in names if name in variables and variables[name].trainable]
+    return keras_optimizer(training, state, trainable)
+
+
+def save_tfjs(model: Any, place: str, include_optimizer: bool = False) -> None:
     """Writes the Keras model as a layers model into the folder `place`, a URI as in tony.open. Replaces a model there.
 
-    Raises TonyError MODEL_NOT_EXPORTABLE if TensorFlow.js has no equivalent of a layer.
+    `include_optimizer`: also writes the optimizer with its state, and the loss. loadLayersModel then returns a compiled
+    model, which continues training.
+
+    Raises TonyError MODEL_NOT_EXPORTABLE if TensorFlow.js has no equivalent of a layer, the optimizer or the loss.
     """
     uri = _places.resolve(place).rstrip("/")
     if not model.built:
         raise TonyError("MODEL_NOT_EXPORTABLE", f"the model {model.name} has no weights yet: build it, or call it once")
     topology = tfjs_topology(model)
     specs, data = [], bytearray()
-    for name, variable in weight_names(model):
-        values = _numpy().asarray(variable)
-        dtype = "int32" if values.dtype.kind in "iu" else "float32"
-        specs.append({"name": name, "shape": list(values.shape), "dtype": dtype})
-        data += values.astype(_DTYPES[dtype]).tobytes()
+    named = weight_names(model)
+    trainable = [name for name, variable in named if variable.trainable]
+    training, state = tfjs_optimizer(model, trainable) if include_optimizer else (None, [])
+    groups: List[Tuple[Dict[str, str], List[Tuple[str, Any]]]] = [({}, named), ({"group": "optimizer"}, state)]
+    for group, entries in groups:
+        for name, variable in entries:
+            values = _numpy().asarray(variable)
+            dtype = "int32" if values.dtype.kind in "iu" else "float32"
+            specs.append({"name": name, "shape": list(values.shape), "dtype": dtype, **group})
+            data += values.astype(_DTYPES[dtype]).tobytes()
     shards = [bytes(data[start : start + _SHARD_BYTES]) for start in range(0, max(1, len(data)), _SHARD_BYTES)]
     paths = []
     for number, shard in enumerate(shards, 1):
@@ -76,6 +99,7 @@ def save_tfjs(model: Any, place: str) -> None:
         "convertedBy": "tony-ts",
         "modelTopology": topology,
         "weightsManifest": [{"paths": paths, "weights": specs}],
+        **({} if training is None else {"trainingConfig": training}),
     }
     with open_file(f"{uri}/model.json", "w") as file:
         json.dump(document, file)
@@ -89,7 +113,22 @@ def register() -> None:
     hard_sigmoid()
 
 
-def _read_weights(folder: str, manifest: List[Dict[str, Any]]) -> Dict[str, Any]:
+def _read_document(place: str) -> Tuple[str, str, Dict[str, Any]]:
+    """Returns the folder of the model, its model.json, and the content of that file."""
+    uri = _places.resolve(place).rstrip("/")
+    folder, file = (uri.rpartition("/")[0], uri) if uri.endswith(".json") else (uri, f"{uri}/model.json")
+    with open_file(file) as source:
+        try:
+            document: Dict[str, Any] = json.load(source)
+            if not {"modelTopology", "weightsManifest"} <= document.keys():
+                raise ValueError
+        except (ValueError, AttributeError):
+            raise TonyError("MODEL_UNREADABLE", f"{file} is not a TensorFlow.js model") from None
+    return folder, file, document
+
+
+def _read_weights(folder: str, manifest: List[Dict[str, Any]], group_name: str) -> Dict[str, Any]:
+    """Returns the weights of the group `model` or `optimizer` by name, in the order of the manifest."""
     weights: Dict[str, Any] = {}
     for group in manifest:
         data = bytearray()
@@ -108,7 +147,8 @@ def _read_weights(folder: str, manifest: List[Dict[str, Any]]) -> Dict[str, Any]
                 values = _numpy().frombuffer(data, _DTYPES[dtype], count, offset)
             except ValueError:
                 raise TonyError("MODEL_UNREADABLE", f"the weight files in {folder} are too short for {name}") from None
-            weights[name] = values.reshape(shape)
+            if spec.get("group", "model") == group_name:
+                weights[name] = values.reshape(shape)
             offset += values.nbytes
     return weights
 
