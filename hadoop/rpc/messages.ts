@@ -2,9 +2,11 @@ import { Buffer } from 'node:buffer';
 import protobuf from 'protobufjs/light.js';
 import descriptor from '../../protos/hadoop.json' with { type: 'json' };
 
-const root = protobuf.Root.fromJSON(descriptor as protobuf.INamespace);
+let root: protobuf.Root | undefined;
 
+/** Reads the descriptors only for the first message, because most processes exchange none. */
 function typeOf(name: string): protobuf.Type {
+  root ??= protobuf.Root.fromJSON(descriptor as protobuf.INamespace);
   return root.lookupType(`hadoop.${name}`);
 }
 
