@@ -2,8 +2,8 @@
 import { buildAll } from '../tools/build.mjs';
 
 export async function setup(): Promise<void> {
-  // `npm run matrix` starts these tests many times and builds the package itself.
-  if (process.env.TONY_MATRIX === undefined) {
+  // `npm test` and `npm run matrix` start these tests several times and build the package themselves.
+  if (process.env.TONY_PACKAGE_BUILT === undefined) {
     await buildAll({ types: false });
   }
 }

@@ -61,7 +61,7 @@ async function runTests(cell) {
   const reporters = ['--reporter=default', '--reporter=json', `--outputFile.json=${REPORT}`];
   const child = spawn(vitest, ['run', '--project', 'cluster', ...reporters, 'integration-tests/compatibility.test.ts'], {
     cwd: ROOT,
-    env: { ...process.env, TONY_MATRIX: JSON.stringify([cell]) },
+    env: { ...process.env, TONY_MATRIX: JSON.stringify([cell]), TONY_PACKAGE_BUILT: '1' },
     stdio: 'inherit',
   });
   await new Promise((resolve, reject) => child.once('error', reject).once('close', resolve));

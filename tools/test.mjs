@@ -158,7 +158,9 @@ async function readReport(report) {
  * @param {number} [output] file descriptor for its output; default: this process's output
  */
 function runTool(name, args, output) {
-  return runInherited(path.join(ROOT, 'node_modules', '.bin', name), args, { timeoutMs: 50 * 60_000, output });
+  // The integration tests use the package that this run has built.
+  const env = { ...process.env, TONY_PACKAGE_BUILT: '1' };
+  return runInherited(path.join(ROOT, 'node_modules', '.bin', name), args, { timeoutMs: 50 * 60_000, env, output });
 }
 
 function summarize() {
