@@ -17,16 +17,21 @@ const failed: HistoryEntry = {
   node: 'node7.example.com:8041',
   attempt: 2,
   generation: 3,
-  failure: taskFailure({ lines: ['TypeError: x is not a function'] }),
+  failure: taskFailure({ node: 'node7.example.com:8041', lines: ['TypeError: x is not a function'] }),
 };
 
-test("an event line has time, task, type and details, followed by the task's last output lines", () => {
+test("an event line has time, task, type and details, with the node once, followed by the task's last output lines", () => {
   expect(eventLines(failed, plain(200))).toEqual([
-    '2026-11-21 14:03:44  worker:1      task-failed          its program exited with code 3 on node7.example.com:8041, container 2, generation 3',
+    '2026-11-21 14:03:44  worker:1      task-failed          its program on node7.example.com:8041 exited with code 3, container 2, generation 3',
     '    Last lines of its stderr:',
     '    TypeError: x is not a function',
   ]);
   expect(eventLines({ at, event: 'master-registered' }, PIPE)).toEqual(['2026-11-21 14:03:44                master-registered']);
+});
+
+test('a failure whose text does not name the node is followed by the node', () => {
+  const launched = { ...failed, failure: taskFailure({ cause: { kind: 'impossible', reason: 'no node is large enough' }, node: 'n1:1' }) };
+  expect(eventLines(launched, PIPE)[0]).toMatch(/ no node is large enough on node7\.example\.com:8041, container 2, generation 3$/);
 });
 
 test('the line of a lost node names the node but no task', () => {
@@ -39,7 +44,7 @@ test('the line of a lost node names the node but no task', () => {
 test('an event takes several lines on a narrow terminal, and one line in a pipe', () => {
   expect(eventLines(failed, plain(80)).slice(0, 2)).toEqual([
     '14:03:44  worker:1      task-failed',
-    '    its program exited with code 3 on node7.example.com:8041, container 2,',
+    '    its program on node7.example.com:8041 exited with code 3, container 2,',
   ]);
   const long = { at, event: 'notice', detail: 'x'.repeat(500) };
   expect(eventLines(long, PIPE)[0]).toContain('x'.repeat(500));

@@ -1,4 +1,4 @@
-import { describeEntry, subjectOf } from '../../conf/status/event-text.ts';
+import { describeEntry, nodeBesideText, subjectOf } from '../../conf/status/event-text.ts';
 import type { HistoryEntry } from '../../conf/status/status.ts';
 import { clockTime, fullTime } from '../terminal/clock.ts';
 import { clip, harmless, type Style, type Terminal, wrap } from '../terminal/terminal.ts';
@@ -14,14 +14,15 @@ const INDENT = '    ';
 
 /** Formats an event as one line with time, task and text. The last output lines of a failed program follow. */
 export function eventLines(entry: HistoryEntry, terminal: Terminal): string[] {
-  const { at, event, generation, attempt, node } = entry;
+  const { at, event, generation, attempt } = entry;
+  const node = nodeBesideText(entry);
   const [first = '', ...more] = harmless(describeEntry(entry)).split('\n');
-  const which = [
-    node === undefined ? '' : `on ${node}`,
+  const parts = [
+    `${first}${node === undefined ? '' : ` on ${node}`}`,
     attempt !== undefined && attempt > 1 ? `container ${attempt}` : '',
     generation !== undefined && generation > 1 ? `generation ${generation}` : '',
-  ].filter((part) => part !== '');
-  const what = oneLine([first, which.join(', ')].filter((part) => part !== '').join('  '));
+  ];
+  const what = oneLine(parts.filter((part) => part !== '').join(', '));
   const time = terminal.live && terminal.columns < ROOM_FOR_DATES ? clockTime(at) : fullTime(at);
   const head = `${time}  ${padTo(oneLine(subjectOf(entry)), TASK_WIDTH)}  ${padTo(oneLine(event), EVENT_WIDTH)}`;
   const lines = wrapped(head, what, terminal);

@@ -22,6 +22,15 @@ test('the details list lost nodes even if the list of events is too short to inc
   expect(historyDetails({ folder: 'hdfs://nn/h', status, entries: later }, terminal).join('\n')).not.toContain('lost nodes');
 });
 
+test('the event of a failure names its node once', () => {
+  const node = 'node2:8041';
+  const entry = { at: 1, event: 'task-failed', role: 'worker', index: 0, node, failure: taskFailure({ node }) };
+  const lines = historyDetails({ folder: 'hdfs://nn/h', status: jobStatus(), entries: [entry] }, terminal);
+  expect(lines.find((line) => line.includes('task-failed'))).toMatch(
+    / task-failed worker:0: its program on node2:8041 exited with code 3$/,
+  );
+});
+
 test("details and table contain no control characters from a job's files", () => {
   const evil = 'x\x1b]52;c;ZXZpbA==\x07\u202e\x9b2J';
   const failure = taskFailure({ cause: { kind: 'launch', reason: evil }, node: evil, lines: [evil] });

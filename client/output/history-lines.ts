@@ -1,4 +1,4 @@
-import { describeEntry, describeFirstFailure, subjectOf } from '../../conf/status/event-text.ts';
+import { describeEntry, describeFirstFailure, nodeBesideText, subjectOf } from '../../conf/status/event-text.ts';
 import { type HistoryEntry, isEndState, type JobStatus } from '../../conf/status/status.ts';
 import { formatDuration } from '../../conf/values/units.ts';
 import { lostNodes, lostNodesText } from '../connections/lost-nodes.ts';
@@ -73,7 +73,8 @@ export function historyDetails(
 }
 
 function eventText(entry: HistoryEntry, width: number, rows: readonly { readonly node: string | null }[]): string {
-  const { at, event, node } = entry;
+  const { at, event } = entry;
+  const node = nodeBesideText(entry);
   const subject = subjectOf(entry);
   const where = node === undefined ? '' : ` on ${nodeName(node, rows)}`;
   const [what = ''] = describeEntry(entry).split('\n');

@@ -34,7 +34,7 @@ test('a failed attempt takes one line; only the final report includes the last l
     exit: { code: 3, signal: null },
     failure,
   } as const;
-  expect(eventLine(event, PLAIN, [event])).toBe('worker:0 failed on n1: its program on n1:8041 exited with code 3');
+  expect(eventLine(event, PLAIN, [event])).toBe('worker:0 failed: its program on n1:8041 exited with code 3');
 });
 
 test('an event names its node as in the task table, or with the port if the tasks are unknown', () => {

@@ -1,4 +1,4 @@
-import { describeFailure } from '../../conf/status/event-text.ts';
+import { describeFailure, namesNode } from '../../conf/status/event-text.ts';
 import { stepProfile, withoutProfile } from '../../conf/status/step-profile.ts';
 import { describeMetric, formatBytes } from '../../conf/values/quantities.ts';
 import { formatDuration } from '../../conf/values/units.ts';
@@ -63,11 +63,13 @@ export function eventLine(event: JobEvent, terminal: Terminal, rows?: readonly {
     case 'state':
       return [terminal.paint('bold', harmless(event.state)), harmless(event.message).trim()].filter((part) => part !== '').join(': ');
     case 'task': {
-      const node = event.node === null ? '' : rows === undefined ? event.node : nodeName(event.node, rows);
+      // In all other states, `failure` is an earlier failure that has already been reported.
+      const failure = ENDED_BADLY.has(event.state) ? event.failure : null;
+      const why = failure === null ? '' : `: ${describeFailure(failure, event.role)}`;
+      const node =
+        event.node === null || (failure !== null && namesNode(failure)) ? '' : rows === undefined ? event.node : nodeName(event.node, rows);
       const where = node === '' ? '' : ` on ${harmless(node)}`;
       const again = event.attempts > 1 ? `, attempt ${event.attempts}` : '';
-      // In all other states, `failure` is an earlier failure that has already been reported.
-      const why = event.failure === null || !ENDED_BADLY.has(event.state) ? '' : `: ${describeFailure(event.failure, event.role)}`;
       return `${event.role}:${event.index} ${event.state}${where}${event.generation > 1 ? `, generation ${event.generation}` : ''}${again}${harmless(why)}`;
     }
     case 'metrics':

@@ -49,6 +49,11 @@ export function describeFailure({ cause, node }: TaskFailure, role: string): str
   }
 }
 
+/** Returns true if the text of `describeFailure` contains the node. */
+export function namesNode({ cause, node }: TaskFailure): boolean {
+  return node !== null && cause.kind !== 'impossible';
+}
+
 /** Exit status of a container whose process was killed by SIGKILL. */
 const KILLED = 137;
 
@@ -118,6 +123,11 @@ export function describeEntry({ event, role = '', detail = '', exit, failure, ph
     return `${detail}, ${phase}`;
   }
   return reason === undefined ? detail : `${detail}; ${reason}`;
+}
+
+/** Returns the node of an event, for output beside `describeEntry`; undefined if that text already names the node. */
+export function nodeBesideText({ node, failure }: HistoryEntry): string | undefined {
+  return failure !== undefined && namesNode(failure) ? undefined : node;
 }
 
 function time(ms: number): string {

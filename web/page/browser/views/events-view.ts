@@ -1,5 +1,5 @@
 import { useState } from 'preact/hooks';
-import { describeEntry, subjectOf } from '../../../../conf/status/event-text.ts';
+import { describeEntry, nodeBesideText, subjectOf } from '../../../../conf/status/event-text.ts';
 import type { HistoryEntry } from '../../../../conf/status/status.ts';
 import { containsWords, searchField } from '../parts/controls.ts';
 import { formatMoment, formatNumberOf } from '../parts/format.ts';
@@ -29,15 +29,16 @@ export function Events({ feeds }: { feeds: JobResources }): Content {
       <table class="plain events">
         <caption class="off-screen">Events</caption>
         <thead><tr><th scope="col">Time</th><th scope="col">Event</th><th scope="col">Task</th><th scope="col" class="number">Generation</th><th scope="col">Detail</th></tr></thead>
-        <tbody>${shown.map(
-          (entry) => html`<tr>
+        <tbody>${shown.map((entry) => {
+          const node = nodeBesideText(entry);
+          return html`<tr>
             <td class="figure">${formatMoment(entry.at)}</td>
             <td><code>${entry.event}</code></td>
             <td>${subjectOf(entry)}</td>
             <td class="number">${entry.generation ?? ''}</td>
-            <td class="detail">${plainText(describeEntry(entry))}${entry.node !== undefined && html` <span class="aside">${entry.node}</span>`}</td>
-          </tr>`,
-        )}</tbody>
+            <td class="detail">${plainText(describeEntry(entry))}${node !== undefined && html` <span class="aside">${node}</span>`}</td>
+          </tr>`;
+        })}</tbody>
       </table>
       ${found.length === 0 && html`<p class="empty">${data.entries.length === 0 ? 'No events yet.' : 'No event matches the filter.'}</p>`}
     </div>
