@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-import { describeCommandLine, runCommandLine } from './command-line.ts';
+import { describeCommandLine, errorOptions, runCommandLine } from './command-line.ts';
 import type { DescribedCommand } from './help/command-description.ts';
 
 const home = mkdtempSync(path.join(tmpdir(), 'tony-ts-command-line-test-'));
@@ -49,6 +49,18 @@ test.each([
     await expect(runCommandLine(words)).rejects.toMatchObject({ exitCode: 2, message: expect.stringContaining(sentence) });
   });
   expect(written).toBe('');
+});
+
+test.each([
+  ['no option', [], 'table', false],
+  ['options before and after the command', ['--debug', 'status', 'x', '--output', 'json'], 'json', true],
+  ['values after an equals sign', ['status', '--output=yaml', '--debug=true'], 'yaml', true],
+  ['options that are switched off', ['status', '--debug=false', '--no-debug'], 'table', false],
+  ['an unknown command', ['statsu', '--output', 'json', '--debug'], 'json', true],
+  ['words after --, which belong to the user', ['submit', '--', './train', '--debug', '--output', 'json'], 'table', false],
+  ['a value that looks like an option', ['submit', '--set', '--debug', '--output', 'json'], 'json', true],
+])('reads how to report an error: %s', (_, words, output, debug) => {
+  expect(errorOptions(words)).toEqual({ output, debug });
 });
 
 describe.each([80, 200])('in %d columns', (columns) => {

@@ -28,6 +28,7 @@ import { topCommand } from './commands/top.ts';
 import { VERSION, versionCommand } from './commands/version.ts';
 import { checkWords } from './help/check-words.ts';
 import { type DescribedCommand, describeCommands } from './help/command-description.ts';
+import { readAllOptions, splitAtDashes } from './help/read-words.ts';
 
 const EXIT_CODES = `Exit codes: 0 success (submit and attach: the job succeeded), 1 the job failed, 2 the request was invalid, 3 the cluster could not be reached, 130 interrupted.
 
@@ -74,6 +75,16 @@ export function describeCommandLine(): DescribedCommand {
   return describeCommands(define);
 }
 
+/** Returns how the user wants to see an error, even an error in the command line itself. */
+export function errorOptions(words: readonly string[]): { readonly output: string; readonly debug: boolean } {
+  const options = readAllOptions(describeCommandLine(), words);
+  const debug = options.findLast(({ name }) => name === 'debug');
+  return {
+    output: options.findLast(({ name }) => name === 'output')?.value ?? 'table',
+    debug: debug !== undefined && (debug.value ?? String(debug.typed === '--debug')) === 'true',
+  };
+}
+
 /**
  * Parses the command line and runs the command. Commands import their dependencies lazily, so that `--help` is fast.
  * @throws TonyError USAGE with the closest match, or the error of the command
@@ -87,9 +98,8 @@ export async function runCommandLine(words: readonly string[]): Promise<void> {
   }
   const checked = checkWords(describeCommandLine(), words);
   // yargs would turn some of the words after `--` into numbers.
-  const end = checked.indexOf('--');
-  const plain = end < 0 ? checked : checked.slice(0, end);
-  const parser: Argv = define(yargs(plain).scriptName('tony-ts').locale('en'))
+  const { before, behind } = splitAtDashes(checked);
+  const parser: Argv = define(yargs(before).scriptName('tony-ts').locale('en'))
     .usage('$0 COMMAND\n\nDistributed TensorFlow.js training on Hadoop YARN')
     .strict()
     .parserConfiguration({ 'strip-dashed': true, 'strip-aliased': true })
@@ -99,8 +109,8 @@ export async function runCommandLine(words: readonly string[]): Promise<void> {
         showRequests((line) => process.stderr.write(`${line}\n`));
       }
       ownArguments(given);
-      if (end >= 0) {
-        given['--'] = checked.slice(end + 1);
+      if (behind !== null) {
+        given['--'] = behind;
       }
     })
     .wrap(Math.min(100, process.stdout.columns ?? 80))
@@ -111,7 +121,7 @@ export async function runCommandLine(words: readonly string[]): Promise<void> {
       throw error ?? new TonyError('USAGE', message);
     });
   // Without this callback, yargs prints help and the version itself and exits the process.
-  await parser.parseAsync(plain, {}, (_error, _found, shown) => {
+  await parser.parseAsync(before, {}, (_error, _found, shown) => {
     if (shown !== '') {
       process.stdout.write(`${ownOptionsFirst(shown)}\n`);
     }

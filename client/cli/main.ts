@@ -3,7 +3,7 @@ import { messageOf, TonyError } from '../../platform/errors.ts';
 import { describeError, describeSkippedServer } from '../output/error-lines.ts';
 import { OUTPUT_FORMATS, valueWriter } from '../output/value-output.ts';
 import { terminalOf } from '../terminal/terminal.ts';
-import { runCommandLine } from './command-line.ts';
+import { errorOptions, runCommandLine } from './command-line.ts';
 
 /*
  * Entry point of the command `tony-ts`. Exit codes: 0 success, 1 the job failed, 2 invalid request, 3 the cluster is unreachable, 130
@@ -29,14 +29,13 @@ try {
   await runCommandLine(words);
 } catch (thrown) {
   const error = thrown instanceof TonyError ? thrown : new TonyError('INTERNAL', messageOf(thrown), { cause: thrown });
-  const format = OUTPUT_FORMATS.find(
-    (name) => words.includes(`--output=${name}`) || words.some((word, at) => word === '--output' && words[at + 1] === name),
-  );
+  const { output, debug } = errorOptions(words);
+  const format = OUTPUT_FORMATS.find((name) => name === output);
   if (format !== undefined && format !== 'table') {
     const { code, message, hint } = error;
     (await valueWriter(format))({ type: 'error', code, message, hint });
   }
-  process.stderr.write(describeError(error, terminalOf(process.stderr), words.includes('--debug')));
+  process.stderr.write(describeError(error, terminalOf(process.stderr), debug));
   process.exitCode = error.exitCode;
 }
 // Exit explicitly after flushing the output, because idle keep-alive connections would keep the process alive.

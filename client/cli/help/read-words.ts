@@ -27,11 +27,20 @@ export interface ReadWords {
   readonly joined: readonly string[];
 }
 
+/** Splits a command line at `--`. The words behind it belong to a command of the user; null without `--`. */
+export function splitAtDashes(words: readonly string[]): { readonly before: readonly string[]; readonly behind: readonly string[] | null } {
+  const end = words.indexOf('--');
+  return end < 0 ? { before: words, behind: null } : { before: words.slice(0, end), behind: words.slice(end + 1) };
+}
+
+/** Returns the options of a command line whose command may be unknown. */
+export function readAllOptions(root: DescribedCommand, words: readonly string[]): readonly TypedOption[] {
+  return readOptions(optionsBelow(root), splitAtDashes(words).before).options;
+}
+
 /** Classifies the words of a command line. Options may precede the command. */
 export function readWords(root: DescribedCommand, words: readonly string[]): ReadWords {
-  const end = words.indexOf('--');
-  const before = end < 0 ? words : words.slice(0, end);
-  const behind = end < 0 ? [] : words.slice(end + 1);
+  const { before, behind } = splitAtDashes(words);
   const path = [root];
   let unknownCommand: string | undefined;
   // A word after an unknown option may be the value of that option.
@@ -50,16 +59,16 @@ export function readWords(root: DescribedCommand, words: readonly string[]): Rea
   const runs = last.otherwise ?? last;
   const known = [...last.options, ...(last.otherwise?.options ?? []), ...(last === root ? [] : root.options)];
   const { options, positionals, joined } = readOptions(known, before);
-  const rest = end >= 0 && runs.positionals.some(({ followsDashes }) => followsDashes) ? behind : null;
+  const rest = runs.positionals.some(({ followsDashes }) => followsDashes) ? behind : null;
   return {
     path,
     runs,
     known,
     options,
-    positionals: [...positionals, ...(rest === null ? behind : [])].slice(path.length - 1),
+    positionals: [...positionals, ...(rest === null && behind !== null ? behind : [])].slice(path.length - 1),
     rest,
     unknownCommand,
-    joined: end >= 0 && runs.positionals.some(({ repeats }) => repeats) ? [...joined, '--', ...behind] : [...joined, ...behind],
+    joined: behind === null ? joined : [...joined, ...(runs.positionals.some(({ repeats }) => repeats) ? ['--'] : []), ...behind],
   };
 }
 
