@@ -3,10 +3,10 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
+import { frozen, workers } from '../conf/job.fixture.ts';
 import { CREDENTIALS, type FrozenJob } from '../conf/job.ts';
 import { encodeCredentials, MASTER_TOKEN_KIND } from '../hadoop/rpc/credentials.ts';
 import { Secret } from '../platform/secret.ts';
-import { frozen, workers } from './job/simulator/example-job.ts';
 import { readSettings } from './settings.ts';
 
 const JOB: FrozenJob = { ...frozen({ roles: [workers({ instances: 2 })] }), user: 'alice' };

@@ -1,11 +1,11 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
+import { frozen, workers } from '../../conf/job.fixture.ts';
 import { parseSite } from '../../conf/resolve/site.ts';
 import { roleTags } from '../../conf/role-tags.ts';
 import type { ApplicationFilter } from '../../hadoop/yarn/resource-manager.ts';
 import type { Application } from '../../hadoop/yarn/resource-manager-answers.ts';
 import { submittedBefore } from '../../hadoop/yarn/submission-order.ts';
-import { frozen, workers } from '../job/simulator/example-job.ts';
 import { checkLimits } from './admission.ts';
 
 /** Simulates jobs with arbitrary times. Verifies that no total is ever exceeded and that every job is eventually admitted. */

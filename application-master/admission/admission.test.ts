@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest';
+import { frozen, role, workers } from '../../conf/job.fixture.ts';
 import { withFinalValues } from '../../conf/resolve/final-values.ts';
 import { parseSite } from '../../conf/resolve/site.ts';
 import { roleTags } from '../../conf/role-tags.ts';
 import type { Application } from '../../hadoop/yarn/resource-manager-answers.ts';
-import { frozen, role, workers } from '../job/simulator/example-job.ts';
 import { asGeneration } from '../job/state/counters.ts';
 import { type AdmissionDecision, admissionPolicy, type ClusterView, checkLimits, limitsFor, refusalOfRunning } from './admission.ts';
 

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { pino } from 'pino';
 import { expect, onTestFinished, test } from 'vitest';
-import { frozen, workers } from '../job/simulator/example-job.ts';
+import { frozen, workers } from '../../conf/job.fixture.ts';
 import type { Container } from '../job/state/events.ts';
 import { LocalNegotiator } from './local-negotiator.ts';
 

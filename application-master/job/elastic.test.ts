@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
+import { frozen, role, workers } from '../../conf/job.fixture.ts';
 import type { Role } from '../../conf/job.ts';
-import { frozen, role, workers } from './simulator/example-job.ts';
 import { JobScenario } from './simulator/job-scenario.ts';
 
 function job(changes: Partial<Role> = {}, others: readonly Role[] = []) {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
+import { frozen, role, workers } from '../../conf/job.fixture.ts';
 import { assignmentOf } from './job-machine.ts';
-import { frozen, role, workers } from './simulator/example-job.ts';
 import { JobScenario } from './simulator/job-scenario.ts';
 import type { Action } from './state/events.ts';
 

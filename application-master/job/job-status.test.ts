@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
+import { frozen, role, workers } from '../../conf/job.fixture.ts';
 import { taskFailure } from '../../conf/status/job-status.fixture.ts';
 import { statusOf } from './job-status.ts';
-import { frozen, role, workers } from './simulator/example-job.ts';
 import { JobScenario } from './simulator/job-scenario.ts';
 import type { JobState } from './state/job-state.ts';
 import { type TaskChanges, Transition } from './state/transition.ts';

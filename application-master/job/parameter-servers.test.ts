@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { frozen, role, workers } from './simulator/example-job.ts';
+import { frozen, role, workers } from '../../conf/job.fixture.ts';
 import { JobScenario } from './simulator/job-scenario.ts';
 
 const servers = () => role({ name: 'ps', instances: 2, tracking: 'untracked', servesParameters: true });

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { frozen, role, workers } from '../../conf/job.fixture.ts';
 import type { Role } from '../../conf/job.ts';
-import { frozen, role, workers } from './simulator/example-job.ts';
 import { JobScenario } from './simulator/job-scenario.ts';
 
 const load = (changes: Partial<Role> = {}) => role({ name: 'load', ...changes });

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { frozen, workers } from './simulator/example-job.ts';
+import { frozen, workers } from '../../conf/job.fixture.ts';
 import { JobScenario } from './simulator/job-scenario.ts';
 
 function scene(): JobScenario {

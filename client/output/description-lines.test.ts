@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
+import { workers } from '../../conf/job.fixture.ts';
 import { orphanedContainer, taskFailure, taskStatus } from '../../conf/status/job-status.fixture.ts';
 import type { JobDescription } from '../connections/describe-job.ts';
 import { terminalOf } from '../terminal/terminal.ts';
@@ -30,28 +31,7 @@ function description(change: Partial<JobDescription> = {}): JobDescription {
     orphanedContainers: [],
     pages: null,
     yarn: null,
-    roles: [
-      {
-        name: 'worker',
-        instances: 2,
-        maxInstances: 4,
-        resources: { memoryMb: 2048, vcores: 1, gpus: 1, other: {} },
-        command: 'node train.ts',
-        files: [],
-        env: {},
-        nodeLabel: null,
-        docker: null,
-        restart: { policy: 'on-failure', maxRestarts: 3 },
-        tracking: 'tracked',
-        chief: true,
-        ranked: true,
-        servesParameters: false,
-        retryOn: null,
-        timeLimitMs: null,
-        after: [],
-        endAfter: null,
-      },
-    ],
+    roles: [workers({ maxInstances: 4, resources: { memoryMb: 2048, vcores: 1, gpus: 1, other: {} } })],
     tasks: [
       {
         ...taskStatus({

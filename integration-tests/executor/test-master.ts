@@ -8,7 +8,8 @@ import path from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { Metadata, Server, ServerCredentials, type ServerDuplexStream, type status } from '@grpc/grpc-js';
 import { createJobSecrets } from '../../client/job/job-secrets.ts';
-import { CONTAINER_LAYOUT, CREDENTIALS, type FrozenJob, type Job } from '../../conf/job.ts';
+import { frozen, workers } from '../../conf/job.fixture.ts';
+import { CONTAINER_LAYOUT, CREDENTIALS, type FrozenJob } from '../../conf/job.ts';
 import { encodeCredentials } from '../../hadoop/rpc/credentials.ts';
 import { readStat } from '../../platform/process-stat.ts';
 import { Secret } from '../../platform/secret.ts';
@@ -175,79 +176,17 @@ export function startExecutor({ master, secrets, source, environment = {} }: Con
 
 function frozenJob(root: string, staging: string): FrozenJob {
   const uri = (name: string): string => pathToFileURL(path.join(root, name)).href;
-  const job: Job = {
-    name: 'test',
-    queue: 'default',
-    source: null,
-    framework: 'none',
-    processesPerTask: 'auto',
-    runtime: 'system',
-    python: { type: 'system' },
-    data: {},
-    files: [],
-    env: {},
-    roles: [
-      {
-        name: 'worker',
-        instances: 2,
-        maxInstances: 2,
-        resources: { memoryMb: 512, vcores: 1, gpus: 0, other: {} },
-        command: 'true',
-        files: [],
-        env: {},
-        nodeLabel: null,
-        docker: null,
-        restart: { policy: 'on-failure', maxRestarts: 3 },
-        tracking: 'tracked',
-        chief: true,
-        ranked: true,
-        servesParameters: false,
-        retryOn: null,
-        timeLimitMs: null,
-        after: [],
-        endAfter: null,
-      },
-    ],
-    success: 'all',
-    gang: { timeoutMs: 60_000 },
-    heartbeat: { intervalMs: 100, missed: 10 },
-    checkpoint: { dir: null, everySteps: 10, keep: 3, sync: null },
-    tensorboard: { logdir: null, serve: false, memoryMb: 1024 },
-    strategy: { type: 'all-reduce', wire: 'float32', wireSecurity: 'none' },
-    timeoutMs: null,
-    acls: { view: { users: [], groups: [] }, modify: { users: [], groups: [] } },
-    kerberos: null,
-    remoteAccess: true,
-    master: {
-      memoryMb: 512,
-      vcores: 1,
-      nodeLabel: null,
-      docker: null,
-      env: {},
-      logLevel: 'info',
-      failureWindowMs: null,
-      startTimeoutMs: null,
-    },
-    priority: 0,
-    tags: [],
-  };
   return {
-    version: 1,
+    ...frozen({ roles: [workers({ command: 'true' })], framework: 'none', heartbeat: { intervalMs: 100, missed: 10 } }),
     applicationId: 'application_1795225023264_0007',
     user: 'alice',
     submittedAt: Date.now(),
-    job,
     staging: pathToFileURL(staging).href,
     history: uri('history'),
-    historyShared: false,
-    historyUrl: null,
     checkpointDir: uri('checkpoints'),
     summaryDir: uri('summaries'),
     outputDir: uri('output'),
     data: { digits: 'file:///digits' },
-    principal: null,
-    resources: [],
-    roleResources: {},
     cluster: { kind: 'local', directory: root },
   };
 }

@@ -4,7 +4,7 @@ import path from 'node:path';
 import { promisify } from 'node:util';
 import { pino } from 'pino';
 import { expect, onTestFinished, test } from 'vitest';
-import { frozen, workers } from '../../application-master/job/simulator/example-job.ts';
+import { frozen, workers } from '../../conf/job.fixture.ts';
 import { fileUri } from '../../storage/uri.ts';
 import { parseReport } from '../../task-executor/report-file.ts';
 import { ServicesSocket } from '../../task-executor/services-socket.ts';

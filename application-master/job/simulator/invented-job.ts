@@ -1,6 +1,6 @@
+import { frozen, role } from '../../../conf/job.fixture.ts';
 import type { FrozenJob, Role } from '../../../conf/job.ts';
 import type { SimulatedNode } from './cluster.ts';
-import { frozen, role } from './example-job.ts';
 import type { Random } from './random.ts';
 
 export function inventJob(random: Random): FrozenJob {

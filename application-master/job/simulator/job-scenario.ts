@@ -1,3 +1,4 @@
+import { START } from '../../../conf/job.fixture.ts';
 import type { FrozenJob } from '../../../conf/job.ts';
 import { describeEntry, describeFailure } from '../../../conf/status/event-text.ts';
 import type { JobStatus, TaskStatus, Usage } from '../../../conf/status/status.ts';
@@ -5,7 +6,6 @@ import type { ContainerEnd } from '../../../conf/status/task-failure.ts';
 import { createJob, type JobState, statusOf, step } from '../job-machine.ts';
 import type { Action, Container, Event, UntimedEvent } from '../state/events.ts';
 import { parseSnapshot, type Snapshot } from '../state/snapshot-format.ts';
-import { START } from './example-job.ts';
 
 const RUNNING: Usage = { rssBytes: 1, cpuCores: 1, gpus: [], stopped: false };
 

@@ -1,9 +1,9 @@
+import { START } from '../../../conf/job.fixture.ts';
 import type { FrozenJob } from '../../../conf/job.ts';
 import type { JobResult } from '../../../conf/status/status.ts';
 import { isElastic } from '../state/membership.ts';
 import { checkOutcome } from './check-outcome.ts';
 import { Cluster } from './cluster.ts';
-import { START } from './example-job.ts';
 import { allFaults } from './faults.ts';
 import { inventJob, inventNodes } from './invented-job.ts';
 import { Master, type Storage } from './master.ts';

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { role, workers } from '../simulator/example-job.ts';
+import { role, workers } from '../../../conf/job.fixture.ts';
 import { progressOf } from './job-progress.ts';
 import type { JobState } from './job-state.ts';
 

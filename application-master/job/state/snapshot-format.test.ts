@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
+import { frozen, workers } from '../../../conf/job.fixture.ts';
 import { TonyError } from '../../../platform/errors.ts';
-import { frozen, workers } from '../simulator/example-job.ts';
 import { JobScenario } from '../simulator/job-scenario.ts';
 import { parseSnapshot } from './snapshot-format.ts';
 

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { frozen, role, workers } from '../simulator/example-job.ts';
+import { frozen, role, workers } from '../../../conf/job.fixture.ts';
 import { graceMs, heartbeatIntervalMs, leaseMs, reattachMs, silenceMs } from './timeouts.ts';
 
 it('executors send heartbeats at the configured interval, and less often in a job with thousands of executors', () => {

@@ -1,4 +1,4 @@
-import type { FrozenJob, Job, Role } from '../../../conf/job.ts';
+import type { FrozenJob, Job, Role } from './job.ts';
 
 /** Start time of simulated and scripted jobs in ms since the epoch. */
 export const START = 1_700_000_000_000;
