@@ -3,19 +3,30 @@ import { formatMemory } from '../../conf/values/units.ts';
 import type { Room } from '../../hadoop/yarn/queue-room.ts';
 import { bringsTensorBoard, withTensorBoard } from '../job/tensorboard-role.ts';
 import type { Part } from '../staging/staging.ts';
-import type { JobPlan, PlannedContainers, PlannedUpload, Span } from './job-plan.ts';
-import { type Ask, freeInQueue, masterAsk } from './placement.ts';
-import { type ClusterRoom, fitOf, roundedUp } from './verdict.ts';
+import type { JobPlan, PlannedContainers, PlannedUpload, Span, Verdict } from './job-plan.ts';
+import { type Ask, freeInQueue, MASTER, masterAsk } from './placement.ts';
+import { stagesOf } from './stages.ts';
+import { type ClusterRoom, type Fit, fitOf, roundedUp } from './verdict.ts';
 
 export type PlanParts = readonly Pick<Part<unknown>, 'name' | 'bytes' | 'missing'>[];
 
 /** Plans a job on a cluster with the given resources. */
 export function planOf(job: Job, room: ClusterRoom, parts: PlanParts, notes: readonly string[]): JobPlan {
   const asks = asksOf(job);
-  const { verdict, fitNow } = fitOf(asks, room);
+  const stages = stagesOf(withTensorBoard(job));
+  const { verdict, fitNow } = fitOfStages(
+    stages.map((stage) => asksIn(asks, stage)),
+    room,
+  );
   const containers = asks.map((ask) => ({ ...ask, fitNow: fitNow?.get(ask.role) ?? null }));
   const plan = commonPlan(job, room.user, containers, parts);
-  return { ...plan, where: 'yarn', headroom: headroomOf(room), verdict, notes: [...roundingNotes(asks, room), ...notes] };
+  return {
+    ...plan,
+    where: 'yarn',
+    headroom: headroomOf(room),
+    verdict,
+    notes: [...stageNotes(stages), ...roundingNotes(asks, room), ...notes],
+  };
 }
 
 /** Plans a local job. Its processes run on this machine without resource limits. */
@@ -25,16 +36,18 @@ export function localPlan(job: Job, user: string, parts: PlanParts, notes: reado
 }
 
 function commonPlan(
-  { name, queue }: Job,
+  job: Job,
   user: string,
   containers: readonly PlannedContainers[],
   parts: PlanParts,
 ): Pick<JobPlan, 'name' | 'user' | 'queue' | 'containers' | 'total' | 'uploads' | 'uploadBytes'> {
+  const { name, queue } = job;
+  const stages = stagesOf(withTensorBoard(job)).map((stage) => asksIn(containers, stage));
   const uploads = parts
     .filter(({ bytes }) => bytes > 0)
     .map(({ name: part, bytes, missing }): PlannedUpload => ({ name: part, bytes, missing }));
   const uploadBytes = uploads.reduce((sum, { missing }) => sum + missing, 0);
-  return { name, user, queue, containers, total: totalOf(containers), uploads, uploadBytes };
+  return { name, user, queue, containers, total: totalOf(stages), uploads, uploadBytes };
 }
 
 /** Returns the container requests of the ApplicationMaster and of each role, including the TensorBoard role. */
@@ -57,16 +70,44 @@ export function asksOf(job: Job): Ask[] {
   ];
 }
 
-function totalOf(containers: readonly PlannedContainers[]): JobPlan['total'] {
-  const names = [...new Set(containers.flatMap(({ resources }) => Object.keys(resources)))];
-  const sum = (amount: (each: PlannedContainers) => number): Span => ({
-    least: containers.reduce((all, each) => all + each.instances.least * amount(each), 0),
-    most: containers.reduce((all, each) => all + each.instances.most * amount(each), 0),
-  });
-  return {
-    containers: sum(() => 1),
-    resources: Object.fromEntries(names.map((name) => [name, sum(({ resources }) => resources[name] ?? 0)])),
+/** Returns the most that the job needs at a time. */
+function totalOf(stages: readonly (readonly PlannedContainers[])[]): JobPlan['total'] {
+  const names = [...new Set(stages.flat().flatMap(({ resources }) => Object.keys(resources)))];
+  const most = (amount: (each: PlannedContainers) => number): Span => {
+    const sum = (bound: keyof Span): number =>
+      Math.max(...stages.map((stage) => stage.reduce((all, each) => all + each.instances[bound] * amount(each), 0)));
+    return { least: sum('least'), most: sum('most') };
   };
+  return {
+    containers: most(() => 1),
+    resources: Object.fromEntries(names.map((name) => [name, most(({ resources }) => resources[name] ?? 0)])),
+  };
+}
+
+/** Returns the container requests of the ApplicationMaster and the roles of a stage. */
+function asksIn<T extends Pick<Ask, 'role'>>(asks: readonly T[], stage: readonly string[]): T[] {
+  return asks.filter(({ role }) => role === MASTER || stage.includes(role));
+}
+
+const WORST_FIRST = ['never', 'refused', 'waits', 'unknown', 'fits'] as const satisfies readonly Verdict['type'][];
+
+/** Combines the fits of all stages: the worst verdict with all its reasons, and the fewest containers of each role. */
+function fitOfStages(stages: readonly (readonly Ask[])[], room: ClusterRoom): Fit {
+  const fits = stages.map((asks) => fitOf(asks, room));
+  const type = WORST_FIRST.find((each) => fits.some(({ verdict }) => verdict.type === each)) ?? 'unknown';
+  const reasons = new Set(fits.flatMap(({ verdict }) => (verdict.type === type && 'reasons' in verdict ? verdict.reasons : [])));
+  const verdict: Verdict = type === 'fits' || type === 'unknown' ? { type } : { type, reasons: [...reasons] };
+  const fitNow = new Map<string, number>();
+  for (const [role, count] of fits.flatMap((fit) => [...(fit.fitNow ?? [])])) {
+    fitNow.set(role, Math.min(count, fitNow.get(role) ?? count));
+  }
+  return { verdict, fitNow: fits.some((fit) => fit.fitNow === null) ? null : fitNow };
+}
+
+function stageNotes(stages: readonly (readonly string[])[]): string[] {
+  return stages.length === 1
+    ? []
+    : ['Some roles run one after another: `all` is the most that the job needs at a time. Quotas count all roles together.'];
 }
 
 function roundingNotes(asks: readonly Ask[], { queue }: ClusterRoom): string[] {

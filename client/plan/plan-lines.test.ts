@@ -84,6 +84,41 @@ test('prints a plan in 80 columns', () => {
   expect(Math.max(...lines.map((line) => line.length))).toBeLessThan(80);
 });
 
+test('plans the stages of a job separately: the containers of roles that run one after another are not added', () => {
+  const staged = parseJob(
+    `name: staged
+framework: none
+command: ./run.sh
+roles:
+  prepare: {ranked: false, instances: 3, resources: {memory: 2g}}
+  worker: {instances: 2, resources: {memory: 3g}, after: {role: prepare}}
+`,
+    { file: 'job.yaml', folder: '/nowhere' },
+  );
+  const levels = [{ path: 'root.gpu', maximum: { memory: 8192, vcores: 8 }, used: {} }];
+  const room = { largest: { memory: 8192, vcores: 8 }, nodes: [{ ...node, host: 'a' }], shortages: [], over: 'wait' } as const;
+  const small = { ...queue, labels: { '': { levels, user: null, masters: null } } };
+  const { total, verdict, notes } = planOf(staged, { ...room, user: 'alice', queue: small }, [], []);
+  expect(verdict).toEqual({ type: 'fits' });
+  expect(total).toEqual({
+    containers: { least: 4, most: 4 },
+    resources: { memory: { least: 7168, most: 7168 }, vcores: { least: 4, most: 4 } },
+  });
+  expect(notes).toEqual([
+    'Some roles run one after another: `all` is the most that the job needs at a time. Quotas count all roles together.',
+  ]);
+  const full = {
+    ...small,
+    labels: { '': { levels: [{ path: 'root.gpu', maximum: { memory: 6144, vcores: 8 }, used: {} }], user: null, masters: null } },
+  };
+  expect(planOf(staged, { ...room, user: 'alice', queue: full }, [], []).verdict).toEqual({
+    type: 'waits',
+    reasons: [
+      'queue root.gpu is limited to 6 GiB of memory and the job requests 7 GiB of memory: the job can run only if the cluster grows',
+    ],
+  });
+});
+
 test('prints each verdict with its reasons', () => {
   const last = (verdict: JobPlan['verdict']) => planLines({ ...plan, notes: [], uploads: [], verdict }, PLAIN).slice(8);
   expect(last({ type: 'fits' })).toEqual(['upload: nothing', 'fits now']);

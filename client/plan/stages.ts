@@ -1,0 +1,48 @@
+import type { Job } from '../../conf/job.ts';
+import { conditionsOf } from '../../conf/resolve/role-order.ts';
+
+/** A job with more stages is planned as if all its roles ran at the same time. */
+const MOST_STAGES = 100;
+
+/**
+ * Returns the sets of roles that may have containers at the same time. A role with `after` starts when other roles have succeeded, and so
+ * have returned their containers. Sets that are part of another set are omitted.
+ */
+export function stagesOf(job: Pick<Job, 'roles'>): string[][] {
+  const ended = new Map(job.roles.map(({ name }) => [name, endedBefore(job, name)]));
+  const exclude = (one: string, other: string): boolean => ended.get(one)?.has(other) === true || ended.get(other)?.has(one) === true;
+  let stages: string[][] = [[]];
+  for (const { name } of job.roles) {
+    const joined = stages.map((stage) => [...stage.filter((other) => !exclude(name, other)), name]);
+    stages = largest([...joined, ...stages.filter((stage) => stage.some((other) => exclude(name, other)))]);
+    if (stages.length > MOST_STAGES) {
+      return [job.roles.map((role) => role.name)];
+    }
+  }
+  return stages;
+}
+
+/** Returns the roles that have ended when a role starts. */
+function endedBefore(job: Pick<Job, 'roles'>, name: string): ReadonlySet<string> {
+  const ended = new Set<string>();
+  for (const role of job.roles.filter((each) => each.name === name)) {
+    for (const condition of conditionsOf(job, role)) {
+      const isRanked = job.roles.some((each) => each.name === condition.role && each.ranked);
+      // Ranked roles succeed together.
+      const succeeded = job.roles.filter((each) => each.name === condition.role || (isRanked && each.ranked));
+      for (const each of [
+        ...endedBefore(job, condition.role),
+        ...(condition.state === 'succeeded' ? succeeded.map((other) => other.name) : []),
+      ]) {
+        ended.add(each);
+      }
+    }
+  }
+  return ended;
+}
+
+/** Omits each set that is part of another set. */
+function largest(sets: readonly string[][]): string[][] {
+  const isPart = (one: readonly string[], other: readonly string[]): boolean => one.every((each) => other.includes(each));
+  return sets.filter((set, at) => !sets.some((other, index) => index !== at && isPart(set, other) && (index < at || !isPart(other, set))));
+}
