@@ -49,17 +49,21 @@ interface Running {
   killTimer: NodeJS.Timeout | null;
 }
 
+export interface LocalNegotiatorOptions {
+  readonly frozen: FrozenJob;
+  readonly attempt: number;
+  readonly listener: NegotiatorListener;
+  readonly log: Logger;
+  readonly host: string;
+}
+
 /**
  * Runs containers as processes on this machine. Uses the same folders and signals as a NodeManager. Like on YARN, containers keep running
  * when an attempt fails, and the next attempt adopts them.
  */
 export class LocalNegotiator implements Negotiator {
-  readonly #frozen: FrozenJob;
+  readonly #options: LocalNegotiatorOptions;
   readonly #directory: string;
-  readonly #attempt: number;
-  readonly #listener: NegotiatorListener;
-  readonly #log: Logger;
-  readonly #host: string;
   readonly #allocated = new Map<string, Container>();
   readonly #running = new Map<string, Running>();
   readonly #wanted = new Map<string, { role: Role; count: number }>();
@@ -69,17 +73,13 @@ export class LocalNegotiator implements Negotiator {
   #allocating: NodeJS.Immediate | null = null;
   #closed = false;
 
-  constructor(options: { frozen: FrozenJob; attempt: number; listener: NegotiatorListener; log: Logger; host: string }) {
+  constructor(options: LocalNegotiatorOptions) {
+    this.#options = options;
     const { frozen } = options;
     if (frozen.cluster.kind !== 'local') {
       throw new TonyError('INTERNAL', 'A job for YARN cannot run as processes on this machine.');
     }
-    this.#frozen = frozen;
     this.#directory = frozen.cluster.directory;
-    this.#attempt = options.attempt;
-    this.#listener = options.listener;
-    this.#log = options.log;
-    this.#host = options.host;
   }
 
   async register(): Promise<Registration> {
@@ -92,7 +92,7 @@ export class LocalNegotiator implements Negotiator {
       if (this.#closed) {
         return;
       }
-      this.#listener.cluster(1, {});
+      this.#options.listener.cluster(1, {});
       for (const record of records) {
         if (!survivors.includes(record)) {
           void this.#ended(record.id, 'exited', KILLED, 'The process ended while no ApplicationMaster was running.');
@@ -105,7 +105,7 @@ export class LocalNegotiator implements Negotiator {
     return {
       // Without a maximum, a job that requests GPUs can also run on a machine without GPUs.
       maximum: {},
-      resourceTypes: [...new Set(this.#frozen.job.roles.flatMap((role) => Object.keys(askedResources(role))))],
+      resourceTypes: [...new Set(this.#options.frozen.job.roles.flatMap((role) => Object.keys(askedResources(role))))],
       queue: 'local',
       survivors: survivors.map(containerOf),
     };
@@ -126,8 +126,8 @@ export class LocalNegotiator implements Negotiator {
     for (const { role, count } of this.#wanted.values()) {
       for (let at = 0; at < count; at++) {
         this.#sequence++;
-        const application = this.#frozen.applicationId.replace(/^[a-z]+_/, '');
-        const id = `container_${application}_${padded(this.#attempt, 2)}_${padded(this.#sequence, 6)}`;
+        const application = this.#options.frozen.applicationId.replace(/^[a-z]+_/, '');
+        const id = `container_${application}_${padded(this.#options.attempt, 2)}_${padded(this.#sequence, 6)}`;
         containers.push({ id, role: role.name, node: NODE, nodeHttp: '', memoryMb: role.resources.memoryMb });
       }
     }
@@ -136,7 +136,7 @@ export class LocalNegotiator implements Negotiator {
       this.#allocated.set(container.id, container);
     }
     if (containers.length > 0) {
-      this.#listener.allocated(containers);
+      this.#options.listener.allocated(containers);
     }
   }
 
@@ -154,7 +154,7 @@ export class LocalNegotiator implements Negotiator {
     this.#launch(container, specification).catch((error: unknown) => {
       this.#allocated.delete(containerId);
       if (!this.#closed) {
-        this.#listener.launchFailed(containerId, messageOf(error));
+        this.#options.listener.launchFailed(containerId, messageOf(error));
       }
     });
   }
@@ -168,8 +168,8 @@ export class LocalNegotiator implements Negotiator {
     const secrets = new Map([...specification.secrets].map(([name, bytes]) => [name, new Secret(bytes)]));
     await Promise.all([
       writeFile(credentials, encodeCredentials({ tokens: [], secrets }), { mode: 0o600 }),
-      symlink(fileURLToPath(joinUri(this.#frozen.staging, CONTAINER_LAYOUT.job)), path.join(work, CONTAINER_LAYOUT.job)),
-      ...[...this.#frozen.resources, ...(this.#frozen.roleResources[container.role] ?? [])].map(async ({ uri, name }) => {
+      symlink(fileURLToPath(joinUri(this.#options.frozen.staging, CONTAINER_LAYOUT.job)), path.join(work, CONTAINER_LAYOUT.job)),
+      ...[...this.#options.frozen.resources, ...(this.#options.frozen.roleResources[container.role] ?? [])].map(async ({ uri, name }) => {
         await mkdir(path.dirname(path.join(work, name)), { recursive: true, mode: 0o700 });
         await symlink(fileURLToPath(uri), path.join(work, name));
       }),
@@ -190,7 +190,7 @@ export class LocalNegotiator implements Negotiator {
           CONTAINER_ID: container.id,
           HADOOP_TOKEN_FILE_LOCATION: credentials,
           LOG_DIRS: logs,
-          NM_HOST: this.#host,
+          NM_HOST: this.#options.host,
         },
       });
       // Add this listener before the first await to catch the exit of a short-lived process.
@@ -234,9 +234,9 @@ export class LocalNegotiator implements Negotiator {
     }
     if (!this.#closed) {
       if (running?.stopped) {
-        this.#listener.ended(containerId, 'stopped-by-master', STOPPED_BY_MASTER, 'The container was stopped.');
+        this.#options.listener.ended(containerId, 'stopped-by-master', STOPPED_BY_MASTER, 'The container was stopped.');
       } else {
-        this.#listener.ended(containerId, end, status, diagnostics);
+        this.#options.listener.ended(containerId, end, status, diagnostics);
       }
     }
     await this.#forget(containerId);
@@ -259,7 +259,7 @@ export class LocalNegotiator implements Negotiator {
       path.join(work, CONTAINER_LAYOUT.scratch),
     ];
     await Promise.all(removed.map((each) => rm(each, { recursive: true, force: true }))).catch((error: unknown) =>
-      this.#log.warn({ container: containerId, error: messageOf(error) }, 'could not remove the files of a container'),
+      this.#options.log.warn({ container: containerId, error: messageOf(error) }, 'could not remove the files of a container'),
     );
   }
 
@@ -294,7 +294,7 @@ export class LocalNegotiator implements Negotiator {
       await pause(20);
     }
     if (this.#running.size > 0) {
-      this.#log.error({ containers: [...this.#running.keys()] }, 'could not kill container processes');
+      this.#options.log.error({ containers: [...this.#running.keys()] }, 'could not kill container processes');
     }
   }
 

@@ -23,40 +23,38 @@ const BEAT_WHILE_ASKING_MS = 150;
 /** Heartbeat interval in ms while no containers are requested. */
 const BEAT_MS = 1000;
 
+export interface YarnNegotiatorOptions {
+  readonly frozen: FrozenJob;
+  /** Returns the newest credentials. */
+  readonly credentials: () => Credentials;
+  /** The files to localise, including job.json. The promise allows registration to start before job.json has been looked up. */
+  readonly resources: Promise<readonly Resource[]>;
+  readonly listener: NegotiatorListener;
+  readonly log: Logger;
+  readonly host: string;
+  /** Returns the completed share of the job, from 0 to 1. */
+  readonly progress: () => number;
+}
+
 /**
  * Negotiates containers with YARN. Sends requests to the ResourceManager, which also reports completions. Sends launch and stop orders to
  * NodeManagers.
  */
 export class YarnNegotiator implements Negotiator {
-  readonly #frozen: FrozenJob;
-  readonly #credentials: () => Credentials;
-  /** The files to localise, including job.json. The promise allows registration to start before job.json has been looked up. */
-  readonly #resources: Promise<readonly Resource[]>;
-  readonly #listener: NegotiatorListener;
-  readonly #log: Logger;
+  readonly #options: YarnNegotiatorOptions;
   readonly #scheduler: ApplicationMasterClient;
   readonly #nodes: NodeManagerClient;
   readonly #containers = new Map<string, AllocatedContainer>();
   readonly #excludedNodes = new Map<string, readonly string[]>();
   readonly #hosts: Set<string>;
-  readonly #progress: () => number;
   /** Highest progress that this attempt has reported. It never decreases, although a new generation repeats steps. */
   #highestProgress = 0;
   #wake: (() => void) | null = null;
   #stopping = false;
   #beating: Promise<void> | null = null;
 
-  constructor(options: {
-    frozen: FrozenJob;
-    /** Returns the newest credentials. */
-    credentials: () => Credentials;
-    resources: Promise<readonly Resource[]>;
-    listener: NegotiatorListener;
-    log: Logger;
-    host: string;
-    /** Returns the completed share of the job, from 0 to 1. */
-    progress: () => number;
-  }) {
+  constructor(options: YarnNegotiatorOptions) {
+    this.#options = options;
     const { frozen, credentials } = options;
     if (frozen.cluster.kind !== 'yarn') {
       throw new TonyError('INTERNAL', 'A local job does not negotiate with YARN.');
@@ -65,12 +63,6 @@ export class YarnNegotiator implements Negotiator {
     if (token === undefined) {
       throw new TonyError('CREDENTIALS_INVALID', 'The container has no token for the ResourceManager.');
     }
-    this.#frozen = frozen;
-    this.#credentials = credentials;
-    this.#resources = options.resources;
-    this.#listener = options.listener;
-    this.#log = options.log;
-    this.#progress = options.progress;
     this.#hosts = new Set([options.host]);
     const configuration = HadoopConfiguration.fromProperties(frozen.cluster.hadoop);
     const { schedulers, minimumQop } = configuration;
@@ -101,7 +93,7 @@ export class YarnNegotiator implements Negotiator {
         nodeLabel: role.nodeLabel,
       });
     } catch (error) {
-      this.#listener.askRefused(role.name, messageOf(error));
+      this.#options.listener.askRefused(role.name, messageOf(error));
       return;
     }
     this.#beatNow();
@@ -116,7 +108,7 @@ export class YarnNegotiator implements Negotiator {
     void this.#launch(containerId, specification).catch((error: unknown) => {
       // If only the response was lost, the NodeManager may have started the container. Releasing the container then also ends it.
       this.release(containerId);
-      this.#listener.launchFailed(containerId, messageOf(error));
+      this.#options.listener.launchFailed(containerId, messageOf(error));
     });
   }
 
@@ -125,14 +117,14 @@ export class YarnNegotiator implements Negotiator {
     if (container === undefined) {
       throw new TonyError('INTERNAL', `${containerId} was never allocated to this attempt.`);
     }
-    const { acls } = this.#frozen.job;
-    const role = this.#frozen.job.roles[container.priority - 1];
+    const { acls } = this.#options.frozen.job;
+    const role = this.#options.frozen.job.roles[container.priority - 1];
     await this.#nodes.start(container, {
-      localResources: [...(await this.#resources), ...(this.#frozen.roleResources[role?.name ?? ''] ?? [])],
+      localResources: [...(await this.#options.resources), ...(this.#options.frozen.roleResources[role?.name ?? ''] ?? [])],
       environment: { ...specification.environment, ...dockerEnvironment(role?.docker ?? null) },
       command: `exec ${specification.command} 1><LOG_DIR>/tony.log 2>&1`,
       credentials: credentialsForTasks(
-        this.#credentials(),
+        this.#options.credentials(),
         new Map([...specification.secrets].map(([name, bytes]) => [name, new Secret(bytes)])),
       ),
       acls: { view: aclText(acls.view), modify: aclText(acls.modify) },
@@ -145,7 +137,7 @@ export class YarnNegotiator implements Negotiator {
       return;
     }
     const fallBack = (error: unknown): void => {
-      this.#log.warn(
+      this.#options.log.warn(
         { container: containerId, error: messageOf(error) },
         'the NodeManager did not stop the container; releasing it through the ResourceManager',
       );
@@ -180,34 +172,34 @@ export class YarnNegotiator implements Negotiator {
   async #beat(): Promise<void> {
     while (!this.#stopping) {
       try {
-        this.#highestProgress = Math.max(this.#highestProgress, this.#progress());
+        this.#highestProgress = Math.max(this.#highestProgress, this.#options.progress());
         const answer = await this.#scheduler.heartbeat(this.#highestProgress);
         for (const refused of answer.refusedAsks) {
           const role = this.#roleOf(refused.ask.priority);
           if (role !== undefined) {
-            this.#listener.askRefused(role, refused.message);
+            this.#options.listener.askRefused(role, refused.message);
           }
         }
         if (answer.preempting.length > 0) {
-          this.#listener.preempting(answer.preempting);
+          this.#options.listener.preempting(answer.preempting);
         }
-        this.#listener.cluster(answer.nodes, answer.headroom);
+        this.#options.listener.cluster(answer.nodes, answer.headroom);
         for (const completed of answer.completed) {
           this.#containers.delete(completed.id);
           const end = containerEnd(completed.exitStatus, completed.diagnostics);
           const diagnostics = describeExit(completed.exitStatus, completed.diagnostics);
-          this.#listener.ended(completed.id, end, completed.exitStatus, diagnostics);
+          this.#options.listener.ended(completed.id, end, completed.exitStatus, diagnostics);
         }
         const allocated = [...answer.allocated, ...answer.previousContainers].flatMap((container) => this.#converted(container));
         if (allocated.length > 0) {
-          this.#listener.allocated(allocated);
+          this.#options.listener.allocated(allocated);
         }
       } catch (error) {
         if (this.#stopping) {
           return;
         }
         this.#stopping = true;
-        this.#listener.fenced(messageOf(error));
+        this.#options.listener.fenced(messageOf(error));
         return;
       }
       await this.#pause(this.#scheduler.hasOpenAsks ? BEAT_WHILE_ASKING_MS : BEAT_MS);
@@ -233,7 +225,7 @@ export class YarnNegotiator implements Negotiator {
     const role = this.#roleOf(container.priority);
     this.#hosts.add(hostOf(container.node));
     if (role === undefined) {
-      this.#log.warn({ container: container.id, priority: container.priority }, 'releasing a container that no role requested');
+      this.#options.log.warn({ container: container.id, priority: container.priority }, 'releasing a container that no role requested');
       this.#scheduler.release(container.id);
       return [];
     }
@@ -244,11 +236,11 @@ export class YarnNegotiator implements Negotiator {
 
   /** Each role has a unique priority, which identifies the role of an allocated container. YARN serves earlier roles first. */
   #priorityOf(role: string): number {
-    return this.#frozen.job.roles.findIndex((candidate) => candidate.name === role) + 1;
+    return this.#options.frozen.job.roles.findIndex((candidate) => candidate.name === role) + 1;
   }
 
   #roleOf(priority: number): string | undefined {
-    return this.#frozen.job.roles[priority - 1]?.name;
+    return this.#options.frozen.job.roles[priority - 1]?.name;
   }
 
   /**
