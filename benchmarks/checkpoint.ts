@@ -6,18 +6,19 @@
 import { execFile, spawn } from 'node:child_process';
 import { randomFillSync } from 'node:crypto';
 import { once } from 'node:events';
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { parseArgs, promisify } from 'node:util';
 import { ensureRuntime } from '../client/runtime/ensure-runtime.ts';
 import { HadoopConfiguration } from '../hadoop/configuration/configuration.ts';
-import { Cluster } from '../integration-tests/cluster/cluster.mjs';
+import type { Cluster } from '../integration-tests/cluster/cluster.mjs';
 import { createStorage } from '../storage/create-storage.ts';
 import type { StoredTensor } from '../training/checkpoint/checkpoint-format.ts';
 import { CheckpointStore } from '../training/checkpoint/checkpoint-store.ts';
 import { programEnvironment } from '../training/process/program-environment.ts';
+import { openCluster } from './bench-cluster.ts';
 import { type PauseRound, type PauseStart, trainWithCheckpoints } from './checkpoint/train-with-checkpoints.ts';
 import { median } from './median.ts';
 
@@ -49,13 +50,7 @@ async function main(): Promise<void> {
   const mebibytes = Math.max(1, Number(values.mebibytes));
   const progress = (line: string): void => void process.stderr.write(`${line}\n`);
   const { tree } = await ensureRuntime(progress);
-  const cluster = new Cluster(Number(process.env.TONY_CLUSTER_OFFSET ?? 0));
-  const wasUp = (await cluster.status()).ready;
-  await mkdir('.cache', { recursive: true });
-  const folder = await mkdtemp(path.resolve('.cache', 'checkpoint-'));
-  if (!wasUp) {
-    await cluster.up({ log: progress });
-  }
+  const { cluster, folder, close } = await openCluster('checkpoint', progress);
   Object.assign(process.env, cluster.environment());
   const storage = createStorage({ hadoop: await HadoopConfiguration.fromEnvironment(), user: USER });
   const remote = `hdfs:///user/${USER}/bench-checkpoint`;
@@ -82,10 +77,7 @@ async function main(): Promise<void> {
   } finally {
     await storage.remove(remote).catch(() => false);
     storage.close();
-    await rm(folder, { recursive: true, force: true });
-    if (!wasUp) {
-      await cluster.down();
-    }
+    await close();
   }
 }
 

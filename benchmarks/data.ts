@@ -6,12 +6,11 @@
  */
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdir, mkdtemp, rm, stat } from 'node:fs/promises';
+import { stat } from 'node:fs/promises';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { parseArgs, promisify } from 'node:util';
 import { HadoopConfiguration } from '../hadoop/configuration/configuration.ts';
-import { Cluster } from '../integration-tests/cluster/cluster.mjs';
 import { pythonWith } from '../integration-tests/python-environment.ts';
 import { createStorage } from '../storage/create-storage.ts';
 import { fileUri } from '../storage/uri.ts';
@@ -20,6 +19,7 @@ import { fixedLenFeature, parseExample } from '../training/data/formats/parse-ex
 import { writeTfRecords } from '../training/data/formats/tfrecord-writer.ts';
 import { parquet, tfrecords } from '../training/data/sources/sources.ts';
 import { createRandom } from '../training/process/random.ts';
+import { openCluster } from './bench-cluster.ts';
 import { median } from './median.ts';
 import { tensorflowPython } from './peers/tensorflow.ts';
 
@@ -62,13 +62,7 @@ const KINDS = {
   },
 } as const;
 
-const cluster = new Cluster(Number(process.env.TONY_CLUSTER_OFFSET ?? 0));
-const wasUp = (await cluster.status()).ready;
-await mkdir('.cache', { recursive: true });
-const folder = await mkdtemp(path.resolve('.cache', 'data-'));
-if (!wasUp) {
-  await cluster.up({ log: progress });
-}
+const { cluster, folder, close } = await openCluster('data', progress);
 Object.assign(process.env, cluster.environment());
 const storage = createStorage({ hadoop: await HadoopConfiguration.fromEnvironment(), user: USER });
 const remote = `hdfs:///user/${USER}/bench-data`;
@@ -118,10 +112,7 @@ try {
 } finally {
   await storage.remove(remote).catch(() => false);
   storage.close();
-  await rm(folder, { recursive: true, force: true });
-  if (!wasUp) {
-    await cluster.down();
-  }
+  await close();
 }
 
 function noise(random: () => number, length: number): Uint8Array {

@@ -5,10 +5,10 @@
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
-import { Cluster } from '../integration-tests/cluster/cluster.mjs';
+import { openCluster } from './bench-cluster.ts';
 import { median } from './median.ts';
 
 const ROOT = process.cwd();
@@ -57,13 +57,8 @@ const TARGETS = values.framework === 'none' ? TARGETS_OF_NONE : TARGETS_OF_OTHER
 const rounds = Math.max(1, Number(values.rounds));
 const progress = (line: string): void => void process.stderr.write(`${line}\n`);
 
-const cluster = new Cluster(Number(process.env.TONY_CLUSTER_OFFSET ?? 0));
-const wasUp = (await cluster.status()).ready;
-const folder = await mkdtemp(path.join(ROOT, '.cache', 'launch-'));
+const { cluster, folder, close } = await openCluster('launch', progress);
 try {
-  if (!wasUp) {
-    await cluster.up({ log: progress });
-  }
   const medians = new Map<number, Sample>();
   for (const workers of WORKERS) {
     // Uploads all files and fills the nodes' caches.
@@ -79,10 +74,7 @@ try {
   }
   print(medians);
 } finally {
-  await rm(folder, { recursive: true, force: true });
-  if (!wasUp) {
-    await cluster.down();
-  }
+  await close();
 }
 
 async function measure(workers: number, round: string): Promise<Sample> {
