@@ -1,6 +1,6 @@
-import type { Buffer } from 'node:buffer';
-import type { MethodDefinition, ServiceDefinition } from '@grpc/grpc-js';
-import protobuf from 'protobufjs/light.js';
+import type { ServiceDefinition } from '@grpc/grpc-js';
+import { fromJSON } from '@grpc/proto-loader';
+import type * as protobuf from 'protobufjs';
 import descriptor from './tony.json' with { type: 'json' };
 
 /*
@@ -116,32 +116,10 @@ export function executorService(): ServiceDefinition {
   return serviceNamed('tony.ApplicationMaster');
 }
 
-/** @grpc/proto-loader would describe every message in protobuf's own format first, which takes a third of an executor's start. */
 export function serviceNamed(name: 'tony.ApplicationMaster' | 'tony.Feed' | 'tony.Sessions'): ServiceDefinition {
-  const service = protobuf.Root.fromJSON(descriptor as protobuf.INamespace).lookupService(name);
-  return Object.fromEntries(service.methodsArray.map((method) => [method.name, methodDefinition(name, method)]));
-}
-
-function methodDefinition(service: string, method: protobuf.Method): MethodDefinition<object, object> {
-  const { resolvedRequestType: request, resolvedResponseType: response } = method.resolve() as protobuf.Method;
-  return {
-    path: `/${service}/${method.name}`,
-    requestStream: method.requestStream === true,
-    responseStream: method.responseStream === true,
-    requestSerialize: encoderOf(request as protobuf.Type),
-    requestDeserialize: decoderOf(request as protobuf.Type),
-    responseSerialize: encoderOf(response as protobuf.Type),
-    responseDeserialize: decoderOf(response as protobuf.Type),
-  };
-}
-
-function encoderOf(type: protobuf.Type): (value: object) => Buffer {
-  // In Node.js, protobufjs writes into a Buffer.
-  return (value) => type.encode(type.fromObject(value)).finish() as Buffer;
-}
-
-function decoderOf(type: protobuf.Type): (bytes: Buffer) => object {
-  return (bytes) => type.toObject(type.decode(bytes), { longs: Number, defaults: true, oneofs: true, enums: String });
+  return fromJSON(descriptor as protobuf.INamespace, { longs: Number, defaults: true, oneofs: true, enums: String })[
+    name
+  ] as ServiceDefinition;
 }
 
 /** The DNS name in every job's certificate, regardless of the ApplicationMaster's host. */

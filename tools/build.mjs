@@ -95,8 +95,7 @@ export async function bundle({ source, executable = false, external = [] }, outf
     minifyWhitespace: !source.startsWith('training/'),
     minifySyntax: true,
     legalComments: 'none',
-    // @grpc/grpc-js loads this package only for its channelz and ORCA services, which no bundle has.
-    external: [...external, '@grpc/proto-loader'],
+    external,
     plugins: [SEPARATE_BUNDLES],
     banner: { js: executable ? `#!/usr/bin/env node\n${REQUIRE_BANNER}` : REQUIRE_BANNER },
     logLevel: 'warning',
