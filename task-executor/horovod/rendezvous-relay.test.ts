@@ -99,9 +99,14 @@ describe("the rendezvous relay answers Horovod's requests", () => {
     expect(master.entries.size).toBe(0);
   });
 
-  it('with an error that the user sees if the store is full', async () => {
+  it('with an error; the user sees once that the store is full', async () => {
     const notices: string[] = [];
-    const relay = await open({ ask: async () => answerOf({ error: { code: 'RENDEZVOUS_FULL', message: 'it is full' } }), notices });
+    let code = 'SERVICE_LOST';
+    const relay = await open({ ask: async () => answerOf({ error: { code, message: 'it is full' } }), notices });
+    expect(await send(relay, RECORDED.putAddress)).toEqual([507, '']);
+    expect(notices).toEqual([]);
+    code = 'RENDEZVOUS_FULL';
+    expect(await send(relay, RECORDED.putAddress)).toEqual([507, '']);
     expect(await send(relay, RECORDED.putAddress)).toEqual([507, '']);
     expect(notices).toEqual([expect.stringContaining('it is full')]);
   });

@@ -57,6 +57,7 @@ export class RendezvousRelay {
   /** Entries of this task's processes that the ApplicationMaster must hold. */
   readonly #own = new Map<string, Buffer>();
   readonly #closing = new AbortController();
+  #reported = false;
 
   private constructor(options: RendezvousRelayOptions) {
     this.#options = options;
@@ -172,12 +173,24 @@ export class RendezvousRelay {
       // Horovod's client tries again.
       return { status: 503 };
     }
-    const { answer, error } = JSON.parse(Buffer.from(frame.head).toString('utf8')) as { answer?: unknown; error?: { message: string } };
+    const { answer, error } = JSON.parse(Buffer.from(frame.head).toString('utf8')) as {
+      answer?: unknown;
+      error?: { readonly code: string; readonly message: string };
+    };
     if (error !== undefined) {
-      this.#options.notice(`Horovod's processes cannot meet: ${error.message}`);
+      this.#report(error);
       return { status: 507 };
     }
     return answer === 'missing' ? { status: 404 } : { status: 200, body: frame.body };
+  }
+
+  /** Tells the user once that the store is full, because Horovod's client repeats the request. */
+  #report({ code, message }: { readonly code: string; readonly message: string }): void {
+    this.#options.log.warn({ code, error: message }, 'the ApplicationMaster rejected a rendezvous request');
+    if (code === 'RENDEZVOUS_FULL' && !this.#reported) {
+      this.#reported = true;
+      this.#options.notice(`Horovod's processes cannot connect: ${message}`);
+    }
   }
 }
 
