@@ -236,6 +236,27 @@ describe('a task executor', () => {
     expect(await third.hello()).toMatchObject({ phase: 'ENDED', generation: 1, masterAttempt: 2, exited: { signal: 'SIGKILL' } });
   });
 
+  test('repeats what a Horovod process has published to the next ApplicationMaster', async () => {
+    const master = await startMaster();
+    const request = 'PUT /global/0 HTTP/1.1\\r\\nHost: 127.0.0.1\\r\\nContent-Length: 4\\r\\n\\r\\nhere';
+    const connection = '/dev/tcp/$HOROVOD_GLOO_RENDEZVOUS_ADDR/$HOROVOD_GLOO_RENDEZVOUS_PORT';
+    master.welcome = { ...master.welcome, command: `exec 3<>${connection}; printf '${request}' >&3; read -r line <&3; sleep 1000` };
+    const executor = executorOf({ master, framework: 'horovod' });
+    await master.hello();
+    master.start(1, [{ role: 'worker', index: 1, rank: 0, host: '127.0.0.1', port: 4000 }]);
+    const put = ({ requests }: TestMaster) =>
+      until(() => requests.map(({ generation, service, body }) => [generation, service, JSON.parse(String(body))])[0], {
+        describe: 'a request',
+        everyMs: 20,
+      });
+    const expected = [1, 'rendezvous.put', { key: 'global/0', value: Buffer.from('here').toString('base64') }];
+    expect(await put(master)).toEqual(expected);
+    const next = await startMaster(2);
+    writeFileSync(path.join(executor.staging, 'am.json'), JSON.stringify({ host: '127.0.0.1', port: next.port, attempt: 2 }));
+    master.close();
+    expect(await put(next)).toEqual(expected);
+  });
+
   test('exits after a rejection, but ignores a rejection from an older ApplicationMaster', async () => {
     const master = await startMaster(2);
     master.welcome = { ...master.welcome, command: FAMILY };

@@ -6,14 +6,31 @@ import { mkdirSync, mkdtempSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { Metadata, Server, ServerCredentials, type ServerDuplexStream, type status } from '@grpc/grpc-js';
+import {
+  Metadata,
+  Server,
+  ServerCredentials,
+  type ServerDuplexStream,
+  type ServerUnaryCall,
+  type sendUnaryData,
+  type status,
+} from '@grpc/grpc-js';
 import { createJobSecrets } from '../../client/job/job-secrets.ts';
 import { frozen, workers } from '../../conf/job.fixture.ts';
 import { CONTAINER_LAYOUT, CREDENTIALS, type FrozenJob } from '../../conf/job.ts';
+import type { Framework } from '../../conf/values/frameworks.ts';
 import { encodeCredentials } from '../../hadoop/rpc/credentials.ts';
 import { readStat } from '../../platform/process-stat.ts';
 import { Secret } from '../../platform/secret.ts';
-import { type ExecutorMessage, executorService, type Hello, type MasterMessage, type Welcome } from '../../protos/executor-protocol.ts';
+import {
+  type ExecutorMessage,
+  executorService,
+  type Hello,
+  type MasterMessage,
+  type ServiceAnswer,
+  type ServiceRequest,
+  type Welcome,
+} from '../../protos/executor-protocol.ts';
 import { until } from '../until.ts';
 
 const BUNDLES = path.resolve(import.meta.dirname, '../../dist/container');
@@ -47,6 +64,8 @@ export class TestMaster {
   readonly attempt: number;
   readonly hellos: Hello[] = [];
   readonly received: ExecutorMessage[] = [];
+  /** Requests of programs. All of them get the answer `stored`. */
+  readonly requests: ServiceRequest[] = [];
   port = 0;
   welcome: Omit<Welcome, 'masterAttempt'> = { intervalMs: 100, leaseMs: 60_000, command: 'true', env: {} };
   refuse: { code: status; details: string } | null = null;
@@ -55,7 +74,13 @@ export class TestMaster {
 
   constructor(attempt = 1) {
     this.attempt = attempt;
-    this.#server.addService(executorService(), { Attach: (stream: Stream) => this.#attach(stream) });
+    this.#server.addService(executorService(), {
+      Attach: (stream: Stream) => this.#attach(stream),
+      Serve: ({ request }: ServerUnaryCall<ServiceRequest, ServiceAnswer>, answer: sendUnaryData<ServiceAnswer>) => {
+        this.requests.push(request);
+        answer(null, { head: Buffer.from('{"answer":"stored"}'), body: Buffer.alloc(0) });
+      },
+    });
   }
 
   async listen({ certificate, privateKey }: JobSecrets): Promise<this> {
@@ -128,17 +153,18 @@ export interface ContainerOptions {
   /** Contents of the files in the user's source folder, by file name. */
   readonly source?: Readonly<Record<string, string>>;
   readonly environment?: Readonly<Record<string, string>>;
+  readonly framework?: Framework;
 }
 
 /** Starts an executor as a NodeManager does. */
-export function startExecutor({ master, secrets, source, environment = {} }: ContainerOptions): TestExecutor {
+export function startExecutor({ master, secrets, source, environment = {}, framework = 'none' }: ContainerOptions): TestExecutor {
   const root = mkdtempSync(path.join(tmpdir(), 'tony-executor-'));
   const [folder, logs, staging] = ['work', 'logs', 'staging'].map((name) => path.join(root, name)) as [string, string, string];
   for (const each of [folder, logs, staging]) {
     mkdirSync(each);
   }
   symlinkSync(BUNDLES, path.join(folder, CONTAINER_LAYOUT.bundles));
-  writeFileSync(path.join(folder, CONTAINER_LAYOUT.job), JSON.stringify(frozenJob(root, staging)));
+  writeFileSync(path.join(folder, CONTAINER_LAYOUT.job), JSON.stringify(frozenJob(root, staging, framework)));
   if (source !== undefined) {
     mkdirSync(path.join(folder, CONTAINER_LAYOUT.source));
     for (const [name, text] of Object.entries(source)) {
@@ -174,10 +200,10 @@ export function startExecutor({ master, secrets, source, environment = {} }: Con
   return { process: child, folder, logs, staging, exit: once(child, 'exit') as TestExecutor['exit'] };
 }
 
-function frozenJob(root: string, staging: string): FrozenJob {
+function frozenJob(root: string, staging: string, framework: Framework): FrozenJob {
   const uri = (name: string): string => pathToFileURL(path.join(root, name)).href;
   return {
-    ...frozen({ roles: [workers({ command: 'true' })], framework: 'none', heartbeat: { intervalMs: 100, missed: 10 } }),
+    ...frozen({ roles: [workers({ command: 'true' })], framework, heartbeat: { intervalMs: 100, missed: 10 } }),
     applicationId: 'application_1795225023264_0007',
     user: 'alice',
     submittedAt: Date.now(),
