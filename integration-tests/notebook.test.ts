@@ -15,17 +15,9 @@ const PACKAGE = fileURLToPath(new URL('../python', import.meta.url));
 
 const cluster = useCluster();
 
-test('tony-ts notebook runs cells in a container, keeps its token out of logs, and ends on Ctrl-C', { timeout: 400_000 }, async () => {
-  const folder = fileURLToPath(new URL(`../.cache/jupyterlab-${VERSION}`, import.meta.url));
-  const python = await pythonWith(folder, [`jupyterlab==${VERSION}`, 'ipykernel']);
-  const place = await temporaryFolder();
-  writeFileSync(path.join(place, 'train.py'), 'print(1)\n');
-  const file = path.join(place, 'job.yaml');
-  writeFileSync(
-    file,
-    `name: mnist\nframework: none\ncommand: python3 train.py\nenv: {PATH: '${path.dirname(python)}:${process.env.PATH}'}\n` +
-      'roles: {worker: {instances: 4, resources: {memory: 1g}}}\nmaster: {memory: 512m}\n',
-  );
+test('tony-ts notebook runs cells in a container, and keeps its token out of logs', { timeout: 400_000 }, async () => {
+  const python = await jupyter();
+  const file = await jobFile(python);
   const notebook = startCommand(['notebook', '--conf', file, '--port', '0'], { env: cluster.clientEnvironment(), timeoutMs: 200_000 });
   const [url] = await notebook.output(/http:\S+/, 120_000);
   const [id] = await notebook.output(/application_\d+_\d+/);
@@ -38,10 +30,65 @@ test('tony-ts notebook runs cells in a container, keeps its token out of logs, a
   expect(stdout + stderr).toContain('ServerApp');
   const { stdout: processes } = await execute('ps', ['-eo', 'args']);
   expect([token.length, (stdout + stderr).includes(token), processes.includes(token)]).toEqual([64, false, false]);
+
+  // The terminal closes: the notebook continues, and its kernels too.
+  const kernels = async (address: string): Promise<unknown[]> =>
+    (await (await fetch(address.replace('/lab?', '/api/kernels?'))).json()) as unknown[];
+  expect(await kernels(url)).toHaveLength(1);
+  notebook.signal('SIGHUP');
+  expect(await notebook.result).toMatchObject({ exitCode: 0, stderr: expect.stringContaining(`run: tony-ts notebook ${id}`) });
+  const again = startCommand(['notebook', id, '--port', '0'], { env: cluster.clientEnvironment() });
+  const [sameUrl] = await again.output(/http:\S+/);
+  expect(sameUrl).toContain(token);
+  expect(await kernels(sameUrl)).toHaveLength(1);
+  again.signal('SIGINT');
+  expect(await again.result).toMatchObject({ exitCode: 0, stderr: expect.stringContaining('The notebook continues.') });
+  await cluster.run(['kill', id, '--yes']);
+  expect(await cluster.ended(id)).toMatchObject({ state: 'KILLED' });
+});
+
+test('Ctrl-C ends a notebook that the command has started', { timeout: 300_000 }, async () => {
+  const file = await jobFile(await jupyter());
+  const notebook = startCommand(['notebook', '--conf', file, '--port', '0'], { env: cluster.clientEnvironment(), timeoutMs: 200_000 });
+  await notebook.output(/http:\S+/, 120_000);
+  const [id] = await notebook.output(/application_\d+_\d+/);
   notebook.signal('SIGINT');
   expect(await notebook.result).toMatchObject({ exitCode: 130, stderr: expect.stringContaining('because you interrupted') });
   expect(await cluster.ended(id)).toMatchObject({ state: 'KILLED' });
 });
+
+test('a detached notebook on this machine outlives the command', { timeout: 300_000 }, async () => {
+  const python = await jupyter();
+  const env = { HOME: await temporaryFolder() };
+  const detached = await startCommand(['notebook', '--local', '--detach', '--conf', await jobFile(python)], { env }).result;
+  const id = detached.stdout.trim();
+  expect(detached).toMatchObject({ exitCode: 0, stdout: expect.stringMatching(/^local_\d+_\d+\n$/) });
+  expect(detached.stderr).toContain(`run: tony-ts notebook ${id}`);
+  const notebook = startCommand(['notebook', id, '--port', '0'], { env, timeoutMs: 200_000 });
+  const [url] = await notebook.output(/http:\S+/, 120_000);
+  expect((await execute(python, [RUN_CELL, url, 'print(6 * 7)'])).stdout).toBe('42\nok\n');
+  const killed = await startCommand(['kill', id, '--yes'], { env }).result;
+  expect(killed.exitCode).toBe(0);
+  expect(await notebook.result).toMatchObject({ stderr: expect.stringContaining(`${id} has ended`) });
+});
+
+async function jupyter(): Promise<string> {
+  const folder = fileURLToPath(new URL(`../.cache/jupyterlab-${VERSION}`, import.meta.url));
+  return await pythonWith(folder, [`jupyterlab==${VERSION}`, 'ipykernel']);
+}
+
+/** Writes a job file with four workers, whose programs find the interpreter on their PATH. */
+async function jobFile(python: string): Promise<string> {
+  const place = await temporaryFolder();
+  writeFileSync(path.join(place, 'train.py'), 'print(1)\n');
+  const file = path.join(place, 'job.yaml');
+  writeFileSync(
+    file,
+    `name: mnist\nframework: none\ncommand: python3 train.py\nenv: {PATH: '${path.dirname(python)}:${process.env.PATH}'}\n` +
+      'roles: {worker: {instances: 4, resources: {memory: 1g}}}\nmaster: {memory: 512m}\n',
+  );
+  return file;
+}
 
 test('a Python without JupyterLab is reported', async () => {
   // -S hides the installed packages.

@@ -37,6 +37,7 @@ test.each([
   [['config', 'explan'], 'There is no "tony-ts config explan"; did you mean "explain"?'],
   [['feed', 'local_1_0001'], 'tony-ts feed requires FEED'],
   [['attach', 'local_1_0001'], 'The local job local_1_0001'],
+  [['notebook', 'local_1_0001'], 'The local job local_1_0001'],
   [['kill', 'local_1_0001'], 'The local job local_1_0001'],
   [['events', 'nonsense'], '"nonsense" is not an application ID.'],
   [['describe', 'nonsense'], '"nonsense" is not an application ID.'],

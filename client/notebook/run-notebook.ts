@@ -7,38 +7,47 @@ import { NOTEBOOK_TASK, notebookServer } from './notebook-server.ts';
 
 export interface RunNotebookOptions {
   readonly localPort: number | undefined;
-  /** Whether the job continues after an interrupt. */
-  readonly keep: boolean;
-  /** Aborted by an interrupt. */
+  /** Aborted to end this function before the notebook ends. */
   readonly signal: AbortSignal;
+  /** Whether the job continues when this function ends before the notebook. */
+  readonly keeps: () => boolean;
   readonly say: (line: string) => void;
   /** Receives the URL with the token. */
   readonly show: (url: string) => void;
 }
 
 /**
- * Opens a tunnel to a notebook, and waits until the notebook ends or the user interrupts. After an interrupt, ends the job unless `keep` is
- * set.
+ * Opens a tunnel to a notebook, and waits until the notebook ends or `signal` is aborted. Then ends the job unless `keeps` returns true.
  * @throws TonyError JOB_FAILED if the notebook fails, and the errors of `forwardPort` and `killJob`
  */
 export async function runNotebook(job: JobConnection, options: RunNotebookOptions): Promise<'ended' | 'interrupted'> {
-  const { signal, keep, say } = options;
+  const { signal, keeps, say } = options;
   try {
     await follow(job, options);
     say(`${job.applicationId} has ended.`);
     return 'ended';
   } catch (error) {
     if (!signal.aborted) {
+      if (keeps() && !(error instanceof TonyError && ENDED.has(error.code))) {
+        say(`The notebook may still be running. ${howToConnect(job.applicationId)}`);
+      }
       throw error;
     }
   }
-  if (keep) {
-    say(`The notebook continues. To reconnect, run: tony-ts notebook ${job.applicationId}`);
+  if (keeps()) {
+    say(`The notebook continues. ${howToConnect(job.applicationId)}`);
   } else {
     await killJob(job, 'interrupt');
     say(`${job.applicationId} has ended, because you interrupted this command.`);
   }
   return 'interrupted';
+}
+
+/** Errors of a notebook that has ended. */
+const ENDED: ReadonlySet<string> = new Set(['JOB_FAILED', 'SESSION_ENDED']);
+
+export function howToConnect(applicationId: string): string {
+  return `To connect, run: tony-ts notebook ${applicationId}`;
 }
 
 async function follow(job: JobConnection, { localPort, signal, say, show }: RunNotebookOptions): Promise<void> {

@@ -8,8 +8,9 @@ interface NotebookArguments extends ClusterArguments {
   readonly set: readonly string[];
   readonly idle: string;
   readonly port?: string | undefined;
-  readonly local: boolean;
-  readonly detach: boolean;
+  /** undefined by default, because yargs would combine a default with `application`. */
+  readonly local?: boolean | undefined;
+  readonly detach?: boolean | undefined;
 }
 
 export const notebookCommand: CommandModule<object, NotebookArguments> = {
@@ -17,10 +18,15 @@ export const notebookCommand: CommandModule<object, NotebookArguments> = {
   describe: 'Run JupyterLab in a container, and open it in your browser through a tunnel',
   builder: (yargs): Argv<NotebookArguments> =>
     yargs
-      .positional('application', { type: 'string', describe: 'A notebook that is already running: reconnect to it' })
+      .positional('application', { type: 'string', describe: 'A notebook that is already running: connect to it' })
       .options({
-        conf: { type: 'string', describe: 'Job file whose source, environment and resources the notebook gets', requiresArg: true },
-        role: { type: 'string', describe: 'Role of the job file [default: the first one]', requiresArg: true },
+        conf: {
+          type: 'string',
+          describe: 'Job file whose source, environment and resources the notebook gets',
+          requiresArg: true,
+          conflicts: 'application',
+        },
+        role: { type: 'string', describe: 'Role of the job file [default: the first one]', requiresArg: true, conflicts: 'application' },
         set: {
           type: 'string',
           array: true,
@@ -30,18 +36,19 @@ export const notebookCommand: CommandModule<object, NotebookArguments> = {
         },
         idle: { type: 'string', default: '1h', describe: 'End a notebook that is idle for this long', requiresArg: true },
         port: { type: 'string', describe: 'Port on this machine [default: the port on the node, if it is free]', requiresArg: true },
-        local: { type: 'boolean', default: false, describe: 'Run the notebook on this machine, without Hadoop' },
-        detach: { type: 'boolean', default: false, describe: 'Leave the notebook running after Ctrl-C' },
+        local: { type: 'boolean', describe: 'Run the notebook on this machine, without Hadoop', conflicts: 'application' },
+        detach: { type: 'boolean', describe: 'Exit as soon as the notebook is submitted', conflicts: 'application' },
         ...CLUSTER_OPTIONS,
       })
-      .conflicts('application', ['conf', 'role', 'local'])
       .epilogue(
-        'The Python of the job must contain the package jupyterlab. Ctrl-C ends the notebook, except with --detach and for a notebook to which ' +
-          'you have reconnected. An idle notebook has no running cell and no activity in the browser.',
+        'The Python of the job must contain the package jupyterlab. Ctrl-C ends a notebook that this command has started. If the terminal closes ' +
+          'or the connection breaks, a notebook on a cluster continues, and tony-ts notebook APPLICATION connects to it. An idle notebook has ' +
+          'no running cell and no activity in the browser.',
       ),
-  handler: async ({ application, port, detach, ...args }) => {
+  handler: async ({ application, port, local = false, detach = false, ...args }) => {
+    const { TonyError } = await import('../../../platform/errors.ts');
     const { connectJob } = await import('../../connections/connect-job.ts');
-    const { runNotebook } = await import('../../notebook/run-notebook.ts');
+    const { howToConnect, runNotebook } = await import('../../notebook/run-notebook.ts');
     const { submitNotebook } = await import('../../notebook/submit-notebook.ts');
     const { parsePorts } = await import('../../sessions/parse-ports.ts');
     const { INTERRUPTED } = await import('../../terminal/interrupts.ts');
@@ -52,17 +59,27 @@ export const notebookCommand: CommandModule<object, NotebookArguments> = {
     const localPort = port === undefined ? undefined : port === '0' ? 0 : parsePorts(port).port;
     const idleMs = await durationOf('--idle', idle);
     const stop = new AbortController();
-    void untilSignal().then(() => stop.abort());
+    let received: NodeJS.Signals | null = null;
+    void untilSignal().then((signal) => {
+      received = signal;
+      stop.abort(new TonyError('INTERRUPTED', 'Interrupted. The notebook is not running.'));
+    });
     const say = (line: string): void => void process.stderr.write(`${line}\n`);
     const job =
       application === undefined
-        ? await submitNotebook({ ...rest, idleMs }, { ...cluster, detach: rest.local && detach }, say, stop.signal)
+        ? await submitNotebook({ ...rest, local, idleMs }, { ...cluster, detach: local && detach }, say, stop.signal)
         : await connectJob(application, cluster);
     try {
-      const keep = detach || application !== undefined;
+      if (detach) {
+        process.stdout.write(`${job.applicationId}\n`);
+        say(howToConnect(job.applicationId));
+        return;
+      }
+      // A local job that is not detached cannot outlive this process.
+      const keeps = (): boolean => application !== undefined || (!local && received !== 'SIGINT');
       const show = (url: string): void => void process.stdout.write(`${url}\n`);
-      const state = await runNotebook(job, { localPort, keep, signal: stop.signal, say, show });
-      process.exitCode = state === 'interrupted' ? (keep ? 0 : INTERRUPTED) : 0;
+      const state = await runNotebook(job, { localPort, keeps, signal: stop.signal, say, show });
+      process.exitCode = state === 'ended' || keeps() ? 0 : INTERRUPTED;
     } finally {
       job.close();
     }

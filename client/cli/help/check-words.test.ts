@@ -34,6 +34,11 @@ test.each([
   ],
   ['a flag with an empty value', ['history', 'prune', '--dry-run='], '--dry-run accepts only true or false'],
   ['options that cannot be combined', ['list', '--user', 'bob', '-a'], '-a and --user cannot be combined.'],
+  [
+    'an option of a new notebook, and a running notebook',
+    ['notebook', 'local_1_0001', '--detach'],
+    '--detach and local_1_0001 cannot be combined.',
+  ],
   ['an option and a positional that cannot be combined', ['top', 'local_1_0001', '--all'], '--all and local_1_0001 cannot be combined.'],
   [
     'a single-value option that is given twice',
