@@ -137,9 +137,9 @@ import json, tony
 tony.report(1, loss=0.5)
 tony.save_checkpoint(1, ".")
 task = tony.context()
-print(json.dumps([task.rank, task.world_size, task.in_job, tony.restore_checkpoint(), tony.data_dir("a", default="b"), tony.stopping(), tony.save_output(".", "a")]))
+print(json.dumps([task.rank, task.world_size, task.in_job, tony.restore_checkpoint(), tony.data_dir("a", default="b"), tony.stopping(), tony.save_output(".", "a"), tony.local_summary_dir("a"), list(tony.claim(["x", "y"]))]))
 `;
-  expect(await python(script)).toEqual([0, 1, false, null, 'b', false, null]);
+  expect(await python(script)).toEqual([0, 1, false, null, 'b', false, null, 'runs/a', ['x', 'y']]);
 });
 
 test('in a job, a later generation restores the checkpoint that an earlier one has saved, and reports reach the executor', async () => {
