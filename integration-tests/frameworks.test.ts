@@ -3,9 +3,13 @@ import { existsSync } from 'node:fs';
 import { copyFile, cp, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { promisify } from 'node:util';
+import { pino } from 'pino';
 import { beforeAll, expect, test, vi } from 'vitest';
 import { ensureTensorBoard } from '../client/python/ensure-tensorboard.ts';
 import type { JobStatus } from '../conf/status/status.ts';
+import { HadoopConfiguration } from '../hadoop/configuration/configuration.ts';
+import { createStorage } from '../storage/create-storage.ts';
+import { ScalarReader } from '../web/scalars/scalar-reader.ts';
 import { ROOT } from './command.ts';
 import { noneLeft, temporaryFolder, USER, until, useCluster } from './harness.ts';
 import { pythonThatImports, pythonWith } from './python-environment.ts';
@@ -101,6 +105,20 @@ async function expectLossOf(id: string, status: () => Promise<JobStatus>): Promi
   expect(points.at(-1)?.value).toBe(metrics.loss);
 }
 
+/** Checks that the summaries contain the loss of all steps, also of those directly before the program has ended. */
+async function expectWholeCurve({ summaryDir }: JobStatus): Promise<void> {
+  const storage = createStorage({ hadoop: await HadoopConfiguration.fromEnvironment(cluster.environment()), user: USER });
+  const reader = new ScalarReader({ storage, dir: summaryDir, log: pino({ level: 'silent' }), patienceMs: 60_000 });
+  try {
+    const { runs } = await reader.charts();
+    const curves = runs.map(({ name, scalars }) => [name, scalars.map(({ tag, steps }) => [tag, steps])]);
+    expect(curves).toEqual([['train', [['loss', Array.from({ length: 15 }, (_, index) => 10 * (index + 1))]]]]);
+  } finally {
+    reader.close();
+    storage.close();
+  }
+}
+
 async function finalStatus(id: string): Promise<JobStatus> {
   return JSON.parse((await cluster.hdfsRead(`/user/${USER}/.tony-ts/history/${id}/final.json`)).toString()) as JobStatus;
 }
@@ -115,6 +133,9 @@ async function compare(job: Omit<FrameworkJob, 'data'>, launch: readonly string[
   const data = await smallMnist(EXAMPLES);
   const final = await trainWithKill({ ...job, data });
   expect(final).toMatchObject({ state: 'SUCCEEDED', generations: 2, checkpointStep: 150, message: '' });
+  if (job.hasSummaries) {
+    await expectWholeCurve(final);
+  }
   const { stdout } = await execute(job.python, [...launch, 'train.py', '--data', data, ...job.arguments], {
     cwd: path.join(ROOT, 'examples', job.example),
     env: { ...process.env, ...(job.packages !== undefined && { PYTHONPATH: job.packages }) },
