@@ -32,7 +32,7 @@ export async function openShell(job: JobConnection, task: string, options: Shell
     const close = (): void => session.close();
     signal?.addEventListener('abort', close, { once: true });
     if (terminal !== null && !session.terminal) {
-      onNotice('The node has no /usr/bin/script, so the shell runs without a terminal: no editing, no job control.');
+      onNotice('The PATH of the task has no program script, so the shell runs without a terminal: no editing, no job control.');
     }
     const leave = terminal !== null && session.terminal ? enter(terminal, session) : () => {};
     try {

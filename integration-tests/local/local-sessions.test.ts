@@ -1,11 +1,12 @@
 import { spawn } from 'node:child_process';
-import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { localPaths } from '../../client/files/local-layout.ts';
 import { readStat } from '../../platform/process-stat.ts';
 import { COMMAND, environment, runCommand, startCommand } from '../command.ts';
 import { temporaryFolder, until } from '../harness.ts';
+import { terminalCommand } from '../pseudo-terminal.ts';
 
 /** Sessions with the tasks of local jobs, which run the same ApplicationMaster and executors as jobs on a cluster. */
 
@@ -66,6 +67,21 @@ describe('sessions', () => {
     // The executor is the parent of the command.
     process.kill(Number((await exec('sh', '-c', 'echo $PPID')).stdout), 'SIGKILL');
     await until(() => !isAlive(pid), { describe: 'the command has ended' });
+  });
+
+  test('are a shell without a terminal if the PATH of the task has no program `script`', async () => {
+    const programs = await temporaryFolder();
+    for (const name of readdirSync('/usr/bin').filter((each) => each !== 'script')) {
+      symlinkSync(path.join('/usr/bin', name), path.join(programs, name));
+    }
+    const { id, env, started } = await startJob([`env.PATH=${programs}`]);
+    await started();
+    const terminal = terminalCommand(['shell', id, 'worker:0'], { columns: 97, rows: 31, env });
+    await terminal.sees(/The PATH of the task has no program script, so the shell runs without a terminal/);
+    terminal.type('tty; echo "role $TONY_ROLE"\r');
+    await terminal.sees(/^not a tty\s+role worker$/m);
+    terminal.type('exit 9\r');
+    expect(await terminal.exitCode).toBe(9);
   });
 
   test('are rejected if the job does not permit them', async () => {

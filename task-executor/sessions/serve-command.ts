@@ -1,5 +1,6 @@
 import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
+import path from 'node:path';
 import type { Readable, Writable } from 'node:stream';
 import { pause } from '../../platform/backoff.ts';
 import type { Logger } from '../../platform/log.ts';
@@ -13,12 +14,15 @@ import type { SessionRun } from './task-sessions.ts';
 /** Interval in ms at which the output of an ended command is checked. */
 const DRAIN_MS = 1_000;
 const SHELL = '/bin/bash';
-/** Runs a command in a new terminal; part of util-linux. */
-const SCRIPT = '/usr/bin/script';
+/** Folders of programs for a task without the variable PATH. */
+const DEFAULT_PATH = '/usr/bin:/bin';
+
+type Terminal = Window & { readonly script: string };
 
 /** Runs a command in the task's working directory, with the environment of the program. */
 export async function serveCommand(stream: SessionStream, command: Command, run: SessionRun, log: Logger): Promise<SessionEnd> {
-  const terminal = command.terminal && existsSync(SCRIPT) ? command.terminal : null;
+  const script = command.terminal ? findScript(run.environment) : null;
+  const terminal = command.terminal && script !== null ? { ...command.terminal, script } : null;
   const guard = new Guard(log);
   let guarded: GuardedProcess | null = null;
   try {
@@ -30,13 +34,19 @@ export async function serveCommand(stream: SessionStream, command: Command, run:
   }
 }
 
-function wordsOf({ words = [], terminal: wanted }: Command, terminal: Window | null): readonly string[] {
+/** Returns the program that runs a command in a new terminal, which is part of util-linux; null if there is none on the PATH of the task. */
+function findScript({ PATH = DEFAULT_PATH }: SessionRun['environment']): string | null {
+  const folders = PATH.split(path.delimiter).filter((folder) => path.isAbsolute(folder));
+  return folders.map((folder) => path.join(folder, 'script')).find((file) => existsSync(file)) ?? null;
+}
+
+function wordsOf({ words = [], terminal: wanted }: Command, terminal: Terminal | null): readonly string[] {
   const own = words.length > 0 ? words : wanted ? [SHELL, '-i'] : [SHELL];
   // `script` switches the echo off if its own input is not a terminal.
   return terminal === null ? own : [SHELL, '-c', `stty sane ${sizeOf(terminal).join(' ')}; exec "$@"`, SHELL, ...own];
 }
 
-function start(words: readonly string[], terminal: Window | null, run: SessionRun, guard: Guard): Promise<GuardedProcess> {
+function start(words: readonly string[], terminal: Terminal | null, run: SessionRun, guard: Guard): Promise<GuardedProcess> {
   return GuardedProcess.start({
     words,
     stdio: ['pipe', 'pipe', 'pipe', 'ignore'],
@@ -44,7 +54,7 @@ function start(words: readonly string[], terminal: Window | null, run: SessionRu
     // `script` starts the launcher with the shell that this variable names.
     environment: { ...run.environment, ...(terminal !== null && { SHELL, TERM: terminal.type || 'xterm' }) },
     guard,
-    inTerminal: terminal && ((launcher) => [SCRIPT, '-qefc', `exec ${launcher.map(shellWord).join(' ')}`, '/dev/null']),
+    inTerminal: terminal && ((launcher) => [terminal.script, '-qefc', `exec ${launcher.map(shellWord).join(' ')}`, '/dev/null']),
   });
 }
 
