@@ -3,8 +3,8 @@ import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { expect, test } from 'vitest';
-import { startCommand } from './command.ts';
+import { expect, onTestFinished, test } from 'vitest';
+import { runCommand, startCommand } from './command.ts';
 import { temporaryFolder, useCluster } from './harness.ts';
 import { pythonWith } from './python-environment.ts';
 
@@ -62,6 +62,8 @@ test('a detached notebook on this machine outlives the command', { timeout: 300_
   const env = { HOME: await temporaryFolder() };
   const detached = await startCommand(['notebook', '--local', '--detach', '--conf', await jobFile(python)], { env }).result;
   const id = detached.stdout.trim();
+  // A failed test must not leave the job running.
+  onTestFinished(async () => void (await runCommand(['kill', id, '--yes'], { env })));
   expect(detached).toMatchObject({ exitCode: 0, stdout: expect.stringMatching(/^local_\d+_\d+\n$/) });
   expect(detached.stderr).toContain(`run: tony-ts notebook ${id}`);
   const notebook = startCommand(['notebook', id, '--port', '0'], { env, timeoutMs: 200_000 });
