@@ -38,6 +38,7 @@ test.each([
   [['feed', 'local_1_0001'], 'tony-ts feed requires FEED'],
   [['attach', 'local_1_0001'], 'The local job local_1_0001'],
   [['notebook', 'local_1_0001'], 'The local job local_1_0001'],
+  [['notebook', 'local_1_0001', '--idle', '2h'], '--idle and local_1_0001 cannot be combined.'],
   [['kill', 'local_1_0001'], 'The local job local_1_0001'],
   [['events', 'nonsense'], '"nonsense" is not an application ID.'],
   [['describe', 'nonsense'], '"nonsense" is not an application ID.'],

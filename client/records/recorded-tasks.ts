@@ -92,6 +92,11 @@ function after(before: TaskStatus, entry: HistoryEntry): TaskStatus {
       return before.state === 'stopped' ? now : { ...now, state: exit?.code === 0 ? 'succeeded' : 'failed', exit };
     case 'task-failed':
       return { ...now, state: 'failed', failures: before.failures + (failure?.cost === 'charged' ? 1 : 0), failure };
+    case 'failure-corrected': {
+      // The cause is known only now, for example that the cluster ended the container.
+      const wasCharged = before.failure?.cost === 'charged' && failure?.cost !== 'charged';
+      return { ...now, failures: before.failures - (wasCharged ? 1 : 0), failure };
+    }
     default:
       return now;
   }

@@ -3,6 +3,7 @@ import { expect, test } from 'vitest';
 import { parseJob } from '../../conf/resolve/load-job.ts';
 import { jobStatus, orphanedContainer, taskFailure, taskStatus } from '../../conf/status/job-status.fixture.ts';
 import type { HistoryEntry } from '../../conf/status/status.ts';
+import type { TaskFailure } from '../../conf/status/task-failure.ts';
 import { parseEntries } from '../../web/history-files.ts';
 import { freezeJob } from '../job/freeze-job.ts';
 import { fullTime } from '../terminal/clock.ts';
@@ -125,6 +126,15 @@ test('if YARN has no record of the job, the result comes from the last events', 
     message: "The job's final record is damaged. There are no events.",
     tasks: [],
   });
+});
+
+test('a corrected failure replaces the first report, and no longer counts if the cluster caused it', () => {
+  const corrected = (failure: TaskFailure): HistoryEntry => ({ ...task, at: 2500, event: 'failure-corrected', failure });
+  const task = { role: 'worker', index: 1, generation: 1 };
+  const lost = taskFailure({ cost: 'free', lines: [] });
+  const failures = (entry: HistoryEntry) => storedStatus(record({ entries: [...entries, entry] }), 'forgotten').tasks[1];
+  expect(failures(corrected(lost))).toMatchObject({ failures: 0, failure: lost });
+  expect(failures(corrected(taskFailure()))).toMatchObject({ failures: 1, failure: taskFailure() });
 });
 
 test('without an answer from the cluster, a job without final.json counts as RUNNING', () => {

@@ -26,7 +26,7 @@ const failures: readonly (readonly [FailureCause, string])[] = [
     { ...container, end: 'memory-exceeded' },
     'its container on n1:1 was killed for using more than its 1.5 GiB of memory; raise roles.worker.resources.memory',
   ],
-  [{ ...container, end: 'node-lost' }, 'its node on n1:1 was lost'],
+  [{ ...container, end: 'node-lost' }, 'its node n1:1 was lost'],
   [{ kind: 'launch', reason: 'no disk' }, 'its container on n1:1 could not be started: no disk'],
   [{ kind: 'silent', ms: 4_200 }, 'its executor on n1:1 sent no heartbeat for 4.2 s'],
   [{ kind: 'unanswered', order: 'start', ms: 30_400 }, 'its executor on n1:1 did not answer the order to start its program for 30 s'],

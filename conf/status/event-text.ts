@@ -79,7 +79,7 @@ function describeContainer(cause: Extract<FailureCause, { kind: 'container' }>, 
     case 'preempted':
       return `its container${where} was preempted for another application`;
     case 'node-lost':
-      return `its node${where} was lost${why}`;
+      return `its node${where.replace(/^ on/, '')} was lost${why}`;
     case 'disks-failed':
       return `its container${where} was ended because the node's disks failed${why}`;
     case 'launch-failed':

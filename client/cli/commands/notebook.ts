@@ -5,12 +5,12 @@ interface NotebookArguments extends ClusterArguments {
   readonly application?: string | undefined;
   readonly conf?: string | undefined;
   readonly role?: string | undefined;
-  readonly set: readonly string[];
-  readonly idle: string;
-  readonly port?: string | undefined;
-  /** undefined by default, because yargs would combine a default with `application`. */
+  // Options of a new notebook have no default, because yargs would combine the default with `application`.
+  readonly set?: readonly string[] | undefined;
+  readonly idle?: string | undefined;
   readonly local?: boolean | undefined;
   readonly detach?: boolean | undefined;
+  readonly port?: string | undefined;
 }
 
 export const notebookCommand: CommandModule<object, NotebookArguments> = {
@@ -31,10 +31,15 @@ export const notebookCommand: CommandModule<object, NotebookArguments> = {
           type: 'string',
           array: true,
           nargs: 1,
-          default: [],
           describe: 'Override a value, e.g. roles.notebook.resources.memory=8g',
+          conflicts: 'application',
         },
-        idle: { type: 'string', default: '1h', describe: 'End a notebook that is idle for this long', requiresArg: true },
+        idle: {
+          type: 'string',
+          describe: 'End a notebook that is idle for this long [default: 1h]',
+          requiresArg: true,
+          conflicts: 'application',
+        },
         port: { type: 'string', describe: 'Port on this machine [default: the port on the node, if it is free]', requiresArg: true },
         local: { type: 'boolean', describe: 'Run the notebook on this machine, without Hadoop', conflicts: 'application' },
         detach: { type: 'boolean', describe: 'Exit as soon as the notebook is submitted', conflicts: 'application' },
@@ -54,7 +59,7 @@ export const notebookCommand: CommandModule<object, NotebookArguments> = {
     const { INTERRUPTED } = await import('../../terminal/interrupts.ts');
     const { untilSignal } = await import('../../terminal/until-signal.ts');
     const { durationOf } = await import('./shared-options.ts');
-    const { idle, resourceManager, staging, ...rest } = args;
+    const { idle = '1h', set = [], resourceManager, staging, ...rest } = args;
     const cluster = { ...(resourceManager !== undefined && { resourceManager }), ...(staging !== undefined && { staging }) };
     const localPort = port === undefined ? undefined : port === '0' ? 0 : parsePorts(port).port;
     const idleMs = await durationOf('--idle', idle);
@@ -67,7 +72,7 @@ export const notebookCommand: CommandModule<object, NotebookArguments> = {
     const say = (line: string): void => void process.stderr.write(`${line}\n`);
     const job =
       application === undefined
-        ? await submitNotebook({ ...rest, local, idleMs }, { ...cluster, detach: local && detach }, say, stop.signal)
+        ? await submitNotebook({ ...rest, set, local, idleMs }, { ...cluster, detach: local && detach }, say, stop.signal)
         : await connectJob(application, cluster);
     try {
       if (detach) {
