@@ -29,14 +29,20 @@ cell = {
 async def run() -> None:
     socket = await websocket_connect(f"ws://{url.netloc}/api/kernels/{kernel}/channels?token={token}")
     await socket.write_message(json.dumps(cell))
-    while True:
+    status, idle = None, False
+    # The reply and the output arrive over different channels, in any order. The kernel is idle after all output.
+    while status is None or not idle:
         message = json.loads(await asyncio.wait_for(socket.read_message(), 60))
-        if message["parent_header"].get("msg_id") == identifier:
-            if message["msg_type"] == "stream":
-                print(message["content"]["text"], end="")
-            if message["msg_type"] == "execute_reply":
-                print(message["content"]["status"])
-                return
+        if message["parent_header"].get("msg_id") != identifier:
+            continue
+        kind, content = message["msg_type"], message["content"]
+        if kind == "stream":
+            print(content["text"], end="")
+        elif kind == "execute_reply":
+            status = content["status"]
+        elif kind == "status":
+            idle = content["execution_state"] == "idle"
+    print(status)
 
 
 asyncio.run(run())
