@@ -12,6 +12,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { ADMINISTRATOR, writeConfiguration } from './configuration.mjs';
 import { gatewayJars, hadoopJars } from './jars.mjs';
 import { DEFAULT_HADOOP, portsAt, stateFolder, versionFolder } from './layout.mjs';
+import { ensureNativeLibrary, hasNativeLibrary, nativeLibraryFolder } from './native-library.mjs';
 import { containerProcesses, isAlive, listenerOf, processesWithArgument, signal } from './processes.mjs';
 import { existingProfile, profileFile, profileNamed } from './profiles.mjs';
 
@@ -102,7 +103,11 @@ export class Cluster {
       throw new Error(`the cluster at this offset has the profile ${existing}: replace it (up --fresh), or choose another offset`);
     }
     await this.setVersion(hadoop);
-    const [jars, java] = await Promise.all([hadoopJars({ hadoop: await this.hadoopVersion(), ...(log ? { log } : {}) }), findJava()]);
+    const version = await this.hadoopVersion();
+    const [jars, java] = await Promise.all([hadoopJars({ hadoop: version, ...(log ? { log } : {}) }), findJava()]);
+    if (hasNativeLibrary(version)) {
+      await ensureNativeLibrary(log);
+    }
     const stopped = await this.stoppedDaemons();
     if (stopped.length === this.processes.length) {
       await this.killContainers();
@@ -411,11 +416,13 @@ export class Cluster {
     }
     const { main, heap, args = () => [], flags: own = () => [], jars: from } = program;
     const classes = from === 'gateways' ? await gatewayJars() : jars;
+    const isNative = name.startsWith('nodemanager') && hasNativeLibrary(await this.hadoopVersion());
     const flags = [
       `-Xmx${heap}`,
       ...JAVA_FLAGS,
       ...this.profile.javaFlags(this),
       ...own(this),
+      ...(isNative ? [`-Djava.library.path=${nativeLibraryFolder()}`] : []),
       `-Djava.io.tmpdir=${temporary}`,
       `-Dhadoop.log.dir=${path.dirname(this.logFile(name))}`,
       this.mark(name),

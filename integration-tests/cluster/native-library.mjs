@@ -1,5 +1,7 @@
 /**
- * Hadoop's native library. Hadoop's own jars do not contain this library, but NodeManagers of a secure cluster need it to aggregate logs.
+ * Hadoop's native library, which Hadoop's own jars do not contain. With it, NodeManagers set the permissions of unpacked files themselves.
+ * Otherwise they start `chmod` for each file: 12 s for the runtime of tony-ts. NodeManagers of a secure cluster also need it to aggregate
+ * logs.
  */
 import { existsSync } from 'node:fs';
 import { mkdir, mkdtemp, rename, rm } from 'node:fs/promises';
@@ -12,6 +14,14 @@ const ARTIFACT = 'io.trino.hadoop:hadoop-apache:3.3.5-3';
 const PLUGIN = 'org.apache.maven.plugins:maven-dependency-plugin:3.8.1';
 /** @type {Readonly<Record<string, string>>} */
 const ARCHITECTURES = { x64: 'Linux-amd64', arm64: 'Linux-aarch64' };
+
+/**
+ * Returns true if the library has all functions of this Hadoop version.
+ * @param {string} hadoop
+ */
+export function hasNativeLibrary(hadoop) {
+  return /^3\.[34]\./.test(hadoop);
+}
 
 export function nativeLibraryFolder() {
   return path.join(CACHE, 'libhadoop', 'nativelib', ARCHITECTURES[process.arch] ?? process.arch);
