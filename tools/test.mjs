@@ -8,6 +8,7 @@ import { mkdir, open, readFile, rm } from 'node:fs/promises';
 import path from 'node:path';
 import { stripVTControlCharacters } from 'node:util';
 import { hadoopJars } from '../integration-tests/cluster/jars.mjs';
+import { ensureNativeLibrary } from '../integration-tests/cluster/native-library.mjs';
 import { ensureInstalled, ROOT, runInherited } from './install.mjs';
 
 const PARTS = ['checks', 'unit', 'integration', 'changed'];
@@ -29,7 +30,7 @@ const wanted = (name) => part === undefined || part === name || part === 'change
 /** @type {Outcome[]} */
 const outcomes = [];
 // The download starts first, because it uses the network while the other steps use the CPU.
-const jars = wanted('integration') ? hadoopJars({ log: (line) => console.log(`[hadoop] ${line}`) }) : null;
+const jars = wanted('integration') ? download((line) => console.log(`[hadoop] ${line}`)) : null;
 // The code below awaits the promise. Without this handler, an earlier failure would end the process as an unhandled rejection.
 jars?.catch(() => {});
 
@@ -59,6 +60,15 @@ if (await check('dependencies', ensureInstalled)) {
   }
 }
 summarize();
+
+/**
+ * Downloads what every test cluster needs.
+ * @param {(line: string) => void} log
+ */
+async function download(log) {
+  await hadoopJars({ log });
+  await ensureNativeLibrary(log);
+}
 
 /**
  * @param {string} name
