@@ -25,7 +25,7 @@ export function describeFailure({ cause, node }: TaskFailure, role: string): str
     case 'program':
       return `its program${where} ${describeEnd(cause.exit)}${cause.exit.signal === 'SIGKILL' ? killedByKernel(role) : ''}`;
     case 'container':
-      return describeContainer(cause, role, where);
+      return describeContainer(cause, role, node);
     case 'launch':
       return `its container${where} could not be started: ${cause.reason}`;
     case 'silent':
@@ -64,7 +64,8 @@ function killedByKernel(role: string, memoryMb?: number): string {
   return `. If no one killed it, the kernel did: nodes that limit memory with cgroups kill processes that use ${limit}. Raise roles.${role}.resources.memory`;
 }
 
-function describeContainer(cause: Extract<FailureCause, { kind: 'container' }>, role: string, where: string): string {
+function describeContainer(cause: Extract<FailureCause, { kind: 'container' }>, role: string, node: string | null): string {
+  const where = node === null ? '' : ` on ${node}`;
   const why = cause.reason === '' ? '' : `: ${cause.reason}`;
   switch (cause.end) {
     case 'exited':
@@ -79,7 +80,7 @@ function describeContainer(cause: Extract<FailureCause, { kind: 'container' }>, 
     case 'preempted':
       return `its container${where} was preempted for another application`;
     case 'node-lost':
-      return `its node${where.replace(/^ on/, '')} was lost${why}`;
+      return `its node${node === null ? '' : ` ${node}`} was lost${why}`;
     case 'disks-failed':
       return `its container${where} was ended because the node's disks failed${why}`;
     case 'launch-failed':
