@@ -1,9 +1,10 @@
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { connect as connectTcp, createServer, type Socket } from 'node:net';
+import { createServer, type Socket } from 'node:net';
 import fc from 'fast-check';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { WIRE_SECURITY, type WireSecurity } from '../../conf/job.ts';
+import { spy } from '../testing/spy.ts';
 import type { Channel } from './channel.ts';
 import { acceptNeighbour, dialNeighbour } from './connect.ts';
 import type { Reader } from './reader.ts';
@@ -136,29 +137,6 @@ describe.each(WIRE_SECURITY)('%s', (security) => {
     expect(traffic.includes(KEY)).toBe(false);
   });
 });
-
-/** Opens a proxy to `target` that passes each chunk to `onChunk`, which may change it. @returns its port. */
-async function spy(target: number, onChunk: (chunk: Buffer, fromDialer: boolean) => void): Promise<number> {
-  const { port } = await listen((inner) => {
-    const outer = connectTcp(target, '127.0.0.1');
-    onTestFinished(() => {
-      inner.destroy();
-      outer.destroy();
-    });
-    for (const [from, to] of [
-      [inner, outer],
-      [outer, inner],
-    ] as const) {
-      from.on('data', (chunk: Buffer) => {
-        onChunk(chunk, from === inner);
-        to.write(chunk);
-      });
-      from.on('error', () => {});
-      from.on('close', () => to.destroy());
-    }
-  });
-  return port;
-}
 
 describe.each(['authenticated', 'encrypted'] as const)('%s', (security) => {
   test.each([true, false])('a changed bit ends the connection with WIRE_INTEGRITY (sent by the dialer: %s)', async (byDialer) => {

@@ -4,7 +4,7 @@ import * as tf from '@tensorflow/tfjs';
 import { afterEach, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { WIRE_SECURITY } from '../../conf/job.ts';
 import { Secret } from '../../platform/secret.ts';
-import { listening } from '../testing/listening.ts';
+import { spy } from '../testing/spy.ts';
 import { openWorker, type ServerWorld, startServers } from './testing/server-world.ts';
 import type { ParameterServerWorker } from './worker/parameter-server-worker.ts';
 import { ServerGroup, type WorkerOptions } from './worker/server-group.ts';
@@ -197,32 +197,13 @@ describe.each(['authenticated', 'encrypted'] as const)('a bit that changes on th
     const proxy = { armed: false };
     const worker = await start(1, 1, {
       security,
-      through: async (target) => {
-        const { server, address } = await listening();
-        onTestFinished(() => void server.close());
-        server.on('connection', (inner) => {
-          const outer = connect(target, '127.0.0.1');
-          onTestFinished(() => {
-            inner.destroy();
-            outer.destroy();
-          });
-          for (const [from, to] of [
-            [inner, outer],
-            [outer, inner],
-          ] as const) {
-            from.on('data', (chunk: Buffer) => {
-              if (proxy.armed && (from === outer) === fromServer) {
-                proxy.armed = false;
-                chunk[chunk.length - 1] = (chunk.at(-1) as number) ^ 1;
-              }
-              to.write(chunk);
-            });
-            from.on('error', () => {});
-            from.on('close', () => to.destroy());
+      through: (target) =>
+        spy(target, (chunk, fromDialer) => {
+          if (proxy.armed && fromDialer !== fromServer) {
+            proxy.armed = false;
+            chunk[chunk.length - 1] = (chunk.at(-1) as number) ^ 1;
           }
-        });
-        return address.port;
-      },
+        }),
     });
     return { worker, proxy };
   };
