@@ -3,6 +3,7 @@ import { existsSync } from 'node:fs';
 import { mkdir, rename } from 'node:fs/promises';
 import path from 'node:path';
 import { promisify } from 'node:util';
+import { ROOT } from './command.ts';
 
 const execute = promisify(execFile);
 
@@ -29,6 +30,11 @@ export async function pythonWith(
     await execute('flock', [`${folder}.lock`, 'bash', '-ec', INSTALL, 'bash', folder, ...packages]);
   }
   return path.join(folder, 'bin', 'python');
+}
+
+/** Returns an interpreter with mypy, and with fsspec for the file system of the package `tony`. */
+export function pythonWithTools(): Promise<string> {
+  return pythonWith(path.join(ROOT, '.cache', 'python-tools-1'), ['mypy==2.4.1', 'fsspec==2026.9.0']);
 }
 
 /** Installs packages for an interpreter into `folder`, which is kept between runs, without their dependencies. Returns the folder. */

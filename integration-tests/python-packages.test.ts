@@ -3,6 +3,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { readdir } from 'node:fs/promises';
 import path from 'node:path';
 import { expect, onTestFinished, test, vi } from 'vitest';
+import type { JobStatus } from '../conf/status/status.ts';
 import { ROOT } from './command.ts';
 import { jsonLines, temporaryFolder, USER, useCluster } from './harness.ts';
 
@@ -43,7 +44,7 @@ async function submitted(
   file: string,
   env: Record<string, string> = {},
   set = 'priority=0',
-): Promise<{ printed: Printed[]; stdout: string; output: string }> {
+): Promise<{ id: string; printed: Printed[]; stdout: string; output: string }> {
   const { stdout, stderr, exitCode } = await cluster.run(['submit', '--conf', file, '--output', 'json', '--set', set], {
     env,
     timeoutMs: 300_000,
@@ -52,7 +53,7 @@ async function submitted(
   const id = jsonLines(stdout).find((line) => typeof line.applicationId === 'string')?.applicationId as string;
   const logs = await cluster.run(['logs', id]);
   const printed = [...logs.stdout.matchAll(/\{"idna.*\}/g)].map(([line]) => JSON.parse(line) as Printed);
-  return { printed, stdout, output: logs.stdout };
+  return { id, printed, stdout, output: logs.stdout };
 }
 
 const OWN_VERSION = execFileSync('python3', ['-c', 'import sys; print("%d.%d" % sys.version_info[:2])']).toString().trim();
@@ -95,21 +96,43 @@ test('a job runs with the interpreter and the packages of a packed environment',
   }
 });
 
-test('the tasks of examples/scikit-learn together have the results of the script that runs by hand', { timeout: 400_000 }, async () => {
+/** The trials of the example, without tony. */
+const BY_HAND = `
+import json
+from sklearn.datasets import load_digits
+from sklearn.model_selection import cross_val_score
+from sklearn.svm import SVC
+
+images, digits = load_digits(return_X_y=True)
+for c in (1, 10):
+    for gamma in (0.0001, 0.001, 0.01):
+        accuracy = cross_val_score(SVC(C=c, gamma=gamma), images, digits, cv=3).mean()
+        print(json.dumps({"configuration": {"C": c, "gamma": gamma}, "metrics": {"accuracy": accuracy}}))
+`;
+
+interface SweepResults {
+  readonly trials: readonly { readonly index: number; readonly configuration: object; readonly metrics: { readonly accuracy: number } }[];
+}
+
+test('the sweep of examples/scikit-learn has the results of a loop without tony', { timeout: 400_000 }, async () => {
   const example = path.join(ROOT, 'examples', 'scikit-learn');
-  const { output } = await submitted(path.join(example, 'job.yaml'), {}, 'runtime=system');
+  const { id } = await submitted(path.join(example, 'job.yaml'), {}, 'runtime=system');
+  const history = JSON.parse((await cluster.hdfsRead(`/user/${USER}/.tony-ts/history/${id}/final.json`)).toString()) as JobStatus;
+  const results = await cluster.hdfsRead(`/user/${USER}/.tony-ts/output/${id}/sweep/results.json`);
+  const { trials } = JSON.parse(results.toString()) as SweepResults;
   // By hand, the script runs with the packages that a NodeManager has unpacked.
   const data = path.join(cluster.state, 'data');
   const unpacked = (await readdir(data, { recursive: true })).find((name) => /\.tar\.gz\/lib\/[^/]+\/site-packages\/sklearn$/.test(name));
   const env = { ...process.env, PYTHONPATH: path.join(data, path.dirname(unpacked ?? 'none')), PYTHONDONTWRITEBYTECODE: '1' };
-  const byHand = resultsIn(execFileSync('python3', ['train.py'], { cwd: example, env }).toString());
-  expect(byHand).toHaveLength(4);
-  expect(resultsIn(output).toSorted((a, b) => a.gamma - b.gamma)).toEqual(byHand);
+  const byHand = jsonLines(execFileSync('python3', ['-c', BY_HAND], { env }).toString());
+  expect(byHand).toHaveLength(6);
+  const inOrder = trials.toSorted((a, b) => a.index - b.index);
+  expect(inOrder.map(({ configuration, metrics }) => ({ configuration, metrics }))).toEqual(byHand);
+  const best = trials[0];
+  expect(best?.metrics.accuracy).toBe(Math.max(...trials.map(({ metrics }) => metrics.accuracy)));
+  expect(history.metrics).toMatchObject({ 'sweep/trials': 6, 'sweep/best': best?.metrics.accuracy });
+  expect(history.notices).toEqual([expect.stringContaining('trial:0: the best of 6 trials is trial-0000')]);
 });
-
-function resultsIn(output: string): { readonly gamma: number; readonly accuracy: number }[] {
-  return [...output.matchAll(/\{"gamma.*\}/g)].map(([line]) => JSON.parse(line) as { gamma: number; accuracy: number });
-}
 
 test('on a node without the Python version of the packages, the task fails with a message', async () => {
   // A staging folder without a record of `doctor --probe`, with which the submission would be refused.

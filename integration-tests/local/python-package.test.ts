@@ -11,14 +11,9 @@ import { ServicesSocket } from '../../task-executor/services-socket.ts';
 import { serveStorage } from '../../task-executor/storage/storage-services.ts';
 import { COMMAND, environment, ROOT } from '../command.ts';
 import { temporaryFolder } from '../harness.ts';
-import { pythonWith } from '../python-environment.ts';
+import { pythonWithTools } from '../python-environment.ts';
 
 const execute = promisify(execFile);
-
-/** An interpreter with the packages that check and extend the package `tony`. */
-function pythonWithTools(): Promise<string> {
-  return pythonWith(path.join(ROOT, '.cache', 'python-tools-1'), ['mypy==2.4.1', 'fsspec==2026.9.0']);
-}
 
 async function python(script: string, environment: Readonly<Record<string, string>> = {}, interpreter = 'python3'): Promise<unknown> {
   const env = { PATH: process.env.PATH ?? '', PYTHONPATH: path.join(ROOT, 'python'), PYTHONDONTWRITEBYTECODE: '1', ...environment };
@@ -140,6 +135,61 @@ task = tony.context()
 print(json.dumps([task.rank, task.world_size, task.in_job, tony.restore_checkpoint(), tony.data_dir("a", default="b"), tony.stopping(), tony.save_output(".", "a"), tony.local_summary_dir("a"), list(tony.claim(["x", "y"]))]))
 `;
   expect(await python(script)).toEqual([0, 1, false, null, 'b', false, null, 'runs/a', ['x', 'y']]);
+});
+
+test('outside a job, a sweep runs all trials, and one with an output folder runs only the missing trials', async () => {
+  const script = `
+import json, tony
+
+def tried(rates, **more):
+    sweep, names = tony.sweep(tony.grid({"rate": rates, "deep": [True, None]}), metric="loss", goal="minimize", **more), []
+    for trial in sweep:
+        names.append(trial.name)
+        if trial.configuration["deep"]:
+            trial.fail("too deep, by far")
+        else:
+            trial.finish(loss=trial.configuration["rate"])
+    return [names, sweep.best.name, [each.name for each in sweep.results]]
+seen = [tried([2, float("nan"), 1]), tried([2, 1], output="results"), tried([2, 1], output="results")]
+codes = []
+def unfinished():
+    for trial in tony.sweep([{}], metric="loss", goal="minimize"):
+        pass
+def unnamed():
+    for trial in tony.sweep([{}], metric="loss", goal="minimize"):
+        trial.finish(accuracy=1)
+for action in (lambda: tried([3], output="results"), unfinished, unnamed, lambda: tried([set()]), lambda: tony.grid({"a": "text"}),
+               lambda: tony.random_search({"a": {"min": 0, "max": 1, "scale": "log"}}, 1), lambda: tony.sweep([], metric="a", goal="best")):
+    try:
+        action()
+    except tony.TonyError as error:
+        codes.append(error.code)
+drawn = tony.random_search({"rate": {"min": 1e-5, "max": 0.1, "scale": "log"}, "n": {"min": 1, "max": 3, "integer": True}}, 200, seed=4)
+assert drawn[:50] == tony.random_search({"rate": {"min": 1e-5, "max": 0.1, "scale": "log"}, "n": {"min": 1, "max": 3, "integer": True}}, 50, seed=4)
+assert all(1e-5 <= each["rate"] <= 0.1 for each in drawn) and {each["n"] for each in drawn} == {1, 2, 3}
+assert 60 < sum(each["rate"] < 1e-3 for each in drawn) < 140
+with open("seen.json", "w") as file:
+    json.dump([seen, codes, drawn[0]], file)
+`;
+  const folder = await temporaryFolder();
+  const env = { PATH: process.env.PATH, PYTHONPATH: path.join(ROOT, 'python'), PYTHONDONTWRITEBYTECODE: '1' };
+  await execute('python3', ['-c', script], { cwd: folder, env });
+  const [seen, codes, first] = JSON.parse(await readFile(path.join(folder, 'seen.json'), 'utf8')) as unknown[];
+  const name = (index: number) => `trial-0000${index}`;
+  expect(seen).toEqual([
+    [[0, 1, 2, 3, 4, 5].map(name), name(5), [5, 1, 0, 2, 3, 4].map(name)],
+    [[0, 1, 2, 3].map(name), name(3), [3, 1, 0, 2].map(name)],
+    [[], name(3), [3, 1, 0, 2].map(name)],
+  ]);
+  expect(codes).toEqual(['OUTPUT_MISMATCH', 'TRIAL_FAILED', 'TRIAL_FAILED', 'USAGE', 'USAGE', 'USAGE', 'USAGE']);
+  // The same on every machine.
+  expect(first).toEqual({ rate: 3.958872795531858e-5, n: 1 });
+  const csv = (await readFile(path.join(folder, 'results', 'results.csv'), 'utf8')).split('\n');
+  expect([csv[0], csv[1]?.split(',').slice(0, 4), csv[3]]).toEqual([
+    'trial,rate,deep,loss,seconds,error',
+    [name(3), '1', 'None', '1.0'],
+    expect.stringMatching(/^trial-00000,2,True,,[\d.]+,"too deep, by far"$/),
+  ]);
 });
 
 test('in a job, a later generation restores the checkpoint that an earlier one has saved, and reports reach the executor', async () => {

@@ -1,7 +1,9 @@
+import { execFileSync } from 'node:child_process';
 import { cp, mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { beforeAll, expect, test, vi } from 'vitest';
+import type { JobStatus } from '../../conf/status/status.ts';
 import { ROOT, startCommand } from '../command.ts';
 import { jsonLines, temporaryFolder, until } from '../harness.ts';
 import { MNIST } from '../small-mnist.ts';
@@ -23,6 +25,13 @@ interface Row {
   readonly configuration: { readonly rate: number; readonly units: number };
   readonly metrics: { readonly accuracy: number };
   readonly task: string;
+}
+
+interface PythonRow {
+  readonly index: number;
+  readonly name: string;
+  readonly configuration: { readonly rate: number; readonly steps: number };
+  readonly metrics: { readonly loss: number };
 }
 
 test('a sweep of six configurations on two tasks repeats only the current trial of a killed task', async () => {
@@ -112,4 +121,41 @@ test('a sweep of six configurations on two tasks repeats only the current trial 
     expect(hparams).toEqual(configuration);
     expect(values?.[0]).toBeCloseTo(metrics.accuracy, 5);
   }
+});
+
+test('a sweep of a Python program on two tasks repeats only the current trial of a killed task', async () => {
+  const folder = await temporaryFolder();
+  const begun = path.join(folder, 'begun');
+  const script = path.join(ROOT, 'integration-tests', 'programs', 'sweep-trials.py');
+  await mkdir(begun);
+  await mkdir(path.join(folder, 'source'));
+  await cp(script, path.join(folder, 'source', 'sweep-trials.py'));
+  const job =
+    'name: sweep\nframework: none\nsource: source\nroles: {trial: {instances: 2, ranked: false, command: python3 sweep-trials.py}}';
+  await writeFile(path.join(folder, 'job.yaml'), `${job}\nenv: {BEGUN: '${begun}'}\nheartbeat: {interval: 300ms}\n`);
+  const command = startCommand(['submit', '--conf', path.join(folder, 'job.yaml'), '--local', '--output', 'json'], {
+    env: { TONY_LOCAL_DIR: path.join(folder, 'jobs'), HADOOP_CONF_DIR: undefined },
+  });
+  const victim = await until(async () => (await readdir(begun)).find((name) => name.startsWith('trial-00003-')), {
+    describe: () => ({ stdout: command.stdout, stderr: command.stderr }),
+  });
+  process.kill(Number(victim.split('-').at(-1)), 'SIGKILL');
+  const { stdout, stderr, exitCode } = await command.result;
+  expect({ stderr, exitCode }).toMatchObject({ exitCode: 0 });
+
+  const { applicationId } = jsonLines(stdout).at(-1) as { applicationId: string };
+  const output = path.join(folder, 'jobs', 'output', applicationId, 'sweep');
+  const starts = (await readdir(begun)).map((name) => name.slice(0, 11)).sort();
+  expect(starts).toEqual([0, 1, 2, 3, 3, 4, 5].map((index) => `trial-0000${index}`));
+  const losses = JSON.parse(execFileSync('python3', [script, path.join(output, '_SWEEP')]).toString()) as number[];
+  const { trials } = JSON.parse(await readFile(path.join(output, 'results.json'), 'utf8')) as { trials: PythonRow[] };
+  expect(trials.map(({ index, metrics }) => [metrics.loss, index])).toEqual(
+    losses.map((loss, index) => [loss, index]).sort(([a = 0], [b = 0]) => a - b),
+  );
+  const [best] = trials;
+  const history = path.join(folder, 'jobs', 'history', applicationId, 'final.json');
+  const final = JSON.parse(await readFile(history, 'utf8')) as JobStatus;
+  expect(final.metrics).toEqual({ 'sweep/trials': 6, 'sweep/best': best?.metrics.loss });
+  const named = `the best of 6 trials is ${best?.name} {"rate": ${best?.configuration.rate}, "steps": ${best?.configuration.steps}}: loss `;
+  expect(final.notices).toEqual([expect.stringContaining(`trial:0: ${named}`)]);
 });

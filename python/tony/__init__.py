@@ -16,27 +16,35 @@ from ._storage import (
     save_output,
 )
 from ._summaries import local_summary_dir
+from ._sweep import Sweep, Trial, TrialResult, sweep
+from ._sweep_space import grid, random_search
 from ._task import Member, Task, checkpoint_dir, context, stopping, summary_dir
 
 __all__ = [
     "Checkpoint",
     "Member",
+    "Sweep",
     "Task",
     "TonyError",
+    "Trial",
+    "TrialResult",
     "checkpoint_dir",
     "claim",
     "context",
     "data_dir",
     "feed",
+    "grid",
     "local_summary_dir",
     "notice",
     "open",
+    "random_search",
     "report",
     "restore_checkpoint",
     "save_checkpoint",
     "save_output",
     "stopping",
     "summary_dir",
+    "sweep",
 ]
 
 try:

@@ -29,10 +29,14 @@ class Entry(NamedTuple):
     modified_at: float
 
 
+def is_uri(place: str) -> bool:
+    return _URI.match(place) is not None
+
+
 def resolve(place: str) -> str:
     """Returns a URI. `tony://NAME/PATH` is a path in the input folder data.NAME, and `tony://URI` is the URI itself."""
     inner = place[len("tony://") :] if place.startswith("tony://") else place
-    if _URI.match(inner):
+    if is_uri(inner):
         return inner
     if inner is place:
         raise TonyError(
