@@ -103,6 +103,7 @@ test('all jobs of a role, user, group or queue share its total', () => {
       groups: ['research'],
       queue: 'ml',
       roles: { worker: { gpus: 2, instances: 1 } },
+      peak: { gpus: 2, instances: 1 },
       master: {},
       beyond: {},
     },
@@ -112,6 +113,7 @@ test('all jobs of a role, user, group or queue share its total', () => {
       groups: [],
       queue: 'default',
       roles: { worker: { gpus: 3 }, evaluator: { gpus: 1 } },
+      peak: { gpus: 4 },
       master: {},
       beyond: {},
     },
@@ -137,7 +139,7 @@ test('jobs admitted in order of their IDs stay within the total, and the first o
         const owner = { user: `u${index}`, groups: [], queue: 'ml' };
         const roles = { worker: { gpus: each, instances: 1 } };
         if (shortagesOf(requested, owner, limits, admitted).length === 0) {
-          admitted.push({ ...owner, applicationId: `a${index}`, roles, master: {}, beyond: {} });
+          admitted.push({ ...owner, applicationId: `a${index}`, roles, peak: roles.worker, master: {}, beyond: {} });
         } else {
           expect(index).toBeGreaterThan(0);
         }
@@ -148,17 +150,23 @@ test('jobs admitted in order of their IDs stay within the total, and the first o
 });
 
 test("resources beyond a job's demand count for every role, and its demand counts before it is allocated", () => {
-  expect(takenBy({ roles: { worker: { gpus: 4, memory: 1024 } }, master: {} }, { gpus: 1, memory: 512, vcores: 0 }, {})).toEqual({
-    roles: { worker: { gpus: 4, memory: 1024 } },
+  const declared = { gpus: 4, memory: 1024 };
+  expect(takenBy({ roles: { worker: declared }, peak: declared, master: {} }, { gpus: 1, memory: 512, vcores: 0 }, {})).toEqual({
+    roles: { worker: declared },
+    peak: declared,
     master: {},
     beyond: {},
   });
-  const hiding = { ...ALICE, applicationId: 'x', ...takenBy({ roles: { evaluator: { gpus: 1 } }, master: {} }, { gpus: 4 }, {}) };
+  const hiding = {
+    ...ALICE,
+    applicationId: 'x',
+    ...takenBy({ roles: { evaluator: { gpus: 1 } }, peak: { gpus: 1 }, master: {} }, { gpus: 4 }, {}),
+  };
   expect(hiding.beyond).toEqual({ gpus: 3 });
   const requested = job('roles: {worker: {resources: {gpus: 1}}}');
   expect(shortagesOf(requested, ALICE, quotas(`roles: {worker: {total: {gpus: 3}}}`), [hiding])).toHaveLength(1);
   expect(shortagesOf(requested, ALICE, quotas(`roles: {worker: {total: {gpus: 4}}}`), [hiding])).toEqual([]);
-  expect(takenBy(null, { gpus: 2 }, { memory: 1024 })).toEqual({ roles: {}, master: { memory: 1024 }, beyond: { gpus: 2 } });
+  expect(takenBy(null, { gpus: 2 }, { memory: 1024 })).toEqual({ roles: {}, peak: {}, master: { memory: 1024 }, beyond: { gpus: 2 } });
 });
 
 test('the ApplicationMaster counts towards limits of whole jobs, and not towards limits of roles', () => {
@@ -183,7 +191,7 @@ test('the ApplicationMaster counts towards limits of whole jobs, and not towards
 
 test("ApplicationMasters of earlier jobs count with the larger of their demand and YARN's allocation", () => {
   const first = (violations: number, has: number): RunningJob => {
-    const demand = { roles: { worker: { memory: 1024 } }, master: { memory: violations } };
+    const demand = { roles: { worker: { memory: 1024 } }, peak: { memory: 1024 }, master: { memory: violations } };
     return { ...ALICE, applicationId: 'a1', ...takenBy(demand, {}, { memory: has }) };
   };
   const requested = job('roles: {worker: {resources: {memory: 1g}}}');
@@ -192,6 +200,26 @@ test("ApplicationMasters of earlier jobs count with the larger of their demand a
   expect(used(first(1024, 0))).toEqual([]);
   expect(used(first(2048, 1024))).toEqual([3072]);
   expect(used(first(1024, 51_200))).toEqual([52_224]);
+});
+
+test('roles that run one after another count with the most that they hold at a time', () => {
+  const staged = (after: string) =>
+    job(
+      `roles: {load: {ranked: false, instances: 2, resources: {gpus: 1}}, worker: {instances: 3, resources: {gpus: 2}, after: ${after}}}`,
+    );
+  const [sequential, together] = [staged('{role: load}'), staged('{role: load, state: running}')];
+  const paths = (requested: Job, text: string) => violationsOf(requested, ALICE, quotas(text)).map(({ path }) => path);
+  const limits = "users: {'*': {instances: 3, job: {gpus: 6}}}";
+  expect(paths(sequential, limits)).toEqual([]);
+  expect(paths(together, limits)).toEqual(['quotas.users.*.instances', 'quotas.users.*.job.gpus']);
+  expect(paths(sequential, 'roles: {load: {job: {gpus: 1}}}')).toEqual(['quotas.roles.load.job.gpus']);
+  const running = (requested: Job, gpus: number): RunningJob => {
+    return { ...ALICE, applicationId: 'a1', ...takenBy(demandOfTags(roleTags(requested)), { gpus }, {}) };
+  };
+  const used = (requested: Job, gpus: number) =>
+    shortagesOf(FOUR_WORKERS, ALICE, quotas("users: {'*': {total: {gpus: 8}}}"), [running(requested, gpus)]).map((each) => each.used);
+  // A job that holds more than it states counts with what it holds.
+  expect([used(sequential, 2), used(sequential, 7), used(together, 2)]).toEqual([[6], [7], [8]]);
 });
 
 test('quotas count resource types that differ from those in the tags only in case', () => {

@@ -1,5 +1,6 @@
 import type { Job, Role } from './job.ts';
 import type { Amounts, JobLimits, Quotas, RoleLimits } from './quota-schema.ts';
+import { stagesOf } from './role-stages.ts';
 import { formatMemory } from './values/units.ts';
 
 export interface Owner {
@@ -8,10 +9,12 @@ export interface Owner {
   readonly queue: string;
 }
 
-/** Resources of a job when all of its tasks run. */
+/** Resources of a job at its maximum size. */
 export interface Demand {
   /** Total resources of each role; `instances` is the number of tasks. */
   readonly roles: Readonly<Record<string, Amounts>>;
+  /** The most that all tasks hold at a time: less than the sum of the roles if some roles run one after another. */
+  readonly peak: Amounts;
   readonly master: Amounts;
 }
 
@@ -33,14 +36,14 @@ export const DEFAULT_MASTER = { memory: 1024, vcores: 1 } as const satisfies Amo
  * @param tasks resources of the tasks, as reported by the cluster.
  * @param master resources of the ApplicationMaster, as reported by the cluster.
  */
-export function takenBy(demand: Demand | null, tasks: Amounts, master: Amounts): Pick<RunningJob, 'roles' | 'master' | 'beyond'> {
-  const { roles, master: declaredMaster } = demand ?? { roles: {}, master: {} };
-  const declared = sumOf(Object.values(roles).map(inLowerCase));
+export function takenBy(demand: Demand | null, tasks: Amounts, master: Amounts): Demand & Pick<RunningJob, 'beyond'> {
+  const { roles, peak, master: declaredMaster } = demand ?? { roles: {}, peak: {}, master: {} };
+  const declared = inLowerCase(peak);
   const beyond = Object.entries(inLowerCase(tasks)).flatMap(([name, amount]) => {
     const more = amount - (declared[name] ?? 0);
     return more > 0 ? [[name, more] as const] : [];
   });
-  return { roles, master: largest([declaredMaster, master]), beyond: Object.fromEntries(beyond) };
+  return { roles, peak, master: largest([declaredMaster, master]), beyond: Object.fromEntries(beyond) };
 }
 
 function largest(all: readonly Amounts[]): Record<string, number> {
@@ -139,12 +142,11 @@ export function entryOf<T>(entries: Readonly<Record<string, T>>, name: string): 
 
 /** Returns the resources of a job at its maximum size. */
 export function demandOf({ roles, master }: Pick<Job, 'roles' | 'master'>): Demand {
-  return {
-    roles: Object.fromEntries(
-      roles.map((role) => [role.name, { ...scaled(taskOf(role), role.maxInstances), instances: role.maxInstances }]),
-    ),
-    master: { memory: master.memoryMb, vcores: master.vcores },
-  };
+  const ofRoles = Object.fromEntries(
+    roles.map((role) => [role.name, { ...scaled(taskOf(role), role.maxInstances), instances: role.maxInstances }]),
+  );
+  const stages = stagesOf({ roles }).map((stage) => sumOf(stage.map((name) => ofRoles[name] ?? {})));
+  return { roles: ofRoles, peak: largest(stages), master: { memory: master.memoryMb, vcores: master.vcores } };
 }
 
 /** Returns true if both demands have the same encoding in application tags: a missing amount equals 0, and case is ignored. */
@@ -157,6 +159,7 @@ export function isSameDemand(one: Demand, other: Demand): boolean {
   return (
     names.length === Object.keys(other.roles).length &&
     same(one.master, other.master) &&
+    same(one.peak, other.peak) &&
     names.every((name) => Object.hasOwn(other.roles, name) && same(one.roles[name] ?? {}, other.roles[name] ?? {}))
   );
 }
@@ -220,12 +223,15 @@ export function describeShortage({ path, resource, limit, asked, used, holders }
   return `${path} is ${describeAmount(resource, limit)}, of which ${others} ${holders.length === 1 ? 'holds' : 'hold'} ${describeAmount(resource, used)}, and this job requests ${describeAmount(resource, asked)}`;
 }
 
-/** Returns the resources of one role, or of the whole job including its ApplicationMaster. Resource names are in lower case. */
+/**
+ * Returns the resources of one role, or the most that the whole job holds at a time, including its ApplicationMaster. Resource names are in
+ * lower case.
+ */
 export function amountsOf(
-  { roles, master, beyond }: Pick<RunningJob, 'roles' | 'master' | 'beyond'>,
+  { roles, peak, master, beyond }: Demand & Pick<RunningJob, 'beyond'>,
   role: string | null,
 ): Record<string, number> {
-  const all = role === null ? [...Object.values(roles), master] : [roles[role] ?? {}];
+  const all = role === null ? [peak, master] : [roles[role] ?? {}];
   return sumOf([beyond, ...all].map(inLowerCase));
 }
 

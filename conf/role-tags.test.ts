@@ -13,6 +13,13 @@ test("tags contain each role's name, number of tasks and total resources", () =>
   expect(roleTags(requested)).toEqual(['tony-roles:*:0:m1024:v1+worker:4:m16384:v4:g8+ps:2:m4096:v2:yarn.io/fpga=2']);
 });
 
+test('tags state the most that a job holds at a time if its roles run one after another', () => {
+  const requested = job('{load: {instances: 2, ranked: false}, worker: {instances: 3, after: {role: load}}}');
+  expect(roleTags(requested)).toEqual(['tony-roles:*:0:m1024:v1+^:3:m6144:v3+load:2:m4096:v2+worker:3:m6144:v3']);
+  const parsed = demandOfTags(roleTags(requested));
+  expect(parsed !== null && isSameDemand(parsed, demandOf(requested))).toBe(true);
+});
+
 test('demandOfTags reads roleTags back; there are few tags, each of at most 100 characters', () => {
   const name = fc.stringMatching(/^[a-z][a-z0-9-]{0,30}$/).filter((each) => each !== 'ps');
   const role = fc.record({ instances: fc.integer({ min: 1, max: 100_000 }), gpus: fc.integer({ min: 0, max: 1024 }) });
@@ -37,12 +44,13 @@ test('demandOfTags reads roleTags back; there are few tags, each of at most 100 
 test('isSameDemand detects every difference', () => {
   const requested = demandOf(job('{worker: {instances: 4, resources: {memory: 4g, gpus: 2}}}'));
   const { worker = {} } = requested.roles;
-  expect(isSameDemand(requested, { roles: { worker: { ...worker, 'yarn.io/fpga': 0 } }, master: requested.master })).toBe(true);
-  expect(isSameDemand(requested, { roles: { worker: { ...worker, gpus: 9 } }, master: requested.master })).toBe(false);
-  expect(isSameDemand(requested, { roles: { worker: { ...worker, instances: 3 } }, master: requested.master })).toBe(false);
-  expect(isSameDemand(requested, { roles: { worker, ps: worker }, master: requested.master })).toBe(false);
-  expect(isSameDemand(requested, { roles: { ps: worker }, master: requested.master })).toBe(false);
-  expect(isSameDemand(requested, { roles: requested.roles, master: {} })).toBe(false);
+  expect(isSameDemand(requested, { ...requested, roles: { worker: { ...worker, 'yarn.io/fpga': 0 } } })).toBe(true);
+  expect(isSameDemand(requested, { ...requested, roles: { worker: { ...worker, gpus: 9 } } })).toBe(false);
+  expect(isSameDemand(requested, { ...requested, roles: { worker: { ...worker, instances: 3 } } })).toBe(false);
+  expect(isSameDemand(requested, { ...requested, roles: { worker, ps: worker } })).toBe(false);
+  expect(isSameDemand(requested, { ...requested, roles: { ps: worker } })).toBe(false);
+  expect(isSameDemand(requested, { ...requested, master: {} })).toBe(false);
+  expect(isSameDemand(requested, { ...requested, peak: {} })).toBe(false);
 });
 
 test.each([

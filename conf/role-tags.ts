@@ -1,6 +1,6 @@
 import type { Job } from './job.ts';
 import type { Amounts } from './quota-schema.ts';
-import { type Demand, demandOf } from './quotas.ts';
+import { type Demand, demandOf, sumOf } from './quotas.ts';
 import { ROLE_NAME } from './values/role-name.ts';
 
 /*
@@ -10,7 +10,8 @@ import { ROLE_NAME } from './values/role-name.ts';
  *   tony-roles:*:0:m1024:v1+worker:4:m16384:v4:g8+ps:2:m4096:v2:yarn.io/fpga=2
  *
  * An entry contains the name of the role, the number of tasks, and their total resources: m memory (MiB), v vcores, g GPUs, and other resource
- * types by name. `*` is the entry of the ApplicationMaster. By default, YARN accepts ten tags of 100 ASCII characters per application, and
+ * types by name. `*` is the entry of the ApplicationMaster. `^` is the most that all tasks hold at a time, and omitted if it equals their sum,
+ * that is, unless some roles run one after another. By default, YARN accepts ten tags of 100 ASCII characters per application, and
  * converts them to lower case. Each tag therefore contains as many entries as fit.
  */
 
@@ -18,13 +19,17 @@ const PREFIX = 'tony-roles:';
 /** Default maximum length of a YARN application tag. */
 export const LONGEST_TAG = 100;
 const MASTER = '*';
+const PEAK = '^';
 const SHORT = { memory: 'm', vcores: 'v', gpus: 'g' } as const;
 
 /** Encodes the demand of a job as application tags. Returns no tags if the demand of one role exceeds the maximum tag length. */
 export function roleTags(job: Pick<Job, 'roles' | 'master'>): string[] {
-  const { roles, master } = demandOf(job);
-  const parts = Object.entries({ [MASTER]: master, ...roles }).map(([role, { instances = 0, ...amounts }]) =>
-    [role, String(instances), ...Object.entries(amounts).flatMap(([name, amount]) => fieldOf(name, amount ?? 0))].join(':'),
+  const { roles, peak, master } = demandOf(job);
+  const sum = sumOf(Object.values(roles));
+  const isStaged = Object.entries(sum).some(([name, amount]) => amount !== peak[name]);
+  const parts = Object.entries({ [MASTER]: master, ...(isStaged && { [PEAK]: peak }), ...roles }).map(
+    ([role, { instances = 0, ...amounts }]) =>
+      [role, String(instances), ...Object.entries(amounts).flatMap(([name, amount]) => fieldOf(name, amount ?? 0))].join(':'),
   );
   const tags: string[] = [];
   // This happens only with dozens of resource types. Quotas then use the amounts that the ResourceManager reports.
@@ -61,14 +66,16 @@ export function demandOfTags(tags: readonly string[]): Demand | null {
   for (const part of parts) {
     const [name = '', instances = '', ...fields] = part.split(':');
     const amounts = fields.map(amountOf);
-    if ((name !== MASTER && !ROLE_NAME.test(name)) || !isCount(instances) || amounts.includes(null) || found.has(name)) {
+    if ((name !== MASTER && name !== PEAK && !ROLE_NAME.test(name)) || !isCount(instances) || amounts.includes(null) || found.has(name)) {
       return null;
     }
     found.set(name, { ...Object.fromEntries(amounts as [string, number][]), instances: Number(instances) });
   }
   const { instances: _, ...master } = found.get(MASTER) ?? {};
+  const peak = found.get(PEAK);
   found.delete(MASTER);
-  return found.size === 0 ? null : { roles: Object.fromEntries(found), master };
+  found.delete(PEAK);
+  return found.size === 0 ? null : { roles: Object.fromEntries(found), peak: peak ?? sumOf([...found.values()]), master };
 }
 
 function amountOf(field: string): [string, number] | null {

@@ -111,8 +111,11 @@ async function startOf(id: string, user: string): Promise<number> {
   }
 }
 
+/** Adds a role that ends before the workers start. */
+const STAGED = ['roles.load.command=exit 0', 'roles.load.ranked=false', 'roles.load.resources.memory=256m', 'roles.worker.after.role=load'];
+
 test('when two jobs submitted at the same time exceed a limit together, one job waits until the other ends', async () => {
-  await settle('queues: {gpu: {roles: {worker: {total: {gpus: 4}}}}}');
+  await settle('users: {carol: {total: {instances: 3}}}\nqueues: {gpu: {roles: {worker: {total: {gpus: 4}}}}}');
   const both = await Promise.all([submit({ user: 'alice', workers: 3 }), submit({ user: 'bob', workers: 3 })]);
   const users = ['alice', 'bob'];
   const submitted = await Promise.all(
@@ -126,7 +129,7 @@ test('when two jobs submitted at the same time exceed a limit together, one job 
     (typeof submitted)[0],
     (typeof submitted)[0],
   ];
-  const other = await submit({ user: 'carol', workers: 3, queue: 'default' });
+  const other = await submit({ user: 'carol', workers: 3, queue: 'default', words: STAGED.flatMap((each) => ['--set', each]) });
   await reaches(first.id, first.user, 'RUNNING');
   const waiting = await reaches(second.id, second.user, 'WAITING');
   expect(waiting.message).toBe(

@@ -1,5 +1,5 @@
 import type { FrozenJob, Job, Role } from '../../conf/job.ts';
-import { conditionsOf } from '../../conf/resolve/role-order.ts';
+import { conditionsOf } from '../../conf/role-conditions.ts';
 import { assignContainers, wantedTasks } from './container-requests.ts';
 import { forget, noteLostNode } from './ending.ts';
 import { heardFromExecutor } from './executors.ts';

@@ -1,5 +1,5 @@
 import { TENSORBOARD_ROLE } from '../../conf/job.ts';
-import { conditionsOf } from '../../conf/resolve/role-order.ts';
+import { conditionsOf } from '../../conf/role-conditions.ts';
 import type { ElasticStatus, JobStatus, OrphanedContainer, TaskStatus, TensorBoardStatus } from '../../conf/status/status.ts';
 import { predecessorsOf } from './ending.ts';
 import { describeNewestFailure, describePredecessors, describeWait } from './pending-reasons.ts';

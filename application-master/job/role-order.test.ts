@@ -24,7 +24,10 @@ describe('a role that waits for another role', () => {
     expect(scene.status()).toMatchObject({ state: 'RUNNING', message: 'Role worker waits until load has succeeded.' });
     expect(scene.task('worker:1').waitsFor).toEqual([{ role: 'load', state: 'succeeded' }]);
     expect(scene.task('load:0').waitsFor).toBeUndefined();
-    scene.exit(scene.container('load:0'), 0);
+    const id = scene.container('load:0');
+    scene.exit(id, 0);
+    expect([scene.wanted('worker'), scene.task('load:0').state]).toEqual([0, 'succeeded']);
+    scene.end(id, 'exited', 0);
     expect(scene.wanted('worker')).toBe(2);
     scene.serve();
     expect(scene.status()).toMatchObject({ state: 'RUNNING', message: '', generations: 1 });
@@ -40,7 +43,7 @@ describe('a role that waits for another role', () => {
     const scene = JobScenario.running(frozen({ roles: [load(), workers(afterLoad), role({ name: 'late', ...afterLoad })] }));
     scene.wait(10 * 60_000);
     expect(scene.status()).toMatchObject({ state: 'RUNNING' });
-    scene.exit(scene.container('load:0'), 0);
+    scene.leave('load:0');
     scene.wait(59_000);
     expect(scene.history.filter((line) => line.includes('timeout'))).toEqual([]);
     expect(scene.status()).toMatchObject({ state: 'WAITING' });
@@ -66,14 +69,17 @@ describe('a role that waits for another role', () => {
   it('does not start with a ranked role that has succeeded while other ranked tasks may repeat its work', () => {
     const report = role({ name: 'report', after: [{ role: 'chief', state: 'succeeded' }] });
     const scene = JobScenario.running(frozen({ roles: [chief(), follower(), report] }));
-    scene.exit(scene.container('chief:0'), 0);
+    scene.leave('chief:0');
     expect(scene.wanted('report')).toBe(0);
-    scene.exit(scene.container('worker:0'), 0);
-    scene.exit(scene.container('worker:1'), 1);
+    scene.leave('worker:0');
+    const failed = scene.container('worker:1');
+    scene.exit(failed, 1);
+    scene.end(failed, 'stopped-by-master');
     scene.serve();
     expect(scene.task('chief:0').state).toBe('running');
     for (const name of ['chief:0', 'worker:0', 'worker:1']) {
-      scene.exit(scene.container(name), 0);
+      expect(scene.wanted('report')).toBe(0);
+      scene.leave(name);
     }
     expect(scene.wanted('report')).toBe(1);
   });
@@ -123,14 +129,14 @@ describe('a later attempt', () => {
     const later = next(scene);
     expect([later.wanted('worker'), later.task('worker:0').waitsFor]).toEqual([0, [{ role: 'load', state: 'succeeded' }]]);
     later.hello(later.container('load:0'), { phase: 'running', generation: 1 });
-    later.exit(later.container('load:0'), 0);
+    later.leave('load:0');
     later.serve();
     expect(later.task('worker:1').state).toBe('running');
   });
 
   it('continues the second stage, even if the first stage ended earlier', () => {
     const scene = JobScenario.running(staged);
-    scene.exit(scene.container('load:0'), 0);
+    scene.leave('load:0');
     scene.serve();
     const later = next(scene);
     expect(later.task('worker:0').waitsFor).toBeUndefined();
@@ -143,9 +149,21 @@ describe('a later attempt', () => {
 
   it('requests containers for a stage that had none when the attempt failed', () => {
     const scene = JobScenario.running(staged);
-    scene.exit(scene.container('load:0'), 0);
+    scene.leave('load:0');
     const later = next(scene);
     expect([later.task('load:0').state, later.wanted('load'), later.wanted('worker')]).toEqual(['succeeded', 0, 2]);
+  });
+
+  it('requests no containers while those of the first stage still end', () => {
+    const scene = JobScenario.running(staged);
+    const id = scene.container('load:0');
+    scene.exit(id, 0);
+    const later = new JobScenario(staged, 2, scene.snapshot);
+    later.say({ type: 'tick' });
+    later.register([{ id, role: 'load', node: 'h1:1', nodeHttp: '', memoryMb: 1024 }]);
+    expect([later.task('load:0').state, later.wanted('worker')]).toEqual(['succeeded', 0]);
+    later.end(id, 'stopped-by-master');
+    expect(later.wanted('worker')).toBe(2);
   });
 
   it('counts the time since the end of other roles, and the run time of programs, from before its start', () => {
@@ -336,7 +354,7 @@ it('never runs a role before the roles for which it waits have succeeded, whatev
           expect(after(name).every((condition) => succeeded.has(condition.role))).toBe(true);
         }
         for (const name of running) {
-          scene.exit(scene.container(`${name}:0`), 0);
+          scene.leave(`${name}:0`);
           succeeded.add(name);
         }
         scene.serve();

@@ -1,5 +1,5 @@
 import type { EndAfter, Role, RoleCondition } from '../../conf/job.ts';
-import { conditionsOf, describeConditions } from '../../conf/resolve/role-order.ts';
+import { conditionsOf, describeConditions } from '../../conf/role-conditions.ts';
 import { decide } from './finish.ts';
 import { describeNewestFailure } from './pending-reasons.ts';
 import { seconds } from './state/diagnostics.ts';
@@ -22,6 +22,10 @@ export function withoutStarted(tasks: readonly Task[]): Task[] {
 /** Releases the roles whose conditions are met. Fails the job if a role waits for tasks that have failed for good. */
 export function releaseRoles(transition: Transition): void {
   const { state } = transition;
+  // Before the registration, the containers of an earlier attempt are unknown.
+  if (state.cluster.registration === null) {
+    return;
+  }
   for (const role of heldRoles(state)) {
     const conditions = conditionsOf(jobOf(state), role);
     const failed = conditions.flatMap((condition) => decidingTasks(state, condition)).find(isGivenUp);
@@ -56,7 +60,23 @@ function release(transition: Transition, role: Role, conditions: readonly RoleCo
 
 function isMet(state: JobState, condition: RoleCondition): boolean {
   const tasks = decidingTasks(state, condition);
-  return tasks.length > 0 && tasks.every((task) => hasEnded(task) || (condition.state === 'running' && task.state === 'running'));
+  if (condition.state === 'running') {
+    return tasks.length > 0 && tasks.every((task) => hasEnded(task) || task.state === 'running');
+  }
+  return tasks.length > 0 && tasks.every(hasEnded) && !holdsContainers(state, condition.role);
+}
+
+/**
+ * Returns true until the ResourceManager has reported the ends of all containers of a role. Quotas count the most that a job holds at a time
+ * (conf/role-stages.ts), so the next role must not get its containers earlier. Ranked roles succeed together.
+ */
+function holdsContainers({ tasks, ending }: JobState, name: string): boolean {
+  const isRanked = tasks.some(({ role }) => role.name === name && role.ranked);
+  const counts = (role: string) => role === name || (isRanked && tasks.some((task) => task.role.name === role && task.role.ranked));
+  return (
+    tasks.some(({ role, container }) => container !== null && counts(role.name)) ||
+    [...ending.values()].some(({ role, reported }) => reported === 'nothing' && counts(role))
+  );
 }
 
 /** Returns the tasks that a condition concerns. Ranked tasks succeed together, because a failure of one repeats the work of all. */

@@ -1,11 +1,11 @@
 import { type Job, TENSORBOARD_ROLE } from '../../conf/job.ts';
+import { stagesOf } from '../../conf/role-stages.ts';
 import { formatMemory } from '../../conf/values/units.ts';
 import type { Room } from '../../hadoop/yarn/queue-room.ts';
 import { bringsTensorBoard, withTensorBoard } from '../job/tensorboard-role.ts';
 import type { Part } from '../staging/staging.ts';
 import type { JobPlan, PlannedContainers, PlannedUpload, Span, Verdict } from './job-plan.ts';
 import { type Ask, freeInQueue, MASTER, masterAsk } from './placement.ts';
-import { stagesOf } from './stages.ts';
 import { type ClusterRoom, type Fit, fitOf, roundedUp } from './verdict.ts';
 
 export type PlanParts = readonly Pick<Part<unknown>, 'name' | 'bytes' | 'missing'>[];
@@ -25,7 +25,7 @@ export function planOf(job: Job, room: ClusterRoom, parts: PlanParts, notes: rea
     where: 'yarn',
     headroom: headroomOf(room),
     verdict,
-    notes: [...stageNotes(stages), ...roundingNotes(asks, room), ...notes],
+    notes: [...stageNotes(asks, stages), ...roundingNotes(asks, room), ...notes],
   };
 }
 
@@ -104,10 +104,14 @@ function fitOfStages(stages: readonly (readonly Ask[])[], room: ClusterRoom): Fi
   return { verdict, fitNow: fits.some((fit) => fit.fitNow === null) ? null : fitNow };
 }
 
-function stageNotes(stages: readonly (readonly string[])[]): string[] {
-  return stages.length === 1
-    ? []
-    : ['Some roles run one after another: `all` is the most that the job needs at a time. Quotas count all roles together.'];
+function stageNotes(asks: readonly Ask[], stages: readonly (readonly string[])[]): string[] {
+  if (stages.length === 1) {
+    return [];
+  }
+  const count = asks.reduce((sum, { instances }) => sum + instances.most, 0);
+  return [
+    `Some roles run one after another: \`all\` is the most that the job holds at a time, which quotas count. All its roles have ${count} containers.`,
+  ];
 }
 
 function roundingNotes(asks: readonly Ask[], { queue }: ClusterRoom): string[] {

@@ -14,11 +14,11 @@ const GROUPS: Readonly<Record<string, readonly string[]>> = { alice: ['research'
 
 function job(number: number, user: string, gpus: number, { queue = 'gpu', has = gpus, role = 'worker' } = {}): CountedJob {
   const owner: Owner = { user, groups: GROUPS[user] ?? [], queue };
-  const declared = { [role]: { instances: gpus, memory: gpus * 1024, gpus } };
+  const declared = { instances: gpus, memory: gpus * 1024, gpus };
   return {
     applicationId: `j${number}`,
     ...owner,
-    ...takenBy({ roles: declared, master: {} }, { gpus: has, memory: has * 1024 }, {}),
+    ...takenBy({ roles: { [role]: declared }, peak: declared, master: {} }, { gpus: has, memory: has * 1024 }, {}),
     holds: has > 0,
   };
 }

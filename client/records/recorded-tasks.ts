@@ -1,5 +1,5 @@
 import type { FrozenJob } from '../../conf/job.ts';
-import { conditionsOf } from '../../conf/resolve/role-order.ts';
+import { conditionsOf } from '../../conf/role-conditions.ts';
 import { type HistoryEntry, isTaskOver, type TaskStatus } from '../../conf/status/status.ts';
 
 /** Limits the number of tasks, because users can edit the files of a history. */

@@ -1,4 +1,5 @@
-import type { EndAfter, Job, Role, RoleCondition } from '../job.ts';
+import type { EndAfter, Role, RoleCondition } from '../job.ts';
+import { inGang } from '../role-conditions.ts';
 import type { Problem } from '../yaml-file.ts';
 
 // The order of roles in time: a role with `after` waits for other roles, and a role with `endAfter` ends when other roles have ended. The
@@ -13,20 +14,6 @@ export type OrderedRole = Pick<Role, 'name' | 'after' | 'tracking' | 'chief' | '
 export function orderProblems(roles: readonly OrderedRole[], success: 'all' | 'chief'): Problem[] {
   const mistakes = roles.flatMap((role) => [...unreachable(role, roles, success), ...endless(role, roles)]);
   return mistakes.length > 0 ? mistakes : circles(roles);
-}
-
-/** Returns the conditions that apply to a role. The tasks of the gang start together, so the conditions of its roles apply to all of them. */
-export function conditionsOf({ roles }: Pick<Job, 'roles'>, role: Role): readonly RoleCondition[] {
-  return inGang(role) ? roles.filter(inGang).flatMap(({ after }) => after) : role.after;
-}
-
-/** Describes conditions as a clause, such as `prepare has succeeded and db is running`. */
-export function describeConditions(conditions: readonly RoleCondition[]): string {
-  return conditions.map(({ role, state }) => `${role} ${state === 'running' ? 'is running' : 'has succeeded'}`).join(' and ');
-}
-
-function inGang({ ranked, servesParameters }: Pick<Role, 'ranked' | 'servesParameters'>): boolean {
-  return ranked || servesParameters;
 }
 
 function unreachable(role: OrderedRole, roles: readonly OrderedRole[], success: 'all' | 'chief'): Problem[] {

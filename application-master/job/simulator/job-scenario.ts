@@ -124,6 +124,13 @@ export class JobScenario {
     this.say({ type: 'exited', containerId, exit: { generation, code, signal: options.signal ?? '', stderrTail: options.stderr ?? '' } });
   }
 
+  /** Ends the program of a task with success, and then its container. */
+  leave(name: string): void {
+    const containerId = this.container(name);
+    this.exit(containerId, 0);
+    this.end(containerId, 'exited', 0);
+  }
+
   end(containerId: string, end: ContainerEnd, exitStatus = -100, diagnostics = ''): void {
     this.say({ type: 'container-ended', containerId, end, exitStatus, diagnostics });
   }

@@ -7,6 +7,7 @@ import { awaitedTasks, inGang, isGivenUp } from '../state/membership.ts';
 import { parseSnapshot, type Snapshot } from '../state/snapshot-format.ts';
 import { isTensorBoardRole } from '../state/tensorboard-task.ts';
 import { heartbeatIntervalMs, leaseMs } from '../state/timeouts.ts';
+import { checkPeak } from './check-peak.ts';
 import type { Cluster } from './cluster.ts';
 import { type Endpoint, Executor, type Stream } from './executor.ts';
 import type { Training } from './training.ts';
@@ -266,6 +267,7 @@ export class Master implements Endpoint {
         exit: (status) => each !== undefined && cluster.end(each, 'exited', status),
       });
     });
+    checkPeak(this.#world, frozen.job, cluster);
   }
 
   #send(containerId: string, deliver: (executor: Executor) => void): void {

@@ -1,6 +1,6 @@
 import { h } from 'preact';
 import { useMemo, useState } from 'preact/hooks';
-import { describeConditions } from '../../../../conf/resolve/role-order.ts';
+import { describeConditions } from '../../../../conf/role-conditions.ts';
 import { describeFailure } from '../../../../conf/status/event-text.ts';
 import { awaitedRoles, type JobStatus, type TaskStatus } from '../../../../conf/status/status.ts';
 import { stateBadge } from '../parts/badge.ts';

@@ -1,12 +1,12 @@
-import type { Job } from '../../conf/job.ts';
-import { conditionsOf } from '../../conf/resolve/role-order.ts';
+import type { Job } from './job.ts';
+import { conditionsOf } from './role-conditions.ts';
 
-/** A job with more stages is planned as if all its roles ran at the same time. */
+/** A job with more stages is counted as if all its roles ran at the same time. */
 const MOST_STAGES = 100;
 
 /**
- * Returns the sets of roles that may have containers at the same time. A role with `after` starts when other roles have succeeded, and so
- * have returned their containers. Sets that are part of another set are omitted.
+ * Returns the sets of roles that may have containers at the same time. A role with `after` gets containers when other roles have succeeded
+ * and have returned theirs (application-master/job/role-order.ts). Sets that are part of another set are omitted.
  */
 export function stagesOf(job: Pick<Job, 'roles'>): string[][] {
   const ended = new Map(job.roles.map(({ name }) => [name, endedBefore(job, name)]));
@@ -25,11 +25,12 @@ export function stagesOf(job: Pick<Job, 'roles'>): string[][] {
 /** Returns the roles that have ended when a role starts. */
 function endedBefore(job: Pick<Job, 'roles'>, name: string): ReadonlySet<string> {
   const ended = new Set<string>();
+  const hasServers = job.roles.some(({ servesParameters }) => servesParameters);
   for (const role of job.roles.filter((each) => each.name === name)) {
     for (const condition of conditionsOf(job, role)) {
       const isRanked = job.roles.some((each) => each.name === condition.role && each.ranked);
-      // Ranked roles succeed together.
-      const succeeded = job.roles.filter((each) => each.name === condition.role || (isRanked && each.ranked));
+      // Ranked roles succeed together, and run again if a parameter server fails later.
+      const succeeded = job.roles.filter((each) => (isRanked ? each.ranked && !hasServers : each.name === condition.role));
       for (const each of [
         ...endedBefore(job, condition.role),
         ...(condition.state === 'succeeded' ? succeeded.map((other) => other.name) : []),

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
-import { role, workers } from '../../conf/job.fixture.ts';
-import type { Role, RoleCondition } from '../../conf/job.ts';
-import { stagesOf } from './stages.ts';
+import { role, workers } from './job.fixture.ts';
+import type { Role, RoleCondition } from './job.ts';
+import { stagesOf } from './role-stages.ts';
 
 const after = (...names: string[]): { after: RoleCondition[] } => ({ after: names.map((name) => ({ role: name, state: 'succeeded' })) });
 const stages = (...roles: Role[]): string[] =>
@@ -28,7 +28,10 @@ test('the whole gang waits, and ranked roles succeed together', () => {
     role({ name: 'chief', ranked: true }),
   ];
   expect(stages(...roles)).toEqual(['load', 'worker ps chief']);
-  expect(stages(...roles, role({ name: 'report', ...after('worker') }))).toEqual(['load', 'ps report', 'worker ps chief']);
+  const report = role({ name: 'report', ...after('worker') });
+  expect(stages(...roles.filter(({ name }) => name !== 'ps'), report)).toEqual(['load', 'report', 'worker chief']);
+  // The workers run again if a parameter server fails.
+  expect(stages(...roles, report)).toEqual(['load', 'worker ps chief report']);
 });
 
 test('stages of independent chains may meet', () => {
