@@ -9,10 +9,11 @@ import type { Storage } from '../storage/storage.ts';
 import { parseManifest } from '../training/checkpoint/checkpoint-format.ts';
 import { programEnvironment } from '../training/process/program-environment.ts';
 import { ROOT } from './command.ts';
+import { expectSeen, FSSPEC_PROGRAM, fsspecRole } from './fsspec-files.ts';
 import { jsonLines, temporaryFolder, useCluster } from './harness.ts';
 import { useObjectStore } from './s3/object-store.ts';
 
-/** A job on YARN that reads data from an object store, and writes checkpoints and an export to it. */
+/** A job on YARN that reads data from an object store, and writes checkpoints and an export to it. A Python program uses files there. */
 
 vi.setConfig({ testTimeout: 300_000 });
 
@@ -51,12 +52,15 @@ test('a job trains on s3:// and resumes from its checkpoint there, with the same
   const source = path.join(folder, 'source');
   await mkdir(source);
   await copyFile(PROGRAM, path.join(source, 'fit.mjs'));
+  await copyFile(FSSPEC_PROGRAM, path.join(source, path.basename(FSSPEC_PROGRAM)));
   await writeFile(
     path.join(folder, 'job.yaml'),
     `name: from-s3
 source: source
 data: {lines: 's3a://${store().bucket}/lines'}
-roles: {worker: {command: 'node fit.mjs ${root}/lines ${root}/job 30', resources: {memory: 1g}}}
+roles:
+  worker: {command: 'node fit.mjs ${root}/lines ${root}/job 30', resources: {memory: 1g}}
+  files: ${await fsspecRole(`s3a://${store().bucket}/files`)}
 master: {memory: 512m}
 checkpoint: {dir: '${root}/job/checkpoints', every: 20}
 `,
@@ -66,8 +70,9 @@ checkpoint: {dir: '${root}/job/checkpoints', every: 20}
   expect(refused).toMatchObject({ exitCode: 2, stderr: expect.stringContaining('No access key for s3:// URIs') });
 
   const { stdout, stderr, exitCode } = await cluster.run(words, { timeoutMs: 250_000, env: store().environment });
-  expect({ stderr, exitCode }).toMatchObject({ exitCode: 0 });
+  expect(exitCode, `${stdout}${stderr}`).toBe(0);
   const { applicationId } = jsonLines(stdout).at(-1) as { applicationId: string };
+  await expectSeen(storage, `${root}/files`);
   const inJob = await reportIn(`${root}/job`);
   // 200 records in batches of 10 for 3 epochs; the second generation resumes after step 20.
   expect(inJob.steps).toEqual(Array.from({ length: 40 }, (_, index) => index + 21));

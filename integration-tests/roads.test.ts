@@ -8,6 +8,7 @@ import type { Storage } from '../storage/storage.ts';
 import { describeStorage } from '../storage/testing/storage-behavior.ts';
 import { type Properties, toXml } from './cluster/configuration.mjs';
 import { ROOT } from './command.ts';
+import { expectSeen, fsspecRole } from './fsspec-files.ts';
 import { jsonLines, USER, useOwnCluster } from './harness.ts';
 import { startHttpsGateway } from './https-gateway.ts';
 
@@ -64,7 +65,12 @@ async function configuration(name: string, files: Readonly<Record<string, Proper
 }
 
 /** Submits a job that trains on the dataset `rows`, and returns its ID and its last status when it has ended. */
-async function train(name: string, env: Record<string, string>, rows: string, more = ''): Promise<{ id: string; checkpointDir: string }> {
+async function train(
+  name: string,
+  env: Record<string, string>,
+  rows: string,
+  { more = '', roles = [] }: { more?: string; roles?: readonly string[] } = {},
+): Promise<{ id: string; checkpointDir: string }> {
   const place = path.join(folder, `job-${name}`);
   await mkdir(place);
   const yaml = [
@@ -73,8 +79,10 @@ async function train(name: string, env: Record<string, string>, rows: string, mo
     `source: {path: ${path.join(ROOT, 'integration-tests', 'programs')}}`,
     'env: {TONY_BACKEND: cpu}',
     `data: {rows: '${rows}'}`,
-    'roles: {worker: {instances: 1, resources: {memory: 768m}}}',
     more,
+    'roles:',
+    '  worker: {instances: 1, resources: {memory: 768m}}',
+    ...roles,
   ];
   await writeFile(path.join(place, 'job.yaml'), `${yaml.join('\n')}\n`);
   const { exitCode, stdout, stderr } = await cluster.run(['submit', '--conf', path.join(place, 'job.yaml'), '--output', 'json'], { env });
@@ -164,11 +172,15 @@ test('with a mount table as default file system, a job stages, reads, trains and
     'core-site.xml': toXml({ 'fs.defaultFS': 'viewfs://box' }).replace('<configuration>', `<configuration>${include}`),
     'mountTable.xml': toXml(mounts()),
   });
-  const { id, checkpointDir } = await train('viewfs', env, 'viewfs:///shared/data/rows', 'checkpoint: {dir: /shared/data/checkpoints}');
+  const { id, checkpointDir } = await train('viewfs', env, 'viewfs:///shared/data/rows', {
+    more: 'checkpoint: {dir: /shared/data/checkpoints}',
+    roles: [`  files: ${await fsspecRole('viewfs:///shared/data/files')}`],
+  });
   expect(checkpointDir).toBe('viewfs://box/shared/data/checkpoints');
   expect((await onFirst(id)).sum).toBe(SUM);
   const { storage } = await open();
   expect((await storage.list('hdfs://ns2/two/checkpoints')).map(({ name }) => name)).toContain('step-6');
+  await expectSeen(storage, 'hdfs://ns2/two/files');
   storage.close();
   expect((await nameNodeOf(env)).text).toContain(`hdfs://ns2 by WebHDFS at ${address('namenode-2')}`);
 });

@@ -94,7 +94,7 @@ export async function prepareRun(
     ...environment,
     ...(await authorityEnvironment(folder, authoritiesOf(settings), environment)),
     ...softwareEnvironment(framework, bundles, existsSync(runtime) ? runtime : null, environment),
-    ...((framework !== 'tfjs' || python.type !== 'system') && (await pythonEnvironment(folder, bundles, environment))),
+    ...(await pythonEnvironment(folder, bundles, environment)),
   };
   const activation = python.type === 'system' ? null : await activateEnvironment(folder, withSoftware);
   return {

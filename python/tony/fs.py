@@ -83,6 +83,9 @@ class TonyFileSystem(AbstractFileSystem):  # type: ignore[misc]
             raise error_of("ALREADY_EXISTS", f"{target} exists already")
 
     def cp_file(self, path1: str, path2: str, **kwargs: Any) -> None:
+        if self.isdir(path1):
+            self.makedirs(path2, exist_ok=True)
+            return
         with open_file(self._strip_protocol(path1), "rb") as source, open_file(
             self._strip_protocol(path2), "wb"
         ) as target:
