@@ -22,7 +22,7 @@ test('a delay counts once for every beat that it delayed', () => {
 test('a busy process measures its own lateness', async () => {
   const vitals = new MasterVitals('node1');
   try {
-    const end = performance.now() + 1200;
+    const end = performance.now() + 1500;
     while (performance.now() < end) {}
     await expect.poll(() => vitals.read().latenessMs).toBeGreaterThan(900);
     expect(vitals.read()).toMatchObject({ node: 'node1', cpuCores: expect.closeTo(0.7, -0.5) });
