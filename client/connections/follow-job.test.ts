@@ -10,7 +10,7 @@ import { TextOutput } from '../output/text-output.ts';
 import { ValueOutput } from '../output/value-job-output.ts';
 import { valueFormatter } from '../output/value-output.ts';
 import { terminalOf } from '../terminal/terminal.ts';
-import { followJob, type JobReport, type Look, reportOf } from './follow-job.ts';
+import { followJob, intervalAfter, type JobReport, type Look, reportOf } from './follow-job.ts';
 import type { JobConnection, Observation } from './job-connection.ts';
 import { noRecords } from './job-records.fixture.ts';
 
@@ -96,6 +96,10 @@ test('followJob yields each change of a job once, until the job ends, and return
     'metrics',
   ]);
   expect(report).toMatchObject({ state: 'SUCCEEDED', generations: 1, metrics: { 'test/accuracy': 0.98714 }, checkpointStep: 30 });
+});
+
+test('a job is observed less often while no task changes its state', () => {
+  expect([0, 10_000, 30_000, 3_600_000].map(intervalAfter)).toEqual([250, 250, 600, 1000]);
 });
 
 test('the report takes the state from YARN when YARN and the ApplicationMaster disagree', async () => {

@@ -29,13 +29,19 @@ export interface Look {
 }
 
 export interface FollowOptions {
-  /** Interval between observations in ms; default 250. */
+  /** Interval between observations in ms. The default is 250 ms, and up to 1 s while no task changes its state. */
   readonly intervalMs?: number;
   /** Maximum time (ms) for which the cluster may be unreachable; default ten minutes. An outage does not stop the job. */
   readonly patienceMs?: number;
   /** Aborting this signal ends the observation, but not the job. The generator throws the abort reason. */
   readonly signal?: AbortSignal;
 }
+
+const SHORTEST_INTERVAL_MS = 250;
+/** With the default heartbeat interval, executors report to the ApplicationMaster this often. */
+const LONGEST_INTERVAL_MS = 1_000;
+/** Maximum delay with which a change is noticed, as a share of the time since the previous change. */
+const INTERVAL_SHARE = 0.02;
 
 const FOLLOW_OPTIONS: OptionNames<FollowOptions> = { intervalMs: true, patienceMs: true, signal: true };
 
@@ -46,9 +52,10 @@ const FOLLOW_OPTIONS: OptionNames<FollowOptions> = { intervalMs: true, patienceM
  */
 export async function* followJob(connection: JobConnection, options: FollowOptions = {}): AsyncGenerator<Look, JobReport> {
   checkOptions('followJob', options, FOLLOW_OPTIONS);
-  const { intervalMs = 250, patienceMs, signal } = options;
+  const { intervalMs, patienceMs, signal } = options;
   const patience = new Patience(patienceMs);
   let before: Observation | null = null;
+  let changedAt = performance.now();
   for (;;) {
     signal?.throwIfAborted();
     try {
@@ -59,6 +66,9 @@ export async function* followJob(connection: JobConnection, options: FollowOptio
         events.unshift({ type: 'notice', message: back });
       }
       before = observation;
+      if (events.some(({ type }) => type === 'state' || type === 'task')) {
+        changedAt = performance.now();
+      }
       yield { observation, events };
       if (observation.result !== null) {
         return reportOf(connection.applicationId, observation.status, observation.result);
@@ -69,8 +79,13 @@ export async function* followJob(connection: JobConnection, options: FollowOptio
         yield { observation: before, events: [{ type: 'notice', message: notice }] };
       }
     }
-    await pause(intervalMs, signal);
+    await pause(intervalMs ?? intervalAfter(performance.now() - changedAt), signal);
   }
+}
+
+/** Returns the interval between observations of a job whose tasks have not changed their states for this time (ms). */
+export function intervalAfter(unchangedMs: number): number {
+  return Math.min(LONGEST_INTERVAL_MS, Math.max(SHORTEST_INTERVAL_MS, unchangedMs * INTERVAL_SHARE));
 }
 
 function eventsBetween(before: Observation | null, after: Observation): JobEvent[] {
