@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { explainKey } from './explain-key.ts';
 import { type JobFile, jobJsonSchema, jobSchema, roleSchema, tensorboardSchema, wireSecurity } from './job-schema.ts';
 import { taskCount } from './job-values.ts';

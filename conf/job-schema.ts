@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import type { Strategy } from './job.ts';
 import * as values from './job-values.ts';
 import { pythonSchema } from './python.ts';

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { resourceKeyProblem } from './values/resource-key.ts';
 import { count, duration, memory, roleNameOrAll, text } from './values/value-schemas.ts';
 

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { isUri } from './values/is-uri.ts';
 import { text } from './values/value-schemas.ts';
 import type { Problem } from './yaml-file.ts';

@@ -1,5 +1,5 @@
 import { type Document, isAlias, isMap, isPair, isScalar, LineCounter, type Node, parseDocument, type Range, visit } from 'yaml';
-import type { z } from 'zod';
+import type * as z from 'zod';
 import { type ErrorCode, messageOf, TonyError } from '../platform/errors.ts';
 import { suggest } from '../platform/suggest.ts';
 import type { JsonSchema } from './job-schema.ts';

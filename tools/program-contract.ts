@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { ROLE_NAME } from '../conf/values/role-name.ts';
 import { TASK_ENVIRONMENT } from '../training/process/task-context.ts';
 

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { END_STATES, type HistoryEntry, type TaskUsageSample, type UsageSample } from '../conf/status/status.ts';
 import { programEndSchema, taskFailureSchema } from '../conf/status/task-failure.ts';
 import { TASK_NAME } from '../conf/values/role-name.ts';

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import type { Server, TLSSocket } from 'node:tls';
-import { z } from 'zod';
+import * as z from 'zod';
 import { LONGEST_MESSAGE, type ProbeFacts, type ProbePeers, type ProbeReached } from '../../conf/node-probe.ts';
 import type { Secret } from '../../platform/secret.ts';
 import { createPinnedTls } from '../rpc/pinned-tls.ts';

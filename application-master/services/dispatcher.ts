@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { TonyError } from '../../platform/errors.ts';
 import { MAXIMUM_SPLITS, type NextSplit, SplitPass, type StoredPass } from '../../training/data/reading/split-pass.ts';
 import { SPLITS_FORGOTTEN } from '../../training/process/service-names.ts';

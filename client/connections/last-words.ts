@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { parseJson } from '../../platform/json-value.ts';
 import { harmless } from '../terminal/terminal.ts';
 

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import type { FrozenJob, RoleCondition } from '../../conf/job.ts';
 import {
   END_STATES,

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { TonyError } from '../../platform/errors.ts';
 import type { Job, Role } from '../job.ts';
 import * as values from '../job-values.ts';

@@ -1,5 +1,5 @@
 import { parse } from 'yaml';
-import { z } from 'zod';
+import * as z from 'zod';
 import { defaultsSchema, finalSchema, type JobPart, whyNotInSite } from '../job-part.ts';
 import type { JsonSchema } from '../job-schema.ts';
 import { type Quotas, quotaSchema, unknownAmounts } from '../quota-schema.ts';

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { ROLE_NAME } from '../values/role-name.ts';
 
 // Data model for the end of programs, containers and tasks in events, statuses and final.json. conf/status/event-text.ts converts it to text.

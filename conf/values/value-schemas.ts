@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { ROLE_NAME_OR_ALL } from './role-name.ts';
 import { formatDuration, parseDuration, parseMemory } from './units.ts';
 

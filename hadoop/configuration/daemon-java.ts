@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { HttpClient } from '../http/http-client.ts';
 import { type Login, sendAs } from '../security/login.ts';
 import type { ServerTrust } from '../tls/server-trust.ts';

@@ -1,5 +1,5 @@
 import type * as tfjs from '@tensorflow/tfjs';
-import { z } from 'zod';
+import * as z from 'zod';
 import { withTimeout } from '../../platform/deadline.ts';
 import { TonyError } from '../../platform/errors.ts';
 import type { Json } from '../../platform/json-value.ts';

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { io } from '@tensorflow/tfjs';
-import { z } from 'zod';
+import * as z from 'zod';
 import { TonyError } from '../../platform/errors.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { joinUri, nameOf, parentUri } from '../../storage/uri.ts';

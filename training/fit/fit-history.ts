@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import type { Json } from '../../platform/json-value.ts';
 import { EpochMeans, type MeansSoFar } from './epoch-means.ts';
 

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { z } from 'zod';
+import * as z from 'zod';
 import { WIRE_SECURITY } from '../../conf/job.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import { TASK_ENVIRONMENT, type TaskContext } from './task-context.ts';

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { END_STATES, TASK_STATES } from '../../../conf/status/status.ts';
 import { firstFailureSchema, programEndSchema, taskFailureSchema } from '../../../conf/status/task-failure.ts';
 import { messageOf, TonyError } from '../../../platform/errors.ts';

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { CONTAINER_LAYOUT, type Resource } from '../../../conf/job.ts';
 import { type NodeToProbe, PROBE_LAYOUT, type ProbeOrder, type ProbeResult } from '../../../conf/node-probe.ts';
 import { gatewayTokens } from '../../../hadoop/configuration/gateway-login.ts';

@@ -1,6 +1,6 @@
 import { constants, type FileHandle, mkdir, open, readFile, rm, statfs } from 'node:fs/promises';
 import { join } from 'node:path';
-import { z } from 'zod';
+import * as z from 'zod';
 import { messageOf } from '../../../platform/errors.ts';
 import { writeIfAbsent } from '../../../platform/files/write-if-absent.ts';
 import { crc32c } from '../../encoding/crc32c.ts';

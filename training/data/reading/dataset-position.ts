@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import type { Json } from '../../../platform/json-value.ts';
 
 const place = z.object({ pass: z.number(), shares: z.number(), states: z.array(z.json()) });

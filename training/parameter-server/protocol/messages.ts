@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { trainingPosition } from '../../checkpoint/checkpoint-format.ts';
 import { optimizerDescription } from './optimizer-description.ts';
 

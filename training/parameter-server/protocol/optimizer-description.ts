@@ -1,5 +1,5 @@
 import type * as tfjs from '@tensorflow/tfjs';
-import { z } from 'zod';
+import * as z from 'zod';
 import { TonyError } from '../../../platform/errors.ts';
 
 const number = z.number();

@@ -1,5 +1,5 @@
 import type * as tfjs from '@tensorflow/tfjs';
-import type { z } from 'zod';
+import type * as z from 'zod';
 import { TonyError } from '../../../platform/errors.ts';
 import type { TrainingPosition } from '../../checkpoint/checkpoint-format.ts';
 import type { OpenedCheckpoint } from '../../checkpoint/checkpoint-store.ts';
