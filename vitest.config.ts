@@ -2,11 +2,14 @@ import { availableParallelism } from 'node:os';
 import { defineConfig, type TestProjectInlineConfiguration } from 'vitest/config';
 import { LongestFirst } from './integration-tests/longest-first.ts';
 
-/** Integration tests that need only this machine; the others need a Hadoop cluster. */
+/** Integration tests that need only this machine. */
 const LOCAL = ['integration-tests/{local,executor,browser}/**/*.test.ts'];
+/** Integration tests that start a Hadoop cluster of their own. */
+const OWN_CLUSTER = ['integration-tests/own-cluster/**/*.test.ts'];
+const CLUSTER_SETUP = ['integration-tests/build.ts', 'integration-tests/setup.ts'];
 const UNIT = 'integration-tests/layers.test.ts';
 
-/** A project of integration tests, which run in `maxWorkers` workers. tools/test.mjs runs the two projects in parallel. */
+/** A project of integration tests, which run in `maxWorkers` workers. tools/test.mjs runs projects in parallel. */
 function integration(
   name: string,
   order: number,
@@ -49,9 +52,10 @@ export default defineConfig({
           expect: { poll: { timeout: 30_000 } },
         },
       },
-      // Each worker uses its own cluster.
-      integration('cluster', 1, 2, { exclude: LOCAL, globalSetup: ['integration-tests/build.ts', 'integration-tests/setup.ts'] }),
-      integration('local', 2, 1, { include: LOCAL, globalSetup: ['integration-tests/build.ts'] }),
+      // The test files of a worker share a cluster.
+      integration('cluster', 1, 2, { exclude: [...LOCAL, ...OWN_CLUSTER], globalSetup: CLUSTER_SETUP }),
+      integration('own-cluster', 2, 1, { include: OWN_CLUSTER, globalSetup: CLUSTER_SETUP }),
+      integration('local', 3, 1, { include: LOCAL, globalSetup: ['integration-tests/build.ts'] }),
     ],
   },
 });

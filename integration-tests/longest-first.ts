@@ -1,39 +1,29 @@
 import { BaseSequencer, type TestSpecification } from 'vitest/node';
 
 /**
- * Test files on clusters that run for 40 s or more, with their approximate durations in CI (s). Only the order of the files depends on these numbers:
- * a long file that starts last keeps one worker busy while the other workers are idle.
+ * Test files on the workers' clusters that run for 40 s or more, with their approximate durations in CI (s). Only the order of the files
+ * depends on these numbers: a long file that starts last keeps one worker busy while the other worker is idle.
  */
 const SECONDS: Readonly<Record<string, number>> = {
-  frameworks: 300,
-  'yarn-bad-days': 280,
-  documents: 240,
-  'training-bad-days': 215,
-  compatibility: 190,
-  'quota-bypass': 150,
-  feed: 135,
-  tls: 135,
-  checkpoints: 130,
-  roads: 130,
-  'long-jobs': 115,
-  elastic: 105,
-  look: 105,
-  following: 100,
-  'python-packages': 100,
-  staging: 95,
-  'high-availability': 90,
-  'run-function': 80,
-  summaries: 80,
-  preemption: 65,
-  'capacity-scheduler': 60,
-  predict: 60,
-  'terminal-cluster': 60,
-  notebook: 55,
-  'parameter-server': 50,
-  doctor: 45,
-  kerberos: 45,
-  tensorboard: 45,
-  'submit-failures': 40,
+  'yarn-bad-days': 225,
+  frameworks: 210,
+  documents: 210,
+  'training-bad-days': 135,
+  feed: 130,
+  'quota-bypass': 105,
+  checkpoints: 100,
+  look: 90,
+  following: 65,
+  elastic: 65,
+  summaries: 65,
+  staging: 55,
+  'python-packages': 50,
+  notebook: 50,
+  tensorboard: 50,
+  'capacity-scheduler': 45,
+  predict: 40,
+  'terminal-cluster': 40,
+  'parameter-server': 40,
 };
 
 /** Starts the longest tests on clusters first. All other files keep Vitest's order. */

@@ -17,9 +17,11 @@ declare module 'vitest' {
 const WATCHDOG = path.join(import.meta.dirname, 'cluster', 'watchdog.mjs');
 /** The search for free ports starts at this offset, far from the default ports of `npm run cluster`. */
 const FIRST_OFFSET = 11_000;
+/** Added for the project `own-cluster`, so that two projects that start at the same moment find different ports. */
+const OWN_CLUSTER_PROJECT = 2000;
 
 export async function setup(project: TestProject): Promise<() => Promise<void>> {
-  const clusters = await clustersOfThisRun(project.config.maxWorkers);
+  const clusters = await clustersOfThisRun(project);
   const offsets = clusters.map(({ offset }) => offset);
   const all = offsets.flatMap((offset) => [offset, offset + OWN_CLUSTER_OFFSET]);
   for (const offset of all) {
@@ -34,9 +36,10 @@ export async function setup(project: TestProject): Promise<() => Promise<void>> 
   };
 }
 
-async function clustersOfThisRun(count: number): Promise<Cluster[]> {
+async function clustersOfThisRun({ name, config }: TestProject): Promise<Cluster[]> {
+  const count = config.maxWorkers;
   // The tests erase their clusters. They do not use the variable of `npm run cluster`, because that cluster may contain a developer's data.
-  const first = Number(process.env.TONY_TEST_CLUSTER_OFFSET ?? FIRST_OFFSET);
+  const first = Number(process.env.TONY_TEST_CLUSTER_OFFSET ?? FIRST_OFFSET) + (name === 'own-cluster' ? OWN_CLUSTER_PROJECT : 0);
   const watched = new Set((await processesWithArgument(WATCHDOG)).flatMap(({ args }) => args));
   const clusters: Cluster[] = [];
   for (let offset = first; offset + OWN_CLUSTER_OFFSET <= LARGEST_OFFSET && clusters.length < count; offset += 1000) {

@@ -59,7 +59,7 @@ async function runTests(cell) {
   await rm(REPORT, { force: true });
   const vitest = path.join(ROOT, 'node_modules', '.bin', 'vitest');
   const reporters = ['--reporter=default', '--reporter=json', `--outputFile.json=${REPORT}`];
-  const child = spawn(vitest, ['run', '--project', 'cluster', ...reporters, 'integration-tests/compatibility.test.ts'], {
+  const child = spawn(vitest, ['run', '--project', 'own-cluster', ...reporters, 'integration-tests/own-cluster/compatibility.test.ts'], {
     cwd: ROOT,
     env: { ...process.env, TONY_MATRIX: JSON.stringify([cell]), TONY_PACKAGE_BUILT: '1' },
     stdio: 'inherit',

@@ -47,12 +47,14 @@ if (await check('dependencies', ensureInstalled)) {
   if (wanted('integration') && built) {
     const cluster = await check('hadoop', () => jars);
     const runtime = await check('runtime', () => runInherited(process.execPath, ['dist/tony-ts.js', 'runtime', 'build']));
-    // Both projects run at the same time, because tests on a cluster mostly wait. The second project's output is printed when it is
-    // complete.
+    // The tests on the workers' clusters run beside the others, because tests on a cluster mostly wait. The output of the others is
+    // printed when it is complete.
     if (cluster && runtime) {
-      const both = await Promise.all([vitest('cluster'), vitest('local', { later: true })]);
-      outcomes.push(...both);
-      const none = filters.length > 0 && both.every(({ passed, failed, skipped }) => passed + failed + skipped === 0);
+      const later = async () => [await vitest('local', { later: true }), await vitest('own-cluster', { later: true })];
+      const [shared, others] = await Promise.all([vitest('cluster'), later()]);
+      const all = [shared, ...others];
+      outcomes.push(...all);
+      const none = filters.length > 0 && all.every(({ passed, failed, skipped }) => passed + failed + skipped === 0);
       if (none) {
         await check('filter', () => Promise.reject(new Error(`no integration test has ${filters.join(' or ')} in its file path`)));
       }
@@ -92,8 +94,8 @@ async function check(name, action) {
 }
 
 /**
- * @param {'unit' | 'cluster' | 'local'} project
- * @param {{ later?: boolean }} [options] `later`: prints the output after the run has ended
+ * @param {'unit' | 'cluster' | 'own-cluster' | 'local'} project
+ * @param {{ later?: boolean }} [options] later: prints the output after the run has ended
  * @returns {Promise<Outcome>}
  */
 async function vitest(project, { later = false } = {}) {

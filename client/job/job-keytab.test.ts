@@ -5,7 +5,7 @@ import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { HadoopConfiguration } from '../../hadoop/configuration/configuration.ts';
 import { readJobKeytab } from './job-keytab.ts';
 
-/** The programs of the system's Kerberos are scripts here; integration-tests/long-jobs.test.ts runs the real ones. */
+/** The programs of the system's Kerberos are scripts here; integration-tests/own-cluster/long-jobs.test.ts runs the real ones. */
 const KLIST = `#!/bin/sh
 [ "$KRB5CCNAME" = FILE:/cache ] || [ -e "\${KRB5CCNAME#FILE:}" ] || { echo 'klist: No credentials cache found' >&2; exit 1; }
 printf 'Ticket cache: %s\\nDefault principal: alice@EXAMPLE.TEST\\n\\n' "$KRB5CCNAME"

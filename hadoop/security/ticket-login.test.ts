@@ -7,7 +7,7 @@ import { DEFAULT_TRUST, ServerTrust } from '../tls/server-trust.ts';
 import { sendAs } from './login.ts';
 import { TicketLogin, TicketOnDemand } from './ticket-login.ts';
 
-/** Scripts replace the Kerberos tools here. integration-tests/kerberos.test.ts runs the real tools against real daemons. */
+/** Scripts replace the Kerberos tools here. integration-tests/own-cluster/kerberos.test.ts runs the real tools against real daemons. */
 const KLIST = `#!/bin/sh
 printf 'Ticket cache: FILE:/cache\\nDefault principal: alice@EXAMPLE.TEST\\n\\n'
 printf '01/01/26 00:00:00  01/01/60 00:00:00  krbtgt/EXAMPLE.TEST@EXAMPLE.TEST\\n'

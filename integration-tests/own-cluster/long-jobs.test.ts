@@ -2,11 +2,11 @@ import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promis
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
-import type { JobStatus } from '../conf/status/status.ts';
-import { decodeCredentials, encodeTokenUrl, type Token } from '../hadoop/rpc/credentials.ts';
-import { keytabOf } from './cluster/kerberos.mjs';
-import { ROOT } from './command.ts';
-import { jsonLines, until, useOwnCluster } from './harness.ts';
+import type { JobStatus } from '../../conf/status/status.ts';
+import { decodeCredentials, encodeTokenUrl, type Token } from '../../hadoop/rpc/credentials.ts';
+import { keytabOf } from '../cluster/kerberos.mjs';
+import { ROOT } from '../command.ts';
+import { jsonLines, until, useOwnCluster } from '../harness.ts';
 
 /** Jobs that run longer than the maximum lifetime of their delegation tokens, on a cluster with a key server for encryption zones. */
 

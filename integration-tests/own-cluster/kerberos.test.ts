@@ -4,10 +4,10 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
-import type { JobStatus } from '../conf/status/status.ts';
-import { keytabOf } from './cluster/kerberos.mjs';
-import { type CommandResult, ROOT } from './command.ts';
-import { jsonLines, until, useOwnCluster } from './harness.ts';
+import type { JobStatus } from '../../conf/status/status.ts';
+import { keytabOf } from '../cluster/kerberos.mjs';
+import { type CommandResult, ROOT } from '../command.ts';
+import { jsonLines, until, useOwnCluster } from '../harness.ts';
 
 /**
  * A cluster that requires Kerberos everywhere and encrypts Hadoop RPC. Containers have delegation tokens but no tickets. Independent tests

@@ -3,9 +3,9 @@ import { type AddressInfo, createServer, type Server } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-import { type Changes, HandmadeJobs } from './handmade-job.ts';
-import { jsonLines, USER, until, useOwnCluster } from './harness.ts';
-import { ALLOWED, EVERYBODYS, IN_ANOTHER_NAME, SITE, TOO_MANY, withHadoop } from './quota-bypass-cases.ts';
+import { type Changes, HandmadeJobs } from '../handmade-job.ts';
+import { jsonLines, USER, until, useOwnCluster } from '../harness.ts';
+import { ALLOWED, EVERYBODYS, IN_ANOTHER_NAME, SITE, TOO_MANY, withHadoop } from '../quota-bypass-cases.ts';
 
 /**
  * Attempts of quota-bypass.test.ts for which the ApplicationMaster needs the cluster's configuration or the user's name, on a cluster with

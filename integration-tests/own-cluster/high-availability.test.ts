@@ -1,9 +1,9 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { expect, onTestFinished, test, vi } from 'vitest';
-import type { JobStatus } from '../conf/status/status.ts';
-import { webProxyAt } from './cluster/web-proxy.mjs';
-import { jsonLines, temporaryFolder, USER, until, useOwnCluster } from './harness.ts';
+import type { JobStatus } from '../../conf/status/status.ts';
+import { webProxyAt } from '../cluster/web-proxy.mjs';
+import { jsonLines, temporaryFolder, USER, until, useOwnCluster } from '../harness.ts';
 
 /**
  * Failover of the ResourceManager and of the NameNode during a job, on a cluster with two of each. YARN's web proxy runs outside the
@@ -12,7 +12,7 @@ import { jsonLines, temporaryFolder, USER, until, useOwnCluster } from './harnes
 
 vi.setConfig({ testTimeout: 300_000 });
 const cluster = useOwnCluster('ha+proxy');
-const PROGRAM = path.join(import.meta.dirname, 'programs', 'elastic-fit.mjs');
+const PROGRAM = path.join(import.meta.dirname, '..', 'programs', 'elastic-fit.mjs');
 
 async function pageOf(id: string): Promise<JobStatus> {
   const answer = await cluster.request(`http://${webProxyAt(cluster)}/proxy/${id}/tony/api/job`);

@@ -1,8 +1,8 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { expect, onTestFailed, test, vi } from 'vitest';
-import type { HistoryEntry, JobStatus } from '../conf/status/status.ts';
-import { temporaryFolder, USER, until, useOwnCluster } from './harness.ts';
+import type { HistoryEntry, JobStatus } from '../../conf/status/status.ts';
+import { temporaryFolder, USER, until, useOwnCluster } from '../harness.ts';
 
 /** The Capacity Scheduler preempts containers of a queue that exceeds its share. It announces the preemption some seconds in advance. */
 
@@ -18,7 +18,7 @@ const cluster = useOwnCluster('plain', {
     [`${MONITOR}.max_ignored_over_capacity`]: '0.0',
   },
 });
-const PROGRAM = path.join(import.meta.dirname, 'programs', 'elastic-fit.mjs');
+const PROGRAM = path.join(import.meta.dirname, '..', 'programs', 'elastic-fit.mjs');
 
 async function submit(lines: readonly string[]): Promise<{ readonly id: string; readonly folder: string }> {
   const folder = await temporaryFolder();

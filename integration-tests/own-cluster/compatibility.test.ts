@@ -1,12 +1,12 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { beforeAll, describe, expect, onTestFailed, test, vi } from 'vitest';
-import type { JobStatus } from '../conf/status/status.ts';
-import { ROOT } from './command.ts';
+import type { JobStatus } from '../../conf/status/status.ts';
+import { ROOT } from '../command.ts';
+import { jsonLines, noneLeft, type TestCluster, temporaryFolder, USER, until, useOwnCluster } from '../harness.ts';
+import { nodeOfMajor } from '../node-versions.ts';
+import { smallMnist } from '../small-mnist.ts';
 import { cellsOf, titleOf } from './compatibility-cells.ts';
-import { jsonLines, noneLeft, type TestCluster, temporaryFolder, USER, until, useOwnCluster } from './harness.ts';
-import { nodeOfMajor } from './node-versions.ts';
-import { smallMnist } from './small-mnist.ts';
 
 /**
  * Runs jobs on several Hadoop versions and cluster profiles. The tests have a short form (the default) and a long form (with TONY_MATRIX).

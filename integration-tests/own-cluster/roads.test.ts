@@ -2,15 +2,15 @@ import { cp, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest';
-import { HadoopConfiguration } from '../hadoop/configuration/configuration.ts';
-import { createStorage } from '../storage/create-storage.ts';
-import type { Storage } from '../storage/storage.ts';
-import { describeStorage } from '../storage/testing/storage-behavior.ts';
-import { type Properties, toXml } from './cluster/configuration.mjs';
-import { ROOT } from './command.ts';
-import { expectSeen, fsspecRole } from './fsspec-files.ts';
-import { jsonLines, USER, useOwnCluster } from './harness.ts';
-import { startHttpsGateway } from './https-gateway.ts';
+import { HadoopConfiguration } from '../../hadoop/configuration/configuration.ts';
+import { createStorage } from '../../storage/create-storage.ts';
+import type { Storage } from '../../storage/storage.ts';
+import { describeStorage } from '../../storage/testing/storage-behavior.ts';
+import { type Properties, toXml } from '../cluster/configuration.mjs';
+import { ROOT } from '../command.ts';
+import { expectSeen, fsspecRole } from '../fsspec-files.ts';
+import { jsonLines, USER, useOwnCluster } from '../harness.ts';
+import { startHttpsGateway } from '../https-gateway.ts';
 
 /** Every way to reach HDFS: several nameservices, webhdfs://, the mount tables of viewfs://, HttpFS and routers. */
 

@@ -2,12 +2,12 @@ import { cp, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
-import { ensureTensorBoard } from '../client/python/ensure-tensorboard.ts';
-import type { JobStatus } from '../conf/status/status.ts';
-import { type Properties, toXml } from './cluster/configuration.mjs';
-import { authorityFile } from './cluster/tls.mjs';
-import { type CommandResult, ROOT } from './command.ts';
-import { jsonLines, USER, until, useOwnCluster } from './harness.ts';
+import { ensureTensorBoard } from '../../client/python/ensure-tensorboard.ts';
+import type { JobStatus } from '../../conf/status/status.ts';
+import { type Properties, toXml } from '../cluster/configuration.mjs';
+import { authorityFile } from '../cluster/tls.mjs';
+import { type CommandResult, ROOT } from '../command.ts';
+import { jsonLines, USER, until, useOwnCluster } from '../harness.ts';
 
 /**
  * A cluster whose web servers use HTTPS. Their certificates come from a private authority, which only the truststore of ssl-client.xml
