@@ -24,10 +24,10 @@ interface Training {
   result(): Promise<{ state: string; metrics: Record<string, number>; generations: number; masterAttempt: number; diagnostics: string }>;
 }
 
-/** Number of steps for all examples: 2 epochs of 60,000 examples in batches of 128. An undisturbed run reaches 98.4 % accuracy. */
-const ALL_STEPS = 938;
+/** Number of steps for all examples: 1 epoch of 60,000 examples in batches of 128. An undisturbed run reaches 98.1 % accuracy. */
+const ALL_STEPS = 469;
 /** Step at which rank 0 of generation 4 waits until the test resumes it. The other rank waits for rank 0. */
-const WAITS_AT = 900;
+const WAITS_AT = 440;
 
 async function train(settings: readonly string[]): Promise<Training> {
   const folder = await temporaryFolder();
@@ -39,7 +39,7 @@ async function train(settings: readonly string[]): Promise<Training> {
   const plain = await readFile(script, 'utf8');
   const watched = plain.replace(
     'epochs: 3, batchSize: 64 }',
-    'epochs: 2, batchSize: 64, callbacks: { onBatchEnd: (_, { step }) => watch(step) } }',
+    'epochs: 1, batchSize: 64, callbacks: { onBatchEnd: (_, { step }) => watch(step) } }',
   );
   expect(watched).not.toBe(plain);
   const own = `import { appendFileSync, existsSync, writeFileSync } from 'node:fs';
@@ -53,7 +53,7 @@ async function watch(step: number) {
   const noted = `const { tf } = cluster;\nwriteFileSync('${folder}/' + cluster.index + '-' + cluster.generation, String(process.pid));`;
   await writeFile(script, `${own}${watched}`.replace('const { tf } = cluster;', noted));
   const words = ['submit', '--conf', path.join(source, 'job.yaml'), '--detach'];
-  const sets = [`data.mnist=${MNIST}`, 'checkpoint.every=100', 'heartbeat.interval=500ms', ...settings];
+  const sets = [`data.mnist=${MNIST}`, 'checkpoint.every=50', 'heartbeat.interval=500ms', ...settings];
   const { stdout, stderr, exitCode } = await cluster.run([...words, ...sets.flatMap((each) => ['--set', each])]);
   expect({ stderr, exitCode }).toEqual({ stderr: '', exitCode: 0 });
   const id = /application_\d+_\d+/.exec(stdout)?.[0] ?? '';
@@ -121,7 +121,7 @@ async function executorOf(training: Training, index: number): Promise<number> {
   return found.pid;
 }
 
-test('training resumes from the newest checkpoint after each failure, still reaches 98 % accuracy, and later skips damaged checkpoints', async () => {
+test('training resumes from the newest checkpoint after each failure, still reaches 97.5 % accuracy, and later skips damaged checkpoints', async () => {
   const dir = `/user/${USER}/damaged-checkpoints`;
   const settings = [`checkpoint.dir=${cluster.defaultFs}${dir}`, 'checkpoint.keep=4'];
   const training = await train(settings);
@@ -140,7 +140,7 @@ test('training resumes from the newest checkpoint after each failure, still reac
   await continuesWithAnotherMaster(training, programs);
   const result = await training.result();
   expect(result).toMatchObject({ state: 'SUCCEEDED', generations: 4, masterAttempt: 2, diagnostics: '' });
-  expect(result.metrics['test/accuracy']).toBeGreaterThanOrEqual(0.98);
+  expect(result.metrics['test/accuracy']).toBeGreaterThanOrEqual(0.975);
 
   const steps = await training.steps();
   for (const generation of [1, 2, 3, 4]) {
@@ -197,7 +197,7 @@ async function skipsDamagedCheckpoints(dir: string, settings: readonly string[])
   expect(notices.some((notice) => notice.includes('resumes from') && notice.includes(`step ${stepOf(good)}`))).toBe(true);
   const result = await training.result();
   expect(result.state).toBe('SUCCEEDED');
-  expect(result.metrics['test/accuracy']).toBeGreaterThanOrEqual(0.98);
+  expect(result.metrics['test/accuracy']).toBeGreaterThanOrEqual(0.975);
   expect((await training.steps())[0]).toEqual([1, stepOf(good) + 1]);
 }
 

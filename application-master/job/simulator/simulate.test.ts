@@ -2,10 +2,10 @@ import { describe, expect, it } from 'vitest';
 import { simulate } from './simulate.ts';
 
 // Each seed determines one simulated day, so results change only with the code. To trace a single day: SEED=123 npx vitest run --project
-// unit application-master/job/simulator. To simulate other days: DAYS=10001-50000 npx vitest run ...
+// unit application-master/job/simulator. To simulate other days: SEEDS=10001-50000 npx vitest run ...
 
 const TRACE_LINES = 200;
-const [first = 1, last = first] = (process.env.SEED ?? process.env.SEEDS ?? '1-10000').split('-').map(Number);
+const [first = 1, last = first] = (process.env.SEED ?? process.env.SEEDS ?? '1-5000').split('-').map(Number);
 const BATCH = 1_000;
 const batches = Array.from({ length: Math.ceil((last - first + 1) / BATCH) }, (_, at) => first + at * BATCH);
 
