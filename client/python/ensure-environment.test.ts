@@ -1,8 +1,12 @@
 import { execFileSync } from 'node:child_process';
+import { once } from 'node:events';
 import { mkdir, mkdtemp, readdir, readFile, rm, utimes, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
-import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { gunzipSync } from 'node:zlib';
+import { afterEach, beforeEach, expect, onTestFinished, test, vi } from 'vitest';
 import type { PythonRequirements } from '../../conf/python.ts';
 import { type Environment, ensureEnvironment } from './ensure-environment.ts';
 
@@ -127,6 +131,81 @@ test('pyproject.toml and uv.lock are read by their names', async () => {
   ].join('\n');
   expect(versionsOf(await ensure('uv.lock', lock))).toEqual(['one 1.0', 'three 1.0', 'two 1.0']);
   await expect(ensure('uv.lock', lock.replace(digests[1] ?? '', '0'.repeat(64)))).rejects.toMatchObject({ code: 'RUNTIME_HASH_MISMATCH' });
+});
+
+test('a folder of wheels is a registry, and a rebuilt wheel replaces the earlier packages', async () => {
+  vi.stubEnv('PIP_NO_INDEX', '');
+  vi.stubEnv('PIP_FIND_LINKS', '');
+  vi.stubEnv('WHEELS', 'registry');
+  await mkdir(path.join(folder, 'more'));
+  publish('one', '1.0', 'any', 'two');
+  publish('two', '1.0');
+  await writeFile(path.join(folder, 'more', 'included.txt'), '--find-links ../registry\none\n');
+  const first = await ensure('a.txt', '--no-index\n-r more/included.txt\n');
+  expect(versionsOf(first)).toEqual(['one 1.0', 'two 1.0']);
+  expect(await ensure('a.txt', '--no-index\n-r more/included.txt\n')).toEqual(first);
+  publish('one', '1.0', 'any');
+  const rebuilt = await ensure('b.txt', `--no-index\n--find-links=\${WHEELS}\none\n`);
+  expect(versionsOf(rebuilt)).toEqual(['one 1.0']);
+  publish('one', '1.0', 'any', 'two');
+  expect(versionsOf(await ensure('b.txt', `--no-index\n--find-links=\${WHEELS}\none\n`))).toEqual(['one 1.0', 'two 1.0']);
+});
+
+/** Serves the wheels of the registry to users with the password. */
+async function protectedIndex(password: string): Promise<string> {
+  const expected = `Basic ${Buffer.from(`me:${password}`).toString('base64')}`;
+  const server = createServer(async (request, response) => {
+    if (request.headers.authorization !== expected) {
+      response.writeHead(401, { 'www-authenticate': 'Basic realm="wheels"' }).end();
+      return;
+    }
+    const [, place = '', name = ''] = (request.url ?? '').split('/');
+    if (place === 'wheels') {
+      response.end(await readFile(path.join(folder, 'registry', name)));
+      return;
+    }
+    const files = (await readdir(path.join(folder, 'registry'))).filter((file) => file.startsWith(`${name}-`));
+    response.setHeader('content-type', 'text/html');
+    response.end(files.map((file) => `<a href="/wheels/${file}">${file}</a>`).join('\n'));
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  onTestFinished(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  return `127.0.0.1:${(server.address() as AddressInfo).port}/simple`;
+}
+
+test('an index with a password works by a variable and by netrc, and no file or message contains the password', async () => {
+  vi.stubEnv('PIP_NO_INDEX', '');
+  vi.stubEnv('PIP_FIND_LINKS', '');
+  publish('one', '1.0');
+  const password = 'pass-4711';
+  const index = await protectedIndex(password);
+  vi.stubEnv('INDEX_PASSWORD', password);
+  const byVariable = await ensure('a.txt', `--index-url http://me:\${INDEX_PASSWORD}@${index}\none\n`);
+  expect(versionsOf(byVariable)).toEqual(['one 1.0']);
+  await writeFile(path.join(folder, 'netrc'), `machine 127.0.0.1 login me password ${password}\n`);
+  vi.stubEnv('NETRC', path.join(folder, 'netrc'));
+  expect(versionsOf(await ensure('b.txt', `--index-url http://${index}\none\n`))).toEqual(['one 1.0']);
+  const cached = path.join(folder, 'cache');
+  for (const file of (await readdir(cached, { recursive: true, withFileTypes: true })).filter((each) => each.isFile())) {
+    const bytes = await readFile(path.join(file.parentPath, file.name));
+    const content = file.name.endsWith('.gz') ? gunzipSync(bytes) : bytes;
+    expect(content.includes(password), file.name).toBe(false);
+  }
+  vi.stubEnv('NETRC', '/dev/null');
+  vi.stubEnv('INDEX_PASSWORD', 'wrong-4711');
+  const refused = await ensure('c.txt', `--index-url http://me:\${INDEX_PASSWORD}@${index}\none  # again\n`).catch(
+    (error: unknown) => error,
+  );
+  expect(refused).toMatchObject({ code: 'RUNTIME_DOWNLOAD_FAILED', message: expect.stringContaining('refused the user name or password') });
+  expect(String(refused)).not.toContain('wrong-4711');
+  const shipped = ensure('d.txt', `# of the team\n--extra-index-url https://me:${password}@example.com/simple\none\n`);
+  await expect(shipped).rejects.toMatchObject({
+    code: 'PYTHON_UNRESOLVED',
+    message: `Line 2 of ${path.join(folder, 'd.txt')} contains a user name or password in a URL.`,
+  });
 });
 
 test("errors name the next step and include pip's last lines", async () => {

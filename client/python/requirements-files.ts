@@ -1,12 +1,15 @@
-import { readFile, stat } from 'node:fs/promises';
+import { existsSync } from 'node:fs';
+import { readdir, readFile, stat } from 'node:fs/promises';
 import path from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { fileErrorOf, TonyError } from '../../platform/errors.ts';
 import { hashFile } from '../job/source-archive.ts';
 import type { Requirements } from '../runtime/download-packages.ts';
+import { withoutLogins } from '../runtime/tool.ts';
 
 /** A file that job.yaml names under `python.requirements`. */
 export interface RequirementsFile extends Requirements {
-  /** SHA-256 of the file, of the files that it includes and of the local wheels that it lists. */
+  /** SHA-256 of the file, of the files that it includes, of the local wheels that it lists, and of those in the folders that it lists. */
   readonly digests: readonly string[];
 }
 
@@ -16,6 +19,10 @@ const INCLUDES = /^(?:-r|-c|--requirement|--constraint)(?:\s+|=)?(\S+)/;
 /** An editable project, or a repository. */
 const SOURCES = /^(?:-e\b|--editable\b)|(?:^|@\s*)(?:git|hg|svn|bzr)\+/;
 const LOCAL_WHEEL = /^(?:file:\/\/)?([^\s:;@=<>]+\.whl)(?=$|[\s;])/;
+/** A folder of wheels. */
+const LINKS = /^(?:-f|--find-links)(?:\s+|=)?(\S+)/;
+/** A user name or password in a URL, unless the password is a variable, which pip replaces: `https://me:${PASSWORD}@`, `https://${TOKEN}@`. */
+const LOGIN = /https?:\/\/(?!(?:[^\s/@:]*:)?\$\{[A-Z0-9_]+\}@)[^\s/@"']+@/;
 
 /**
  * Reads a requirements file, pyproject.toml or uv.lock, and every file that a requirements file includes.
@@ -25,11 +32,22 @@ export async function readRequirements(file: string): Promise<RequirementsFile> 
   const name = path.basename(file);
   const kind = name === 'pyproject.toml' ? 'pyproject' : name === 'uv.lock' ? 'lock' : 'requirements';
   const digests = new Map<string, string>();
-  await addFile(file, kind, digests);
+  await addFile(file, { kind, folder: path.dirname(file), digests });
   return { file, kind, digests: [...digests.values()] };
 }
 
-async function addFile(file: string, kind: Requirements['kind'], digests: Map<string, string>): Promise<void> {
+function isMany(digests: ReadonlyMap<string, string>): boolean {
+  return [...digests.keys()].filter((file) => !file.endsWith('.whl')).length >= MOST_FILES;
+}
+
+interface Reading extends Pick<Requirements, 'kind'> {
+  /** Folder of the requirements file, in which pip runs. */
+  readonly folder: string;
+  readonly digests: Map<string, string>;
+}
+
+async function addFile(file: string, reading: Reading): Promise<void> {
+  const { kind, folder, digests } = reading;
   if (digests.has(file)) {
     return;
   }
@@ -39,36 +57,69 @@ async function addFile(file: string, kind: Requirements['kind'], digests: Map<st
       cause: error,
     });
   });
-  if (!found.isFile() || (found.size > MOST_BYTES && !file.endsWith('.whl')) || digests.size >= MOST_FILES) {
+  if (!found.isFile() || (found.size > MOST_BYTES && !file.endsWith('.whl')) || isMany(digests)) {
     throw new TonyError('PYTHON_UNRESOLVED', `python.requirements: ${file} is not a requirements file, or there are too many of them.`, {
       hint: `Name a file in the format of pip, a pyproject.toml or a uv.lock, with at most ${MOST_FILES} included files.`,
     });
   }
   digests.set(file, await hashFile(file));
-  if (kind !== 'requirements' || file.endsWith('.whl')) {
+  if (file.endsWith('.whl')) {
     return;
   }
-  for (const line of requirementLines(await readFile(file, 'utf8'))) {
+  const text = await readFile(file, 'utf8');
+  refuseLogin(file, text);
+  for (const line of kind === 'requirements' ? requirementLines(text) : []) {
     if (SOURCES.test(line)) {
-      throw new TonyError('PYTHON_UNRESOLVED', `${file} lists ${line}, but the nodes can use only wheels.`, {
+      throw new TonyError('PYTHON_UNRESOLVED', `${file} lists ${withoutLogins(line)}, but the nodes can use only wheels.`, {
         hint: 'Build a wheel with `python3 -m pip wheel`, and list its path instead.',
       });
     }
     const [, included] = INCLUDES.exec(line) ?? [];
     const [, wheel] = LOCAL_WHEEL.exec(line) ?? [];
+    const [, links] = LINKS.exec(line) ?? [];
     if (included !== undefined && !/^https?:/.test(included)) {
-      await addFile(path.resolve(path.dirname(file), included), kind, digests);
+      await addFile(path.resolve(path.dirname(file), included), reading);
     } else if (wheel !== undefined) {
-      await addFile(path.resolve(path.dirname(file), wheel), kind, digests);
+      await addFile(path.resolve(folder, wheel), reading);
+    } else if (links !== undefined && !/^https?:/.test(links)) {
+      await addWheelsIn(localFolder(links, file, folder), digests);
     }
   }
 }
 
-/** Returns the lines without comments and with continuation lines joined. */
+/**
+ * Refuses a file with a password or an access token: the job's source usually contains the requirements file.
+ */
+function refuseLogin(file: string, text: string): void {
+  const line = text.split('\n').findIndex((each) => LOGIN.test(each)) + 1;
+  if (line > 0) {
+    throw new TonyError('PYTHON_UNRESOLVED', `Line ${line} of ${file} contains a user name or password in a URL.`, {
+      hint: `The file is usually shipped with the job. Write a variable, as in https://me:\${PASSWORD}@HOST/simple, or use ~/.netrc or pip.conf.`,
+    });
+  }
+}
+
+/** pip resolves a relative folder from the file that names it, or else from its own working directory. */
+function localFolder(links: string, file: string, folder: string): string {
+  const named = links.startsWith('file:') ? fileURLToPath(links) : links;
+  const beside = path.resolve(path.dirname(file), named);
+  return existsSync(beside) ? beside : path.resolve(folder, named);
+}
+
+/** A folder of wheels is a registry on this machine, so a rebuilt wheel changes the packages although its version stays the same. */
+async function addWheelsIn(folder: string, digests: Map<string, string>): Promise<void> {
+  const names = await readdir(folder).catch(() => []);
+  for (const name of names.filter((each) => each.endsWith('.whl')).sort()) {
+    digests.set(path.join(folder, name), await hashFile(path.join(folder, name)));
+  }
+}
+
+/** Returns the lines without comments, with continuation lines joined and, as in pip, with the values of variables such as `${WHEELS}`. */
 export function requirementLines(text: string): string[] {
   return text
     .replace(/\\\r?\n/g, ' ')
     .split(/\r?\n/)
     .map((line) => line.replace(/(^|\s)#.*$/, '').trim())
+    .map((line) => line.replace(/\$\{([A-Z0-9_]+)\}/g, (variable, name: string) => process.env[name] ?? variable))
     .filter((line) => line !== '');
 }

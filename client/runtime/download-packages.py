@@ -7,6 +7,7 @@
 """
 
 import json
+import logging
 import os
 import platform
 import sys
@@ -128,6 +129,7 @@ def download(request, file, is_complete):
     """Runs pip. A complete file lists all packages with their checksums, so pip adds none. Returns the exit code."""
     from pip._internal.cli.main import main as pip
 
+    show_unreadable_pages()
     arguments = ["download", "--no-input", "--disable-pip-version-check", "--progress-bar=off", "--only-binary=:all:"]
     arguments += ["--python-version", request["version"], "--implementation", "cp"]
     if is_complete:
@@ -135,6 +137,15 @@ def download(request, file, is_complete):
     for tag in request["platforms"]:
         arguments += ["--platform", tag]
     return pip([*arguments, "--dest", request["folder"], "--requirement", file])
+
+
+def show_unreadable_pages():
+    """Prints the pages of an index that pip cannot read. By itself, pip mentions them only with --verbose."""
+    handler = logging.StreamHandler()
+    handler.addFilter(lambda record: record.getMessage().startswith("Could not fetch URL"))
+    logger = logging.getLogger("pip._internal.index.collector")
+    logger.setLevel(logging.DEBUG)
+    logger.addHandler(handler)
 
 
 def read_toml(file):

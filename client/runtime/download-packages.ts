@@ -74,6 +74,12 @@ export function explain(what: string, failure: ToolFailure): TonyError {
       ...options,
     });
   }
+  if (/\b40[13] (?:Client )?Error\b/.test(log)) {
+    return new TonyError('RUNTIME_DOWNLOAD_FAILED', `${what}: the index refused the user name or password, or needs one:${lines}`, {
+      hint: 'Check ~/.netrc, pip.conf, PIP_INDEX_URL and the variables in the requirements file.',
+      ...options,
+    });
+  }
   const [, unmatched] = /No matching distribution found for (.+)/.exec(log) ?? [];
   if (unmatched !== undefined && !UNREACHABLE.test(log)) {
     return new TonyError(

@@ -11,6 +11,11 @@ export interface ToolCall {
   readonly timeoutMs: number;
 }
 
+/** Replaces user names and passwords in URLs. pip hides passwords in most of its messages, but not in all. */
+export function withoutLogins(text: string): string {
+  return text.replace(/(\w:\/\/)[^\s/@"'<>]+@/g, '$1***@');
+}
+
 /** A tool failed, was killed or timed out. `log` is the end of its output. */
 export class ToolFailure extends Error {
   override readonly name = 'ToolFailure';
@@ -18,7 +23,7 @@ export class ToolFailure extends Error {
 
   constructor(message: string, log: string) {
     super(message);
-    this.log = log;
+    this.log = withoutLogins(log);
   }
 
   /** Returns the last lines of the output, which usually contain the cause of a failure. */
