@@ -10,7 +10,7 @@ import { type Credentials, findToken, MASTER_TOKEN_KIND } from '../hadoop/rpc/cr
 import type { Logger } from '../platform/log.ts';
 import type { Welcome } from '../protos/executor-protocol.ts';
 import { createStorage } from '../storage/create-storage.ts';
-import { decodeS3Connection } from '../storage/s3/s3-connection.ts';
+import { decodeJobConnections } from '../storage/s3/s3-connection.ts';
 import type { Storage } from '../storage/storage.ts';
 import { joinUri } from '../storage/uri.ts';
 import { JobSite } from '../web/job-site.ts';
@@ -59,7 +59,7 @@ export function compose(settings: MasterSettings, log: Logger) {
   const { frozen, attempt, host, secrets } = settings;
   const hadoop = frozen.cluster.kind === 'yarn' ? HadoopConfiguration.fromProperties(frozen.cluster.hadoop) : null;
   const { s3 } = secrets;
-  const connection = s3 && { s3: async () => decodeS3Connection(Buffer.from(s3.reveal()).toString('utf8')) };
+  const connection = s3 && { s3: decodeJobConnections(Buffer.from(s3.reveal()).toString('utf8')) };
   const storage = createStorage({ hadoop, user: frozen.user, ...connection });
   const job = new JobShell({ frozen, attempt, secrets, command: executorCommand(frozen), log });
   const gone = (): void => {

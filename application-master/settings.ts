@@ -12,7 +12,7 @@ export interface MasterSecrets {
   readonly jobSecret: Secret;
   readonly certificate: Secret;
   readonly privateKey: Secret;
-  /** The encoded S3Connection; null if the job names no s3:// URI. */
+  /** The encoded JobConnections; null if the job names no s3:// URI. */
   readonly s3: Secret | null;
 }
 

@@ -227,7 +227,7 @@ export const CREDENTIALS = {
   ringKey: 'tony.ring',
   /** Proof of the container's identity. Only executors have this entry. */
   containerProof: 'tony.container',
-  /** The object store and its access key (S3Connection). Only jobs that name an s3:// URI have this entry. */
+  /** The object stores and their access keys (JobConnections). Only jobs that name an s3:// URI have this entry. */
   s3: 'tony.s3',
 } as const;
 

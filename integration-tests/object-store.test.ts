@@ -4,13 +4,15 @@ import path from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { ensureRuntime } from '../client/runtime/ensure-runtime.ts';
+import { HadoopConfiguration } from '../hadoop/configuration/configuration.ts';
 import { createStorage } from '../storage/create-storage.ts';
+import { s3Finder } from '../storage/s3/find-s3-connection.ts';
 import type { Storage } from '../storage/storage.ts';
 import { parseManifest } from '../training/checkpoint/checkpoint-format.ts';
 import { programEnvironment } from '../training/process/program-environment.ts';
 import { ROOT } from './command.ts';
 import { expectSeen, FSSPEC_PROGRAM, fsspecRole } from './fsspec-files.ts';
-import { jsonLines, temporaryFolder, useCluster } from './harness.ts';
+import { jsonLines, temporaryFolder, USER, useCluster } from './harness.ts';
 import { useObjectStore } from './s3/object-store.ts';
 
 /** A job on YARN that reads data from an object store, and writes checkpoints and an export to it. A Python program uses files there. */
@@ -40,6 +42,36 @@ async function reportIn(folder: string): Promise<Report> {
 async function namesIn(folder: string): Promise<string[]> {
   return (await storage.list(folder)).map(({ name }) => name);
 }
+
+/** Stores a secret in a credential provider with the program that `hadoop credential create` runs. */
+async function createCredential(alias: string, value: string, provider: string): Promise<void> {
+  const words = ['create', alias, '-value', value, '-provider', provider];
+  const main = 'org.apache.hadoop.security.alias.CredentialShell';
+  await cluster.runProgram({ main, configuration: 'client', args: words, exitCodes: [0], log: 'credential' });
+}
+
+test('the access key comes from a credential provider on HDFS, with the password that Hadoop uses', async () => {
+  const { bucket, environment } = store();
+  const file = `/user/${USER}/keys.jceks`;
+  const provider = `jceks://hdfs@localhost:${cluster.ports.namenode.rpc}${file}`;
+  await createCredential('fs.s3a.access.key', environment.AWS_ACCESS_KEY_ID ?? '', provider);
+  await createCredential(`fs.s3a.bucket.${bucket}.secret.key`, environment.AWS_SECRET_ACCESS_KEY ?? '', provider);
+  const configuration = (await HadoopConfiguration.fromEnvironment(cluster.environment())).with({
+    'fs.s3a.endpoint': environment.AWS_ENDPOINT_URL ?? '',
+    'hadoop.security.credential.provider.path': provider.replace('hdfs@', 'webhdfs@').replace(/:\d+/, `:${cluster.ports.namenode.http}`),
+    'fs.s3a.security.credential.provider.path': `jceks://hdfs/user/${USER}/missing.jceks`,
+  });
+  const sources = { environment: { AWS_SHARED_CREDENTIALS_FILE: '/nonexistent' }, hadoop: { configuration, user: USER } };
+  await expect(s3Finder(sources)(bucket)).rejects.toMatchObject({
+    code: 'S3_CREDENTIALS_MISSING',
+    message: expect.stringContaining('Permission denied'),
+  });
+  await cluster.hdfsGive(file, USER);
+  const withKeys = createStorage({ hadoop: configuration, user: USER, s3: s3Finder(sources) });
+  await withKeys.write(`s3://${bucket}/from-provider`, Buffer.from('signed'));
+  expect((await storage.read(`s3://${bucket}/from-provider`)).toString()).toBe('signed');
+  withKeys.close();
+});
 
 test('a job trains on s3:// and resumes from its checkpoint there, with the same weights as an uninterrupted program', async () => {
   const root = `s3://${store().bucket}`;

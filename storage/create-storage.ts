@@ -4,7 +4,7 @@ import type { ByteSource } from '../platform/byte-source.ts';
 import { TonyError } from '../platform/errors.ts';
 import { FileStorage } from './file-storage.ts';
 import { HdfsStorage, type HdfsStorageOptions } from './hdfs-storage.ts';
-import type { S3Connection } from './s3/s3-connection.ts';
+import type { FindS3Connection } from './s3/s3-connection.ts';
 import { S3Storage } from './s3-storage.ts';
 import type { Entry, ListingOptions, Storage, WriteOptions } from './storage.ts';
 import { parseUri } from './uri.ts';
@@ -12,8 +12,8 @@ import { parseUri } from './uri.ts';
 export type StorageOptions = Omit<HdfsStorageOptions, 'hadoop'> & {
   /** Null if no cluster is configured; operations on HDFS URIs then fail. */
   readonly hadoop: HadoopConfiguration | null;
-  /** Finds the object store when the first s3:// URI is used. If it is missing, operations on s3:// URIs fail. */
-  readonly s3?: () => Promise<S3Connection>;
+  /** Finds the object store of a bucket when the first URI of the bucket is used. If it is missing, operations on s3:// URIs fail. */
+  readonly s3?: FindS3Connection;
 };
 
 /** Creates a storage that handles file://, HDFS and s3:// URIs. */

@@ -4,7 +4,7 @@ import { jittered, pause } from '../platform/backoff.ts';
 import { type ByteSource, openSource } from '../platform/byte-source.ts';
 import { TonyError } from '../platform/errors.ts';
 import type { ListPage, ListRequest, ObjectPlace, S3Client, StoredObject, UploadedPart } from './s3/s3-client.ts';
-import type { S3Connection } from './s3/s3-connection.ts';
+import type { FindS3Connection } from './s3/s3-connection.ts';
 import { isRequestError, s3Error, statusOf } from './s3/s3-errors.ts';
 import { abortUpload, partsOf, uploadParts } from './s3/s3-upload.ts';
 import type { Entry, ListingOptions, Storage, WriteOptions } from './storage.ts';
@@ -19,22 +19,29 @@ const COPIED_PART_BYTES = 1024 * 1024 * 1024;
 const CONFLICT_RETRIES = 5;
 const CONFLICT_PAUSE_MS = 200;
 
+/** The client for a bucket. */
+interface Store {
+  readonly client: S3Client;
+  readonly endpoint: string | null;
+}
+
 /**
  * Storage in an S3-compatible object store, for s3:// URIs. A folder is a common prefix of keys. `makeFolder` creates an empty object
  * whose key ends in a slash, as Hadoop and the AWS console do. Exclusive writes are conditional (`If-None-Match: *`).
  */
 export class S3Storage implements Storage {
-  readonly #connect: () => Promise<S3Connection>;
-  #client: Promise<S3Client> | null = null;
+  readonly #find: FindS3Connection;
+  /** By bucket. */
+  readonly #stores = new Map<string, Promise<Store>>();
 
-  /** @param connect finds the store and the access key; it is called with the first operation. */
-  constructor(connect: () => Promise<S3Connection>) {
-    this.#connect = connect;
+  /** @param find is called with the first operation on a bucket. */
+  constructor(find: FindS3Connection) {
+    this.#find = find;
   }
 
   async open(uri: string, { offset = 0, length }: { offset?: number; length?: number } = {}): Promise<Readable> {
     const place = objectAt(uri);
-    return this.#request(uri, async (client) => {
+    return this.#request(uri, place, async (client) => {
       if (length === 0) {
         await client.head(place);
         return Readable.from([]);
@@ -57,7 +64,7 @@ export class S3Storage implements Storage {
 
   async write(uri: string, data: ByteSource, options: WriteOptions = {}): Promise<boolean> {
     const place = objectAt(uri);
-    return this.#request(uri, async (client) => {
+    return this.#request(uri, place, async (client) => {
       if (options.ifAbsent && (await this.stat(uri)) !== null) {
         return false;
       }
@@ -119,7 +126,7 @@ export class S3Storage implements Storage {
 
   async stat(uri: string): Promise<Entry | null> {
     const { bucket, key } = placeOf(uri);
-    return this.#request(uri, async (client) => {
+    return this.#request(uri, { bucket }, async (client) => {
       const object = key === '' ? null : await headIfThere(client, { bucket, key });
       if (object !== null) {
         return fileEntry(uri, object);
@@ -132,7 +139,7 @@ export class S3Storage implements Storage {
   async list(uri: string, { raw = false, most = Number.POSITIVE_INFINITY }: ListingOptions = {}): Promise<Entry[]> {
     const { bucket, key } = placeOf(uri);
     const prefix = prefixOf(key);
-    return this.#request(uri, async (client) => {
+    return this.#request(uri, { bucket }, async (client) => {
       const found = new Map<string, Entry>();
       for await (const { objects, prefixes } of pages(client, { bucket, prefix, isShallow: true })) {
         for (const object of objects.filter((each) => each.key !== prefix)) {
@@ -156,7 +163,11 @@ export class S3Storage implements Storage {
   /** Renames an object: copies it within the store and then removes the source. A reader may see both names for a moment. */
   async rename(from: string, to: string): Promise<boolean> {
     const [source, target] = [objectAt(from), objectAt(to)];
-    return this.#request(`${from} to ${to}`, async (client) => {
+    return this.#request(`${from} to ${to}`, target, async (client) => {
+      const [own, other] = [await this.#storeOf(target), await this.#storeOf(source)];
+      if (own.endpoint !== other.endpoint) {
+        throw new TonyError('STORAGE_REFUSED', `${from} cannot be moved to ${to}, which is in another object store.`);
+      }
       const [entry, existing] = await Promise.all([this.stat(from), this.stat(to)]);
       if (entry === null || existing !== null) {
         return false;
@@ -168,7 +179,7 @@ export class S3Storage implements Storage {
       }
       const isCopied = await copyObject(client, source, target, entry.size);
       if (isCopied) {
-        await client.remove(source);
+        await other.client.remove(source);
       }
       return isCopied;
     });
@@ -179,7 +190,7 @@ export class S3Storage implements Storage {
     if (key === '') {
       throw new TonyError('STORAGE_REFUSED', `${uri}: a whole bucket cannot be removed.`);
     }
-    return this.#request(uri, async (client) => {
+    return this.#request(uri, { bucket }, async (client) => {
       let isFound = (await headIfThere(client, { bucket, key })) !== null;
       if (isFound) {
         await client.remove({ bucket, key });
@@ -196,7 +207,7 @@ export class S3Storage implements Storage {
 
   async makeFolder(uri: string): Promise<void> {
     const { bucket, key } = placeOf(uri);
-    await this.#request(uri, async (client) => {
+    await this.#request(uri, { bucket }, async (client) => {
       if (key === '') {
         return await client.headBucket(bucket);
       }
@@ -211,14 +222,14 @@ export class S3Storage implements Storage {
   }
 
   close(): void {
-    this.#client?.then((client) => client.close()).catch(() => {});
-    this.#client = null;
+    for (const store of this.#stores.values()) {
+      store.then(({ client }) => client.close()).catch(() => {});
+    }
+    this.#stores.clear();
   }
 
-  async #request<T>(uri: string, work: (client: S3Client) => Promise<T>): Promise<T> {
-    // A failure to connect, such as missing credentials, is final for this storage.
-    this.#client ??= this.#open();
-    const client = await this.#client;
+  async #request<T>(uri: string, place: Pick<ObjectPlace, 'bucket'>, work: (client: S3Client) => Promise<T>): Promise<T> {
+    const { client } = await this.#storeOf(place);
     try {
       return await work(client);
     } catch (error) {
@@ -226,9 +237,16 @@ export class S3Storage implements Storage {
     }
   }
 
-  async #open(): Promise<S3Client> {
-    const [connection, module] = await Promise.all([this.#connect(), import('./s3/s3-client.ts')]);
-    return new module.S3Client(connection);
+  /** A failure to connect, such as missing credentials, is final for this storage. */
+  #storeOf({ bucket }: Pick<ObjectPlace, 'bucket'>): Promise<Store> {
+    const store = this.#stores.get(bucket) ?? this.#open(bucket);
+    this.#stores.set(bucket, store);
+    return store;
+  }
+
+  async #open(bucket: string): Promise<Store> {
+    const [connection, module] = await Promise.all([this.#find(bucket), import('./s3/s3-client.ts')]);
+    return { client: new module.S3Client(connection), endpoint: connection.endpoint };
   }
 }
 

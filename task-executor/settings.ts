@@ -20,7 +20,7 @@ export interface ExecutorSettings {
   readonly privateKey: Secret;
   readonly ringKey: Secret;
   readonly containerProof: Secret;
-  /** The encoded S3Connection for the program; null if the job names no s3:// URI. */
+  /** The encoded JobConnections for the program; null if the job names no s3:// URI. */
   readonly s3: Secret | null;
   readonly tokens: DelegationTokens;
 }

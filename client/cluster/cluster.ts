@@ -6,8 +6,8 @@ import { clusterUser, loginOf } from '../../hadoop/configuration/login-of.ts';
 import type { Login } from '../../hadoop/security/login.ts';
 import type { OptionNames } from '../../platform/check-options.ts';
 import { createStorage } from '../../storage/create-storage.ts';
-import { findS3Connection } from '../../storage/s3/find-s3-connection.ts';
-import type { S3Connection } from '../../storage/s3/s3-connection.ts';
+import { s3Finder } from '../../storage/s3/find-s3-connection.ts';
+import type { FindS3Connection } from '../../storage/s3/s3-connection.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { joinUri } from '../../storage/uri.ts';
 import { placeUri } from '../files/place-uri.ts';
@@ -41,8 +41,8 @@ export interface HadoopCluster {
   readonly environment: NodeJS.ProcessEnv;
   readonly login: Login;
   readonly storage: Storage;
-  /** Finds the object store for s3:// URIs and the user's access key. @throws TonyError S3_CREDENTIALS_MISSING, HADOOP_CONF_INVALID */
-  readonly s3: () => Promise<S3Connection>;
+  /** @throws TonyError S3_CREDENTIALS_MISSING, HADOOP_CONF_INVALID */
+  readonly s3: FindS3Connection;
   /** URI of the staging root. */
   readonly root: string;
   /** URI of the user's home folder. */
@@ -87,8 +87,7 @@ export async function openCluster(options: ClusterOptions): Promise<HadoopCluste
   const user = await clusterUser(configuration, withLogin);
   const login = loginOf(configuration, user, withLogin);
   const home = joinUri(homesOf(configuration), user);
-  let connection: Promise<S3Connection> | undefined;
-  const s3 = (): Promise<S3Connection> => (connection ??= findS3Connection(environment, configuration));
+  const s3 = s3Finder({ environment, hadoop: { configuration, user } });
   const storage = createStorage({ hadoop: configuration, user, s3, firstPatienceMs: FIRST_ANSWER_MS });
   const root = placeUri(staging ?? environment.TONY_STAGING ?? null, home) ?? joinUri(home, '.tony-ts');
   let site: Promise<SiteConfig> | undefined;

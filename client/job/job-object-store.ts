@@ -1,12 +1,30 @@
 import type { Job } from '../../conf/job.ts';
-import type { S3Connection } from '../../storage/s3/s3-connection.ts';
+import { TonyError } from '../../platform/errors.ts';
+import type { FindS3Connection, JobConnections } from '../../storage/s3/s3-connection.ts';
+
+const S3_URI = /\bs3[an]?:\/\/([\w.-]*)/gi;
 
 /**
- * Returns the object store for a job; null if the job names no s3:// URI. The client sends the access key only to jobs that name an object
- * store.
- * @param find finds the store and the access key of the user
+ * Returns the object stores for a job; null if the job names no s3:// URI. The client sends access keys only to jobs that name an object
+ * store: those of the buckets that the job names, and the one for all buckets without keys of their own.
+ * @param find finds the store of a bucket and the access key of the user
  * @throws TonyError S3_CREDENTIALS_MISSING, HADOOP_CONF_INVALID
  */
-export async function objectStoreOf(job: Job, find: () => Promise<S3Connection>): Promise<S3Connection | null> {
-  return /\bs3[an]?:\/\//i.test(JSON.stringify(job)) ? await find() : null;
+export async function objectStoreOf(job: Job, find: FindS3Connection): Promise<JobConnections | null> {
+  const uris = [...JSON.stringify(job).matchAll(S3_URI)];
+  if (uris.length === 0) {
+    return null;
+  }
+  const names = new Set(uris.map(([, name = '']) => name).filter((name) => name !== ''));
+  const buckets: [string, Awaited<ReturnType<FindS3Connection>>][] = [];
+  for (const name of names) {
+    buckets.push([name, await find(name)]);
+  }
+  const others = await find('').catch((error: unknown) => {
+    if (buckets.length > 0 && error instanceof TonyError && error.code === 'S3_CREDENTIALS_MISSING') {
+      return null;
+    }
+    throw error;
+  });
+  return { buckets: Object.fromEntries(buckets), others };
 }

@@ -5,6 +5,7 @@ import { connect, createServer, type TLSSocket } from 'node:tls';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { CREDENTIALS, type Job } from '../../conf/job.ts';
+import { TonyError } from '../../platform/errors.ts';
 import { Secret } from '../../platform/secret.ts';
 import { selfSignedCertificate } from './certificate.ts';
 import { objectStoreOf } from './job-object-store.ts';
@@ -78,12 +79,19 @@ test('a certificate with any serial number and name verifies its own signature',
 test('only a job that names an s3:// URI receives an access key', async () => {
   const key = { accessKeyId: 'A', secretAccessKey: new Secret(Buffer.from('hidden')), sessionToken: null };
   const connection = { endpoint: null, region: 'eu-west-1', pathStyle: false, ...key };
-  const find = async () => connection;
+  const find = async (bucket: string) => {
+    if (bucket === '') {
+      throw new TonyError('S3_CREDENTIALS_MISSING', 'none');
+    }
+    return { ...connection, region: bucket };
+  };
   const job = (dir: string) => ({ checkpoint: { dir } }) as unknown as Job;
   expect(await objectStoreOf(job('hdfs:///s3/x'), find)).toBeNull();
-  expect(await objectStoreOf(job('S3A://bucket/x'), find)).toBe(connection);
+  await expect(objectStoreOf(job('s3://$BUCKET/x'), find)).rejects.toMatchObject({ code: 'S3_CREDENTIALS_MISSING' });
+  const s3 = await objectStoreOf(job('S3A://my.bucket/x s3://second'), find);
+  expect(s3).toMatchObject({ buckets: { 'my.bucket': { region: 'my.bucket' }, second: { region: 'second' } }, others: null });
   expect(createJobSecrets(Date.now(), '{}').has(CREDENTIALS.s3)).toBe(false);
-  const secret = createJobSecrets(Date.now(), '{}', connection).get(CREDENTIALS.s3);
+  const secret = createJobSecrets(Date.now(), '{}', s3).get(CREDENTIALS.s3);
   expect(String(secret)).toBe('***');
   expect(Buffer.from(secret?.reveal() ?? []).toString()).toContain('hidden');
 });

@@ -1,7 +1,7 @@
 import { createHash, generateKeyPairSync, randomBytes } from 'node:crypto';
 import { CREDENTIALS } from '../../conf/job.ts';
 import { Secret } from '../../platform/secret.ts';
-import { encodeS3Connection, type S3Connection } from '../../storage/s3/s3-connection.ts';
+import { encodeJobConnections, type JobConnections } from '../../storage/s3/s3-connection.ts';
 import { selfSignedCertificate } from './certificate.ts';
 
 const HOUR = 3_600_000;
@@ -14,9 +14,9 @@ const CLOCK_SKEW = 24 * HOUR;
  * Creates the secrets with which the processes of a job authenticate each other: a shared secret, a private key and its certificate. The
  * keys of the map are the names in `CREDENTIALS`. YARN passes the secrets to the ApplicationMaster in the credentials of its container.
  * @param jobFile text of job.json. The ApplicationMaster verifies its digest.
- * @param s3 the object store that the job uses; null if the job names no s3:// URI.
+ * @param s3 the object stores that the job uses; null if the job names no s3:// URI.
  */
-export function createJobSecrets(now: number, jobFile: string, s3: S3Connection | null = null): ReadonlyMap<string, Secret> {
+export function createJobSecrets(now: number, jobFile: string, s3: JobConnections | null = null): ReadonlyMap<string, Secret> {
   const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
   const certificate = selfSignedCertificate({
     name: 'tony-ts',
@@ -30,6 +30,6 @@ export function createJobSecrets(now: number, jobFile: string, s3: S3Connection 
     [CREDENTIALS.jobDigest, new Secret(createHash('sha256').update(jobFile).digest())],
     [CREDENTIALS.certificate, new Secret(Buffer.from(certificate))],
     [CREDENTIALS.privateKey, new Secret(Buffer.from(privateKey.export({ type: 'pkcs8', format: 'pem' })))],
-    ...(s3 === null ? [] : [[CREDENTIALS.s3, new Secret(Buffer.from(encodeS3Connection(s3)))] as const]),
+    ...(s3 === null ? [] : [[CREDENTIALS.s3, new Secret(Buffer.from(encodeJobConnections(s3)))] as const]),
   ]);
 }

@@ -5,7 +5,7 @@ import { HadoopConfiguration } from '../../hadoop/configuration/configuration.ts
 import { SimpleLogin } from '../../hadoop/security/login.ts';
 import { listening } from '../../hadoop/testing/http-server.ts';
 import { FileStorage } from '../../storage/file-storage.ts';
-import { findS3Connection } from '../../storage/s3/find-s3-connection.ts';
+import { s3Finder } from '../../storage/s3/find-s3-connection.ts';
 import type { Entry, Storage } from '../../storage/storage.ts';
 import type { HadoopCluster } from '../cluster/cluster.ts';
 import { ClusterHistory } from './cluster-history.ts';
@@ -53,7 +53,7 @@ async function open(storage: Storage = new FileStorage(), siteText = ''): Promis
     user: 'history',
     login: new SimpleLogin('history'),
     storage,
-    s3: () => findS3Connection({}, null),
+    s3: s3Finder({ environment: {}, hadoop: null }),
     home: 'file:///home',
     root: 'file:///home/staging',
     site: async () => site,

@@ -6,7 +6,7 @@ import { daemonUri } from '../../hadoop/configuration/hdfs-place.ts';
 import type { Token } from '../../hadoop/rpc/credentials.ts';
 import type { ApplicationSubmission } from '../../hadoop/yarn/application-submission.ts';
 import { launchCommand } from '../../hadoop/yarn/launch-script.ts';
-import type { S3Connection } from '../../storage/s3/s3-connection.ts';
+import type { JobConnections } from '../../storage/s3/s3-connection.ts';
 import { applicationTags } from '../cluster/application-tags.ts';
 import type { HadoopCluster } from '../cluster/cluster.ts';
 import { MASTER_NODE_FLAGS } from '../job/bundles.ts';
@@ -59,8 +59,8 @@ export function jobText(frozen: FrozenJob): string {
 
 export interface SubmissionParts {
   readonly tokens: readonly Token[];
-  /** The object store that the job uses; null if the job names no s3:// URI. */
-  readonly s3: S3Connection | null;
+  /** The object stores that the job uses; null if the job names no s3:// URI. */
+  readonly s3: JobConnections | null;
   readonly configuration: HadoopConfiguration;
 }
 

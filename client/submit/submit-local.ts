@@ -10,8 +10,8 @@ import { makeFolders } from '../../platform/files/make-folders.ts';
 import { writeIfAbsent } from '../../platform/files/write-if-absent.ts';
 import { untilAborted } from '../../platform/until-aborted.ts';
 import { FileStorage } from '../../storage/file-storage.ts';
-import { findS3Connection } from '../../storage/s3/find-s3-connection.ts';
-import type { S3Connection } from '../../storage/s3/s3-connection.ts';
+import { s3Finder } from '../../storage/s3/find-s3-connection.ts';
+import type { JobConnections } from '../../storage/s3/s3-connection.ts';
 import { fileUri, joinUri } from '../../storage/uri.ts';
 import { LocalJob } from '../connections/local-job.ts';
 import { startMaster } from '../connections/local-master.ts';
@@ -40,10 +40,13 @@ const JOBS_KEPT = 20;
 /** Checks a local job. Its ApplicationMaster and executors will run as processes on this machine. Starts nothing. */
 export async function prepareLocal(job: Job, options: PrepareOptions): Promise<Prepared> {
   const { environment = process.env } = options;
-  const s3 = await objectStoreOf(job, async () => findS3Connection(environment, await HadoopConfiguration.ifConfigured(environment)));
+  const user = hadoopUser(options.environment);
+  const s3 = await objectStoreOf(job, async (bucket) => {
+    const configuration = await HadoopConfiguration.ifConfigured(environment);
+    return s3Finder({ environment, hadoop: configuration && { configuration, user } })(bucket);
+  });
   const parts = await localParts(job);
   const root = options.localRoot ?? localRoot(options.environment);
-  const user = hadoopUser(options.environment);
   const sizes = [
     ...(parts.source === null ? [] : [[CONTAINER_LAYOUT.source, parts.source] as const]),
     [CONTAINER_LAYOUT.bundles, parts.bundles] as const,
@@ -73,7 +76,7 @@ export async function prepareLocal(job: Job, options: PrepareOptions): Promise<P
 async function startJob(
   job: Job,
   { data, bundles, source, files }: LocalParts,
-  { root, user, s3 }: { readonly root: string; readonly user: string; readonly s3: S3Connection | null },
+  { root, user, s3 }: { readonly root: string; readonly user: string; readonly s3: JobConnections | null },
   { detach = false, environment = process.env, signal, onStaging = () => {}, onProgress = () => {} }: PrepareOptions,
 ): Promise<string> {
   for (const note of withheldNotes(source?.withheld ?? [])) {

@@ -7,7 +7,7 @@ import { ResourceManager, SUBMISSION_PATH } from '../../hadoop/yarn/resource-man
 import { amountsOf } from '../../hadoop/yarn/running-job.ts';
 import { TonyError } from '../../platform/errors.ts';
 import { untilAborted } from '../../platform/until-aborted.ts';
-import type { S3Connection } from '../../storage/s3/s3-connection.ts';
+import type { JobConnections } from '../../storage/s3/s3-connection.ts';
 import { pruneDaily } from '../cache/prune-daily.ts';
 import { refuseTooManyTags } from '../cluster/application-tags.ts';
 import type { HadoopCluster } from '../cluster/cluster.ts';
@@ -129,7 +129,7 @@ interface Checked {
   /** See `YarnCluster`. */
   readonly masterReplacementMs: number | undefined;
   readonly parts: FoundParts;
-  readonly s3: S3Connection | null;
+  readonly s3: JobConnections | null;
   readonly keytab: JobKeytab | null;
 }
 

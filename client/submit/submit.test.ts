@@ -9,7 +9,7 @@ import { HadoopConfiguration } from '../../hadoop/configuration/configuration.ts
 import { SimpleLogin } from '../../hadoop/security/login.ts';
 import { listening } from '../../hadoop/testing/http-server.ts';
 import { FileStorage } from '../../storage/file-storage.ts';
-import { findS3Connection } from '../../storage/s3/find-s3-connection.ts';
+import { s3Finder } from '../../storage/s3/find-s3-connection.ts';
 import { fileUri } from '../../storage/uri.ts';
 import type { HadoopCluster } from '../cluster/cluster.ts';
 import { dryRunPrepared, type JobSource, type PrepareOptions, prepare, submitPrepared } from './prepare.ts';
@@ -87,7 +87,7 @@ async function clusterWith(posted: () => void, mayKill: boolean, scheduler: obje
     storage.close();
   };
   const login = new SimpleLogin(user);
-  const s3 = () => findS3Connection({}, null);
+  const s3 = s3Finder({ environment: {}, hadoop: null });
   const cluster = {
     configuration,
     environment: {},

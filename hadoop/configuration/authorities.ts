@@ -1,4 +1,4 @@
-import { findCredential } from '../credential-provider/credential-provider.ts';
+import { credentialFinder } from '../credential-provider/credential-provider.ts';
 import { additionalAuthorities, ServerTrust } from '../tls/server-trust.ts';
 import { readTrustStore } from '../tls/trust-store.ts';
 
@@ -44,7 +44,7 @@ export async function readAuthorities(
     ? await readTrustStore({
         location,
         password,
-        storedPassword: () => findCredential(PASSWORD, { properties, environment }),
+        storedPassword: () => credentialFinder({ properties, environment })(PASSWORD),
       }).catch((error: unknown) => {
         if (given === '' && !(offersBoth(configuration) && configuration.get('yarn.http.policy') !== 'HTTPS_ONLY')) {
           throw error;

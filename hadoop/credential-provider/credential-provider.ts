@@ -3,15 +3,20 @@ import { isAbsolute, join } from 'node:path';
 import { fileErrorOf, messageOf } from '../../platform/errors.ts';
 import { ifMissing } from '../../platform/files/if-missing.ts';
 import { CredentialStoreError } from '../tls/credential-store-error.ts';
-import { readCredentialStore } from './credential-store.ts';
+import { type CredentialStore, readCredentialStore } from './credential-store.ts';
+
+/*
+ * The URI of a credential provider nests the URI of a JCEKS file: jceks://SCHEME@AUTHORITY/PATH is the file SCHEME://AUTHORITY/PATH, and
+ * jceks://SCHEME/PATH is the file SCHEME:///PATH. localjceks://file/PATH is a local file too.
+ */
 
 /** The property with the list of stores that all of Hadoop's programs read. */
 export const CREDENTIAL_PROVIDERS = 'hadoop.security.credential.provider.path';
 const PASSWORD_FILE = 'hadoop.security.credstore.java-keystore-provider.password-file';
 /** Hadoop's password of stores that have no other one. */
 const DEFAULT_PASSWORD = 'none';
-/** Stores in local files: `jceks://file/path`, `localjceks://file/path`, also with `file@` as the authority. */
 const LOCAL_STORE = /^(?:local)?jceks:\/\/file@?(\/.+)$/i;
+const HDFS_STORE = /^jceks:\/\/(hdfs|webhdfs|swebhdfs|viewfs)(?:@([^/]*))?(\/.+)$/i;
 
 interface Properties {
   get(key: string): string | undefined;
@@ -22,36 +27,70 @@ export interface CredentialSearch {
   readonly environment: Readonly<Record<string, string | undefined>>;
   /** The properties that list stores, in the order of the search. */
   readonly keys?: readonly string[];
+  /** Reads a file on HDFS; returns null if the file does not exist. Without this function, stores on HDFS are ignored. */
+  readonly readHdfs?: (uri: string) => Promise<Buffer | null>;
 }
 
-/** Returns the stores in the configuration that tony-ts cannot read, because they are not local JCEKS files. */
-export function unsupportedStores({ properties, keys = [CREDENTIAL_PROVIDERS] }: CredentialSearch): readonly string[] {
-  return storesOf(properties, keys).filter((store) => !LOCAL_STORE.test(store));
+/** Returns the stores in the configuration that tony-ts cannot read, each with the reason. */
+export function unsupportedStores({
+  properties,
+  keys = [CREDENTIAL_PROVIDERS],
+}: Pick<CredentialSearch, 'properties' | 'keys'>): readonly { readonly store: string; readonly reason: string }[] {
+  return storesOf(properties, keys)
+    .filter((store) => !LOCAL_STORE.test(store) && !HDFS_STORE.test(store))
+    .map((store) => ({ store, reason: reasonFor(store) }));
+}
+
+function reasonFor(store: string): string {
+  if (/^user:/i.test(store)) {
+    return "it exists only inside Hadoop's Java programs";
+  }
+  if (/^(local)?bcfks:/i.test(store)) {
+    return 'only Java programs with the library Bouncy Castle FIPS can read its format';
+  }
+  return /^(local)?jceks:/i.test(store) ? 'it is neither a local file nor on HDFS' : 'its type is unknown';
 }
 
 /**
- * Finds a password in Hadoop's credential providers. Like Hadoop, ignores a store that does not exist, and prefers the first store with the
- * alias. Returns null if no readable store has the alias.
- * @throws CredentialStoreError
+ * Returns a function that finds passwords in Hadoop's credential providers, and returns null for an alias that no readable store has. Like
+ * Hadoop, the function ignores a store that does not exist, and prefers the first store with the alias. It reads each store once.
+ * @throws CredentialStoreError from the returned function
  */
-export async function findCredential(alias: string, search: CredentialSearch): Promise<string | null> {
+export function credentialFinder(search: CredentialSearch): (alias: string) => Promise<string | null> {
   const { properties, keys = [CREDENTIAL_PROVIDERS] } = search;
-  for (const store of storesOf(properties, keys)) {
-    const [, file] = LOCAL_STORE.exec(store) ?? [];
-    if (file === undefined) {
-      continue;
-    }
-    try {
-      const bytes = await readFile(decodeURI(file)).catch(ifMissing(null));
-      const credential = bytes === null ? undefined : readCredentialStore(bytes, await passwordOfStores(search)).get(alias);
-      if (credential !== undefined) {
-        return credential();
+  const stores = storesOf(properties, keys).map((name) => ({ name, content: null as Promise<CredentialStore | null> | null }));
+  return async (alias) => {
+    for (const store of stores) {
+      try {
+        store.content ??= openStore(store.name, search);
+        // Java's key stores convert aliases to lower case.
+        const credential = (await store.content)?.get(alias.toLowerCase());
+        if (credential !== undefined) {
+          return credential();
+        }
+      } catch (error) {
+        throw new CredentialStoreError(`the credential provider ${store.name} cannot be read: ${causeOf(error)}`, { cause: error });
       }
-    } catch (error) {
-      throw new CredentialStoreError(`the credential provider ${store} cannot be read: ${causeOf(error)}`, { cause: error });
     }
+    return null;
+  };
+}
+
+/** Returns null for a store that does not exist or is not supported. */
+async function openStore(name: string, search: CredentialSearch): Promise<CredentialStore | null> {
+  const bytes = await readStore(name, search);
+  return bytes && readCredentialStore(bytes, await passwordOfStores(search));
+}
+
+async function readStore(name: string, { readHdfs }: CredentialSearch): Promise<Buffer | null> {
+  const [, file] = LOCAL_STORE.exec(name) ?? [];
+  if (file !== undefined) {
+    return readFile(decodeURIComponent(file)).catch(ifMissing(null));
   }
-  return null;
+  const [, scheme, authority = '', path] = HDFS_STORE.exec(name) ?? [];
+  return scheme === undefined || path === undefined || readHdfs === undefined
+    ? null
+    : readHdfs(`${scheme.toLowerCase()}://${authority}${decodeURIComponent(path)}`);
 }
 
 function storesOf(properties: Properties, keys: readonly string[]): readonly string[] {
@@ -76,5 +115,5 @@ async function passwordOfStores({ properties, environment }: CredentialSearch): 
 }
 
 function causeOf(error: unknown): string {
-  return error instanceof Error && 'code' in error ? fileErrorOf(error) : messageOf(error);
+  return (error instanceof Error && 'code' in error ? fileErrorOf(error) : messageOf(error)).replace(/\.$/, '');
 }

@@ -503,6 +503,15 @@ export class Cluster {
     }
   }
 
+  /**
+   * Runs one of Hadoop's programs until it exits.
+   * @param {Parameters<Cluster['runJava']>[0]} program
+   */
+  async runProgram(program) {
+    const [jars, java] = await Promise.all([hadoopJars({ hadoop: await this.hadoopVersion() }), findJava()]);
+    await this.runJava(program, jars, java);
+  }
+
   /** Creates the home folders, the folder for aggregated logs, and a folder with write access for every user. */
   async makeFolders() {
     const users = [...new Set([ADMINISTRATOR, 'alice', 'bob'])];

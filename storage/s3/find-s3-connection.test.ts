@@ -4,8 +4,8 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { HadoopConfiguration } from '../../hadoop/configuration/configuration.ts';
-import { findS3Connection } from './find-s3-connection.ts';
-import { decodeS3Connection, encodeS3Connection, type S3Connection } from './s3-connection.ts';
+import { type S3Sources, s3Finder } from './find-s3-connection.ts';
+import { decodeJobConnections, encodeJobConnections, type S3Connection } from './s3-connection.ts';
 
 let home: string;
 beforeAll(async () => {
@@ -30,7 +30,10 @@ afterAll(() => rm(home, { recursive: true }));
 const files = () => ({ AWS_SHARED_CREDENTIALS_FILE: path.join(home, 'credentials'), AWS_CONFIG_FILE: path.join(home, 'config') });
 const noFiles = { AWS_SHARED_CREDENTIALS_FILE: '/nonexistent/a', AWS_CONFIG_FILE: '/nonexistent/b' };
 const KEYS = { AWS_ACCESS_KEY_ID: 'ENV', AWS_SECRET_ACCESS_KEY: 'env-secret' };
-const hadoop = (properties: Record<string, string>) => HadoopConfiguration.fromProperties(properties);
+const hadoop = (properties: Record<string, string>) => ({ configuration: HadoopConfiguration.fromProperties(properties), user: 'alice' });
+const findS3Connection = (environment: S3Sources['environment'], configured: S3Sources['hadoop'], bucket = 'data') =>
+  s3Finder({ environment, hadoop: configured })(bucket);
+const DEFAULT_STORE = fileURLToPath(new URL('../../hadoop/golden/credentials/default.jceks', import.meta.url));
 const HADOOP_KEYS = { 'fs.s3a.access.key': 'HADOOP', 'fs.s3a.secret.key': 'hadoop-secret' };
 
 function opened({ secretAccessKey, sessionToken, ...rest }: S3Connection): object {
@@ -49,8 +52,7 @@ describe('the access key', () => {
   });
 
   test("comes from a credential provider before Hadoop's properties", async () => {
-    const file = fileURLToPath(new URL('../../hadoop/golden/credentials/default.jceks', import.meta.url));
-    const provider = { ...HADOOP_KEYS, 'fs.s3a.security.credential.provider.path': `localjceks://file${file}` };
+    const provider = { ...HADOOP_KEYS, 'fs.s3a.security.credential.provider.path': `localjceks://file${DEFAULT_STORE}` };
     const found = await findS3Connection(noFiles, hadoop(provider));
     expect(opened(found)).toMatchObject({ accessKeyId: 'AKIAEXAMPLE', secretAccessKey: 'sécret/key+1' });
     await expect(findS3Connection({ ...noFiles, HADOOP_CREDSTORE_PASSWORD: 'other' }, hadoop(provider))).rejects.toMatchObject({
@@ -59,25 +61,41 @@ describe('the access key', () => {
     });
   });
 
+  test('of a bucket precedes the general one, also in credential providers, and excludes the general session token', async () => {
+    const properties = {
+      ...HADOOP_KEYS,
+      'fs.s3a.session.token': 'general',
+      'fs.s3a.endpoint': 'general',
+      'fs.s3a.bucket.own.access.key': 'OWN',
+      'fs.s3a.bucket.own.fs.s3a.secret.key': 'own-secret',
+      'fs.s3a.bucket.own.endpoint': 'http://own:9000',
+      'fs.s3a.bucket.stored.security.credential.provider.path': `jceks://file${DEFAULT_STORE}`,
+    };
+    const find = async (bucket: string) => opened(await findS3Connection(noFiles, hadoop(properties), bucket));
+    const own = { accessKeyId: 'OWN', secretAccessKey: 'own-secret', sessionToken: null, endpoint: 'http://own:9000' };
+    expect(await find('own')).toMatchObject(own);
+    expect(await find('stored')).toMatchObject({ accessKeyId: 'AKIAEXAMPLE', sessionToken: 'general' });
+    const general = { accessKeyId: 'HADOOP', sessionToken: 'general', endpoint: 'https://general' };
+    expect(await find('other')).toMatchObject(general);
+    expect(await find('')).toMatchObject(general);
+  });
+
   test('is never printed, and survives encoding', async () => {
     const connection = await findS3Connection({ ...files(), AWS_PROFILE: 'work' }, null);
     expect(JSON.stringify(connection)).not.toContain('work-secret');
     expect(connection.region).toBe('eu-west-3');
-    const again = decodeS3Connection(encodeS3Connection(connection));
-    expect(opened(again)).toEqual(opened(connection));
-    expect(opened(again)).toMatchObject({ sessionToken: 'work-token' });
+    const others = { ...connection, region: 'elsewhere', sessionToken: null };
+    const again = decodeJobConnections(encodeJobConnections({ buckets: { work: connection }, others }));
+    expect(opened(await again('work'))).toEqual(opened(connection));
+    expect(opened(await again('work'))).toMatchObject({ sessionToken: 'work-token' });
+    expect(opened(await again('constructor'))).toEqual(opened(others));
+    const single = decodeJobConnections(encodeJobConnections({ buckets: { work: connection }, others: null }));
+    await expect(single('other')).rejects.toMatchObject({ code: 'S3_CREDENTIALS_MISSING', hint: expect.stringContaining('s3://other/') });
   });
 
   test.each([
     ['nothing', {}, {}, /environment, Hadoop's properties or the profile default/, /AWS_ACCESS_KEY_ID/],
     ['an incomplete profile', { AWS_PROFILE: 'broken' }, {}, /the profile broken/, /AWS_PROFILE/],
-    [
-      'a credential provider',
-      noFiles,
-      { 'hadoop.security.credential.provider.path': 'jceks://file/none.jceks,jceks://hdfs/keys.jceks' },
-      /credential provider jceks:\/\/hdfs\/keys\.jceks, which tony-ts cannot read/,
-      /credential provider holds/,
-    ],
     ['a provider class', noFiles, { 'fs.s3a.aws.credentials.provider': 'a.b.Instance' }, /a\.b\.Instance/, /AWS_SESSION_TOKEN/],
   ])('is reported as missing with %s', async (_, environment, properties, message, hint) => {
     const finding = findS3Connection({ ...noFiles, ...environment }, hadoop(properties));
@@ -86,6 +104,20 @@ describe('the access key', () => {
       message: expect.stringMatching(message),
       hint: expect.stringMatching(hint),
     });
+  });
+});
+
+test.each([
+  ['user:///', /user:\/\/\/: it exists only inside Hadoop's Java programs/],
+  ['bcfks://hdfs@ns1/keys.bcfks', /Bouncy Castle/],
+  ['jceks://s3a@data/keys.jceks', /neither a local file nor on HDFS/],
+  ['vault://keys', /its type is unknown/],
+])('the error for the credential provider %s names what to use instead', async (store, message) => {
+  const stores = { 'hadoop.security.credential.provider.path': `jceks://file/none.jceks,${store}` };
+  await expect(findS3Connection(noFiles, hadoop(stores))).rejects.toMatchObject({
+    code: 'S3_CREDENTIALS_MISSING',
+    message: expect.stringMatching(message),
+    hint: expect.stringMatching(/hadoop credential create.*jceks:\/\/hdfs@/),
   });
 });
 

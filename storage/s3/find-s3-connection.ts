@@ -1,9 +1,10 @@
-import type { HadoopConfiguration } from '../../hadoop/configuration/configuration.ts';
-import { CREDENTIAL_PROVIDERS, findCredential, unsupportedStores } from '../../hadoop/credential-provider/credential-provider.ts';
+import { CREDENTIAL_PROVIDERS, credentialFinder, unsupportedStores } from '../../hadoop/credential-provider/credential-provider.ts';
+import { type HdfsUser, readHdfsFile } from '../../hadoop/hdfs/read-hdfs-file.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import { Secret } from '../../platform/secret.ts';
 import { readAwsProfile } from './aws-profile.ts';
-import type { S3Connection } from './s3-connection.ts';
+import { bucketProperties, type Properties } from './bucket-properties.ts';
+import type { FindS3Connection, S3Connection } from './s3-connection.ts';
 
 type Environment = Readonly<Record<string, string | undefined>>;
 type Keys = Pick<S3Connection, 'accessKeyId' | 'secretAccessKey' | 'sessionToken'>;
@@ -11,28 +12,49 @@ type Keys = Pick<S3Connection, 'accessKeyId' | 'secretAccessKey' | 'sessionToken
 const DEFAULT_REGION = 'us-east-1';
 const CREDENTIAL_STORES = ['fs.s3a.security.credential.provider.path', CREDENTIAL_PROVIDERS];
 
+/** Where a user's machine describes object stores. */
+export interface S3Sources {
+  readonly environment: Environment;
+  /** Null if no Hadoop configuration exists. */
+  readonly hadoop: HdfsUser | null;
+}
+
 /**
- * Finds the object store and the access key on the user's machine. The first source that has an access key applies: the environment, the
- * profile that AWS_PROFILE names, Hadoop's fs.s3a.* properties and credential providers, the profile `default`. For the other settings, the environment precedes
- * Hadoop's properties, which precede the profile.
- * @param hadoop null if no Hadoop configuration exists.
- * @throws TonyError S3_CREDENTIALS_MISSING, HADOOP_CONF_INVALID
+ * Returns a function that finds the object store of a bucket and the user's access key for it. The first source that has an access key
+ * applies: the environment, the profile that AWS_PROFILE names, Hadoop's fs.s3a.* properties and credential providers, the profile
+ * `default`. For the other settings, the environment precedes Hadoop's properties, which precede the profile. The function searches once
+ * for each bucket.
  */
-export async function findS3Connection(environment: Environment, hadoop: HadoopConfiguration | null): Promise<S3Connection> {
+export function s3Finder(sources: S3Sources): FindS3Connection {
+  const found = new Map<string, Promise<S3Connection>>();
+  return (bucket) => {
+    const connection = found.get(bucket) ?? findConnection(bucket, sources);
+    found.set(bucket, connection);
+    return connection;
+  };
+}
+
+/** @throws TonyError S3_CREDENTIALS_MISSING, HADOOP_CONF_INVALID */
+async function findConnection(bucket: string, { environment, hadoop }: S3Sources): Promise<S3Connection> {
   const profile = await readAwsProfile(environment);
+  const properties = hadoop === null ? null : bucketProperties(hadoop.configuration, bucket);
   const named = given(environment.AWS_PROFILE) === undefined ? undefined : keysOf(profile);
-  const keys = keysOfEnvironment(environment) ?? named ?? (await keysOfHadoop(environment, hadoop)) ?? keysOf(profile);
+  const keys =
+    keysOfEnvironment(environment) ??
+    named ??
+    (hadoop && properties && (await keysOfHadoop(bucket, environment, hadoop, properties))) ??
+    keysOf(profile);
   if (keys === undefined) {
-    throw missingKeys(environment, hadoop);
+    throw missingKeys(environment, properties);
   }
-  const endpoint = given(environment.AWS_ENDPOINT_URL_S3) ?? given(environment.AWS_ENDPOINT_URL) ?? hadoopEndpoint(hadoop) ?? null;
-  const style = given(hadoop?.get('fs.s3a.path.style.access'));
+  const endpoint = given(environment.AWS_ENDPOINT_URL_S3) ?? given(environment.AWS_ENDPOINT_URL) ?? hadoopEndpoint(properties) ?? null;
+  const style = given(properties?.get('fs.s3a.path.style.access'));
   return {
     endpoint: endpoint === null ? null : checkedUrl(endpoint),
     region:
       given(environment.AWS_REGION) ??
       given(environment.AWS_DEFAULT_REGION) ??
-      given(hadoop?.get('fs.s3a.endpoint.region')) ??
+      given(properties?.get('fs.s3a.endpoint.region')) ??
       given(profile.region) ??
       DEFAULT_REGION,
     // Host names that contain the bucket need DNS entries, which S3-compatible stores rarely have.
@@ -50,21 +72,42 @@ function keysOf(profile: Environment): Keys | undefined {
   return keysFrom(profile.aws_access_key_id, profile.aws_secret_access_key, profile.aws_session_token);
 }
 
-/** Like Hadoop, prefers the keys in credential providers. */
-async function keysOfHadoop(environment: Environment, hadoop: HadoopConfiguration | null): Promise<Keys | undefined> {
-  if (hadoop === null) {
-    return undefined;
-  }
-  const search = { properties: hadoop, environment, keys: CREDENTIAL_STORES };
-  const find = async (name: string): Promise<string | undefined> => (await findCredential(name, search)) ?? hadoop.get(name);
+/**
+ * Like Hadoop, prefers the keys in credential providers to those in the properties, and the bucket's own keys to the general ones. A bucket
+ * with an access key of its own does not use the general session token.
+ */
+async function keysOfHadoop(bucket: string, environment: Environment, hadoop: HdfsUser, properties: Properties): Promise<Keys | undefined> {
+  const inProviders = credentialFinder({
+    properties,
+    environment,
+    keys: CREDENTIAL_STORES,
+    readHdfs: (uri) => readHdfsFile(hadoop, uri),
+  });
+  const find = async (name: string): Promise<string | undefined> =>
+    given((await inProviders(name)) ?? undefined) ?? given(hadoop.configuration.get(name));
+  const ofBucket = async (key: string): Promise<string | undefined> =>
+    bucket === '' ? undefined : ((await find(`fs.s3a.bucket.${bucket}.${key}`)) ?? (await find(`fs.s3a.bucket.${bucket}.fs.s3a.${key}`)));
   try {
-    return keysFrom(await find('fs.s3a.access.key'), await find('fs.s3a.secret.key'), await find('fs.s3a.session.token'));
+    const id = await ofBucket('access.key');
+    return keysFrom(
+      id ?? (await find('fs.s3a.access.key')),
+      (await ofBucket('secret.key')) ?? (await find('fs.s3a.secret.key')),
+      (await ofBucket('session.token')) ?? (id === undefined ? await find('fs.s3a.session.token') : undefined),
+    );
   } catch (error) {
     throw new TonyError('S3_CREDENTIALS_MISSING', `The access key for s3:// URIs is unknown: ${messageOf(error)}.`, {
-      hint: 'Correct the path or the password (HADOOP_CREDSTORE_PASSWORD) of this store, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.',
+      hint: hintOf(error),
       cause: error,
     });
   }
+}
+
+/** If HDFS refused to serve a provider, the hint is that of HDFS. */
+function hintOf(error: unknown): string {
+  const cause = error instanceof Error ? error.cause : null;
+  return cause instanceof TonyError
+    ? cause.hint
+    : 'Correct the path or the password (HADOOP_CREDSTORE_PASSWORD) of this store, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.';
 }
 
 function keysFrom(id: string | undefined, secret: string | undefined, token: string | undefined): Keys | undefined {
@@ -89,12 +132,12 @@ function given(value: string | undefined): string | undefined {
 }
 
 /** Hadoop's endpoint may lack a scheme; fs.s3a.connection.ssl.enabled then selects it. */
-function hadoopEndpoint(hadoop: HadoopConfiguration | null): string | undefined {
-  const endpoint = given(hadoop?.get('fs.s3a.endpoint'));
+function hadoopEndpoint(properties: Properties | null): string | undefined {
+  const endpoint = given(properties?.get('fs.s3a.endpoint'));
   if (endpoint === undefined || /^[a-z]+:\/\//i.test(endpoint)) {
     return endpoint;
   }
-  return `${hadoop?.get('fs.s3a.connection.ssl.enabled')?.toLowerCase() === 'false' ? 'http' : 'https'}://${endpoint}`;
+  return `${properties?.get('fs.s3a.connection.ssl.enabled')?.toLowerCase() === 'false' ? 'http' : 'https'}://${endpoint}`;
 }
 
 function checkedUrl(endpoint: string): string {
@@ -107,14 +150,15 @@ function checkedUrl(endpoint: string): string {
   return endpoint;
 }
 
-function missingKeys(environment: Environment, hadoop: HadoopConfiguration | null): TonyError {
-  const [store] = hadoop === null ? [] : unsupportedStores({ properties: hadoop, environment, keys: CREDENTIAL_STORES });
-  if (store !== undefined) {
-    return new TonyError('S3_CREDENTIALS_MISSING', `The configuration names the credential provider ${store}, which tony-ts cannot read.`, {
-      hint: 'Use a local store (jceks://file/PATH or localjceks://file/PATH), or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY to the values that this credential provider holds, or use AWS_PROFILE.',
+function missingKeys(environment: Environment, properties: Properties | null): TonyError {
+  const [unsupported] = properties === null ? [] : unsupportedStores({ properties, keys: CREDENTIAL_STORES });
+  if (unsupported !== undefined) {
+    const { store, reason } = unsupported;
+    return new TonyError('S3_CREDENTIALS_MISSING', `tony-ts cannot read the credential provider ${store}: ${reason}.`, {
+      hint: 'Store the keys with `hadoop credential create` in a provider jceks://hdfs@NAMENODE/PATH or jceks://file/PATH, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY to the values that this provider holds, or use AWS_PROFILE.',
     });
   }
-  const providers = given(hadoop?.get('fs.s3a.aws.credentials.provider'));
+  const providers = given(properties?.get('fs.s3a.aws.credentials.provider'));
   if (providers !== undefined) {
     return new TonyError('S3_CREDENTIALS_MISSING', `fs.s3a.aws.credentials.provider is ${providers}, which tony-ts does not support.`, {
       hint: 'Set AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and, for temporary credentials, AWS_SESSION_TOKEN.',

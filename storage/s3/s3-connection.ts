@@ -15,18 +15,48 @@ export interface S3Connection {
   readonly sessionToken: Secret | null;
 }
 
-/** Encodes a connection, with its secrets, for a container's credentials or a file of mode 0600. */
-export function encodeS3Connection({ secretAccessKey, sessionToken, ...connection }: S3Connection): string {
-  const text = (secret: Secret): string => Buffer.from(secret.reveal()).toString('utf8');
-  return JSON.stringify({ ...connection, secretAccessKey: text(secretAccessKey), sessionToken: sessionToken && text(sessionToken) });
+/** Finds the object store of a bucket, and the access key for it. The name '' stands for all buckets without settings of their own. */
+export type FindS3Connection = (bucket: string) => Promise<S3Connection>;
+
+/** The connections that a job receives. */
+export interface JobConnections {
+  /** The connections of the buckets that job.yaml names, by name. */
+  readonly buckets: Readonly<Record<string, S3Connection>>;
+  /** The connection of all other buckets; null if the user has access keys only for certain buckets. */
+  readonly others: S3Connection | null;
 }
 
-/** Decodes the output of `encodeS3Connection`. */
-export function decodeS3Connection(encoded: string): S3Connection {
+/** Encodes connections, with their secrets, for a container's credentials or a file of mode 0600. */
+export function encodeJobConnections({ buckets, others }: JobConnections): string {
+  const named = Object.entries(buckets).map(([bucket, connection]) => [bucket, opened(connection)]);
+  return JSON.stringify({ buckets: Object.fromEntries(named), others: others && opened(others) });
+}
+
+/** Decodes the output of `encodeJobConnections`. The function that it returns throws TonyError S3_CREDENTIALS_MISSING for unknown buckets. */
+export function decodeJobConnections(encoded: string): FindS3Connection {
   const fields: unknown = JSON.parse(encoded);
-  if (!isRecord(fields)) {
-    throw new TonyError('CREDENTIALS_INVALID', 'The connection to the object store is not a JSON object.');
+  if (!isRecord(fields) || !isRecord(fields.buckets)) {
+    throw new TonyError('CREDENTIALS_INVALID', 'The connections to the object store are not a JSON object with the field "buckets".');
   }
+  const { buckets, others } = fields;
+  return async (bucket) => {
+    const found = Object.hasOwn(buckets, bucket) ? buckets[bucket] : others;
+    if (!isRecord(found)) {
+      throw new TonyError('S3_CREDENTIALS_MISSING', `This job has no access key for the bucket ${bucket}.`, {
+        hint: `Name an s3://${bucket}/ URI in job.yaml, for example under data.`,
+      });
+    }
+    return closed(found);
+  };
+}
+
+/** The fields of a connection, with its secrets as text. */
+function opened({ secretAccessKey, sessionToken, ...connection }: S3Connection): object {
+  const text = (secret: Secret): string => Buffer.from(secret.reveal()).toString('utf8');
+  return { ...connection, secretAccessKey: text(secretAccessKey), sessionToken: sessionToken && text(sessionToken) };
+}
+
+function closed(fields: Record<string, unknown>): S3Connection {
   const secret = (value: unknown): Secret => new Secret(Buffer.from(String(value)));
   return {
     endpoint: typeof fields.endpoint === 'string' ? fields.endpoint : null,

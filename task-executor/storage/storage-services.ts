@@ -9,7 +9,7 @@ import type { Secret } from '../../platform/secret.ts';
 import { downloadFolder, uploadFolder } from '../../storage/copy-files.ts';
 import { createStorage } from '../../storage/create-storage.ts';
 import { fileError } from '../../storage/file-error.ts';
-import { decodeS3Connection } from '../../storage/s3/s3-connection.ts';
+import { decodeJobConnections } from '../../storage/s3/s3-connection.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { joinUri } from '../../storage/uri.ts';
 import type { ServiceFrame } from '../../training/process/service-frame.ts';
@@ -25,7 +25,7 @@ export interface StorageContainer {
   readonly frozen: FrozenJob;
   /** Absolute path of the container's working directory. */
   readonly folder: string;
-  /** The encoded S3Connection; null if the job names no s3:// URI. */
+  /** The encoded JobConnections; null if the job names no s3:// URI. */
   readonly s3: Secret | null;
 }
 
@@ -38,7 +38,7 @@ interface Run {
 /** Opens the storage that the job uses. Close it after use. */
 export function openStorage({ frozen, s3 }: StorageContainer): Storage {
   const hadoop = frozen.cluster.kind === 'yarn' ? HadoopConfiguration.fromProperties(frozen.cluster.hadoop) : null;
-  const connection = s3 && { s3: async () => decodeS3Connection(Buffer.from(s3.reveal()).toString('utf8')) };
+  const connection = s3 && { s3: decodeJobConnections(Buffer.from(s3.reveal()).toString('utf8')) };
   return createStorage({ hadoop, user: frozen.user, ...connection });
 }
 

@@ -1,8 +1,8 @@
 import { userInfo } from 'node:os';
 import { HadoopConfiguration } from '../../hadoop/configuration/configuration.ts';
 import { createStorage } from '../../storage/create-storage.ts';
-import { findS3Connection } from '../../storage/s3/find-s3-connection.ts';
-import { decodeS3Connection } from '../../storage/s3/s3-connection.ts';
+import { s3Finder } from '../../storage/s3/find-s3-connection.ts';
+import { decodeJobConnections } from '../../storage/s3/s3-connection.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { readTask } from './task.ts';
 import type { TaskContext } from './task-context.ts';
@@ -16,12 +16,12 @@ export async function openStorage(): Promise<Storage> {
 export function storageOfJob(task: TaskContext): Storage {
   const hadoop = task.hadoop === null ? null : HadoopConfiguration.fromProperties(task.hadoop);
   const { s3, user } = task;
-  return createStorage({ hadoop, user, ...(s3 !== null && { s3: async () => decodeS3Connection(s3) }) });
+  return createStorage({ hadoop, user, ...(s3 !== null && { s3: decodeJobConnections(s3) }) });
 }
 
 /** Opens storage for a standalone program. Includes HDFS if the environment has a Hadoop configuration. */
 export async function storageAlone(): Promise<Storage> {
   const hadoop = await HadoopConfiguration.ifConfigured();
   const user = process.env.HADOOP_USER_NAME ?? userInfo().username;
-  return createStorage({ hadoop, user, s3: () => findS3Connection(process.env, hadoop) });
+  return createStorage({ hadoop, user, s3: s3Finder({ environment: process.env, hadoop: hadoop && { configuration: hadoop, user } }) });
 }

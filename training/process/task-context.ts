@@ -29,7 +29,7 @@ export interface TaskContext {
   readonly user: string;
   /** Hadoop properties for access to hdfs://; null in local mode. */
   readonly hadoop: Readonly<Record<string, string>> | null;
-  /** The encoded S3Connection for access to s3://; null if the job names no s3:// URI. */
+  /** The encoded JobConnections, for access to s3://; null if the job names no s3:// URI. */
   readonly s3: string | null;
   /** The file to which the program appends its reports, one JSON object per line (see Report). */
   readonly reportFile: string;
