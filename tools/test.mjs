@@ -36,6 +36,9 @@ jars?.catch(() => {});
 
 if (await check('dependencies', ensureInstalled)) {
   const built = await check('build', async () => (await import('./build.mjs')).buildAll({ log: console.log }));
+  // Its build mostly waits for downloads, so it runs beside the unit tests.
+  const runtime = built && wanted('integration') ? runInherited(process.execPath, ['dist/tony-ts.js', 'runtime', 'build']) : null;
+  runtime?.catch(() => {});
   if (wanted('checks')) {
     await check('types', () => runTool('tsc', ['--noEmit']));
     await check('types of the pages', () => runTool('tsc', ['--noEmit', '-p', 'web/page/browser']));
@@ -45,11 +48,10 @@ if (await check('dependencies', ensureInstalled)) {
     outcomes.push(await vitest('unit'));
   }
   if (wanted('integration') && built) {
-    const cluster = await check('hadoop', () => jars);
-    const runtime = await check('runtime', () => runInherited(process.execPath, ['dist/tony-ts.js', 'runtime', 'build']));
+    const prepared = [await check('hadoop', () => jars), await check('runtime', () => runtime)];
     // The tests on the workers' clusters run beside the others, because tests on a cluster mostly wait. The output of the others is
     // printed when it is complete.
-    if (cluster && runtime) {
+    if (prepared.every(Boolean)) {
       const later = async () => [await vitest('local', { later: true }), await vitest('own-cluster', { later: true })];
       const [shared, others] = await Promise.all([vitest('cluster'), later()]);
       const all = [shared, ...others];
