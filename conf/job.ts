@@ -213,6 +213,8 @@ export const CONTAINER_LAYOUT = {
   keytab: 'keytab',
   /** Folder for temporary files of the user's program. */
   scratch: 'scratch',
+  /** Home folder of the user's program, if the user cannot write to that of the container. */
+  home: 'home',
 } as const;
 
 export const CREDENTIALS = {

@@ -14,6 +14,7 @@ import { type FrameworkEnvironment, frameworkEnvironment, inheritsPort } from '.
 import type { GangPlace } from './frameworks/gang.ts';
 import { runsMpi } from './frameworks/mpi.ts';
 import { nodeCommand } from './frameworks/node-command.ts';
+import { homeFolder } from './home-folder.ts';
 import { interfaceOfHost } from './horovod/network-interface.ts';
 import { prepareMpi } from './mpi/prepare-mpi.ts';
 import type { ProcessPlan } from './process-launcher.ts';
@@ -83,8 +84,9 @@ export async function prepareRun(
   });
   // Hadoop's clients read this variable too.
   const tokens = await settings.tokens.writeForProgram();
+  const own = container.HOME === undefined ? container : { ...container, HOME: await homeFolder(folder, container.HOME) };
   const environment = {
-    ...userEnvironment(container, request.jobEnvironment, { ...context, taskFile }, ofFramework),
+    ...userEnvironment(own, request.jobEnvironment, { ...context, taskFile }, ofFramework),
     ...(tokens !== null && { [EXECUTOR_ENVIRONMENT.credentials]: tokens }),
   };
   const bundles = path.join(folder, CONTAINER_LAYOUT.bundles);
