@@ -159,6 +159,6 @@ function userVerdict(nodes: readonly NodeFacts[], user: string): Verdict | null 
     ? null
     : doubtful(
         `containers run as ${[...new Set(others.map((node) => node.user))].join(', ')} instead of ${user} on ${named(others)}`,
-        'The programs of all users can read and stop each other. To separate users, configure LinuxContainerExecutor.',
+        'The programs of all users can read and stop each other. To separate users, configure LinuxContainerExecutor. Without Kerberos, it also needs yarn.nodemanager.linux-container-executor.nonsecure-mode.limit-users: false.',
       );
 }
