@@ -22,8 +22,10 @@ quotas. Each result includes the version of Node.js on which tony-ts ran.
 | kerberos | Kerberos authentication |
 | tls | HTTPS with certificates from a private authority |
 
-The test cluster does not support \`kerberos\` with Hadoop 3.5.0: NodeManagers of a secure cluster need Hadoop's native
-library to aggregate logs, and no Maven package contains the library of that version.
+NodeManagers of a secure cluster need Hadoop's native library to aggregate logs. No Maven package contains the library of
+Hadoop 3.5, so the developer provides it ([development.md](development.md#a-hadoop-cluster-in-a-box)). Containers run as
+the NodeManager's user; \`integration-tests/container-executor.test.ts\` covers the LinuxContainerExecutor with and
+without Kerberos, on Hadoop 3.4.3.
 
 `;
 

@@ -4,11 +4,13 @@
  * logs.
  */
 import { existsSync } from 'node:fs';
-import { mkdir, mkdtemp, rename, rm } from 'node:fs/promises';
+import { chmod, mkdir, mkdtemp, rename, rm } from 'node:fs/promises';
 import path from 'node:path';
 import { POM, runMaven } from './jars.mjs';
 import { CACHE } from './layout.mjs';
 
+/** Names a folder with a libhadoop.so to use instead, for example one of a Hadoop version that Maven has no library for. */
+const VARIABLE = 'TONY_LIBHADOOP';
 /** This jar, from another project, contains the Hadoop 3.3.5 native library. Later versions have the same functions. */
 const ARTIFACT = 'io.trino.hadoop:hadoop-apache:3.3.5-3';
 const PLUGIN = 'org.apache.maven.plugins:maven-dependency-plugin:3.8.1';
@@ -20,15 +22,15 @@ const ARCHITECTURES = { x64: 'Linux-amd64', arm64: 'Linux-aarch64' };
  * @param {string} hadoop
  */
 export function hasNativeLibrary(hadoop) {
-  return /^3\.[34]\./.test(hadoop);
+  return process.env[VARIABLE] !== undefined || /^3\.[34]\./.test(hadoop);
 }
 
 export function nativeLibraryFolder() {
-  return path.join(CACHE, 'libhadoop', 'nativelib', ARCHITECTURES[process.arch] ?? process.arch);
+  return process.env[VARIABLE] ?? path.join(CACHE, 'libhadoop', 'nativelib', ARCHITECTURES[process.arch] ?? process.arch);
 }
 
 /**
- * Downloads the library (about 70 MB) unless the folder exists.
+ * Downloads the library (about 70 MB), unless it exists or the developer has provided another one.
  * @param {(line: string) => void} [log]
  */
 export async function ensureNativeLibrary(log = () => {}) {
@@ -36,12 +38,16 @@ export async function ensureNativeLibrary(log = () => {}) {
   if (existsSync(path.join(nativeLibraryFolder(), 'libhadoop.so'))) {
     return;
   }
+  if (process.env[VARIABLE] !== undefined) {
+    throw new Error(`${VARIABLE} names ${process.env[VARIABLE]}, which has no libhadoop.so`);
+  }
   log(`taking libhadoop.so from ${ARTIFACT} with Maven ...`);
   await mkdir(CACHE, { recursive: true });
   const folder = await mkdtemp(path.join(CACHE, 'libhadoop-'));
   try {
     const options = [`-Dartifact=${ARTIFACT}`, `-DoutputDirectory=${folder}`, `-Dcluster.target=${path.join(folder, 'target')}`];
     await runMaven(['-B', '-q', '-f', POM, `${PLUGIN}:unpack`, ...options, '-Dmdep.unpack.includes=nativelib/*/libhadoop.so']);
+    await chmod(folder, 0o755);
     await rename(folder, target).catch((error) => {
       // Another command has created the folder at the same time.
       if (error.code !== 'ENOTEMPTY' && error.code !== 'EEXIST') {
