@@ -185,11 +185,12 @@ function worker(): number {
 }
 
 /**
- * Returns the worker's shared cluster, which starts before the file's first test. After the last test, restarts killed daemons, and fails
- * the file if an application or a container process is still running.
+ * Returns the worker's shared cluster, which starts before the file's first test. TONY_TEST_PROFILE selects its profile. After the last
+ * test, restarts killed daemons, and fails the file if an application or a container process is still running.
  */
 export function useCluster(): TestCluster {
-  const cluster = new TestCluster(inject('clusterOffsets')[worker() - 1] as number);
+  const profile = process.env.TONY_TEST_PROFILE ?? 'plain';
+  const cluster = new TestCluster(inject('clusterOffsets')[worker() - 1] as number, { profile });
   beforeAll(() => cluster.up());
   afterAll(async () => {
     await cluster.heal();

@@ -154,7 +154,7 @@ export const ERROR_CODES = {
   },
   PYTHON_UNRESOLVED: {
     exit: 2,
-    means: 'pip finds no set of wheels that satisfies the requirements of the job on the nodes, or the requirements file contains a password.',
+    means: 'pip finds no set of wheels that satisfies the requirements of the job on the nodes.',
     hint: 'Choose another version of the package, or set `version` and `platform` under `python` in job.yaml to those of the nodes. For a package without wheels, build one with `python3 -m pip wheel` and list its path.',
   },
   PYTHON_NODES: {

@@ -57,12 +57,11 @@ export function freezeJob(job: Job, options: FreezeOptions): FrozenJob {
 }
 
 function roleResources({ roles }: Job, { files, tensorboard, pythonEnvironment }: FreezeOptions): FrozenJob['roleResources'] {
-  const environment = pythonEnvironment ? [pythonEnvironment] : [];
-  const ofRoles = roles.map(({ name }) => [name, [...(files[EVERY_ROLE] ?? []), ...environment, ...(files[name] ?? [])]] as const);
+  const ofAll = [...(files[EVERY_ROLE] ?? []), ...(pythonEnvironment ? [pythonEnvironment] : [])];
+  const ofRoles = roles.map(({ name }) => [name, [...ofAll, ...(files[name] ?? [])]] as const);
   return Object.fromEntries([
     ...ofRoles.filter(([, resources]) => resources.length > 0),
-    // TensorBoard has its own packages, but the nodes may have no other interpreter than that of the job's environment.
-    ...(tensorboard ? [[TENSORBOARD_ROLE, [tensorboard, ...environment]] as const] : []),
+    ...(tensorboard ? [[TENSORBOARD_ROLE, [tensorboard]] as const] : []),
   ]);
 }
 

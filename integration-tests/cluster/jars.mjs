@@ -1,7 +1,7 @@
 /** Provides the jars of a Hadoop version. Maven downloads them once; an incomplete folder is never used. */
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { mkdir, mkdtemp, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { chmod, mkdir, mkdtemp, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { CACHE, DEFAULT_HADOOP, ROOT, versionFolder } from './layout.mjs';
 
@@ -18,11 +18,11 @@ export async function hadoopJars({ hadoop = DEFAULT_HADOOP, log = () => {} } = {
   if (!/^\d+\.\d+\.\d+$/.test(hadoop)) {
     throw new Error(`"${hadoop}" is not a version of Hadoop, such as ${DEFAULT_HADOOP}`);
   }
-  return jarsOf(
-    { file: POM, selection: [`-Dhadoop.version=${hadoop}`, ...profilesOf(hadoop)], contains: `hadoop-common-${hadoop}.jar` },
-    versionFolder(hadoop),
-    log,
-  );
+  const source = { file: POM, selection: [`-Dhadoop.version=${hadoop}`, ...profilesOf(hadoop)], contains: `hadoop-common-${hadoop}.jar` };
+  const lib = await jarsOf(source, versionFolder(hadoop), log);
+  // With the LinuxContainerExecutor, localizers run as the users of jobs. `mkdtemp` creates folders that only their owner can read.
+  await chmod(lib, 0o755);
+  return lib;
 }
 
 /**

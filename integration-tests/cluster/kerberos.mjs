@@ -89,7 +89,8 @@ async function prepare(place, log) {
   const state = path.join(place.state, 'kerberos.new');
   await rm(state, { recursive: true, force: true });
   const unfinished = folderOf(state);
-  await mkdir(unfinished, { recursive: true, mode: 0o700 });
+  // Other users read krb5.conf there. The commands create the files with keys for their owner only.
+  await mkdir(unfinished, { recursive: true, mode: 0o711 });
   const port = place.ports.kdc?.kerberos;
   await writeFile(path.join(unfinished, 'krb5.conf'), krb5Conf(port));
   await writeFile(path.join(unfinished, 'kdc.conf'), kdcConf(port, unfinished));
@@ -173,6 +174,8 @@ function properties({ state }) {
       'ignore.secure.ports.for.testing': true,
     },
     yarn: {
+      // With the LinuxContainerExecutor, the program that copies the files of containers is a process of its own.
+      'yarn.nodemanager.container-localizer.java.opts': `-Xmx256m -Djava.security.krb5.conf=${file('krb5.conf')}`,
       'yarn.resourcemanager.principal': `rm/_HOST@${REALM}`,
       'yarn.resourcemanager.keytab': file('rm.keytab'),
       // NodeManagers would replace _HOST with this machine's name, which differs from the name in their addresses.

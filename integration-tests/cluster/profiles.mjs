@@ -1,6 +1,7 @@
 /** Profiles: named sets of additional processes and configuration properties of a cluster. */
 import { existsSync, readFileSync } from 'node:fs';
 import path from 'node:path';
+import { CONTAINER_EXECUTOR } from './container-executor.mjs';
 import { FEDERATION } from './federation.mjs';
 import { HIGH_AVAILABILITY } from './high-availability.mjs';
 import { KERBEROS } from './kerberos.mjs';
@@ -78,6 +79,7 @@ export const PROFILES = {
   kms: KEY_SERVER,
   tls: TLS,
   proxy: WEB_PROXY,
+  'container-executor': CONTAINER_EXECUTOR,
 };
 
 /**

@@ -3,7 +3,6 @@
 import csv
 import io
 import json
-import threading
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -20,7 +19,6 @@ from ._task import context
 # The output folder has the format that training/sweep/sweep.ts describes.
 _DESCRIPTION = "_SWEEP"
 _GOALS = ("maximize", "minimize")
-_REFRESH_S = 10.0
 
 
 @dataclass(frozen=True)
@@ -110,31 +108,6 @@ class Sweep:
 
     def __iter__(self) -> Iterator[Trial]:
         self._describe()
-        over = threading.Event()
-        watcher = threading.Thread(target=self._watch, args=(over,), name="tony-sweep", daemon=True)
-        # The job shows the metrics of the task with the lowest index.
-        if context().in_job and context().index == 0:
-            watcher.start()
-        try:
-            yield from self._trials()
-        finally:
-            over.set()
-            if watcher.ident is not None:
-                watcher.join()
-        self._refresh()
-        if context().index == 0:
-            self._finish()
-
-    def _watch(self, over: threading.Event) -> None:
-        """Reports the results of other tasks during a long trial of this task."""
-        while not over.wait(_REFRESH_S):
-            try:
-                self._refresh()
-            except (OSError, TonyError):
-                # The next refresh tries again.
-                pass
-
-    def _trials(self) -> Iterator[Trial]:
         names = [_name_of(index) for index in range(len(self.configurations))]
         numbers = {self._place_of(name): index for index, name in enumerate(names)}
         for place in claim(list(numbers)):
@@ -149,6 +122,9 @@ class Sweep:
                     f"{trial.name} {json.dumps(trial.configuration)} ended without a result",
                     f"Call trial.finish({self.metric}=VALUE), or trial.fail(error).",
                 )
+        self._refresh()
+        if context().index == 0:
+            self._finish()
 
     def _place_of(self, name: str) -> str:
         return name if self.output is None else f"{self.output}/{name}.json"
