@@ -1,10 +1,10 @@
-import type { Argv, CommandModule } from 'yargs';
-import { APPLICATION_ID, CLUSTER_OPTIONS, type JobArguments, OUTPUT_OPTION } from './shared-options.ts';
+import { defineCommand } from './define-command.ts';
+import { APPLICATION_ID, CLUSTER_OPTIONS, OUTPUT_OPTION } from './shared-options.ts';
 
-export const attachCommand: CommandModule<object, JobArguments> = {
+export const attachCommand = defineCommand({
   command: 'attach <application>',
   describe: 'Follow a submitted job; the exit code reflects its result',
-  builder: (yargs): Argv<JobArguments> => yargs.positional('application', APPLICATION_ID).options({ ...OUTPUT_OPTION, ...CLUSTER_OPTIONS }),
+  builder: (yargs) => yargs.positional('application', APPLICATION_ID).options({ ...OUTPUT_OPTION, ...CLUSTER_OPTIONS }),
   handler: async ({ application, output: format, ...cluster }) => {
     const { connectJob } = await import('../../connections/connect-job.ts');
     const { followToEnd } = await import('../../output/follow-to-end.ts');
@@ -17,4 +17,4 @@ export const attachCommand: CommandModule<object, JobArguments> = {
       connection.close();
     }
   },
-};
+});

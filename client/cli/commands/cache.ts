@@ -1,6 +1,6 @@
-import type { Argv, CommandModule } from 'yargs';
-import type { OutputFormat } from '../../output/value-output.ts';
-import { CLUSTER_OPTIONS, type ClusterArguments, DRY_RUN_OPTION, durationOf, OUTPUT_OPTION } from './shared-options.ts';
+import type { CommandModule } from 'yargs';
+import { defineCommand } from './define-command.ts';
+import { CLUSTER_OPTIONS, DRY_RUN_OPTION, durationOf, OUTPUT_OPTION } from './shared-options.ts';
 import { show, showNotice } from './show.ts';
 
 const LOCAL_OPTION = {
@@ -9,15 +9,10 @@ const LOCAL_OPTION = {
 
 const DEFAULT_AGE_MS = 30 * 86_400_000;
 
-interface ListArguments extends ClusterArguments {
-  readonly local: boolean;
-  readonly output: OutputFormat;
-}
-
-const listCommand: CommandModule<object, ListArguments> = {
+const listCommand = defineCommand({
   command: ['list', '$0'],
   describe: 'List the entries in your cache with their size and last use',
-  builder: (yargs): Argv<ListArguments> => yargs.options({ ...LOCAL_OPTION, ...OUTPUT_OPTION, ...CLUSTER_OPTIONS }),
+  builder: (yargs) => yargs.options({ ...LOCAL_OPTION, ...OUTPUT_OPTION, ...CLUSTER_OPTIONS }),
   handler: async ({ output, ...options }) => {
     const { openHistoryStore } = await import('../../history/open-store.ts');
     const { listCache } = await import('../../cache/prune-cache.ts');
@@ -36,20 +31,13 @@ const listCommand: CommandModule<object, ListArguments> = {
       store.close();
     }
   },
-};
+});
 
-interface PruneArguments extends ClusterArguments {
-  readonly local: boolean;
-  readonly olderThan?: string | undefined;
-  readonly dryRun?: boolean | undefined;
-  readonly output: OutputFormat;
-}
-
-const pruneCommand: CommandModule<object, PruneArguments> = {
+const pruneCommand = defineCommand({
   command: 'prune',
   describe:
     'Remove cache entries that no job uses or has recently used; if a job needs a removed entry, its submission uploads the entry again',
-  builder: (yargs): Argv<PruneArguments> =>
+  builder: (yargs) =>
     yargs.options({
       'older-than': {
         type: 'string',
@@ -61,7 +49,7 @@ const pruneCommand: CommandModule<object, PruneArguments> = {
       ...OUTPUT_OPTION,
       ...CLUSTER_OPTIONS,
     }),
-  handler: async ({ olderThan, dryRun = false, output, ...options }) => {
+  handler: async ({ olderThan, dryRun, output, ...options }) => {
     const given = olderThan === undefined ? undefined : await durationOf('--older-than', olderThan);
     const { openHistoryStore } = await import('../../history/open-store.ts');
     const { pruneCache } = await import('../../cache/prune-cache.ts');
@@ -81,7 +69,7 @@ const pruneCommand: CommandModule<object, PruneArguments> = {
       store.close();
     }
   },
-};
+});
 
 export const cacheCommand: CommandModule = {
   command: 'cache',

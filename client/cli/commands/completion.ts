@@ -1,14 +1,10 @@
-import type { Argv, CommandModule } from 'yargs';
-import { SHELLS, type Shell } from '../completion/shells.ts';
+import { SHELLS } from '../completion/shells.ts';
+import { defineCommand } from './define-command.ts';
 
-interface CompletionArguments {
-  readonly shell: Shell;
-}
-
-export const completionCommand: CommandModule<object, CompletionArguments> = {
+export const completionCommand = defineCommand({
   command: 'completion <shell>',
   describe: 'Print a script that lets your shell complete commands, options, application IDs and tasks',
-  builder: (yargs): Argv<CompletionArguments> =>
+  builder: (yargs) =>
     yargs
       .positional('shell', { choices: SHELLS, demandOption: true, describe: 'Your shell' })
       .example('source <(tony-ts completion bash)', 'in ~/.bashrc')
@@ -18,4 +14,4 @@ export const completionCommand: CommandModule<object, CompletionArguments> = {
     const { completionScript } = await import('../completion/scripts.ts');
     process.stdout.write(await completionScript(shell));
   },
-};
+});

@@ -1,18 +1,12 @@
-import type { Argv, CommandModule } from 'yargs';
-import type { OutputFormat } from '../../output/value-output.ts';
+import type { CommandModule } from 'yargs';
+import { defineCommand } from './define-command.ts';
 import { OUTPUT_OPTION } from './shared-options.ts';
 import { show } from './show.ts';
 
-interface ExplainArguments {
-  readonly key?: string | undefined;
-  readonly site: boolean;
-  readonly output: OutputFormat;
-}
-
-const explainCommand: CommandModule<object, ExplainArguments> = {
+const explainCommand = defineCommand({
   command: 'explain [key]',
   describe: 'Show the meaning, the allowed values and the default of a key of job.yaml',
-  builder: (yargs): Argv<ExplainArguments> =>
+  builder: (yargs) =>
     yargs.positional('key', { type: 'string', describe: 'Key, e.g. roles.worker.restart; all keys by default' }).options({
       site: { type: 'boolean', default: false, describe: "Explain a key of the admin's tony-site.yaml instead" },
       ...OUTPUT_OPTION,
@@ -37,7 +31,7 @@ const explainCommand: CommandModule<object, ExplainArguments> = {
       return lines;
     });
   },
-};
+});
 
 export const configCommand: CommandModule = {
   command: 'config',

@@ -1,11 +1,11 @@
-import type { Argv, CommandModule } from 'yargs';
-import { APPLICATION_ID, CLUSTER_OPTIONS, type JobArguments, OUTPUT_OPTION } from './shared-options.ts';
+import { defineCommand } from './define-command.ts';
+import { APPLICATION_ID, CLUSTER_OPTIONS, OUTPUT_OPTION } from './shared-options.ts';
 import { show } from './show.ts';
 
-export const describeCommand: CommandModule<object, JobArguments> = {
+export const describeCommand = defineCommand({
   command: 'describe <application>',
   describe: 'Show all details of a job: first failure, YARN state, roles, tasks, checkpoints, folders, configuration',
-  builder: (yargs): Argv<JobArguments> => yargs.positional('application', APPLICATION_ID).options({ ...OUTPUT_OPTION, ...CLUSTER_OPTIONS }),
+  builder: (yargs) => yargs.positional('application', APPLICATION_ID).options({ ...OUTPUT_OPTION, ...CLUSTER_OPTIONS }),
   handler: async ({ application, output, ...cluster }) => {
     const { connectJob } = await import('../../connections/connect-job.ts');
     const { describeJob } = await import('../../connections/describe-job.ts');
@@ -20,4 +20,4 @@ export const describeCommand: CommandModule<object, JobArguments> = {
       connection.close();
     }
   },
-};
+});

@@ -1,26 +1,17 @@
-import type { Argv, CommandModule } from 'yargs';
 import type { Finding } from '../../doctor/diagnosis.ts';
 import type { OutputFormat } from '../../output/value-output.ts';
-import { CLUSTER_OPTIONS, type ClusterArguments, durationOf, OUTPUT_OPTION } from './shared-options.ts';
-
-interface DoctorArguments extends ClusterArguments {
-  readonly queue: string;
-  readonly probe: boolean;
-  readonly nodes?: number | undefined;
-  readonly node: readonly string[];
-  readonly timeout: string;
-  readonly output: OutputFormat;
-}
+import { defineCommand } from './define-command.ts';
+import { CLUSTER_OPTIONS, durationOf, OUTPUT_OPTION } from './shared-options.ts';
 
 const MARKS = { good: 'ok', doubtful: 'doubtful', bad: 'bad', unknown: '-' } as const;
 const MARK_WIDTH = 8;
 const NAME_WIDTH = 16;
 const GAP = '  ';
 
-export const doctorCommand: CommandModule<object, DoctorArguments> = {
+export const doctorCommand = defineCommand({
   command: 'doctor',
   describe: 'Check everything that a job needs from the cluster, and show how to fix failed checks; the exit code is 3 if a check fails',
-  builder: (yargs): Argv<DoctorArguments> =>
+  builder: (yargs) =>
     yargs.options({
       queue: { type: 'string', default: 'default', describe: 'The YARN queue to check', requiresArg: true },
       probe: {
@@ -82,7 +73,7 @@ export const doctorCommand: CommandModule<object, DoctorArguments> = {
       show(finding);
     }
   },
-};
+});
 
 /** Ctrl-C kills the application of the probe and removes its files. A second Ctrl-C ends the command at once. */
 async function untilInterrupted<T>(action: (signal: AbortSignal) => Promise<T>): Promise<T> {

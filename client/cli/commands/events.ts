@@ -1,15 +1,10 @@
-import type { Argv, CommandModule } from 'yargs';
-import { APPLICATION_ID, CLUSTER_OPTIONS, type JobArguments, OUTPUT_OPTION } from './shared-options.ts';
+import { defineCommand } from './define-command.ts';
+import { APPLICATION_ID, CLUSTER_OPTIONS, OUTPUT_OPTION } from './shared-options.ts';
 
-interface EventsArguments extends JobArguments {
-  readonly follow: boolean;
-  readonly type?: readonly string[] | undefined;
-}
-
-export const eventsCommand: CommandModule<object, EventsArguments> = {
+export const eventsCommand = defineCommand({
   command: 'events <application>',
   describe: "Show a job's events in order",
-  builder: (yargs): Argv<EventsArguments> =>
+  builder: (yargs) =>
     yargs.positional('application', APPLICATION_ID).options({
       follow: { alias: 'f', type: 'boolean', default: false, describe: 'Continue until the job ends' },
       type: {
@@ -43,7 +38,7 @@ export const eventsCommand: CommandModule<object, EventsArguments> = {
       connection.close();
     }
   },
-};
+});
 
 async function lineWriter(): Promise<(entry: Parameters<typeof import('../../output/event-lines.ts').eventLines>[0]) => void> {
   const { eventLines } = await import('../../output/event-lines.ts');

@@ -1,19 +1,12 @@
-import type { Argv, CommandModule } from 'yargs';
-import type { OutputFormat } from '../../output/value-output.ts';
 import type { FittedColumn } from '../../terminal/fitted-table.ts';
+import { defineCommand } from './define-command.ts';
 import { OUTPUT_OPTION } from './shared-options.ts';
 import { show } from './show.ts';
 
-interface ExplainArguments {
-  readonly code?: string | undefined;
-  readonly output: OutputFormat;
-}
-
-export const explainCommand: CommandModule<object, ExplainArguments> = {
+export const explainCommand = defineCommand({
   command: 'explain [code]',
   describe: 'Explain an error code and what to do about it; lists all codes by default',
-  builder: (yargs): Argv<ExplainArguments> =>
-    yargs.positional('code', { type: 'string', describe: 'Error code, e.g. RM_UNREACHABLE' }).options(OUTPUT_OPTION),
+  builder: (yargs) => yargs.positional('code', { type: 'string', describe: 'Error code, e.g. RM_UNREACHABLE' }).options(OUTPUT_OPTION),
   handler: async ({ code, output }) => {
     const { EXIT_CODES, explainCode, explainCodes } = await import('../help/explain.ts');
     const found = code === undefined ? explainCodes() : [explainCode(code)];
@@ -36,4 +29,4 @@ export const explainCommand: CommandModule<object, ExplainArguments> = {
       ]);
     });
   },
-};
+});

@@ -1,17 +1,10 @@
-import type { Argv, CommandModule } from 'yargs';
-import { APPLICATION_ID, CLUSTER_OPTIONS, type ClusterArguments } from './shared-options.ts';
+import { defineCommand } from './define-command.ts';
+import { APPLICATION_ID, CLUSTER_OPTIONS } from './shared-options.ts';
 
-interface FeedArguments extends ClusterArguments {
-  readonly application: string;
-  readonly feed: string;
-  readonly format: 'lines' | 'tfrecord';
-  readonly producer?: string | undefined;
-}
-
-export const feedCommand: CommandModule<object, FeedArguments> = {
+export const feedCommand = defineCommand({
   command: 'feed <application> <feed>',
   describe: 'Send records from standard input to a feed of a running job',
-  builder: (yargs): Argv<FeedArguments> =>
+  builder: (yargs) =>
     yargs
       .positional('application', APPLICATION_ID)
       .positional('feed', { type: 'string', demandOption: true, describe: 'Name of the feed in the program: fromFeed(name)' })
@@ -60,4 +53,4 @@ export const feedCommand: CommandModule<object, FeedArguments> = {
       process.stdin.destroy();
     }
   },
-};
+});

@@ -1,17 +1,11 @@
-import type { Argv, CommandModule } from 'yargs';
+import { defineCommand } from './define-command.ts';
 import { noticeWriter } from './run-session.ts';
-import { APPLICATION_ID, CLUSTER_OPTIONS, type ClusterArguments, TASK } from './shared-options.ts';
+import { APPLICATION_ID, CLUSTER_OPTIONS, TASK } from './shared-options.ts';
 
-interface ForwardArguments extends ClusterArguments {
-  readonly application: string;
-  readonly task: string;
-  readonly port: string;
-}
-
-export const forwardCommand: CommandModule<object, ForwardArguments> = {
+export const forwardCommand = defineCommand({
   command: 'forward <application> <task> <port>',
   describe: 'Forward a port of this machine to a port of a running task',
-  builder: (yargs): Argv<ForwardArguments> =>
+  builder: (yargs) =>
     yargs
       .positional('application', APPLICATION_ID)
       .positional('task', TASK)
@@ -39,4 +33,4 @@ export const forwardCommand: CommandModule<object, ForwardArguments> = {
       connection.close();
     }
   },
-};
+});

@@ -1,15 +1,7 @@
-import type { Argv, CommandModule } from 'yargs';
-import type { OutputFormat } from '../../output/value-output.ts';
+import type { CommandModule } from 'yargs';
 import { wholeNumber } from '../help/command-description.ts';
-import {
-  APPLICATION_ID,
-  CLUSTER_OPTIONS,
-  type ClusterArguments,
-  DRY_RUN_OPTION,
-  durationOf,
-  type JobArguments,
-  OUTPUT_OPTION,
-} from './shared-options.ts';
+import { defineCommand } from './define-command.ts';
+import { APPLICATION_ID, CLUSTER_OPTIONS, DRY_RUN_OPTION, durationOf, OUTPUT_OPTION } from './shared-options.ts';
 import { show, showNotice } from './show.ts';
 
 const LOCAL_OPTION = {
@@ -17,20 +9,10 @@ const LOCAL_OPTION = {
 } as const;
 const STATES = ['SUCCEEDED', 'FAILED', 'KILLED', 'RUNNING', 'STARTING'] as const;
 
-interface ListArguments extends ClusterArguments {
-  readonly local: boolean;
-  readonly user?: string | undefined;
-  readonly all?: boolean | undefined;
-  readonly state?: (typeof STATES)[number] | undefined;
-  readonly name?: string | undefined;
-  readonly limit: number;
-  readonly output: OutputFormat;
-}
-
-const listCommand: CommandModule<object, ListArguments> = {
+const listCommand = defineCommand({
   command: ['list', '$0'],
   describe: 'List jobs, newest first',
-  builder: (yargs): Argv<ListArguments> =>
+  builder: (yargs) =>
     yargs.options({
       user: { type: 'string', describe: "This user's jobs, instead of yours", requiresArg: true },
       all: { type: 'boolean', describe: "All users' jobs", conflicts: 'user' },
@@ -38,7 +20,7 @@ const listCommand: CommandModule<object, ListArguments> = {
         choices: STATES,
         describe: 'Only jobs in this state',
         requiresArg: true,
-        coerce: (state?: string) => state?.toUpperCase() as never,
+        coerce: (state?: string) => state?.toUpperCase() as (typeof STATES)[number] | undefined,
       },
       name: { type: 'string', describe: 'Only jobs whose name contains this text', requiresArg: true },
       limit: { ...wholeNumber(1, 100_000), default: 20, describe: 'Maximum number of entries' },
@@ -67,19 +49,14 @@ const listCommand: CommandModule<object, ListArguments> = {
       store.close();
     }
   },
-};
-
-interface ShowArguments extends JobArguments {
-  readonly user?: string | undefined;
-}
+});
 
 const OWNER_OPTION = { user: { type: 'string', describe: 'User who submitted the job, if known', requiresArg: true } } as const;
 
-const showCommand: CommandModule<object, ShowArguments> = {
+const showCommand = defineCommand({
   command: 'show <application>',
   describe: 'Show what happened during a job and why it failed',
-  builder: (yargs): Argv<ShowArguments> =>
-    yargs.positional('application', APPLICATION_ID).options({ ...OWNER_OPTION, ...OUTPUT_OPTION, ...CLUSTER_OPTIONS }),
+  builder: (yargs) => yargs.positional('application', APPLICATION_ID).options({ ...OWNER_OPTION, ...OUTPUT_OPTION, ...CLUSTER_OPTIONS }),
   handler: async ({ application, user, output, ...options }) => {
     const { openHistoryStore } = await import('../../history/open-store.ts');
     const { findPlace } = await import('../../records/find-place.ts');
@@ -102,21 +79,12 @@ const showCommand: CommandModule<object, ShowArguments> = {
       store.close();
     }
   },
-};
+});
 
-interface ServeArguments extends ClusterArguments {
-  readonly local: boolean;
-  readonly port: number;
-  readonly listen: string;
-  readonly auth: 'token' | 'simple' | 'proxy';
-  readonly trustedProxy?: readonly string[] | undefined;
-  readonly userHeader?: string | undefined;
-}
-
-const serveCommand: CommandModule<object, ServeArguments> = {
+const serveCommand = defineCommand({
   command: 'serve',
   describe: "Serve the jobs' pages, including TensorBoard, until Ctrl-C",
-  builder: (yargs): Argv<ServeArguments> =>
+  builder: (yargs) =>
     yargs.options({
       port: { ...wholeNumber(0, 65_535), default: 0, describe: 'Port; 0 selects a free port' },
       listen: { type: 'string', default: '127.0.0.1', describe: 'Address to listen on', requiresArg: true },
@@ -153,20 +121,12 @@ const serveCommand: CommandModule<object, ServeArguments> = {
     await ended;
     await server.close();
   },
-};
+});
 
-interface PruneArguments extends ClusterArguments {
-  readonly local: boolean;
-  readonly all: boolean;
-  readonly olderThan?: string | undefined;
-  readonly dryRun?: boolean | undefined;
-  readonly output: OutputFormat;
-}
-
-const pruneCommand: CommandModule<object, PruneArguments> = {
+const pruneCommand = defineCommand({
   command: 'prune',
   describe: 'Remove old histories, including their summaries',
-  builder: (yargs): Argv<PruneArguments> =>
+  builder: (yargs) =>
     yargs.options({
       'older-than': {
         type: 'string',
@@ -179,7 +139,7 @@ const pruneCommand: CommandModule<object, PruneArguments> = {
       ...OUTPUT_OPTION,
       ...CLUSTER_OPTIONS,
     }),
-  handler: async ({ all, olderThan, dryRun = false, output, ...options }) => {
+  handler: async ({ all, olderThan, dryRun, output, ...options }) => {
     const given = olderThan === undefined ? undefined : await durationOf('--older-than', olderThan);
     const { openHistoryStore } = await import('../../history/open-store.ts');
     const { pruneHistory } = await import('../../history/prune-history.ts');
@@ -205,7 +165,7 @@ const pruneCommand: CommandModule<object, PruneArguments> = {
       store.close();
     }
   },
-};
+});
 
 export const historyCommand: CommandModule = {
   command: 'history',

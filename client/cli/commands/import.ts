@@ -1,22 +1,10 @@
-import type { Argv, CommandModule } from 'yargs';
-import type { OutputFormat } from '../../output/value-output.ts';
+import { defineCommand } from './define-command.ts';
 import { OUTPUT_OPTION } from './shared-options.ts';
 
-interface ImportArguments {
-  readonly configuration: string;
-  readonly executes?: string | undefined;
-  readonly taskParams?: string | undefined;
-  readonly pythonBinaryPath?: string | undefined;
-  readonly srcDir?: string | undefined;
-  readonly set: readonly string[];
-  readonly to?: string | undefined;
-  readonly output: OutputFormat;
-}
-
-export const importCommand: CommandModule<object, ImportArguments> = {
+export const importCommand = defineCommand({
   command: 'import <configuration>',
   describe: "Convert a TonY job's configuration (tony.xml) to job.yaml, and list the settings that have no equivalent",
-  builder: (yargs): Argv<ImportArguments> =>
+  builder: (yargs) =>
     yargs
       .positional('configuration', { type: 'string', demandOption: true, describe: 'TonY configuration file, e.g. tony.xml' })
       .options({
@@ -62,4 +50,4 @@ export const importCommand: CommandModule<object, ImportArguments> = {
     }
     stream.write(`${importLines(imported, terminalOf(stream), to).join('\n')}\n`);
   },
-};
+});

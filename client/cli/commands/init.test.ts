@@ -10,7 +10,8 @@ test('init prints paths quoted for the shell, ready to copy', async () => {
   const write = vi.spyOn(process.stdout, 'write').mockReturnValue(true);
   onTestFinished(() => write.mockRestore());
   const folder = join(root, "it's a job");
-  await initCommand.handler({ folder, name: 'a', yes: true, _: [], $0: 'tony-ts' });
+  const others = { workers: undefined, gpus: undefined, queue: undefined, _: [], $0: 'tony-ts' };
+  await initCommand.handler({ folder, name: 'a', yes: true, ...others });
   const printed = write.mock.calls.map(([text]) => String(text)).join('');
   expect(printed).toContain(`tony-ts submit --local --conf '${root}/it'\\''s a job/job.yaml'\n`);
   expect(printed).toContain(`'${root}/it'\\''s a job/train.ts'`);

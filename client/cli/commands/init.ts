@@ -1,20 +1,11 @@
-import type { Argv, CommandModule } from 'yargs';
 import { TonyError } from '../../../platform/errors.ts';
 import { wholeNumber } from '../help/command-description.ts';
+import { defineCommand } from './define-command.ts';
 
-interface InitArguments {
-  readonly folder: string;
-  readonly name?: string | undefined;
-  readonly workers?: number | undefined;
-  readonly gpus?: number | undefined;
-  readonly queue?: string | undefined;
-  readonly yes: boolean;
-}
-
-export const initCommand: CommandModule<object, InitArguments> = {
+export const initCommand = defineCommand({
   command: 'init [folder]',
   describe: 'Create a new job that is ready to run: job.yaml and train.ts; asks for values that you do not pass as options',
-  builder: (yargs): Argv<InitArguments> =>
+  builder: (yargs) =>
     yargs.positional('folder', { type: 'string', default: '.', describe: 'Folder for the job; created if it does not exist' }).options({
       name: { type: 'string', describe: 'Job name [name of the folder]', requiresArg: true },
       workers: { ...wholeNumber(1), describe: 'Number of tasks that train together [2]' },
@@ -51,7 +42,7 @@ export const initCommand: CommandModule<object, InitArguments> = {
     process.stdout.write(`${files.map((file) => shellWord(`${place}${file}`)).join('  ')}\n`);
     process.stdout.write(`Try it on this machine: tony-ts submit --local --conf ${shellWord(`${place}job.yaml`)}\n`);
   },
-};
+});
 
 /** Fills in missing values: asks the user or, if `asked` is false, uses the proposed values. */
 async function answersOf<Key extends string>(

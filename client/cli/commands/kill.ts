@@ -1,17 +1,13 @@
-import type { Argv, CommandModule } from 'yargs';
 import type { KillImpact } from '../../connections/kill-job.ts';
 import type { Answer } from '../../terminal/confirm.ts';
-import { APPLICATION_ID, CLUSTER_OPTIONS, type JobArguments, OUTPUT_OPTION } from './shared-options.ts';
+import { defineCommand } from './define-command.ts';
+import { APPLICATION_ID, CLUSTER_OPTIONS, OUTPUT_OPTION } from './shared-options.ts';
 import { show } from './show.ts';
 
-interface KillArguments extends JobArguments {
-  readonly yes: boolean;
-}
-
-export const killCommand: CommandModule<object, KillArguments> = {
+export const killCommand = defineCommand({
   command: 'kill <application>',
   describe: 'Kill a job; in a terminal, first show what will be lost and ask for confirmation',
-  builder: (yargs): Argv<KillArguments> =>
+  builder: (yargs) =>
     yargs.positional('application', APPLICATION_ID).options({
       yes: { alias: 'y', type: 'boolean', default: false, describe: 'Do not ask' },
       ...OUTPUT_OPTION,
@@ -43,7 +39,7 @@ export const killCommand: CommandModule<object, KillArguments> = {
       connection.close();
     }
   },
-};
+});
 
 async function ask(impact: KillImpact, stream: NodeJS.WriteStream): Promise<Answer> {
   const { killImpactLines } = await import('../../output/kill-lines.ts');

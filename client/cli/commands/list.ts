@@ -1,26 +1,13 @@
-import type { Argv, CommandModule } from 'yargs';
 import type { ListedState } from '../../listing/job-lister.ts';
-import type { OutputFormat } from '../../output/value-output.ts';
 import { wholeNumber } from '../help/command-description.ts';
-import { CLUSTER_OPTIONS, type ClusterArguments, OUTPUT_OPTION } from './shared-options.ts';
+import { defineCommand } from './define-command.ts';
+import { CLUSTER_OPTIONS, OUTPUT_OPTION } from './shared-options.ts';
 import { show } from './show.ts';
 
-interface ListArguments extends ClusterArguments {
-  readonly all?: boolean | undefined;
-  readonly local?: boolean | undefined;
-  readonly ended: boolean;
-  readonly user?: string | undefined;
-  readonly name?: string | undefined;
-  readonly queue?: string | undefined;
-  readonly state?: string | undefined;
-  readonly limit?: number | undefined;
-  readonly output: OutputFormat;
-}
-
-export const listCommand: CommandModule<object, ListArguments> = {
+export const listCommand = defineCommand({
   command: 'list',
   describe: 'List the jobs on the cluster, newest first, and show why jobs are waiting',
-  builder: (yargs): Argv<ListArguments> =>
+  builder: (yargs) =>
     yargs.options({
       all: { alias: 'a', type: 'boolean', describe: "All users' jobs, not only yours", conflicts: ['user', 'local'] },
       local: { type: 'boolean', describe: 'Jobs that run on this machine with --local', conflicts: 'user' },
@@ -46,7 +33,7 @@ export const listCommand: CommandModule<object, ListArguments> = {
       return jobListLines(jobs, terminal, { withUsers: all, now: Date.now() });
     });
   },
-};
+});
 
 async function stateOf(text: string | undefined): Promise<ListedState | undefined> {
   if (text === undefined) {

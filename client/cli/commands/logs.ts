@@ -1,19 +1,12 @@
 import { once } from 'node:events';
-import type { Argv, CommandModule } from 'yargs';
 import { wholeNumber } from '../help/command-description.ts';
-import { APPLICATION_ID, CLUSTER_OPTIONS, type JobArguments, OUTPUT_OPTION } from './shared-options.ts';
+import { defineCommand } from './define-command.ts';
+import { APPLICATION_ID, CLUSTER_OPTIONS, OUTPUT_OPTION } from './shared-options.ts';
 
-interface LogsArguments extends JobArguments {
-  readonly task?: string | undefined;
-  readonly tail?: number | undefined;
-  readonly follow: boolean;
-  readonly executor: boolean;
-}
-
-export const logsCommand: CommandModule<object, LogsArguments> = {
+export const logsCommand = defineCommand({
   command: 'logs <application> [task]',
   describe: "Show the output of a job's programs",
-  builder: (yargs): Argv<LogsArguments> =>
+  builder: (yargs) =>
     yargs
       .positional('application', APPLICATION_ID)
       .positional('task', { type: 'string', describe: 'ROLE, ROLE:INDEX or master; all tasks by default' })
@@ -75,4 +68,4 @@ export const logsCommand: CommandModule<object, LogsArguments> = {
       connection.close();
     }
   },
-};
+});

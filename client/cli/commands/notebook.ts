@@ -1,25 +1,14 @@
-import type { Argv, CommandModule } from 'yargs';
-import { CLUSTER_OPTIONS, type ClusterArguments } from './shared-options.ts';
+import { defineCommand } from './define-command.ts';
+import { CLUSTER_OPTIONS } from './shared-options.ts';
 
-interface NotebookArguments extends ClusterArguments {
-  readonly application?: string | undefined;
-  readonly conf?: string | undefined;
-  readonly role?: string | undefined;
-  // Options of a new notebook have no default, because yargs would combine the default with `application`.
-  readonly set?: readonly string[] | undefined;
-  readonly idle?: string | undefined;
-  readonly local?: boolean | undefined;
-  readonly detach?: boolean | undefined;
-  readonly port?: string | undefined;
-}
-
-export const notebookCommand: CommandModule<object, NotebookArguments> = {
+export const notebookCommand = defineCommand({
   command: 'notebook [application]',
   describe: 'Run JupyterLab in a container, and open it in your browser through a tunnel',
-  builder: (yargs): Argv<NotebookArguments> =>
+  builder: (yargs) =>
     yargs
       .positional('application', { type: 'string', describe: 'A notebook that is already running: connect to it' })
       .options({
+        // Options of a new notebook have no default, because yargs would combine the default with `application`.
         conf: {
           type: 'string',
           describe: 'Job file whose source, environment and resources the notebook gets',
@@ -89,4 +78,4 @@ export const notebookCommand: CommandModule<object, NotebookArguments> = {
       job.close();
     }
   },
-};
+});

@@ -1,17 +1,13 @@
-import type { Argv, CommandModule } from 'yargs';
-import type { OutputFormat } from '../../output/value-output.ts';
+import type { CommandModule } from 'yargs';
 import { wholeNumber } from '../help/command-description.ts';
-import { CLUSTER_OPTIONS, type ClusterArguments, OUTPUT_OPTION } from './shared-options.ts';
+import { defineCommand } from './define-command.ts';
+import { CLUSTER_OPTIONS, OUTPUT_OPTION } from './shared-options.ts';
 import { show } from './show.ts';
 
-interface ShowArguments extends ClusterArguments {
-  readonly output: OutputFormat;
-}
-
-const showCommand: CommandModule<object, ShowArguments> = {
+const showCommand = defineCommand({
   command: ['show', '$0'],
   describe: 'Show all limits that the cluster admin has set',
-  builder: (yargs): Argv<ShowArguments> => yargs.options({ ...OUTPUT_OPTION, ...CLUSTER_OPTIONS }),
+  builder: (yargs) => yargs.options({ ...OUTPUT_OPTION, ...CLUSTER_OPTIONS }),
   handler: async ({ output, ...options }) => {
     const { openCluster } = await import('../../cluster/cluster.ts');
     const { quotaLines } = await import('../../quotas/quota-lines.ts');
@@ -23,18 +19,12 @@ const showCommand: CommandModule<object, ShowArguments> = {
       cluster.close();
     }
   },
-};
+});
 
-interface CheckArguments extends ClusterArguments {
-  readonly conf: string;
-  readonly set: readonly string[];
-  readonly output: OutputFormat;
-}
-
-const checkCommand: CommandModule<object, CheckArguments> = {
+const checkCommand = defineCommand({
   command: 'check [conf]',
   describe: 'Check whether a job is within all limits; the exit code is 2 if it is not',
-  builder: (yargs): Argv<CheckArguments> =>
+  builder: (yargs) =>
     yargs.positional('conf', { type: 'string', default: 'job.yaml', describe: 'Path to the job file' }).options({
       set: { type: 'string', array: true, nargs: 1, default: [], describe: 'Override a value, e.g. roles.worker.instances=4' },
       ...OUTPUT_OPTION,
@@ -67,19 +57,12 @@ const checkCommand: CommandModule<object, CheckArguments> = {
       cluster.close();
     }
   },
-};
+});
 
-interface UsageArguments extends ClusterArguments {
-  readonly user?: string | undefined;
-  readonly queue?: string | undefined;
-  readonly role?: string | undefined;
-  readonly output: OutputFormat;
-}
-
-const usageCommand: CommandModule<object, UsageArguments> = {
+const usageCommand = defineCommand({
   command: 'usage',
   describe: 'Show how much of each total quota is in use, and which jobs are waiting for it',
-  builder: (yargs): Argv<UsageArguments> =>
+  builder: (yargs) =>
     yargs.options({
       user: { type: 'string', describe: "Only this user's totals", requiresArg: true },
       queue: { type: 'string', describe: 'Only totals for this queue', requiresArg: true },
@@ -95,21 +78,12 @@ const usageCommand: CommandModule<object, UsageArguments> = {
       return quotaUsageLines(usage, terminal);
     });
   },
-};
+});
 
-interface EmitArguments extends ClusterArguments {
-  readonly to?: string | undefined;
-  readonly force: boolean;
-  readonly base?: string | undefined;
-  readonly queueMode?: 'absolute' | 'mixed' | undefined;
-  readonly masters: number;
-  readonly allowMissingNodes?: boolean;
-}
-
-const emitCapacitySchedulerCommand: CommandModule<object, EmitArguments> = {
+const emitCapacitySchedulerCommand = defineCommand({
   command: 'capacity-scheduler',
   describe: "Write a capacity-scheduler.xml with the cluster's queues and the quotas that YARN can enforce",
-  builder: (yargs): Argv<EmitArguments> =>
+  builder: (yargs) =>
     yargs.options({
       to: { type: 'string', describe: 'Write to this file instead of stdout', requiresArg: true },
       force: { type: 'boolean', default: false, describe: 'Overwrite an existing file' },
@@ -157,7 +131,7 @@ const emitCapacitySchedulerCommand: CommandModule<object, EmitArguments> = {
       process.stderr.write(`${wrap(`notice: ${harmless(notice)}`, width, 20).join('\n  ')}\n`);
     }
   },
-};
+});
 
 const emitCommand: CommandModule = {
   command: 'emit',

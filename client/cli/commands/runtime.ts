@@ -3,9 +3,10 @@ import path from 'node:path';
 import type { Argv, CommandModule } from 'yargs';
 import { TonyError } from '../../../platform/errors.ts';
 import { makeFolders } from '../../../platform/files/make-folders.ts';
-import { type OutputFormat, valueWriter } from '../../output/value-output.ts';
+import { valueWriter } from '../../output/value-output.ts';
 import { ensureRuntime, findRuntime, type Runtime, removeRuntime } from '../../runtime/ensure-runtime.ts';
 import { DEFAULT_NODE, type NodeMajor } from '../../runtime/pins.ts';
+import { defineCommand } from './define-command.ts';
 import { OUTPUT_OPTION } from './shared-options.ts';
 
 interface Which {
@@ -23,7 +24,7 @@ function which(yargs: Argv): Argv<Which> {
     .option('gpu', { type: 'boolean', default: false, describe: 'Include CUDA libraries (downloads about 2.4 GB)' });
 }
 
-const buildCommand: CommandModule<object, Which & { to: string | undefined; force: boolean }> = {
+const buildCommand = defineCommand({
   command: 'build',
   describe: 'Build the runtime from package registries, unless it already exists, and print the path of its archive',
   builder: (yargs) =>
@@ -37,18 +38,18 @@ const buildCommand: CommandModule<object, Which & { to: string | undefined; forc
     const runtime = await ensureRuntime((line) => process.stderr.write(`${line}\n`), { node, gpu });
     process.stdout.write(`${to === undefined ? runtime.archive : await copyArchive(runtime, path.resolve(to))}\n`);
   },
-};
+});
 
-const pathCommand: CommandModule<object, Which> = {
+const pathCommand = defineCommand({
   command: 'path',
   describe: 'Print the folder of the unpacked runtime: bin/node, node_modules',
   builder: which,
   handler: async (options) => {
     process.stdout.write(`${(await present(options)).tree}\n`);
   },
-};
+});
 
-const infoCommand: CommandModule<object, Which & { output: OutputFormat }> = {
+const infoCommand = defineCommand({
   command: 'info',
   describe: 'Print the contents of the runtime',
   builder: (yargs) => which(yargs).options(OUTPUT_OPTION),
@@ -60,7 +61,7 @@ const infoCommand: CommandModule<object, Which & { output: OutputFormat }> = {
       (await valueWriter(output))(runtime);
     }
   },
-};
+});
 
 export const runtimeCommand: CommandModule = {
   command: 'runtime',

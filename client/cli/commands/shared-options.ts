@@ -1,5 +1,5 @@
 import type { Options } from 'yargs';
-import { OUTPUT_FORMATS, type OutputFormat } from '../../output/value-output.ts';
+import { OUTPUT_FORMATS } from '../../output/value-output.ts';
 
 export const CLUSTER_OPTIONS = {
   'resource-manager': {
@@ -44,11 +44,6 @@ export async function durationOf(option: string, text: string): Promise<number> 
 export interface ClusterArguments {
   readonly resourceManager?: string | undefined;
   readonly staging?: string | undefined;
-}
-
-export interface JobArguments extends ClusterArguments {
-  readonly application: string;
-  readonly output: OutputFormat;
 }
 
 export const TASK = {

@@ -1,16 +1,11 @@
-import type { Argv, CommandModule } from 'yargs';
+import { defineCommand } from './define-command.ts';
 import { noticeWriter, runSession } from './run-session.ts';
-import { APPLICATION_ID, CLUSTER_OPTIONS, type ClusterArguments, TASK } from './shared-options.ts';
+import { APPLICATION_ID, CLUSTER_OPTIONS, TASK } from './shared-options.ts';
 
-interface ShellArguments extends ClusterArguments {
-  readonly application: string;
-  readonly task: string;
-}
-
-export const shellCommand: CommandModule<object, ShellArguments> = {
+export const shellCommand = defineCommand({
   command: 'shell <application> <task>',
   describe: 'Open a shell in a running task',
-  builder: (yargs): Argv<ShellArguments> =>
+  builder: (yargs) =>
     yargs
       .positional('application', APPLICATION_ID)
       .positional('task', TASK)
@@ -26,4 +21,4 @@ export const shellCommand: CommandModule<object, ShellArguments> = {
     const onNotice = await noticeWriter();
     await runSession(application, cluster, (job, signal) => openShell(job, task, { input, output, errors, terminal, signal, onNotice }));
   },
-};
+});

@@ -1,11 +1,11 @@
-import type { Argv, CommandModule } from 'yargs';
-import { APPLICATION_ID, CLUSTER_OPTIONS, type JobArguments, OUTPUT_OPTION } from './shared-options.ts';
+import { defineCommand } from './define-command.ts';
+import { APPLICATION_ID, CLUSTER_OPTIONS, OUTPUT_OPTION } from './shared-options.ts';
 import { show } from './show.ts';
 
-export const statusCommand: CommandModule<object, JobArguments> = {
+export const statusCommand = defineCommand({
   command: 'status <application>',
   describe: 'Show the state of a job, or how it ended',
-  builder: (yargs): Argv<JobArguments> => yargs.positional('application', APPLICATION_ID).options({ ...OUTPUT_OPTION, ...CLUSTER_OPTIONS }),
+  builder: (yargs) => yargs.positional('application', APPLICATION_ID).options({ ...OUTPUT_OPTION, ...CLUSTER_OPTIONS }),
   handler: async ({ application, output, ...cluster }) => {
     const { connectJob } = await import('../../connections/connect-job.ts');
     const connection = await connectJob(application, cluster);
@@ -21,4 +21,4 @@ export const statusCommand: CommandModule<object, JobArguments> = {
       connection.close();
     }
   },
-};
+});

@@ -1,18 +1,11 @@
-import type { Argv, CommandModule } from 'yargs';
 import { wholeNumber } from '../help/command-description.ts';
-import { APPLICATION_ID, CLUSTER_OPTIONS, type ClusterArguments } from './shared-options.ts';
+import { defineCommand } from './define-command.ts';
+import { APPLICATION_ID, CLUSTER_OPTIONS } from './shared-options.ts';
 
-interface TensorBoardArguments extends ClusterArguments {
-  readonly application: string;
-  readonly user?: string | undefined;
-  readonly port: number;
-  readonly open: boolean;
-}
-
-export const tensorboardCommand: CommandModule<object, TensorBoardArguments> = {
+export const tensorboardCommand = defineCommand({
   command: 'tensorboard <application>',
   describe: 'Run TensorBoard on this machine for a job that is running or has ended',
-  builder: (yargs): Argv<TensorBoardArguments> =>
+  builder: (yargs) =>
     yargs.positional('application', APPLICATION_ID).options({
       port: { ...wholeNumber(0, 65_535), default: 0, describe: 'Port on this machine; 0 selects a free port' },
       open: { type: 'boolean', default: true, describe: "Open TensorBoard in this machine's browser" },
@@ -49,4 +42,4 @@ export const tensorboardCommand: CommandModule<object, TensorBoardArguments> = {
       await server.close();
     }
   },
-};
+});

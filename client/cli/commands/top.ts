@@ -1,27 +1,19 @@
-import type { Argv, CommandModule } from 'yargs';
 import type { JobSummary } from '../../listing/job-lister.ts';
 import type { OutputFormat } from '../../output/value-output.ts';
 import type { TopOptions } from '../../top/top.ts';
+import { defineCommand } from './define-command.ts';
 import { APPLICATION_ID, CLUSTER_OPTIONS, type ClusterArguments, OUTPUT_OPTION } from './shared-options.ts';
 import { show } from './show.ts';
-
-interface TopArguments extends ClusterArguments {
-  readonly application?: string | undefined;
-  readonly all?: boolean | undefined;
-  readonly local?: boolean | undefined;
-  readonly interval: string;
-  readonly output: OutputFormat;
-}
 
 interface Lister {
   list(): Promise<readonly JobSummary[]>;
   close(): void;
 }
 
-export const topCommand: CommandModule<object, TopArguments> = {
+export const topCommand = defineCommand({
   command: 'top [application]',
   describe: "Watch a job's tasks, or your running jobs, in a table that updates; in a pipe, print the table once",
-  builder: (yargs): Argv<TopArguments> =>
+  builder: (yargs) =>
     yargs.positional('application', { ...APPLICATION_ID, demandOption: false }).options({
       all: { alias: 'a', type: 'boolean', describe: "All users' jobs, not only yours", conflicts: ['application', 'local'] },
       local: { type: 'boolean', describe: 'Jobs that run on this machine with --local', conflicts: 'application' },
@@ -37,7 +29,7 @@ export const topCommand: CommandModule<object, TopArguments> = {
       await topOfJobs({ all, local }, output, cluster, options);
     }
   },
-};
+});
 
 async function topOfJob(application: string, output: OutputFormat, cluster: ClusterArguments, options: TopOptions): Promise<void> {
   const { connectJob } = await import('../../connections/connect-job.ts');

@@ -1,20 +1,14 @@
-import type { Argv, CommandModule } from 'yargs';
 import description from '../../../package.json' with { type: 'json' };
-import type { OutputFormat } from '../../output/value-output.ts';
-import { CLUSTER_OPTIONS, type ClusterArguments, OUTPUT_OPTION } from './shared-options.ts';
+import { defineCommand } from './define-command.ts';
+import { CLUSTER_OPTIONS, OUTPUT_OPTION } from './shared-options.ts';
 import { show } from './show.ts';
 
 export const VERSION: string = description.version;
 
-interface VersionArguments extends ClusterArguments {
-  readonly all: boolean;
-  readonly output: OutputFormat;
-}
-
-export const versionCommand: CommandModule<object, VersionArguments> = {
+export const versionCommand = defineCommand({
   command: 'version',
   describe: 'Show the version of tony-ts; with --all, also the versions of related software',
-  builder: (yargs): Argv<VersionArguments> =>
+  builder: (yargs) =>
     yargs.options({
       all: {
         alias: 'a',
@@ -37,4 +31,4 @@ export const versionCommand: CommandModule<object, VersionArguments> = {
       return versionLines(found, terminal);
     });
   },
-};
+});
