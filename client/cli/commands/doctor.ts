@@ -55,7 +55,8 @@ export const doctorCommand = defineCommand({
     const { runProbe } = await import('../../doctor/probe/run-probe.ts');
     const timeoutMs = await durationOf('--timeout', timeout);
     const onProgress = (line: string): void => void process.stderr.write(`${line}\n`);
-    const { nodes: probed, findings } = await untilInterrupted((signal) =>
+    const { untilInterrupted } = await import('../../terminal/until-interrupted.ts');
+    const { nodes: probed, findings } = await untilInterrupted('Interrupted; the probe was stopped.', (signal) =>
       runProbe({ ...options, only: node, sample: nodes ?? null, timeoutMs, onProgress, signal }),
     );
     if (output === 'table') {
@@ -74,19 +75,6 @@ export const doctorCommand = defineCommand({
     }
   },
 });
-
-/** Ctrl-C kills the application of the probe and removes its files. A second Ctrl-C ends the command at once. */
-async function untilInterrupted<T>(action: (signal: AbortSignal) => Promise<T>): Promise<T> {
-  const { TonyError } = await import('../../../platform/errors.ts');
-  const interrupting = new AbortController();
-  const interrupt = (): void => interrupting.abort(new TonyError('INTERRUPTED', 'Interrupted; the probe was stopped.'));
-  process.once('SIGINT', interrupt).once('SIGTERM', interrupt).once('SIGHUP', interrupt);
-  try {
-    return await action(interrupting.signal);
-  } finally {
-    process.off('SIGINT', interrupt).off('SIGTERM', interrupt).off('SIGHUP', interrupt);
-  }
-}
 
 type Show = (finding: Finding) => void;
 

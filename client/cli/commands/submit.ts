@@ -74,7 +74,14 @@ export const submitCommand: CommandModule<object, SubmitArguments> = {
     const conversation = await openConversation(args.output, args.local ? 'on this machine' : 'on HDFS', { quiet: args.quiet });
     const { output } = conversation;
     try {
-      const begun = await untilInterrupted(output, (signal) => begin(args, output, signal));
+      const { untilInterrupted } = await import('../../terminal/until-interrupted.ts');
+      // When the signal aborts, `begin` ensures that no job keeps running.
+      const message = 'Interrupted. The job is not running.';
+      const begun = await untilInterrupted(
+        message,
+        (signal) => begin(args, output, signal),
+        () => output.close(),
+      );
       if (begun === null) {
         return;
       }
@@ -171,30 +178,6 @@ async function loader({ conf, '--': command = [], ...args }: SubmitArguments): P
   }
   const { loadJob } = await import('../../../conf/resolve/load-job.ts');
   return (options) => loadJob(conf ?? 'job.yaml', options);
-}
-
-/**
- * Runs an action with an abort signal for Ctrl-C. When aborted, the action must ensure that no job keeps running. A second Ctrl-C exits
- * immediately.
- */
-async function untilInterrupted<T>(output: JobOutput, action: (signal: AbortSignal) => Promise<T>): Promise<T> {
-  const interrupted = new AbortController();
-  const error = new TonyError('INTERRUPTED', 'Interrupted. The job is not running.');
-  const interrupt = (): void => {
-    if (interrupted.signal.aborted) {
-      output.close();
-      process.exit(error.exitCode);
-    }
-    interrupted.abort(error);
-  };
-  process.on('SIGINT', interrupt);
-  process.on('SIGTERM', interrupt);
-  try {
-    return await action(interrupted.signal);
-  } finally {
-    process.off('SIGINT', interrupt);
-    process.off('SIGTERM', interrupt);
-  }
 }
 
 async function pagesOf(connection: JobConnection): Promise<string | null> {
