@@ -1,7 +1,8 @@
 import type { CommandModule } from 'yargs';
+import type { Terminal } from '../../terminal/terminal.ts';
 import { defineCommand } from './define-command.ts';
 import { CLUSTER_OPTIONS, DRY_RUN_OPTION, durationOf, OUTPUT_OPTION } from './shared-options.ts';
-import { show, showNotice } from './show.ts';
+import { show } from './show.ts';
 
 const LOCAL_OPTION = {
   local: { type: 'boolean', default: false, describe: 'The cache on this machine, for jobs that ran with --local' },
@@ -19,14 +20,11 @@ const listCommand = defineCommand({
     const store = await openHistoryStore(options);
     try {
       const { entries, message } = await listCache(store, { now: Date.now() });
-      const notice = message === '' || output === 'table' ? [] : [{ type: 'notice', message }];
-      await show(output, [...entries, ...notice], async (terminal) => {
+      const table = async (terminal: Terminal) => {
         const { cacheTable } = await import('../../cache/cache-lines.ts');
         return cacheTable(entries, terminal);
-      });
-      if (output === 'table') {
-        await showNotice(message);
-      }
+      };
+      await show(output, entries, table, message);
     } finally {
       store.close();
     }

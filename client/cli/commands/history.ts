@@ -1,8 +1,9 @@
 import type { CommandModule } from 'yargs';
+import type { Terminal } from '../../terminal/terminal.ts';
 import { wholeNumber } from '../help/command-description.ts';
 import { defineCommand } from './define-command.ts';
 import { APPLICATION_ID, CLUSTER_OPTIONS, DRY_RUN_OPTION, durationOf, OUTPUT_OPTION } from './shared-options.ts';
-import { show, showNotice } from './show.ts';
+import { show } from './show.ts';
 
 const LOCAL_OPTION = {
   local: { type: 'boolean', default: false, describe: 'Jobs that ran on this machine with --local' },
@@ -37,14 +38,11 @@ const listCommand = defineCommand({
       const { historySummary } = await import('../../history/history-summary.ts');
       // `href` is a path on the history server.
       const values = jobs.map(historySummary).map(({ href: _href, ...summary }) => summary);
-      const notice = message === '' ? [] : [{ type: 'notice', message }];
-      await show(output, [...values, ...notice], async (terminal) => {
+      const table = async (terminal: Terminal) => {
         const { historyTable } = await import('../../output/history-lines.ts');
         return jobs.length === 0 ? ['No jobs found.'] : historyTable(jobs, terminal, all);
-      });
-      if (output === 'table') {
-        await showNotice(message);
-      }
+      };
+      await show(output, values, table, message);
     } finally {
       store.close();
     }
