@@ -1,3 +1,4 @@
+import { firstNames } from '../platform/first-names.ts';
 import type { Job, Role } from './job.ts';
 import type { Amounts, JobLimits, Quotas, RoleLimits } from './quota-schema.ts';
 import { stagesOf } from './role-stages.ts';
@@ -219,8 +220,7 @@ export function shortagesWithin(demand: Demand, owner: Owner, quotas: Quotas, fi
 }
 
 export function describeShortage({ path, resource, limit, asked, used, holders }: Shortage): string {
-  const others = holders.length > 3 ? `${holders.slice(0, 3).join(', ')} and ${holders.length - 3} more` : holders.join(', ');
-  return `${path} is ${describeAmount(resource, limit)}, of which ${others} ${holders.length === 1 ? 'holds' : 'hold'} ${describeAmount(resource, used)}, and this job requests ${describeAmount(resource, asked)}`;
+  return `${path} is ${describeAmount(resource, limit)}, of which ${firstNames(holders, 3)} ${holders.length === 1 ? 'holds' : 'hold'} ${describeAmount(resource, used)}, and this job requests ${describeAmount(resource, asked)}`;
 }
 
 /**

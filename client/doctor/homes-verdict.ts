@@ -1,3 +1,4 @@
+import { firstNames } from '../../platform/first-names.ts';
 import { shellWord } from '../../platform/shell-word.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { joinUri } from '../../storage/uri.ts';
@@ -27,10 +28,9 @@ export async function homesVerdict(storage: Pick<Storage, 'stat'>, parent: strin
   if (first === undefined) {
     return good(`all ${named.length} users in quotas.users of the site file have home folders`);
   }
-  const more = missing.length > MOST_NAMED ? ` and ${missing.length - MOST_NAMED} more` : '';
   const home = shellWord(joinUri(parent, first));
   return doubtful(
-    `users in quotas.users of the site file without a home folder: ${missing.slice(0, MOST_NAMED).join(', ')}${more}`,
+    `users in quotas.users of the site file without a home folder: ${firstNames(missing, MOST_NAMED)}`,
     `Their jobs cannot create a staging folder. As the HDFS admin, run hdfs dfs -mkdir ${home} && hdfs dfs -chown ${shellWord(first)} ${home}`,
   );
 }

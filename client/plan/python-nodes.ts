@@ -1,5 +1,6 @@
 import type { Job } from '../../conf/job.ts';
 import { TonyError } from '../../platform/errors.ts';
+import { firstNames } from '../../platform/first-names.ts';
 import type { RecordedNode } from '../cluster/node-record.ts';
 import type { EnvironmentDescription } from '../python/build-environment.ts';
 import { compareGlibc } from '../python/wheel-name.ts';
@@ -29,9 +30,8 @@ export function pythonNotes({ roles }: Pick<Job, 'roles'>, needs: PythonNeeds, n
     if (unfit.length === candidates.length) {
       throw refusal(role.name, candidates, first);
     }
-    const names = unfit.slice(0, MOST_NAMED).map(({ node }) => node);
-    const more = unfit.length > MOST_NAMED ? ` and ${unfit.length - MOST_NAMED} more` : '';
-    return [`programs fail on ${names.join(', ')}${more}: ${first.reason}`];
+    const names = unfit.map(({ node }) => node);
+    return [`programs fail on ${firstNames(names, MOST_NAMED)}: ${first.reason}`];
   });
   return [...new Set(notes)];
 }
@@ -49,8 +49,7 @@ function whyUnfit(node: RecordedNode, { python, machine, glibc, packages }: Pyth
     return null;
   }
   const tooNew = packages.filter((each) => compareGlibc(node.glibc, each.glibc) < 0).map(({ name, version }) => `${name} ${version}`);
-  const more = tooNew.length > MOST_NAMED ? ` and ${tooNew.length - MOST_NAMED} more` : '';
-  return `${tooNew.slice(0, MOST_NAMED).join(', ')}${more} ${tooNew.length === 1 ? 'needs' : 'need'} glibc ${glibc}, and the node has ${node.glibc}`;
+  return `${firstNames(tooNew, MOST_NAMED)} ${tooNew.length === 1 ? 'needs' : 'need'} glibc ${glibc}, and the node has ${node.glibc}`;
 }
 
 function refusal(role: string, candidates: readonly RecordedNode[], first: RecordedNode & { readonly reason: string }): TonyError {

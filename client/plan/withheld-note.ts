@@ -1,3 +1,5 @@
+import { firstNames } from '../../platform/first-names.ts';
+
 const MOST_NAMED = 5;
 
 /**
@@ -8,9 +10,7 @@ export function withheldNotes(withheld: readonly string[]): string[] {
   if (first === undefined) {
     return [];
   }
-  const named = withheld.slice(0, MOST_NAMED).join(', ');
-  const more = withheld.length > MOST_NAMED ? ` and ${withheld.length - MOST_NAMED} more` : '';
   return [
-    `Not uploaded because the names suggest that these files contain secrets: ${named}${more}. To include ${first}, add the line !${first} to .tonyignore.`,
+    `Not uploaded because the names suggest that these files contain secrets: ${firstNames(withheld, MOST_NAMED)}. To include ${first}, add the line !${first} to .tonyignore.`,
   ];
 }

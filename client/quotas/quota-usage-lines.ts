@@ -1,5 +1,6 @@
 import { describeAmount } from '../../conf/quotas.ts';
 import { formatMemory } from '../../conf/values/units.ts';
+import { firstNames } from '../../platform/first-names.ts';
 import { type FittedColumn, fittedTable } from '../terminal/fitted-table.ts';
 import { harmless, type Style, type Terminal, wrap } from '../terminal/terminal.ts';
 import type { QuotaSum } from './quota-sums.ts';
@@ -18,8 +19,7 @@ export function quotaUsageLines({ from, over, totals, waiting, undeclared }: Quo
   const notes = [
     ...waiting.map(({ applicationId, user, shortages }) => {
       const each = shortages.map(({ path, resource, limit, used, asked, holders }) => {
-        const others = holders.length > 3 ? `${holders.slice(0, 3).join(', ')} and ${holders.length - 3} more` : holders.join(', ');
-        return `${path} is ${describeAmount(resource, limit)}; the job requests ${describeAmount(resource, asked)}, and ${others} ${holders.length === 1 ? 'holds or requests' : 'hold or request'} ${describeAmount(resource, used)}`;
+        return `${path} is ${describeAmount(resource, limit)}; the job requests ${describeAmount(resource, asked)}, and ${firstNames(holders, 3)} ${holders.length === 1 ? 'holds or requests' : 'hold or request'} ${describeAmount(resource, used)}`;
       });
       return { style: 'yellow' as const, text: `${applicationId} of ${user} waits: ${each.join('; ')}.` };
     }),

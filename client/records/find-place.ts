@@ -1,4 +1,5 @@
 import { TonyError } from '../../platform/errors.ts';
+import { firstNames } from '../../platform/first-names.ts';
 import { severalAtOnce } from '../terminal/several-at-once.ts';
 import type { HistoryStore } from './history-store.ts';
 import type { JobPlace } from './job-place.ts';
@@ -33,11 +34,10 @@ async function ofApplicationUser(store: HistoryStore, applicationId: string, pla
   if (found !== undefined) {
     return found;
   }
-  const more = places.length > MOST_NAMED ? ` and ${places.length - MOST_NAMED} more` : '';
-  const users = places.slice(0, MOST_NAMED).map((place) => place.user);
+  const users = places.map((place) => place.user);
   throw new TonyError(
     'HISTORY_UNKNOWN',
-    `Several users have a history of ${applicationId}: ${users.join(', ')}${more}. YARN has no record of the user who submitted it.`,
+    `Several users have a history of ${applicationId}: ${firstNames(users, MOST_NAMED)}. YARN has no record of the user who submitted it.`,
     { hint: 'Use --user to name the user who submitted the job.' },
   );
 }

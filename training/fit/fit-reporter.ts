@@ -1,4 +1,5 @@
 import type * as tfjs from '@tensorflow/tfjs';
+import { firstNames } from '../../platform/first-names.ts';
 import { nativeKernelsOf } from '../backend/native/native-kernels.ts';
 import type { CompiledModel } from '../model/compiled-model.ts';
 import type { StepValues } from '../model/step-part.ts';
@@ -158,10 +159,14 @@ export class FitReporter {
     const frozen = new Set(trainable.flatMap((variable) => (variable.trainable ? [] : [variable.name])));
     const unused = strategy.withoutGradient.filter((name) => !frozen.has(name));
     if (unused.length > 0) {
-      onNotice(`the loss does not depend on ${listed(unused)}, so training does not change ${unused.length === 1 ? 'it' : 'them'}`);
+      onNotice(
+        `the loss does not depend on ${firstNames(unused, MOST_NAMES)}, so training does not change ${unused.length === 1 ? 'it' : 'them'}`,
+      );
     }
     if (thawed.length > 0) {
-      onNotice(`training ignores ${listed(thawed)}, which became trainable after compile: call model.compile() again to train them`);
+      onNotice(
+        `training ignores ${firstNames(thawed, MOST_NAMES)}, which became trainable after compile: call model.compile() again to train them`,
+      );
     }
   }
 
@@ -174,9 +179,4 @@ export class FitReporter {
       onNotice(`the optimizer runs without native kernels, so its steps are slower than necessary: ${reasonOfSlowSteps}`);
     }
   }
-}
-
-function listed(names: readonly string[]): string {
-  const rest = names.length - MOST_NAMES;
-  return rest > 0 ? `${names.slice(0, MOST_NAMES).join(', ')} and ${rest} more` : names.join(', ');
 }

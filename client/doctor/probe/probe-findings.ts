@@ -1,4 +1,5 @@
 import { formatBytes } from '../../../conf/values/quantities.ts';
+import { firstNames } from '../../../platform/first-names.ts';
 import { compareGlibc } from '../../python/wheel-name.ts';
 import { bad, doubtful, type Finding, good, type Verdict } from '../diagnosis.ts';
 import type { NodeFacts } from './node-facts.ts';
@@ -37,8 +38,10 @@ export function probeFindings(nodes: readonly NodeFacts[], expected: Expectation
 }
 
 function named(nodes: readonly { readonly node: string }[]): string {
-  const names = nodes.slice(0, MOST_NAMED).map(({ node }) => node);
-  return `${names.join(', ')}${nodes.length > MOST_NAMED ? ` and ${nodes.length - MOST_NAMED} more` : ''}`;
+  return firstNames(
+    nodes.map(({ node }) => node),
+    MOST_NAMED,
+  );
 }
 
 function unprobed(nodes: readonly NodeFacts[]): Verdict | null {

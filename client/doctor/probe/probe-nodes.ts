@@ -10,6 +10,7 @@ import { ResourceManager } from '../../../hadoop/yarn/resource-manager.ts';
 import type { Node } from '../../../hadoop/yarn/resource-manager-answers.ts';
 import { pause } from '../../../platform/backoff.ts';
 import { TonyError } from '../../../platform/errors.ts';
+import { firstNames } from '../../../platform/first-names.ts';
 import { joinUri } from '../../../storage/uri.ts';
 import type { HadoopCluster } from '../../cluster/cluster.ts';
 import { MASTER_NODE_FLAGS } from '../../job/bundles.ts';
@@ -47,11 +48,7 @@ export function chooseNodes(all: readonly Node[], { only, sample }: Pick<ProbeOp
   const unknown = only.find((name) => !active.some(({ id, host }) => id === name || host === name));
   if (unknown !== undefined) {
     const known = active.map(({ id }) => id);
-    const more = known.length > MOST_NAMED ? ` and ${known.length - MOST_NAMED} more` : '';
-    throw new TonyError(
-      'USAGE',
-      `${unknown} is not an active node of the cluster. Active nodes: ${known.slice(0, MOST_NAMED).join(', ')}${more}.`,
-    );
+    throw new TonyError('USAGE', `${unknown} is not an active node of the cluster. Active nodes: ${firstNames(known, MOST_NAMED)}.`);
   }
   const named = only.length === 0 ? active : active.filter(({ id, host }) => only.includes(id) || only.includes(host));
   const count = Math.min(sample ?? named.length, named.length);

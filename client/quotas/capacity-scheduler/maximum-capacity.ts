@@ -2,6 +2,7 @@ import { entryOf } from '../../../conf/quotas.ts';
 import type { CapacityQueue, QueuePartition } from '../../../hadoop/yarn/capacity-queues.ts';
 import { amountsOf } from '../../../hadoop/yarn/running-job.ts';
 import { TonyError } from '../../../platform/errors.ts';
+import { firstNames } from '../../../platform/first-names.ts';
 import { reachedLabels } from './node-labels.ts';
 import { type Resources, vector } from './resource-vector.ts';
 import { hasMixedMode, leafQueues, type SchedulerDraft, type SchedulerView, staticQueues } from './scheduler-draft.ts';
@@ -87,8 +88,7 @@ function refuseMissingNodes(draft: SchedulerDraft, { missingNodes, allowMissingN
   if (missingNodes.length === 0) {
     return;
   }
-  const more = missingNodes.length > MOST_NAMED ? ` and ${missingNodes.length - MOST_NAMED} more` : '';
-  const named = `${missingNodes.slice(0, MOST_NAMED).join(', ')}${more}`;
+  const named = firstNames(missingNodes, MOST_NAMED);
   if (allowMissingNodes) {
     draft.notice(`The queue sizes do not include the resources of ${named}. Generate the file again when the nodes are back.`);
     return;

@@ -1,4 +1,5 @@
 import type { JobLimits, Quotas, RoleLimits } from '../../../conf/quota-schema.ts';
+import { firstNames } from '../../../platform/first-names.ts';
 import type { SchedulerDraft } from './scheduler-draft.ts';
 
 type Reason = 'role' | 'job' | 'count' | 'sum' | 'who' | 'idle';
@@ -35,11 +36,9 @@ export function noticeOthers(draft: SchedulerDraft, quotas: Quotas): void {
   }
   for (const [reason, text] of Object.entries(REASONS) as [Reason, string][]) {
     const paths = found.get(reason);
-    if (paths === undefined) {
-      continue;
+    if (paths !== undefined) {
+      draft.notice(`${text}: ${firstNames(paths, MOST_PATHS)}.`);
     }
-    const more = paths.length > MOST_PATHS ? ` and ${paths.length - MOST_PATHS} more` : '';
-    draft.notice(`${text}: ${paths.slice(0, MOST_PATHS).join(', ')}${more}.`);
   }
 }
 
