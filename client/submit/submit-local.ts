@@ -23,11 +23,8 @@ import { createJobSecrets } from '../job/job-secrets.ts';
 import { type HashedFolder, hashFolder } from '../job/source-archive.ts';
 import { listData, listSource } from '../job/source-folder.ts';
 import { bringsTensorBoard } from '../job/tensorboard-role.ts';
-import { dockerNotes } from '../plan/docker-note.ts';
-import { environmentNotes } from '../plan/environment-note.ts';
-import { keytabNotes } from '../plan/keytab-note.ts';
+import { jobNotes, withheldNote } from '../plan/job-notes.ts';
 import { localPlan } from '../plan/make-plan.ts';
-import { withheldNotes } from '../plan/withheld-note.ts';
 import { placeFile } from '../staging/local-file.ts';
 import { isFolderPlaced, localFailure, localRoot, placeFolder } from '../staging/local-folder.ts';
 import { removedFromCache } from '../staging/staging.ts';
@@ -60,12 +57,7 @@ export async function prepareLocal(job: Job, options: PrepareOptions): Promise<P
   );
   return {
     job,
-    plan: localPlan(job, user, planned, [
-      ...withheldNotes(parts.source?.withheld ?? []),
-      ...environmentNotes(job),
-      ...dockerNotes(job, null),
-      ...keytabNotes(job, null),
-    ]),
+    plan: localPlan(job, user, planned, jobNotes(job, { withheld: parts.source?.withheld ?? [], configuration: null, keytab: null })),
     signal: options.signal,
     request: () => null,
     submit: async () => new LocalJob(await startJob(job, parts, { root, user, s3 }, options), root),
@@ -79,7 +71,8 @@ async function startJob(
   { root, user, s3 }: { readonly root: string; readonly user: string; readonly s3: JobConnections | null },
   { detach = false, environment = process.env, signal, onStaging = () => {}, onProgress = () => {} }: PrepareOptions,
 ): Promise<string> {
-  for (const note of withheldNotes(source?.withheld ?? [])) {
+  const note = withheldNote(source?.withheld ?? []);
+  if (note !== null) {
     onProgress(note);
   }
   const resources: Resource[] = [];

@@ -20,14 +20,11 @@ import { type JobKeytab, readJobKeytab } from '../job/job-keytab.ts';
 import { objectStoreOf } from '../job/job-object-store.ts';
 import { withTensorBoard } from '../job/tensorboard-role.ts';
 import { askCluster } from '../plan/ask-cluster.ts';
-import { dockerNotes } from '../plan/docker-note.ts';
-import { environmentNotes } from '../plan/environment-note.ts';
+import { jobNotes } from '../plan/job-notes.ts';
 import type { JobPlan } from '../plan/job-plan.ts';
-import { keytabNotes } from '../plan/keytab-note.ts';
 import { planOf } from '../plan/make-plan.ts';
 import { pythonNotes } from '../plan/python-nodes.ts';
 import type { SubmitRequest } from '../plan/submit-request.ts';
-import { withheldNotes } from '../plan/withheld-note.ts';
 import { ownerOf, refuseBeyondQuotas, refuseNotFinal } from '../quotas/check-quotas.ts';
 import { ClusterHistory } from '../records/cluster-history.ts';
 import { historyPlace, openHistory } from '../records/history-place.ts';
@@ -87,15 +84,8 @@ export async function prepareOnYarn(job: Job, cluster: HadoopCluster, options: P
     try {
       const { nodes, queue, shortages, notes } = await answering;
       const room = { user, largest: amountsOf(maximum), nodes, queue, shortages, over: site.quotas.over };
-      const allNotes = [
-        ...notes,
-        ...withheldNotes(local.source?.withheld ?? []),
-        ...environmentNotes(job),
-        ...dockerNotes(job, configuration),
-        ...keytabNotes(job, keytab),
-        ...ofPython,
-      ];
-      const plan = planOf(job, room, listParts(parts), allNotes);
+      const ofJob = jobNotes(job, { withheld: local.source?.withheld ?? [], configuration, keytab });
+      const plan = planOf(job, room, listParts(parts), [...notes, ...ofJob, ...ofPython]);
       signal?.throwIfAborted();
       return new PreparedYarnJob(cluster, resourceManager, options, {
         job,
