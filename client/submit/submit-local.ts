@@ -75,6 +75,8 @@ async function startJob(
   if (note !== null) {
     onProgress(note);
   }
+  // Before the source is copied: the requirements file, which is part of it, may contain a password.
+  const pythonEnvironment = await untilAborted(localEnvironment(job, root, { onProgress, onStaging, signal }), signal);
   const resources: Resource[] = [];
   if (source !== null) {
     resources.push(await placeFolder(root, CONTAINER_LAYOUT.source, source, onStaging));
@@ -93,7 +95,6 @@ async function startJob(
     resources.push(runtime);
   }
   const tensorboard = await untilAborted(localTensorBoard(job, onProgress), signal);
-  const pythonEnvironment = await untilAborted(localEnvironment(job, root, { onProgress, onStaging, signal }), signal);
 
   signal?.throwIfAborted();
   const { applicationId, submittedAt } = await claimId(root);
