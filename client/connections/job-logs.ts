@@ -100,7 +100,7 @@ export async function* jobLogs(connection: LoggedJob, options: LogOptions = {}):
         }
       }
       first = false;
-      const reading = [...readers.values()].filter((reader) => over || !retired.has(reader));
+      const reading = [...readers.values()].filter((reader) => over || (reader.isDue && !retired.has(reader)));
       const failures = yield* read(reading, over, signal);
       // A replaced container has exited, so this read has reached the end of its logs.
       for (const reader of reading) {

@@ -64,3 +64,24 @@ test.each(['é', '語', '🙂'])(
     }
   },
 );
+
+test('a file that does not grow is read less often, until it grows again', async () => {
+  let now = 0;
+  let grows = true;
+  const read = async () => ({ bytes: Buffer.from(grows ? 'line\n' : ''), end: 0 });
+  const reader = new LogReader({ task: 'worker:0', containerId: 'c1', read }, 'stdout', undefined, () => now);
+  const pauseAt = async (ms: number): Promise<number> => {
+    now = ms;
+    await reader.next(false);
+    while (!reader.isDue) {
+      now += 100;
+    }
+    return now - ms;
+  };
+  expect(await pauseAt(0)).toBe(0);
+  grows = false;
+  expect(await pauseAt(10_000)).toBe(500);
+  expect(await pauseAt(1_000_000)).toBe(2_000);
+  grows = true;
+  expect(await pauseAt(2_000_000)).toBe(0);
+});

@@ -19,6 +19,10 @@ const LONGEST_CHARACTER = 4;
 /** Replaces the beginning of a line that exceeds the requested bytes. */
 const LEFT_OUT = '…';
 
+/** Maximum delay with which a new line is noticed, as a share of the time since the last read with new bytes, and in ms. */
+const DELAY_SHARE = 0.05;
+const LONGEST_DELAY_MS = 2_000;
+
 /** Reads a growing file in parts, and splits it into complete lines. */
 export class LogReader {
   /** Current source of the logs, which changes when the job ends. */
@@ -28,16 +32,27 @@ export class LogReader {
   readonly #file: string;
   readonly #tail: number | undefined;
   readonly #decoder = new TextDecoder();
+  readonly #now: () => number;
+  /** Time of the last read that returned bytes. */
+  #grownAt: number;
+  #dueAt = Number.NEGATIVE_INFINITY;
   #end: number | null = null;
   #rest = '';
   /** Newest `tail` lines until the reader reaches the end of the file; null afterwards. */
   #held: string[] | null;
 
-  constructor(source: LogSource, file: string, tail: number | undefined) {
+  constructor(source: LogSource, file: string, tail: number | undefined, now: () => number = () => performance.now()) {
     this.source = source;
+    this.#now = now;
+    this.#grownAt = now();
     this.#file = file;
     this.#tail = tail;
     this.#held = tail === undefined ? null : [];
+  }
+
+  /** Whether the file should be read again. Files that do not grow are read less often, to save requests to their nodes. */
+  get isDue(): boolean {
+    return this.#now() >= this.#dueAt;
   }
 
   /**
@@ -49,6 +64,11 @@ export class LogReader {
     const from = this.#end === null && this.#tail !== undefined ? { tail: this.#tail * BYTES_A_LINE + 1 } : { offset: this.#end ?? 0 };
     const piece = await this.source.read(this.#file, from);
     const caughtUp = piece === null || piece.bytes.length === 0;
+    const now = this.#now();
+    if (!caughtUp) {
+      this.#grownAt = now;
+    }
+    this.#dueAt = now + Math.min(LONGEST_DELAY_MS, (now - this.#grownAt) * DELAY_SHARE);
     let lines: string[] = [];
     if (piece !== null) {
       this.found = true;
