@@ -76,7 +76,7 @@ test('twenty viewers share one query of the job, and long responses are compress
   let calls = 0;
   let serialised = 0;
   const status = {
-    ...jobStatus({ message: 'long '.repeat(1000) }),
+    ...jobStatus({ message: 'long '.repeat(2000) }),
     toJSON() {
       serialised++;
       return { ...this, toJSON: undefined };

@@ -15,8 +15,11 @@ export interface ApiAnswer {
 type Query = URLSearchParams;
 type Resource = (view: JobView, query: Query) => Promise<unknown>;
 
-/** The minimum size in bytes at which a response is compressed. */
-const WORTH_COMPRESSING = 1024;
+/**
+ * The minimum size in bytes at which a response is compressed. Clients and pages poll the status of each job, and compressing a small one
+ * takes more time than sending it.
+ */
+const WORTH_COMPRESSING = 8192;
 /** The time in ms for which equal queries share one response, so the load is independent of the number of viewers. */
 const SHARED_MS = 250;
 const MAX_SHARED = 64;

@@ -36,6 +36,7 @@ export class MasterVitals {
   #cpu = process.cpuUsage();
   #cpuAt = performance.now();
   #cpuCores = 0;
+  #rssBytes = process.memoryUsage.rss();
 
   constructor(node: string) {
     this.#node = node;
@@ -55,7 +56,7 @@ export class MasterVitals {
     this.#timer.unref();
   }
 
-  /** Returns the current measurements. CPU usage is the average since the last measurement and is updated at most once per second. */
+  /** Returns the current measurements, which are updated at most once per second. CPU usage is the average since the last update. */
   read(): MasterStatus {
     const elapsed = performance.now() - this.#cpuAt;
     if (elapsed >= 1000) {
@@ -63,10 +64,11 @@ export class MasterVitals {
       this.#cpuCores = Math.round((user + system) / elapsed) / 1000;
       this.#cpu = process.cpuUsage();
       this.#cpuAt = performance.now();
+      this.#rssBytes = process.memoryUsage.rss();
     }
     return {
       node: this.#node,
-      rssBytes: process.memoryUsage.rss(),
+      rssBytes: this.#rssBytes,
       cpuCores: this.#cpuCores,
       latenessMs: Math.round(this.#lateness.percentile(0.99) * 10) / 10,
     };
