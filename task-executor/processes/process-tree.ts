@@ -28,7 +28,7 @@ const TICKS_PER_SECOND = auxiliary(AT_CLOCK_TICKS, 100);
  */
 const SEARCH_MS = 5_000;
 const LONGEST_SEARCH_MS = 60_000;
-const SEARCH_SHARE = 0.005;
+const SEARCH_SHARE = 0.001;
 
 export interface TreeUsage {
   readonly rssBytes: number;
