@@ -17,8 +17,8 @@ const COMMAND = path.join(process.cwd(), 'dist', 'tony-ts.js');
 const USER = 'alice';
 const WORKERS = 2;
 const TICKS_PER_SECOND = 100;
-/** Time in ms after the start of the programs in which the other processes finish their own start. */
-const SETTLING_MS = 15_000;
+/** Time in ms after the start of the programs. The other processes first finish their own start, and the client then asks less often. */
+const SETTLING_MS = 60_000;
 /** Maximum share of a core, in percent, of each executor and of the ApplicationMaster while the program sleeps. */
 const TARGET_PERCENT = 0.5;
 
