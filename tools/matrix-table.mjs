@@ -24,8 +24,10 @@ quotas. Each result includes the version of Node.js on which tony-ts ran.
 
 NodeManagers of a secure cluster need Hadoop's native library to aggregate logs. No Maven package contains the library of
 Hadoop 3.5, so the developer provides it ([development.md](development.md#a-hadoop-cluster-in-a-box)). Containers run as
-the NodeManager's user; \`integration-tests/container-executor.test.ts\` covers the LinuxContainerExecutor with and
-without Kerberos, on Hadoop 3.4.3.
+the NodeManager's user; \`integration-tests/own-cluster/container-executor.test.ts\` covers the LinuxContainerExecutor with
+and without Kerberos, on Hadoop 3.4.3.
+
+The test cluster cannot run \`ha\` with Hadoop 2.10.2: on Java 17, its ZooKeeper client cannot resolve any host name.
 
 `;
 

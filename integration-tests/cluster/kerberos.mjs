@@ -35,6 +35,8 @@ export const KERBEROS = {
   },
   properties,
   javaFlags: ({ state }) => [
+    // Hadoop 2.10 and 3.1 read the default realm from a class that Java 17 does not export.
+    '--add-opens=java.security.jgss/sun.security.krb5=ALL-UNNAMED',
     `-Djava.security.krb5.conf=${path.join(folderOf(state), 'krb5.conf')}`,
     `-Djava.library.path=${nativeLibraryFolder()}`,
   ],
