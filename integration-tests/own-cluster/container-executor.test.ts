@@ -3,12 +3,12 @@ import { readdir, stat, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { beforeAll, describe, expect, onTestFailed, test, vi } from 'vitest';
-import { ensureTensorBoard } from '../client/python/ensure-tensorboard.ts';
-import type { JobStatus } from '../conf/status/status.ts';
-import { containerExecutorProblem } from './cluster/container-executor.mjs';
-import { type CommandResult, ROOT } from './command.ts';
-import { jsonLines, noneLeft, temporaryFolder, until, useOwnCluster } from './harness.ts';
-import { smallMnist } from './small-mnist.ts';
+import { ensureTensorBoard } from '../../client/python/ensure-tensorboard.ts';
+import type { JobStatus } from '../../conf/status/status.ts';
+import { containerExecutorProblem } from '../cluster/container-executor.mjs';
+import { type CommandResult, ROOT } from '../command.ts';
+import { jsonLines, noneLeft, temporaryFolder, until, useOwnCluster } from '../harness.ts';
+import { smallMnist } from '../small-mnist.ts';
 
 /**
  * Jobs of two users on NodeManagers with the LinuxContainerExecutor, which runs containers as the job's user. Hadoop's program
