@@ -36,34 +36,6 @@ async function killApplication(id: string, user: string): Promise<number> {
   return answer.status;
 }
 
-test('two nodes offer GPUs as a countable resource', async () => {
-  const gpus = async () => {
-    const answer = await fetch(`${cluster.resourceManager}/ws/v1/cluster/nodes`);
-    const { nodes } = (await answer.json()) as {
-      nodes: { node: { availableResource: { resourceInformations: { resourceInformation: { name: string; value: number }[] } } }[] };
-    };
-    return nodes.node.map(
-      ({ availableResource }) =>
-        availableResource.resourceInformations.resourceInformation.find(({ name }) => name === 'yarn.io/gpu')?.value,
-    );
-  };
-  // The ResourceManager learns with a delay that the process with the GPUs has ended.
-  await until(async () => (await gpus()).join() === '4,4', { describe: gpus });
-});
-
-test('HDFS stores files and returns them unchanged', async () => {
-  const content = Buffer.from('äöü\n'.repeat(1000));
-  await cluster.hdfsWrite('/tmp/a folder/file', content);
-  expect(await cluster.hdfsTree('/tmp')).toMatchObject([
-    { path: '/tmp/a folder', type: 'DIRECTORY' },
-    { path: '/tmp/a folder/file', type: 'FILE', length: content.length },
-  ]);
-  expect((await cluster.hdfsRead('/tmp/a folder/file')).equals(content)).toBe(true);
-  await cluster.hdfsRemove('/tmp/a folder');
-  expect(await cluster.hdfsTree('/tmp')).toEqual([]);
-  expect(await cluster.hdfsTree('/no/such/folder')).toEqual([]);
-});
-
 test('the test cluster finds an application’s processes, and rejects another user’s kill', { timeout: 300_000 }, async () => {
   const id = await submit('cd / && env -i sleep 600');
   const found = await until(

@@ -410,13 +410,4 @@ describe('a feed on a cluster', () => {
     expect(sorted(usedInTwoGenerations(job))).toEqual(numbers(0, 600));
     await noneLeft(cluster, id);
   }, 400_000);
-
-  test('dispatches files in HDFS to bounded-stale workers of a parameter server in containers, even after one worker dies', async () => {
-    const { id, command, ...job } = await dispatched('{type: parameter-server, staleness: 2}');
-    await killSecondWorker(job);
-    const { exitCode, stdout } = await command.result;
-    expect({ exitCode, last: jsonLines(stdout).at(-1) }, stdout).toMatchObject({ exitCode: 0, last: { generations: 1 } });
-    expectEachRecord(job);
-    await noneLeft(cluster, id);
-  }, 400_000);
 });

@@ -209,27 +209,6 @@ describe('a history for all users', () => {
     expect((await server.result).exitCode).toBe(0);
   });
 
-  test('remains readable when some files are damaged', async () => {
-    const final = `${SHARED}/alice/${good}/final.json`;
-    const whole = await cluster.hdfsRead(final);
-    try {
-      await cluster.hdfsWrite(final, whole.subarray(0, whole.length / 2));
-      await cluster.hdfsWrite(`${SHARED}/alice/${bad}/job.json`, Buffer.from([0xff, 0, 0x7b]));
-      await cluster.hdfsWrite(`${SHARED}/alice/${bad}/events-1.jsonl`, Buffer.from('{"at":1,"event":\n\0\0\n[1]\n'));
-      const { lines } = await listed(['list']);
-      expect(lines.map(({ applicationId }) => applicationId)).toEqual([killed, bad, good]);
-      const { stdout, exitCode } = await cluster.run(['history', 'show', good], { env: site });
-      expect(stdout).toContain('worker:0');
-      expect(exitCode).toBe(0);
-      expect(await cluster.run(['history', 'show', bad], { env: site })).toMatchObject({
-        exitCode: 0,
-        stdout: expect.stringContaining('FAILED'),
-      });
-    } finally {
-      await cluster.hdfsWrite(final, whole);
-    }
-  });
-
   test('can be pruned, except for the histories of running jobs', async () => {
     const running = await submit('alice', 'running', 'sleep 600');
     const events = `${SHARED}/alice/${running}/events-1.jsonl`;

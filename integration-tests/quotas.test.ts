@@ -173,11 +173,6 @@ describe("the ApplicationMaster rejects a job beyond the site file's limits that
     );
     expect(ended.diagnostics).toContain('quotas.roles.worker.instances');
   });
-
-  test("the client rejects a job beyond the limits of the admin's site file", async () => {
-    await settle('roles: {worker: {instances: 2}}');
-    await expect(submit({ user: 'alice', workers: 3 })).rejects.toThrow(/quotas\.roles\.worker\.instances/);
-  });
 });
 
 test('with `over: fail`, a job that exceeds a limit together with others fails immediately', async () => {

@@ -48,13 +48,6 @@ test('run rejects with the error that a function throws on a worker, and with th
   expect(error?.message).toMatch(/about to check[\s\S]*at check \(/);
 });
 
-test('a function that uses an outside variable fails with a message that explains the rule', async () => {
-  const options = { ...(await local()), slots: 1 };
-  await expect(run(options, async () => options.slots)).rejects.toThrow(
-    /has failed in worker:0: ReferenceError: options is not defined\. run\(\) sends only the source text of the function/,
-  );
-});
-
 test('run rejects a return value that JSON cannot represent, with an error that names the chief', async () => {
   const options = { ...(await local()), slots: 1 };
   await expect(run(options, async () => new Map([[1, 2]]))).rejects.toThrow(/worker:0: TonyError: the returned value is a Map/);

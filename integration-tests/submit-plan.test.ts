@@ -89,21 +89,6 @@ describe('a dry run', () => {
     await expect(cluster.application(body['application-id'])).rejects.toThrow('404');
   });
 
-  test('prints the plan in a pipe without colours and within 80 columns', async () => {
-    const { words } = await request({ gpus: 1 });
-    const { stdout, exitCode } = await cluster.run([...words, '--dry-run']);
-    const [table = ''] = stdout.split('POST ');
-    expect(exitCode).toBe(0);
-    expect(table).toMatch(
-      /^role +tasks +memory +vcores +gpus +fit now\nApplicationMaster +1 +1 GiB +1 +1\nworker +1 +512 MiB +1 +1 +1\nall +2 /,
-    );
-    expect(table).toMatch(/^queue root\.gpu has left: .* of 8 gpus$/m);
-    expect(table).toMatch(/^upload: \d\.\d MB \(source \d+ B, tony \d\.\d MB\)$/m);
-    expect(table).toMatch(/^fits now$/m);
-    expect(stdout).not.toContain('\x1b');
-    expect(Math.max(...table.split('\n').map((line) => line.length))).toBeLessThan(80);
-  });
-
   test('shows the plan of a local job without a cluster', async () => {
     const { words } = await request({ workers: 2 });
     const root = await temporaryFolder();

@@ -66,17 +66,7 @@ defaults:
       tensorboard: { serve: false },
       timeoutMs: 172_800_000,
       acls: { view: { users: ['bob'], groups: ['operators'] } },
-      master: {
-        memoryMb: 2048,
-        vcores: 1,
-        nodeLabel: 'stable',
-        docker: null,
-        env: {},
-        logLevel: 'info',
-        failureWindowMs: null,
-        startTimeoutMs: null,
-      },
-      priority: 0,
+      master: { memoryMb: 2048, vcores: 1, nodeLabel: 'stable' },
       tags: ['ml'],
     });
     expect(job.roles.map(({ name }) => name)).toEqual(['worker', 'evaluator']);

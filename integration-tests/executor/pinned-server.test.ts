@@ -103,19 +103,6 @@ test('the server keeps unauthenticated connections during their grace period whe
   expect(first.map(({ closed }) => closed)).toEqual([false, false, false]);
 });
 
-test("the TLS handshake fails without the job's key", async () => {
-  const { port } = await listening({});
-  const socket = connectTls({ port, host: '127.0.0.1', rejectUnauthorized: false, ALPNProtocols: ['h2'], minVersion: 'TLSv1.3' });
-  const closed = new Promise<boolean>((resolve) => socket.once('close', resolve));
-  const refusals: string[] = [];
-  socket.on('error', ({ message }) => refusals.push(message)).resume();
-  await closed;
-  expect(refusals.join()).toContain('certificate required');
-  const old = connectTls({ port, host: '127.0.0.1', rejectUnauthorized: false, ALPNProtocols: ['h2'], maxVersion: 'TLSv1.2' });
-  const [error] = (await once(old, 'error')) as [NodeJS.ErrnoException];
-  expect(error.code).toMatch(/TLS|SSL/);
-});
-
 test('the token authenticates a producer; the TLS handshake alone does not', async () => {
   const opened: string[] = [];
   const server = new FeedServer({

@@ -87,22 +87,6 @@ describe('the command line', () => {
 });
 
 describe('submit explains the error', () => {
-  test('when job.yaml is not a mapping, is malformed or is missing', async () => {
-    const list = await jobFile('- a\n- b\n');
-    const words = (file: string): string[] => ['submit', '--conf', file, '--local'];
-    const env = { HOME: list.folder };
-    expect(await runCommand(words(list.file), { env })).toMatchObject({ exitCode: 2, stderr: expect.stringContaining('mapping') });
-    const broken = await jobFile('name: [\n');
-    expect(await runCommand(words(broken.file), { env })).toMatchObject({
-      exitCode: 2,
-      stderr: expect.stringMatching(/job\.yaml:\d+:\d+/),
-    });
-    expect(await runCommand(words('/nonexistent/job.yaml'), { env })).toMatchObject({
-      exitCode: 2,
-      stderr: expect.stringContaining('/nonexistent/job.yaml'),
-    });
-  });
-
   test.each(['--local', '--detach'])('when the source folder is missing (%s)', async (where) => {
     const { folder, file } = await jobFile(`${JOB}source: nowhere\n`);
     const { exitCode, stderr } = await runCommand(['submit', '--conf', file, where], {

@@ -119,12 +119,6 @@ describe.each([80, 200])('in %d columns', (columns) => {
     expect((await readdir(folder)).sort()).toEqual(['.tonyignore', 'job.yaml', 'train.ts']);
   });
 
-  // client/cli/command-line.test.ts checks the width of the help of all commands.
-  test('--help fits the terminal', async () => {
-    const help = await ended(terminalCommand(['submit', '--help'], { columns }), 0);
-    expect(help).toContain('tony-ts submit');
-  });
-
   test('logs of several tasks differ in colour and are aligned', async () => {
     const place = await job(
       `for i in 1 2 3; do echo "step $i of many, with a loss that is smaller than that of the step before it, and so on"; done; ${UNTIL_GATE}`,
