@@ -95,6 +95,26 @@ describe('listSource', () => {
     expect((await listSource(folder, ['out'])).entries).toEqual([]);
   });
 
+  test.each([
+    ['self', '.'],
+    ['lib/root', '..'],
+    ['lib/deep/up', '../../lib'],
+  ])('rejects the link %s to %s, a loop in which YARN cannot list the folder', async (name, target) => {
+    await mkdir(path.join(folder, 'lib', 'deep'), { recursive: true });
+    await symlink(target, path.join(folder, name));
+    await expect(listSource(folder, [])).rejects.toMatchObject({
+      code: 'SOURCE_UNSAFE',
+      message: expect.stringContaining(`${name} is a link to ${target}, which contains the link`),
+    });
+    expect((await listSource(folder, [name])).entries.filter(({ type }) => type === 'link')).toEqual([]);
+  });
+
+  test('keeps a loop that is too deep for YARN to list', async () => {
+    await mkdir(path.join(folder, 'a/b/c/d'), { recursive: true });
+    await symlink('..', path.join(folder, 'a/b/c/d/up'));
+    expect((await listSource(folder, [])).entries).toContainEqual({ type: 'link', path: 'a/b/c/d/up', target: '..' });
+  });
+
   test('rejects a link whose final target is outside the folder', async () => {
     const outside = await mkdtemp(path.join(tmpdir(), 'tony-outside-'));
     await symlink(outside, path.join(folder, 'hop'));

@@ -166,6 +166,12 @@ async function linkedFile(link: string): Promise<{ size: number }> {
   });
 }
 
+/**
+ * Before a NodeManager starts a container, its launch script lists this many levels of the container's folder and follows links. The
+ * container fails if the list finds a loop. The source folder is the first level.
+ */
+const LISTED_LEVELS = 5;
+
 async function insideTarget(root: string, link: string): Promise<string> {
   const target = await readlink(link);
   const aim = path.resolve(path.dirname(link), target);
@@ -174,6 +180,11 @@ async function insideTarget(root: string, link: string): Promise<string> {
   if (!isInside(root, aim) || !isInside(root, real)) {
     throw new TonyError('SOURCE_UNSAFE', `${link} is a link to ${target}, which is outside the uploaded folder ${root}.`, {
       hint: `Replace it with a copy, or list it in ${IGNORE_FILE}.`,
+    });
+  }
+  if (isInside(real, link) && path.relative(root, link).split(path.sep).length < LISTED_LEVELS) {
+    throw new TonyError('SOURCE_UNSAFE', `${link} is a link to ${target}, which contains the link. YARN cannot start containers with it.`, {
+      hint: `Remove the link, or list it in ${IGNORE_FILE}.`,
     });
   }
   return path.isAbsolute(target) ? path.relative(path.dirname(link), aim) || '.' : target;
