@@ -100,11 +100,7 @@ function clusterChecks(options: DoctorOptions): { readonly checks: readonly Chec
     { name: 'staging folder', needs: ['identity'], look: async () => staging(connected().cluster) },
     { name: 'HDFS space', needs: ['staging folder'], look: async () => hdfsSpace(connected().cluster) },
     { name: 'local disk', needs: [], look: async () => localDisk(environment) },
-    {
-      name: 'site file',
-      needs: ['NameNode'],
-      look: async () => siteFile(await connected().cluster.site()),
-    },
+    { name: 'site file', needs: ['NameNode'], look: async () => siteFile(await connected().cluster.site()) },
     { name: 'home folders', needs: ['site file'], look: async () => homes(connected().cluster) },
     { name: 'quotas', needs: ['site file', 'REST submission'], look: async () => quotas(connected()) },
   ];
@@ -239,17 +235,17 @@ async function queueAccess({ configuration, user }: HadoopCluster, wanted: strin
 type Settings = ReadonlyMap<string, string>;
 
 /**
- * Passes to `judge` the settings of the first daemon that answers. If none answers, passes to `unknown` the last error, or `none` if there
- * are no daemons.
+ * Judges the settings of the first daemon that answers.
+ * @param what the settings, for the finding if no daemon answers
+ * @param remedy next step in this case
  */
 async function judgeSettings(
   { login, configuration }: HadoopCluster,
   addresses: readonly string[],
-  none: string,
   judge: (settings: Settings, address: string) => Verdict,
-  unknown: (failure: string) => Verdict,
+  { what, remedy }: { readonly what: string; readonly remedy: string },
 ): Promise<Verdict> {
-  let failure = none;
+  let failure = 'none has a web server';
   for (const address of addresses) {
     try {
       const properties = await propertiesOfDaemon(new URL(address), { login, trust: trustOf(configuration) });
@@ -258,18 +254,14 @@ async function judgeSettings(
       failure = `${address}: ${messageOf(error)}`;
     }
   }
-  return unknown(failure);
+  return doubtful(`${what} (${failure})`, remedy);
 }
 
-const NO_RESOURCE_MANAGER = 'no ResourceManager is configured';
-
 async function clusterSettings(cluster: HadoopCluster): Promise<Verdict> {
-  return judgeSettings(cluster, cluster.configuration.resourceManagers, NO_RESOURCE_MANAGER, settingsVerdict, (failure) =>
-    doubtful(
-      `the ResourceManager does not show its settings (${failure})`,
-      "Open the ResourceManager's page /conf in a browser, or ask the cluster admin.",
-    ),
-  );
+  return judgeSettings(cluster, cluster.configuration.resourceManagers, settingsVerdict, {
+    what: 'the ResourceManager does not show its settings',
+    remedy: "Open the ResourceManager's page /conf in a browser, or ask the cluster admin.",
+  });
 }
 
 /** Checks the localisation cache and memory settings of one node. */
@@ -278,22 +270,18 @@ async function nodeSettings({ cluster, resourceManager }: Opened): Promise<Verdi
   const addresses = (await resourceManager.nodes()).flatMap(({ state, nodeHttp }) =>
     state === 'RUNNING' && nodeHttp ? [`${scheme}://${nodeHttp}`] : [],
   );
-  return judgeSettings(cluster, addresses.slice(0, NODES_TO_ASK), 'no node has a web server', nodeVerdict, (failure) =>
-    doubtful(
-      `the nodes do not report their settings (${failure})`,
-      "To check them, open the NodeManagers' web ports to this machine. Only this check needs the ports.",
-    ),
-  );
+  return judgeSettings(cluster, addresses.slice(0, NODES_TO_ASK), nodeVerdict, {
+    what: 'the nodes do not report their settings',
+    remedy: "To check them, open the NodeManagers' web ports to this machine. Only this check needs the ports.",
+  });
 }
 
 /** Uses the settings of the ResourceManager, because the local configuration may contain only client settings. */
 async function masterFailover(cluster: HadoopCluster): Promise<Verdict> {
-  return judgeSettings(cluster, cluster.configuration.resourceManagers, NO_RESOURCE_MANAGER, masterLoss, (failure) =>
-    doubtful(
-      `the ResourceManager does not report its intervals (${failure})`,
-      "To check them, give this user access to the ResourceManager's page /conf. Only this check needs the access.",
-    ),
-  );
+  return judgeSettings(cluster, cluster.configuration.resourceManagers, masterLoss, {
+    what: 'the ResourceManager does not report its intervals',
+    remedy: "To check them, give this user access to the ResourceManager's page /conf. Only this check needs the access.",
+  });
 }
 
 function nodeVerdict(settings: Settings, address: string): Verdict {
