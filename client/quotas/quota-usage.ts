@@ -1,10 +1,10 @@
 import { APPLICATION_TYPE } from '../../conf/job.ts';
 import type { Quotas } from '../../conf/quota-schema.ts';
-import { ResourceManager } from '../../hadoop/yarn/resource-manager.ts';
 import { LIVE_STATES } from '../../hadoop/yarn/resource-manager-answers.ts';
 import { checkOptions, type OptionNames } from '../../platform/check-options.ts';
 import { siteOfCluster } from '../../storage/cluster-site.ts';
-import { CLUSTER_OPTIONS, type ClusterOptions, openCluster } from '../cluster/cluster.ts';
+import { CLUSTER_OPTIONS, type ClusterOptions } from '../cluster/cluster.ts';
+import { withCluster } from '../cluster/with-cluster.ts';
 import { type QuotaSum, type QuotaSums, quotaSums } from './quota-sums.ts';
 import { countedJobs } from './running-jobs.ts';
 
@@ -30,21 +30,15 @@ export interface QuotaUsage extends QuotaSums {
  */
 export async function quotaUsage(options: QuotaUsageOptions = {}): Promise<QuotaUsage> {
   checkOptions('quotaUsage', options, USAGE_OPTIONS);
-  const cluster = await openCluster(options);
-  const { configuration, storage, user: caller } = cluster;
-  const resourceManager = ResourceManager.of(configuration, caller);
-  try {
+  return withCluster(options, async (cluster, resourceManager) => {
     const [ofCluster, applications] = await Promise.all([
-      siteOfCluster(storage, configuration.defaultFs),
+      siteOfCluster(cluster.storage, cluster.configuration.defaultFs),
       resourceManager.applications({ types: [APPLICATION_TYPE], states: LIVE_STATES }),
     ]);
     const { from, quotas } = ofCluster.from === null ? await cluster.site() : ofCluster;
     const sums = quotaSums(quotas, await countedJobs(applications, quotas, cluster));
     return { from, over: quotas.over, ...sums, totals: sums.totals.filter((sum) => isMeant(sum, options)) };
-  } finally {
-    resourceManager.close();
-    cluster.close();
-  }
+  });
 }
 
 function isMeant(sum: QuotaSum, { user, queue, role }: QuotaUsageOptions): boolean {

@@ -1,3 +1,4 @@
+import { closing } from '../../../platform/closing.ts';
 import { defineCommand } from './define-command.ts';
 import { APPLICATION_ID, CLUSTER_OPTIONS, OUTPUT_OPTION } from './shared-options.ts';
 
@@ -9,12 +10,9 @@ export const attachCommand = defineCommand({
     const { connectJob } = await import('../../connections/connect-job.ts');
     const { followToEnd } = await import('../../output/follow-to-end.ts');
     const { openConversation } = await import('./output-streams.ts');
-    const connection = await connectJob(application, cluster);
-    try {
+    await closing(await connectJob(application, cluster), async (connection) => {
       const { output, ask, input } = await openConversation(format, '');
       process.exitCode = await followToEnd(connection, { output, ask, input, mayDetach: true });
-    } finally {
-      connection.close();
-    }
+    });
   },
 });

@@ -1,4 +1,5 @@
 import type { CommandModule } from 'yargs';
+import { closing } from '../../../platform/closing.ts';
 import type { Terminal } from '../../terminal/terminal.ts';
 import { defineCommand } from './define-command.ts';
 import { CLUSTER_OPTIONS, DRY_RUN_OPTION, durationOf, OUTPUT_OPTION } from './shared-options.ts';
@@ -17,17 +18,14 @@ const listCommand = defineCommand({
   handler: async ({ output, ...options }) => {
     const { openHistoryStore } = await import('../../history/open-store.ts');
     const { listCache } = await import('../../cache/prune-cache.ts');
-    const store = await openHistoryStore(options);
-    try {
+    await closing(await openHistoryStore(options), async (store) => {
       const { entries, message } = await listCache(store, { now: Date.now() });
       const table = async (terminal: Terminal) => {
         const { cacheTable } = await import('../../cache/cache-lines.ts');
         return cacheTable(entries, terminal);
       };
       await show(output, entries, table, message);
-    } finally {
-      store.close();
-    }
+    });
   },
 });
 
@@ -53,8 +51,7 @@ const pruneCommand = defineCommand({
     const { pruneCache } = await import('../../cache/prune-cache.ts');
     const { entryCount, entryText } = await import('../../cache/cache-lines.ts');
     const { reportPruned } = await import('./report-pruned.ts');
-    const store = await openHistoryStore(options);
-    try {
+    await closing(await openHistoryStore(options), async (store) => {
       const olderThanMs = given ?? store.cacheMaxAgeMs ?? DEFAULT_AGE_MS;
       await reportPruned(pruneCache(store, { olderThanMs, dryRun, now: Date.now() }), {
         output,
@@ -63,9 +60,7 @@ const pruneCommand = defineCommand({
         text: ({ entry }) => entryText(entry),
         count: entryCount,
       });
-    } finally {
-      store.close();
-    }
+    });
   },
 });
 

@@ -1,3 +1,4 @@
+import { closing } from '../../../platform/closing.ts';
 import { defineCommand } from './define-command.ts';
 import { APPLICATION_ID, CLUSTER_OPTIONS, OUTPUT_OPTION } from './shared-options.ts';
 import { show } from './show.ts';
@@ -9,15 +10,12 @@ export const describeCommand = defineCommand({
   handler: async ({ application, output, ...cluster }) => {
     const { connectJob } = await import('../../connections/connect-job.ts');
     const { describeJob } = await import('../../connections/describe-job.ts');
-    const connection = await connectJob(application, cluster);
-    try {
+    await closing(await connectJob(application, cluster), async (connection) => {
       const description = await describeJob(connection);
       await show(output, [description], async (terminal) => {
         const { descriptionLines } = await import('../../output/description-lines.ts');
         return descriptionLines(description, terminal, Date.now());
       });
-    } finally {
-      connection.close();
-    }
+    });
   },
 });

@@ -1,3 +1,4 @@
+import { closing } from '../../../platform/closing.ts';
 import { defineCommand } from './define-command.ts';
 import { APPLICATION_ID, CLUSTER_OPTIONS, OUTPUT_OPTION } from './shared-options.ts';
 
@@ -21,8 +22,7 @@ export const eventsCommand = defineCommand({
     const { jobEvents } = await import('../../connections/recorded-events.ts');
     const { printable, terminalOf } = await import('../../terminal/terminal.ts');
     const write = output === 'table' ? await lineWriter() : await (await import('../../output/value-output.ts')).valueWriter(output);
-    const connection = await connectJob(application, cluster);
-    try {
+    await closing(await connectJob(application, cluster), async (connection) => {
       const types = type.flatMap((each) => each.split(',')).filter((each) => each !== '');
       const terminal = terminalOf(process.stderr);
       const onNotice = (message: string) => void process.stderr.write(`${terminal.paint('yellow', printable(message))}\n`);
@@ -34,9 +34,7 @@ export const eventsCommand = defineCommand({
       if (shown === 0) {
         onNotice(types.length === 0 ? 'The job has no events yet.' : `The job has no events of type ${types.join(' or ')}.`);
       }
-    } finally {
-      connection.close();
-    }
+    });
   },
 });
 

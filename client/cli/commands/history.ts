@@ -1,4 +1,5 @@
 import type { CommandModule } from 'yargs';
+import { closing } from '../../../platform/closing.ts';
 import type { Terminal } from '../../terminal/terminal.ts';
 import { wholeNumber } from '../help/command-description.ts';
 import { defineCommand } from './define-command.ts';
@@ -32,8 +33,7 @@ const listCommand = defineCommand({
   handler: async ({ user, all = false, state, name, limit, output, ...options }) => {
     const { openHistoryStore } = await import('../../history/open-store.ts');
     const { HistoryIndex } = await import('../../history/history-index.ts');
-    const store = await openHistoryStore(options);
-    try {
+    await closing(await openHistoryStore(options), async (store) => {
       const { jobs, message } = await new HistoryIndex(store).list({ user: all ? null : (user ?? store.user), state, name, limit });
       const { historySummary } = await import('../../history/history-summary.ts');
       // `href` is a path on the history server.
@@ -43,9 +43,7 @@ const listCommand = defineCommand({
         return jobs.length === 0 ? ['No jobs found.'] : historyTable(jobs, terminal, all);
       };
       await show(output, values, table, message);
-    } finally {
-      store.close();
-    }
+    });
   },
 });
 
@@ -61,8 +59,7 @@ const showCommand = defineCommand({
     const { readRecord } = await import('../../records/job-record.ts');
     const { storedStatus } = await import('../../records/stored-status.ts');
     const { checkId } = await import('../../connections/connect-job.ts');
-    const store = await openHistoryStore({ ...options, local: checkId(application) === 'local' });
-    try {
+    await closing(await openHistoryStore({ ...options, local: checkId(application) === 'local' }), async (store) => {
       const place = await findPlace(store, application, user);
       const record = await readRecord(store.storage, place, true);
       const answer = record.final === null ? (await store.answers([place])).get(place.folder) : undefined;
@@ -73,9 +70,7 @@ const showCommand = defineCommand({
         const { historyDetails } = await import('../../output/history-lines.ts');
         return historyDetails({ folder: place.folder, status, entries }, terminal);
       });
-    } finally {
-      store.close();
-    }
+    });
   },
 });
 
@@ -144,8 +139,7 @@ const pruneCommand = defineCommand({
     const { formatBytes } = await import('../../../conf/values/quantities.ts');
     const { shortTime } = await import('../../terminal/clock.ts');
     const { reportPruned } = await import('./report-pruned.ts');
-    const store = await openHistoryStore(options);
-    try {
+    await closing(await openHistoryStore(options), async (store) => {
       const olderThanMs = given ?? store.keepMs;
       await reportPruned(pruneHistory(store, { user: all ? null : store.user, olderThanMs, dryRun, now: Date.now() }), {
         output,
@@ -159,9 +153,7 @@ const pruneCommand = defineCommand({
         },
         count: (jobs) => (jobs === 1 ? '1 history' : `${jobs} histories`),
       });
-    } finally {
-      store.close();
-    }
+    });
   },
 });
 

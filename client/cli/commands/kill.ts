@@ -1,3 +1,4 @@
+import { closing } from '../../../platform/closing.ts';
 import type { KillImpact } from '../../connections/kill-job.ts';
 import type { Answer } from '../../terminal/confirm.ts';
 import { defineCommand } from './define-command.ts';
@@ -18,8 +19,7 @@ export const killCommand = defineCommand({
     const { killImpact, killJob } = await import('../../connections/kill-job.ts');
     const { INTERRUPTED } = await import('../../terminal/interrupts.ts');
     const { killedLines } = await import('../../output/kill-lines.ts');
-    const connection = await connectJob(application, cluster);
-    try {
+    await closing(await connectJob(application, cluster), async (connection) => {
       if (!yes && process.stdin.isTTY && process.stdout.isTTY) {
         const observation = await connection.observe();
         const impact = killImpact(application, observation, Date.now());
@@ -35,9 +35,7 @@ export const killCommand = defineCommand({
       }
       const report = await killJob(connection);
       await show(output, [{ killed: report.killed, ...report.impact }], (terminal) => killedLines(report, terminal));
-    } finally {
-      connection.close();
-    }
+    });
   },
 });
 

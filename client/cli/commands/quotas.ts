@@ -9,15 +9,12 @@ const showCommand = defineCommand({
   describe: 'Show all limits that the cluster admin has set',
   builder: (yargs) => yargs.options({ ...OUTPUT_OPTION, ...CLUSTER_OPTIONS }),
   handler: async ({ output, ...options }) => {
-    const { openCluster } = await import('../../cluster/cluster.ts');
+    const { withCluster } = await import('../../cluster/with-cluster.ts');
     const { quotaLines } = await import('../../quotas/quota-lines.ts');
-    const cluster = await openCluster(options);
-    try {
+    await withCluster(options, async (cluster) => {
       const { from, quotas } = await cluster.site();
       await show(output, [{ from, quotas }], (terminal) => quotaLines(quotas, from, terminal));
-    } finally {
-      cluster.close();
-    }
+    });
   },
 });
 
@@ -33,12 +30,9 @@ const checkCommand = defineCommand({
   handler: async ({ conf, set, output, ...options }) => {
     const { loadJob } = await import('../../../conf/resolve/load-job.ts');
     const { describeViolations, ownerOf, violationsOfWhole } = await import('../../quotas/check-quotas.ts');
-    const { openCluster } = await import('../../cluster/cluster.ts');
+    const { withCluster } = await import('../../cluster/with-cluster.ts');
     const { knownNames, unknownNameLines, unknownNames } = await import('../../cluster/unknown-quota-names.ts');
-    const { ResourceManager } = await import('../../../hadoop/yarn/resource-manager.ts');
-    const cluster = await openCluster(options);
-    const resourceManager = ResourceManager.of(cluster.configuration, cluster.user);
-    try {
+    await withCluster(options, async (cluster, resourceManager) => {
       const site = await cluster.site();
       const unknown = unknownNames(site.quotas, await knownNames(resourceManager));
       const overridden: string[] = [];
@@ -52,10 +46,7 @@ const checkCommand = defineCommand({
       if (violations.length > 0) {
         process.exitCode = 2;
       }
-    } finally {
-      resourceManager.close();
-      cluster.close();
-    }
+    });
   },
 });
 

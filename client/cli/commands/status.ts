@@ -1,3 +1,4 @@
+import { closing } from '../../../platform/closing.ts';
 import { defineCommand } from './define-command.ts';
 import { APPLICATION_ID, CLUSTER_OPTIONS, OUTPUT_OPTION } from './shared-options.ts';
 import { show } from './show.ts';
@@ -8,8 +9,7 @@ export const statusCommand = defineCommand({
   builder: (yargs) => yargs.positional('application', APPLICATION_ID).options({ ...OUTPUT_OPTION, ...CLUSTER_OPTIONS }),
   handler: async ({ application, output, ...cluster }) => {
     const { connectJob } = await import('../../connections/connect-job.ts');
-    const connection = await connectJob(application, cluster);
-    try {
+    await closing(await connectJob(application, cluster), async (connection) => {
       const observation = await connection.observe();
       const pages = observation.result === null ? await connection.pages() : null;
       const value = { applicationId: application, trackingUrl: connection.trackingUrl, pages, ...observation };
@@ -17,8 +17,6 @@ export const statusCommand = defineCommand({
         const { statusLines } = await import('../../output/status-lines.ts');
         return statusLines({ applicationId: application, pages }, observation, terminal, Date.now());
       });
-    } finally {
-      connection.close();
-    }
+    });
   },
 });

@@ -1,3 +1,4 @@
+import { closing } from '../../../platform/closing.ts';
 import type { JobSummary } from '../../listing/job-lister.ts';
 import type { OutputFormat } from '../../output/value-output.ts';
 import type { TopOptions } from '../../top/top.ts';
@@ -33,16 +34,13 @@ export const topCommand = defineCommand({
 
 async function topOfJob(application: string, output: OutputFormat, cluster: ClusterArguments, options: TopOptions): Promise<void> {
   const { connectJob } = await import('../../connections/connect-job.ts');
-  const connection = await connectJob(application, cluster);
-  try {
+  await closing(await connectJob(application, cluster), async (connection) => {
     if (output !== 'table') {
       return await show(output, [{ applicationId: application, ...(await connection.observe()) }], () => []);
     }
     const { topJob } = await import('../../top/top.ts');
     process.exitCode = await topJob(connection, options);
-  } finally {
-    connection.close();
-  }
+  });
 }
 
 async function topOfJobs(
@@ -51,17 +49,14 @@ async function topOfJobs(
   cluster: ClusterArguments,
   options: TopOptions,
 ): Promise<void> {
-  const lister = local ? await localLister() : await clusterLister(all, cluster);
-  try {
+  await closing(local ? await localLister() : await clusterLister(all, cluster), async (lister) => {
     if (output !== 'table') {
       return await show(output, await lister.list(), () => []);
     }
     const { topJobs } = await import('../../top/top.ts');
     const whose = local ? 'on this machine' : all ? 'of all users' : 'of yours';
     process.exitCode = await topJobs(() => lister.list(), options, { whose, withUsers: all });
-  } finally {
-    lister.close();
-  }
+  });
 }
 
 async function localLister(): Promise<Lister> {

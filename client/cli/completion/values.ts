@@ -1,3 +1,4 @@
+import { closing } from '../../../platform/closing.ts';
 import type { JobSummary } from '../../listing/job-lister.ts';
 import { inTime } from './in-time.ts';
 import type { Candidate, Typed } from './typed-words.ts';
@@ -54,8 +55,7 @@ async function tasks({ positionals, values }: Typed): Promise<Candidate[]> {
 
 async function tasksOf(id: string, values: Typed['values']): Promise<Candidate[]> {
   const { connectJob } = await import('../../connections/connect-job.ts');
-  const connection = await connectJob(id, clusterOf(values));
-  try {
+  return closing(await connectJob(id, clusterOf(values)), async (connection) => {
     const { status } = await connection.observe();
     const all = status?.tasks ?? [];
     const roles = [...new Set(all.map(({ role }) => role))].map((role) => ({
@@ -64,24 +64,12 @@ async function tasksOf(id: string, values: Typed['values']): Promise<Candidate[]
     }));
     const single = all.map(({ role, index, state }) => ({ value: `${role}:${index}`, describe: state }));
     return [...roles, ...single, { value: 'master', describe: 'the ApplicationMaster' }];
-  } finally {
-    connection.close();
-  }
+  });
 }
 
 async function queues({ values }: Typed): Promise<Candidate[]> {
-  const { openCluster } = await import('../../cluster/cluster.ts');
-  const { ResourceManager } = await import('../../../hadoop/yarn/resource-manager.ts');
-  const list = async () => {
-    const cluster = await openCluster(clusterOf(values));
-    const resourceManager = ResourceManager.of(cluster.configuration, cluster.user);
-    try {
-      return await resourceManager.queues();
-    } finally {
-      resourceManager.close();
-      cluster.close();
-    }
-  };
+  const { withCluster } = await import('../../cluster/with-cluster.ts');
+  const list = () => withCluster(clusterOf(values), (_cluster, resourceManager) => resourceManager.queues());
   return (await inTime(list, [])).map(({ name }) => ({ value: name, describe: '' }));
 }
 

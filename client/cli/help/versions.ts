@@ -7,7 +7,8 @@ import { formatBytes } from '../../../conf/values/quantities.ts';
 import description from '../../../package.json' with { type: 'json' };
 import { checkOptions } from '../../../platform/check-options.ts';
 import { messageOf } from '../../../platform/errors.ts';
-import { CLUSTER_OPTIONS, type ClusterOptions, openCluster } from '../../cluster/cluster.ts';
+import { CLUSTER_OPTIONS, type ClusterOptions } from '../../cluster/cluster.ts';
+import { withCluster } from '../../cluster/with-cluster.ts';
 
 export interface PartVersion {
   readonly part: string;
@@ -98,13 +99,10 @@ async function tensorBoardVersion(): Promise<PartVersion> {
 }
 
 async function clusterVersions(options: ClusterOptions): Promise<PartVersion[]> {
-  const { ResourceManager } = await import('../../../hadoop/yarn/resource-manager.ts');
   const { javaOfDaemon } = await import('../../../hadoop/configuration/daemon-java.ts');
   const { trustOf } = await import('../../../hadoop/configuration/authorities.ts');
   try {
-    const cluster = await openCluster(options);
-    const resourceManager = ResourceManager.of(cluster.configuration, cluster.user);
-    try {
+    return await withCluster(options, async (cluster, resourceManager) => {
       const { resourceManagerVersion } = await resourceManager.clusterInfo();
       let java: string | null = null;
       for (const address of cluster.configuration.resourceManagers) {
@@ -114,10 +112,7 @@ async function clusterVersions(options: ClusterOptions): Promise<PartVersion[]> 
         { part: 'Hadoop', version: resourceManagerVersion, detail: cluster.configuration.resourceManagers.join(', ') },
         { part: 'Java', version: java, detail: java === null ? 'the ResourceManager does not report it' : 'of the ResourceManager' },
       ];
-    } finally {
-      resourceManager.close();
-      cluster.close();
-    }
+    });
   } catch (error) {
     return [
       { part: 'Hadoop', version: null, detail: messageOf(error) },

@@ -1,8 +1,8 @@
-import { ResourceManager } from '../../../hadoop/yarn/resource-manager.ts';
 import type { Node } from '../../../hadoop/yarn/resource-manager-answers.ts';
 import { messageOf, TonyError } from '../../../platform/errors.ts';
-import { type ClusterOptions, openCluster } from '../../cluster/cluster.ts';
+import type { ClusterOptions } from '../../cluster/cluster.ts';
 import { type RecordedNode, recordNodes } from '../../cluster/node-record.ts';
+import { withCluster } from '../../cluster/with-cluster.ts';
 import type { Finding } from '../diagnosis.ts';
 import { type NodeFacts, nodeFacts } from './node-facts.ts';
 import { probeFindings } from './probe-findings.ts';
@@ -22,9 +22,7 @@ export async function runProbe(options: ClusterOptions & ProbeOptions): Promise<
   if (sample !== null && !(Number.isInteger(sample) && sample > 0)) {
     throw new TonyError('USAGE', '--nodes requires a positive integer.');
   }
-  const cluster = await openCluster(options);
-  const resourceManager = ResourceManager.of(cluster.configuration, cluster.user);
-  try {
+  return withCluster(options, async (cluster, resourceManager) => {
     const chosen = chooseNodes(await resourceManager.nodes(), options);
     const { nodes } = await probeNodes(cluster, chosen, options);
     const facts = nodes.map(nodeFacts);
@@ -33,10 +31,7 @@ export async function runProbe(options: ClusterOptions & ProbeOptions): Promise<
     );
     const yarnGpus = new Map(chosen.map(({ id, total }) => [id, total['yarn.io/gpu'] ?? 0]));
     return { nodes: facts, findings: probeFindings(facts, { user: cluster.user, yarnGpus }) };
-  } finally {
-    resourceManager.close();
-    cluster.close();
-  }
+  });
 }
 
 /** Returns the facts that later submissions compare with their packages. */

@@ -3,10 +3,10 @@ import { trustOf } from '../../../hadoop/configuration/authorities.ts';
 import { parseHadoopXml } from '../../../hadoop/configuration/hadoop-xml.ts';
 import { propertiesOfDaemon } from '../../../hadoop/configuration/remote-configuration.ts';
 import { groupsOfUser } from '../../../hadoop/configuration/user-groups.ts';
-import { ResourceManager } from '../../../hadoop/yarn/resource-manager.ts';
 import { checkOptions, type OptionNames, pickOptions } from '../../../platform/check-options.ts';
 import { fileErrorOf, TonyError } from '../../../platform/errors.ts';
-import { CLUSTER_OPTIONS, type ClusterOptions, type HadoopCluster, openCluster } from '../../cluster/cluster.ts';
+import { CLUSTER_OPTIONS, type ClusterOptions, type HadoopCluster } from '../../cluster/cluster.ts';
+import { withCluster } from '../../cluster/with-cluster.ts';
 import { schedulerConfiguration } from './scheduler-configuration.ts';
 import { type QueueMode, type SchedulerProperty, usualQueueMode } from './scheduler-draft.ts';
 import { schedulerXml } from './scheduler-xml.ts';
@@ -50,10 +50,8 @@ const MISSING = ['LOST', 'UNHEALTHY', 'DECOMMISSIONING', 'REBOOTED', 'SHUTDOWN']
 export async function emitCapacityScheduler(options: EmitOptions = {}): Promise<EmittedScheduler> {
   checkOptions('emitCapacityScheduler', options, EMIT_OPTIONS);
   const { base, queueMode, masters = MASTERS, allowMissingNodes = false } = options;
-  const cluster = await openCluster(pickOptions<ClusterOptions>(options, CLUSTER_OPTIONS));
-  const { configuration, user } = cluster;
-  const resourceManager = ResourceManager.of(configuration, user);
-  try {
+  return withCluster(pickOptions<ClusterOptions>(options, CLUSTER_OPTIONS), async (cluster, resourceManager) => {
+    const { configuration, user } = cluster;
     const [site, root, { hadoopVersion }, aclsEnabled, nodes, present] = await Promise.all([
       cluster.site(),
       resourceManager.capacityQueues(),
@@ -89,10 +87,7 @@ export async function emitCapacityScheduler(options: EmitOptions = {}): Promise<
       'Replace the capacity-scheduler.xml of the ResourceManager with this file, then run: yarn rmadmin -refreshQueues',
     ];
     return { xml: schedulerXml(emitted, about), ...emitted };
-  } finally {
-    resourceManager.close();
-    cluster.close();
-  }
+  });
 }
 
 /** Returns true if YARN enforces access lists; null if no ResourceManager reports the setting. */
