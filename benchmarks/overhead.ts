@@ -1,8 +1,8 @@
 /**
- * `npm run bench -- overhead [--program ddp|sleep] [--seconds N] [--output json]`: measures the processor time that each process of a
+ * `npm run bench -- overhead [--program ddp|sleep] [--detach] [--seconds N] [--output json]`: measures the processor time that each process of a
  * running job with two workers uses on the local cluster, and how often it wakes up. The program is PyTorch's DistributedDataParallel
  * (requires PyTorch for the system's Python) or `sleep`. All processes share this machine, so everything besides the program is the cost of
- * tony-ts and Hadoop. Other programs on the machine hardly affect processor time.
+ * tony-ts and Hadoop. With `--detach`, no client follows the job. Other programs on the machine hardly affect processor time.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -17,6 +17,7 @@ const COMMAND = path.join(process.cwd(), 'dist', 'tony-ts.js');
 const USER = 'alice';
 const WORKERS = 2;
 const TICKS_PER_SECOND = 100;
+const START_MS = 120_000;
 /** Time in ms after the start of the programs. The other processes first finish their own start, and the client then asks less often. */
 const SETTLING_MS = 60_000;
 /** Maximum share of a core, in percent, of each executor and of the ApplicationMaster while the program sleeps. */
@@ -48,6 +49,7 @@ interface Row extends Used {
 const { values } = parseArgs({
   options: {
     program: { type: 'string', default: 'ddp' },
+    detach: { type: 'boolean', default: false },
     seconds: { type: 'string', default: '60' },
     output: { type: 'string', default: 'text' },
   },
@@ -71,13 +73,16 @@ async function measure({ cluster, folder }: BenchCluster, { framework, command, 
   await copyFile(path.join('benchmarks', 'peers', 'ddp.py'), path.join(folder, 'ddp.py'));
   await writeFile(conf, `name: overhead\nframework: ${framework}\ncommand: ${command}\n${roles}\n`);
   const environment = { ...process.env, ...cluster.environment(), HADOOP_USER_NAME: USER };
-  const client = spawn(process.execPath, [COMMAND, 'submit', '--conf', conf], { env: environment, stdio: ['ignore', 'pipe', 'inherit'] });
+  const submit = [COMMAND, 'submit', '--conf', conf, ...(values.detach ? ['--detach'] : [])];
+  const client = spawn(process.execPath, submit, { env: environment, stdio: ['ignore', 'pipe', 'inherit'] });
   const applicationId = await applicationOf(client);
   try {
     const isRunning = async (): Promise<boolean> =>
       [...(await kindsOfProcesses()).values()].filter((kind) => kind === 'program').length >= WORKERS;
-    while (client.exitCode === null && !(await isRunning())) {
-      await pause(500);
+    for (const deadline = performance.now() + START_MS; !(await isRunning()); await pause(500)) {
+      if (performance.now() > deadline) {
+        throw new Error(`the programs of ${applicationId} did not start within ${START_MS / 1000} s`);
+      }
     }
     await pause(SETTLING_MS);
     const kinds = await kindsOfProcesses();
@@ -94,7 +99,7 @@ async function measure({ cluster, folder }: BenchCluster, { framework, command, 
   async function kindsOfProcesses(): Promise<ReadonlyMap<number, string>> {
     const daemons = (await cluster.status()).daemons.map(({ name, pid }): [number, string] => [pid ?? 0, name.replace(/\d$/, '')]);
     const containers = (await cluster.containers(applicationId)).map(({ pid, command: line }): [number, string] => [pid, kindOf(line)]);
-    return new Map([[client.pid ?? 0, 'client'], ...daemons, ...containers]);
+    return new Map([...(values.detach ? [] : [[client.pid ?? 0, 'client'] as const]), ...daemons, ...containers]);
   }
 
   function kindOf(line: string): string {
