@@ -1,7 +1,7 @@
 import type { MasterStatus } from '../../conf/status/status.ts';
 
 /** Interval in ms of the timer that measures event loop delay. */
-const BEAT_MS = 250;
+const BEAT_MS = 500;
 const WINDOW_MS = 60_000;
 const BEATS = WINDOW_MS / BEAT_MS;
 
