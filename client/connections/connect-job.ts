@@ -30,7 +30,7 @@ export async function connectJob(applicationId: string, options: ConnectOptions 
 }
 
 /**
- * Returns true for the ID of a local job, and false for the ID of a job on a cluster.
+ * Returns where the job with this ID runs: on this machine, or on a cluster.
  * @throws TonyError USAGE for an invalid ID
  */
 export function checkId(applicationId: string): 'local' | 'cluster' {
