@@ -1,12 +1,14 @@
 /** Provides the jars of a Hadoop version. Maven downloads them once; an incomplete folder is never used. */
-import { spawn } from 'node:child_process';
+import { execFile, spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { chmod, mkdir, mkdtemp, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import path from 'node:path';
+import { promisify } from 'node:util';
 import { CACHE, DEFAULT_HADOOP, ROOT, versionFolder } from './layout.mjs';
 
 export const POM = path.join(ROOT, 'integration-tests', 'cluster', 'pom.xml');
 const GATEWAYS_POM = path.join(ROOT, 'integration-tests', 'cluster', 'gateways-pom.xml');
+const KNOX_POM = path.join(ROOT, 'integration-tests', 'knox', 'pom.xml');
 const DOWNLOAD_LIMIT_MS = 20 * 60_000;
 
 /**
@@ -45,6 +47,21 @@ function profilesOf(hadoop) {
  */
 export async function gatewayJars(log = () => {}) {
   return jarsOf({ file: GATEWAYS_POM, selection: [], contains: 'hadoop-hdfs-httpfs-' }, path.join(CACHE, 'hadoop-gateways'), log);
+}
+
+/** Returns the folder with the jars of Apache Knox. */
+export async function knoxJars() {
+  return jarsOf({ file: KNOX_POM, selection: [], contains: 'gateway-server-' }, path.join(CACHE, 'knox'), () => {});
+}
+
+/**
+ * Unpacks the definitions of the services that Knox can serve to the folder `services`.
+ * @param {string} folder
+ */
+export async function knoxServices(folder) {
+  const jars = await knoxJars();
+  const name = (await readdir(jars)).find((each) => each.startsWith('gateway-service-definitions-')) ?? '';
+  await promisify(execFile)('python3', ['-m', 'zipfile', '-e', path.join(jars, name), folder]);
 }
 
 /**
