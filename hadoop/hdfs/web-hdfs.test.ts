@@ -148,10 +148,17 @@ describe('a refusal maps to an error code', () => {
 });
 
 describe('writing a file', () => {
+  const removed: string[] = [];
+
   /** Starts a NameNode and a DataNode that accepts uploads, with either form of redirect. */
   async function cluster(form: 'json' | '307', take: Handler): Promise<string> {
     const dataNode = await serve(take);
-    return serve((_, response, query, path) => {
+    return serve((request, response, query, path) => {
+      if (request.method === 'DELETE') {
+        removed.push(path);
+        json(response, { boolean: true });
+        return;
+      }
       expect(query.get('noredirect')).toBe('true');
       const location = `${dataNode}${path}?${query}`;
       if (form === 'json') {
@@ -236,7 +243,7 @@ describe('writing a file', () => {
   });
 
   test('names the quota when the response that rejected a long stream was lost', async () => {
-    const address = await cluster('json', async (request, response) => {
+    const address = await cluster('json', async (request, response, _, path) => {
       let received = 0;
       for await (const chunk of request as AsyncIterable<Buffer>) {
         received += chunk.length;
@@ -244,6 +251,11 @@ describe('writing a file', () => {
           request.destroy();
           return;
         }
+      }
+      // A file that replaces the unfinished one is within the quota.
+      if (path === '/webhdfs/v1/a') {
+        response.writeHead(201).end();
+        return;
       }
       const RemoteException = { exception: 'DSQuotaExceededException', message: 'The DiskSpace quota is exceeded' };
       response.writeHead(403, { 'content-type': 'application/json' }).end(JSON.stringify({ RemoteException }));
@@ -257,6 +269,7 @@ describe('writing a file', () => {
       code: 'STORAGE_FULL',
       message: expect.stringContaining('quota'),
     });
+    expect(removed).toEqual(['/webhdfs/v1/a.probe']);
   });
 
   test('fails when the connection breaks during a stream that cannot be reopened', async () => {

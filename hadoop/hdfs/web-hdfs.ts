@@ -175,10 +175,19 @@ export class WebHdfs {
         'HDFS_UNREACHABLE',
         `Writing ${path} was interrupted, and its source cannot be read again: ${reason}`,
       );
-      // A DataNode closes the connection when it rejects an upload, so its response may be lost. Writing one byte reveals a rejection.
-      await this.#put(path, Buffer.alloc(1), { ...options, overwrite: true, length: 1, onProgress: undefined }, () => {
-        throw interrupted;
-      });
+      // A DataNode closes the connection when it rejects an upload, so its response may be lost. Writing one byte reveals a rejection: first
+      // beside the file, whose blocks use up a quota, and then in its place.
+      const beside = `${path}.probe`;
+      try {
+        for (const place of [beside, path]) {
+          await this.#put(place, Buffer.alloc(1), { ...options, overwrite: true, length: 1, onProgress: undefined }, () => {
+            throw interrupted;
+          });
+        }
+      } finally {
+        // The error of the write matters more than a file of one byte that remains.
+        await this.remove(beside).catch(() => false);
+      }
       throw interrupted;
     });
   }
