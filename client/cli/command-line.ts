@@ -120,22 +120,12 @@ export async function runCommandLine(words: readonly string[]): Promise<void> {
     .fail((message, error) => {
       throw error ?? new TonyError('USAGE', message);
     });
-  skipUnusedHelp(parser);
   // Without this callback, yargs prints help and the version itself and exits the process.
   await parser.parseAsync(before, {}, (_error, _found, shown) => {
     if (shown !== '') {
       process.stdout.write(`${ownOptionsFirst(shown)}\n`);
     }
   });
-}
-
-/**
- * Keeps yargs from laying out the help of each command that it runs. It would need the layout only for its own error messages. The layout
- * takes longer than everything else that yargs does, and yargs has no public option for it.
- */
-function skipUnusedHelp(parser: Argv): void {
-  const internals = parser as unknown as { getInternalMethods(): { getUsageInstance(): { cacheHelpMessage(): void } } };
-  internals.getInternalMethods().getUsageInstance().cacheHelpMessage = () => undefined;
 }
 
 /** Removes the keys that yargs adds, because commands pass the arguments to library functions that reject unknown options. */
