@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import { DEFAULT_SITE } from '../../conf/resolve/site.ts';
+import { closing } from '../../platform/closing.ts';
 import { FileStorage } from '../../storage/file-storage.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { fileUri, joinUri } from '../../storage/uri.ts';
@@ -52,7 +53,7 @@ export class LocalHistory implements HistoryStore {
 
   async answers(places: readonly JobPlace[]): Promise<ReadonlyMap<string, ClusterAnswer>> {
     const asked = places.map(async ({ applicationId: id, folder }): Promise<readonly [string, ClusterAnswer]> => {
-      const observation = await new LocalJob(id, this.#folder).observe().catch(() => null);
+      const observation = await closing(new LocalJob(id, this.#folder), (job) => job.observe()).catch(() => null);
       if (observation === null) {
         return [folder, 'forgotten'];
       }

@@ -1,4 +1,5 @@
 import { checkOptions, type OptionNames, pickOptions } from '../../platform/check-options.ts';
+import { closing } from '../../platform/closing.ts';
 import { TonyError } from '../../platform/errors.ts';
 import { CLUSTER_OPTIONS, type ClusterOptions } from '../cluster/cluster.ts';
 import { type JobSummary, type ListOptions, openLister } from './job-lister.ts';
@@ -31,10 +32,5 @@ export async function listJobs(options: ListOptions = {}): Promise<JobSummary[]>
     const { LOCAL_LIST_OPTIONS, listLocalJobs } = await import('./local-jobs.ts');
     return listLocalJobs(pickOptions<LocalListOptions>(options, LOCAL_LIST_OPTIONS));
   }
-  const lister = await openLister(pickOptions<ClusterOptions>(options, CLUSTER_OPTIONS));
-  try {
-    return await lister.list(options);
-  } finally {
-    lister.close();
-  }
+  return closing(await openLister(pickOptions<ClusterOptions>(options, CLUSTER_OPTIONS)), (lister) => lister.list(options));
 }

@@ -2,6 +2,7 @@ import type { JobStatus } from '../../conf/status/status.ts';
 import { isEndState } from '../../conf/status/status.ts';
 import { hadoopUser } from '../../hadoop/configuration/configuration.ts';
 import { checkOptions, type OptionNames } from '../../platform/check-options.ts';
+import { closing } from '../../platform/closing.ts';
 import { applicationOf } from '../cluster/application-of-status.ts';
 import { LocalJob } from '../connections/local-job.ts';
 import { HistoryIndex } from '../history/history-index.ts';
@@ -55,17 +56,12 @@ export class LocalLister {
       return summaryOf(applicationOf(known), null);
     }
     // Query an unfinished job, because its history contains neither its step nor its metrics.
-    const { status } = await new LocalJob(known.applicationId, this.#root).observe();
+    const { status } = await closing(new LocalJob(known.applicationId, this.#root), (job) => job.observe());
     return summaryOf(applicationOf(status ?? known), status ?? known);
   }
 }
 
 export async function listLocalJobs(options: LocalListOptions = {}): Promise<JobSummary[]> {
   checkOptions('listLocalJobs', options, LOCAL_LIST_OPTIONS);
-  const lister = new LocalLister(options);
-  try {
-    return await lister.list(options);
-  } finally {
-    lister.close();
-  }
+  return closing(new LocalLister(options), (lister) => lister.list(options));
 }
