@@ -30,7 +30,7 @@ export const CONTAINER_EXECUTOR = {
       'yarn.nodemanager.container-executor.class': 'org.apache.hadoop.yarn.server.nodemanager.LinuxContainerExecutor',
       'yarn.nodemanager.linux-container-executor.path': program(),
       'yarn.nodemanager.linux-container-executor.group': groupOf(program()),
-      // By default, a cluster without Kerberos runs all containers as the user nobody.
+      // Without this setting, the executor runs all containers as the user nobody on a cluster without Kerberos.
       'yarn.nodemanager.linux-container-executor.nonsecure-mode.limit-users': false,
     },
   }),
