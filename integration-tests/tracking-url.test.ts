@@ -113,6 +113,11 @@ test("YARN's link opens a TensorBoard with all logged data, even after TensorBoa
     env: { TONY_CONF_DIR: await site(`history: {dir: "${dir}"}\n`) },
     timeoutMs: 490_000,
   });
+  // A killed server would leave the folders of its TensorBoards.
+  onTestFinished(async () => {
+    serving.signal('SIGTERM');
+    await serving.result;
+  });
   const [url = ''] = await serving.output(/http:\/\/[^/\s]+/);
   const folder = await site(`history: {dir: "${dir}", url: "${url}"}\n`);
   const job = await startJob({ TONY_CONF_DIR: folder });

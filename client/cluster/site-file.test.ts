@@ -1,17 +1,23 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, expect, test } from 'vitest';
+import { afterEach, beforeEach, expect, test } from 'vitest';
 import { DEFAULT_SITE } from '../../conf/resolve/site.ts';
 import { TonyError } from '../../platform/errors.ts';
 import { FileStorage } from '../../storage/file-storage.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { loadSite, siteFolders, storageProperties } from './site-file.ts';
 
-const folder = mkdtempSync(join(tmpdir(), 'site-'));
-const [own, hadoop] = [join(folder, 'own'), join(folder, 'hadoop')];
 const DAY_MS = 86_400_000;
+let folder: string;
+let own: string;
+let hadoop: string;
 
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'site-'));
+  own = join(folder, 'own');
+  hadoop = join(folder, 'hadoop');
+});
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 function holding(files: Readonly<Record<string, string>>): Storage {

@@ -1,18 +1,21 @@
 import { chmodSync, mkdirSync, mkdtempSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, test } from 'vitest';
 import { parseSite } from '../../conf/resolve/site.ts';
 import { FileStorage } from '../../storage/file-storage.ts';
 import { fileUri } from '../../storage/uri.ts';
 import { historyFolders, historyPlace, historyUrl, openHistory } from './history-place.ts';
 
-const folder = mkdtempSync(join(tmpdir(), 'history-'));
+let folder: string;
 const alice = { user: 'alice', home: 'hdfs://nn:8020/user/alice', root: 'hdfs://nn:8020/user/alice/.tony-ts' };
 const NONE = parseSite('', 'x');
 const SHARED = parseSite('history: {dir: "hdfs:///tony/history", url: "http://history:1"}', 'x');
 const job = { user: 'alice', applicationId: 'application_1_0001' };
 
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), 'history-'));
+});
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 test('histories are in the staging root, or in the folder that the site file sets', () => {

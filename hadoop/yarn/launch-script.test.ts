@@ -4,10 +4,13 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
-import { afterAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { launchCommand, launchEnvironment, literal } from './launch-script.ts';
 
-const logs = mkdtempSync(join(tmpdir(), 'launch-script-'));
+let logs: string;
+beforeAll(() => {
+  logs = mkdtempSync(join(tmpdir(), 'launch-script-'));
+});
 afterAll(() => rmSync(logs, { recursive: true }));
 
 /** Replaces text like the NodeManager, in the same order. */

@@ -135,19 +135,27 @@ test('images have the shape [h, w], [h, w, c] or [n, h, w, c]', () => {
 describe('a writer', () => {
   let folder: string;
   let troubles: string[];
+  const writers: SummaryWriter[] = [];
   beforeEach(async () => {
     folder = await mkdtemp(join(tmpdir(), 'summaries-'));
     troubles = [];
   });
-  afterEach(() => rm(folder, { recursive: true }));
+  afterEach(async () => {
+    // A writer with pending values would create the folder again.
+    await Promise.all(writers.splice(0).map((writer) => writer.finish()));
+    await rm(folder, { recursive: true });
+  });
 
-  const open = (now?: () => number) =>
-    new SummaryWriter({
+  const open = (now?: () => number) => {
+    const writer = new SummaryWriter({
       storage: new FileStorage(),
       dir: fileUri(join(folder, 'train')),
       onTrouble: (message) => troubles.push(message),
       ...(now === undefined ? {} : { now }),
     });
+    writers.push(writer);
+    return writer;
+  };
   const names = () => readdir(join(folder, 'train'));
   const content = async () => Buffer.concat(await Promise.all((await names()).map((name) => readFile(join(folder, 'train', name)))));
 

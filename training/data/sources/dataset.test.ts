@@ -6,7 +6,7 @@ import { Readable } from 'node:stream';
 import { gzipSync } from 'node:zlib';
 import * as tf from '@tensorflow/tfjs';
 import fc from 'fast-check';
-import { afterAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { TonyError } from '../../../platform/errors.ts';
 import type { Json } from '../../../platform/json-value.ts';
 import { FileStorage } from '../../../storage/file-storage.ts';
@@ -30,7 +30,10 @@ import {
 } from './sources.ts';
 
 const storage = new FileStorage();
-const cacheFolder = await mkdtemp(join(tmpdir(), 'datasets-cache-'));
+let cacheFolder: string;
+beforeAll(async () => {
+  cacheFolder = await mkdtemp(join(tmpdir(), 'datasets-cache-'));
+});
 afterAll(() => rm(cacheFolder, { recursive: true, force: true }));
 
 const numbers = (count: number) => Array.from({ length: count }, (_, index) => index);
