@@ -93,7 +93,7 @@ describe('the launch script run by bash', () => {
         expect(stderr.toString()).toBe('');
         expect(stdout.toString('utf8').split('\0').slice(0, -1)).toEqual(values);
       }),
-      { numRuns: 150 },
+      { numRuns: 50 },
     );
   });
 
@@ -104,7 +104,7 @@ describe('the launch script run by bash', () => {
         expect([status, stderr.toString()]).toEqual([0, '']);
         expect(readFileSync(join(logs, 'out'), 'utf8').split('\0').slice(0, -1)).toEqual(['first', ...words]);
       }),
-      { numRuns: 150 },
+      { numRuns: 50 },
     );
   });
 

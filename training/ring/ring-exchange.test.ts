@@ -89,7 +89,7 @@ test('every rank gets the same sum for any length, number of ranks and division 
         }
       },
     ),
-    { numRuns: 60 },
+    { numRuns: 25 },
   );
 });
 
@@ -116,7 +116,7 @@ test('a broadcast copies the numbers of rank 0 to every rank', () => {
         }
       },
     ),
-    { numRuns: 20 },
+    { numRuns: 10 },
   );
 });
 
@@ -182,6 +182,6 @@ test('with float16, all ranks get identical bits, close to the exact sum', () =>
         expect(isNear).toBe(true);
       },
     ),
-    { numRuns: 60 },
+    { numRuns: 25 },
   );
 });

@@ -190,7 +190,7 @@ describe('any pipeline', () => {
         expect(shares.flat().sort((a, b) => a - b)).toEqual(numbers(total));
         expect(await read()).toEqual(shares);
       }),
-      { numRuns: 50 },
+      { numRuns: 20 },
     );
   });
 
@@ -223,7 +223,7 @@ describe('any pipeline', () => {
           expect([...taken, ...behind]).toEqual(all);
         },
       ),
-      { numRuns: 50 },
+      { numRuns: 20 },
     );
   });
 });
