@@ -14,15 +14,16 @@ function integration(
   name: string,
   order: number,
   maxWorkers: number,
-  files: { include?: string[]; exclude?: string[]; globalSetup: string[] },
+  files: { include?: string[]; exclude?: string[]; globalSetup: string[]; isolate?: boolean },
 ): TestProjectInlineConfiguration {
-  const { include = ['integration-tests/**/*.test.ts'], exclude = [], globalSetup } = files;
+  const { include = ['integration-tests/**/*.test.ts'], exclude = [], globalSetup, isolate = true } = files;
   return {
     test: {
       name,
       include,
       exclude: [...exclude, UNIT],
       globalSetup,
+      isolate,
       testTimeout: 180_000,
       hookTimeout: 180_000,
       maxWorkers,
@@ -55,7 +56,7 @@ export default defineConfig({
       // The test files of a worker share a cluster.
       integration('cluster', 1, 2, { exclude: [...LOCAL, ...OWN_CLUSTER], globalSetup: CLUSTER_SETUP }),
       integration('own-cluster', 2, 1, { include: OWN_CLUSTER, globalSetup: CLUSTER_SETUP }),
-      integration('local', 3, 1, { include: LOCAL, globalSetup: ['integration-tests/build.ts'] }),
+      integration('local', 3, 1, { include: LOCAL, globalSetup: ['integration-tests/build.ts'], isolate: false }),
     ],
   },
 });

@@ -4,7 +4,7 @@ import type { BrowserContext, Page } from 'playwright-core';
 import { beforeAll, expect, onTestFinished, type TestContext, test, vi } from 'vitest';
 import { ensureTensorBoard } from '../client/python/ensure-tensorboard.ts';
 import type { JobStatus } from '../conf/status/status.ts';
-import { openBrowser } from './browser/chromium.ts';
+import { useBrowser } from './browser/chromium.ts';
 import { expectCurve } from './browser/tensorboard-page.ts';
 import { ROOT } from './command.ts';
 import { temporaryFolder, USER, until, useCluster } from './harness.ts';
@@ -17,6 +17,7 @@ vi.setConfig({ testTimeout: 500_000 });
 // The first run downloads TensorBoard.
 beforeAll(() => ensureTensorBoard(), 600_000);
 const PICTURES = path.join(ROOT, '.cache', 'screenshots');
+const openBrowser = useBrowser();
 const loss = (step: number): number => Math.exp(-step / 50);
 
 interface Job {

@@ -3,8 +3,9 @@ import path from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { ROOT, startCommand } from '../command.ts';
 import { temporaryFolder } from '../harness.ts';
-import { openBrowser } from './chromium.ts';
+import { useBrowser } from './chromium.ts';
 
+const openBrowser = useBrowser();
 const PICTURES = path.join(ROOT, '.cache', 'screenshots');
 /** Time limit in ms. On a busy machine, a program start, a restart and a flush of the summaries take this long. */
 const PATIENT = { timeout: 90_000 };

@@ -6,8 +6,10 @@ import { expect, onTestFinished, type TestContext, test } from 'vitest';
 import { jobView, SILENT } from '../../web/job-site.fixture.ts';
 import { JobSite } from '../../web/job-site.ts';
 import { WebServer } from '../../web/server.ts';
-import { openBrowser } from './chromium.ts';
+import { useBrowser } from './chromium.ts';
 import { startGateway } from './tensorboard-proxy-gateway.ts';
+
+const openBrowser = useBrowser();
 
 /** Description of the request that the upstream server received. */
 interface Echo {

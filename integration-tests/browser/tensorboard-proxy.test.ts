@@ -15,10 +15,11 @@ import type { JobView } from '../../web/job-view.ts';
 import { WebServer } from '../../web/server.ts';
 import { until } from '../harness.ts';
 import { TensorBoardServer } from '../tensorboard-server.ts';
-import { openBrowser } from './chromium.ts';
+import { useBrowser } from './chromium.ts';
 import { expectCurve } from './tensorboard-page.ts';
 import { type Gateway, startGateway } from './tensorboard-proxy-gateway.ts';
 
+const openBrowser = useBrowser();
 const BEHIND_GATEWAY: Access = { kind: 'proxy', hosts: ['127.0.0.1'], mayView: () => true };
 /** This run name contains special characters, including some that YARN's proxy corrupts. */
 const ODD_RUN = 'validation & {odd} 100% [1]';
@@ -123,10 +124,10 @@ async function openPage(browser: Browser): Promise<{ readonly page: Page; readon
   return { page, troubles };
 }
 
-async function visitTabs(page: Page): Promise<void> {
-  for (const [tab, sign] of Object.entries(TABS)) {
+async function visitTabs(page: Page, tabs: readonly (keyof typeof TABS)[]): Promise<void> {
+  for (const tab of tabs) {
     await page.evaluate(`location.hash = '${tab}'`);
-    await page.locator(sign).first().waitFor({ state: 'attached', timeout: 60_000 });
+    await page.locator(TABS[tab]).first().waitFor({ state: 'attached', timeout: 60_000 });
   }
 }
 
@@ -137,7 +138,7 @@ test('TensorBoard works behind a gateway that rejects POST', async (context: Tes
   const { page, troubles } = await openPage(browser);
   await page.goto(url);
   await expectCurve(page, 'loss', loss);
-  await visitTabs(page);
+  await visitTabs(page, ['scalars', 'images', 'distributions', 'histograms', 'text', 'hparams']);
   expect(troubles).toEqual([]);
   expect(requests.filter((each) => each.startsWith('PUT')).length).toBeGreaterThan(5);
   expect(requests.filter((each) => /^GET .*tunnel(\/|$)/.test(each))).toEqual([]);
@@ -150,7 +151,8 @@ test('TensorBoard works behind a gateway that rejects POST, PUT and long URLs', 
   const { page, troubles } = await openPage(browser);
   await page.goto(url);
   await expectCurve(page, 'loss', loss);
-  await visitTabs(page);
+  // The tabs that send POST.
+  await visitTabs(page, ['scalars', 'hparams']);
   // The page's script sends this request to detect that the gateway rejects PUT.
   expect(troubles.filter((each) => !each.includes('tunnel/probe') && !each.includes('405'))).toEqual([]);
   expect(requests.filter((each) => each.startsWith('PUT'))).toEqual([`PUT ${new URL(url).pathname}tony/tunnel/probe`]);
