@@ -25,7 +25,7 @@ const examples = (part: typeof names) => part.map(({ name, label }) => ({ xs: en
 const train = examples(names.filter(({ name }) => !isHeldOut(name)))
   .cache()
   .shuffle(10_000)
-  .batch(32);
+  .batch(64);
 const test = examples(names.filter(({ name }) => isHeldOut(name))).batch(256);
 
 const model = tf.sequential({
@@ -35,7 +35,7 @@ const model = tf.sequential({
     tf.layers.dense({ units: 1, activation: 'sigmoid' }),
   ],
 });
-model.compile({ optimizer: tf.train.adam(0.005), loss: 'binaryCrossentropy', metrics: ['accuracy'] });
+model.compile({ optimizer: tf.train.adam(0.01), loss: 'binaryCrossentropy', metrics: ['accuracy'] });
 
-const { history } = await cluster.fit(model, train, { epochs: 4, validationData: test });
+const { history } = await cluster.fit(model, train, { epochs: 3, validationData: test });
 console.log(`accuracy on unseen names: ${(100 * (history.val_acc?.at(-1) ?? 0)).toFixed(1)} %`);

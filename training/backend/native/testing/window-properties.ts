@@ -54,7 +54,7 @@ await holds("TensorFlow reads and writes the ring's memory in place", () => {
       window.dispose();
       equal(tf.memory().numTensors, before);
     }),
-    { numRuns: 100 },
+    { numRuns: 30 },
   );
 });
 
