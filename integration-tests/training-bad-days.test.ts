@@ -38,7 +38,7 @@ async function train(settings: readonly string[]): Promise<Training> {
   const script = path.join(source, 'train.ts');
   const plain = await readFile(script, 'utf8');
   const watched = plain.replace(
-    'epochs: 3, batchSize: 64 }',
+    'epochs: 2, batchSize: 64 }',
     'epochs: 1, batchSize: 64, callbacks: { onBatchEnd: (_, { step }) => watch(step) } }',
   );
   expect(watched).not.toBe(plain);

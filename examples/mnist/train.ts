@@ -27,7 +27,7 @@ model.add(tf.layers.flatten());
 model.add(tf.layers.dense({ units: 10, activation: 'softmax' }));
 model.compile({ optimizer: tf.train.adam(0.002), loss: 'categoricalCrossentropy', metrics: ['accuracy'] });
 
-await cluster.fit(model, train, { epochs: 3, batchSize: 64 });
+await cluster.fit(model, train, { epochs: 2, batchSize: 64 });
 
 const [, accuracy] = [model.evaluate(test.x, test.y, { batchSize: 500 })].flat();
 console.log(`test accuracy: ${(100 * Number(accuracy?.dataSync()[0])).toFixed(2)} %`);

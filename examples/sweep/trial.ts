@@ -13,8 +13,8 @@ async function load(images: string, labels: string, count: number) {
     y: tf.oneHot(tf.tensor1d(Int32Array.from(digits.subarray(0, count)), 'int32'), 10).toFloat(),
   }));
 }
-const train = await load('train-images-idx3-ubyte', 'train-labels-idx1-ubyte', 10_000);
-const test = await load('t10k-images-idx3-ubyte', 't10k-labels-idx1-ubyte', 2000);
+const train = await load('train-images-idx3-ubyte', 'train-labels-idx1-ubyte', 5000);
+const test = await load('t10k-images-idx3-ubyte', 't10k-labels-idx1-ubyte', 1000);
 
 const { results } = await sweep(
   cluster,
