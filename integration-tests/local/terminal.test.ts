@@ -82,6 +82,9 @@ describe.each([80, 200])('in %d columns', (columns) => {
         columns === 200 ? why : 'the learning rate is far too large',
       );
     }
+    if (columns > 80) {
+      return;
+    }
     for (const words of [
       ['history', 'list', '--local'],
       ['status', id, '--output', 'yaml'],
@@ -105,44 +108,44 @@ describe.each([80, 200])('in %d columns', (columns) => {
     const list = terminalCommand(['list'], { columns, env: place.env });
     expect(await ended(list, 2)).toMatch(/^error: HADOOP_CONF_DIR is not set.*\nhint: /m);
   });
+});
 
-  test('init asks questions, and Ctrl-C at a question writes no files', async () => {
-    const folder = await temporaryFolder();
-    const terminal = terminalCommand(['init', folder], { columns });
-    await terminal.sees(/Name of the job \[.*\]: /);
-    terminal.type('circle\n');
-    await terminal.sees(/Workers \[2\]: /);
-    terminal.type('\x03');
-    expect(await ended(terminal, 130)).toContain('Interrupted. No files were written.');
-    expect(await readdir(folder)).toEqual([]);
-    expect(await ended(terminalCommand(['init', '--yes'], { columns, cwd: folder }), 0)).toContain('tony-ts submit --local --conf');
-    expect((await readdir(folder)).sort()).toEqual(['.tonyignore', 'job.yaml', 'train.ts']);
-  });
+test('init asks questions, and Ctrl-C at a question writes no files', async () => {
+  const folder = await temporaryFolder();
+  const terminal = terminalCommand(['init', folder], { columns: 80 });
+  await terminal.sees(/Name of the job \[.*\]: /);
+  terminal.type('circle\n');
+  await terminal.sees(/Workers \[2\]: /);
+  terminal.type('\x03');
+  expect(await ended(terminal, 130)).toContain('Interrupted. No files were written.');
+  expect(await readdir(folder)).toEqual([]);
+  expect(await ended(terminalCommand(['init', '--yes'], { columns: 80, cwd: folder }), 0)).toContain('tony-ts submit --local --conf');
+  expect((await readdir(folder)).sort()).toEqual(['.tonyignore', 'job.yaml', 'train.ts']);
+});
 
-  test('logs of several tasks differ in colour and are aligned', async () => {
-    const place = await job(
-      `for i in 1 2 3; do echo "step $i of many, with a loss that is smaller than that of the step before it, and so on"; done; ${UNTIL_GATE}`,
-      '{worker: {instances: 11}}',
-    );
-    const { stdout } = await runCommand([...submit(place), '--detach'], { env: place.env });
-    const id = /local_\d+_\d+/.exec(stdout)?.[0] ?? '';
-    // A message about a job that has not started has no task prefix.
-    const states = async (): Promise<string[]> => {
-      const { stdout: json } = await runCommand(['status', id, '--output', 'json'], { env: place.env });
-      return (JSON.parse(json) as { status: JobStatus }).status.tasks.map(({ state }) => state);
-    };
-    const running = async () => (await states()).filter((state) => state === 'running').length === 11;
-    await until(running, { describe: states, timeoutMs: 120_000 });
-    const terminal = terminalCommand(['logs', id, '-f'], { columns, env: place.env });
-    await terminal.sees(/worker:10 \| step 3/);
-    await writeFile(place.gate, '');
-    const text = await ended(terminal, 0);
-    expect(text).toMatch(/^worker:0 {2}\| step 1 of many/m);
-    expect(new Set(text.split('\n').map((line) => line.indexOf('|')))).toEqual(new Set(['worker:10 '.length]));
-    // biome-ignore lint/suspicious/noControlCharactersInRegex: escape sequences start with one
-    const colours = new Set([...terminal.raw.matchAll(/(\x1b\[3\dm)worker:\d+/g)].map(([, colour]) => colour));
-    expect(colours.size).toBeGreaterThan(3);
-  });
+test('logs of several tasks differ in colour and are aligned', async () => {
+  const place = await job(
+    `for i in 1 2 3; do echo "step $i of many, with a loss that is smaller than that of the step before it, and so on"; done; ${UNTIL_GATE}`,
+    '{worker: {instances: 11}}',
+  );
+  const { stdout } = await runCommand([...submit(place), '--detach'], { env: place.env });
+  const id = /local_\d+_\d+/.exec(stdout)?.[0] ?? '';
+  // A message about a job that has not started has no task prefix.
+  const states = async (): Promise<string[]> => {
+    const { stdout: json } = await runCommand(['status', id, '--output', 'json'], { env: place.env });
+    return (JSON.parse(json) as { status: JobStatus }).status.tasks.map(({ state }) => state);
+  };
+  const running = async () => (await states()).filter((state) => state === 'running').length === 11;
+  await until(running, { describe: states, timeoutMs: 120_000 });
+  const terminal = terminalCommand(['logs', id, '-f'], { columns: 80, env: place.env });
+  await terminal.sees(/worker:10 \| step 3/);
+  await writeFile(place.gate, '');
+  const text = await ended(terminal, 0);
+  expect(text).toMatch(/^worker:0 {2}\| step 1 of many/m);
+  expect(new Set(text.split('\n').map((line) => line.indexOf('|')))).toEqual(new Set(['worker:10 '.length]));
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: escape sequences start with one
+  const colours = new Set([...terminal.raw.matchAll(/(\x1b\[3\dm)worker:\d+/g)].map(([, colour]) => colour));
+  expect(colours.size).toBeGreaterThan(3);
 });
 
 test('Ctrl-C asks whether to continue or to kill the job', { timeout: 120_000 }, async () => {
@@ -165,7 +168,7 @@ test('Ctrl-C asks whether to continue or to kill the job', { timeout: 120_000 },
 });
 
 test('Ctrl-C ends logs -f, but not the job', { timeout: 120_000 }, async () => {
-  const place = await job(`echo begun; ${UNTIL_GATE}`);
+  const place = await job(`echo begun; ${UNTIL_GATE}`, '{worker: {}}');
   const { stdout } = await runCommand([...submit(place), '--detach'], { env: place.env });
   const id = /local_\d+_\d+/.exec(stdout)?.[0] ?? '';
   const terminal = terminalCommand(['logs', id, 'worker:0', '-f'], { columns: 80, env: place.env });
@@ -178,7 +181,7 @@ test('Ctrl-C ends logs -f, but not the job', { timeout: 120_000 }, async () => {
 });
 
 test('NO_COLOR disables colours, and a dumb terminal gets plain lines', { timeout: 120_000 }, async () => {
-  const place = await job('echo hello');
+  const place = await job('echo hello', '{worker: {}}');
   const coloured = terminalCommand(submit(place), { columns: 80, env: place.env });
   await ended(coloured, 0);
   expect(coloured.raw).toMatch(COLOUR);
