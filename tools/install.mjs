@@ -1,6 +1,6 @@
 /** Installs node_modules according to package-lock.json. Requires only Node and npm. */
 import { spawn } from 'node:child_process';
-import { lstat, readFile } from 'node:fs/promises';
+import { lstat, readFile, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 
@@ -8,10 +8,13 @@ export const ROOT = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '
 
 /** @typedef {Record<string, { version?: string, optional?: boolean, peer?: boolean }>} Packages */
 
-/** Runs `npm ci` unless the installed packages match the lock file. */
+/**
+ * Runs `npm ci` unless the installed packages match the lock file.
+ * @returns {Promise<boolean>} true if `npm ci` has also built dist/, by the script `prepare`
+ */
 export async function ensureInstalled() {
   if (await isCurrent()) {
-    return;
+    return false;
   }
   const folder = path.join(ROOT, 'node_modules');
   if ((await lstat(folder).catch(() => null))?.isSymbolicLink()) {
@@ -19,7 +22,11 @@ export async function ensureInstalled() {
       `${folder} is a link, and npm ci would empty the folder that it points to. Remove the link, or run npm ci in the other checkout.`,
     );
   }
+  const started = Date.now();
   await runInherited('npm', ['ci']);
+  // The user's npm configuration may disable scripts.
+  const built = await stat(path.join(ROOT, 'dist', 'tony-ts.js')).catch(() => null);
+  return built !== null && built.mtimeMs > started;
 }
 
 /** npm writes a list of the installed packages. The list may lack optional packages that could not be built. */

@@ -18,10 +18,12 @@ if (missing.length > 0) {
 }
 try {
   announce('npm ci (skipped if the packages are installed)');
-  await ensureInstalled();
-  announce('npm run build');
-  const { buildAll } = await import('./build.mjs');
-  await buildAll({ types: false });
+  const isBuilt = await ensureInstalled();
+  if (!isBuilt) {
+    announce('npm run build');
+    const { buildAll } = await import('./build.mjs');
+    await buildAll({ types: false });
+  }
   announce('npx tony-ts runtime build');
   await runInherited(process.execPath, [COMMAND, 'runtime', 'build']);
 } catch (error) {

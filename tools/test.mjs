@@ -34,8 +34,12 @@ const jars = wanted('integration') ? download((line) => console.log(`[hadoop] ${
 // The code below awaits the promise. Without this handler, an earlier failure would end the process as an unhandled rejection.
 jars?.catch(() => {});
 
-if (await check('dependencies', ensureInstalled)) {
-  const built = await check('build', async () => (await import('./build.mjs')).buildAll({ log: console.log }));
+let isBuilt = false;
+const hasDependencies = await check('dependencies', async () => {
+  isBuilt = await ensureInstalled();
+});
+if (hasDependencies) {
+  const built = isBuilt || (await check('build', async () => (await import('./build.mjs')).buildAll({ log: console.log })));
   // Its build mostly waits for downloads, so it runs beside the unit tests.
   const runtime = built && wanted('integration') ? runInherited(process.execPath, ['dist/tony-ts.js', 'runtime', 'build']) : null;
   runtime?.catch(() => {});
