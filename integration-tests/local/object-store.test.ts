@@ -137,7 +137,7 @@ test('an exclusive writer recognises its own object when the first response was 
   }
 });
 
-describeFencing('s3', async () => ({ storage: openStorage(), dir: freshFolder() }));
+describeFencing('s3', async () => ({ storage: openStorage(), dir: freshFolder() }), [0, 3, 6, 9, 12, 15]);
 
 describe('checkpoints in an object store', () => {
   test('are replaced, pruned and held like those in folders', async () => {

@@ -1,6 +1,6 @@
 // @ts-nocheck: this file is plain JavaScript, like a user's program, and tfjs-node with its types might not be installed
 /**
- * Checks each tfjs-node feature that training needs. Prints `NAME ok` or `NAME: <the error>` for each feature, then `done`. The images are
+ * Checks each tfjs-node feature that training needs, or only those that its arguments name. Prints `NAME ok` or `NAME: <the error>` for each feature, then `done`. The images are
  * vertical (0) or horizontal (1) lines in deterministic noise; a working model learns to distinguish them.
  */
 import fs from 'node:fs';
@@ -202,7 +202,8 @@ const scratch = isMainThread ? fs.mkdtempSync(path.join(os.tmpdir(), 'features-'
 
 if (isMainThread) {
   console.log(`backend ${tf.getBackend() === 'tensorflow' ? 'ok' : tf.getBackend()}`);
-  for (const [name, feature] of Object.entries(FEATURES)) {
+  const wanted = process.argv.slice(2);
+  for (const [name, feature] of Object.entries(FEATURES).filter(([each]) => wanted.length === 0 || wanted.includes(each))) {
     try {
       await feature();
       console.log(`${name} ok`);

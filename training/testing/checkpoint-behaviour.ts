@@ -51,8 +51,15 @@ export function onTheWire<T>(value: T): T {
   return JSON.parse(JSON.stringify(value)) as T;
 }
 
-/** Defines the fencing tests for one kind of storage. `open` returns a new empty folder each time. */
-export function describeFencing(kind: string, open: () => Promise<{ storage: Storage; dir: string }>): void {
+/**
+ * Defines the fencing tests for one kind of storage. `open` returns a new empty folder each time.
+ * @param moments how many operations of the old writer precede each takeover
+ */
+export function describeFencing(
+  kind: string,
+  open: () => Promise<{ storage: Storage; dir: string }>,
+  moments: readonly number[] = Array.from({ length: 16 }, (_, moment) => moment),
+): void {
   // The timeout is long, because each test writes hundreds of files and syncs each to disk before the next one.
   describe.each([
     { by: 'one process', save: (store: CheckpointStore, step: number, origin: Origin) => store.save(snapshot(step), origin) },
@@ -95,7 +102,7 @@ export function describeFencing(kind: string, open: () => Promise<{ storage: Sto
         await save(again, 3, { ...ORIGIN, generation: 2 });
         expect((await again.newest(() => {}))?.position.step).toBe(3);
       };
-      await Promise.all(Array.from({ length: 16 }, (_, moment) => round(moment)));
+      await Promise.all(moments.map(round));
     });
 
     test('generations can be retired repeatedly, and even if they never wrote a checkpoint', async () => {
