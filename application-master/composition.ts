@@ -112,7 +112,7 @@ export function compose(settings: MasterSettings, log: Logger) {
   return { settings, log, job, ...records, view, token, site, tls, services, executors, sessions, gatekeeper, tokens };
 }
 
-/** Creates the gRPC servers for executors and for sessions of the job's user. The latter is null if the job permits no sessions. */
+/** Creates the gRPC servers for executors and for sessions of the job's user. The session server is null if the job permits no sessions. */
 function createServers({ frozen, attempt, secrets }: MasterSettings, job: JobShell, services: Services, log: Logger) {
   const isRanked = (name: string): boolean => frozen.job.roles.some((role) => role.name === name && role.ranked);
   const relay = new SessionRelay({

@@ -47,7 +47,7 @@ try {
   const parts = compose(settings, log);
   const kept = parts.tokens?.start();
   if (settings.attempt > 1 && kept !== undefined) {
-    // The tokens of the submission may have ended since.
+    // The tokens of the submission may have expired.
     await withTimeout(kept, FIRST_TOKENS_MS, () => undefined);
   }
   const connections = await start(parts);

@@ -18,11 +18,11 @@ interface Plan {
   readonly user: string;
   readonly gpus: number;
   readonly submittedAt: number;
-  /** Delay before the first query to YARN, interval between queries, and delay from a query to the decision. */
+  /** The delay before the job first queries YARN, the interval between its queries, and the delay from a query to the decision. */
   readonly startsIn: number;
   readonly queriesEvery: number;
   readonly decidesAfter: number;
-  /** Delay from admission to allocation, number of allocated containers, and time from allocation to the end. */
+  /** The delay from admission to allocation, the number of allocated containers, and the time from allocation to the job's end. */
   readonly waitsForContainers: number;
   readonly gets: number;
   readonly runs: number;
@@ -104,7 +104,7 @@ class Job {
     if (own === undefined) {
       throw new Error('not listed');
     }
-    // `submittedBefore` sends another query to YARN. The response contains the state of the current step.
+    // `submittedBefore` queries YARN again. The response describes the cluster at the current step.
     const earlier = await submittedBefore(own, seen, { applications: async (filter) => list(user, filter) }, {});
     const view = {
       own,
@@ -137,7 +137,7 @@ test('admission never exceeds a total, and admits every job eventually', async (
           .map((job) => job.application(now, viewer));
       for (; jobs.some((job) => !job.isOver(now)); now += 1) {
         if (now > 200) {
-          throw new Error(`waits for ever: ${jobs.filter(({ admittedAt }) => admittedAt === null).map(({ id }) => id)}`);
+          throw new Error(`was never admitted: ${jobs.filter(({ admittedAt }) => admittedAt === null).map(({ id }) => id)}`);
         }
         for (const job of jobs) {
           await job.turn(now, list);

@@ -91,7 +91,7 @@ test('admits the earlier of two competing submissions first', () => {
   expect(decisionFor(`over: fail\n${limits}`, [application('application_100_0004')]).type).toBe('refused');
 });
 
-test('a job that holds containers takes precedence over earlier submissions; a job does not compete with itself', () => {
+test('a job with containers takes precedence over earlier submissions, and a job does not compete with itself', () => {
   const limits = 'roles: {worker: {total: {gpus: 4}}}';
   const later = 'application_100_0006';
   expect(decisionFor(limits, [application(later, { used: { 'yarn.io/gpu': 1 } })]).type).toBe('waits');
@@ -125,7 +125,7 @@ test('members of a group share its total', () => {
   expect(decisionFor(limits, [application('application_100_0001', { user: 'carol' })], { groupsOf })).toEqual({ type: 'admitted' });
 });
 
-test('a running job gets the time limits of the site file, and must not grow when it exceeds a lowered limit', () => {
+test('a running job gets the time limits of the site file, and cannot grow while it exceeds a limit that the admin has lowered', () => {
   expect(limitsFor(FROZEN, view(quotas('users: {"*": {timeout: 1h}}\nqueues: {default: {idle: 10m}}')))).toEqual({
     timeout: { ms: 3_600_000, path: 'quotas.users.*.timeout' },
     idle: { ms: 600_000, path: 'quotas.queues.default.idle' },
@@ -187,7 +187,7 @@ test('refuses a job without the final values, lists all of them, and compares th
   expect(limitsFor(FROZEN, view(site)).mayGrow).toBe(true);
 });
 
-test('an attempt with running containers continues if job.json matches the tags, and is checked against the limits otherwise', () => {
+test('an attempt with running containers continues without a check of the limits only if job.json matches the tags', () => {
   const roles = (instances: number, gpus = 1) => [
     workers({ instances, maxInstances: instances, resources: { memoryMb: 1024, vcores: 1, gpus, other: {} } }),
   ];

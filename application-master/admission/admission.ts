@@ -114,9 +114,9 @@ export function refusalOfRunning(frozen: FrozenJob, view: ClusterView, queue: st
 }
 
 /**
- * Returns the check for a starting attempt; null if running containers prove that the job was admitted. The saved state is no proof,
- * because the user can write it. If the saved state says that the job has run before, a refusal becomes a wait: limits set later must not
- * end the job.
+ * Returns the check for a starting attempt; null if running containers prove that the job was admitted. The saved state does not prove
+ * admission, because the user can write it. If the saved state says that the job has run before, a job over the limits waits instead of
+ * failing: limits set later must not end a job.
  */
 export function admissionPolicy(snapshot: Pick<Snapshot, 'generation'> | null, survivors: number): typeof checkLimits | null {
   if (survivors > 0) {

@@ -70,8 +70,8 @@ export class Gatekeeper {
   readonly #closing = new AbortController();
   #admittedIn: string | null = null;
   /**
-   * An observation for the next call of `#take`. The first observation starts during the registration of the ApplicationMaster, so a job
-   * without limits starts without delay.
+   * The observation that the next call of `#take` uses. The gatekeeper starts the first observation while the ApplicationMaster registers,
+   * so a job without limits starts without delay.
    */
   #seen: Promise<Observation> | null;
 

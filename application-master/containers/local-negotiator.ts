@@ -29,7 +29,7 @@ const ABORTED = -100;
 /** Exit status for processes of an earlier attempt, whose real exit status is unknown. */
 const KILLED = 137;
 
-/** Nodes of YARN have a port; this machine needs none. */
+/** The name of the only node. It has no port, because no NodeManager listens on this machine. */
 const NODE = 'localhost';
 /** A container's folder contains this file while its process is running. A later attempt reads the file to find the process. */
 const RECORD = 'container.json';

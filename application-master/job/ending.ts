@@ -76,7 +76,7 @@ export function letLeave(transition: Transition): void {
   for (const { slot, container, state } of transition.state.tasks) {
     const leaveRevision = container?.leaveRevision ?? null;
     if (leaveRevision !== null && leaveRevision <= transition.state.revisions.durable) {
-      detach(transition, slot, 'leave', state === 'stopped' ? 'the roles after which it ends have ended' : 'its program has succeeded');
+      detach(transition, slot, 'leave', state === 'stopped' ? 'the roles in its endAfter have ended' : 'its program has succeeded');
     }
   }
 }

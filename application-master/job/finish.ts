@@ -38,7 +38,7 @@ export function decideSuccess(transition: Transition): void {
 
 /**
  * Ends the job in three steps. First, the result is saved, so that a later attempt does not consider stopped tasks lost. Then, containers
- * receive stop orders. Finally, programs get a short time to end. All delays are limited, even if storage or programs do not respond.
+ * receive stop orders. Finally, programs get a short time to end. Every step has a timeout, because storage or programs may not respond.
  */
 export function finish(transition: Transition): void {
   const { decision, cluster, revisions } = transition.state;

@@ -529,7 +529,7 @@ describe('a failing program', () => {
     expect(scene.status()).toMatchObject({ state: 'RUNNING', generations: 2 });
   });
 
-  it('does not excuse the failure of another worker in the next generation', () => {
+  it('does not prevent a charge for the failure of another worker in the next generation', () => {
     const scene = JobScenario.running(twoWorkers);
     scene.exit(scene.container('worker:0'), 3);
     scene.serve();
@@ -537,7 +537,7 @@ describe('a failing program', () => {
     expect(scene.status().tasks.map(({ failures }) => failures)).toEqual([1, 1]);
   });
 
-  it('does not excuse the failure of a container outside its generation', () => {
+  it('does not prevent a charge for the failure of a container outside its generation', () => {
     const scene = JobScenario.running(twoWorkers);
     scene.exit('c2', 3);
     scene.end(scene.allocate('worker'), 'exited', 127);
@@ -1073,8 +1073,8 @@ describe('a second ApplicationMaster attempt', () => {
   });
 });
 
-describe('the end of a job', () => {
-  it('is decided once', () => {
+describe('the result of a job', () => {
+  it('does not change after it has been decided', () => {
     const scene = JobScenario.running(twoWorkers);
     scene.say({ type: 'kill', reason: 'killed by alice' });
     scene.exit('c1', 0);
@@ -1084,7 +1084,7 @@ describe('the end of a job', () => {
     expect(scene.of('finish')).toEqual([{ type: 'finish', result: { state: 'KILLED', diagnostics: 'killed by alice' } }]);
   });
 
-  it('comes after the stop orders, which are sent once the result is stored', () => {
+  it('is reported to YARN after the containers have stopped, and they are stopped only after the result is stored', () => {
     const scene = JobScenario.running(twoWorkers);
     scene.storageAway = true;
     scene.say({ type: 'kill', reason: 'enough' });
@@ -1100,7 +1100,7 @@ describe('the end of a job', () => {
     expect(scene.result?.state).toBe('KILLED');
   });
 
-  it('is delayed by unreachable storage for a limited time', () => {
+  it('is reported after a limited time even if storage is unreachable', () => {
     const scene = JobScenario.running(twoWorkers);
     scene.storageAway = true;
     scene.say({ type: 'kill', reason: 'enough' });
@@ -1108,7 +1108,7 @@ describe('the end of a job', () => {
     expect(scene.result?.state).toBe('KILLED');
   });
 
-  it('comes when the job exceeds its timeout', () => {
+  it('is a failure when the job exceeds its timeout', () => {
     const scene = JobScenario.running(frozen({ roles: [workers()], timeoutMs: 120_000 }));
     scene.wait(121_000);
     expect(scene.status()).toMatchObject({
@@ -1155,7 +1155,7 @@ describe('an executor', () => {
     expect(scene.ordered('stop-container').length - orders).toBe(0);
   });
 
-  it('that never stops does not grow the saved state without bound', () => {
+  it('cannot grow the saved state without bound by its reports', () => {
     const scene = JobScenario.running(twoWorkers);
     for (let n = 0; n < 1_000; n++) {
       scene.say({
@@ -1396,7 +1396,7 @@ describe('a job that waits for admission', () => {
     expect(scene.ordered('start')).toEqual(['c1', 'c2']);
   });
 
-  it('keeps its start time when a later attempt waits for admission, but not a start time in the future', () => {
+  it('keeps its start time when a later attempt waits for admission, unless that time is in the future', () => {
     const first = JobScenario.running(frozen({ roles: [workers()], timeoutMs: 600_000 }));
     const { snapshot } = first;
     if (snapshot === null) {

@@ -204,8 +204,8 @@ function registered(transition: Transition, event: Extract<Event, { type: 'regis
 }
 
 /**
- * Ends the hold, so that the job can request containers. Its run time and its wait for containers start now. A job that was running before
- * this attempt keeps its start time.
+ * Ends the hold: the job may now request containers. Its run time and its wait for containers start now. A job that was running before this
+ * attempt keeps its start time.
  */
 function admitted(transition: Transition): void {
   const { admission, generation, startedAt, now } = transition.state;

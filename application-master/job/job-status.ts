@@ -51,7 +51,7 @@ function phaseOf(state: JobState): readonly [JobStatus['state'], string] {
   }
   const awaited = awaitedTasks(state).filter((task) => task.role.tracking !== 'sidecar');
   const waited = awaited.filter((task) => task.state === 'requested' || task.state === 'launching');
-  // A gang that waits for other roles does not form yet.
+  // The gang does not form while it waits for other roles.
   const gang = state.tasks.some((task) => inGang(task) && task.wait.held) ? null : state.gang;
   const ranWell = gang === null ? waited.length === 0 && awaited.every((task) => task.state !== 'registered') : gang.phase === 'started';
   const since = gang === null ? Math.min(state.now, ...waited.map((task) => task.wait.since)) : gang.since;

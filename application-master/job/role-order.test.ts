@@ -84,14 +84,14 @@ describe('a role that waits for another role', () => {
     expect(scene.wanted('report')).toBe(1);
   });
 
-  it('fails the job with the reason if the other role fails for good', () => {
+  it('fails the job with the reason if the other role fails permanently', () => {
     const scene = JobScenario.running(frozen({ roles: [load({ restart: never }), workers(afterLoad)] }));
     scene.exit(scene.container('load:0'), 3);
     expect(scene.result).toMatchObject({ state: 'FAILED', diagnostics: expect.stringContaining('exited with code 3') });
     expect(scene.result?.diagnostics).toContain('Role worker has not started, because it waits until load has succeeded.');
   });
 
-  it('fails the job if it waits for a sidecar that fails for good', () => {
+  it('fails the job if it waits for a sidecar that fails permanently', () => {
     const scene = JobScenario.running(frozen({ roles: [load({ restart: never, tracking: 'sidecar' }), workers(afterLoad)] }));
     scene.exit(scene.container('load:0'), 3);
     expect(scene.result?.diagnostics).toMatch(
@@ -166,7 +166,7 @@ describe('a later attempt', () => {
     expect(later.wanted('worker')).toBe(2);
   });
 
-  it('counts the time since the end of other roles, and the run time of programs, from before its start', () => {
+  it('counts the time before its start towards `endAfter` and `timeLimit`', () => {
     const job = frozen({ roles: [load(), role({ name: 'db', timeLimitMs: 50_000, ...endAfter(['load'], 45_000) })] });
     const scene = JobScenario.running(job);
     scene.exit(scene.container('load:0'), 0);
@@ -184,19 +184,19 @@ describe('a later attempt', () => {
   });
 });
 
-// The cases of TonY's end-to-end tests for dependency timeouts: a chief that ends, and workers that run forever.
+// These cases come from TonY's end-to-end tests of dependency timeouts: the chief ends, and the workers run forever.
 describe('a role that ends after another role', () => {
-  it('fails the job if it has not ended in time', () => {
+  it('fails the job if it exceeds its time limit', () => {
     const scene = JobScenario.running(frozen({ roles: [chief(), follower(endAfter(['chief'], 10_000, 'fail'))] }));
     scene.exit(scene.container('chief:0'), 0);
     scene.wait(9_500);
     expect(scene.result).toBeNull();
     scene.wait(6_000);
     expect(scene.result).toMatchObject({ state: 'FAILED' });
-    expect(scene.result?.diagnostics).toMatch(/^worker:0 had not ended 10 s after role chief\. Raise roles\.worker\.endAfter\.within/);
+    expect(scene.result?.diagnostics).toMatch(/^worker:0 had not ended 10 s after the end of role chief\. Raise roles\.worker\.endAfter\.within/);
   });
 
-  it('is stopped, and the job succeeds', () => {
+  it('is stopped after its time limit, and the job succeeds', () => {
     const scene = JobScenario.running(frozen({ roles: [chief(), follower(endAfter(['chief'], 10_000))] }));
     const ids = [scene.container('worker:0'), scene.container('worker:1')];
     scene.exit(scene.container('chief:0'), 0);
@@ -208,7 +208,7 @@ describe('a role that ends after another role', () => {
     expect([scene.task('worker:0').state, scene.status().state]).toEqual(['stopped', 'SUCCEEDED']);
   });
 
-  it('is stopped although parameter servers run on, and so are the parameter servers', () => {
+  it('is stopped together with the parameter servers', () => {
     const ps = role({ name: 'ps', tracking: 'untracked', servesParameters: true });
     const scene = JobScenario.running(frozen({ roles: [chief(), follower(endAfter(['chief'], 0)), ps] }));
     scene.exit(scene.container('chief:0'), 0);
@@ -216,7 +216,7 @@ describe('a role that ends after another role', () => {
     expect(scene.result?.state).toBe('SUCCEEDED');
   });
 
-  it('still fails the job if it fails in that time', () => {
+  it('fails the job if it fails before its time limit', () => {
     const scene = JobScenario.running(
       frozen({ roles: [chief(), follower({ restart: never, ...endAfter(['chief'], 10_000) }), role({ name: 'evaluator' })] }),
     );
@@ -339,7 +339,7 @@ it('never runs a role before the roles for which it waits have succeeded, whatev
   const edges = fc.array(fc.tuple(fc.nat(4), fc.nat(4)), { maxLength: 8 });
   fc.assert(
     fc.property(edges, fc.shuffledSubarray(names, { minLength: 5 }), fc.boolean(), (pairs, order, ranked) => {
-      // An edge leads from an earlier to a later name, so there are no circles.
+      // Every edge leads from an earlier name to a later one, so the graph has no cycles.
       const after = (name: string) =>
         pairs.flatMap(([one, other]) =>
           one < other && names[other] === name ? [{ role: names[one] ?? '', state: 'succeeded' as const }] : [],

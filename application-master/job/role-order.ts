@@ -7,19 +7,16 @@ import { hasEnded, isOver, type JobState, jobOf, nameOf, type Task } from './sta
 import { inGang, isElastic, isGivenUp, isMember } from './state/membership.ts';
 import type { Transition } from './state/transition.ts';
 
-// The order of roles in time. `after`: the tasks of a role are held, and the job requests no containers for them, until other roles have
-// reached a state. `endAfter`: when other roles have ended, the tasks of a role have limited time to end too.
+// Two options of a role order the roles in time. `after` holds the role's tasks until other roles have reached a state; the job requests no
+// containers for held tasks. `endAfter` limits the time for which the role's tasks may run after other roles have ended.
 
-/**
- * Restores which tasks are held. A role that has had a container has met its conditions in an earlier attempt, and is not held again. The
- * state contains the conditions of all other roles.
- */
+/** Releases the tasks of all roles that have had a container: these roles met their conditions in an earlier attempt. */
 export function withoutStarted(tasks: readonly Task[]): Task[] {
   const hasStarted = (task: Task) => tasks.some((each) => each.attempts > 0 && (each.role === task.role || (inGang(each) && inGang(task))));
   return tasks.map((task) => (task.wait.held && hasStarted(task) ? { ...task, wait: { ...task.wait, held: false } } : task));
 }
 
-/** Releases the roles whose conditions are met. Fails the job if a role waits for tasks that have failed for good. */
+/** Releases the roles whose conditions are met. Fails the job if a role waits for tasks that have failed permanently. */
 export function releaseRoles(transition: Transition): void {
   const { state } = transition;
   // Before the registration, the containers of an earlier attempt are unknown.
@@ -67,8 +64,8 @@ function isMet(state: JobState, condition: RoleCondition): boolean {
 }
 
 /**
- * Returns true until the ResourceManager has reported the ends of all containers of a role. Quotas count the most that a job holds at a time
- * (conf/role-stages.ts), so the next role must not get its containers earlier. Ranked roles succeed together.
+ * Returns true until the ResourceManager has reported the ends of all containers of a role. Quotas count the maximum that a job holds at
+ * the same time (conf/role-stages.ts), so the next role must not get its containers earlier. Ranked roles succeed together.
  */
 function holdsContainers({ tasks, ending }: JobState, name: string): boolean {
   const isRanked = tasks.some(({ role }) => role.name === name && role.ranked);
@@ -94,7 +91,7 @@ function tasksOf(state: JobState, name: string): Task[] {
   return state.tasks.filter((task) => task.role.name === name && (!isElastic(task.role) || isMember(task)));
 }
 
-/** Records when roles have ended, and ends the tasks whose time after the end of other roles is over. */
+/** Records when roles have ended, and stops tasks that have exceeded the time limit of `endAfter`. */
 export function endFollowers(transition: Transition): void {
   const followers = jobOf(transition.state).roles.filter(({ endAfter }) => endAfter !== null);
   for (const name of new Set(followers.flatMap(({ endAfter }) => endAfter?.roles ?? []))) {
@@ -135,7 +132,7 @@ function endRole(transition: Transition, role: Role, { roles, withinMs, late }: 
     if (late === 'fail') {
       decide(transition, {
         state: 'FAILED',
-        diagnostics: `${nameOf(task)} had not ended ${seconds(withinMs)} after ${names}. Raise roles.${role.name}.endAfter.within, or write late: stop to stop such tasks.`,
+        diagnostics: `${nameOf(task)} had not ended ${seconds(withinMs)} after the end of ${names}. Raise roles.${role.name}.endAfter.within, or set late: stop to stop such tasks.`,
       });
       return;
     }

@@ -9,7 +9,7 @@ function scene(): JobScenario {
   return job;
 }
 
-test('the newest report on delegation tokens is a notice of the job, until the tokens are replaced', () => {
+test('the newest report about delegation tokens is a notice of the job until the tokens are replaced', () => {
   const job = scene();
   job.say({ type: 'tokens', event: 'tokens-failed', detail: 'kinit failed', notice: 'kinit failed' });
   job.say({ type: 'tokens', event: 'tokens-ending', detail: 'the end is near', notice: 'the end is near' });
@@ -19,7 +19,7 @@ test('the newest report on delegation tokens is a notice of the job, until the t
   expect(job.status()).toMatchObject({ state: 'RUNNING', notices: [] });
 });
 
-test('a job whose delegation tokens have ended fails with the reason', () => {
+test('a job fails with the reason when its delegation tokens have expired', () => {
   const job = scene();
   job.say({ type: 'tokens-ended', reason: "The job's delegation tokens expired." });
   expect(job.status()).toMatchObject({ state: 'FAILED', message: "The job's delegation tokens expired." });

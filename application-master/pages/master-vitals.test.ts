@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { Lateness, MasterVitals } from './master-vitals.ts';
 
-test('a delay counts once for every beat that it delayed', () => {
+test('a delay counts once for each timer beat that it delayed', () => {
   const lateness = new Lateness();
   expect(lateness.percentile(0.99)).toBe(0);
   for (let beat = 0; beat < 1000; beat++) {
@@ -19,7 +19,7 @@ test('a delay counts once for every beat that it delayed', () => {
   expect(lateness.percentile(0)).toBeGreaterThan(1e8);
 });
 
-test('a busy process measures its own lateness', async () => {
+test('a busy process measures the delay of its event loop', async () => {
   const vitals = new MasterVitals('node1');
   try {
     const end = performance.now() + 1500;

@@ -21,14 +21,14 @@ async function credentials(password = 'secret1'): Promise<Credentials> {
   return { tokens: [], secrets: new Map(Object.entries(secrets).map(([name, bytes]) => [name, new Secret(bytes)])) };
 }
 
-test('the pages use the key that the ResourceManager made for the application', async () => {
+test('the pages use the key that the ResourceManager created for the application', async () => {
   const tls = pagesTls(await credentials(), PLAIN, SILENT);
   expect(new X509Certificate(tls?.certificate ?? '').subject).toBe('CN=application_1_0001');
   expect(new X509Certificate(tls?.certificate ?? '').checkPrivateKey(createPrivateKey(tls?.key ?? ''))).toBe(true);
   expect(tls?.clientAuthority).toBe((await golden('ca.pem')).toString());
 });
 
-test('the pages use plain HTTP without a key, with an unreadable one, and behind a proxy that does not know its authority', async () => {
+test('the pages use plain HTTP if the key is missing or unreadable, or if the proxy does not know the certificate authority', async () => {
   expect(pagesTls({ tokens: [], secrets: new Map() }, PLAIN, SILENT)).toBeNull();
   expect(pagesTls(await credentials('wrong'), PLAIN, SILENT)).toBeNull();
   const separate = HadoopConfiguration.fromProperties({ 'yarn.web-proxy.address': 'proxy:9099' });

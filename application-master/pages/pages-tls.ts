@@ -8,9 +8,9 @@ import type { ServerTls } from '../../web/server.ts';
 
 /**
  * If yarn.resourcemanager.application-https.policy is LENIENT or STRICT, the ResourceManager adds these secrets to the ApplicationMaster's
- * credentials (org.apache.hadoop.yarn.server.security.AMSecretKeys). One is a JKS key store with a certificate for this application, the
- * other a JKS truststore with the authority that signed it. The ResourceManager's proxy trusts only this authority and presents the
- * authority's own certificate as a client certificate.
+ * credentials (org.apache.hadoop.yarn.server.security.AMSecretKeys). The JKS key store contains a certificate for this application. The JKS
+ * truststore contains the authority that signed the certificate. The ResourceManager's proxy trusts only this authority, and its client
+ * certificate is the certificate of the authority.
  */
 const SECRETS = {
   keyStore: 'yarn.application.am.keystore',
@@ -37,7 +37,7 @@ export function pagesTls({ secrets }: Credentials, configuration: HadoopConfigur
     const [key] = readJavaKeyStore(Buffer.from(keyStore.reveal()), keyPassword).keys;
     const { trusted } = readJavaKeyStore(Buffer.from(trustStore.reveal()), password(SECRETS.trustStorePassword));
     if (key === undefined || trusted.length === 0) {
-      throw new Error('a store is empty');
+      throw new Error('the key store or the truststore is empty');
     }
     return {
       key: toPem(privateKeyOf(key, keyPassword), 'PRIVATE KEY'),

@@ -47,7 +47,7 @@ try {
   fail(error);
 }
 
-/** Rejects an order that was modified after the submission, as the ApplicationMaster of a job does. */
+/** Rejects a job.json that was modified after the submission, as the ApplicationMaster of a job does. */
 function orderOf({ job, secret }: ContainerInputs): ProbeOrder {
   if (!isSubmitted(job, secret(CREDENTIALS.jobDigest))) {
     throw new TonyError('JOB_INVALID', 'job.json is not the submitted file.', { hint: 'Run tony-ts doctor --probe again.' });

@@ -15,7 +15,7 @@ test('each NodeManager of a host gets one container', () => {
   expect(ledger.missingOn('h')).toBe(1);
 });
 
-test('the containers that listen connect to each other, and report which nodes they reach', () => {
+test('listening containers connect to each other and report which nodes they reach', () => {
   const ledger = new ProbeLedger(['a:1', 'b:1', 'c:1'].map(target));
   for (const name of ['a', 'b', 'c']) {
     ledger.allocated(`of-${name}`, `${name}:1`);
@@ -53,7 +53,7 @@ test('nodes without a report are listed with the reason', () => {
   ]);
 });
 
-test('in a large cluster, each node connects to at most 64 others', () => {
+test('in a large cluster, each node connects to at most 64 other nodes', () => {
   const names = Array.from({ length: 100 }, (_, at) => `n${at}`);
   const ledger = new ProbeLedger(names.map((name) => target(`${name}:1`)));
   for (const name of names) {

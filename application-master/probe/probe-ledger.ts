@@ -8,7 +8,7 @@ import {
 } from '../../conf/node-probe.ts';
 import { describeExit } from '../../hadoop/yarn/container-exit.ts';
 
-/** Each node connects to at most this number of nodes, so that a large cluster needs no more than this number of connections per node. */
+/** Maximum number of nodes to which one node connects. It bounds the connections per node in a large cluster. */
 const MOST_PEERS = 64;
 
 interface Entry {
@@ -22,7 +22,7 @@ interface Entry {
   ended: boolean;
 }
 
-/** What is known about each node of a probe. */
+/** Collects the results of a probe for each node. */
 export class ProbeLedger {
   readonly #entries: readonly Entry[];
 
@@ -39,7 +39,7 @@ export class ProbeLedger {
     }));
   }
 
-  /** Assigns an allocated container to its node. Returns false if the node has a container already, or is not to be probed. */
+  /** Assigns an allocated container to its node. Returns false if the node already has a container or is not part of the probe. */
   allocated(containerId: string, node: string): boolean {
     const entry = this.#entries.find(({ target }) => target.node === node);
     if (entry === undefined || entry.containerId !== null || entry.failure !== '') {
@@ -82,7 +82,10 @@ export class ProbeLedger {
     }
   }
 
-  /** Where the shipped Node.js does not start, the facts are at the end of stderr, which the NodeManager copies into the diagnostics. */
+  /**
+   * Records the end of a container. If the shipped Node.js does not start on a node, the facts are at the end of stderr, which the
+   * NodeManager copies into the diagnostics.
+   */
   ended(containerId: string, exitStatus: number, diagnostics: string): void {
     const entry = this.#of(containerId);
     if (entry === undefined) {
@@ -105,12 +108,12 @@ export class ProbeLedger {
     return this.#entries.every(({ facts, failure }) => facts !== null || failure !== '');
   }
 
-  /** True when each container that listens has reported which nodes it reaches, or has ended. */
+  /** True when each listening container has reported which nodes it reaches, or has ended. */
   get hasAllReached(): boolean {
     return this.#listening().every(({ reached, ended }) => reached !== null || ended);
   }
 
-  /** The nodes to which each container connects: the next ones in the order of the nodes. */
+  /** Returns the nodes to which each container connects: the ones that follow its own node in a circular list. */
   peers(): ReadonlyMap<string, ProbePeers> {
     const all = this.#listening();
     const ring = [...all, ...all];

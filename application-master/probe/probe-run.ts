@@ -16,7 +16,10 @@ import { ProbeServer } from './probe-server.ts';
 const BEAT_MS = 200;
 /** Node.js maps about 1 GiB, and YARN may check virtual memory. */
 const CONTAINER_MB = 1024;
-/** Time in ms for the containers to connect to each other: MOST_PEERS nodes, 16 at once, each for at most 5 s. */
+/**
+ * Timeout in ms for the containers to connect to each other. Each connects to up to MOST_PEERS nodes, 16 at the same time, for at most 5 s
+ * each.
+ */
 const REACH_MS = 30_000;
 
 export interface ProbeRunOptions {
@@ -120,7 +123,7 @@ export class ProbeRun {
   #start(container: AllocatedContainer): void {
     const { id, node, allocationRequestId } = container;
     if (!this.#ledger.allocated(id, node)) {
-      // A second container on one of the NodeManagers of a host. Ask again until the other NodeManager allocates one.
+      // Several NodeManagers share the host, and this one already has a container. Request again until the other NodeManager allocates one.
       this.#scheduler.release(id);
       this.#ask(allocationRequestId - 1);
       return;

@@ -67,7 +67,7 @@ export class UsageHistory {
       const [one, two] = [this.#samples[at] as UsageSample, this.#samples[at + 1]];
       pairs.push(two === undefined ? one : merged(one, two, 1 / 2));
     }
-    // Without a partner, the newest sample is still incomplete.
+    // The newest sample has no partner yet, so it still gathers values.
     if (this.#samples.length % 2 === 0) {
       this.#gathered += this.#gather;
     }

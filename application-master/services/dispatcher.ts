@@ -160,8 +160,8 @@ function parse(body: unknown): Question {
 }
 
 /**
- * For shares, a reader is identified by its share, even if different programs read the share in turn. For workers, a reader is identified
- * by its running program.
+ * For shares, a reader is identified by its share, even if several programs read the share one after the other. For workers, a reader is
+ * identified by its running program.
  */
 function readerOf({ containerId, generation }: Requester, { kind, share }: Question): string {
   return kind === 'shares' ? String(share.index) : JSON.stringify([containerId, generation]);

@@ -50,7 +50,7 @@ describe('a feed', () => {
     expect(feed.take('r', 1, 1).answer).toBe('wait');
   });
 
-  it('knows which records a reader is waiting for', () => {
+  it('reports whether a reader is waiting for a record', () => {
     const feed = new FeedQueue();
     feed.open('p', 1);
     feed.put('p', 1, record('a'));

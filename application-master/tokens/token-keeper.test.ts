@@ -66,13 +66,13 @@ function start(options: Partial<TokenKeeperOptions>): Promise<void> {
 
 const passwords = ({ tokens }: Credentials) => tokens.map(({ token: { password } }) => Buffer.from(password.reveal()).toString());
 
-/** Lets the keeper's timers fire, and waits for its file operations, which fake timers do not control. */
+/** Lets the keeper's timers fire. Also waits for its file operations, which fake timers do not control. */
 async function pass(ms: number, until: () => boolean): Promise<void> {
   await vi.advanceTimersByTimeAsync(ms);
   await vi.waitFor(() => expect(until()).toBe(true));
 }
 
-test('with a keytab, the tokens are replaced at once, and after three quarters of their lifetime', async () => {
+test('with a keytab, the tokens are replaced immediately, and again after three quarters of their lifetime', async () => {
   let issued = 0;
   const fetch = async () => {
     issued++;
@@ -99,7 +99,7 @@ test('with a keytab, the tokens are replaced at once, and after three quarters o
   ]);
 });
 
-test('new containers start with the tokens that the ResourceManager renews, until three quarters of their maximum lifetime', async () => {
+test('new containers start with the tokens that the ResourceManager renews, for three quarters of their maximum lifetime', async () => {
   let issued = 0;
   await start({ fetch: async () => ({ tokens: [token(`issued ${++issued}`, Date.now() + 7 * DAY)], endsAt: Date.now() + 10 * DAY }) });
   const launched = () => passwords(keeper?.launchCredentials as Credentials);
@@ -110,7 +110,7 @@ test('new containers start with the tokens that the ResourceManager renews, unti
   expect(launched()).toEqual(['\u0001', 'issued 1']);
 });
 
-test('a failed replacement is reported once with its hint, and repeated until it succeeds', async () => {
+test('a failed replacement is reported once with its hint, and retried until it succeeds', async () => {
   let works = false;
   let attempts = 0;
   const fetch = async () => {
@@ -136,7 +136,7 @@ test('a failed replacement is reported once with its hint, and repeated until it
   expect(events[1]).toMatchObject({ event: 'tokens-replaced', notice: null });
 });
 
-test('without a keytab, the end is announced a day before, and HDFS decides whether the tokens have ended', async () => {
+test('without a keytab, the job announces the expiry a day before, and HDFS decides whether the tokens have expired', async () => {
   const rejection = new TonyError('TOKEN_EXPIRED', 'Token has expired');
   const probe = vi.fn(async () => {});
   await start({ probe });
@@ -155,7 +155,7 @@ test('without a keytab, the end is announced a day before, and HDFS decides whet
   expect(probe).not.toHaveBeenCalled();
   await vi.advanceTimersByTimeAsync(5 * 60_000);
   expect(probe).toHaveBeenCalled();
-  // An outage is no rejection.
+  // An outage does not count as a rejection.
   probe.mockRejectedValue(new TonyError('HDFS_UNREACHABLE', 'no answer'));
   await vi.advanceTimersByTimeAsync(5 * 60_000);
   expect(events).toHaveLength(1);

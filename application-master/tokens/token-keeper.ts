@@ -14,7 +14,7 @@ export interface TokenKeeperOptions {
   readonly file: string;
   /** Obtains new tokens with the job's keytab; null if there is no keytab. */
   readonly fetch: (() => Promise<IssuedTokens>) | null;
-  /** Passes new tokens to the executors that are running. */
+  /** Passes new tokens to the running executors. */
   readonly handOver: (credentials: Credentials) => void;
   /** Sends a small request to HDFS with the current tokens. */
   readonly probe: () => Promise<unknown>;
@@ -24,15 +24,19 @@ export interface TokenKeeperOptions {
   readonly log: Logger;
 }
 
-/** The longest pause (ms) of the keeper: Node.js fires longer timers at once, and a suspended machine delays timers. */
+/**
+ * The longest pause (ms) between two checks. Node.js fires a timer immediately if its delay exceeds 24.8 days, and a suspended machine
+ * delays timers.
+ */
 const LONGEST_PAUSE_MS = 60_000;
-/** How soon after the end of the tokens HDFS is asked whether it still accepts them (ms). */
+/** Time (ms) from the expiry of the tokens to the request that tests whether HDFS still accepts them. */
 const AFTER_END_MS = 1_000;
 const SHORTEST_PAUSE_MS = 1_000;
 
 /**
- * Keeps the delegation tokens of a job valid. With a keytab, replaces them when the attempt starts, and then each time after three quarters
- * of their lifetime. Announces tokens that end without a successor, and ends the job when they have ended.
+ * Keeps the delegation tokens of a job valid. With a keytab, replaces them when the attempt starts, and then whenever three quarters of
+ * their lifetime have passed. If it cannot replace the tokens, announces their expiry in advance. Without a keytab, ends the job after the
+ * tokens have expired.
  */
 export class TokenKeeper {
   readonly #options: TokenKeeperOptions;
@@ -40,9 +44,9 @@ export class TokenKeeper {
   #credentials: Credentials;
   readonly #submitted: TokenLifetime | null;
   #lifetime: TokenLifetime | null;
-  /** When to replace the tokens next; infinite without a keytab. */
+  /** Time of the next replacement; infinite without a keytab. */
   #replaceAt: number;
-  /** Why the newest attempt to replace the tokens failed; null after a success. */
+  /** The reason why the last replacement failed; null after a success. */
   #failure: string | null = null;
   #isAnnounced = false;
   #firstAttempt: () => void = () => {};
@@ -56,16 +60,16 @@ export class TokenKeeper {
   }
 
   /**
-   * The credentials for a new container. NodeManagers keep those of their first container for log aggregation, and cannot receive newer
-   * ones. Therefore new containers start with the tokens of the submission, which the ResourceManager renews, while these are valid. The
-   * executor receives the newest tokens when it connects.
+   * The credentials for a new container. A NodeManager aggregates logs with the tokens of the job's first container on its node, and cannot
+   * receive newer tokens. New containers therefore start with the tokens of the submission, which the ResourceManager renews, while these
+   * are valid. The executor receives the newest tokens when it connects.
    */
   get launchCredentials(): Credentials {
     const { credentials } = this.#options;
     return this.#submitted !== null && Date.now() < replacedAt(this.#submitted) ? credentials : this.#credentials;
   }
 
-  /** Starts to keep the tokens. Resolves after the first attempt to replace them; at once without a keytab. */
+  /** Starts the keeper. With a keytab, resolves after the first attempt to replace the tokens. */
   async start(): Promise<void> {
     const attempted = new Promise<void>((resolve) => {
       this.#firstAttempt = resolve;
@@ -122,7 +126,7 @@ export class TokenKeeper {
       this.#replaceAt = Date.now() + retryPauseMs(before, Date.now());
       if (this.#failure === null) {
         this.#failure = messageOf(error);
-        const notice = `The ApplicationMaster cannot replace the delegation tokens, which end at ${timeText(before.endsAt)}, and tries again: ${this.#failure}${hint}`;
+        const notice = `The ApplicationMaster cannot replace the delegation tokens, which expire at ${timeText(before.endsAt)}, and tries again: ${this.#failure}${hint}`;
         hear({ type: 'tokens', event: 'tokens-failed', detail: notice, notice });
       }
     }
@@ -136,7 +140,7 @@ export class TokenKeeper {
     hear({ type: 'tokens', event: 'tokens-ending', detail: text, notice: text });
   }
 
-  /** Whether HDFS rejects the tokens. An outage of HDFS is no rejection. */
+  /** Returns true if HDFS rejects the tokens. An outage of HDFS does not count as a rejection. */
   async #isRejected(): Promise<boolean> {
     try {
       await this.#options.probe();
@@ -157,7 +161,7 @@ function nextStep(checkpointDir: string): string {
   return `Submit it again with --set checkpoint.dir=${checkpointDir} to continue from its newest checkpoint. With kerberos.keytab in job.yaml, a job replaces its tokens and can run longer.`;
 }
 
-/** Replaces tokens of the same kind and service, and adds the others. */
+/** Adds the issued tokens. Removes older tokens of the same kind and service. */
 function withTokens({ tokens, secrets }: Credentials, issued: readonly Token[]): Credentials {
   const isReplaced = ({ kind, service }: Token): boolean => issued.some((each) => each.kind === kind && each.service === service);
   return {

@@ -4,8 +4,8 @@ import type { Cluster } from './cluster.ts';
 import { violate, type World } from './world.ts';
 
 /**
- * Verifies that the job holds at most the containers that quotas count. A container that replaces another one may start before the other
- * one has ended, so a role counts with at most its number of tasks.
+ * Verifies that the job never holds more containers than the quotas count for it. A replacement may start before the container that it
+ * replaces has ended, so the check counts at most one container per task.
  */
 export function checkPeak(world: World, job: Job, { containers }: Cluster): void {
   const held = [...containers.values()].filter(({ phase }) => phase === 'launching' || phase === 'live');
@@ -15,6 +15,6 @@ export function checkPeak(world: World, job: Job, { containers }: Cluster): void
   const sum = counts.reduce((all, count) => all + count, 0);
   const peak = demandOf(job).peak.instances ?? 0;
   if (sum > peak) {
-    violate(world, `the job holds ${sum} containers at a time, but states ${peak}`);
+    violate(world, `the job holds ${sum} containers at the same time, but the quotas count only ${peak}`);
   }
 }

@@ -144,7 +144,7 @@ export class Executor {
     if (generation < this.#portFor) {
       return;
     }
-    // The order is a repetition: the executor is still carrying out the first one.
+    // This is a repeated order: the executor is still carrying out the first one.
     if (generation === this.#portFor && this.#changing) {
       return;
     }

@@ -105,14 +105,14 @@ export type Event = { readonly now: number } & (
   | { readonly type: 'admitted' }
   | { readonly type: 'limits'; readonly limits: JobLimits }
   | { readonly type: 'refused'; readonly reason: string }
-  /** A report on the delegation tokens. `notice` tells users what to do; null removes an earlier notice. */
+  /** A report about the delegation tokens. `notice` tells users what to do; null removes an earlier notice. */
   | {
       readonly type: 'tokens';
       readonly event: 'tokens-replaced' | 'tokens-failed' | 'tokens-ending';
       readonly detail: string;
       readonly notice: string | null;
     }
-  /** The delegation tokens have ended without a successor, so no part of the job can use HDFS. */
+  /** The delegation tokens have expired and were not replaced, so no part of the job can use HDFS. */
   | { readonly type: 'tokens-ended'; readonly reason: string }
   | { readonly type: 'kill'; readonly reason: string }
   | { readonly type: 'tick' }

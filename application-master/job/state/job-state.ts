@@ -31,7 +31,7 @@ export interface JobState {
   readonly byContainer: ReadonlyMap<string, number>;
   /** Containers that have been told to stop but are not yet confirmed to have stopped. */
   readonly ending: ReadonlyMap<string, Ending>;
-  /** Times at which all tasks of a role had ended, for the roles that `endAfter` of other roles names. */
+  /** The time at which the last task of a role ended, for each role that another role's `endAfter` names. */
   readonly roleEnds: ReadonlyMap<string, number>;
   /** Revisions of the newest snapshot and of the newest durable snapshot. */
   readonly revisions: { readonly newest: Revision; readonly durable: Revision };
@@ -238,8 +238,8 @@ export const LIMITS = {
   /** The job fails after this many timeouts, whether of the forming gang or of a single task. */
   rounds: 3,
   /**
-   * A task is not restarted after `unstarted` consecutive failures before its program started. Neither is it restarted after `freeFailures`
-   * uncharged failures in total.
+   * A task fails permanently after `unstarted` consecutive failures before its program started, or after `freeFailures` uncharged failures
+   * in total.
    */
   unstarted: 10,
   freeFailures: 200,

@@ -1,8 +1,8 @@
 import type { Task } from './job-state.ts';
 
 /**
- * The container in which a task's program runs. If there is none, what is missing: the task, its program, or the state of the job, which is
- * being restored.
+ * The container in which a task's program runs. Without such a container, `missing` names what does not exist: the task, its running
+ * program, or the job's state, which is still being restored.
  */
 export type RunningContainer = { readonly containerId: string } | { readonly missing: 'task' | 'program' | 'state'; readonly why: string };
 

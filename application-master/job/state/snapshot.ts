@@ -42,7 +42,7 @@ export function snapshotOf(state: JobState): Snapshot {
     fruitless: state.gang?.fruitless ?? 0,
     metrics: mergedMetrics(state),
     earlyEnd: state.training.earlyEnd,
-    // Each attempt reports on the delegation tokens itself. Those notices concern no task.
+    // Notices about delegation tokens belong to no task, and each attempt creates its own.
     notices: state.training.notices.filter(({ task }) => task !== ''),
     result: state.decision?.result ?? null,
   };
