@@ -156,7 +156,7 @@ describe('tony-ts forward', () => {
     const dead = await until(() => /http:\S+/.exec(refused.output())?.[0], { describe: refused.output });
     await expect(fetch(dead)).rejects.toThrow();
     refused.child.kill('SIGINT');
-    expect(await refused.ran).toMatchObject({ code: 0, stderr: expect.stringContaining(`They listen on: ${port}`) });
+    expect(await refused.ran).toMatchObject({ code: 0, stderr: expect.stringContaining(`The task listens on: ${port}`) });
   });
 });
 

@@ -57,7 +57,7 @@ export const MAXIMUM_COMMAND_BYTES = 32 * 1024;
 /** Maximum size in bytes of a message. */
 export const MAXIMUM_SESSION_MESSAGE_BYTES = 64 * 1024;
 
-/** Returns the gRPC service definition for the communication with clients. */
+/** Returns the gRPC service definition for communication with clients. */
 export function sessionService(): ServiceDefinition {
   return serviceNamed('tony.Sessions');
 }

@@ -5,7 +5,7 @@ import { expect, test } from 'vitest';
 import { MAXIMUM_DATA_BYTES, type SessionMessage } from './session-protocol.ts';
 import { SessionStream, writeTo } from './session-stream.ts';
 
-/** Two connected ends, which count the messages between them. */
+/** Two connected ends. They count the messages between them. */
 function pipe() {
   const between = new PassThrough({ objectMode: true, highWaterMark: 1 });
   const open = (): SessionStream => new SessionStream(between as unknown as ServerDuplexStream<SessionMessage, SessionMessage>);

@@ -4,7 +4,7 @@ import { type Channel, MAXIMUM_DATA_BYTES, type SessionMessage } from './session
 
 type Stream = ClientDuplexStream<SessionMessage, SessionMessage> | ServerDuplexStream<SessionMessage, SessionMessage>;
 
-/** Time in ms for the other end to close its side of the stream. */
+/** How long in ms to wait for the other end to close its side of the stream. */
 const CLOSE_MS = 5_000;
 
 /**
@@ -79,7 +79,7 @@ export class SessionStream {
       return;
     }
     await new Promise<void>((resolve) => {
-      // Not a race with `closed`, which would keep each of its competitors in memory until the stream ends.
+      // `Promise.race` with `closed` would keep each raced promise in memory until the stream ends.
       this.#sending.add(resolve);
       this.#stream.write(message, () => {
         this.#sending.delete(resolve);
@@ -100,7 +100,7 @@ export class SessionStream {
         }
       }
     } catch {
-      // The source is broken, which ends its data.
+      // A broken source counts as the end of its data.
     }
     await this.send({ endOfData: { channel } });
   }
@@ -110,7 +110,7 @@ export class SessionStream {
     this.#stream.emit('error', { code, details });
   }
 
-  /** Closes this end. Messages that have been sent before still arrive. */
+  /** Closes this end. Messages that were sent before still arrive. */
   close(): void {
     const stream = this.#stream;
     stream.end();

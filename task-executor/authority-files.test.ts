@@ -12,7 +12,7 @@ beforeEach(async () => {
 });
 afterEach(() => rm(folder, { recursive: true, force: true }));
 
-test("programs find the cluster's authorities alone and together with the system's", async () => {
+test("programs get one file with the cluster's authorities and one that also contains the system's", async () => {
   const system = path.join(folder, 'system.crt');
   await writeFile(system, 'BEGIN CERTIFICATE of the system');
   const variables = await authorityEnvironment(folder, PEM, {}, [path.join(folder, 'none'), system]);
@@ -21,7 +21,7 @@ test("programs find the cluster's authorities alone and together with the system
   expect(await readFile(variables.SSL_CERT_FILE ?? '', 'utf8')).toBe(`BEGIN CERTIFICATE of the system\n${PEM}\n`);
 });
 
-test('Node.js supplies the public authorities on a system without a file for them', async () => {
+test('on a system without a file of public authorities, those of Node.js are used', async () => {
   const { SSL_CERT_FILE = '' } = await authorityEnvironment(folder, PEM, {}, []);
   expect(await readFile(SSL_CERT_FILE, 'utf8')).toBe(`${rootCertificates.join('\n')}\n${PEM}\n`);
 });

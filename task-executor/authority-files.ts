@@ -2,18 +2,21 @@ import { readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { rootCertificates } from 'node:tls';
 
-/** The authorities that the operating system trusts: Debian and Alpine, Red Hat, SUSE. */
+/** Files with the authorities that the operating system trusts: on Debian and Alpine, Red Hat, SUSE. */
 const SYSTEM_BUNDLES = ['/etc/ssl/certs/ca-certificates.crt', '/etc/pki/tls/certs/ca-bundle.crt', '/etc/ssl/ca-bundle.pem'];
-/** The file with the cluster's authorities alone: Node.js adds them to its own. */
+/** This file contains only the cluster's authorities, because Node.js adds them to its own. */
 const ADDITIONAL = 'cluster-authorities.pem';
-/** The file with all authorities, for programs that replace their own by the contents of a file. */
+/** This file contains all authorities, for programs that use the file instead of their own authorities. */
 const ALL = 'all-authorities.pem';
-/** Read by OpenSSL, and thus by Python's ssl module and most programs; by the Python package requests and botocore; and by curl. */
+/**
+ * In this order, OpenSSL (and thus Python's ssl module and most programs), the Python packages requests and botocore, and curl read these
+ * variables.
+ */
 const REPLACING = ['SSL_CERT_FILE', 'REQUESTS_CA_BUNDLE', 'CURL_CA_BUNDLE'];
 
 /**
- * Writes the cluster's certificate authorities to files in the container's folder. Returns the variables with which programs trust them in
- * their own HTTPS connections, without those that `environment` sets.
+ * Writes the cluster's certificate authorities to files in the container's folder. Returns the environment variables that make programs
+ * trust these authorities. Omits the variables that `environment` already sets.
  * @param authorities in PEM format; empty if the cluster has none of its own
  */
 export async function authorityEnvironment(

@@ -21,8 +21,8 @@ interface TcpHandle {
 }
 
 /**
- * An internal function of Node.js, which the cluster module also uses. No public API binds a socket without listening. If the result is a
- * number, it is an error code.
+ * An internal function of Node.js that its cluster module also uses, because no public API binds a socket without listening. A number in
+ * the result is an error code.
  */
 type CreateServerHandle = (address: string, port: number, family: 4 | 6) => TcpHandle | number;
 

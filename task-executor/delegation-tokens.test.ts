@@ -45,7 +45,7 @@ test('the program gets the tokens without the secrets of its executor', async ()
   expect(await read(file as string)).toEqual({ passwords: ['old'], secrets: [], mode: 0o600 });
 });
 
-test('new tokens replace those of the executor and of its running program, and later programs get them', async () => {
+test('new tokens replace the tokens of the executor and of its running program, and later programs get the new tokens', async () => {
   await writeFile(ownFile, encodeCredentials(credentials('old')), { mode: 0o644 });
   const tokens = new DelegationTokens(ownFile, folder, credentials('old'));
   const file = (await tokens.writeForProgram()) as string;

@@ -7,14 +7,14 @@ import { writeCredentials } from '../hadoop/rpc/credentials-file.ts';
 const PROGRAM_FILE = 'delegation-tokens';
 
 /**
- * The delegation tokens of the executor and its program. New tokens replace the files of both. Storage reads a file again after it has
- * changed, so neither process restarts.
+ * Keeps the delegation tokens of the executor and of its program in one file each, and replaces both files when new tokens arrive. Storage
+ * rereads a changed file, so neither process has to restart.
  */
 export class DelegationTokens {
   readonly #ownFile: string;
   readonly #programFile: string;
   #credentials: Credentials;
-  /** Writes happen one after the other. */
+  /** Serialises the writes. */
   #writing: Promise<void> = Promise.resolve();
 
   /**
@@ -28,8 +28,8 @@ export class DelegationTokens {
   }
 
   /**
-   * Writes the tokens, without the executor's own secrets, to a file for the program. Returns its path; null without tokens, as on a
-   * cluster without Kerberos.
+   * Writes the tokens, but not the executor's own secrets, to a file for the program. Returns the path of the file; null if there are no
+   * tokens, for example on a cluster without Kerberos.
    */
   async writeForProgram(): Promise<string | null> {
     if (this.#credentials.tokens.length === 0) {

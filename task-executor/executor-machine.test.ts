@@ -108,7 +108,7 @@ describe('the executor', () => {
     ]);
   });
 
-  it('ends its program before it exits, and waits a limited time for the program', () => {
+  it('ends its program before it exits, and waits a limited time for that program', () => {
     const { state, actions } = run([{ type: 'stop', reason: 'done', atOnce: false }], run(startedOnce).state);
     expect(actions).toMatchObject([{ type: 'note' }, { type: 'kill', gently: true }]);
     expect(run([exit(3, -1)], state).actions).toMatchObject([{ type: 'say-exited' }, { type: 'say-left' }, { type: 'leave', exitCode: 0 }]);

@@ -14,13 +14,13 @@ it('keeps a home folder that is writable', async () => {
   expect(await homeFolder('/unused', folder)).toBe(folder);
 });
 
-it.each(['/dev/null', '/nonexistent'])('replaces the home folder %s by a private folder of the container', async (home) => {
+it.each(['/dev/null', '/nonexistent'])('replaces the home folder %s with a private folder of the container', async (home) => {
   const own = path.join(folder, 'home');
   expect(await homeFolder(folder, home)).toBe(own);
   expect((await stat(own)).mode & 0o777).toBe(0o700);
 });
 
-// The super-user may write to every folder.
+// root may write to every folder.
 it.skipIf(process.getuid?.() === 0)('replaces a home folder without write permission', async () => {
   expect(await homeFolder(folder, '/')).toBe(path.join(folder, 'home'));
 });

@@ -5,7 +5,7 @@ import { PassThrough } from 'node:stream';
 import { expect, it, onTestFinished } from 'vitest';
 import { LineWriter } from './line-writer.ts';
 
-it('writes whole lines with a prefix, splits very long lines, and completes the last line on flush', async () => {
+it('writes whole lines with a prefix, splits very long lines, and ends an unfinished last line on flush', async () => {
   const folder = mkdtempSync(path.join(tmpdir(), 'line-writer-'));
   onTestFinished(() => rmSync(folder, { recursive: true }));
   const file = path.join(folder, 'log');

@@ -1,11 +1,11 @@
 import { writeSync } from 'node:fs';
 import type { Readable } from 'node:stream';
 
-/** A longer line is written in several parts. */
+/** The writer splits longer lines. */
 const LONGEST_LINE = 64 * 1024;
 const LINE_FEED = 0x0a;
 
-/** Copies a stream to a file descriptor in whole lines, each with a prefix. Lines of several writers therefore never mix. */
+/** Copies a stream to a file descriptor in whole lines, each with a prefix. Lines from several writers therefore never mix. */
 export class LineWriter {
   readonly ended: Promise<void>;
   readonly #descriptor: number;

@@ -16,7 +16,7 @@ export interface ProcessPlan {
   readonly processes: readonly { readonly prefix: string; readonly environment: Readonly<Record<string, string>> }[];
 }
 
-/** Time in ms for the rest of a failed process's output. Its child processes may keep the pipes open. */
+/** How long in ms to wait for the remaining output of a failed process. Its child processes may keep the pipes open. */
 const DRAIN_MS = 1_000;
 
 const { command, processes } = JSON.parse(readFileSync(process.argv[2] ?? '', 'utf8')) as ProcessPlan;
@@ -37,7 +37,7 @@ for (const { prefix, environment } of processes) {
     }
     running -= 1;
     if (code !== 0) {
-      end(code ?? 1, signal, `${prefix}failed with ${signal ?? `exit code ${code}`}; the other processes of the task are ended`);
+      end(code ?? 1, signal, `${prefix}failed with ${signal ?? `exit code ${code}`}; ending the other processes of the task`);
     } else if (running === 0) {
       process.exit(0);
     }
@@ -54,6 +54,6 @@ function end(code: number, signal: NodeJS.Signals | null, reason: string): void 
     process.removeAllListeners(signal);
     process.kill(process.pid, signal);
   }
-  // Reached for an exit code, or a signal that does not end this process.
+  // Reached if the process failed with an exit code, or if its signal does not end this process.
   setTimeout(() => process.exit(code), signal === null ? 0 : DRAIN_MS);
 }

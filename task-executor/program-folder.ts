@@ -41,7 +41,7 @@ export async function createProgramFolder(
   return folder;
 }
 
-/** Removes a folder. If this fails, first restores write permission, which a program may have removed. */
+/** Removes a folder. If the removal fails, restores write permission, which a program may have removed, and tries again. */
 async function removeTree(folder: string): Promise<void> {
   try {
     await rm(folder, { recursive: true, force: true });

@@ -7,7 +7,7 @@ import type { MasterLink } from './master-link.ts';
 import { ServicesSocket } from './services-socket.ts';
 import type { ExecutorSettings } from './settings.ts';
 
-/** Prefix of the services with which the executor itself reads and writes storage for the program. */
+/** Prefix of the services that the executor provides itself. They read and write storage for the program. */
 const STORAGE_PREFIX = 'storage.';
 /** Timeout in ms for a service request while the ApplicationMaster is unreachable. The program then receives an error and retries. */
 const PATIENCE_MS = 60_000;
@@ -20,7 +20,7 @@ export interface ProgramServicesOptions {
   readonly log: Logger;
 }
 
-/** The servers of the executor that only the user's program may use. Each run of the program has its own. */
+/** The executor's servers for the user's program. Each run of the program has its own servers. */
 export class ProgramServices {
   readonly #options: ProgramServicesOptions;
   #socket: ServicesSocket | null = null;
@@ -45,7 +45,7 @@ export class ProgramServices {
     return { services, rendezvousPort: this.#relay?.port ?? 0 };
   }
 
-  /** Tells an ApplicationMaster that has replaced an earlier one what the latter held in memory. */
+  /** Sends a new ApplicationMaster attempt the entries that the previous attempt held only in memory. */
   masterReplaced(): void {
     void this.#relay?.repeat();
   }

@@ -64,7 +64,7 @@ it('kills processes that have left the process group', async () => {
 it.each([
   ['exits', (program: Program) => process.kill(program.pid, 'SIGKILL')],
   ['is killed', (program: Program) => program.kill(false)],
-])('kills other process groups of its session, such as those that `timeout` creates, when it %s', async (_, end) => {
+])('kills the other process groups of its session, such as those that `timeout` creates, when it %s', async (_, end) => {
   const { program, stdout } = await start(`timeout 1000 bash -c "trap '' TERM; echo \\$\\$; while :; do sleep 0.05; done"; true`);
   await expect.poll(() => existsSync(stdout) && readFileSync(stdout, 'utf8')).toMatch(/\d+\n/);
   const left = Number(readFileSync(stdout, 'utf8'));
@@ -93,7 +93,7 @@ it('kills processes that ignore SIGTERM after the grace period', async () => {
   await expect.poll(() => isGone(left)).toBe(true);
 });
 
-it('resumes a stopped program to end it gently', async () => {
+it('resumes a suspended program so that it can end gently', async () => {
   const { program, stdout } = await start("trap 'echo bye; exit 0' TERM; echo up; while :; do sleep 0.05; done");
   await expect.poll(() => existsSync(stdout) && readFileSync(stdout, 'utf8')).toBe('up\n');
   process.kill(-(program as Program).pid, 'SIGSTOP');

@@ -20,7 +20,7 @@ export interface ProgramOptions {
   /** Descriptor of the bound socket, which the program inherits as `LISTENER_FD`; null if the program inherits none. */
   readonly listener: number | null;
   readonly guard: Guard;
-  /** The command runs when this promise has resolved. If it rejects, the program is killed. */
+  /** The command runs after this promise has resolved. If the promise rejects, the program is killed. */
   readonly ready?: Promise<unknown>;
   /** Grace period in ms for the last checkpoint after a gentle kill. */
   readonly graceMs?: number;

@@ -59,7 +59,7 @@ describe('ReportFile', () => {
     expect(progress.take()).toMatchObject({ checkpointStep: 9, lostRank: 3, notices: [] });
   });
 
-  it('repeats in each message that training is ending, and the reason for an early end', () => {
+  it('each message repeats that training is ending, and the reason for an early end', () => {
     const progress = new ProgressSoFar();
     progress.add({ type: 'early-end', step: 3, reason: 'enough' });
     progress.add({ type: 'last-step', step: 3 });
@@ -93,7 +93,7 @@ describe('ReportFile', () => {
     expect(progress.take()).toMatchObject({ step: 5, notices: [{ text: expect.stringContaining('invalid line') }] });
   });
 
-  it('returns a message that could not be sent again, together with newer reports', () => {
+  it('returns an unsent message again, together with newer reports', () => {
     const progress = new ProgressSoFar();
     progress.add({ type: 'notice', message: 'first' });
     const taken = progress.take();

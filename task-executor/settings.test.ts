@@ -21,7 +21,7 @@ it('the error names the missing environment variable', async () => {
   });
 });
 
-it("reads the master's address and ignores other fields", () => {
+it("reads the ApplicationMaster's address and ignores other fields", () => {
   expect(parseMasterAddress('{"host":"a","port":1,"attempt":2,"token":"x"}')).toEqual({ host: 'a', port: 1, attempt: 2 });
   expect(parseMasterAddress('{"host":"a","port":"1","attempt":2}')).toBeNull();
 });

@@ -13,7 +13,7 @@ it('keeps the last whole lines', () => {
   expect(lastLines(Buffer.from(lines.join('\n')), false).split('\n')).toEqual(lines.slice(80));
 });
 
-it('reads only the lines of one run, at most 4 KiB, and nothing from a missing file', async () => {
+it('reads only the lines of one run and at most 4 KiB, and returns nothing for a missing file', async () => {
   const folder = mkdtempSync(path.join(tmpdir(), 'tony-stderr-'));
   onTestFinished(() => rmSync(folder, { recursive: true }));
   const file = path.join(folder, 'stderr');

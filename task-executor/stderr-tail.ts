@@ -26,7 +26,7 @@ export async function tailOf(file: string, from: number): Promise<string> {
   }
 }
 
-/** @param cut true if the bytes may start within a line or character */
+/** @param cut true if the bytes may start in the middle of a line or character */
 export function lastLines(bytes: Uint8Array, cut: boolean): string {
   let text = Buffer.from(bytes).toString('utf8').trimEnd();
   if (cut) {

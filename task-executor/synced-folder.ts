@@ -8,16 +8,16 @@ import type { ExecutorSettings } from './settings.ts';
 import type { CheckpointSync } from './storage/checkpoint-sync.ts';
 import type { PreparedRun } from './task-folder.ts';
 
-/** Time in ms to store the last checkpoint of a program that has succeeded. */
+/** Timeout in ms for storing the last checkpoint of a program that has succeeded. */
 const SUCCEEDED_MS = 600_000;
-/** The same for a program that has failed. The next generation waits for it. */
+/** Timeout in ms if the program has failed. The next generation waits for the checkpoint. */
 const FAILED_MS = 60_000;
-/** The same for a program that ends for the next generation. The ApplicationMaster expects an answer to Prepare within 30 s. */
+/** Timeout in ms if the program ends because a new generation starts. The ApplicationMaster expects an answer to Prepare within 30 s. */
 const PREPARING_MS = 15_000;
-/** The same for an executor that leaves the job. */
+/** Timeout in ms if the executor leaves the job. */
 const LEAVING_MS = 10_000;
 
-/** Returns the time in ms for the last checkpoint of a program that has ended with this exit code. */
+/** Returns the timeout in ms for storing the last checkpoint of a program that has ended with this exit code. */
 export function timeToSync({ leaving, preparing }: ExecutorState, code: number): number {
   if (leaving !== null) {
     return LEAVING_MS;
@@ -28,7 +28,9 @@ export function timeToSync({ leaving, preparing }: ExecutorState, code: number):
   return code === 0 ? SUCCEEDED_MS : FAILED_MS;
 }
 
-/** The folder `checkpoint.sync` of one run of the program. Does nothing if the job has none, or if the task has no rank. */
+/**
+ * Synchronizes the folder `checkpoint.sync` for one run of the program. Does nothing if the job has no such folder or the task has no rank.
+ */
 export class SyncedFolder {
   /** Resolves when the folder contains the newest checkpoint; rejects with a TonyError if the storage is not available. */
   readonly opened: Promise<CheckpointSync | null>;
@@ -83,7 +85,7 @@ export class SyncedFolder {
     }
   }
 
-  /** Ends the restoration, because the program must end. Replaces the time limit of `finish`. */
+  /** Aborts the restoration, because the program must end. Replaces the time limit of `finish`. */
   limit(withinMs: number): void {
     this.#stop.abort();
     this.#then((sync) => sync.limit(withinMs));

@@ -134,7 +134,7 @@ async function commandFor(
   activation: Activation | string | null,
 ): Promise<string> {
   if (typeof activation === 'string') {
-    // The exit code of a shell that does not find a program.
+    // 127 is the exit code of a shell that does not find a program.
     return `echo ${shellWord(activation)} >&2; exit 127`;
   }
   const { generation } = request;
@@ -156,7 +156,7 @@ async function commandFor(
   return `exec ${nodeCommand(path.join(folder, CONTAINER_LAYOUT.bundles, 'process-launcher.mjs'), file)}`;
 }
 
-/** Returns the variables with which the program finds the software that tony-ts provides. */
+/** Returns the variables that tell the program where the software of tony-ts is installed. */
 function softwareEnvironment(
   framework: Framework,
   bundles: string,
@@ -170,8 +170,8 @@ function softwareEnvironment(
 }
 
 /**
- * Copies the Python package `tony` into the container, and returns the variable with which Python finds it. Python writes compiled files
- * beside the package, so it must not run from the NodeManager's cache.
+ * Copies the Python package `tony` into the container, and returns the variable that tells Python where it is. Python writes compiled files
+ * into a package's folder, so the package must not be in the NodeManager's cache.
  */
 async function pythonEnvironment(
   folder: string,
@@ -192,7 +192,7 @@ function taskContext(
   { generation, members, port, services }: RunRequest,
   { reportFile, checkpointOrder }: { readonly reportFile: string; readonly checkpointOrder: string },
 ): TaskContext {
-  // Copy only these fields: the decoder also sets a field for each optional field, and the task file must not contain those.
+  // Copy only these fields: the decoder sets an additional field for each optional field, and the task file must not contain it.
   const everybody: Member[] = members.map((each) => ({
     role: each.role,
     index: each.index,

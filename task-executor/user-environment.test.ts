@@ -14,7 +14,7 @@ const task = {
   generation: 2,
 };
 
-it("job variables override container variables, task variables override both, and the executor's own variables are left out", () => {
+it("job variables override container variables, task variables override both, and the executor's own variables are omitted", () => {
   const container = { PATH: '/bin', A: 'container', HADOOP_TOKEN_FILE_LOCATION: '/secret', TONY_MASTER: 'am:1', GONE: undefined };
   expect(userEnvironment(container, { A: 'job', TONY_GENERATION: '9' }, task, NO_FRAMEWORK)).toEqual({
     PATH: '/bin',

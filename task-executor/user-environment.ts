@@ -8,8 +8,8 @@ type TaskIdentity = Pick<TaskContext, 'applicationId' | 'role' | 'index' | 'rank
 const KEPT_BACK: ReadonlySet<string> = new Set([EXECUTOR_ENVIRONMENT.credentials, EXECUTOR_ENVIRONMENT.master]);
 
 /**
- * Returns the environment of the user's program. Later sources take precedence: the container's variables, the framework's defaults, those
- * of the job and role, the framework's variables of the first process, and the task's identity.
+ * Returns the environment of the user's program. Later sources take precedence: the container's variables, the framework's defaults, the
+ * variables of the job and the role, the framework's variables of the first process, and the task's identity.
  */
 export function userEnvironment(
   container: Readonly<Record<string, string | undefined>>,

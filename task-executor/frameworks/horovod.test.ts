@@ -30,7 +30,7 @@ it("sets horovodrun's variables; each task is a host, even on a shared node", ()
 });
 
 // Recorded from get_host_assignments of Horovod 0.28.1 for `chief-0:1,worker-0:3,worker-1:2`.
-it('numbers the processes as horovodrun does, also if their numbers differ between tasks', () => {
+it('numbers the processes as horovodrun does, even if tasks have different numbers of processes', () => {
   const members = [member('chief', 0, 0), { ...member('worker', 0, 1), processes: 3 }, { ...member('worker', 1, 2), processes: 2 }];
   const numbers = ['RANK', 'LOCAL_RANK', 'CROSS_RANK', 'SIZE', 'LOCAL_SIZE', 'CROSS_SIZE'];
   const tasks = [place(members, 'chief', 0), place(members, 'worker', 0), place(members, 'worker', 1)];
@@ -45,7 +45,7 @@ it('numbers the processes as horovodrun does, also if their numbers differ betwe
   ]);
 });
 
-it('leaves the interface to Gloo if no interface has the address of the host', () => {
+it('lets Gloo choose the interface if no interface has the address of the host', () => {
   expect(horovodDefaults(network)).toMatchObject({ HOROVOD_GLOO_IFACE: 'eth0', NCCL_SOCKET_IFNAME: 'eth0' });
   expect(Object.keys(horovodDefaults({ ...network, interface: null }))).toEqual(['HOROVOD_CPU_OPERATIONS', 'HOROVOD_GLOO_TIMEOUT_SECONDS']);
 });

@@ -1,6 +1,6 @@
 import { type GangPlace, ownMember, type RankedMember, rankedMembers } from './gang.ts';
 
-/** What the processes of a task need to meet the others. */
+/** What the processes of a task need to connect to the processes of the other tasks. */
 export interface HorovodNetwork {
   /** Port of the executor's relay to the rendezvous store, on 127.0.0.1. */
   readonly rendezvousPort: number;
@@ -9,15 +9,15 @@ export interface HorovodNetwork {
 }
 
 /**
- * Time in seconds after which Gloo gives up on a missing process. Horovod's 30 s are too short: tasks start at different times, for example
- * because they restore a checkpoint. The ApplicationMaster notices lost tasks earlier.
+ * Time in seconds for which Gloo waits for a missing process. Horovod's default of 30 s is too short: tasks start at different times, for
+ * example because they restore a checkpoint. The ApplicationMaster detects lost tasks earlier than this timeout.
  */
 const TIMEOUT_SECONDS = 600;
 
 /**
  * Returns the variables that `horovodrun --gloo` sets for each process of a task (horovod/runner/gloo_run.py), in the order of the local
- * rank. Each task is a host of its own, even if several tasks share a node: its processes see only the GPUs of their container. A task
- * without a rank has one process without variables.
+ * rank. Each task appears as a separate host, even if several tasks share a node, because its processes see only the GPUs of their
+ * container. A task without a rank has one process, which gets no variables.
  */
 export function horovodProcesses(place: GangPlace, { rendezvousPort }: HorovodNetwork): Record<string, string>[] {
   const ranked = rankedMembers(place);

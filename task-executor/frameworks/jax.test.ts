@@ -12,7 +12,7 @@ const place: GangPlace = {
   members: [member('worker', 1, 2), member('worker', 0, 1), member('chief', 3, 0), member('evaluator', 0, null)],
 };
 
-it('names the coordinator in process 0, the number of processes and the own number', () => {
+it('names the coordinator in process 0, the number of processes and the number of this process', () => {
   expect(jaxEnvironment(place)).toEqual({ JAX_COORDINATOR_ADDRESS: 'node3:4003', JAX_NUM_PROCESSES: '3', JAX_PROCESS_ID: '1' });
 });
 

@@ -22,9 +22,9 @@ test('each task with a rank is a node with as many slots as processes, in rank o
 });
 
 test.each([
-  ['hosts of their own', ['a', 'b'], 2, {}],
+  ['different hosts', ['a', 'b'], 2, {}],
   ['one host and one process each', ['a', 'a'], 1, {}],
   ['one host and several processes each', ['a', 'a'], 2, { OMPI_MCA_btl: '^vader,sm' }],
-])('shared memory is off only if it could be mixed up: tasks with %s', (_, hosts, processes, variables) => {
+])('Open MPI uses shared memory unless several processes per task share a host: tasks with %s', (_, hosts, processes, variables) => {
   expect(sharedHostVariables(place(hosts.map((host, index) => member(index, host, processes))))).toEqual(variables);
 });

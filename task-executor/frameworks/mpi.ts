@@ -1,7 +1,9 @@
 import type { GangPlace } from './gang.ts';
 import { ownMember, rankedMembers } from './gang.ts';
 
-/** Prefix of the names by which mpirun knows the other tasks. Several tasks may run on the same host, so host names would be ambiguous. */
+/**
+ * Prefix of the node names that mpirun uses for the other tasks. Several tasks may run on the same host, so host names would be ambiguous.
+ */
 const NODE_NAME = 'tony-';
 
 export interface MpiFiles {
@@ -9,7 +11,7 @@ export interface MpiFiles {
   readonly openMpiHosts: string;
   /** Host file of MPICH's Hydra: `NAME:N`. */
   readonly hydraHosts: string;
-  /** Program that mpirun runs instead of ssh, with the name of a node and a command. */
+  /** Program that mpirun runs instead of ssh. Its arguments are the name of a node and a command. */
   readonly remoteShell: string;
 }
 
@@ -33,7 +35,10 @@ export function runsMpi(place: GangPlace): boolean {
   return ownMember(rankedMembers(place), place) !== undefined;
 }
 
-/** Returns the variables with which mpirun of Open MPI 4 (ORTE), Open MPI 5 (PRRTE) and MPICH (Hydra) starts processes in the other tasks. */
+/**
+ * Returns the variables that configure mpirun to start processes in the other tasks: for Open MPI 4 (ORTE), Open MPI 5 (PRRTE) and MPICH
+ * (Hydra).
+ */
 export function mpirunVariables({ openMpiHosts, hydraHosts, remoteShell }: MpiFiles): Record<string, string> {
   return {
     OMPI_MCA_plm: 'rsh',
@@ -55,8 +60,8 @@ export function mpirunVariables({ openMpiHosts, hydraHosts, remoteShell }: MpiFi
 }
 
 /**
- * Returns the variables for tasks that share a host. Open MPI derives the names of shared-memory files from the host name, so several
- * processes of one task would use the files of another task. They communicate over TCP instead.
+ * Returns the variables for tasks that share a host. Open MPI derives the names of shared-memory files from the host name, so the processes
+ * of one task would use the files of another task. The variables make them communicate over TCP instead.
  */
 export function sharedHostVariables(place: GangPlace): Record<string, string> {
   const ranked = rankedMembers(place);

@@ -13,7 +13,7 @@ const place: GangPlace = {
 };
 
 describe('pytorchProcesses', () => {
-  it("sets torchrun's variables; a restart is a later generation, and the store runs in rank 0", () => {
+  it("sets torchrun's variables: a later generation counts as a restart, and rank 0 runs the store", () => {
     expect(pytorchProcesses(place)).toEqual([
       {
         MASTER_ADDR: 'node0',
@@ -35,7 +35,7 @@ describe('pytorchProcesses', () => {
     ]);
   });
 
-  it('numbers the processes of all tasks, also if their numbers of processes differ', () => {
+  it('numbers the processes of all tasks, even if tasks have different numbers of processes', () => {
     const members = [
       { ...member('chief', 0, 0), processes: 1 },
       { ...member('worker', 0, 1), processes: 4 },
@@ -58,7 +58,7 @@ describe('pytorchProcesses', () => {
     ]);
   });
 
-  it('limits the threads of several processes, as torchrun does', () => {
+  it('limits the threads of each process if the task has several, as torchrun does', () => {
     expect(pytorchDefaults(1)).not.toHaveProperty('OMP_NUM_THREADS');
     expect(pytorchDefaults(2)).toMatchObject({ OMP_NUM_THREADS: '1' });
   });

@@ -3,7 +3,7 @@ import { type GangMember, type GangPlace, ownMember, rankedMembers } from './gan
 /**
  * Returns the variables that `torchrun` sets for each process of a task (torch/distributed/elastic/agent/server/local_elastic_agent.py), in
  * the order of LOCAL_RANK. `init_process_group()` reads them: the process with rank 0 opens its store on MASTER_PORT, and the other
- * processes connect to it. A task without a rank has one process without variables.
+ * processes connect to it. A task without a rank has one process, which gets no variables.
  */
 export function pytorchProcesses(place: GangPlace): Record<string, string>[] {
   const ranked = rankedMembers(place);
@@ -30,7 +30,7 @@ export function pytorchProcesses(place: GangPlace): Record<string, string>[] {
     TORCHELASTIC_RUN_ID: place.applicationId,
     TORCHELASTIC_RESTART_COUNT: String(place.generation - 1),
     TORCHELASTIC_MAX_RESTARTS: String(place.maxRestarts),
-    // With `True`, rank 0 would expect the launcher to run the store.
+    // If this variable were `True`, rank 0 would expect the launcher to run the store.
     TORCHELASTIC_USE_AGENT_STORE: 'False',
   }));
 }
@@ -40,8 +40,8 @@ function processesIn(members: readonly GangMember[]): number {
 }
 
 /**
- * Returns defaults that jobs may override. NCCL reports a lost peer instead of blocking; the older name is for PyTorch before 2.2. Like
- * `torchrun`, limits each of several processes to one thread, because each process would otherwise use all cores.
+ * Returns defaults that jobs may override. They make NCCL report a lost peer instead of blocking; PyTorch before 2.2 reads the older name
+ * of this variable. Like `torchrun`, limits each of several processes to one thread, because each process would otherwise use all cores.
  */
 export function pytorchDefaults(processes: number): Record<string, string> {
   const nccl = { TORCH_NCCL_ASYNC_ERROR_HANDLING: '1', NCCL_ASYNC_ERROR_HANDLING: '1' };

@@ -20,11 +20,11 @@ const place: GangPlace = {
 };
 const cluster = { chief: ['node0:4000'], worker: ['node0:4000', '[::1]:4001'], ps: ['node0:4000'] };
 
-it('lists the addresses of the ranked tasks by role and index, and names the own task', () => {
+it('lists the addresses of the ranked tasks by role and index, and names the task itself', () => {
   expect(JSON.parse(tensorflowEnvironment(place).TF_CONFIG ?? '')).toEqual({ cluster, task: { type: 'worker', index: 1 } });
 });
 
-it('an evaluator gets the addresses without being in the cluster', () => {
+it('an evaluator gets the addresses but is not part of the cluster', () => {
   const config = tensorflowEnvironment({ ...place, role: 'evaluator', index: 0 }).TF_CONFIG ?? '';
   expect(JSON.parse(config)).toEqual({ cluster, task: { type: 'evaluator', index: 0 } });
 });

@@ -7,7 +7,7 @@ const role = (gpus: number) => ({ resources: { memoryMb: 1024, vcores: 1, gpus, 
 let devices: GpuDevice[];
 
 beforeEach(() => {
-  // New UUIDs, because claims are valid on the whole machine.
+  // The test uses new UUIDs, because claims are valid on the whole machine.
   devices = [0, 1, 2, 3].map((index) => ({ name: String(index), uuid: `GPU-${randomUUID()}` }));
 });
 
@@ -45,7 +45,7 @@ test('refuses to start with fewer GPUs than requested', async () => {
 test.each([
   ['a node without a driver', { list: async () => null }],
   ['devices that the job has chosen', { job: { CUDA_VISIBLE_DEVICES: '1' } }],
-  ['a user who hides the devices', { container: { CUDA_VISIBLE_DEVICES: '-1' } }],
+  ['a user who hides all devices', { container: { CUDA_VISIBLE_DEVICES: '-1' } }],
 ])('sets nothing for %s', async (_, options) => {
   expect(await assign(1, options)).toEqual({ environment: {}, claim: null });
 });

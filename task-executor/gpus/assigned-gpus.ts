@@ -7,16 +7,16 @@ import { allowedDevices, type GpuDevice, hidesAll, parseDevices } from './gpu-de
 const VISIBLE = 'CUDA_VISIBLE_DEVICES';
 /** With this order, CUDA numbers the devices like nvidia-smi. */
 const BUS_ORDER = { CUDA_DEVICE_ORDER: 'PCI_BUS_ID' };
-// The ApplicationMaster expects the start of the program within 30 s.
+// Less than the 30 s within which the ApplicationMaster expects the program to start.
 const LIST_MS = 10_000;
 const MAX_OUTPUT = 256 * 1024;
-/** How long to wait for devices of a task that is ending. */
+/** How long to wait until a task that is ending releases its devices. */
 const PATIENCE_MS = 15_000;
 
 type Variables = Readonly<Record<string, string | undefined>>;
 
 export interface AssignedGpus {
-  /** Variables with which programs find only the devices of their task. */
+  /** Variables that restrict a program to the devices of its task. */
   readonly environment: Readonly<Record<string, string>>;
   /** null if the executor has claimed no devices. */
   readonly claim: DeviceClaim | null;
@@ -35,7 +35,7 @@ export interface GpuRequest {
 }
 
 /**
- * Selects the task's GPUs among those that the container sees.
+ * Selects the task's GPUs from those that the container sees.
  * @param list lists the devices; resolves with null if the node has no NVIDIA driver.
  * @throws TonyError GPUS_MISSING if the container sees fewer devices than the task has requested, or other tasks use them.
  */
@@ -50,7 +50,7 @@ export async function assignGpus(
     return NOTHING;
   }
   if (gpus === 0) {
-    // In a job that requests GPUs, the other roles must not take their memory.
+    // In a job that requests GPUs, programs of roles without GPUs must not use GPU memory.
     return job.roles.some(({ resources }) => resources.gpus > 0) ? { environment: { [VISIBLE]: '-1' }, claim: null } : NOTHING;
   }
   const devices = await list();

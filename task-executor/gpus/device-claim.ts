@@ -3,9 +3,7 @@ import { jittered, pause } from '../../platform/backoff.ts';
 import type { GpuDevice } from './gpu-devices.ts';
 
 /*
- * Without GPU isolation, all containers of a node see all of its GPUs. So that no two tasks use the same GPU, an executor claims each of its
- * devices: it binds an abstract Unix socket with the UUID of the device in its name. Only one process at a time can bind a name, whichever
- * user and job it belongs to, and the kernel releases the name when the process ends.
+ * Without GPU isolation, all containers of a node see all of its GPUs. To prevent two tasks from using the same GPU, an executor claims each of its devices: it binds an abstract Unix socket whose name contains the UUID of the device. Only one process on the machine can bind a name at a time. The kernel releases the name when the process ends.
  */
 
 const PREFIX = '\0tony-ts/gpu/';
@@ -37,7 +35,7 @@ export class DeviceClaim {
     }
   }
 
-  /** Claims all or none of the devices: two tasks that hold a part each would wait for each other. */
+  /** Claims all or none of the devices: two tasks that each claim only some of their devices would wait for each other. */
   static async #try(devices: readonly GpuDevice[], count: number): Promise<DeviceClaim | null> {
     const taken: GpuDevice[] = [];
     const servers: Server[] = [];
@@ -66,7 +64,7 @@ export class DeviceClaim {
 /** Returns null if another process has bound the name. */
 function bind(name: string): Promise<Server | null> {
   const server = createServer((socket) => socket.destroy());
-  // The claim does not keep the process alive.
+  // An open server would keep the process alive.
   server.unref();
   return new Promise((resolve, reject) => {
     server.once('error', (error: NodeJS.ErrnoException) => (error.code === 'EADDRINUSE' ? resolve(null) : reject(error)));

@@ -29,7 +29,7 @@ test.each([
   ['UUIDs and their prefixes', { cudaVisible: 'GPU-333, GPU-1' }, '3,1'],
   ['an unknown device', { cudaVisible: '7' }, ''],
   ['both', { nvidiaVisible: '1,2', cudaVisible: '2,3' }, '2'],
-])('the container may use its devices: %s', (_, variables, names) => {
+])('selects the devices that the container may use: %s', (_, variables, names) => {
   const allowed = allowedDevices(FOUR, { nvidiaVisible: undefined, cudaVisible: undefined, ...variables });
   expect(allowed.map(({ name }) => name).join(',')).toBe(names);
 });

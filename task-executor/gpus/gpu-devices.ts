@@ -7,9 +7,9 @@ export interface GpuDevice {
 
 /** Variables of the container that name GPUs. */
 export interface GpuVariables {
-  /** Set by NVIDIA's container runtime, for which YARN's GPU plugin sets it. */
+  /** YARN's GPU plugin sets this variable for NVIDIA's container runtime. */
   readonly nvidiaVisible: string | undefined;
-  /** Set by the node's administrator or, in local mode, by the user. */
+  /** The node's administrator sets this variable or, in local mode, the user. */
   readonly cudaVisible: string | undefined;
 }
 
@@ -40,13 +40,13 @@ export function parseDevices(text: string): GpuDevice[] {
 export function allowedDevices(devices: readonly GpuDevice[], { nvidiaVisible, cudaVisible }: GpuVariables): GpuDevice[] {
   const assigned = namesIn(nvidiaVisible);
   const isAll = assigned === null || assigned.length === 0 || assigned[0] === 'all';
-  // The container runtime hides the other devices and numbers those that remain from 0.
+  // The container runtime hides the other devices and numbers the remaining ones from 0.
   const ofContainer = isAll || assigned.length >= devices.length ? devices : selected(devices, assigned);
   const chosen = namesIn(cudaVisible);
   return chosen === null ? [...ofContainer] : selected(ofContainer, chosen);
 }
 
-/** Returns true if CUDA_VISIBLE_DEVICES hides all devices, by which users select the CPU. */
+/** Returns true if CUDA_VISIBLE_DEVICES hides all devices. Users hide them to run a program on the CPU. */
 export function hidesAll(cudaVisible: string | undefined): boolean {
   return cudaVisible !== undefined && ['', '-1', 'NoDevFiles'].includes(cudaVisible.trim());
 }
@@ -60,7 +60,7 @@ function namesIn(value: string | undefined): string[] | null {
         .filter((name) => name !== '');
 }
 
-/** CUDA accepts indexes, and UUIDs or unique prefixes of them. */
+/** CUDA accepts indexes, UUIDs and unique prefixes of UUIDs. */
 function selected(devices: readonly GpuDevice[], names: readonly string[]): GpuDevice[] {
   return names.flatMap(
     (name) => devices.find((device) => device.name === name || (/^(GPU|MIG)-/.test(name) && device.uuid.startsWith(name))) ?? [],

@@ -28,7 +28,7 @@ it('queries nvidia-smi in the background', async () => {
   const gpus = new GpuUsage(true);
   expect(gpus.sample(0)).toEqual([]);
   let minute = 0;
-  // Samples are a minute apart, so that a query is retried after a timeout.
+  // The samples are a minute apart, so the sampler retries a query that timed out.
   await expect.poll(() => gpus.sample(++minute * 60_000)).toMatchObject([{ utilization: 0.5 }]);
   expect(new GpuUsage(false).sample(0)).toEqual([]);
 });

@@ -8,7 +8,7 @@ const MEBIBYTE = 1 << 20;
 const EVERY_MS = 10_000;
 const DEADLINE_MS = 5_000;
 const MAX_OUTPUT = 64 * 1024;
-/** Pause in ms after a failed query, to limit the load on a hanging driver. */
+/** Pause in ms after a failed query, to limit the load on a driver that does not respond. */
 const PAUSE_AFTER_FAILURE_MS = 120_000;
 
 /** Parses lines such as `0, 37, 1024, 81559`. Replaces missing values (`[N/A]`) with 0. */
@@ -41,7 +41,7 @@ export class GpuUsage {
     this.#askAgainAt = present ? Number.NEGATIVE_INFINITY : Number.POSITIVE_INFINITY;
   }
 
-  /** Omits the other devices of the node. @param names see GpuDevice. nvidia-smi reports no usage of MIG instances. */
+  /** Reports only these devices of the node from now on. @param names see GpuDevice. nvidia-smi reports no usage of MIG instances. */
   restrictTo(names: readonly string[]): void {
     this.#own = new Set(names);
   }

@@ -52,9 +52,9 @@ interface Reply {
 export class RendezvousRelay {
   readonly #options: RendezvousRelayOptions;
   readonly #server: Server;
-  /** For each connection, whether it comes from a process of this user. */
+  /** Whether a connection comes from a process of this user, for each connection. */
   readonly #checks = new WeakMap<Socket, Promise<boolean>>();
-  /** Entries of this task's processes that the ApplicationMaster must hold. */
+  /** The entries that this task's processes have stored in the ApplicationMaster. */
   readonly #own = new Map<string, Buffer>();
   readonly #closing = new AbortController();
   #reported = false;
@@ -91,7 +91,7 @@ export class RendezvousRelay {
     return (this.#server.address() as AddressInfo).port;
   }
 
-  /** Sends the entries again, to an ApplicationMaster that has replaced an earlier one. */
+  /** Sends the entries to a new ApplicationMaster attempt, which does not know them. */
   async repeat(): Promise<void> {
     for (const [key, value] of this.#own) {
       await this.#ask(RENDEZVOUS_PUT, { key, value: value.toString('base64') }, this.#closing.signal);
@@ -107,7 +107,7 @@ export class RendezvousRelay {
     this.#server.closeAllConnections();
   }
 
-  /** Closes the connection of a process of another user at once, so that it does not take the place of others. */
+  /** Immediately closes a connection from another user's process, so that it does not count towards the maximum number of connections. */
   async #check(socket: Socket): Promise<boolean> {
     const isOwn = await isOwnUser(socket).catch((error: unknown) => {
       this.#options.log.error({ error: messageOf(error) }, 'cannot read /proc/net/tcp, and therefore accepts no rendezvous requests');
@@ -116,7 +116,7 @@ export class RendezvousRelay {
     if (!isOwn) {
       this.#options.log.warn(
         { port: socket.remotePort },
-        'closed a connection to the rendezvous relay: its process belongs to another user',
+        'closed a connection to the rendezvous relay from a process of another user',
       );
       socket.destroy();
     }
@@ -130,7 +130,7 @@ export class RendezvousRelay {
       return;
     }
     const { status, body = Buffer.alloc(0) } = await this.#reply(request, gone.signal);
-    // Horovod's client recognises this spelling of the header only.
+    // Horovod's client recognises only this spelling of the header.
     response.writeHead(status, { 'Content-Length': body.length, Connection: 'close' }).end(body);
   }
 
@@ -170,7 +170,7 @@ export class RendezvousRelay {
   async #ask(service: string, body: object, signal: AbortSignal): Promise<Reply> {
     const frame = await this.#options.ask(service, Buffer.from(JSON.stringify(body)), signal);
     if (frame === null) {
-      // Horovod's client tries again.
+      // Horovod's client retries.
       return { status: 503 };
     }
     const { answer, error } = JSON.parse(Buffer.from(frame.head).toString('utf8')) as {

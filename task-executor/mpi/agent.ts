@@ -13,12 +13,12 @@ import { exitCodeOf, startCommand } from './shell-command.ts';
 const MOST_HANDSHAKES = 16;
 /** Delay in ms between SIGTERM and SIGKILL for a command that rank 0 has abandoned. */
 const KILL_AFTER_MS = 5_000;
-/** Time in ms for the daemons to end after mpirun. */
+/** How long in ms the agent waits for the daemons to end after mpirun has ended. */
 const REST_MS = 5_000;
 
 /**
  * Runs the commands of rank 0 in this task: the daemons of mpirun, which start the MPI processes.
- * @returns 0 after the launcher has sent `end`, and 1 after it has ended without.
+ * @returns 0 if the launcher sent `end` before it closed the connection, otherwise 1.
  */
 export async function runAgent(task: TaskContext): Promise<number> {
   const server = await openListener(task.listener ?? { fd: null, host: '127.0.0.1', port: 0 });
@@ -60,7 +60,7 @@ function serve(channel: Channel, task: TaskContext, running: Set<Promise<void>>,
   channel.socket.on('error', () => {});
   channel.socket.once('close', () => {
     if (joined) {
-      console.error('rank 0 has ended without a result');
+      console.error('rank 0 closed the connection without a result');
       appendFileSync(task.reportFile, `${JSON.stringify({ type: 'peer-lost', rank: 0 })}\n`);
       end(1);
     }

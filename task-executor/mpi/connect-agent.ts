@@ -6,7 +6,7 @@ import { type AgentAnswer, MessageReader } from './messages.ts';
 
 type Gang = Pick<TaskContext, 'generation' | 'worldSize' | 'members' | 'ringKey'>;
 
-/** Only rank 0 connects to the agents. The commands are always encrypted, whichever protection MPI has. */
+/** Only rank 0 connects to the agents. The connections are always encrypted, even if the traffic of MPI is not. */
 export function agentIdentity({ generation, worldSize }: Gang, rank: number): Identity {
   return { generation, worldSize, from: 0, to: rank, security: 'encrypted' };
 }

@@ -6,11 +6,11 @@ import { exitCodeOf, startCommand } from './shell-command.ts';
 
 /** Timeout in ms for the connections to all agents. The programs of a gang start at about the same time. */
 const CONNECT_MS = 120_000;
-/** Timeout in ms for the agents to end. It is longer than the time that they allow their commands. */
+/** Timeout in ms for the agents to end. It is longer than the time for which agents wait for their commands. */
 const END_MS = 10_000;
 
 /**
- * Runs the user's command in the task with rank 0 when the agents of all other tasks are ready.
+ * Runs the user's command in the task with rank 0 after the agents of all other tasks are ready.
  * @param environment additional variables of the command.
  * @returns its exit code.
  */

@@ -7,7 +7,7 @@ import type { LaunchPlan } from './prepare-mpi.ts';
 import { runRemoteShell } from './remote-shell.ts';
 
 /*
- * The programs of framework mpi. They replace ssh, through which mpirun starts one daemon on each other node:
+ * The programs of framework mpi. They replace ssh, which mpirun uses to start one daemon on each other node:
  *
  *   task with rank 0                                          each other task with a rank
  *   mpi.mjs launch PLAN ---- join, end (launcher.ts) -------> mpi.mjs agent (agent.ts)

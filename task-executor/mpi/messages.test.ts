@@ -22,7 +22,7 @@ function read(bytes: Buffer, pieceBytes: number): { readonly messages: AgentRequ
   return { messages, invalid };
 }
 
-test.each([1, 3, 1000])('messages survive any division into pieces of %s bytes', (pieceBytes) => {
+test.each([1, 3, 1000])('messages that arrive in pieces of %s bytes are reassembled', (pieceBytes) => {
   const sent: AgentRequest[] = [{ type: 'join' }, { type: 'run', command: 'orted "é"' }, { type: 'end' }];
   expect(read(Buffer.concat(sent.map(encoded)), pieceBytes)).toEqual({ messages: sent, invalid: [] });
 });

@@ -2,12 +2,11 @@ import type { Channel } from '../../training/connections/channel.ts';
 import type { Reader } from '../../training/connections/reader.ts';
 
 /*
- * Messages on the encrypted connections from rank 0 to the agents of the other tasks. Each message is its length as a big-endian uint32,
- * and JSON.
+ * Messages on the encrypted connections from rank 0 to the agents of the other tasks. Each message is a big-endian uint32 with the length of the JSON, and the JSON.
  */
 
 export type AgentRequest =
-  /** The connection lasts as long as the command of rank 0. The agents end with it. */
+  /** Opens the connection that lasts as long as the command of rank 0. The agents end when it closes. */
   | { readonly type: 'join' }
   /** The command of rank 0 has ended. */
   | { readonly type: 'end' }
@@ -30,7 +29,7 @@ export function sendMessage(channel: Channel, message: AgentRequest | AgentAnswe
   channel.write(frame, onWritten);
 }
 
-/** Reads messages. The peer has authenticated itself, but a message still has a maximum length. */
+/** Reads messages. It limits their length, although the peer is authenticated. */
 export class MessageReader<T> implements Reader {
   readonly #onMessage: (message: T) => void;
   readonly #onInvalid: (reason: string) => void;

@@ -13,7 +13,7 @@ export interface LaunchPlan {
 }
 
 /**
- * Writes the files with which mpirun starts processes in the other tasks.
+ * Writes the files that mpirun needs to start processes in the other tasks.
  * @param folder the container's working directory.
  * @returns the bash command of the task.
  */
@@ -32,7 +32,8 @@ export async function prepareMpi(folder: string, place: GangPlace & { readonly r
     ...mpirunVariables(files),
     ...sharedHostVariables(place),
     ...(process.getuid?.() === 0 && AS_ROOT),
-    // mpirun passes its working directory to the other tasks. There, this path leads to their own working directory.
+    // mpirun passes the path of its working directory to the other tasks. In each task, this path is a link to the task's own working
+    // directory.
     PWD: '/proc/self/cwd',
   };
   const plan: LaunchPlan = { command, environment };

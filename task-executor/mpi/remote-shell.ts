@@ -4,9 +4,9 @@ import { connectAgent } from './connect-agent.ts';
 import { sendMessage } from './messages.ts';
 
 const CONNECT_MS = 60_000;
-/** Exit code of ssh for its own failures. */
+/** The exit code that ssh uses for its own failures. */
 const FAILED = 255;
-/** Options of ssh that have a value. */
+/** Options of ssh that take a value. */
 const WITH_VALUE: ReadonlySet<string> = new Set(['-l', '-p', '-o', '-i', '-F']);
 
 export interface RemoteCommand {

@@ -3,7 +3,7 @@ import net, { type AddressInfo } from 'node:net';
 import { expect, test } from 'vitest';
 import { dial } from './dial.ts';
 
-test('a port is reached while its listener accepts connections, and refused after it has closed', async () => {
+test('a port accepts connections while its listener is open, and refuses them after the listener has closed', async () => {
   const listener = net.createServer((socket) => socket.destroy()).listen(0, '127.0.0.1');
   await once(listener, 'listening');
   const { port } = listener.address() as AddressInfo;

@@ -3,7 +3,7 @@ import { messageOf } from '../../platform/errors.ts';
 
 const DIAL_MS = 5_000;
 
-/** Returns why the address does not accept a connection; empty if it does. */
+/** Returns the reason why the address does not accept a connection; an empty string if it accepts one. */
 export function dial(host: string, port: number, timeoutMs = DIAL_MS): Promise<string> {
   return new Promise((resolve) => {
     const socket = net.connect({ host, port });

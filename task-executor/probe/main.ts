@@ -16,7 +16,10 @@ import { joinUri } from '../../storage/uri.ts';
 import { EXECUTOR_ENVIRONMENT, parseAddress } from '../settings.ts';
 import { dial } from './dial.ts';
 
-/** The container of `tony-ts doctor --probe` on one node. It sends the facts that probe.sh has written, and connects to the other nodes. */
+/**
+ * The program that `tony-ts doctor --probe` runs in a container on each node. It sends the facts that probe.sh has collected, and connects
+ * to the other nodes.
+ */
 
 const STORAGE_MS = 15_000;
 const DIALS_AT_ONCE = 16;

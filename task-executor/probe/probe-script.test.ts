@@ -23,10 +23,10 @@ async function runWith(node: string): Promise<{ code: number | null; stdout: str
 }
 
 const STARTS = '#!/bin/bash\nif [ "$1" = --version ]; then echo v22.0.0; else cat facts; fi\n';
-// The embedded version is what a real executable contains for each version of a symbol that it uses.
+// A real executable contains such a version string for each symbol version that it uses.
 const FAILS = '#!/bin/bash\n# GLIBC_2.17 GLIBC_2.28\necho "node: libc.so.6: version \'GLIBC_2.28\' not found" >&2\nexit 1\n';
 
-test('where Node.js starts, the script hands the facts over to it', async () => {
+test('if Node.js starts, the script passes the facts to Node.js', async () => {
   const { code, stdout, stderr } = await runWith(STARTS);
   expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
   expect(parseFacts(stdout)).toMatchObject({
@@ -38,7 +38,7 @@ test('where Node.js starts, the script hands the facts over to it', async () => 
   });
 });
 
-test('where Node.js does not start, the facts go to stderr, in the 4096 bytes that YARN keeps', async () => {
+test('if Node.js does not start, the script writes the facts to stderr, within the 4096 bytes that YARN keeps', async () => {
   const { code, stderr } = await runWith(FAILS);
   expect(code).toBe(64);
   expect(Buffer.byteLength(stderr)).toBeLessThan(4096);

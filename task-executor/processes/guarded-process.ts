@@ -8,7 +8,7 @@ import { ProcessTree } from './process-tree.ts';
 
 /** Waits for the guard before it executes the words. Without the guard, the process could outlive the executor. */
 const LAUNCHER = 'read -r -u 4 word || exit 125; exec 4<&-; exec "$@"';
-/** The descriptor from which the launcher reads that the guard is ready, and the one to which a process in a terminal writes its ID. */
+/** The launcher reads from WORD_FD that the guard is ready. A process in a terminal writes its ID to LEADER_FD. */
 const WORD_FD = 4;
 const LEADER_FD = 5;
 /** Timeout in ms for a process in a terminal to report its ID. */
@@ -25,7 +25,7 @@ export interface GuardedOptions {
   readonly folder: string;
   readonly environment: Readonly<Record<string, string>>;
   readonly guard: Guard;
-  /** The words are executed when this promise has resolved. If it rejects, the process is killed. */
+  /** The words are executed after this promise has resolved. If the promise rejects, the process is killed. */
   readonly ready?: Promise<unknown>;
   /** Grace period in ms after a gentle kill. */
   readonly graceMs?: number;
@@ -39,7 +39,7 @@ export interface ProcessEnd {
   readonly signal: string;
 }
 
-/** A process in its own session. All processes of the session are killed when it ends, and when the executor ends. */
+/** A process with its own session. When the process or the executor ends, all processes of the session are killed. */
 export class GuardedProcess {
   readonly pid: number;
   readonly tree: ProcessTree;

@@ -63,7 +63,7 @@ test("shipped packages, commands and data files belong to a virtual environment 
   expect(await activated()).toEqual(activation);
 });
 
-test('a node without the Python of the packages is named as the reason', async () => {
+test('the message explains that the node lacks the Python version of the packages', async () => {
   await writePackages('3.1');
   expect(await activateEnvironment(container, process.env)).toMatch(
     /^The job's environment needs Python 3\.1 on the PATH; .*python3 is 3\.\d+.* Set python\.version in job\.yaml/,

@@ -7,14 +7,14 @@ import { prepareVirtualEnvironment } from './virtual-environment.ts';
 
 type Variables = Readonly<Record<string, string | undefined>>;
 
-/** How a program uses the Python environment of its job. */
+/** The settings that a program needs to use the Python environment of its job. */
 export interface Activation {
   readonly variables: Readonly<Record<string, string>>;
   /** A bash command that runs before the program's own command; empty if there is none. */
   readonly setup: string;
 }
 
-/** Packages of conda set variables in these scripts. */
+/** Conda packages set variables in these scripts. */
 const CONDA_SETUP = 'for script in "$CONDA_PREFIX"/etc/conda/activate.d/*.sh; do [ -r "$script" ] && . "$script"; done; unset script';
 
 /**
@@ -42,9 +42,9 @@ function activationOf(folder: string, { PATH, PYTHONHOME, PYTHONDONTWRITEBYTECOD
   const variables = {
     ...(isConda ? { CONDA_PREFIX: folder, CONDA_DEFAULT_ENV: folder } : { VIRTUAL_ENV: folder }),
     PATH: [path.join(folder, 'bin'), PATH ?? '/usr/local/bin:/usr/bin:/bin'].join(path.delimiter),
-    // Python would search its standard library there. An empty value has no effect.
+    // Python searches for its standard library in PYTHONHOME, unless the value is empty.
     ...(PYTHONHOME !== undefined && { PYTHONHOME: '' }),
-    // Compiled files would go to the NodeManager's cache, which all containers share.
+    // Without this variable, Python would write compiled files to the NodeManager's cache, which all containers share.
     PYTHONDONTWRITEBYTECODE: PYTHONDONTWRITEBYTECODE ?? '1',
   };
   return { variables, setup: isConda ? CONDA_SETUP : '' };

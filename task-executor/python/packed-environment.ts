@@ -14,7 +14,7 @@ const PYTHON_MS = 60_000;
 const VERSION = 'import sys; print("%d.%d" % sys.version_info[:2])';
 
 /**
- * Makes an unpacked archive of conda-pack or venv-pack usable in a container.
+ * Prepares an unpacked archive of conda-pack or venv-pack for use in a container.
  * @param shipped the unpacked archive, which all containers on the node share
  * @returns the folder of the environment; a message if its interpreter does not run on this node
  */

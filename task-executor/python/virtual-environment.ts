@@ -6,12 +6,12 @@ import { findPythons, type Python } from '../../platform/python/interpreters.ts'
 import type { Packages } from '../../platform/python/packages.ts';
 
 /**
- * Creates a virtual environment in a container, as `python3 -m venv` does, from the node's interpreter and the shipped packages. Its files
- * are links, because all containers on the node share the packages.
+ * Creates a virtual environment in a container, as `python3 -m venv` does. The environment consists of links to the node's interpreter and
+ * to the shipped packages, which all containers on the node share.
  * @param container absolute path of the container's working directory
  * @param shipped folder of the packages
  * @param environment the program's variables
- * @returns the folder of the environment; a message if the node lacks its Python
+ * @returns the folder of the environment; a message if the node does not have the required Python version
  */
 export async function prepareVirtualEnvironment(
   container: string,

@@ -23,7 +23,7 @@ test('ignores the sockets of other processes', async () => {
   expect(listeningSockets([process.ppid]).filter((each) => each.port === port)).toEqual([]);
 });
 
-test('reads IPv6 addresses, and only sockets that listen', () => {
+test('reads IPv6 addresses, and skips sockets that do not listen', () => {
   const text = `  sl  local_address                         remote_address                        st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
    0: 00000000000000000000000000000000:1F90 00000000000000000000000000000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 11 1
    1: B80D01200000000067452301EFCDAB89:0050 00000000000000000000000000000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 12 1

@@ -38,7 +38,7 @@ export function listeningSockets(pids: readonly number[]): ListeningSocket[] {
   return sockets.filter(({ inode }) => own.has(inode));
 }
 
-/** Returns the inodes of the sockets that a process has open; none if the process has ended. */
+/** Returns the inodes of a process's open sockets; an empty list if the process has ended. */
 function socketsOf(pid: number): string[] {
   const folder = `/proc/${pid}/fd`;
   try {
@@ -58,12 +58,12 @@ function readIfThere(file: string): string {
   try {
     return readFileSync(file, 'latin1');
   } catch {
-    // No IPv6.
+    // The machine does not support IPv6.
     return '';
   }
 }
 
-/** Returns the address to connect to. A socket that listens on all addresses is reached by loopback. */
+/** Returns the address to connect to. For a socket that listens on all addresses, returns the loopback address. */
 function hostOf(hex: string): string {
   const bytes = Buffer.from(hex, 'hex');
   if (LITTLE_ENDIAN) {

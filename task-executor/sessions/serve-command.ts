@@ -11,10 +11,10 @@ import { Guard } from '../processes/guard.ts';
 import { GuardedProcess } from '../processes/guarded-process.ts';
 import type { SessionRun } from './task-sessions.ts';
 
-/** Interval in ms at which the output of an ended command is checked. */
+/** Interval in ms between checks for more output of an ended command. */
 const DRAIN_MS = 1_000;
 const SHELL = '/bin/bash';
-/** Folders of programs for a task without the variable PATH. */
+/** The search path for a task without the variable PATH. */
 const DEFAULT_PATH = '/usr/bin:/bin';
 
 type Terminal = Window & { readonly script: string };
@@ -34,7 +34,7 @@ export async function serveCommand(stream: SessionStream, command: Command, run:
   }
 }
 
-/** Returns the program that runs a command in a new terminal, which is part of util-linux; null if there is none on the PATH of the task. */
+/** Returns the path of `script` of util-linux, which runs a command in a new terminal; null if it is not on the task's PATH. */
 function findScript({ PATH = DEFAULT_PATH }: SessionRun['environment']): string | null {
   const folders = PATH.split(path.delimiter).filter((folder) => path.isAbsolute(folder));
   return folders.map((folder) => path.join(folder, 'script')).find((file) => existsSync(file)) ?? null;
@@ -42,7 +42,7 @@ function findScript({ PATH = DEFAULT_PATH }: SessionRun['environment']): string 
 
 function wordsOf({ words = [], terminal: wanted }: Command, terminal: Terminal | null): readonly string[] {
   const own = words.length > 0 ? words : wanted ? [SHELL, '-i'] : [SHELL];
-  // `script` switches the echo off if its own input is not a terminal.
+  // `script` disables echo if its own input is not a terminal.
   return terminal === null ? own : [SHELL, '-c', `stty sane ${sizeOf(terminal).join(' ')}; exec "$@"`, SHELL, ...own];
 }
 

@@ -8,7 +8,7 @@ import type { SessionRun } from './task-sessions.ts';
 
 const CONNECT_MS = 10_000;
 
-/** Connects a session to a port on which a process of the task listens. Other ports of the machine and the network are out of reach. */
+/** Connects a session to a port on which a process of the task listens. Refuses all other ports and hosts. */
 export async function servePort(stream: SessionStream, port: number, { trees, task, signal }: SessionRun): Promise<SessionEnd> {
   const sockets = listeningSockets([...trees].flatMap((tree) => tree.members()));
   const socket = await connectTo(sockets.find((each) => each.port === port) ?? null, signal);
@@ -41,7 +41,7 @@ export async function servePort(stream: SessionStream, port: number, { trees, ta
   }
 }
 
-/** Returns a connection, or the reason why there is none. */
+/** Returns a connection, or the reason why it failed. */
 async function connectTo(target: ListeningSocket | null, signal: AbortSignal): Promise<Socket | string> {
   if (target === null) {
     return 'no such port';
@@ -59,6 +59,6 @@ async function connectTo(target: ListeningSocket | null, signal: AbortSignal): P
 
 function unknownPort(task: string, port: number, sockets: readonly ListeningSocket[]): string {
   const ports = [...new Set(sockets.map((each) => each.port))].sort((a, b) => a - b);
-  const known = ports.length === 0 ? 'They listen on no port.' : `They listen on: ${ports.join(', ')}.`;
+  const known = ports.length === 0 ? 'The task listens on no port.' : `The task listens on: ${ports.join(', ')}.`;
   return `No process of ${task} listens on port ${port}. ${known}`;
 }

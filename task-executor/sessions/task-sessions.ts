@@ -4,15 +4,15 @@ import type { SessionStream } from '../../protos/session-stream.ts';
 import type { ProcessEnd } from '../processes/guarded-process.ts';
 import type { ProcessTree } from '../processes/process-tree.ts';
 
-/** A run of the task's program, with which the job's user may have sessions. */
+/** A run of the task's program. The job's user can open sessions while it runs. */
 export interface SessionRun {
-  /** The program's processes, and those of the commands that the user runs in the task. */
+  /** The processes of the program and of the commands that the user runs in the task. */
   readonly trees: Set<ProcessTree>;
   /** Working directory of the program. */
   readonly folder: string;
   readonly environment: Readonly<Record<string, string>>;
   readonly task: string;
-  /** Aborted when the program ends, with a sentence as the reason. */
+  /** Aborted when the program ends. The abort reason is a sentence for the user. */
   readonly signal: AbortSignal;
 }
 
@@ -22,7 +22,7 @@ export interface TaskOfSessions {
   readonly frozen: { readonly job: { readonly remoteAccess: boolean } };
 }
 
-/** The sessions of the job's user with this task. They exist only while the task's program runs. */
+/** The sessions between the job's user and this task. They exist only while the task's program runs. */
 export class TaskSessions {
   readonly #task: string;
   readonly #isPermitted: boolean;
@@ -35,7 +35,7 @@ export class TaskSessions {
     this.#log = log;
   }
 
-  /** Permits sessions with a program that has started, unless the job permits none. */
+  /** Accepts sessions with a program that has started, if the job permits sessions. */
   begin(tree: ProcessTree, { folder, environment }: Pick<SessionRun, 'folder' | 'environment'>): void {
     if (this.#isPermitted) {
       const ending = new AbortController();
@@ -64,6 +64,6 @@ export class TaskSessions {
     const run = this.#run?.run;
     // Loaded on demand to save memory: most tasks never have a session.
     const { serveSession } = await import('./serve-session.ts');
-    await serveSession(stream, run ?? `No program of ${this.#task} is running that permits sessions.`, this.#log);
+    await serveSession(stream, run ?? `${this.#task} has no running program that permits sessions.`, this.#log);
   }
 }

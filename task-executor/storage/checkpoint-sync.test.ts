@@ -76,9 +76,9 @@ test('stores complete versions while the program runs, and the next generation s
   await write(2, 'step-9/part/weights', 'weights of 9');
   await write(2, 'step-9.done', '');
   await second?.finish(5_000);
-  // The generation keeps the checkpoint that it has started from.
+  // The generation keeps the checkpoint from which it started.
   expect(await checkpoints()).toEqual(['step-7', 'step-9']);
-  // A task of the same generation that starts late gets the same checkpoint as the others.
+  // A task that starts later in the same generation gets the same checkpoint as the others.
   expect(await open(2, 1)).toBeNull();
   expect(await readdir(at('2', 'out', 'ckpt'))).toEqual(['model-7.pt', 'model-7.pt.done']);
   await open(3);
@@ -86,7 +86,7 @@ test('stores complete versions while the program runs, and the next generation s
   expect(notices).toEqual(['training resumes from checkpoint step-7', 'training resumes from checkpoint step-9']);
 });
 
-test('an invalid newest version is not published, and fails the end of the program', async () => {
+test('an invalid newest version is not published, and the program counts as failed', async () => {
   const sync = await open(1);
   await write(1, 'step-1/weights', 'weights of 1');
   await write(1, 'step-1.done', '');
@@ -114,11 +114,11 @@ test('survives a loss of the storage, and stops when a newer generation has star
     onNotice: (message) => notices.push(message),
   });
   await expect(sync.finish(5_000)).rejects.toMatchObject({ code: 'CHECKPOINT_FENCED' });
-  expect(notices).toEqual(['The newest checkpoint could not be stored, and is stored later: unreachable']);
+  expect(notices).toEqual(['The newest checkpoint could not be stored; trying again: unreachable']);
   expect(stored).toEqual([]);
 });
 
-test('a time limit ends the attempts to store the last version', async () => {
+test('stops trying to store the last version at a time limit', async () => {
   await mkdir(at('ckpt'));
   await writeFile(at('ckpt', 'step-3'), '');
   await writeFile(at('ckpt', 'step-3.done'), '');

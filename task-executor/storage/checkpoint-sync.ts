@@ -6,7 +6,7 @@ import { messageOf, TonyError } from '../../platform/errors.ts';
 import type { SaveOptions } from './file-checkpoints.ts';
 import { InvalidVersion, type LocalVersion, markedVersions, stageVersion } from './local-versions.ts';
 
-/** Interval in ms at which the executor lists the folder. */
+/** Interval in ms between two listings of the folder. */
 const POLL_MS = 1_000;
 const BACKOFF = { firstMs: 1_000, mostMs: 30_000 };
 
@@ -24,15 +24,14 @@ export interface CheckpointSyncOptions {
 
 /**
  * Stores the versions of a local folder as checkpoints while the program runs. Stores one version at a time, and always the newest one. If
- * the storage is not available, it tries again until `finish` or `abort` ends it. See local-versions.ts for the rule by which a version is
- * complete.
+ * the storage is not available, it retries until `finish` or `abort` stops it. local-versions.ts defines when a version is complete.
  */
 export class CheckpointSync {
   readonly #options: CheckpointSyncOptions;
   readonly #stop = new AbortController();
   readonly #wake = new AbortController();
   readonly #loop: Promise<void>;
-  /** Marker times of versions that cannot be stored, by name. A new marker makes a version valid again. */
+  /** Versions that cannot be stored, keyed by name, with the times of their markers. A new marker makes a version valid again. */
   readonly #rejected = new Map<string, { readonly markedAt: bigint; readonly error: unknown }>();
   readonly #ignored = new Set<string>();
   #stored: number;
@@ -49,7 +48,7 @@ export class CheckpointSync {
   }
 
   /**
-   * Call it when the program has ended. Resolves when the newest version is stored.
+   * Call this function after the program has ended. Resolves when the newest version is stored.
    * @throws TonyError CHECKPOINT_FAILED if the newest version is invalid or cannot be stored in time; CHECKPOINT_FENCED.
    */
   async finish(withinMs: number): Promise<void> {
@@ -88,7 +87,7 @@ export class CheckpointSync {
         const reason = this.#lastError === null ? '' : `: ${messageOf(this.#lastError)}`;
         throw new TonyError('CHECKPOINT_FAILED', `the newest checkpoint could not be stored in time${reason}`);
       }
-      // Read before the folder, because `finish` may be called meanwhile.
+      // Read this before listing the folder, because `finish` may be called during the listing.
       const ending = this.#ending;
       try {
         const version = (await this.#versions()).find(({ step, name, markedAt }) => {
@@ -145,7 +144,7 @@ export class CheckpointSync {
     this.#lastError = error;
     this.#failures += 1;
     if (this.#failures === 1) {
-      this.#options.onNotice(`The newest checkpoint could not be stored, and is stored later: ${messageOf(error)}`);
+      this.#options.onNotice(`The newest checkpoint could not be stored; trying again: ${messageOf(error)}`);
     }
     await pause(backoffMs(this.#failures, BACKOFF), this.#stop.signal);
   }

@@ -10,7 +10,8 @@ import { openCheckpointFolders } from '../../training/checkpoint/open-checkpoint
 import { isVersionName } from './local-versions.ts';
 
 /**
- * Lists the files of a checkpoint, with their lengths and checksums. The writer stores it last, so a checkpoint with this file is complete.
+ * Lists the files of a checkpoint, with their lengths and checksums. The executor stores this file last, so a checkpoint that contains it
+ * is complete.
  */
 const INDEX = 'files.json';
 
@@ -18,9 +19,9 @@ interface Index extends Origin {
   readonly version: 1;
   readonly step: number;
   readonly createdAt: string;
-  /** The sub-folder with the files; undefined if they are beside the index. */
+  /** The sub-folder that contains the files; undefined if they are in the folder of the index. */
   readonly folder?: string | undefined;
-  /** Sub-folder of the synchronized folder to which the files belong, see RestoredCheckpoint. */
+  /** The sub-folder of the synchronized folder for the files, see RestoredCheckpoint. */
   readonly target?: string | undefined;
   readonly files: readonly CopiedFile[];
 }
@@ -30,7 +31,7 @@ export interface RestoredCheckpoint {
   /** Absolute path of the local copy. */
   readonly folder: string;
   /**
-   * Name of the sub-folder of `checkpoint.sync` to which the files belong; empty for a file directly in that folder; null if the program has
+   * Name of the sub-folder of `checkpoint.sync` for the files; empty for a file directly in `checkpoint.sync`; null if the program has
    * stored the checkpoint itself.
    */
   readonly target: string | null;
@@ -46,11 +47,14 @@ export interface SaveOptions {
 }
 
 export interface RestoreOptions {
-  /** Skips the checkpoints of the current generation: all its tasks then restore the same checkpoint. */
+  /** Skips the checkpoints of the current generation, so that all tasks of the generation restore the same checkpoint. */
   readonly ofEarlierGenerations?: boolean;
 }
 
-/** Checkpoints that consist of arbitrary files, for programs that use other frameworks. Earlier generations cannot add checkpoints. */
+/**
+ * Stores and restores checkpoints of arbitrary files, for programs that use other frameworks. Prevents earlier generations from adding
+ * checkpoints.
+ */
 export class FileCheckpoints {
   readonly #storage: Storage;
   readonly #folders: CheckpointFolders;
@@ -93,7 +97,7 @@ export class FileCheckpoints {
   }
 
   /**
-   * Copies the newest intact checkpoint to a folder below `local`. Before that, prevents earlier generations from adding checkpoints.
+   * Prevents earlier generations from adding checkpoints, and then copies the newest intact checkpoint to a folder below `local`.
    * @param onSkipped receives a message about each newer checkpoint that is damaged.
    * @returns null if there is no intact checkpoint.
    */

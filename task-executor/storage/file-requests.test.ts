@@ -10,7 +10,7 @@ const signal = new AbortController().signal;
 const storage = createStorage({ hadoop: null, user: 'alice' });
 const ask = (service: string, question: Readonly<Record<string, unknown>>) => answerFileRequest(storage, service, question, signal);
 
-test('reads a range, up to the end of the file', async () => {
+test('reads a range that ends at the end of the file at the latest', async () => {
   const folder = await mkdtemp(path.join(tmpdir(), 'file-requests-'));
   onTestFinished(() => rm(folder, { recursive: true, force: true }));
   await writeFile(path.join(folder, 'a'), '0123456789');
@@ -22,7 +22,7 @@ test('reads a range, up to the end of the file', async () => {
   expect([await ask('storage.write', stored), await ask('storage.write', stored)]).toEqual([{ answer: true }, { answer: false }]);
 });
 
-test('leaves other services to their own handlers', async () => {
+test('returns null for other services', async () => {
   expect(await ask('storage.save-checkpoint', {})).toBeNull();
   expect(await ask('constructor', {})).toBeNull();
 });

@@ -6,9 +6,9 @@ import type { Json } from '../../platform/json-value.ts';
 import type { Entry, Storage } from '../../storage/storage.ts';
 import { nameOf } from '../../storage/uri.ts';
 
-/** Maximum number of bytes that one request reads. The answer must fit into a frame. */
+/** Maximum number of bytes that one request can read, because the answer must fit into a frame. */
 const MOST_BYTES = 8 * 1024 * 1024;
-/** Maximum number of entries of a listed folder. The answer must fit into a frame. */
+/** Maximum number of entries in a folder listing, because the answer must fit into a frame. */
 const MOST_ENTRIES = 50_000;
 
 export interface FileAnswer {
@@ -16,13 +16,15 @@ export interface FileAnswer {
   readonly body?: Uint8Array;
 }
 
-/** Longest URI or path. */
+/** Maximum length of a URI or path. */
 const MOST_CHARACTERS = 8192;
 
 type Question = Readonly<Record<string, unknown>>;
 type Handler = (storage: Storage, question: Question, signal: AbortSignal) => Promise<FileAnswer>;
 
-/** Operations on single files and folders, by the name of the service. All except `write` with `ifAbsent` and `rename` are idempotent. */
+/**
+ * Operations on single files and folders, keyed by the name of the service. All except `write` with `ifAbsent` and `rename` are idempotent.
+ */
 const HANDLERS: Readonly<Record<string, Handler>> = {
   'storage.stat': async (storage, question) => {
     const entry = await storage.stat(textOf(question, 'uri'));
@@ -34,7 +36,7 @@ const HANDLERS: Readonly<Record<string, Handler>> = {
     if (entries.length > MOST_ENTRIES) {
       throw new TonyError('DATA_INVALID', `${folder} contains more than ${MOST_ENTRIES} entries`);
     }
-    // The head of an answer is smaller than a long list.
+    // The head of an answer is too small for a long list.
     return { answer: null, body: Buffer.from(JSON.stringify(entries.map(describe))) };
   },
   'storage.read': async (storage, question, signal) => {

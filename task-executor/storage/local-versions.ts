@@ -5,14 +5,13 @@ import { ifMissing } from '../../platform/files/if-missing.ts';
 import { listFiles } from '../../storage/copy-files.ts';
 
 /*
- * The folder `checkpoint.sync` of a program. Each version of its state is a file or a folder NAME, and the marker NAME.done declares that it
- * is complete. The program creates the marker after it has written the version, and does not change the version afterwards.
+ * Reads a program's folder `checkpoint.sync`. Each version of the program's state is a file or a folder NAME. The program creates the marker NAME.done after it has written the version, and does not change the version afterwards.
  */
 
 const MARKER = '.done';
 const LONGEST_NAME = 200;
 
-/** A version that cannot be stored. A new marker makes it valid again if the program has corrected it. */
+/** A version that cannot be stored. The program can correct the version and create the marker again. */
 export class InvalidVersion extends TonyError {
   constructor(message: string, hint?: string) {
     super('CHECKPOINT_FAILED', message, hint === undefined ? {} : { hint });
@@ -31,12 +30,12 @@ export function markerOf(name: string): string {
   return `${name}${MARKER}`;
 }
 
-/** Returns true for the name of an entry that can be a version. Names that start with a dot are for the program's temporary files. */
+/** Returns true for the name of an entry that can be a version. Names that start with a dot denote temporary files of the program. */
 export function isVersionName(name: string): boolean {
   return /^[^./\0][^/\0]*$/.test(name) && Buffer.byteLength(name) <= LONGEST_NAME && !name.endsWith(MARKER);
 }
 
-/** Returns the last number in the name, without its extension unless only that contains a number; null if there is none. */
+/** Returns the last number in the name; null if there is none. Ignores the extension unless the only number is in the extension. */
 export function stepOf(name: string): number | null {
   const stem = name.slice(0, name.length - path.extname(name).length);
   const digits = /(\d+)\D*$/.exec(stem)?.[1] ?? /(\d+)\D*$/.exec(name)?.[1];
@@ -63,7 +62,7 @@ export async function markedVersions(folder: string, onIgnored: (name: string) =
   return versions.sort((a, b) => b.step - a.step || (a.name < b.name ? -1 : 1));
 }
 
-/** Hard links to the files of a version. The program may therefore remove the version at any time. */
+/** A version that can be stored even if the program removes its files: the stage contains hard links to them. */
 export interface StagedVersion {
   /** Absolute path of the folder with the files of the checkpoint. */
   readonly folder: string;

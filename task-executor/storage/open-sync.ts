@@ -10,7 +10,7 @@ import { createSyncFolder, placeVersion } from './restore-folder.ts';
 import { openStorage, type StorageContainer } from './storage-services.ts';
 
 const BACKOFF = { firstMs: 1_000, mostMs: 10_000 };
-/** Number of attempts to restore. The storage itself already repeats failed requests. */
+/** Number of attempts to restore. Within each attempt, the storage retries failed requests itself. */
 const MOST_TRIES = 20;
 
 export interface SyncedRun {
@@ -20,7 +20,7 @@ export interface SyncedRun {
   readonly folder: string;
   /** `checkpoint.sync`. */
   readonly sync: string;
-  /** Ends the restoration. */
+  /** Aborts the restoration. */
   readonly signal: AbortSignal;
   readonly onStored: (step: number) => void;
   readonly onNotice: (message: string, about?: string) => void;
@@ -28,7 +28,7 @@ export interface SyncedRun {
 
 /**
  * Restores the newest intact checkpoint to the folder `checkpoint.sync`. Call it before the program starts.
- * @returns for rank 0, the synchronization of the folder; null for other ranks.
+ * @returns the running synchronization for rank 0; null for other ranks.
  * @throws TonyError if the storage is not available.
  */
 export async function openSync(container: StorageContainer, run: SyncedRun): Promise<CheckpointSync | null> {
@@ -83,7 +83,7 @@ async function withCheckpoints<T>(
   generation: number,
   work: (checkpoints: FileCheckpoints) => Promise<T>,
 ): Promise<T> {
-  // Opened for each operation, because the delegation tokens may have been replaced meanwhile.
+  // Open the storage for each operation, because the delegation tokens may have been replaced meanwhile.
   const storage = openStorage(container);
   try {
     const { applicationId, checkpointDir, job } = container.frozen;

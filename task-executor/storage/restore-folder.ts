@@ -33,7 +33,7 @@ export async function createSyncFolder(workingDirectory: string, sync: string): 
 
 /** Moves the local copy of a checkpoint to the folder `checkpoint.sync`, under the name of the version, and creates the version's marker. */
 export async function placeVersion({ step, folder: copy, target }: RestoredCheckpoint, folder: string): Promise<void> {
-  // An empty target stands for a version that consists of a single file.
+  // The target is empty if the version consists of a single file.
   const [file = ''] = target === '' ? await readdir(copy) : [];
   const name = target === '' ? file : (target ?? `step-${step}`);
   await rename(path.join(copy, file), path.join(folder, name));

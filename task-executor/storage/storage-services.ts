@@ -42,7 +42,7 @@ export function openStorage({ frozen, s3 }: StorageContainer): Storage {
   return createStorage({ hadoop, user: frozen.user, ...connection });
 }
 
-/** Answers a program's request to store or load files. Programs in other languages therefore need no HDFS client. */
+/** Answers a program's request to store or load files. These requests let programs in other languages use HDFS without an HDFS client. */
 export async function serveStorage(
   settings: StorageContainer,
   run: Run,
@@ -78,7 +78,7 @@ function invalidRequest(service: string): TonyError {
   return new TonyError('DATA_INVALID', `the request for ${service} is invalid`);
 }
 
-/** Only the local file system causes errors that are not TonyErrors, apart from defects. */
+/** Apart from bugs, all errors that are not TonyErrors come from the local file system. */
 function unexpected(service: string, error: unknown): TonyError {
   if (typeof (error as NodeJS.ErrnoException).syscall !== 'string') {
     return new TonyError('INTERNAL', `${service} failed: ${messageOf(error)}`, { cause: error });
@@ -118,7 +118,7 @@ async function answerTo(
   throw invalidRequest(service);
 }
 
-/** Downloads of input folders by local path. The processes of a task share them. */
+/** Downloads of input folders, keyed by local path. The processes of a task share them. */
 const downloads = new Map<string, Promise<unknown>>();
 
 /** Returns the local path of an input folder. Downloads the folder if it is on HDFS. */
