@@ -21,7 +21,7 @@ const FORMATS = String.raw`
 
 const LOWER_CASE = 'RULE:[1:$1]/L\nRULE:[2:$1;$2](^.*;admin$)s/;admin$///L\nRULE:[2:$1]/L\nDEFAULT';
 
-/** The expected names of all tests in this file are results of Hadoop 3.4.3's KerberosName class. */
+/** All expected names in this file come from the class KerberosName of Hadoop 3.4.3. */
 test.each([
   ['nn/host.a@REALM.TLD', DAEMONS, 'hdfs'],
   ['dn/host.a@REALM.TLD', DAEMONS, 'hdfs'],
@@ -101,13 +101,13 @@ test.each([
   expect(() => name('alice@REALM.TLD', rules)).toThrow(expect.objectContaining({ code: 'HADOOP_CONF_INVALID' }));
 });
 
-test('rejects patterns that JavaScript would read differently than Java', () => {
+test('rejects patterns that JavaScript interprets differently from Java', () => {
   for (const rule of [String.raw`RULE:[1:$1](\p{Lower}+)`, 'RULE:[1:$1]([a-z&&[^b]]+)', String.raw`RULE:[1:$1](\w++)`]) {
     expect(() => name('alice@REALM.TLD', rule)).toThrow(/only Java supports/);
   }
 });
 
-test('DEFAULT yields the first component of every principal of the default realm', () => {
+test('DEFAULT returns the first component of every principal of the default realm', () => {
   const part = fc.stringMatching(/^[a-z][a-z0-9._-]{0,12}$/);
   fc.assert(
     fc.property(part, fc.option(part), (user, host) => {

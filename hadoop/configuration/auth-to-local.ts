@@ -90,8 +90,8 @@ function expand(text: string, values: readonly string[], rule: string): string {
 }
 
 /**
- * Replaces matches as Java does. In Java's replacement text, `$0` is the whole match, and a backslash quotes the next character. A
- * reference has as many digits as form the number of an existing group.
+ * Replaces matches as Java does. In Java's replacement text, `$0` is the whole match, and a backslash quotes the next character. A group
+ * reference consists of the most digits that form the number of an existing group.
  */
 function substitute(base: string, from: RegExp, to: string): string {
   return base.replace(from, (...found: readonly unknown[]) => {
@@ -142,7 +142,10 @@ function ruleOf([, isDefault, components = '', format = '', match, from, to = ''
   };
 }
 
-/** Syntax of Java's patterns that JavaScript reads differently: `\p{Lower}`, `\Q...\E`, `\A`, `\z`, `[a&&b]` and possessive quantifiers. */
+/**
+ * Syntax in Java's patterns that JavaScript interprets differently: `\p{Lower}`, `\Q...\E`, `\A`, `\z`, `[a&&b]` and possessive
+ * quantifiers.
+ */
 const JAVA_ONLY = /\\[pPQEAzZGhHR]|&&|[*+?}]\+/;
 
 function pattern(java: string, flags: string, whole: (source: string) => string = (source) => source): RegExp {

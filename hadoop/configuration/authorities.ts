@@ -23,9 +23,9 @@ const PASSWORD = 'ssl.client.truststore.password';
 /**
  * Reads the truststore named in ssl-client.xml. If the file names no truststore, clients trust the default authorities, as in Hadoop.
  *
- * Also decides how this client and its jobs connect to an HDFS that offers both HTTP and HTTPS: over HTTPS if the configuration names
- * authorities to trust. An unreadable truststore then leaves the client with HTTP. The decision depends on the configuration alone: a
- * fallback at run time would let an attacker who breaks HTTPS connections read tokens and data.
+ * Also decides how this client and its jobs connect to an HDFS that offers both HTTP and HTTPS: they use HTTPS if the configuration names
+ * authorities to trust, and HTTP if the truststore is unreadable. The decision depends only on the configuration. With a fallback at run
+ * time, an attacker who breaks HTTPS connections could read tokens and data.
  * @param given authorities from the user, in PEM format. If this is not empty, an unreadable truststore is ignored.
  * @param read reads a file from the configuration folder; returns null if the file does not exist
  * @throws TonyError HADOOP_CONF_INVALID, TRUST_STORE_UNREADABLE
@@ -56,14 +56,14 @@ export async function readAuthorities(
   return { [AUTHORITIES]: additionalAuthorities(pem), ...httpsIfTrusted(configuration, pem) };
 }
 
-/** Returns true if HDFS offers HTTP and HTTPS, and no authority is known that this client could trust. */
+/** Returns true if HDFS offers HTTP and HTTPS, and the configuration names no authority that this client could trust. */
 export function offersBoth(configuration: Properties): boolean {
   return configuration.get(HDFS_POLICY) === 'HTTP_AND_HTTPS';
 }
 
 /**
- * Chooses HTTPS for an HDFS that offers both if there are authorities to trust for this cluster, including Node's own ones in a truststore.
- * NODE_EXTRA_CA_CERTS alone does not count: it often serves other connections of the machine.
+ * Chooses HTTPS for an HDFS that offers both protocols if the cluster has authorities to trust. Authorities in a truststore count even if
+ * Node.js trusts them anyway. NODE_EXTRA_CA_CERTS alone does not count, because it is often set for other connections of the machine.
  */
 export function httpsIfTrusted(configuration: Properties, pem: string): Readonly<Record<string, string>> {
   return offersBoth(configuration) && pem.trim() !== '' ? { [HDFS_POLICY]: 'HTTPS_ONLY' } : {};

@@ -1,4 +1,4 @@
-// biome-ignore-all lint/suspicious/noTemplateCurlyInString: Hadoop's own substitution is what is tested
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: these tests check Hadoop's own substitution
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -60,10 +60,10 @@ const FROZEN = [
   /^yarn\.scheduler\.(minimum|maximum)-allocation-/,
 ];
 
-/** Properties of viewfs:// mount tables. Their keys contain paths of the file system, so SENSITIVE does not apply to them. */
+/** Properties of viewfs:// mount tables. Their keys contain file system paths, so SENSITIVE does not apply to them. */
 const MOUNTS = /^fs\.viewfs\.mounttable\./;
 
-/** The key provider of encryption zones. Named like a secret, but a kms:// URI is none. */
+/** The key provider of encryption zones. Its name looks like that of a secret, but its value is a kms:// URI, which is not secret. */
 const KEY_PROVIDER = 'hadoop.security.key.provider.path';
 
 /** Properties that must not appear in job.json, even if FROZEN matches them. */

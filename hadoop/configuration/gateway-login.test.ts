@@ -23,7 +23,7 @@ afterEach(() => rm(folder, { recursive: true, force: true }));
 const configured = (gateway = KNOX) =>
   HadoopConfiguration.fromProperties({ 'fs.defaultFS': 'hdfs://ns1', ...gatewayProperties(gateway), [GATEWAY_CREDENTIALS]: file });
 
-test('the credentials reach a container as a token, and the gateway as Basic authentication', async () => {
+test('containers receive the credentials as a token, and the gateway receives them as Basic authentication', async () => {
   const client = configured();
   expect(await gatewayLogin(client, KNOX, new SimpleLogin('alice'), {}).identify(URL_OF_FILE)).toEqual(BASIC);
   const tokens = await gatewayTokens(client);
@@ -39,7 +39,7 @@ test('the credentials reach a container as a token, and the gateway as Basic aut
   expect(other).toEqual({ query: { 'user.name': 'alice' }, headers: {} });
 });
 
-test('without credentials, a gateway is used like a NameNode', async () => {
+test('without credentials, users authenticate to a gateway in the same way as to a NameNode', async () => {
   const configuration = HadoopConfiguration.fromProperties(gatewayProperties(KNOX));
   expect(await gatewayTokens(configuration)).toEqual([]);
   expect((await gatewayLogin(configuration, KNOX, new SimpleLogin('alice'), {}).identify(URL_OF_FILE)).query).toEqual({
@@ -51,7 +51,7 @@ test.each<[string, () => Promise<unknown>, string, string]>([
   ['a file that others can read', () => chmod(file, 0o640), KNOX, 'other users can read the file (mode 640)'],
   ['a missing file', () => rm(file), KNOX, 'cannot be used'],
   ['a file without a password', () => writeFile(file, 'secret'), KNOX, 'one line USER:PASSWORD'],
-  ['a file of two lines', () => writeFile(file, 'a:secret\nb'), KNOX, 'one line USER:PASSWORD'],
+  ['a file with two lines', () => writeFile(file, 'a:secret\nb'), KNOX, 'one line USER:PASSWORD'],
   ['a large file', () => writeFile(file, `a:${'x'.repeat(5000)}`), KNOX, 'too large'],
   ['a gateway without HTTPS', async () => {}, 'http://knox:14000', 'does not use HTTPS'],
 ])('%s is refused, and the error does not quote it', async (_what, change, gateway, message) => {

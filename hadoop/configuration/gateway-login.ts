@@ -55,7 +55,7 @@ export class GatewayLogin implements Login {
 }
 
 /**
- * Returns the login for a gateway, with the credentials named in the site file or, in containers, those in HADOOP_TOKEN_FILE_LOCATION.
+ * Returns the login for a gateway. Uses the credentials that the site file names or, in containers, those in HADOOP_TOKEN_FILE_LOCATION.
  *
  * @param gateway its base URL
  */

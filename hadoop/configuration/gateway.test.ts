@@ -23,7 +23,7 @@ test('one gateway serves the default file system under all of its names', () => 
   expect(configuration.offersHttps).toBe(true);
 });
 
-test('gateways by nameservice serve a mount table, which one gateway cannot', () => {
+test('one gateway cannot serve a mount table, but one gateway per nameservice can', () => {
   const several = withGateway({ ns1: 'http://one:14000', 'c:8020': 'http://two:14000' }, 'viewfs://x');
   expect([gatewayOf(several, hdfs('ns1')), gatewayOf(several, hdfs('ns2')), gatewayOf(several, hdfs('ns3'))]).toEqual([
     'http://one:14000',
@@ -61,7 +61,7 @@ describe('redirects of gateways', () => {
   });
 
   test.each(['http://dn7:9864/webhdfs/v1/tmp/file?op=CREATE&namenoderpcaddress=nn:8020', 'http://dn7:9864/other?data=true', 'http://['])(
-    'a redirect to another server is none of a gateway: %s',
+    'a redirect to another server does not come from a gateway: %s',
     (location) => {
       expect(redirectOfGateway(knox, location)).toBeNull();
     },

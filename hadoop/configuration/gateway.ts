@@ -4,13 +4,16 @@ import { locationOf } from './hdfs-place.ts';
 import { type FileSystemName, isSameFileSystem } from './name-nodes.ts';
 
 /**
- * Property with the address of HttpFS or Knox, if all WebHDFS requests to the default file system go through it. It is not a Hadoop
+ * The address of HttpFS or Knox, if all WebHDFS requests to the default file system go through this gateway. Hadoop does not define this
  * property: its value comes from `storage` in the site file. `tony.storage.gateway.AUTHORITY` sets the gateway of another file system. Both
- * are part of the job's configuration.
+ * properties are part of the job's configuration.
  */
 export const GATEWAY = 'tony.storage.gateway';
 
-/** Returns the properties for `storage.gateway` of a site file: one address, or addresses by nameservice or `host:port`. */
+/**
+ * Returns the properties for `storage.gateway` of a site file. The option contains one address, or addresses keyed by nameservice or
+ * `host:port`.
+ */
 export function gatewayProperties(gateway: string | Readonly<Record<string, string>>): Readonly<Record<string, string>> {
   return typeof gateway === 'string'
     ? { [GATEWAY]: gateway }
@@ -63,7 +66,8 @@ function checked(address: string): string {
  * Returns the URL of a redirected transfer, always on the gateway itself. Knox redirects to a path of its own. HttpFS redirects to the same
  * path with `data=true`, but behind a load balancer, the host or scheme may be wrong.
  *
- * @returns null if the redirect leads away from the gateway: the server is then a NameNode, or a gateway that reveals DataNodes.
+ * @returns null if the redirect leads to another server. The server at the gateway's address is then a NameNode, or a gateway that exposes
+ * DataNodes.
  */
 export function redirectOfGateway(gateway: URL, location: string): URL | null {
   if (!URL.canParse(location, gateway.href)) {

@@ -32,7 +32,7 @@ const PARTS = new Set(['name', 'value', 'final', 'source']);
 /** Without this option, sax also accepts HTML's named entities. sax's type declarations lack the option. */
 const ONLY_XML_ENTITIES = { strictEntities: true } as sax.SAXOptions;
 
-/** Parses a configuration file that includes no other file. */
+/** Parses a configuration file that includes no other files. */
 export function parseHadoopXml(text: string, file: string): XmlProperty[] {
   return parseWithIncludes(text, file).map((part) => {
     if ('include' in part) {

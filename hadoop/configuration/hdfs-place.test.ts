@@ -37,7 +37,7 @@ function target(uri: string, of = configuration): string | null {
   return found && `${fileSystemUri(found.fileSystem)}${found.path}`;
 }
 
-test('URIs lead to file systems, by the mount tables', () => {
+test('mount tables map URIs to file systems', () => {
   expect(target('hdfs://ns1/a')).toBe('hdfs://ns1/a');
   expect(target('viewfs://cluster.example/home/alice')).toBe('hdfs://ns1/user/alice');
   expect(target('viewfs://cluster.example/data')).toBe('webhdfs://a1:9870/data');
@@ -71,7 +71,7 @@ test('a URI without an authority is on the default file system', () => {
   ]);
 });
 
-test('links that lead to other file systems or in circles are refused', () => {
+test('rejects links to unsupported file systems and links that form a cycle', () => {
   expect(() => target('viewfs://cluster.example/local/x')).toThrow(
     'leads to file:///tmp/x, which is not on a file system that tony-ts supports',
   );
@@ -79,14 +79,14 @@ test('links that lead to other file systems or in circles are refused', () => {
   expect(() => target('viewfs://other/a')).toThrow('no mount table for viewfs://other');
 });
 
-test('places below different mount points differ', () => {
+test('places below different mount points are different', () => {
   const mountOf = (uri: string): string => place(uri).mount;
   expect(mountOf('viewfs://cluster.example/home/a')).toBe(mountOf('viewfs://cluster.example/home/b/c'));
   expect(mountOf('viewfs://cluster.example/home/a')).not.toBe(mountOf('viewfs://cluster.example/data/a'));
   expect(mountOf('hdfs://ns1/a')).not.toBe(mountOf('hdfs://ns2/a'));
 });
 
-test('daemons receive URIs without mount tables, with RPC addresses where they are known', () => {
+test('daemons receive URIs that do not need mount tables, with RPC addresses if these are known', () => {
   expect(daemonUri(configuration, 'viewfs://cluster.example/home/a')).toBe('hdfs://ns1/user/a');
   expect(daemonUri(configuration, 'viewfs://cluster.example/data/a')).toBe('hdfs://ns1/data/a');
   expect(daemonUri(configuration, 'webhdfs://other:1/a')).toBe('webhdfs://other:1/a');
@@ -94,7 +94,7 @@ test('daemons receive URIs without mount tables, with RPC addresses where they a
   expect(daemonUri(configuration, 'file:///a')).toBe('file:///a');
 });
 
-test('the file systems of a mount table are those of all of its links', () => {
+test('the file systems of a mount table are the targets of all of its links', () => {
   const names = fileSystemsOf(configuration, { scheme: 'viewfs', authority: 'cluster.example', path: '/' }).map(fileSystemUri);
   expect([...new Set(names)]).toEqual(['hdfs://ns1', 'webhdfs://a1:9870', 'hdfs://ns2']);
 });

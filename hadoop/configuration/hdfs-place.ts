@@ -4,8 +4,7 @@ import { type Mounted, type MountTable, mountTable, resolveMount, targetsOf } fr
 import { type FileSystemName, type HdfsScheme, parseFileSystem, rpcNameOf } from './name-nodes.ts';
 
 /*
- * Resolves URIs to file systems: URIs without an authority to the default file system, and viewfs:// URIs through the mount tables in the
- * configuration.
+ * Finds the file system of a URI. A URI without an authority refers to the default file system. The mount tables in the configuration resolve viewfs:// URIs.
  */
 
 /** A parsed URI. */
@@ -38,7 +37,7 @@ export interface HdfsPlace {
 /** The schemes of URIs that `placeOf` resolves. */
 export const HDFS_URI = /^(hdfs|webhdfs|swebhdfs|viewfs):/i;
 
-/** Limit for mount tables that refer to one another. */
+/** Maximum number of mount tables that one resolution may pass through. */
 const MAXIMUM_DEPTH = 8;
 const PREFIX = 'fs.viewfs.mounttable.';
 const DEFAULT_TABLE = 'fs.viewfs.mounttable.default.name.key';
@@ -84,8 +83,8 @@ export function homeFileSystem(configuration: HadoopConfiguration): FileSystemNa
 }
 
 /**
- * Returns the URI with which Hadoop's daemons read a file. It avoids mount tables, which the daemons may lack, and contains the RPC address
- * of a NameNode if the configuration names it. Returns URIs of other schemes unchanged.
+ * Returns a URI of the file for Hadoop's daemons. The URI does not depend on mount tables, which the daemons may not have. It contains the
+ * RPC address of a NameNode if the configuration names one. Returns URIs of other schemes unchanged.
  */
 export function daemonUri(configuration: HadoopConfiguration, uri: string): string {
   const location = locationOf(uri);
@@ -122,8 +121,8 @@ export function locationOf(uri: string): HdfsLocation | null {
 }
 
 /**
- * Adds the default file system to a location without an authority. `hdfs:///path` is a path on the default file system, whatever its
- * scheme.
+ * Adds the default file system to a location without an authority. `hdfs:///path` is a path on the default file system, even if that file
+ * system has another scheme.
  */
 function withAuthority(configuration: HadoopConfiguration, location: HdfsLocation): HdfsLocation {
   if (location.authority !== '') {

@@ -28,13 +28,13 @@ test('a job needs tokens of the default file system and of every file system tha
   ]);
 });
 
-test('text that only looks like a URI of HDFS needs no token', () => {
+test('text that only resembles an HDFS URI needs no token', () => {
   expect(
     fileSystemsOfJob(jobWith('viewfs://no-such-table/x', 'hdfs://a b', 'hdfs://x:y/z'), HadoopConfiguration.fromProperties(CLUSTER)),
   ).toEqual(['hdfs://a', 'hdfs://ns1', 'hdfs://ns2']);
 });
 
-test('HttpFS issues tokens of its own, and Knox none', () => {
+test('HttpFS issues its own tokens, and Knox issues none', () => {
   const gateways = { 'tony.storage.gateway.ns1': 'http://httpfs:14000', 'tony.storage.gateway.ns2': 'https://knox/gateway/default' };
   expect(fileSystemsOfJob(jobWith(), HadoopConfiguration.fromProperties({ ...CLUSTER, ...gateways }))).toEqual([
     'hdfs://ns1',

@@ -42,7 +42,7 @@ describe('the examples of the ViewFs guide', () => {
     expect(resolveMount(CLUSTER_X, '/data/a')).toMatchObject({ isFixed: false, mount: '/data' });
   });
 
-  test('folders above mount points exist only in the table, and other paths lead nowhere', () => {
+  test('folders above mount points exist only in the table, and other paths have no target', () => {
     expect(resolveMount(APPENDIX, '/projects')).toEqual({ target: null, mount: null, isFixed: true, names: ['foo', 'bar'] });
     expect(resolveMount(APPENDIX, '/')).toMatchObject({ target: null, names: ['home', 'tmp', 'projects'] });
     expect(resolveMount(APPENDIX, '/projects/other')).toBeNull();
@@ -56,7 +56,7 @@ describe('the examples of the ViewFs guide', () => {
     expect(resolveMount(CLUSTER_Y, '/a')).toMatchObject({ mount: '/', names: [], isFixed: false });
   });
 
-  test('an nfly link is refused where it applies', () => {
+  test('rejects paths below an nfly link, but no other paths', () => {
     const global = table({
       'linkNfly..../ads': 'uri1,uri2,uri3',
       'linkNfly.minReplication=3,readMostRecent=true./ads2': 'uri1,uri2',
@@ -67,7 +67,7 @@ describe('the examples of the ViewFs guide', () => {
     expect(targetOf(global, '/data/x')).toBe('hdfs://nn/data/x');
   });
 
-  test('a regex link is refused', () => {
+  test('rejects a mount table with a regex link', () => {
     expect(() => table({ 'linkRegx./^(?<username>\\\\w+)': 'gs://bucket/' })).toThrow(
       expect.objectContaining({ code: 'HADOOP_CONF_INVALID', message: expect.stringContaining('linkRegx') }),
     );
@@ -87,7 +87,7 @@ test.each([
   expect(() => table(properties)).toThrow(message);
 });
 
-test('of mount points within one another, the deepest applies', () => {
+test('if mount points are nested, the deepest one applies', () => {
   const nested = table({ 'link./a': 'hdfs://one/a', 'link./a/b/c': 'hdfs://two/c' });
   expect(targetOf(nested, '/a/b')).toBe('hdfs://one/a/b');
   expect(targetOf(nested, '/a/b/c/d')).toBe('hdfs://two/c/d');

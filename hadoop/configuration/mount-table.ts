@@ -4,7 +4,7 @@ import { TonyError } from '../../platform/errors.ts';
  * The mount tables of viewfs:// (https://hadoop.apache.org/docs/stable/hadoop-project-dist/hadoop-hdfs/ViewFs.html). Properties of the table
  * NAME, each with the prefix `fs.viewfs.mounttable.NAME.`:
  *
- *   link./path = URI        a mount point. With mount points within one another, the deepest applies, as in Hadoop 3.4
+ *   link./path = URI        a mount point. If mount points are nested, the deepest one applies, as in Hadoop 3.4
  *   linkFallback = URI      the folder for all paths outside of mount points
  *   linkMergeSlash = URI    one mount point at the root, which excludes all others
  *   homedir = /path         the folder of the users' home folders; default /user
@@ -18,7 +18,7 @@ export interface MountTable {
   /** Target URIs by path, without trailing slashes; `''` is the path of the root. */
   readonly links: ReadonlyMap<string, string>;
   readonly fallback: string | null;
-  /** Paths of links that replicate to several file systems. */
+  /** The paths of links that replicate files to several file systems. */
   readonly nfly: ReadonlySet<string>;
 }
 

@@ -80,7 +80,7 @@ test('RPC addresses are known for hdfs://, and for the web addresses of the conf
   expect(() => endpoints('hdfs://ns', from({ 'dfs.nameservices': 'ns' }))).toThrow('dfs.namenode.rpc-address.ns is not set');
 });
 
-test('daemons know a file system by its nameservice, or by an RPC address', () => {
+test('daemons identify a file system by its nameservice, or by an RPC address', () => {
   expect(rpcNameOf(federated, named('webhdfs://by:50070'))).toEqual({ scheme: 'hdfs', authority: 'blue' });
   expect(rpcNameOf(federated, named('hdfs://bx:8020'))).toEqual({ scheme: 'hdfs', authority: 'blue' });
   expect(rpcNameOf(federated, named('webhdfs://other:1'))).toEqual({ scheme: 'webhdfs', authority: 'other:1' });
@@ -100,14 +100,14 @@ test('several names can denote one file system', () => {
   expect(same('webhdfs://nn', 'swebhdfs://nn')).toBe(false);
 });
 
-test('an unknown nameservice is explained with the known ones', () => {
+test('the error for an unknown nameservice lists the known ones', () => {
   const doubt = (uri: string, configuration = federated) => unknownNameservice(configuration, named(uri));
   expect(doubt('hdfs://red')).toBe('red is a host, or a nameservice that dfs.nameservices does not list (known nameservices: blue, green)');
   expect(doubt('hdfs://red', from({}))).toContain('the configuration has no dfs.nameservices');
   expect([doubt('hdfs://blue'), doubt('hdfs://red:8020'), doubt('hdfs://by')]).toEqual([null, null, null]);
 });
 
-test('a web address leads to the service of its tokens', () => {
+test("the service of a NameNode's tokens is found by its web address", () => {
   expect(tokenServicesAt(federated, 'http://by:50070')).toEqual(['ha-hdfs:blue']);
   expect(tokenServicesAt(federated, 'http://g:9870')).toEqual(['ha-hdfs:green']);
   expect(tokenServicesAt(federated, 'http://other:9870')).toEqual([]);

@@ -70,7 +70,7 @@ export function nameNodeEndpointsOf(configuration: HadoopConfiguration, { scheme
 }
 
 /**
- * Returns the name under which Hadoop's daemons reach the file system over RPC: the nameservice of a NameNode, or the RPC address of a
+ * Returns the name that Hadoop's daemons use for the file system over RPC: the nameservice of a NameNode, or the RPC address for a
  * webhdfs:// address. Without such a name, returns the file system unchanged.
  */
 export function rpcNameOf(configuration: HadoopConfiguration, { scheme, authority }: FileSystemName): FileSystemName {

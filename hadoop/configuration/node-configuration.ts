@@ -42,7 +42,8 @@ export async function configurationOfNode(
 
 /**
  * Completes a daemon's configuration. Missing addresses come from `otherwise`, but only on hosts that `own` names. The trusted authorities
- * also come from `otherwise`, because daemons do not report them, and so does the choice of HTTPS for an HDFS that offers HTTP as well.
+ * also come from `otherwise`, because daemons do not report them. If HDFS offers both HTTP and HTTPS, `otherwise` also decides between the
+ * two.
  */
 export function completed(own: Properties, otherwise: Properties): HadoopConfiguration {
   const { [AUTHORITIES]: authorities = '' } = otherwise;
@@ -134,7 +135,7 @@ function hostOf(address: string): string {
   return address.replace(/:\d+$/, '');
 }
 
-/** Tries HTTP first, then HTTPS: no trusted source for the protocol is available yet. */
+/** Tries HTTP first, then HTTPS, because no trusted source for the protocol is available yet. */
 async function ownProperties(authority: string, timeoutMs: number): Promise<Record<string, string>> {
   const all = await propertiesOfDaemon(new URL(`http://${authority}`), { timeoutMs }).catch((error: unknown) => {
     if (isLoginRequired(error)) {

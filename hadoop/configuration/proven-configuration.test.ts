@@ -62,7 +62,7 @@ test('a server that does not know the token receives no request for its configur
   expect(asked).toBe(0);
 });
 
-test('of two ResourceManagers on one host, the one that proves its identity receives the request', async () => {
+test('if two ResourceManagers share a host, only the one that proves its identity receives the request', async () => {
   const found = await find('right', (address) => ({
     'yarn.resourcemanager.ha.enabled': 'true',
     'yarn.resourcemanager.ha.rm-ids': 'standby,active',

@@ -54,7 +54,10 @@ export async function provenConfiguration({ own, otherwise, token, login, timeou
   );
 }
 
-/** Returns the web server of the ResourceManager at this position of the HA list, or another ResourceManager's on the same host. */
+/**
+ * Returns the web server of the ResourceManager at this position of the HA list, or the web server of another ResourceManager on the same
+ * host.
+ */
 function webServerOf(index: number, host: string, { resourceManagers }: HadoopConfiguration): string {
   const onHost = (address: string | undefined): boolean =>
     address !== undefined && new URL(address).hostname.toLowerCase() === host.toLowerCase();

@@ -19,7 +19,7 @@ async function write(file: string, body: string): Promise<string> {
   return path;
 }
 
-test('included files stand in place of the element', async () => {
+test('the content of an included file replaces the element', async () => {
   await write('mountTable.xml', property('b', '2') + property('c', '3'));
   const nested = await write('nested.xml', '<xi:include href="mountTable.xml"/>');
   const file = await write('core-site.xml', `${property('a', '1')}<xi:include href="file://${nested}"/>${property('b', '4')}`);

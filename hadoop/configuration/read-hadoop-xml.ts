@@ -4,11 +4,11 @@ import { fileErrorOf, TonyError } from '../../platform/errors.ts';
 import { readIfExists } from '../../platform/files/read-if-exists.ts';
 import { parseWithIncludes, type XmlInclude, type XmlProperty } from './hadoop-xml.ts';
 
-/** Included files may include others. */
+/** Maximum nesting depth of included files. */
 const MAXIMUM_DEPTH = 8;
 
 /**
- * Reads a configuration file and the files that it includes. Mount tables of viewfs:// are often in a file of their own.
+ * Reads a configuration file and the files that it includes. Mount tables of viewfs:// are often in a separate file.
  *
  * @returns null if the file does not exist
  * @throws TonyError HADOOP_CONF_INVALID

@@ -10,10 +10,10 @@ import { type CredentialStore, readCredentialStore } from './credential-store.ts
  * jceks://SCHEME/PATH is the file SCHEME:///PATH. localjceks://file/PATH is a local file too.
  */
 
-/** The property with the list of stores that all of Hadoop's programs read. */
+/** The property that lists the stores. All of Hadoop's programs read it. */
 export const CREDENTIAL_PROVIDERS = 'hadoop.security.credential.provider.path';
 const PASSWORD_FILE = 'hadoop.security.credstore.java-keystore-provider.password-file';
-/** Hadoop's password of stores that have no other one. */
+/** The password that Hadoop uses for a store without a configured password. */
 const DEFAULT_PASSWORD = 'none';
 const LOCAL_STORE = /^(?:local)?jceks:\/\/file@?(\/.+)$/i;
 const HDFS_STORE = /^jceks:\/\/(hdfs|webhdfs|swebhdfs|viewfs)(?:@([^/]*))?(\/.+)$/i;
@@ -102,7 +102,7 @@ function storesOf(properties: Properties, keys: readonly string[]): readonly str
   );
 }
 
-/** Returns the password of the stores themselves: from the environment, or from a file that a property names. */
+/** Returns the password that opens the stores. It comes from the environment, or from a file that a property names. */
 async function passwordOfStores({ properties, environment }: CredentialSearch): Promise<string> {
   const { HADOOP_CREDSTORE_PASSWORD: given, HADOOP_CONF_DIR: folder, HADOOP_HOME: home } = environment;
   const file = properties.get(PASSWORD_FILE);

@@ -20,7 +20,7 @@ const ALGORITHM = 'PBEWithMD5AndTripleDES';
 const MAXIMUM_ITERATIONS = 5_000_000;
 const SALT_BYTES = 8;
 
-/** The credentials of a store by alias, each decrypted on request. */
+/** The credentials of a store, keyed by alias. Each is decrypted on request. */
 export type CredentialStore = ReadonlyMap<string, () => string>;
 
 /** @throws RangeError for a damaged file, WrongPassword */

@@ -1,8 +1,7 @@
 import type { BigEndianReader } from '../tls/big-endian-reader.ts';
 
 /*
- * The part of Java's object serialization (java.io.ObjectStreamConstants) that key stores use: objects with default fields, byte arrays,
- * strings and back references. Integers are big-endian.
+ * Key stores use this part of Java's object serialization (java.io.ObjectStreamConstants): objects with default fields, byte arrays, strings and back references. Integers are big-endian.
  *
  *   stream:    u16 0xACED, u16 5, content
  *   content:   0x70 null | 0x71 u32 handle | 0x73 class, field values | 0x74 text | 0x75 class, u32 length, bytes
@@ -16,7 +15,7 @@ import type { BigEndianReader } from '../tls/big-endian-reader.ts';
 const MAGIC = 0xaced0005;
 const [NULL, REFERENCE, CLASS, OBJECT, STRING, ARRAY, END] = [0x70, 0x71, 0x72, 0x73, 0x74, 0x75, 0x78];
 const FIRST_HANDLE = 0x7e0000;
-/** Flags of a class whose fields are written by default serialization alone. */
+/** Flags of a class that uses only default serialization. */
 const SERIALIZABLE = 0x02;
 const PRIMITIVE_BYTES: Readonly<Record<string, number>> = { B: 1, C: 2, D: 8, F: 4, I: 4, J: 8, S: 2, Z: 1 };
 const MAXIMUM_DEPTH = 16;

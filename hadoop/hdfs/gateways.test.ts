@@ -5,7 +5,10 @@ import { SimpleLogin } from '../security/login.ts';
 import { listening } from '../testing/http-server.ts';
 import { WebHdfs } from './web-hdfs.ts';
 
-/** How requests travel through gateways: the documented redirects of Knox, and a NameNode that poses as a gateway. */
+/**
+ * These tests send requests through gateways: through Knox with its documented redirects, and through a NameNode that is configured as a
+ * gateway.
+ */
 
 let servers: Server[] = [];
 let hdfs: WebHdfs | undefined;
@@ -35,7 +38,7 @@ function through(gateway: string): WebHdfs {
 
 const json = (response: ServerResponse, value: unknown): void => void response.end(JSON.stringify(value));
 
-test('files travel through Knox in two requests, each with the identity of the sender', async () => {
+test('a transfer through Knox takes two requests, and each contains the identity of the sender', async () => {
   const seen: string[] = [];
   const stored = new Map<string, Buffer>();
   const address = await serve(async (request, response, url) => {
@@ -70,7 +73,7 @@ test('files travel through Knox in two requests, each with the identity of the s
   ]);
 });
 
-test('a gateway that redirects to a DataNode is refused, before the identity and the data are sent there', async () => {
+test('a gateway that redirects to a DataNode is rejected before the DataNode receives the identity or the data', async () => {
   const reached: string[] = [];
   const dataNode = await serve((request, response) => {
     reached.push(request.url ?? '');

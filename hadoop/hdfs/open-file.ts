@@ -32,7 +32,9 @@ interface Version {
   readonly length: number;
 }
 
-/** How many times a file may be replaced between the request for its status and the request for its content. */
+/**
+ * Number of times that the reader tolerates a replacement of the file between the request for its status and the request for its content.
+ */
 const MOST_REPLACEMENTS = 5;
 
 /**

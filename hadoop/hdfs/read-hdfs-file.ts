@@ -10,7 +10,7 @@ export interface HdfsUser {
 }
 
 /**
- * Reads a whole file over connections of its own; returns null if the file does not exist.
+ * Reads a whole file over separate connections; returns null if the file does not exist.
  * @param uri an hdfs://, webhdfs://, swebhdfs:// or viewfs:// URI
  * @throws TonyError HDFS_UNREACHABLE, ACCESS_DENIED, STORAGE_REFUSED, HADOOP_CONF_INVALID, KERBEROS_*
  */

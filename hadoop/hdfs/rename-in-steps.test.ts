@@ -26,7 +26,7 @@ class Files {
     return true;
   }
 
-  /** What a reader finds at a path while another process replaces it. */
+  /** Returns what a reader finds at a path while another process replaces the file. */
   read(path: string): string | null | undefined {
     return this.content.get(path) ?? this.content.get(keptPath(path));
   }
@@ -49,7 +49,7 @@ function statusOf(path: string, content: string | null | undefined): FileStatus 
   if (content === undefined) {
     return null;
   }
-  // In these tests, each content belongs to one file.
+  // In these tests, every file has different content, so the content identifies the file.
   const fileId = content === null ? path.length + 1000 : content.charCodeAt(0);
   return {
     name: '',
@@ -67,7 +67,7 @@ async function rename(files: Files, from: string, to: string, overwrite: boolean
   return completeRename(files.simple(), { from, to, before, overwrite }, files.rename(from, to));
 }
 
-test('a file is renamed if the target does not exist, and replaces the target only if it may', async () => {
+test('a file is renamed if the target does not exist, and replaces the target only if this is allowed', async () => {
   const free = new Files({ '/new': 'n' });
   expect(await rename(free, '/new', '/file', false)).toBe('renamed');
   expect([...free.content]).toEqual([['/file', 'n']]);
@@ -89,7 +89,7 @@ test('a source that HttpFS moves into an existing folder is moved back', async (
   expect([...files.content.keys()].sort()).toEqual(['/folder', '/new']);
 });
 
-test('a missing source is reported, and a rename without a reason ends', async () => {
+test('a missing source is reported, and a rename that fails without a reason is not repeated forever', async () => {
   const files = new Files({ '/new': 'n', '/file': 'o' });
   const before = statusOf('/new', 'n') as FileStatus;
   files.content.delete('/new');

@@ -17,13 +17,13 @@ const KEPT = /^\.(.+)\.0{16}\.writing$/;
 /** An attempt fails only if another writer replaces the file at the same moment. */
 const ATTEMPTS = 5;
 
-/** Returns the path under which a file is kept while it is replaced. Listings omit it, as they omit all temporary files. */
+/** Returns the path at which the old file is kept while it is being replaced. Listings omit this path, like all temporary files. */
 export function keptPath(path: string): string {
   const cut = path.lastIndexOf('/') + 1;
   return `${path.slice(0, cut)}.${path.slice(cut)}.${'0'.repeat(16)}.writing`;
 }
 
-/** Restores the names of files that are being replaced, for a listing. */
+/** Returns a listing in which files that are being replaced have their own names. */
 export function withKept(statuses: readonly FileStatus[]): FileStatus[] {
   const names = new Set(statuses.map(({ name }) => name));
   return statuses.map((status) => {

@@ -126,7 +126,7 @@ export function isMissing(remote: RemoteException): boolean {
   return remote.exception === 'FileNotFoundException' || isMissingBelowFile(remote);
 }
 
-/** Stands in for the response to an operation that the server does not support. */
+/** Replaces the response to an operation that the server does not support. */
 export const UNSUPPORTED = Symbol('unsupported');
 
 /** Routers do not support LISTSTATUS_BATCH. Rethrows all other errors. */

@@ -54,7 +54,7 @@ export interface Transfer<T> {
   readonly beforeRepeat?: (reason: string, untrusted: TonyError | undefined) => void | Promise<void>;
 }
 
-/** Where the content of a file is transferred. */
+/** The server that transfers the content of a file. */
 interface TransferUrl {
   readonly url: URL;
   /** True for a server that requires the sender's identity. The URL of a DataNode already contains a token. */

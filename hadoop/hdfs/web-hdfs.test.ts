@@ -242,7 +242,7 @@ describe('writing a file', () => {
     expect(tries).toBe(3);
   });
 
-  test('names the quota when the response that rejected a long stream was lost', async () => {
+  test('the error names the quota even if the response that rejected a long stream was lost', async () => {
     const address = await cluster('json', async (request, response, _, path) => {
       let received = 0;
       for await (const chunk of request as AsyncIterable<Buffer>) {

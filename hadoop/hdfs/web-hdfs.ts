@@ -175,8 +175,8 @@ export class WebHdfs {
         'HDFS_UNREACHABLE',
         `Writing ${path} was interrupted, and its source cannot be read again: ${reason}`,
       );
-      // A DataNode closes the connection when it rejects an upload, so its response may be lost. Writing one byte reveals a rejection: first
-      // beside the file, whose blocks use up a quota, and then in its place.
+      // A DataNode closes the connection when it rejects an upload, so its response may be lost. Writing a file of one byte reveals the
+      // cause: first beside the unfinished file, whose blocks count towards a quota, and then in its place.
       const beside = `${path}.probe`;
       try {
         for (const place of [beside, path]) {
@@ -185,7 +185,7 @@ export class WebHdfs {
           });
         }
       } finally {
-        // The error of the write matters more than a file of one byte that remains.
+        // Report the error of the write, even if the file of one byte cannot be removed.
         await this.remove(beside).catch(() => false);
       }
       throw interrupted;

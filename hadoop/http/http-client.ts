@@ -14,7 +14,7 @@ export interface HttpRequest {
   readonly isHeldByUs?: () => boolean;
 }
 
-/** Connection timeout in ms. A host that is switched off sends no response at all. */
+/** Connection timeout in ms. A host that is switched off sends no response. */
 const CONNECT_TIMEOUT_MS = 5_000;
 const MAX_SOCKETS_PER_HOST = 32;
 

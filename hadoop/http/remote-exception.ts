@@ -26,7 +26,8 @@ export function parseRemoteException(text: string): RemoteException | null {
 }
 
 /**
- * Temporary errors: a retry or another NameNode may succeed. The last entries come from a DataNode that has no connection to its NameNode.
+ * Temporary errors: a retry or a request to another NameNode may succeed. The last entries come from a DataNode that has no connection to
+ * its NameNode.
  */
 const TRANSIENT = new Set([
   'StandbyException',

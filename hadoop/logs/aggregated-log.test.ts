@@ -8,7 +8,7 @@ import { indexAggregatedLog, readAggregatedFile } from './aggregated-log.ts';
 import { ByteCursor } from './byte-cursor.ts';
 import { type ByteSource, readVLong } from './tfile.ts';
 
-/** Splits the bytes into chunks of odd sizes, like a network. */
+/** Splits the bytes into chunks of irregular sizes, as a network does. */
 const sourceOf = (bytes: Buffer, piece = 1000): ByteSource => ({
   size: bytes.length,
   stream: async (offset, length) => {

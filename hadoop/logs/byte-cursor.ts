@@ -22,8 +22,8 @@ export class ByteCursor {
   }
 
   /**
-   * Returns a copy of the next `length` bytes; throws if the stream ends early. Callers must limit `length`, because the buffer is
-   * allocated at once.
+   * Returns a copy of the next `length` bytes; throws if the stream ends early. Callers must limit `length`, because the whole buffer is
+   * allocated immediately.
    */
   async take(length: number): Promise<Buffer> {
     const bytes = Buffer.allocUnsafe(length);

@@ -45,7 +45,7 @@ function answer(request: IncomingMessage, content: string): string {
   return `Container: x on y\nLogAggregationType: LOCAL\n====\nLogType:f\nLogLastModifiedTime:z\nLogLength:${content.length}\nLogContents:\n${part}End of LogType:f.This log file belongs to a running container (x) and so may not be complete.\n****\n\n`;
 }
 
-test('reads the right range although the file grows between two requests', async () => {
+test('reads the correct range even if the file grows between two requests', async () => {
   let content = 'a'.repeat(200_000);
   const sizes: string[] = [];
   const container = await node((request, response) => {

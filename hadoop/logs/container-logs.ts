@@ -286,7 +286,10 @@ export class ContainerLogs {
   }
 }
 
-/** Returns the URIs of the folders with an application's aggregated logs: first of Hadoop 3.3 and newer, then of older versions. */
+/**
+ * Returns the URIs of the folders that may contain an application's aggregated logs: first the folder of Hadoop 3.3 and newer, then that of
+ * older versions.
+ */
 export function aggregatedFolders(
   configuration: HadoopConfiguration,
   container: Pick<LogOwner, 'containerId' | 'owner'>,

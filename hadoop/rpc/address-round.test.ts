@@ -39,7 +39,7 @@ test.each([
   expect(tries).toBe(pauses.length + 1);
 });
 
-test('tries each address once without patience, and nothing without addresses', async () => {
+test('tries each address once if the patience is 0, and fails immediately without addresses', async () => {
   const asked: string[] = [];
   const ask = async (address: string) => {
     asked.push(address);

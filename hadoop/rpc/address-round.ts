@@ -5,8 +5,8 @@ import { reportSkippedServer } from '../tls/skipped-servers.ts';
 const BACKOFF = { firstMs: 50, mostMs: 2_000 };
 
 /**
- * The result of an attempt, or the reason for a retry. `rejected` is set if this client does not trust the server: only another address can
- * help.
+ * The result of an attempt, or the reason for a retry. `rejected` is set if this client does not trust the server: retrying the same
+ * address would not help.
  */
 export type Outcome<T> = { readonly result: T } | { readonly again: string; readonly rejected?: TonyError };
 

@@ -1,4 +1,4 @@
-/** How long to cache a user's groups, in ms. */
+/** How long a user's groups are cached, in ms. */
 const CACHED_MS = 60_000;
 /** Maximum number of concurrent lookups. Each lookup opens a connection. */
 const MAX_CONCURRENT = 8;

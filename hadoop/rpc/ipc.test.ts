@@ -293,7 +293,7 @@ test.each([
   ['an exception', { callId: 0, status: 'ERROR', exceptionClassName: 'java.io.IOException', errorMsg: 'forged' }],
   ['a FATAL', { callId: 0, status: 'FATAL', exceptionClassName: INVALID_TOKEN, errorMsg: 'forged' }],
   ['a FATAL authentication error', { callId: -33 >>> 0, status: 'FATAL', exceptionClassName: INVALID_TOKEN, errorMsg: 'forged' }],
-])('a protected connection fails on %s outside its protection, and ignores the content', async (_, header) => {
+])('a protected connection fails if it receives %s outside its protection, and ignores the content', async (_, header) => {
   const fake = await daemon(
     (call) => {
       const body = encodeDelimited('AllocateResponseProto', { response_id: 666 });
@@ -342,7 +342,7 @@ test('drops a late response; the next call gets its own response', async () => {
   expect(responseId(await allocate(connection, 3))).toBe(2);
 });
 
-test('a FATAL response fails every pending call, whichever call it names', async () => {
+test('a FATAL response fails every pending call, no matter which call it names', async () => {
   const fake = await daemon((call) =>
     call.callId < 2 ? null : { fatal: 'org.apache.hadoop.ipc.RpcServerException', message: 'it is over' },
   );

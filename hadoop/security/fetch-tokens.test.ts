@@ -8,9 +8,9 @@ import { type ClusterServices, keyServerTokens, nameNodeTokens, resourceManagerT
 import { parseKeyServers } from './key-servers.ts';
 import { SimpleLogin } from './login.ts';
 
-/** From a KMS of Hadoop 3.4.3: GETDELEGATIONTOKEN of alice with the renewer yarn. It contains a kind, but no service. */
+/** Response from a KMS of Hadoop 3.4.3 to GETDELEGATIONTOKEN from alice with the renewer yarn. It contains a kind, but no service. */
 const KEY_SERVER_TOKEN = 'HQAFYWxpY2UEeWFybgCKAaIR1kY3igGiNeLKNwECFCKWDE7m2LWJwT4JrBe5YWhpajrpBmttcy1kdAA';
-/** From WebHDFS of Hadoop 3.4.3. */
+/** Response from WebHDFS of Hadoop 3.4.3. */
 const NAME_NODE_TOKEN =
   'HQAFYWxpY2UEeWFybgCKAaILvDGzigGiL8i1swECFDmwk90206eoUriHOVVnKBydsrAQFUhERlNfREVMRUdBVElPTl9UT0tFTg8xMjcuMC4wLjE6MTEwMjA';
 
@@ -20,7 +20,7 @@ interface Seen {
   readonly token: string | undefined;
 }
 
-/** Starts a daemon that gives the answers in turn, and records the requests. */
+/** Starts a daemon that sends the answers one after the other and records the requests. */
 async function daemon(...answers: (object | string)[]): Promise<{ url: string; seen: Seen[] }> {
   const seen: Seen[] = [];
   const server = createServer((request: IncomingMessage, response) => {
@@ -53,7 +53,7 @@ function services(url: string): ClusterServices {
 
 const login = new SimpleLogin('alice');
 
-test('a token of a key server gets the URI of the key servers as its service', async () => {
+test("a key server's token gets the URI of the key servers as its service", async () => {
   const { url, seen } = await daemon({ Token: { urlString: KEY_SERVER_TOKEN } }, { long: 1_795_681_997_665 });
   const servers = parseKeyServers(`kms://${url.replace('http://', 'http@')}/kms`);
   if (servers === null) {
@@ -73,7 +73,7 @@ test('a token of a key server gets the URI of the key servers as its service', a
 test.each([
   ['hdfs://nn:8020', '127.0.0.1:8020'],
   ['hdfs://box', 'ha-hdfs:box'],
-])('a token of the NameNodes of %s has the service %s', async (fileSystem, service) => {
+])('a token from the NameNodes of %s has the service %s', async (fileSystem, service) => {
   const { url, seen } = await daemon({ Token: { urlString: NAME_NODE_TOKEN } }, { long: 7 });
   const source = nameNodeTokens(login, services(url), fileSystem);
   const token = await source.fetch();

@@ -28,7 +28,7 @@ export function isFileSystemToken({ kind }: Pick<Token, 'kind'>): boolean {
 export interface TokenIssuer {
   /** Base URLs of their web servers. */
   readonly addresses: readonly string[];
-  /** The scheme under which Hadoop's daemons know the file system: `hdfs`, or `webhdfs` or `swebhdfs` if only a web address is known. */
+  /** The scheme that Hadoop's daemons use for the file system: `hdfs`, or `webhdfs` or `swebhdfs` if only a web address is known. */
   readonly scheme: string;
   /** The address in the tokens' service; null for a nameservice, because its tokens contain the name of the nameservice. */
   readonly endpoint: Endpoint | null;
@@ -56,9 +56,9 @@ const MAXIMUM_BYTES = 64 * 1024;
 
 /** A service that issues delegation tokens. */
 export interface TokenSource {
-  /** Requests a new token, with the kind and the service by which Hadoop's clients find it. */
+  /** Requests a new token and sets its kind and service, which Hadoop's clients use to find it. */
   fetch(): Promise<Token>;
-  /** Renews a token whose renewer is the user of the login. Returns the time at which it then expires, in ms since the epoch. */
+  /** Renews a token whose renewer is the user of the login. Returns the new expiry in ms since the epoch. */
   renew(token: Token): Promise<number>;
 }
 
@@ -160,7 +160,7 @@ interface TokenRequest {
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** Returns a function that sends a request to the first of the addresses that serves it. */
+/** Returns a function that tries the addresses in order until one serves the request. */
 function sender(login: Login, services: ClusterServices, addresses: readonly string[], who: Issuer) {
   return (request: TokenRequest): Promise<object> => send(login, services, addresses, request, who);
 }

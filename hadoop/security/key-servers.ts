@@ -1,4 +1,4 @@
-/** The key servers (KMS) of a cluster, which all hold the same keys. */
+/** The key servers (KMS) of a cluster. All of them store the same keys. */
 export interface KeyServers {
   /** The URI in Hadoop's configuration, which is also the service of their tokens: `kms://http@host1;host2:9600/kms`. */
   readonly service: string;

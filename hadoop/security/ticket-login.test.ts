@@ -7,7 +7,10 @@ import { DEFAULT_TRUST, ServerTrust } from '../tls/server-trust.ts';
 import { sendAs } from './login.ts';
 import { TicketLogin, TicketOnDemand } from './ticket-login.ts';
 
-/** Scripts replace the Kerberos tools here. integration-tests/own-cluster/kerberos.test.ts runs the real tools against real daemons. */
+/**
+ * These tests replace the Kerberos tools with scripts. integration-tests/own-cluster/kerberos.test.ts runs the real tools against real
+ * daemons.
+ */
 const KLIST = `#!/bin/sh
 printf 'Ticket cache: FILE:/cache\\nDefault principal: alice@EXAMPLE.TEST\\n\\n'
 printf '01/01/26 00:00:00  01/01/60 00:00:00  krbtgt/EXAMPLE.TEST@EXAMPLE.TEST\\n'
@@ -106,7 +109,7 @@ test('a ResourceManager whose web server requires no login issues no token for R
   expect(await login.jobTokens([])).toEqual([]);
 });
 
-test('the message quotes the reason of a daemon, without the markup of its error page', async () => {
+test("the message quotes the reason from a daemon's error page, without markup", async () => {
   const login = await curlAnswers('HTTP/1.1 403 no\\r\\n\\r\\n<html><title>x</title><h2>No rules applied to alice@OTHER.TEST</h2></html>');
   await expect(login.identify(RM)).rejects.toMatchObject({
     code: 'KERBEROS_REALM',
@@ -132,7 +135,7 @@ test('signs in to a server of an unknown cluster only if it requires a login', a
   expect(await sendAs(login, RM, send, (status) => status)).toBe(200);
 });
 
-test('curl gets the authorities of the cluster from a file, which is removed', async () => {
+test("curl reads the cluster's authorities from a temporary file, which is removed afterwards", async () => {
   const seen = join(folder, 'seen');
   await program(
     'curl',

@@ -109,7 +109,7 @@ export class TicketLogin implements Login {
     );
     const found = tried.flatMap((each) => (each.status === 'fulfilled' ? [each.value] : []));
     const failures = tried.flatMap((each) => (each.status === 'rejected' ? [each.reason as unknown] : []));
-    // A server with an untrusted certificate is no obstacle if another one answers.
+    // Ignore a server with an untrusted certificate if another server answers.
     const [failure] = failures.filter((each) => found.length === 0 || !(each instanceof TonyError && each.code === 'TLS_FAILED'));
     if (failure !== undefined) {
       throw failure;
@@ -172,7 +172,7 @@ function probeOf({ origin, pathname }: URL): URL {
   if (pathname.startsWith('/ws/v1/node/')) {
     return new URL(`${origin}/ws/v1/node/info`);
   }
-  // A key server: its authentication precedes the look-up of the path.
+  // A key server authenticates a request before it looks up the path.
   if (pathname.endsWith('/v1/')) {
     return new URL(`${origin}${pathname}`);
   }

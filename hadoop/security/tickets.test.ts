@@ -36,7 +36,7 @@ test('a keytab requires the name of a principal', async () => {
   await expect(findTicket({ TONY_KEYTAB: '/etc/a.keytab' })).rejects.toMatchObject({ code: 'KERBEROS_NO_TICKET' });
 });
 
-test('_HOST in the principal of a keytab is the name of this machine', async () => {
+test('_HOST in the principal of a keytab is replaced with the name of this machine', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'tony-ts-tickets-'));
   onTestFinished(() => rm(folder, { recursive: true, force: true }));
   // The fake kinit records its arguments and fails.

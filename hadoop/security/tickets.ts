@@ -34,7 +34,7 @@ export async function findTicket(environment: NodeJS.ProcessEnv, now: number = D
   return ticket;
 }
 
-/** Returns the environment variables with which Kerberos programs find the ticket. */
+/** Returns the environment variables that tell Kerberos programs where the ticket is. */
 export async function ticketEnvironment(environment: NodeJS.ProcessEnv): Promise<NodeJS.ProcessEnv> {
   const { cache } = await findTicket(environment);
   return { ...environment, KRB5CCNAME: cache };

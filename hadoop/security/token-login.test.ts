@@ -45,7 +45,7 @@ test('the service selects one of several tokens of HDFS', async () => {
   expect((await login.rpcToken({ fileSystem: 'hdfs://archive' })).service).toBe('ha-hdfs:archive');
 });
 
-test('the configuration selects the token for a NameNode of one of several nameservices', async () => {
+test('the configuration selects the token for a NameNode if there are several nameservices', async () => {
   const federated = [token('HDFS_DELEGATION_TOKEN', 'ha-hdfs:blue'), token('HDFS_DELEGATION_TOKEN', 'ha-hdfs:green'), HDFS];
   await loginWith(...federated);
   const services: Readonly<Record<string, string>> = { 'http://g1:9870': 'ha-hdfs:green', 'http://b1:9870': 'ha-hdfs:blue' };
@@ -65,7 +65,7 @@ test('a gateway on the host of a NameNode receives its own token', async () => {
   expect((await login.identify(WEB_HDFS)).query).toEqual({ delegation: encodeTokenUrl(HDFS) });
 });
 
-test('a ResourceManager that requires no login receives the user name', async () => {
+test('a ResourceManager that does not require a login receives the user name', async () => {
   const login = await loginWith(HDFS);
   expect(await login.identify(new URL('http://rm:8088/ws/v1/cluster/apps'))).toEqual({ query: { 'user.name': 'alice' }, headers: {} });
   await expect(login.rpcToken('resource-manager')).rejects.toMatchObject({ code: 'TOKEN_MISSING' });

@@ -6,7 +6,7 @@ import { decodeDelegationIdentifier } from './delegation-identifier.ts';
 import { isFileSystemToken } from './fetch-tokens.ts';
 import type { Identity, Login, LoginDescription, TokenService } from './login.ts';
 
-/** Authenticates with the delegation tokens in a credentials file, for processes in containers. Reads the file again when it changes. */
+/** Authenticates a process in a container with the delegation tokens in its credentials file. Reads the file again when it changes. */
 export class TokenLogin implements Login {
   readonly #file: string;
   readonly #user: string;

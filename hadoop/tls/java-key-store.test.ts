@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { expect, test } from 'vitest';
 import { type ProtectedKey, privateKeyOf, readJavaKeyStore, WrongPassword } from './java-key-store.ts';
 
-/** Created with Java 17's keytool; the password is secret1. */
+/** Key stores created with Java 17's keytool; the password is secret1. */
 const golden = (name: string): Promise<Buffer> => readFile(new URL(`../golden/tls/${name}`, import.meta.url));
 const TRUSTED = await golden('truststore.jks');
 const KEYS = await golden('keystore.jks');
@@ -27,7 +27,7 @@ test('reads a private key and its certificates', () => {
   expect(() => privateKeyOf(key as ProtectedKey, 'secret2')).toThrow(WrongPassword);
 });
 
-test('a wrong password and altered bytes are noticed', () => {
+test('a wrong password and altered bytes are detected', () => {
   expect(() => readJavaKeyStore(TRUSTED, 'secret2')).toThrow(WrongPassword);
   const altered = Buffer.from(TRUSTED);
   altered.writeUInt8((altered[200] ?? 0) ^ 1, 200);

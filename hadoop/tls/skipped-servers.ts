@@ -5,8 +5,8 @@ const SKIPPED = channel('tony-ts.skipped-server');
 const reported = new Set<string>();
 
 /**
- * Reports once that this process uses another server, such as another DataNode, because it does not trust the certificate of this one.
- * Goes through a channel of the process, because any request can cause the report.
+ * Reports once that this process skips a server, such as a DataNode, because it does not trust the server's certificate. The report goes
+ * through a diagnostics channel, because any request can cause it.
  */
 export function reportSkippedServer(failure: TonyError): void {
   if (!reported.has(failure.message)) {

@@ -97,7 +97,7 @@ async function report(work: Promise<unknown>): Promise<string> {
   }
 }
 
-test('a server of a trusted authority is accepted, and only under its own name', async () => {
+test('a server with a certificate from a trusted authority is accepted, but only under the host name in the certificate', async () => {
   const port = await serve('good');
   expect(await ask(`https://localhost:${port}`, TRUST)).toBe('answered');
   expect(await ask(`https://127.0.0.1:${port}`, TRUST)).toMatch(
@@ -121,7 +121,7 @@ test('a certificate for other hosts and an expired one are rejected', async () =
   );
 });
 
-test('HTTPS to a server of plain HTTP, and the reverse, are named', async () => {
+test('the error explains HTTPS to a plain HTTP server, and plain HTTP to an HTTPS server', async () => {
   expect(await ask(`https://localhost:${await servePlain()}`, TRUST)).toContain(
     'speaks plain HTTP, but the configuration says HTTPS. Correct',
   );
@@ -160,7 +160,7 @@ async function openFileSystem(...certificates: readonly string[]) {
 
 const NEW_FILE = { overwrite: true, permission: 0o600 };
 
-test('a transfer goes to another DataNode if the certificate of one is bad, and the DataNode is reported once', async () => {
+test('a transfer goes to another DataNode if a certificate is not trusted, and each skipped DataNode is reported once', async () => {
   const reading = await openFileSystem('expired', 'other', 'good');
   expect((await reading.hdfs.read('/file')).toString()).toBe('content');
   const writing = await openFileSystem('expired', 'good');
@@ -180,7 +180,7 @@ test('a transfer fails if no DataNode has a good certificate, or if its source c
   expect([skipped, other.skipped, other.stored]).toEqual([[], [], []]);
 });
 
-test('authorities that Node.js has, and repeated ones, are left out', () => {
+test('authorities that Node.js already trusts and duplicates are omitted', () => {
   const given = [read('ca.pem'), ...rootCertificates, read('ca.pem')].join('\n');
   expect(additionalAuthorities(given)).toBe(read('ca.pem').trim());
   expect(DEFAULT_TRUST.bundle()).toBeNull();

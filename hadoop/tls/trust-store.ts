@@ -27,7 +27,7 @@ export async function readTrustStore({ location, password, storedPassword = asyn
   const bytes = await readStore(location);
   try {
     if (isJavaKeyStore(bytes)) {
-      // The certificates are readable without a password, and decrypting a stored one takes a third of a second.
+      // The certificates are readable without a password, and decrypting a stored password takes a third of a second.
       const used = password === null ? null : ((await storedPassword()) ?? password);
       return readJavaKeyStore(bytes, used)
         .trusted.map((each) => toPem(each))
@@ -120,7 +120,7 @@ function openssl(
       });
     }
     child.once('error', (error: NodeJS.ErrnoException) => {
-      const hint = `Install openssl. Or do without it: ${AS_PEM}`;
+      const hint = `Install openssl. To do without openssl: ${AS_PEM}`;
       reject(unreadable(file, 'a PKCS12 truststore requires the program openssl, which was not found', hint, error));
     });
     child.once('close', (exitCode) => resolve({ exitCode, ...collected }));

@@ -394,7 +394,7 @@ test('releases a container that lacks its GPU, and reports the ask as refused', 
   expect(rm.requests().at(-1)?.release.map(containerIdOfMessage)).toEqual([CONTAINER]);
 });
 
-test('drops only the ask that the ResourceManager refuses', async () => {
+test('drops only the ask that the ResourceManager rejects', async () => {
   await client.register(ADDRESS);
   rm.fault = (call) =>
     call.method === 'allocate' && requestOf(call).ask.some(({ capability }) => Number(capability.memory) > 4096)

@@ -24,7 +24,7 @@ const submission: ApplicationSubmission = {
   acls: null,
 };
 
-test('tokens are part of the credentials under their services, and redacted like secrets', () => {
+test('the credentials contain tokens keyed by their services, and tokens are redacted like secrets', () => {
   const token = { identifier: Buffer.from('id'), password: new Secret(Buffer.from('secret')), kind: 'K', service: 'ip:1' };
   const credentials = (body: Record<string, unknown>): unknown =>
     (body['am-container-spec'] as { credentials: { tokens: unknown } }).credentials.tokens;

@@ -20,7 +20,7 @@ test('parses the queue tree with the settings of each queue', () => {
   ]);
 });
 
-test('a size that differs by resource is not a percentage, whatever mode the ResourceManager reports', () => {
+test('a capacity that differs between resources is not a percentage, even if the ResourceManager reports that mode', () => {
   const scheduler = (reported: { mode?: string; sizes?: readonly string[] }) => {
     const answer = structuredClone(GOLDEN) as { scheduler: { schedulerInfo: { queues: { queue: Record<string, unknown>[] } } } };
     const [first] = answer.scheduler.schedulerInfo.queues.queue;

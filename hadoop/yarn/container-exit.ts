@@ -98,8 +98,8 @@ function withoutBoilerplate(diagnostics: string): string {
 }
 
 /**
- * Returns an explanation and a next step if localisation failed because a file was removed or modified after the submission, so that every
- * later attempt fails as well. Returns null for other causes.
+ * Returns an explanation and a next step if localisation failed because a file was removed or modified after the submission. In this case,
+ * every later attempt fails as well. Returns null for other causes.
  */
 export function unusableFile(diagnostics: string): string | null {
   const changed = /Resource (\S+?:\/.*?) changed on src filesystem/.exec(diagnostics)?.[1];
