@@ -17,7 +17,7 @@ export interface CopiedFile {
   readonly sha256: string;
 }
 
-/** The length and the checksum of the pieces that pass through it. */
+/** Computes the length and the checksum of the pieces that pass through it. */
 class Measure {
   readonly #hash = createHash('sha256');
   #bytes = 0;
@@ -30,7 +30,7 @@ class Measure {
     }
   }
 
-  /** Call it once, after the last piece. */
+  /** Call this function once, after the last piece. */
   result(): Omit<CopiedFile, 'name'> {
     return { bytes: this.#bytes, sha256: this.#hash.digest('hex') };
   }
@@ -46,7 +46,7 @@ export async function uploadFolder(storage: Storage, local: string, uri: string,
     signal.throwIfAborted();
     const file = path.join(local, name);
     let measure = new Measure();
-    // Storage requests the pieces again if it repeats the upload.
+    // The storage requests the pieces again if it repeats the upload.
     const pieces = () => {
       measure = new Measure();
       return measure.pass(createReadStream(file, { signal }) as AsyncIterable<Buffer>);
@@ -59,7 +59,7 @@ export async function uploadFolder(storage: Storage, local: string, uri: string,
 
 /**
  * Lists the files of a folder and its sub-folders, relative to the folder.
- * @throws TonyError DATA_INVALID, as `uploadFolder`.
+ * @throws TonyError DATA_INVALID, like `uploadFolder`.
  */
 export async function listFiles(local: string, prefix = ''): Promise<string[]> {
   const names: string[] = [];

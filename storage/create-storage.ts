@@ -12,7 +12,10 @@ import { parseUri } from './uri.ts';
 export type StorageOptions = Omit<HdfsStorageOptions, 'hadoop'> & {
   /** Null if no cluster is configured; operations on HDFS URIs then fail. */
   readonly hadoop: HadoopConfiguration | null;
-  /** Finds the object store of a bucket when the first URI of the bucket is used. If it is missing, operations on s3:// URIs fail. */
+  /**
+   * Finds the object store of a bucket. The storage calls this function for the first URI of each bucket. If it is missing, operations on
+   * s3:// URIs fail.
+   */
   readonly s3?: FindS3Connection;
 };
 

@@ -61,7 +61,7 @@ export class FileStorage implements Storage {
       await fill(uri, handle, data, options);
       return await translated(uri, () => giveName(temporary, path, options.ifAbsent ?? false));
     } finally {
-      // The temporary file remains after a link or a failure.
+      // The temporary file still exists after a link or a failure.
       await rm(temporary, { force: true }).catch(() => undefined);
     }
   }

@@ -14,12 +14,12 @@ import { joinUri, nameOf, parseUri } from './uri.ts';
 const FILE_PERMISSION = 0o644;
 const FOLDER_PERMISSION = 0o755;
 const CONCURRENT_REMOVALS = 16;
-/** The largest part that a store copies. */
+/** Size in bytes of the parts in which a large object is copied. */
 const COPIED_PART_BYTES = 1024 * 1024 * 1024;
 const CONFLICT_RETRIES = 5;
 const CONFLICT_PAUSE_MS = 200;
 
-/** The client for a bucket. */
+/** The client of a bucket's object store. */
 interface Store {
   readonly client: S3Client;
   readonly endpoint: string | null;
@@ -31,7 +31,7 @@ interface Store {
  */
 export class S3Storage implements Storage {
   readonly #find: FindS3Connection;
-  /** By bucket. */
+  /** Keyed by bucket. */
   readonly #stores = new Map<string, Promise<Store>>();
 
   /** @param find is called with the first operation on a bucket. */
@@ -237,7 +237,7 @@ export class S3Storage implements Storage {
     }
   }
 
-  /** A failure to connect, such as missing credentials, is final for this storage. */
+  /** Returns the store of a bucket. A failure, such as missing credentials, is final for this storage. */
   #storeOf({ bucket }: Pick<ObjectPlace, 'bucket'>): Promise<Store> {
     const store = this.#stores.get(bucket) ?? this.#open(bucket);
     this.#stores.set(bucket, store);
@@ -251,8 +251,8 @@ export class S3Storage implements Storage {
 }
 
 /**
- * Runs a write that fails if the object exists. A repeated request may find the object of its own first attempt, whose response was lost.
- * The object's metadata therefore names its writer.
+ * Runs a write that fails if the object exists. If the response to the first attempt was lost, a retry finds the object that the first
+ * attempt created. The object's metadata therefore names its writer.
  * @returns false if another writer's object exists.
  */
 async function exclusively(

@@ -2,11 +2,11 @@ import type { Readable } from 'node:stream';
 import type { ByteSource } from '../platform/byte-source.ts';
 
 /**
- * File access for HDFS URIs (hdfs://, webhdfs://, swebhdfs://, viewfs://), s3:// and file:// URIs. Operations throw a TonyError with
- * one of these codes: NOT_FOUND for a missing file, ACCESS_DENIED, HDFS_UNREACHABLE or S3_UNREACHABLE.
+ * File access for HDFS URIs (hdfs://, webhdfs://, swebhdfs://, viewfs://), s3:// and file:// URIs. Operations throw a TonyError with one of
+ * these codes: NOT_FOUND for a missing file, ACCESS_DENIED, HDFS_UNREACHABLE or S3_UNREACHABLE.
  *
  * An object store has no folders: a folder exists while an object below it exists, or after `makeFolder`. `rename` of a folder therefore
- * fails with STORAGE_REFUSED, the removal of a folder is not atomic, and entries have neither an owner nor permissions of their own.
+ * fails with STORAGE_REFUSED, the removal of a folder is not atomic, and entries have neither an owner nor permissions.
  */
 export interface Storage {
   /** Streams a file from `offset` (default 0) for `length` bytes, or to the end. */

@@ -5,8 +5,8 @@ export interface Properties {
 }
 
 /**
- * Returns the properties that apply to a bucket: like Hadoop, `fs.s3a.bucket.BUCKET.KEY` replaces `fs.s3a.KEY`.
- * @param bucket '' for the properties of all buckets that have none of their own
+ * Returns the properties that apply to a bucket. As in Hadoop, `fs.s3a.bucket.BUCKET.KEY` overrides `fs.s3a.KEY`.
+ * @param bucket '' for the properties of buckets without their own properties
  */
 export function bucketProperties(properties: Properties, bucket: string): Properties {
   return {

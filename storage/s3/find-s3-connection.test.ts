@@ -61,7 +61,7 @@ describe('the access key', () => {
     });
   });
 
-  test('of a bucket precedes the general one, also in credential providers, and excludes the general session token', async () => {
+  test('of a bucket overrides the general one, even in credential providers, and is not combined with the general session token', async () => {
     const properties = {
       ...HADOOP_KEYS,
       'fs.s3a.session.token': 'general',
@@ -80,7 +80,7 @@ describe('the access key', () => {
     expect(await find('')).toMatchObject(general);
   });
 
-  test('is never printed, and survives encoding', async () => {
+  test('is never printed, and can be encoded and decoded', async () => {
     const connection = await findS3Connection({ ...files(), AWS_PROFILE: 'work' }, null);
     expect(JSON.stringify(connection)).not.toContain('work-secret');
     expect(connection.region).toBe('eu-west-3');
@@ -112,7 +112,7 @@ test.each([
   ['bcfks://hdfs@ns1/keys.bcfks', /Bouncy Castle/],
   ['jceks://s3a@data/keys.jceks', /neither a local file nor on HDFS/],
   ['vault://keys', /its type is unknown/],
-])('the error for the credential provider %s names what to use instead', async (store, message) => {
+])('the error for the credential provider %s suggests an alternative', async (store, message) => {
   const stores = { 'hadoop.security.credential.provider.path': `jceks://file/none.jceks,${store}` };
   await expect(findS3Connection(noFiles, hadoop(stores))).rejects.toMatchObject({
     code: 'S3_CREDENTIALS_MISSING',

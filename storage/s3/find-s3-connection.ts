@@ -12,7 +12,7 @@ type Keys = Pick<S3Connection, 'accessKeyId' | 'secretAccessKey' | 'sessionToken
 const DEFAULT_REGION = 'us-east-1';
 const CREDENTIAL_STORES = ['fs.s3a.security.credential.provider.path', CREDENTIAL_PROVIDERS];
 
-/** Where a user's machine describes object stores. */
+/** The sources of object store settings on a user's machine. */
 export interface S3Sources {
   readonly environment: Environment;
   /** Null if no Hadoop configuration exists. */
@@ -20,10 +20,10 @@ export interface S3Sources {
 }
 
 /**
- * Returns a function that finds the object store of a bucket and the user's access key for it. The first source that has an access key
- * applies: the environment, the profile that AWS_PROFILE names, Hadoop's fs.s3a.* properties and credential providers, the profile
- * `default`. For the other settings, the environment precedes Hadoop's properties, which precede the profile. The function searches once
- * for each bucket.
+ * Returns a function that finds the object store of a bucket and the user's access key for it. It uses the first source that has an access
+ * key: the environment, the profile that AWS_PROFILE names, Hadoop's fs.s3a.* properties and credential providers, the profile `default`.
+ * For other settings, the environment takes precedence over Hadoop's properties, and these take precedence over the profile. The function
+ * searches once for each bucket.
  */
 export function s3Finder(sources: S3Sources): FindS3Connection {
   const found = new Map<string, Promise<S3Connection>>();
@@ -74,7 +74,7 @@ function keysOf(profile: Environment): Keys | undefined {
 
 /**
  * Like Hadoop, prefers the keys in credential providers to those in the properties, and the bucket's own keys to the general ones. A bucket
- * with an access key of its own does not use the general session token.
+ * with its own access key does not use the general session token.
  */
 async function keysOfHadoop(bucket: string, environment: Environment, hadoop: HdfsUser, properties: Properties): Promise<Keys | undefined> {
   const inProviders = credentialFinder({
@@ -102,7 +102,7 @@ async function keysOfHadoop(bucket: string, environment: Environment, hadoop: Hd
   }
 }
 
-/** If HDFS refused to serve a provider, the hint is that of HDFS. */
+/** If HDFS refused to serve a provider, uses the hint of the HDFS error. */
 function hintOf(error: unknown): string {
   const cause = error instanceof Error ? error.cause : null;
   return cause instanceof TonyError
@@ -155,7 +155,7 @@ function missingKeys(environment: Environment, properties: Properties | null): T
   if (unsupported !== undefined) {
     const { store, reason } = unsupported;
     return new TonyError('S3_CREDENTIALS_MISSING', `tony-ts cannot read the credential provider ${store}: ${reason}.`, {
-      hint: 'Store the keys with `hadoop credential create` in a provider jceks://hdfs@NAMENODE/PATH or jceks://file/PATH, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY to the values that this provider holds, or use AWS_PROFILE.',
+      hint: 'Store the keys with `hadoop credential create` in a provider jceks://hdfs@NAMENODE/PATH or jceks://file/PATH, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY to the values in this provider, or set AWS_PROFILE.',
     });
   }
   const providers = given(properties?.get('fs.s3a.aws.credentials.provider'));

@@ -16,12 +16,13 @@ import {
 import type { S3Connection } from './s3-connection.ts';
 
 /*
- * The requests to an object store. This module is a bundle of its own (`s3-client.mjs`), which other bundles load when a program uses the
- * first s3:// URI, because the SDK is large. It must not import modules whose classes other bundles compare with `instanceof`, such as
+ * Sends requests to an object store. This module is a separate bundle (`s3-client.mjs`), because the SDK is large. Other bundles load it when a program uses the first s3:// URI. It must not import modules whose classes other bundles compare with `instanceof`, such as
  * TonyError. Therefore it throws the SDK's own errors, and s3-errors.ts translates them.
  */
 
-/** While this variable is set, the SDK does not warn that its later versions require a newer Node.js: the bundle contains one version. */
+/**
+ * While this variable is set, the SDK does not warn that its later versions require a newer Node.js. The bundle contains a fixed version.
+ */
 const NO_WARNING = 'AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED';
 
 const ATTEMPTS = 5;

@@ -15,7 +15,7 @@ export interface S3Connection {
   readonly sessionToken: Secret | null;
 }
 
-/** Finds the object store of a bucket, and the access key for it. The name '' stands for all buckets without settings of their own. */
+/** Finds the object store of a bucket, and the access key for it. The name '' stands for all buckets without their own settings. */
 export type FindS3Connection = (bucket: string) => Promise<S3Connection>;
 
 /** The connections that a job receives. */

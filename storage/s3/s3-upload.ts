@@ -2,9 +2,12 @@ import type { ObjectPlace, S3Client, Upload, UploadedPart } from './s3-client.ts
 
 const MIB = 1024 * 1024;
 export const PART_BYTES = 8 * MIB;
-/** A store accepts at most 10,000 parts. Parts double in size after each group of this many parts, so an object may have up to 8 TB. */
+/**
+ * A store accepts at most 10,000 parts. The size of the parts doubles after each group of this number of parts, so an object may have up to
+ * 8 TB.
+ */
 const PARTS_PER_SIZE = 1000;
-/** Bounds the memory of an upload. */
+/** Maximum number of concurrent parts. It limits the memory of an upload. */
 const PARTS_IN_FLIGHT = 4;
 
 /** Returns the size of a part; `number` starts at 1. */
@@ -15,7 +18,7 @@ export function partBytes(number: number): number {
 /**
  * Uploads an object in parts. Aborts the upload if a part or the source fails, because a store keeps the parts of unfinished uploads. The
  * object appears only when the caller completes the upload.
- * @param pieces the content, in pieces of at most `partBytes`. The next piece is requested when an earlier part has been sent.
+ * @param pieces the content, in pieces of at most `partBytes`. The upload requests the next piece after an earlier part has been sent.
  */
 export async function uploadParts(
   client: S3Client,
@@ -46,7 +49,7 @@ export async function uploadParts(
     await Promise.all(inFlight);
     return { upload, parts };
   } catch (error) {
-    // A part that arrives after the abort would remain in the store.
+    // Wait for all parts, because a part that arrives after the abort would remain in the store.
     await Promise.allSettled(inFlight);
     await abortUpload(client, upload);
     throw error;
