@@ -71,11 +71,11 @@ export class Gate {
 
   #byToken(request: IncomingMessage, { token, hosts = [] }: Access & { kind: 'token' }): Verdict {
     if (!isAddressedHere(request, hosts)) {
-      return refused('The host name in this URL does not belong to this machine: open the printed URL.');
+      return refused('The host name in this URL does not belong to this machine. Open the URL that tony-ts printed.');
     }
     const bearer = /^Bearer (.+)$/.exec(request.headers.authorization ?? '')?.[1];
     if (bearer !== undefined) {
-      return sameSecret(bearer, token) ? ADMITTED : refused('The token is wrong: use the token in the printed URL.');
+      return sameSecret(bearer, token) ? ADMITTED : refused('The token is wrong. Use the token in the URL that tony-ts printed.');
     }
     const target = request.url ?? '/';
     const given = new URLSearchParams(target.split('?', 2)[1] ?? '').get('token');
@@ -88,7 +88,7 @@ export class Gate {
       return ADMITTED;
     }
     return refused(
-      'Only the user who runs this job may view it: the token is missing or wrong. Open the complete printed URL, including `?token=`.',
+      'Only the user who runs this job may view it: the token is missing or wrong. Open the complete URL that tony-ts printed, including `?token=`.',
     );
   }
 

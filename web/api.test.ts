@@ -92,7 +92,7 @@ test('twenty viewers share one query of the job, and long responses are compress
   const answers = await Promise.all(
     Array.from({ length: 20 }, () => ask(port, '/tony/api/job', { headers: { 'accept-encoding': 'gzip' } })),
   );
-  // The number of queries exceeds one only if the requests took longer than the time for which a response is shared.
+  // There is more than one query only if the requests took longer than the time for which a response is shared.
   expect(calls).toBeLessThan(20);
   const askAgain = async (): Promise<number> => {
     await ask(port, '/tony/api/job');

@@ -4,7 +4,7 @@ import { programEndSchema, taskFailureSchema } from '../conf/status/task-failure
 import { TASK_NAME } from '../conf/values/role-name.ts';
 import { isRecord } from '../platform/is-record.ts';
 
-// The JSON lines files that each ApplicationMaster attempt writes to the history: events-<attempt>.jsonl and
+// This module reads the files that each ApplicationMaster attempt writes to the history: events-<attempt>.jsonl and
 // metrics-<attempt>.jsonl.
 
 export interface HistoryFile {

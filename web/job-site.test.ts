@@ -13,7 +13,7 @@ function target(state: TensorBoardStatus['state'], message = ''): TensorBoardTar
 }
 
 describe('a job site without TensorBoard', () => {
-  test.each(['off', 'unavailable'] as const)('serves the job’s page at the root as well while TensorBoard is %s', async (state) => {
+  test.each(['off', 'unavailable'] as const)('also serves the job’s page at the root while TensorBoard is %s', async (state) => {
     const port = await serve({ tensorboard: target(state) });
     const root = await ask(port, '/');
     const page = await ask(port, '/tony/');

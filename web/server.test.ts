@@ -91,7 +91,7 @@ test('unexpected addresses share a small number of connections and still get a r
   expect(await ask(port, new Agent())).toBe('hello\n');
 });
 
-test('a server with TLS answers only clients with a certificate of the given authority, and closes the others to make room', async () => {
+test('a server with TLS answers only clients with a certificate from the given authority, and closes other connections to make room', async () => {
   const store = readJavaKeyStore(await readFile(new URL('../hadoop/golden/tls/keystore.jks', import.meta.url)), 'secret1');
   const [own] = store.keys;
   const key = toPem(privateKeyOf(own as ProtectedKey, 'secret1'), 'PRIVATE KEY');

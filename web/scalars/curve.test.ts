@@ -51,7 +51,7 @@ test('steps ascend for any input, and the latest value of a step wins', () => {
   );
 });
 
-test('a restart drops the points that it supersedes, even from a thinned curve', () => {
+test('a restarted run replaces the points of later steps, even in a thinned curve', () => {
   const curve = curveOf(Array.from({ length: 3000 }, (_, step) => step));
   expect(curve.dropFrom(5000)).toBe(false);
   expect(curve.dropFrom(1000)).toBe(true);

@@ -108,7 +108,7 @@ describe('a mirror', () => {
     expect(await readdir(path.join(root, 'copy'))).toEqual([]);
   });
 
-  test('writes no file outside its folder, whatever the name', async () => {
+  test('writes no file outside its folder, even if the storage lists a name that leads outside', async () => {
     const mirror = mirrorOf();
     await writeFile(source('tfevents'), 'x');
     storage.strangeNames = ['..', '../../escaped.tfevents', '/etc/tfevents', '', '.', 'a\0b'];
@@ -166,7 +166,7 @@ describe('a mirror', () => {
     expect(mirror.problem).toBe('Only the first 3 files of the summaries are shown.');
   });
 
-  test('copies existing files first, then follows changes on its own until it is closed', async () => {
+  test('copies existing files first, and then follows changes until it is closed', async () => {
     await writeFile(source(EVENTS), 'x');
     const mirror = mirrorOf();
     mirror.start();

@@ -42,7 +42,7 @@ export class ServerProcess {
     const { python, folder, socket, logs, log } = options;
     const flags = [
       `--logdir=${logs}`,
-      // The fast loader is a separate process that listens on a port that is open to every user on the machine.
+      // The fast loader is a separate process. It listens on a port to which every user of the machine can connect.
       '--load_fast=false',
       // A restarted run continues in a new file. The new name may sort before the old name, because the clocks of nodes differ.
       '--reload_multifile=true',
@@ -108,7 +108,7 @@ export class ServerProcess {
 
 function environment(): Record<string, string> {
   const kept = KEPT_ENVIRONMENT.flatMap((name) => (process.env[name] === undefined ? [] : [[name, process.env[name]] as const]));
-  // TensorBoard does not multiply matrices, so more threads would only use memory.
+  // TensorBoard does not multiply matrices, so additional threads would only use memory.
   return { ...Object.fromEntries(kept), OPENBLAS_NUM_THREADS: '1', OMP_NUM_THREADS: '1', PYTHONUNBUFFERED: '1' };
 }
 

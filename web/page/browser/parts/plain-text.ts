@@ -1,6 +1,7 @@
 // biome-ignore lint/suspicious/noControlCharactersInRegex: escape sequences start with one
 const ESCAPES = /\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])/g;
-// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is taken out; also those that turn the direction of text around
+// biome-ignore lint/suspicious/noControlCharactersInRegex: the function removes control characters, including those that change the text
+// direction
 const CONTROLS = /[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
 
 /**

@@ -75,7 +75,7 @@ export function timelineOf(entries: readonly HistoryEntry[], status: JobStatus, 
     } else if (event === 'node-lost') {
       moments.push({ at, text: `node ${entry.node ?? '?'} lost` });
     } else if (event === 'tokens-ending') {
-      moments.push({ at, text: 'delegation tokens about to end' });
+      moments.push({ at, text: 'the delegation tokens will expire soon' });
     } else if (event === 'job-finished') {
       moments.push({ at, text: 'job ended' });
       for (const lane of lanes.values()) {
