@@ -8,7 +8,7 @@ import { type FileSystemName, isSameFileSystem } from './name-nodes.ts';
  * property: its value comes from `storage` in the site file. `tony.storage.gateway.AUTHORITY` sets the gateway of another file system. Both
  * properties are part of the job's configuration.
  */
-export const GATEWAY = 'tony.storage.gateway';
+const GATEWAY = 'tony.storage.gateway';
 
 /**
  * Returns the properties for `storage.gateway` of a site file. The option contains one address, or addresses keyed by nameservice or

@@ -10,7 +10,7 @@ import type { ServerTrust } from '../tls/server-trust.ts';
 import type { KeyServers } from './key-servers.ts';
 import { type Login, sendAs } from './login.ts';
 
-export const NAME_NODE_TOKEN_KIND = 'HDFS_DELEGATION_TOKEN';
+const NAME_NODE_TOKEN_KIND = 'HDFS_DELEGATION_TOKEN';
 /** The kind of the tokens that key servers (KMS) issue. */
 export const KEY_SERVER_TOKEN_KIND = 'kms-dt';
 

@@ -57,7 +57,7 @@ export function tlsFailure(error: unknown, server: URL): TonyError | null {
 }
 
 /** Creates the error for a plain HTTP request to an HTTPS server. */
-export function speaksTls({ host }: URL, cause?: unknown): TonyError {
+function speaksTls({ host }: URL, cause?: unknown): TonyError {
   return new TonyError('TLS_FAILED', `${host} speaks HTTPS, but the configuration says plain HTTP.`, {
     hint: 'Set yarn.http.policy and dfs.http.policy to HTTPS_ONLY in the Hadoop configuration if all daemons use HTTPS. Otherwise, correct the address of this server.',
     cause,

@@ -11,7 +11,7 @@ const PARTS_PER_SIZE = 1000;
 const PARTS_IN_FLIGHT = 4;
 
 /** Returns the size of a part; `number` starts at 1. */
-export function partBytes(number: number): number {
+function partBytes(number: number): number {
   return PART_BYTES * 2 ** Math.floor((number - 1) / PARTS_PER_SIZE);
 }
 

@@ -85,7 +85,7 @@ function gigabytes(bytes: number): string {
   return `${(bytes / 1e9).toFixed(1)} GB`;
 }
 
-export function isEventFile(name: string): boolean {
+function isEventFile(name: string): boolean {
   return name.slice(name.lastIndexOf('/') + 1).includes('tfevents');
 }
 

@@ -15,7 +15,7 @@ const HANDSHAKE_MS = 10_000;
 const MAX_CONNECTIONS = 256;
 
 /** Derives a separate key: if this key leaks, the ring stays secure. */
-export function channelKey(ringKey: Uint8Array): Buffer {
+function channelKey(ringKey: Uint8Array): Buffer {
   return createHmac('sha256', ringKey).update('tensorboard').digest();
 }
 
