@@ -81,7 +81,7 @@ export function compose(settings: MasterSettings, log: Logger) {
       return endpoint && (() => dialTls({ ...endpoint, ringKey: ringKey(secrets.jobSecret) }));
     },
   };
-  /** The token with which the client of a local job reads the pages. */
+  /** The client of a local job uses this token to read the pages. */
   const token = randomBytes(32).toString('hex');
   const site = new JobSite({ view, tensorboard, access: viewAccess(frozen, token), log });
 
@@ -204,8 +204,8 @@ function welcomeFor(frozen: FrozenJob, name: string): Omit<Welcome, 'masterAttem
 }
 
 /**
- * Returns the command that starts an executor. Like the ApplicationMaster, executors use the Node.js of the job's runtime, or that of the
- * node if the job ships no runtime.
+ * Returns the command that starts an executor. Like the ApplicationMaster, executors use the Node.js of the job's runtime. If the job ships
+ * no runtime, they use the Node.js of the node.
  */
 function executorCommand(frozen: FrozenJob): string {
   const hasRuntime = frozen.resources.some(({ name }) => name === CONTAINER_LAYOUT.runtime);

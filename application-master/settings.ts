@@ -21,11 +21,10 @@ export interface MasterSettings {
   readonly frozen: FrozenJob;
   readonly frozenText: string;
   readonly attempt: number;
-  /** Host name under which other hosts reach this machine. */
+  /** Host name that other hosts use to connect to this machine. */
   readonly host: string;
   readonly node: OwnNode;
   readonly credentials: Credentials;
-  /** Path of the container's credentials file. */
   readonly credentialsFile: string;
   /** Absolute path of the container's working directory. */
   readonly folder: string;

@@ -150,7 +150,7 @@ export class S3Storage implements Storage {
           const name = folder.slice(prefix.length, -1);
           found.set(name, folderEntry(joinUri(uri, name)));
         }
-        // Each page contains the names that follow those of the previous page.
+        // Each page continues after the last name of the previous page.
         if (found.size >= most) {
           break;
         }

@@ -21,7 +21,7 @@ test("programs get one file with the cluster's authorities and one that also con
   expect(await readFile(variables.SSL_CERT_FILE ?? '', 'utf8')).toBe(`BEGIN CERTIFICATE of the system\n${PEM}\n`);
 });
 
-test('on a system without a file of public authorities, those of Node.js are used', async () => {
+test('on a system without a file of public authorities, programs get the authorities of Node.js', async () => {
   const { SSL_CERT_FILE = '' } = await authorityEnvironment(folder, PEM, {}, []);
   expect(await readFile(SSL_CERT_FILE, 'utf8')).toBe(`${rootCertificates.join('\n')}\n${PEM}\n`);
 });

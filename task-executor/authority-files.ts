@@ -8,16 +8,13 @@ const SYSTEM_BUNDLES = ['/etc/ssl/certs/ca-certificates.crt', '/etc/pki/tls/cert
 const ADDITIONAL = 'cluster-authorities.pem';
 /** This file contains all authorities, for programs that use the file instead of their own authorities. */
 const ALL = 'all-authorities.pem';
-/**
- * In this order, OpenSSL (and thus Python's ssl module and most programs), the Python packages requests and botocore, and curl read these
- * variables.
- */
+/** Read by OpenSSL (for Python's ssl module and most other programs), by the Python packages requests and botocore, and by curl. */
 const REPLACING = ['SSL_CERT_FILE', 'REQUESTS_CA_BUNDLE', 'CURL_CA_BUNDLE'];
 
 /**
  * Writes the cluster's certificate authorities to files in the container's folder. Returns the environment variables that make programs
  * trust these authorities. Omits the variables that `environment` already sets.
- * @param authorities in PEM format; empty if the cluster has none of its own
+ * @param authorities in PEM format; empty if the cluster has no authorities of its own
  */
 export async function authorityEnvironment(
   folder: string,
@@ -35,7 +32,7 @@ export async function authorityEnvironment(
   return Object.fromEntries(Object.entries(variables).filter(([name]) => environment[name] === undefined));
 }
 
-/** Returns the system's authorities or, on a system without such a file, those of Node.js. */
+/** Returns the system's authorities. On a system without such a file, returns the authorities of Node.js. */
 async function firstBundle(files: readonly string[]): Promise<string> {
   for (const file of files) {
     const text = await readFile(file, 'latin1').catch(() => '');

@@ -86,8 +86,8 @@ export interface Step {
 }
 
 /**
- * A gap between two ticks longer than this (ms) means that this process was suspended. The ApplicationMaster may have declared the executor
- * lost meanwhile.
+ * A longer gap between two ticks (ms) means that this process was suspended. During the gap, the ApplicationMaster may have declared the
+ * executor lost.
  */
 const HELD_UP_MS = 5_000;
 /** Timeout in ms for a killed program to exit. If a disk blocks the program, the executor exits without reporting the program's exit. */

@@ -13,7 +13,7 @@ import { ifMissing } from '../platform/files/if-missing.ts';
  */
 
 /**
- * Creates the working directory of a generation and removes those of earlier generations.
+ * Creates the working directory of a generation and removes the directories of earlier generations.
  * @param container absolute path of the container's working directory
  * @param source absolute path of the localised source; null for an empty working directory
  * @param onLeftOver receives each earlier directory that cannot be removed; YARN removes it with the container

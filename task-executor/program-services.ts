@@ -31,7 +31,7 @@ export class ProgramServices {
   }
 
   /**
-   * Opens the servers of a generation, and closes those of the previous one.
+   * Opens the servers of a generation, and closes the servers of the previous generation.
    * @returns the folder of the services socket, which is null if it cannot be opened, and the port of Horovod's rendezvous.
    * @throws if Horovod's rendezvous cannot be opened
    */

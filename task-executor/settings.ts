@@ -12,7 +12,7 @@ export interface ExecutorSettings {
   readonly containerId: string;
   readonly folder: string;
   readonly logFolder: string;
-  /** Host name under which peers reach this container. */
+  /** Host name that peers use to connect to this container. */
   readonly host: string;
   readonly master: { readonly host: string; readonly port: number };
   /** Certificate in PEM format. */

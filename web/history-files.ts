@@ -36,7 +36,7 @@ export function parseEntry(line: string): HistoryEntry | null {
   return checkedEntry(parsed(line));
 }
 
-/** Like `parseEntry`, for a parsed value. */
+/** Does the same as `parseEntry` for a value that is already parsed. */
 export function checkedEntry(value: unknown): HistoryEntry | null {
   // The cast is safe because JSON has no undefined: an optional field is either absent or has a value.
   return (entrySchema.safeParse(value).data as HistoryEntry | undefined) ?? null;

@@ -33,7 +33,7 @@ const REQUEST_MS = 60_000;
 const SILENCE_MS = 120_000;
 /** At this limit, a new connection replaces the oldest connection without a request. */
 const MAX_CONNECTIONS = 512;
-/** Maximum number of connections from unexpected addresses. Their requests are rejected in any case. */
+/** Maximum number of connections from unexpected addresses. The server rejects all of their requests. */
 const MAX_UNEXPECTED = 16;
 
 /** An HTTP server for one site. Limits the time and memory that clients can consume. */

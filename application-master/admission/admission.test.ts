@@ -134,7 +134,7 @@ test('a running job gets the time limits of the site file, and cannot grow while
   expect(limitsFor(FROZEN, view(quotas('roles: {worker: {instances: 1}}')))).toEqual({ timeout: null, idle: null, mayGrow: false });
 });
 
-test('refuses a job whose tags differ from its request, because other jobs count by the tags', () => {
+test('refuses a job whose tags differ from its request, because the totals are computed from the tags', () => {
   const limits = 'roles: {worker: {total: {gpus: 8}}}';
   const own = (tags: readonly string[]) => decisionFor(limits, [application('application_100_0005', { tags, user: 'alice' })]).type;
   expect(own(['tony-ts', ...roleTags(JOB.job), 'mine'])).toBe('admitted');
@@ -173,7 +173,7 @@ test('counts untagged containers, except the ApplicationMaster, as tasks of ever
   expect(decisionFor(limits, [application('application_100_0001', { runningContainers: 0 })]).type).toBe('waits');
 });
 
-test('refuses a job without the final values, lists all of them, and compares the queue that YARN reports', () => {
+test('refuses a job that lacks final values, lists all of them, and checks the queue that YARN reports', () => {
   const site = 'final: {queue: research, heartbeat: {interval: 3s}, roles: {"*": {nodeLabel: a100}}}';
   expect(checkLimits(FROZEN, view(site))).toEqual({
     type: 'refused',
@@ -209,7 +209,7 @@ test('an attempt with running containers continues without a check of the limits
   expect(refusalOfRunning(asks({ roles: roles(4) }), view(quotas('roles: {worker: {instances: 4}}')), null)).toBeNull();
 });
 
-test('checks a job that moved to another queue against the new queue, in the admitting attempt and in the next one', () => {
+test('checks a moved job against its new queue, both in the attempt that admitted it and in the next attempt', () => {
   const moved = (limits: string, others: readonly Application[] = []) => {
     const own = { ...OWN, queue: 'root.research' };
     return view(quotas(limits), { queue: own.queue, applications: [own, ...others] });
@@ -231,7 +231,7 @@ test('checks a job that moved to another queue against the new queue, in the adm
   expect(refusalOfRunning(FROZEN, moved('queues: {research: {instances: 1}}'), 'research')).toBeNull();
 });
 
-test("counts the ApplicationMaster's resources in YARN when they exceed job.json by more than rounding", () => {
+test("uses the resources that YARN reports for the ApplicationMaster if rounding does not explain the difference to job.json", () => {
   const limits = "users: {'*': {task: {memory: 1g}}}";
   const has = (memory: number, more: Partial<ClusterView> = {}) =>
     decisionFor(limits, [application(OWN.id, { user: 'alice', usedByMaster: { 'memory-mb': memory, vcores: 1 } })], more);

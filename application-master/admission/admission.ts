@@ -24,7 +24,7 @@ export type AdmissionDecision =
   | { readonly type: 'waits'; readonly reason: string }
   | { readonly type: 'refused'; readonly reason: string };
 
-/** Information about the job from the cluster. The user cannot edit it, in contrast to job.json. */
+/** Facts about the job that come from the cluster. The user can edit job.json, but not these facts. */
 export interface ClusterView {
   readonly applicationId: string;
   readonly user: string;

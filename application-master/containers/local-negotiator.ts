@@ -103,7 +103,7 @@ export class LocalNegotiator implements Negotiator {
       this.#watch = setInterval(() => this.#look(survivors), WATCH_MS);
     }
     return {
-      // Without a maximum, a job that requests GPUs can also run on a machine without GPUs.
+      // Report no maximum, so that a job that requests GPUs can also run on a machine without GPUs.
       maximum: {},
       resourceTypes: [...new Set(this.#options.frozen.job.roles.flatMap((role) => Object.keys(askedResources(role))))],
       queue: 'local',

@@ -219,7 +219,7 @@ test('an elastic job shrinks when a worker has used up its restarts, and fails w
   expect(scene.result).toMatchObject({ state: 'FAILED', diagnostics: expect.stringContaining('worker:3') });
 });
 
-test('repeated failures without a new checkpoint fail an elastic job before all its workers are used up', () => {
+test('repeated failures without a new checkpoint fail an elastic job before all its workers have used up their restarts', () => {
   const scene = startedWith(4, job({ instances: 1, maxInstances: 40, restart: { policy: 'on-failure', maxRestarts: 0 } }));
   for (let n = 1; n < 4; n++) {
     scene.exit(scene.container(`worker:${n}`), 1);

@@ -103,8 +103,8 @@ export function forget(transition: Transition, containerId: string, end: Contain
 }
 
 /**
- * Records a lost node. The ResourceManager reports each of its containers, but the node is recorded only once until the job gets a new
- * container on it. Ignores containers that are unknown to the job, because their nodes are unknown too.
+ * Records a lost node once, although the ResourceManager reports each of its containers. After the job has got a new container on the node,
+ * the node can be recorded again. Ignores containers that are unknown to the job, because their nodes are unknown too.
  */
 export function noteLostNode(transition: Transition, containerId: string): void {
   const { byContainer, ending, cluster, tasks } = transition.state;

@@ -603,7 +603,7 @@ describe('a failing program', () => {
     expect(scene.status().state).toBe('FAILED');
   });
 
-  it('counts as failed when it stays stopped by a signal', () => {
+  it('counts as failed if a signal has stopped it for too long', () => {
     const scene = JobScenario.running(twoWorkers);
     scene.freeze('c1');
     scene.wait(12_000);
@@ -819,7 +819,7 @@ describe('a node on which a role fails', () => {
     expect(scene.of('ask').flatMap(({ excludedNodes }) => excludedNodes)).toEqual([]);
   });
 
-  it('fails the job at once when a file of the job was modified, because no later container could start', () => {
+  it('fails the job immediately when a file of the job was modified, because no later container could start', () => {
     const scene = new JobScenario(frozen({ roles: [workers({ instances: 1 })] }));
     scene.register();
     scene.say({

@@ -99,7 +99,7 @@ describe('a role that waits for another role', () => {
     );
   });
 
-  it('does not delay TensorBoard, and extra tasks of an elastic role', () => {
+  it('delays neither TensorBoard nor the extra tasks of an elastic role', () => {
     const tensorboard = role({ name: 'tensorboard', tracking: 'sidecar' });
     const evaluator = role({ name: 'evaluator', after: [{ role: 'worker', state: 'succeeded' }] });
     const scene = JobScenario.running(
@@ -154,7 +154,7 @@ describe('a later attempt', () => {
     expect([later.task('load:0').state, later.wanted('load'), later.wanted('worker')]).toEqual(['succeeded', 0, 2]);
   });
 
-  it('requests no containers while those of the first stage still end', () => {
+  it('requests no containers until the containers of the first stage have ended', () => {
     const scene = JobScenario.running(staged);
     const id = scene.container('load:0');
     scene.exit(id, 0);
@@ -334,7 +334,7 @@ describe('retryOn', () => {
   });
 });
 
-it('never runs a role before the roles for which it waits have succeeded, whatever their order', () => {
+it('for any order of the roles, never runs a role before the roles for which it waits have succeeded', () => {
   const names = ['a', 'b', 'c', 'd', 'e'];
   const edges = fc.array(fc.tuple(fc.nat(4), fc.nat(4)), { maxLength: 8 });
   fc.assert(

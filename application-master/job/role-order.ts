@@ -86,7 +86,7 @@ function decidingTasks(state: JobState, condition: RoleCondition): Task[] {
   return [...own, ...others];
 }
 
-/** Returns the tasks of a role; for an elastic role, those in the newest generation. */
+/** Returns the tasks of a role. For an elastic role, returns only the tasks in the newest generation. */
 function tasksOf(state: JobState, name: string): Task[] {
   return state.tasks.filter((task) => task.role.name === name && (!isElastic(task.role) || isMember(task)));
 }

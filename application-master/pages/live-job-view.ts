@@ -65,7 +65,7 @@ export class LiveJobView implements JobView {
   }
 
   async events(after: number): Promise<EventPage> {
-    // Return no events of this attempt before those of earlier attempts, to keep them in order.
+    // To keep the events in order, return no events of this attempt before the events of earlier attempts.
     return (await this.#haveEarlier()) ? this.#events.page(after) : { entries: [], next: after };
   }
 

@@ -5,7 +5,7 @@ const BEAT_MS = 500;
 const WINDOW_MS = 60_000;
 const BEATS = WINDOW_MS / BEAT_MS;
 
-/** The delays (ms) with which a timer fired during the last minute. */
+/** The delays (ms) of a timer during the last minute. */
 export class Lateness {
   readonly #ring = new Float32Array(BEATS);
   #count = 0;

@@ -1,7 +1,7 @@
 import type { HistoryEntry } from '../../conf/status/status.ts';
 import type { EventPage } from '../../web/job-view.ts';
 
-/** Number of entries kept per attempt: the first entries, which show how the job started, and the newest. */
+/** Number of entries kept per attempt. The log keeps the first entries, which show how the job started, and the newest entries. */
 const FIRST_ENTRIES = 5_000;
 const NEWEST_ENTRIES = 15_000;
 const ENTRIES_A_PAGE = 5_000;
@@ -26,7 +26,7 @@ export class EventLog {
       return;
     }
     this.#newest.push(entry);
-    // Truncate rarely and remove many entries at once, to keep the cost per entry low.
+    // Truncate rarely, and remove many entries each time, to keep the cost per entry low.
     if (this.#newest.length >= NEWEST_ENTRIES * 1.25) {
       this.#newest = this.#newest.slice(-NEWEST_ENTRIES);
     }

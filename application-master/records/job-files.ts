@@ -16,7 +16,7 @@ import { retryStorage, STORAGE_BACKOFF } from './storage-retry.ts';
 const EVENTS_PAUSE_MS = 1000;
 /** Delay in ms before usage samples are written. */
 const SAMPLES_PAUSE_MS = 30_000;
-/** If the maximum is exceeded, the job keeps its first events, which show how it started, and the newest. */
+/** Beyond this maximum, the job keeps its first events, which show how it started, and its newest events. */
 const FIRST_EVENTS = 5_000;
 const MAXIMUM_EVENTS = 25_000;
 
@@ -191,8 +191,8 @@ export class JobFiles {
   }
 
   /**
-   * Reads the job's final status, if it exists, and the newest state of an earlier attempt. Retries while storage is unavailable; the job's
-   * programs continue meanwhile.
+   * Reads the job's final status, if it exists, and the newest state of an earlier attempt. Retries while storage is unavailable. The job's
+   * programs continue during this time.
    */
   async recover(): Promise<{ final: JobStatus | null; snapshot: Snapshot | null }> {
     const read = await this.#retry('could not read the state of the earlier attempt; trying again', async () => {

@@ -10,7 +10,7 @@ const MAXIMUM_TASKS = MAXIMUM_TASK_SAMPLES / FEWEST_SAMPLES;
 
 /**
  * The tasks' resource usage since the start of the job. If there are too many samples, neighbouring samples are merged in pairs and the
- * sampling interval doubles. The history thus covers the whole job, and its resolution decreases with the run time.
+ * sampling interval doubles. The history therefore covers the whole job, and its resolution decreases with the run time.
  */
 export class UsageHistory {
   #samples: UsageSample[] = [];

@@ -278,7 +278,7 @@ export class ExecutorService {
   }
 }
 
-/** Returns the secret with which a container proves its identity. Only the ApplicationMaster and that container have it. */
+/** Returns the secret that proves a container's identity. Only the ApplicationMaster and the container have this secret. */
 export function containerProof(jobSecret: Secret, containerId: string): Buffer {
   return createHmac('sha256', jobSecret.reveal()).update(`container|${containerId}`).digest();
 }

@@ -24,7 +24,7 @@ interface Waiting {
   readonly joined: (stream: SessionStream) => void;
 }
 
-/** Connects the streams of clients with those that executors open for them, and relays their messages. */
+/** Connects each client's stream with the stream that an executor opens for it, and relays the messages. */
 export class SessionRelay {
   readonly #options: SessionRelayOptions;
   readonly #waiting = new Map<string, Waiting>();

@@ -49,7 +49,7 @@ export class SessionServer {
     return this.#listener.port;
   }
 
-  /** Returns the data with which clients connect. It contains the token. */
+  /** Returns the data that clients need to connect, including the token. */
   addressAt(host: string, port: number): SessionAddress {
     return { host, port, token: this.#token, certificate: Buffer.from(this.#options.certificate.reveal()).toString() };
   }

@@ -14,7 +14,7 @@ export interface Requester {
 const count = z.number().int().nonnegative();
 const split = count.max(MAXIMUM_SPLITS - 1);
 
-/** The request format of training/data/reading/split-assigner.ts. */
+/** The format of the requests from training/data/reading/split-assigner.ts. */
 const question = z.object({
   kind: z.enum(['shares', 'workers']),
   fingerprint: z.string().max(200),

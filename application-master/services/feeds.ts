@@ -22,7 +22,7 @@ const LEAST_WINDOW_BYTES = 512 * 1024;
 const NO_WINDOW = 0;
 const MAXIMUM_FEEDS = 64;
 
-/** The request format of training/data/sources/feed-source.ts. */
+/** The format of the requests from training/data/sources/feed-source.ts. */
 const question = z.object({
   feed: z.string().regex(/^[\w.-]{1,100}$/),
   /** Identifies the reader within its process. */

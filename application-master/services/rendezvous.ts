@@ -16,7 +16,7 @@ export interface RendezvousCall {
   readonly signal: AbortSignal;
 }
 
-/** A missing key for which requests wait. */
+/** A missing key, with the number of requests that wait for it. */
 interface Awaited {
   /** Aborted when the key arrives. */
   readonly arrival: AbortController;

@@ -63,7 +63,7 @@ const FROZEN = [
 /** Properties of viewfs:// mount tables. Their keys contain file system paths, so SENSITIVE does not apply to them. */
 const MOUNTS = /^fs\.viewfs\.mounttable\./;
 
-/** The key provider of encryption zones. Its name looks like that of a secret, but its value is a kms:// URI, which is not secret. */
+/** The key provider of encryption zones. The name looks like a secret, but the value is a kms:// URI, which is not secret. */
 const KEY_PROVIDER = 'hadoop.security.key.provider.path';
 
 /** Properties that must not appear in job.json, even if FROZEN matches them. */

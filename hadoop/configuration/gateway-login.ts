@@ -71,7 +71,7 @@ export function gatewayLogin(
   });
 }
 
-/** Returns the tokens with which a job's containers authenticate to the gateways; an empty list without credentials. */
+/** Returns the tokens that authenticate a job's containers to the gateways; an empty list without credentials. */
 export async function gatewayTokens(configuration: HadoopConfiguration): Promise<readonly Token[]> {
   const file = configuration.get(GATEWAY_CREDENTIALS);
   return file === undefined

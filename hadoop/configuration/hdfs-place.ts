@@ -16,7 +16,6 @@ export interface HdfsLocation {
   readonly path: string;
 }
 
-/** A path on a file system. */
 export interface HdfsPath {
   readonly fileSystem: FileSystemName;
   readonly path: string;
@@ -112,7 +111,7 @@ export function fileSystemsOf(configuration: HadoopConfiguration, location: Hdfs
   });
 }
 
-/** Parses a URI; returns null for schemes other than those of `HDFS_URI`. The path is not checked. */
+/** Parses a URI; returns null if its scheme is not in `HDFS_URI`. Does not check the path. */
 export function locationOf(uri: string): HdfsLocation | null {
   const [, scheme, authority = '', path = ''] = /^(hdfs|webhdfs|swebhdfs|viewfs):(?:\/\/([^/]*))?(\/.*)?$/is.exec(uri) ?? [];
   return scheme === undefined

@@ -12,7 +12,7 @@ const ANONYMOUS = new SimpleLogin(null);
 
 /**
  * Reads a cluster's configuration from its ResourceManager's web server (`http://rm:8088/conf`). Requests XML, the format that all versions
- * support. Omits the ResourceManager's default values, because they may differ from those of a client.
+ * support. Omits the ResourceManager's default values, because a client may have other default values.
  */
 export async function configurationOfResourceManager(
   address: string,
@@ -77,7 +77,7 @@ export async function propertiesOfDaemon(
   }
 }
 
-/** Without HA, sets the ResourceManager's host and web address to those of `base`: a ResourceManager may report 0.0.0.0. */
+/** Without HA, takes the ResourceManager's host and web address from `base`, because a ResourceManager may report 0.0.0.0. */
 export function reachedAt(base: URL, properties: Readonly<Record<string, string>>): Record<string, string> {
   const isHttps = base.protocol === 'https:';
   const known: Record<string, string> = { ...properties };

@@ -6,8 +6,8 @@ import { CredentialStoreError } from '../tls/credential-store-error.ts';
 import { type CredentialStore, readCredentialStore } from './credential-store.ts';
 
 /*
- * The URI of a credential provider nests the URI of a JCEKS file: jceks://SCHEME@AUTHORITY/PATH is the file SCHEME://AUTHORITY/PATH, and
- * jceks://SCHEME/PATH is the file SCHEME:///PATH. localjceks://file/PATH is a local file too.
+ * The URI of a credential provider contains the URI of a JCEKS file: jceks://SCHEME@AUTHORITY/PATH is the file SCHEME://AUTHORITY/PATH,
+ * and jceks://SCHEME/PATH is the file SCHEME:///PATH. localjceks://file/PATH is also a local file.
  */
 
 /** The property that lists the stores. All of Hadoop's programs read it. */

@@ -87,7 +87,7 @@ function deriveKey(salt: Buffer, password: string, iterations: number): Buffer {
   const secret = Buffer.from(password, 'latin1');
   const halves = [Buffer.from(salt.subarray(0, SALT_BYTES / 2)), salt.subarray(SALT_BYTES / 2)] as const;
   if (halves[0].equals(halves[1])) {
-    // Java means to reverse the first half, but overwrites bytes that it has not moved yet.
+    // Java is supposed to reverse the first half, but overwrites bytes that it has not moved yet.
     const [a = 0, b = 0, , d = 0] = halves[0];
     halves[0].set([d, a, b, d]);
   }

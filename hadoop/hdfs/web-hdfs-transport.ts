@@ -62,8 +62,8 @@ interface TransferUrl {
 }
 
 /**
- * Sends WebHDFS requests and tries the NameNodes in turn. A NameNode serves metadata directly. For file content, the NameNode returns a
- * DataNode URL, either as a redirect with status 307 or, with `noredirect=true`, as `{"Location": ...}` with status 200.
+ * Sends WebHDFS requests and tries the NameNodes one after the other. A NameNode serves metadata directly. For file content, the NameNode
+ * returns a DataNode URL, either as a redirect with status 307 or, with `noredirect=true`, as `{"Location": ...}` with status 200.
  *
  * Gateways differ. HttpFS sends the content of a file without a redirect, and redirects an upload to itself with `data=true`. Knox
  * redirects both downloads and uploads to itself, and does not rewrite the JSON of `noredirect=true`.

@@ -38,9 +38,9 @@ const REAL_PACING: Pacing = {
 };
 
 /**
- * Tries addresses in turn until an attempt returns a result, an attempt throws, or the timeout `patienceMs` expires. Starts with the
- * address that responded last. The delay between rounds grows exponentially. Skips servers that this client does not trust, and reports
- * them once another server has responded.
+ * Tries addresses one after the other until an attempt returns a result, an attempt throws, or the timeout `patienceMs` expires. Starts
+ * with the address that responded last. The delay between rounds grows exponentially. Skips servers that this client does not trust, and
+ * reports them once another server has responded.
  */
 export class AddressRound {
   readonly #addresses: readonly string[];

@@ -55,7 +55,6 @@ export function formatContainerId(id: ContainerId): string {
   return `container_${epoch}${application}_${padded(id.attempt, 2)}_${padded(id.sequence, 6)}`;
 }
 
-/** Returns the application ID contained in a container ID. */
 export function applicationOf(containerId: string): string {
   return formatApplicationId(parseContainerId(containerId).application);
 }

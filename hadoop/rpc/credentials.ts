@@ -82,7 +82,7 @@ export interface TokenMessage {
   readonly service: string;
 }
 
-/** Copies the bytes of a decoded message, which are views on the received buffer, into a token. */
+/** Creates a token from a decoded message. Copies its bytes, which are views on the received buffer. */
 export function tokenOfMessage(message: TokenMessage): Token {
   return {
     identifier: Uint8Array.from(message.identifier),

@@ -100,7 +100,7 @@ export function sessionKey(input: DigestInput): Buffer {
   return md5(md5(`${input.user}:${input.realm}:${input.password}`), `:${input.nonce}:${input.cnonce}`);
 }
 
-/** Returns a proof: the client's with the prefix AUTHENTICATE, the server's with an empty prefix. */
+/** Returns the client's proof if the prefix is AUTHENTICATE, and the server's proof if the prefix is empty. */
 export function digestProof(ha1: Buffer, input: DigestInput, prefix: 'AUTHENTICATE' | ''): string {
   const tail = input.qop === 'auth' ? '' : ':00000000000000000000000000000000';
   const a2 = md5(`${prefix}:${input.uri}${tail}`).toString('hex');

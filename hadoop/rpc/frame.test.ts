@@ -37,6 +37,6 @@ test.each([
   ['a negative length', '80000000', 'exceeds the maximum'],
   ['the response to an old client', 'ffffffff', 'version 9'],
   ['HTTP', Buffer.from('HTTP').toString('hex'), 'HTTP'],
-])('the first four bytes suffice to reject %s', (_, hex, message) => {
+])('the first four bytes are enough to reject %s', (_, hex, message) => {
   expect(() => new FrameReader(1024).push(Buffer.from(hex, 'hex'))).toThrow(message);
 });

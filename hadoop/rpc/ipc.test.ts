@@ -373,7 +373,7 @@ test.each([
   expect(connection.usable).toBe(false);
 });
 
-test('all calls end with a TonyError, whatever the server sends', async () => {
+test('all calls end with a TonyError for any bytes from the server', async () => {
   let bytes: Uint8Array = new Uint8Array();
   const garbage = await rawServer((socket) => {
     socket.once('data', () => socket.end(bytes));

@@ -62,7 +62,7 @@ export interface TokenSource {
   renew(token: Token): Promise<number>;
 }
 
-/** The NameNodes of a file system, such as `hdfs://ns1`. */
+/** Returns the token source for the NameNodes of a file system, such as `hdfs://ns1`. */
 export function nameNodeTokens(login: Login, services: ClusterServices, fileSystem: string): TokenSource {
   const { addresses, scheme, endpoint, authority } = services.tokenIssuer(fileSystem);
   const who = { from: `the NameNode of ${fileSystem}`, code: 'HDFS_UNREACHABLE' } as const;
@@ -81,7 +81,7 @@ export function nameNodeTokens(login: Login, services: ClusterServices, fileSyst
   };
 }
 
-/** The key servers, whose tokens let Hadoop's clients read files in encryption zones. */
+/** Returns the token source for the key servers. Their tokens let Hadoop's clients read files in encryption zones. */
 export function keyServerTokens(login: Login, services: ClusterServices, servers: KeyServers): TokenSource {
   const who = { from: `the key server ${servers.service}`, code: 'KMS_UNREACHABLE' } as const;
   const send = sender(login, services, servers.addresses, who);
@@ -98,7 +98,7 @@ export function keyServerTokens(login: Login, services: ClusterServices, servers
   };
 }
 
-/** The ResourceManager; its tokens are valid for all ResourceManagers of an HA list. */
+/** Returns the token source for the ResourceManager. Its tokens are valid for all ResourceManagers of an HA list. */
 export function resourceManagerTokens(login: Login, services: ClusterServices): TokenSource {
   const who = { from: 'the ResourceManager', code: 'RM_UNREACHABLE' } as const;
   const path = '/ws/v1/cluster/delegation-token';

@@ -34,7 +34,7 @@ test('a wrong password and altered bytes are detected', () => {
   expect(() => readJavaKeyStore(altered, 'secret1')).toThrow(WrongPassword);
 });
 
-test('a file that ends early is rejected at every length', () => {
+test('a truncated file of any length is rejected', () => {
   for (let length = 0; length < KEYS.length; length += 1) {
     expect(() => readJavaKeyStore(KEYS.subarray(0, length), null)).toThrow(RangeError);
   }

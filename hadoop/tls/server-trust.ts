@@ -42,7 +42,8 @@ export class ServerTrust {
   }
 
   /**
-   * Returns all trusted authorities in PEM format, for programs that read them from a file. Returns null if the system's defaults suffice.
+   * Returns all trusted authorities in PEM format, for programs that read them from a file. Returns null if the system already trusts all
+   * of them.
    */
   bundle(): string | null {
     return this.pem === '' ? null : [...defaultAuthorities(), this.pem].join('\n');

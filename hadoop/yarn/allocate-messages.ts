@@ -19,7 +19,7 @@ import {
 } from '../rpc/records.ts';
 import type { Ask, AskRequest } from './ask-ledger.ts';
 
-/** The addresses under which the ApplicationMaster registers with the ResourceManager. */
+/** The addresses that the ApplicationMaster registers with the ResourceManager. */
 export interface MasterAddress {
   readonly host: string;
   readonly rpcPort: number;

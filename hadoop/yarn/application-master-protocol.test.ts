@@ -447,7 +447,7 @@ test('sends the rest of a request when a release or an avoided host is refused',
   expect(() => client.release('nonsense')).toThrow('not a container ID');
 });
 
-test('keeps avoiding an accepted host when the ResourceManager rejects another one', async () => {
+test('still avoids an accepted host after the ResourceManager has rejected another host', async () => {
   await client.register(ADDRESS);
   client.setAvoidedHosts(new Set(['bad']));
   await client.heartbeat(0);

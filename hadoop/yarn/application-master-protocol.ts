@@ -56,9 +56,8 @@ const MAX_OBJECTIONS_PER_HEARTBEAT = 8;
 const REPEAT_FINISH_MS = 50;
 
 /**
- * The client with which an ApplicationMaster calls the ResourceManager (ApplicationMasterProtocol). It handles lost responses,
- * ResourceManager restarts and failovers, and token renewal. All methods throw ATTEMPT_FENCED if the ResourceManager has removed the
- * attempt.
+ * An ApplicationMaster's client for the ResourceManager (ApplicationMasterProtocol). It handles lost responses, ResourceManager restarts
+ * and failovers, and token renewal. All methods throw ATTEMPT_FENCED if the ResourceManager has removed the attempt.
  */
 export class ApplicationMasterClient {
   readonly #log: Logger;

@@ -91,7 +91,7 @@ describe('allocations', () => {
     expect(hasOpenAsks(last)).toBe(false);
   });
 
-  test('an allocation during the request of a new ask causes a request with the corrected count', () => {
+  test('if a container is allocated while a new ask is in flight, the next request contains the corrected count', () => {
     const { ledger, request } = takeRequest(ask(answered, worker(4)));
     const after = requestAnswered(ledger, request, { responseId: 2, allocated: [worker(0)], completed: [] });
     expect(takeRequest(after).request.asks).toEqual([worker(3)]);
@@ -104,7 +104,7 @@ describe('allocations', () => {
   });
 });
 
-test('a refused ask is cancelled in a form that cannot be refused, and then dropped', () => {
+test('a refused ask is cancelled with a request that contains nothing to refuse, and then dropped', () => {
   const open = worker(2);
   const { ledger, request } = takeRequest(ask(EMPTY_LEDGER, open));
   const cancelled = cancel(requestFailed(ledger, request), request.asks[0] as Ask);

@@ -49,7 +49,7 @@ interface QueuedStart {
 const MAX_BATCH = 32;
 const SIGNALS = { dump: 'OUTPUT_THREAD_DUMP', terminate: 'GRACEFUL_SHUTDOWN', kill: 'FORCEFUL_SHUTDOWN' } as const;
 
-/** The client with which an ApplicationMaster starts and stops containers on all NodeManagers (ContainerManagementProtocol). */
+/** An ApplicationMaster's client for the NodeManagers (ContainerManagementProtocol). It starts and stops containers. */
 export class NodeManagerClient {
   readonly #connections: NodeConnections;
   readonly #log: Logger;
@@ -167,7 +167,7 @@ export class NodeManagerClient {
         // One invalid container can make the whole call fail.
         this.#log.warn(
           { node, containers: batch.length, error: messageOf(error) },
-          'failed to start several containers at once; starting them one by one',
+          'failed to start several containers with one call; starting them one by one',
         );
         for (const start of batch) {
           await this.#startBatch(node, [start]);

@@ -34,7 +34,7 @@ test('reads a queue of the Capacity Scheduler with its parents', () => {
   expect(queueRoomOf(answer, 'gpu', 'bob')?.labels['']?.user?.used).toEqual({});
 });
 
-test('an idle queue does not show how it counts resources', () => {
+test('an idle queue does not reveal whether the scheduler counts all resource types', () => {
   expect(queueRoomOf(answer, 'default', 'alice')?.countsAll).toBeNull();
 });
 

@@ -12,13 +12,13 @@ import { RemoteError } from '../rpc/remote-error.ts';
 
 const PROTOCOL = { name: 'org.apache.hadoop.yarn.api.ApplicationMasterProtocolPB', version: 1 };
 /**
- * Number of rejections by one ResourceManager after which a call fails. A single rejection can come from a ResourceManager that is shutting
+ * A call fails after this number of rejections by one ResourceManager. A single rejection can come from a ResourceManager that is shutting
  * down.
  */
 const REFUSALS_BEFORE_GIVING_UP = 3;
 
 export interface SchedulerOptions {
-  /** RPC addresses of the ResourceManagers, which are tried in turn. Without HA, the list has one element. */
+  /** RPC addresses of the ResourceManagers. The connection tries them one after the other. Without HA, the list has one element. */
   readonly schedulers: readonly Endpoint[];
   /** A YARN_AM_RM_TOKEN. All ResourceManagers accept it. */
   readonly token: Token;
@@ -26,7 +26,7 @@ export interface SchedulerOptions {
   readonly minimumQop: Qop;
   readonly log: Logger;
   readonly callTimeoutMs?: number;
-  /** Time in ms after which a call fails if all ResourceManagers are unreachable. */
+  /** A call fails after this time in ms if all ResourceManagers are unreachable. */
   readonly unreachableAfterMs?: number;
 }
 

@@ -11,7 +11,7 @@ interface Submission {
 
 const app = (number: number, startedAt: number, hidden = false): Submission => ({ id: `application_100_${number}`, startedAt, hidden });
 
-/** Responds like a ResourceManager: filters by the real submission times, but hides those that the caller has no permission to view. */
+/** Responds like a ResourceManager: filters by the real submission times, but hides the times that the caller has no permission to view. */
 function cluster(applications: readonly Submission[]) {
   const filters: ApplicationFilter[] = [];
   const answer = ({ submitted: { from = 0, to = Number.MAX_SAFE_INTEGER } = {} }: ApplicationFilter = {}) =>
@@ -71,7 +71,7 @@ test("orders by ID when even the application's own time is hidden; malformed IDs
   expect(await before(app(6, 7, true), others)).toEqual(['application_-3_1', 'application_99_9', 'application_x']);
 });
 
-test('orders all applications; one with a hidden time follows those with lower IDs', () => {
+test('orders all applications, and puts an application with a hidden time after all lower IDs', () => {
   const order = (...all: Submission[]) => inOrderOfSubmission(all).map(({ id }) => Number(id.split('_')[2]));
   expect(order(app(5, 30), app(6, 20), app(7, 20))).toEqual([6, 7, 5]);
   expect(order(app(9, 0), app(7, 40), app(6, 50), app(10, 60), app(8, 0), app(1, 0))).toEqual([1, 7, 6, 8, 9, 10]);

@@ -73,8 +73,8 @@ function keysOf(profile: Environment): Keys | undefined {
 }
 
 /**
- * Like Hadoop, prefers the keys in credential providers to those in the properties, and the bucket's own keys to the general ones. A bucket
- * with its own access key does not use the general session token.
+ * Like Hadoop, prefers keys in credential providers to keys in properties, and the bucket's own keys to general keys. A bucket with its own
+ * access key does not use the general session token.
  */
 async function keysOfHadoop(bucket: string, environment: Environment, hadoop: HdfsUser, properties: Properties): Promise<Keys | undefined> {
   const inProviders = credentialFinder({

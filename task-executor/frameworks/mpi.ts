@@ -43,7 +43,7 @@ export function mpirunVariables({ openMpiHosts, hydraHosts, remoteShell }: MpiFi
   return {
     OMPI_MCA_plm: 'rsh',
     OMPI_MCA_plm_rsh_agent: remoteShell,
-    // Otherwise, the other tasks would start daemons in one another.
+    // Without this setting, the other tasks would start further daemons in other tasks.
     OMPI_MCA_plm_rsh_no_tree_spawn: '1',
     OMPI_MCA_orte_default_hostfile: openMpiHosts,
     // Otherwise, the daemons would leave the session of their task.

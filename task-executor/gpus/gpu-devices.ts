@@ -22,7 +22,7 @@ export function parseDevices(text: string): GpuDevice[] {
     if (index !== undefined && gpu !== undefined) {
       devices.push({ name: index, uuid: gpu });
     } else if (instance !== undefined) {
-      // The line of the partitioned GPU precedes those of its instances.
+      // The line of a partitioned GPU precedes the lines of its instances.
       const last = devices.at(-1);
       if (last?.uuid.startsWith('GPU-')) {
         devices.pop();

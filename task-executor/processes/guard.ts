@@ -71,9 +71,7 @@ export class Guard {
     }
   }
 
-  /**
-   * Resolves when the guard has acknowledged the group. A completed write does not suffice, because a guard that dies loses unread data.
-   */
+  /** Resolves when the guard has acknowledged the group. A completed write is not enough, because a guard that dies loses unread data. */
   #write({ stdin, stdout }: ChildProcess): Promise<void> {
     return new Promise((resolve, reject) => {
       if (stdin === null || stdout === null || stdout.destroyed) {

@@ -21,7 +21,7 @@ beforeEach(async () => {
 
 const at = (...names: string[]): string => path.join(root, ...names);
 
-/** Opens the folder `ckpt` of a task in a new working directory, whose name is the generation. */
+/** Creates a working directory that is named after the generation, and opens its folder `ckpt`. */
 async function open(generation: number, rank = 0): Promise<CheckpointSync | null> {
   await mkdir(at(`${generation}`), { recursive: true });
   const frozen = {

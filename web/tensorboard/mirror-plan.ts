@@ -16,7 +16,7 @@ export interface MirrorLimits {
   /** The maximum size in bytes of a file without events, such as a sprite image for the Embedding Projector. */
   readonly otherBytes: number;
   /**
-   * The number of bytes before the end of the copy that are read again to detect a replaced file. Any two files differ in these bytes,
+   * To detect a replaced file, the mirror compares this number of bytes before the end of its copy. Any two files differ in these bytes,
    * because each event contains its time and checksums.
    */
   readonly overlapBytes: number;

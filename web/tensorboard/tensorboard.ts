@@ -24,7 +24,7 @@ const FIRST_COPY_MS = 20_000;
 const PROBE_PAUSE_MS = 15_000;
 const PROBE_MS = 120_000;
 const BACKOFF = { firstMs: 1_000, mostMs: 60_000 };
-/** The uptime, in ms, after which a process resets the backoff. */
+/** A process that has run for this time, in ms, resets the backoff. */
 const STEADY_MS = 120_000;
 /** The minimum time in ms between two restarts for replaced files. TensorBoard must remain available between restarts. */
 const RESTART_PAUSE_MS = 60_000;

@@ -51,7 +51,8 @@ export class Stream {
   }
 
   /**
-   * @param noticedWithin maximum time in ms until the executor detects the broken stream. It is long if the other machine does not respond.
+   * @param noticedWithin maximum time in ms until the executor detects the broken stream. A stream to a machine that does not respond
+   * breaks late.
    */
   break(noticedWithin = 1_500): void {
     if (!this.open) {

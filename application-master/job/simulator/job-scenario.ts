@@ -154,7 +154,7 @@ export class JobScenario {
     });
   }
 
-  /** Responds to the job's requests and orders (containers, Hello, ports, starts) until there are none left. */
+  /** Responds to the job's requests and orders (containers, Hello, ports, starts) until no unanswered one is left. */
   serve(): void {
     for (let before = -1; before !== this.actions.length; ) {
       before = this.actions.length;

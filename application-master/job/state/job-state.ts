@@ -243,7 +243,7 @@ export const LIMITS = {
    */
   unstarted: 10,
   freeFailures: 200,
-  /** Number of failures on a node after which a role excludes the node. */
+  /** A role excludes a node after this number of failures on it. */
   failuresPerNode: 2,
   /** A generation that ran this long is considered productive, even without a new checkpoint. */
   fruitfulMs: 10 * 60_000,
@@ -266,7 +266,7 @@ export const LIMITS = {
   choosyMs: 30_000,
   /** If another task waits this long for a container, TensorBoard or an idle elastic task returns its container. */
   yieldMs: 15_000,
-  /** Run time after which TensorBoard is considered stable. */
+  /** TensorBoard is considered stable after this run time. */
   tensorBoardSteadyMs: 2 * 60_000,
   tensorBoardPauseMs: 60_000,
   /** Timeout for saving the result at the end of the job. */
@@ -279,7 +279,7 @@ export const LIMITS = {
   /** Time within which a NodeManager kills a preempted container, at its next heartbeat. */
   preemptedMs: 10_000,
   /**
-   * Time after which a stopped container is removed from the state. By default, YARN declares a silent node lost within 10 minutes and then
+   * A stopped container is removed from the state after this time. By default, YARN declares a silent node lost within 10 minutes and then
    * reports the end of its containers.
    */
   forgetMs: 15 * 60_000,

@@ -56,7 +56,7 @@ const schema = z.object({
   result: z.object({ state: z.enum(END_STATES), diagnostics: z.string() }).nullable(),
 });
 
-/** The state with which a later ApplicationMaster attempt continues, stored as JSON. */
+/** The state that a later ApplicationMaster attempt needs to continue the job, stored as JSON. */
 export type Snapshot = Readonly<z.infer<typeof schema>>;
 export type SnapshotTask = Snapshot['tasks'][number];
 

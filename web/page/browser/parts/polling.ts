@@ -1,8 +1,8 @@
 import { backoffMs } from '../../../../platform/backoff.ts';
 
 /**
- * The factor by which polling slows down while the page is hidden. The page still polls occasionally, so its data is recent when the user
- * returns.
+ * While the page is hidden, the pauses between requests are longer by this factor. The page still polls occasionally, so its data is recent
+ * when the user returns.
  */
 const HIDDEN_FACTOR = 8;
 const LONGEST_MS = 30_000;

@@ -67,18 +67,18 @@ test.each([
   '?',
   'a, b]',
   'No',
-])('a parser reads %j back unchanged', (text) => {
+])('a parser restores %j', (text) => {
   expect(parse(toYaml({ text, list: [text], [text]: 1 }))).toEqual({ text, list: [text], [text]: 1 });
 });
 
-test('a parser reads every text of three special characters back, as a value and as a key', () => {
+test('a parser restores every text of three special characters, as a value and as a key', () => {
   const marks = [...'A0 :#-?,[{"\'&*!|>%@=~\\\n\t\r\0\x7f\x85\xa0é\u2028\ufeff', '\ud800'];
   const texts = marks.flatMap((a) => marks.flatMap((b) => marks.map((c) => `${a}${b}${c}`)));
   const values = texts.map((text) => ({ [text]: text }));
   expect(parse(toYaml(values))).toEqual(values);
 });
 
-test('a parser reads any JSON value back unchanged', () => {
+test('a parser restores any JSON value', () => {
   fc.assert(
     fc.property(fc.jsonValue({ maxDepth: 4 }), (value) => {
       // -0 is 0 in YAML's core schema, as in JSON.
