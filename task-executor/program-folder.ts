@@ -8,8 +8,8 @@ import { ifMissing } from '../platform/files/if-missing.ts';
  * The working directory for one run of the user's program is `<container>/program/<generation>`, a copy of the localised source. The
  * localised source, `<container>/source`, is a link into the NodeManager's cache. All of the user's containers and jobs on that node share
  * the cache, so a program that writes there would change the files of later jobs. With separate copies, all ranks of a generation start
- * from the same files. The working directory also contains a link to each file and archive that job.yaml lists. Those are not copied, because
- * they may be large.
+ * from the same files. The working directory also contains a link to each file and archive that job.yaml lists. Those are not copied,
+ * because they may be large.
  */
 
 /**

@@ -14,7 +14,7 @@ import type { Transition } from './state/transition.ts';
 // Handlers for messages from executors. A handler first finds the task to which the container is assigned. A container without a task
 // receives a stop order.
 
-/** Only a program that computes uses more than this fraction of a core or GPU. */
+/** Only a program that computes uses at least this fraction of a core or GPU. */
 const BUSY_SHARE = 0.05;
 
 type Said<Type extends ExecutorEvent['type']> = Extract<ExecutorEvent, { type: Type }>;

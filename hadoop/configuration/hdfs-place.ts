@@ -4,7 +4,8 @@ import { type Mounted, type MountTable, mountTable, resolveMount, targetsOf } fr
 import { type FileSystemName, type HdfsScheme, parseFileSystem, rpcNameOf } from './name-nodes.ts';
 
 /*
- * Finds the file system of a URI. A URI without an authority refers to the default file system. The mount tables in the configuration resolve viewfs:// URIs.
+ * Finds the file system of a URI. A URI without an authority refers to the default file system. The mount tables in the configuration
+ * resolve viewfs:// URIs.
  */
 
 /** A parsed URI. */

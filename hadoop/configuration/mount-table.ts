@@ -1,8 +1,8 @@
 import { TonyError } from '../../platform/errors.ts';
 
 /*
- * The mount tables of viewfs:// (https://hadoop.apache.org/docs/stable/hadoop-project-dist/hadoop-hdfs/ViewFs.html). Properties of the table
- * NAME, each with the prefix `fs.viewfs.mounttable.NAME.`:
+ * The mount tables of viewfs:// (https://hadoop.apache.org/docs/stable/hadoop-project-dist/hadoop-hdfs/ViewFs.html). Properties of the
+ * table NAME, each with the prefix `fs.viewfs.mounttable.NAME.`:
  *
  *   link./path = URI        a mount point. If mount points are nested, the deepest one applies, as in Hadoop 3.4
  *   linkFallback = URI      the folder for all paths outside of mount points

@@ -1,7 +1,8 @@
 import type { BigEndianReader } from '../tls/big-endian-reader.ts';
 
 /*
- * Key stores use this part of Java's object serialization (java.io.ObjectStreamConstants): objects with default fields, byte arrays, strings and back references. Integers are big-endian.
+ * Key stores use this part of Java's object serialization (java.io.ObjectStreamConstants): objects with default fields, byte arrays,
+ * strings and back references. Integers are big-endian.
  *
  *   stream:    u16 0xACED, u16 5, content
  *   content:   0x70 null | 0x71 u32 handle | 0x73 class, field values | 0x74 text | 0x75 class, u32 length, bytes

@@ -2,7 +2,8 @@ import * as z from 'zod';
 import { listOf, resourcesSchema } from './resource-manager-answers.ts';
 
 /*
- * The Capacity Scheduler's queue tree (GET /ws/v1/cluster/scheduler, Hadoop 3). It contains the settings of each queue, as far as the response reports them, and the resulting amounts on the current cluster.
+ * The Capacity Scheduler's queue tree (GET /ws/v1/cluster/scheduler, Hadoop 3). It contains the settings of each queue, as far as the
+ * response reports them, and the resulting amounts on the current cluster.
  */
 
 /** A queue's share of the nodes with one label. Amounts are keyed by YARN's names: memory-mb, vcores, yarn.io/gpu, ... */

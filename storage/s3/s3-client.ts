@@ -16,7 +16,8 @@ import {
 import type { S3Connection } from './s3-connection.ts';
 
 /*
- * Sends requests to an object store. This module is a separate bundle (`s3-client.mjs`), because the SDK is large. Other bundles load it when a program uses the first s3:// URI. It must not import modules whose classes other bundles compare with `instanceof`, such as
+ * Sends requests to an object store. This module is a separate bundle (`s3-client.mjs`), because the SDK is large. Other bundles load it
+ * when a program uses the first s3:// URI. It must not import modules whose classes other bundles compare with `instanceof`, such as
  * TonyError. Therefore it throws the SDK's own errors, and s3-errors.ts translates them.
  */
 
