@@ -8,8 +8,8 @@ const evaluator = role({ name: 'evaluator' });
 const twoWorkers = frozen({ roles: [workers()] });
 const withEvaluator = frozen({ roles: [workers(), evaluator] });
 
-describe('a job without failures', () => {
-  it('requests every role, launches containers immediately, forms the gang, and ends when all tracked tasks have ended', () => {
+describe('jobs without failures', () => {
+  it('a job requests every role, launches containers immediately, forms the gang, and ends when all tracked tasks have ended', () => {
     const scene = new JobScenario(withEvaluator);
     expect(scene.status().state).toBe('STARTING');
     scene.register();
@@ -44,7 +44,7 @@ describe('a job without failures', () => {
     expect(scene.actions.at(-1)?.type).toBe('finish');
   });
 
-  it('is not recovering while its first gang forms, although an unranked task is already running', () => {
+  it('a job is not recovering while its first gang forms, although an unranked task is already running', () => {
     const scene = new JobScenario(withEvaluator);
     scene.register();
     const id = scene.allocate('evaluator');
@@ -57,7 +57,7 @@ describe('a job without failures', () => {
     expect(scene.status()).toMatchObject({ state: 'RUNNING' });
   });
 
-  it('starts an unranked task as soon as its executor has registered', () => {
+  it('a job starts an unranked task as soon as its executor has registered', () => {
     const scene = new JobScenario(withEvaluator);
     scene.register();
     const id = scene.allocate('evaluator');
@@ -65,7 +65,7 @@ describe('a job without failures', () => {
     expect(scene.ordered('start')).toEqual([id]);
   });
 
-  it('starts a task only after the snapshot that names it is stored', () => {
+  it('a job starts a task only after the snapshot that names it is stored', () => {
     const scene = new JobScenario(withEvaluator);
     scene.storageAway = true;
     scene.register();
@@ -84,7 +84,7 @@ describe('a job without failures', () => {
     expect(scene.ordered('start').sort()).toEqual(['c1', 'c2', 'c3']);
   });
 
-  it('gives rank 0 to the chief, and ranks the other tasks in the order of the roles', () => {
+  it('a job gives rank 0 to the chief, and ranks the other tasks in the order of the roles', () => {
     const scene = JobScenario.running(
       frozen({ roles: [role({ name: 'worker', instances: 2, ranked: true }), role({ name: 'chief', ranked: true, chief: true })] }),
     );
@@ -95,7 +95,7 @@ describe('a job without failures', () => {
     ]);
   });
 
-  it('releases containers that it did not request, even after its end', () => {
+  it('a job releases containers that it did not request, even after its end', () => {
     const scene = JobScenario.running(twoWorkers);
     expect(scene.ordered('release')).toEqual([]);
     const surplus = scene.allocate('worker');
@@ -105,7 +105,7 @@ describe('a job without failures', () => {
     expect(scene.ordered('release')).toEqual([surplus, late]);
   });
 
-  it('stops untracked tasks and sidecars at its end, and waits a limited time for them', () => {
+  it('a job stops untracked tasks and sidecars at its end, and waits a limited time for them', () => {
     const scene = JobScenario.running(
       frozen({
         roles: [workers({ instances: 1 }), role({ name: 'ps', tracking: 'untracked' }), role({ name: 'tensorboard', tracking: 'sidecar' })],
@@ -127,7 +127,7 @@ describe('a job without failures', () => {
     ['has no rank', { ranked: false, restart: { policy: 'on-failure', maxRestarts: 0 } }],
     ['has no rank and is never restarted', { ranked: false, restart: { policy: 'never', maxRestarts: 3 } }],
     ['has a rank', { ranked: true, restart: { policy: 'on-failure', maxRestarts: 1 } }],
-  ] as const)('continues after the final failure of a task that %s when the chief decides', (_, changes) => {
+  ] as const)('a job continues after the final failure of a task that %s when the chief decides', (_, changes) => {
     const chief = workers({ name: 'chief', instances: 1, ranked: changes.ranked });
     const scene = JobScenario.running(frozen({ success: 'chief', roles: [chief, role({ name: 'helper', instances: 2, ...changes })] }));
     const attempts = changes.restart.policy === 'never' ? 1 : changes.restart.maxRestarts + 1;
@@ -160,7 +160,7 @@ describe('a job without failures', () => {
     expect(scene.status().state).toBe('SUCCEEDED');
   });
 
-  it('fails with the final failure of the chief or of a parameter server under success: chief', () => {
+  it('a job fails with the final failure of the chief or of a parameter server if success is chief', () => {
     const never = { policy: 'never', maxRestarts: 0 } as const;
     const servers = role({ name: 'ps', tracking: 'untracked', servesParameters: true, restart: never });
     for (const name of ['worker:0', 'ps:0']) {
@@ -172,13 +172,13 @@ describe('a job without failures', () => {
     }
   });
 
-  it('succeeds with the chief under success: chief', () => {
+  it('a job succeeds with the chief if success is chief', () => {
     const scene = JobScenario.running(frozen({ success: 'chief', roles: [workers()] }));
     scene.exit(scene.container('worker:0'), 0);
     expect(scene.status().state).toBe('SUCCEEDED');
   });
 
-  it('keeps running until every tracked task has succeeded', () => {
+  it('a job keeps running until every tracked task has succeeded', () => {
     const scene = JobScenario.running(twoWorkers);
     scene.exit(scene.container('worker:0'), 0);
     scene.wait(60_000);
@@ -186,8 +186,8 @@ describe('a job without failures', () => {
   });
 });
 
-describe('a silent executor', () => {
-  it('is stopped and replaced; the others prepare the next generation, which starts when all are ready', () => {
+describe('silent executors', () => {
+  it('a silent executor is stopped and replaced, and the next generation starts when all members are ready', () => {
     const scene = JobScenario.running(twoWorkers);
     scene.silent.add('c2');
     scene.wait(9_500);
@@ -209,7 +209,7 @@ describe('a silent executor', () => {
     expect(scene.task('worker:0')).toMatchObject({ failures: 0, attempts: 1 });
   });
 
-  it('is not lost when its stream breaks and it reconnects in time', () => {
+  it('a silent executor is not lost when its stream breaks and it reconnects in time', () => {
     const scene = JobScenario.running(twoWorkers);
     scene.say({ type: 'stream-lost', containerId: 'c2' });
     scene.silent.add('c2');
@@ -221,7 +221,7 @@ describe('a silent executor', () => {
     expect(scene.ordered('prepare')).toEqual([]);
   });
 
-  it('is lost when it does not reconnect', () => {
+  it('a silent executor is lost when it does not reconnect', () => {
     const scene = JobScenario.running(twoWorkers);
     scene.say({ type: 'stream-lost', containerId: 'c2' });
     scene.silent.add('c2');
@@ -229,7 +229,7 @@ describe('a silent executor', () => {
     expect(scene.ordered('stop-container')).toEqual(['c2']);
   });
 
-  it('is not lost after the ApplicationMaster itself was suspended', () => {
+  it('a silent executor is not lost after the ApplicationMaster itself was suspended', () => {
     const scene = JobScenario.running(twoWorkers);
     scene.now += 60_000;
     scene.say({ type: 'tick' });
@@ -237,7 +237,7 @@ describe('a silent executor', () => {
     expect(scene.task('worker:0').failures + scene.task('worker:1').failures).toBe(0);
   });
 
-  it('receives the start order again when the order was lost with the stream', () => {
+  it('a silent executor receives the start order again when the order was lost with the stream', () => {
     const scene = new JobScenario(twoWorkers);
     scene.register();
     scene.allocate('worker');
@@ -250,7 +250,7 @@ describe('a silent executor', () => {
     expect(scene.of('start')[2]?.members).toEqual(scene.of('start')[0]?.members);
   });
 
-  it('receives the prepare order again when the order was lost with the stream', () => {
+  it('a silent executor receives the prepare order again when the order was lost with the stream', () => {
     const scene = JobScenario.running(twoWorkers);
     scene.exit('c2', 1);
     scene.say({ type: 'stream-lost', containerId: 'c1' });
@@ -258,7 +258,7 @@ describe('a silent executor', () => {
     expect(scene.of('prepare').map(({ containerId, generation }) => `${containerId} ${generation}`)).toEqual(['c1 2', 'c1 2']);
   });
 
-  it('is lost when it sends heartbeats but does not answer an order', () => {
+  it('a silent executor is lost when it sends heartbeats but does not answer an order', () => {
     const scene = JobScenario.running(twoWorkers);
     scene.exit('c2', 1);
     scene.wait(31_000);
@@ -266,7 +266,7 @@ describe('a silent executor', () => {
     expect(scene.failure('worker:0')).toBe('its executor on h1:1 did not answer the order to prepare its program for 30 s');
   });
 
-  it('blocks an unranked successor until its lease has ended, because two evaluators must not write the same files', () => {
+  it('a silent executor blocks an unranked successor until its lease has ended, because two evaluators must not write the same files', () => {
     const scene = JobScenario.running(withEvaluator);
     const first = scene.container('evaluator:0');
     scene.silent.add(first);
@@ -283,7 +283,7 @@ describe('a silent executor', () => {
   });
 });
 
-describe('a container that the cluster gives up while its executor is still connected', () => {
+describe('containers that the cluster gives up', () => {
   const beat = (scene: JobScenario, containerId: string) =>
     scene.say({ type: 'heartbeat', containerId, generation: 1, usage: null, progress: null });
 
@@ -295,7 +295,7 @@ describe('a container that the cluster gives up while its executor is still conn
     return { scene, first, second: scene.container('evaluator:0') };
   }
 
-  it.each(['node-lost', 'preempted'] as const)('is ordered to stop immediately; its replacement starts when it has left (%s)', (end) => {
+  it.each(['node-lost', 'preempted'] as const)('a container that the cluster gives up is ordered to stop immediately; its replacement starts when it has left (%s)', (end) => {
     const { scene, first, second } = lost(end);
     expect(scene.of('stop-program')).toMatchObject([{ containerId: first, atOnce: true }]);
     expect(scene.ordered('start')).not.toContain(second);
@@ -306,7 +306,7 @@ describe('a container that the cluster gives up while its executor is still conn
     expect(scene.task('evaluator:0').failures).toBe(0);
   });
 
-  it('appears in the status as the reason why its replacement waits', () => {
+  it('a container that the cluster gives up appears in the status as the reason why its replacement waits', () => {
     const { scene, first } = lost('node-lost');
     expect(scene.status()).toMatchObject({
       state: 'RUNNING',
@@ -319,7 +319,7 @@ describe('a container that the cluster gives up while its executor is still conn
     );
   });
 
-  it('blocks its replacement while it sends heartbeats, and receives the stop order again', () => {
+  it('a container that the cluster gives up blocks its replacement while it sends heartbeats, and receives the stop order again', () => {
     const { scene, first, second } = lost('node-lost');
     for (let minute = 0; minute < 5; minute++) {
       scene.wait(60_000);
@@ -334,7 +334,7 @@ describe('a container that the cluster gives up while its executor is still conn
     expect(scene.ordered('start')).toContain(second);
   });
 
-  it('counts as ended when it was preempted and its stream closes, or after a short wait', () => {
+  it('a container that the cluster gives up counts as ended when it was preempted and its stream closes, or after a short wait', () => {
     const ended = lost('preempted');
     ended.scene.say({ type: 'stream-lost', containerId: ended.first });
     expect(ended.scene.ordered('start')).toContain(ended.second);
@@ -343,7 +343,7 @@ describe('a container that the cluster gives up while its executor is still conn
     expect(silent.scene.ordered('start')).toContain(silent.second);
   });
 
-  it('does not delay a ranked task, because the new generation rejects the old program', () => {
+  it('a container that the cluster gives up does not delay a ranked task, because the new generation rejects the old program', () => {
     const scene = JobScenario.running(twoWorkers);
     scene.end('c2', 'node-lost');
     expect(scene.of('stop-program')).toMatchObject([{ containerId: 'c2', atOnce: true }]);
@@ -351,7 +351,7 @@ describe('a container that the cluster gives up while its executor is still conn
     expect(scene.status()).toMatchObject({ state: 'RUNNING', generations: 2 });
   });
 
-  it('is ordered to stop even if its program has not been started yet', () => {
+  it('a container that the cluster gives up is ordered to stop even if its program has not been started yet', () => {
     const scene = new JobScenario(twoWorkers);
     scene.register();
     const id = scene.allocate('worker');
@@ -360,7 +360,7 @@ describe('a container that the cluster gives up while its executor is still conn
     expect(scene.ordered('stop-program')).toEqual([id]);
   });
 
-  it('may still be running when the ResourceManager reports that it was released', () => {
+  it('a container that the cluster gives up may still be running when the ResourceManager reports that it was released', () => {
     const scene = JobScenario.running(withEvaluator);
     const first = scene.container('evaluator:0');
     scene.silent.add(first);
@@ -374,7 +374,7 @@ describe('a container that the cluster gives up while its executor is still conn
     expect(scene.ordered('start')).toContain(second);
   });
 
-  it('appears in the status with its remaining lease until its executor has left or the lease has ended', () => {
+  it('the status shows the remaining lease of a container that the cluster gives up until its executor has left or the lease has ended', () => {
     const { scene, first } = lost('node-lost');
     const orphan = { role: 'evaluator', index: 0, containerId: first, node: 'h3:1', attached: true };
     expect(scene.status().orphanedContainers).toEqual([{ ...orphan, mayRunForMs: 160_000 }]);
@@ -390,14 +390,14 @@ describe('a container that the cluster gives up while its executor is still conn
     expect(lost('preempted').scene.status().orphanedContainers).toEqual([]);
   });
 
-  it('is saved for the next attempt, because the ResourceManager does not report it again', () => {
+  it('a container that the cluster gives up is saved for the next attempt, because the ResourceManager does not report it again', () => {
     const { scene, first } = lost('node-lost');
     scene.say({ type: 'stream-lost', containerId: first });
     const next = new JobScenario(withEvaluator, 2, scene.snapshot);
     expect(next.status().orphanedContainers).toMatchObject([{ containerId: first, node: 'h3:1', attached: false }]);
   });
 
-  it('is ordered to stop when it sends a heartbeat after the job has forgotten it', () => {
+  it('a container that the cluster gives up is ordered to stop when it sends a heartbeat after the job has forgotten it', () => {
     const { scene, first } = lost('node-lost');
     scene.say({ type: 'stream-lost', containerId: first });
     scene.wait(400_000);
@@ -407,13 +407,13 @@ describe('a container that the cluster gives up while its executor is still conn
   });
 });
 
-describe('a lost node', () => {
+describe('lost nodes', () => {
   const lostIn = (actions: readonly Action[]) =>
     actions.flatMap((action) => (action.type === 'record' && action.entry.event === 'node-lost' ? [action.entry] : []));
   const lose = (scene: JobScenario, containerId: string) =>
     lostIn(scene.say({ type: 'container-ended', containerId, end: 'node-lost', exitStatus: -100, diagnostics: '' }));
 
-  it('is recorded once for all of its containers, and again only after the job has used it again', () => {
+  it('a lost node is recorded once for all of its containers, and again only after the job has used it again', () => {
     const scene = new JobScenario(frozen({ roles: [workers({ instances: 3 })] }));
     scene.register();
     for (const node of ['h1:1', 'h2:1', 'h2:1']) {
@@ -428,7 +428,7 @@ describe('a lost node', () => {
     expect(lose(scene, again)).toEqual([{ ...entry, detail: 'it ran 1 task of the job' }]);
   });
 
-  it('is also recorded when its only container was already ordered to stop', () => {
+  it('a lost node is also recorded when its only container was already ordered to stop', () => {
     const scene = JobScenario.running(withEvaluator);
     const first = scene.container('evaluator:0');
     scene.silent.add(first);
@@ -438,8 +438,8 @@ describe('a lost node', () => {
   });
 });
 
-describe('a failing program', () => {
-  it('restarts in a new generation while restarts remain; then the job fails with its last and its first failure', () => {
+describe('failing programs', () => {
+  it('a failing program restarts while restarts remain; then the job fails and reports its last and its first failure', () => {
     const scene = JobScenario.running(frozen({ roles: [workers({ restart: { policy: 'on-failure', maxRestarts: 2 } })] }));
     for (const stderr of ['Error: out of cheese', 'Error: second', 'Error: third']) {
       expect(scene.status().state).toBe('RUNNING');
@@ -464,7 +464,7 @@ describe('a failing program', () => {
     );
   });
 
-  it('fails the job after repeated failures without a new checkpoint, even if a different worker fails each time', () => {
+  it('repeated failures without a new checkpoint fail the job, even if a different worker fails each time', () => {
     const scene = JobScenario.running(frozen({ roles: [workers({ instances: 8, restart: { policy: 'on-failure', maxRestarts: 2 } })] }));
     for (const index of [3, 5, 1]) {
       expect(scene.status().state).toBe('RUNNING');
@@ -477,7 +477,7 @@ describe('a failing program', () => {
     );
   });
 
-  it('may fail once in each worker if new checkpoints are written in between', () => {
+  it('each worker may fail once if new checkpoints are written in between', () => {
     const scene = JobScenario.running(frozen({ roles: [workers({ instances: 8, restart: { policy: 'on-failure', maxRestarts: 1 } })] }));
     for (const index of [1, 2, 3, 4, 5, 6, 7]) {
       const progress = {
@@ -496,7 +496,7 @@ describe('a failing program', () => {
     expect(scene.status()).toMatchObject({ state: 'RUNNING', generations: 8, checkpointStep: 700 });
   });
 
-  it('fails the job immediately under restart policy never', () => {
+  it('a failing program fails the job immediately if the restart policy is never', () => {
     const scene = JobScenario.running(frozen({ roles: [workers({ restart: { policy: 'never', maxRestarts: 3 } })] }));
     scene.exit('c1', 1, { stderr: 'TypeError: x is not a function' });
     expect(scene.status()).toMatchObject({
@@ -506,7 +506,7 @@ describe('a failing program', () => {
     });
   });
 
-  it('restarts alone when it has no rank', () => {
+  it('a failing program restarts alone when it has no rank', () => {
     const scene = JobScenario.running(withEvaluator);
     scene.exit(scene.container('evaluator:0'), 1);
     scene.end('c3', 'stopped-by-master');
@@ -516,7 +516,7 @@ describe('a failing program', () => {
     expect(scene.task('evaluator:0')).toMatchObject({ attempts: 2, failures: 1, state: 'running' });
   });
 
-  it('is charged once when its peers fail as a consequence, before or after its own report', () => {
+  it('a failing program is charged once when its peers fail as a consequence, before or after its own report', () => {
     const scene = JobScenario.running(frozen({ roles: [workers({ instances: 4 })] }));
     scene.exit('c2', -1, { signal: 'SIGKILL' });
     // The peers send these reports before they receive the order to prepare.
@@ -529,7 +529,7 @@ describe('a failing program', () => {
     expect(scene.status()).toMatchObject({ state: 'RUNNING', generations: 2 });
   });
 
-  it('does not prevent a charge for the failure of another worker in the next generation', () => {
+  it('a failing program does not prevent a charge for the failure of another worker in the next generation', () => {
     const scene = JobScenario.running(twoWorkers);
     scene.exit(scene.container('worker:0'), 3);
     scene.serve();
@@ -537,7 +537,7 @@ describe('a failing program', () => {
     expect(scene.status().tasks.map(({ failures }) => failures)).toEqual([1, 1]);
   });
 
-  it('does not prevent a charge for the failure of a container outside its generation', () => {
+  it('a failing program does not prevent a charge for the failure of a container outside its generation', () => {
     const scene = JobScenario.running(twoWorkers);
     scene.exit('c2', 3);
     scene.end(scene.allocate('worker'), 'exited', 127);
@@ -545,7 +545,7 @@ describe('a failing program', () => {
     expect(scene.failure('worker:1')).toBe('its container on h1:1 ended with exit status 127');
   });
 
-  it('is not charged for an exit from an older generation', () => {
+  it('a failing program is not charged for an exit from an older generation', () => {
     const scene = JobScenario.running(twoWorkers);
     scene.exit('c2', 1);
     scene.serve();
@@ -554,7 +554,7 @@ describe('a failing program', () => {
     expect(scene.task('worker:0').failures).toBe(0);
   });
 
-  it('makes succeeded workers run again, because the new gang needs them', () => {
+  it('a failing program makes succeeded workers run again, because the new gang needs them', () => {
     const scene = JobScenario.running(twoWorkers);
     scene.exit('c1', 0);
     expect(scene.task('worker:0')).toMatchObject({ state: 'succeeded', containerId: null });
@@ -567,7 +567,7 @@ describe('a failing program', () => {
     expect(scene.status().state).toBe('SUCCEEDED');
   });
 
-  it('keeps its executor running after a success until the success is stored', () => {
+  it('the executor of a succeeded program keeps running until the success is stored', () => {
     const scene = JobScenario.running(twoWorkers);
     scene.storageAway = true;
     scene.exit('c1', 0);
@@ -579,7 +579,7 @@ describe('a failing program', () => {
     expect(scene.task('worker:0')).toMatchObject({ state: 'succeeded', failures: 0 });
   });
 
-  it('never fails the job if it is a sidecar', () => {
+  it('the failure of a sidecar never fails the job', () => {
     const scene = JobScenario.running(
       frozen({ roles: [workers(), role({ name: 'tensorboard', tracking: 'sidecar', restart: { policy: 'on-failure', maxRestarts: 1 } })] }),
     );
@@ -595,7 +595,7 @@ describe('a failing program', () => {
     expect(scene.wanted('tensorboard')).toBe(0);
   });
 
-  it('fails the job if it is untracked and has used up its restarts', () => {
+  it('an untracked program fails the job when it has used up its restarts', () => {
     const scene = JobScenario.running(
       frozen({ roles: [workers(), role({ name: 'ps', tracking: 'untracked', restart: { policy: 'on-failure', maxRestarts: 0 } })] }),
     );
@@ -603,7 +603,7 @@ describe('a failing program', () => {
     expect(scene.status().state).toBe('FAILED');
   });
 
-  it('counts as failed if a signal has stopped it for too long', () => {
+  it('a program counts as failed if a signal has stopped it for too long', () => {
     const scene = JobScenario.running(twoWorkers);
     scene.freeze('c1');
     scene.wait(12_000);
@@ -612,8 +612,8 @@ describe('a failing program', () => {
   });
 });
 
-describe('a program that loses a peer', () => {
-  it('waits for the failure that explains the loss, and is not charged', () => {
+describe('programs that lose a peer', () => {
+  it('a program that loses a peer waits for the failure that explains the loss, and is not charged', () => {
     const scene = JobScenario.running(twoWorkers);
     scene.lostPeer('c1', 1);
     scene.exit('c1', 1, { stderr: 'lost rank 1' });
@@ -626,7 +626,7 @@ describe('a program that loses a peer', () => {
     expect(scene.task('worker:0')).toMatchObject({ attempts: 1, state: 'running' });
   });
 
-  it('charges the peer that most reports name when no other failure appears', () => {
+  it('the peer that most reports name is charged when no other failure appears', () => {
     const scene = JobScenario.running(frozen({ roles: [workers({ instances: 3 })] }));
     scene.lostPeer('c1', 1);
     scene.lostPeer('c3', 1);
@@ -637,7 +637,7 @@ describe('a program that loses a peer', () => {
     expect(scene.ordered('prepare').sort()).toEqual(['c1', 'c3']);
   });
 
-  it('is charged itself if its peer has succeeded', () => {
+  it('a program that loses a peer is charged itself if its peer has succeeded', () => {
     const scene = JobScenario.running(twoWorkers);
     scene.exit('c2', 0);
     scene.lostPeer('c1', 1);
@@ -646,8 +646,8 @@ describe('a program that loses a peer', () => {
   });
 });
 
-describe('the loss of a container through the cluster', () => {
-  it.each(['preempted', 'node-lost', 'disks-failed', 'expired', 'stopped-by-master'] as const)('costs no restart: %s', (end) => {
+describe('container losses that the cluster causes', () => {
+  it.each(['preempted', 'node-lost', 'disks-failed', 'expired', 'stopped-by-master'] as const)('a container loss that the cluster causes costs no restart: %s', (end) => {
     const scene = JobScenario.running(frozen({ roles: [workers({ restart: { policy: 'on-failure', maxRestarts: 0 } })] }));
     scene.end('c1', end);
     scene.serve();
@@ -655,7 +655,7 @@ describe('the loss of a container through the cluster', () => {
     expect(scene.status()).toMatchObject({ state: 'RUNNING', generations: 2 });
   });
 
-  it('refunds the charge for a signal when the cluster reports the cause', () => {
+  it('the charge for a signal is refunded when the cluster reports that it ended the container', () => {
     const scene = JobScenario.running(twoWorkers);
     scene.exit('c1', -1, { signal: 'SIGTERM' });
     expect(scene.task('worker:0').failures).toBe(1);
@@ -664,7 +664,7 @@ describe('the loss of a container through the cluster', () => {
     expect(scene.failure('worker:0')).toBe('its container was preempted for another application');
   });
 
-  it('explains a death by a signal if the cluster reports it shortly afterwards, before the job fails', () => {
+  it('a report from the cluster explains a death by a signal if it arrives shortly afterwards, before the job fails', () => {
     const job = frozen({ roles: [workers({ restart: { policy: 'on-failure', maxRestarts: 0 } })] });
     const preempted = JobScenario.running(job);
     preempted.exit('c1', -1, { signal: 'SIGTERM' });
@@ -692,15 +692,15 @@ describe('the loss of a container through the cluster', () => {
     expect(killed.status().message).toContain('was killed by SIGKILL');
   });
 
-  it('is charged when the container exceeds its memory', () => {
+  it('a container that exceeds its memory is charged', () => {
     const scene = JobScenario.running(twoWorkers);
     scene.end('c2', 'memory-exceeded', -104);
     expect(scene.task('worker:1').failures).toBe(1);
   });
 });
 
-describe('an incomplete gang', () => {
-  it('reports the missing tasks and the reason, releases its containers, retries after a pause, and finally fails the job', () => {
+describe('incomplete gangs', () => {
+  it('an incomplete gang reports the missing tasks and the reason, releases its containers, retries after a pause, and finally fails the job', () => {
     const scene = new JobScenario(frozen({ roles: [workers({ instances: 3 })] }));
     scene.register();
     scene.hello(scene.allocate('worker'));
@@ -722,7 +722,7 @@ describe('an incomplete gang', () => {
     expect(scene.result?.diagnostics).toMatch(/^The gang was not complete within 60 s, 3 times in a row. worker:0-2 got no/);
   });
 
-  it('resets the number of timed-out rounds after the gang has run', () => {
+  it('the number of timed-out rounds is reset after the gang has run', () => {
     const scene = new JobScenario(twoWorkers);
     scene.register();
     scene.wait(150_000);
@@ -733,7 +733,7 @@ describe('an incomplete gang', () => {
     expect(scene.status().state).toBe('RECOVERING');
   });
 
-  it('has a separate deadline for each unranked task', () => {
+  it('each unranked task has a separate deadline', () => {
     const scene = new JobScenario(frozen({ framework: 'none', roles: [role({ name: 'worker', instances: 2, chief: true })] }));
     scene.register();
     const first = scene.allocate('worker');
@@ -748,7 +748,7 @@ describe('an incomplete gang', () => {
     expect(scene.status().message).toMatch(/^worker:1 was not ready within 60 s, 3 times in a row. worker:1 got no container/);
   });
 
-  it("fails immediately when a request exceeds the cluster's maximum, and suggests a remedy", () => {
+  it("a job fails immediately when a request exceeds the cluster's maximum, and suggests a remedy", () => {
     const ask = (resources: Partial<ReturnType<typeof role>['resources']>) => {
       const scene = new JobScenario(
         frozen({ roles: [workers({ resources: { memoryMb: 1024, vcores: 1, gpus: 0, other: {}, ...resources } })] }),
@@ -770,7 +770,7 @@ describe('an incomplete gang', () => {
     expect(ask({ gpus: 4 })).toBeUndefined();
   });
 
-  it('fails immediately for an unknown node label at the start, but not later while nodes are unavailable', () => {
+  it('the job fails immediately for an unknown node label at the start, but not later while nodes are unavailable', () => {
     const job = frozen({ roles: [workers({ nodeLabel: 'gpus' })] });
     const message = 'InvalidLabelResourceRequestException: cluster does not contain label gpus';
     const scene = new JobScenario(job);
@@ -789,8 +789,8 @@ describe('an incomplete gang', () => {
   });
 });
 
-describe('a node on which a role fails', () => {
-  it('is excluded after two failures, and allowed again when no other node is available', () => {
+describe('failures on one node', () => {
+  it('a node on which a role fails is excluded after two failures, and allowed again when no other node is available', () => {
     const scene = new JobScenario(twoWorkers);
     scene.register();
     scene.hello(scene.allocate('worker', 'h1:1'));
@@ -808,7 +808,7 @@ describe('a node on which a role fails', () => {
     expect(scene.of('ask').at(-1)).toMatchObject({ count: 1, excludedNodes: [] });
   });
 
-  it('is not excluded when it is the only node', () => {
+  it('a node on which a role fails is not excluded when it is the only node', () => {
     const scene = new JobScenario(twoWorkers);
     scene.register();
     scene.say({ type: 'cluster', nodes: 1, headroom: {} });
@@ -819,7 +819,7 @@ describe('a node on which a role fails', () => {
     expect(scene.of('ask').flatMap(({ excludedNodes }) => excludedNodes)).toEqual([]);
   });
 
-  it('fails the job immediately when a file of the job was modified, because no later container could start', () => {
+  it('a job fails immediately when one of its files was modified, because no later container could start', () => {
     const scene = new JobScenario(frozen({ roles: [workers({ instances: 1 })] }));
     scene.register();
     scene.say({
@@ -831,7 +831,7 @@ describe('a node on which a role fails', () => {
     );
   });
 
-  it('fails the job, with the reason, when its containers never start', () => {
+  it('a job fails with the reason when its containers never start', () => {
     const scene = new JobScenario(frozen({ roles: [workers({ instances: 1 })], gang: { timeoutMs: 3_600_000 } }));
     scene.register();
     for (let n = 0; n < 10; n++) {
@@ -844,7 +844,7 @@ describe('a node on which a role fails', () => {
   });
 });
 
-describe('training that ends early', () => {
+describe('early ends of training', () => {
   const ends = (scene: JobScenario, generation: number) => {
     const progress = {
       step: 40,
@@ -858,7 +858,7 @@ describe('training that ends early', () => {
     scene.say({ type: 'heartbeat', containerId: scene.container('worker:0'), generation, usage: null, progress });
   };
 
-  it('sets the final message of the job, and adds one event to its history', () => {
+  it('an early end of training sets the final message of the job, and adds one event to its history', () => {
     const scene = JobScenario.running(twoWorkers);
     ends(scene, 1);
     ends(scene, 1);
@@ -871,7 +871,7 @@ describe('training that ends early', () => {
     expect(scene.history.filter((line) => line.startsWith('early-end'))).toEqual(['early-end stopped early at step 40: loss is NaN']);
   });
 
-  it('is forgotten in the next generation unless that generation reports it again', () => {
+  it('an early end of training is forgotten in the next generation unless that generation reports it again', () => {
     const scene = JobScenario.running(twoWorkers);
     ends(scene, 1);
     scene.exit('c2', 1);
@@ -882,7 +882,7 @@ describe('training that ends early', () => {
     expect(scene.result).toEqual({ state: 'SUCCEEDED', diagnostics: '' });
   });
 
-  it('is also reported by a second attempt, even if the chief has already exited', () => {
+  it('an early end of training is also reported by a second attempt, even if the chief has already exited', () => {
     const scene = JobScenario.running(twoWorkers);
     ends(scene, 1);
     scene.exit('c1', 0);
@@ -895,7 +895,7 @@ describe('training that ends early', () => {
   });
 });
 
-describe('a second ApplicationMaster attempt', () => {
+describe('second ApplicationMaster attempts', () => {
   const resume = (scene: JobScenario, job = twoWorkers) => {
     const next = new JobScenario(job, 2, scene.snapshot);
     next.now = scene.now;
@@ -903,7 +903,7 @@ describe('a second ApplicationMaster attempt', () => {
     return { next, survivors };
   };
 
-  it('leaves running tasks untouched', () => {
+  it('a second attempt leaves running tasks untouched', () => {
     const { next, survivors } = resume(JobScenario.running(withEvaluator), withEvaluator);
     next.register(survivors);
     expect(next.status()).toMatchObject({ state: 'RECOVERING', masterAttempt: 2 });
@@ -919,7 +919,7 @@ describe('a second ApplicationMaster attempt', () => {
     expect(next.result?.state).toBe('SUCCEEDED');
   });
 
-  it('processes the exits that the executors report in their Hellos', () => {
+  it('a second attempt processes the exits that the executors report in their Hellos', () => {
     const { next, survivors } = resume(JobScenario.running(twoWorkers));
     next.hello('c1', { generation: 1, phase: 'ended', exit: { generation: 1, code: 0, signal: '', stderrTail: '' } });
     next.register(survivors);
@@ -928,7 +928,7 @@ describe('a second ApplicationMaster attempt', () => {
     expect(next.result?.state).toBe('SUCCEEDED');
   });
 
-  it('replaces lost tasks under an unused generation number', () => {
+  it('a second attempt replaces lost tasks under an unused generation number', () => {
     const { next, survivors } = resume(JobScenario.running(twoWorkers));
     next.register(survivors.slice(0, 1));
     next.hello('c1', { generation: 1, phase: 'running' });
@@ -937,7 +937,7 @@ describe('a second ApplicationMaster attempt', () => {
     expect(next.wanted('worker')).toBe(1);
   });
 
-  it('waits only a limited time for executors', () => {
+  it('a second attempt waits only a limited time for executors', () => {
     const { next, survivors } = resume(JobScenario.running(twoWorkers));
     next.register(survivors);
     next.hello('c1', { generation: 1, phase: 'running' });
@@ -948,7 +948,7 @@ describe('a second ApplicationMaster attempt', () => {
     expect(next.ordered('stop-container')).toEqual(['c2']);
   });
 
-  it('sends the start orders that the first attempt did not send', () => {
+  it('a second attempt sends the start orders that the first attempt did not send', () => {
     const first = new JobScenario(twoWorkers);
     first.register();
     first.allocate('worker');
@@ -963,7 +963,7 @@ describe('a second ApplicationMaster attempt', () => {
     expect(next.status()).toMatchObject({ generations: 1 });
   });
 
-  it('forms a new gang when a member of a partly started generation has already succeeded', () => {
+  it('a second attempt forms a new gang when a member of a partly started generation has already succeeded', () => {
     const job = frozen({ roles: [workers({ instances: 3 })] });
     const first = JobScenario.running(job);
     first.exit('c1', 0);
@@ -976,7 +976,7 @@ describe('a second ApplicationMaster attempt', () => {
     expect(next.wanted('worker')).toBe(1);
   });
 
-  it('ignores the exit of a program from a generation before the saved one', () => {
+  it('a second attempt ignores the exit of a program from a generation before the saved one', () => {
     const first = JobScenario.running(twoWorkers);
     first.exit('c2', 3);
     first.serve();
@@ -990,7 +990,7 @@ describe('a second ApplicationMaster attempt', () => {
     expect(next.of('prepare')).toMatchObject([{ containerId: 'c1', generation: 3 }]);
   });
 
-  it('never reuses the generation number of a gang that may have been started', () => {
+  it('a second attempt never reuses the generation number of a gang that may have been started', () => {
     const first = new JobScenario(twoWorkers);
     first.register();
     first.allocate('worker');
@@ -1002,7 +1002,7 @@ describe('a second ApplicationMaster attempt', () => {
     expect(next.of('start').map(({ generation }) => generation)).toEqual([2, 2]);
   });
 
-  it('stops unknown containers, and starts unranked tasks only after these have ended', () => {
+  it('a second attempt stops unknown containers, and starts unranked tasks only after these have ended', () => {
     const { next, survivors } = resume(JobScenario.running(withEvaluator), withEvaluator);
     const stranger = { id: 'x9', role: 'evaluator', node: 'h3:1', nodeHttp: '', memoryMb: 1024 };
     next.register([...survivors.filter(({ role }) => role !== 'evaluator'), stranger]);
@@ -1017,7 +1017,7 @@ describe('a second ApplicationMaster attempt', () => {
     expect(next.ordered('start')).toEqual([id]);
   });
 
-  it('starts an unranked task as soon as its predecessor from the first attempt has exited', () => {
+  it('a second attempt starts an unranked task as soon as its predecessor from the first attempt has exited', () => {
     const { next, survivors } = resume(JobScenario.running(withEvaluator), withEvaluator);
     next.register(survivors.filter(({ role }) => role !== 'evaluator'));
     next.wait(10_500);
@@ -1030,7 +1030,7 @@ describe('a second ApplicationMaster attempt', () => {
     expect(next.ordered('start')).toEqual([id]);
   });
 
-  it('continues with the remaining restarts', () => {
+  it('a second attempt continues with the remaining restarts', () => {
     const scene = JobScenario.running(frozen({ roles: [workers({ restart: { policy: 'on-failure', maxRestarts: 1 } })] }));
     scene.exit('c2', 3);
     scene.serve();
@@ -1043,7 +1043,7 @@ describe('a second ApplicationMaster attempt', () => {
     expect(next.status().state).toBe('FAILED');
   });
 
-  it('shows the failures and notices of the first attempt', () => {
+  it('a second attempt shows the failures and notices of the first attempt', () => {
     const scene = JobScenario.running(twoWorkers);
     scene.exit('c2', 3, { stderr: 'Error: out of cheese' });
     scene.serve();
@@ -1062,7 +1062,7 @@ describe('a second ApplicationMaster attempt', () => {
     expect(next.status().notices).toEqual(['worker:0: slow disk']);
   });
 
-  it('only carries out the decision that the first attempt stored', () => {
+  it('a second attempt only carries out the decision that the first attempt stored', () => {
     const scene = JobScenario.running(twoWorkers);
     scene.say({ type: 'kill', reason: 'killed by alice' });
     const next = new JobScenario(twoWorkers, 2, scene.snapshot);
@@ -1073,8 +1073,8 @@ describe('a second ApplicationMaster attempt', () => {
   });
 });
 
-describe('the result of a job', () => {
-  it('does not change after it has been decided', () => {
+describe('results', () => {
+  it('the result of a job does not change after it has been decided', () => {
     const scene = JobScenario.running(twoWorkers);
     scene.say({ type: 'kill', reason: 'killed by alice' });
     scene.exit('c1', 0);
@@ -1084,7 +1084,7 @@ describe('the result of a job', () => {
     expect(scene.of('finish')).toEqual([{ type: 'finish', result: { state: 'KILLED', diagnostics: 'killed by alice' } }]);
   });
 
-  it('is reported to YARN after the containers have stopped, and they are stopped only after the result is stored', () => {
+  it('the result of a job is reported to YARN after the containers have stopped, and they are stopped only after the result is stored', () => {
     const scene = JobScenario.running(twoWorkers);
     scene.storageAway = true;
     scene.say({ type: 'kill', reason: 'enough' });
@@ -1100,7 +1100,7 @@ describe('the result of a job', () => {
     expect(scene.result?.state).toBe('KILLED');
   });
 
-  it('is reported after a limited time even if storage is unreachable', () => {
+  it('the result of a job is reported after a limited time even if storage is unreachable', () => {
     const scene = JobScenario.running(twoWorkers);
     scene.storageAway = true;
     scene.say({ type: 'kill', reason: 'enough' });
@@ -1108,7 +1108,7 @@ describe('the result of a job', () => {
     expect(scene.result?.state).toBe('KILLED');
   });
 
-  it('is a failure when the job exceeds its timeout', () => {
+  it('the result of a job is a failure when the job exceeds its timeout', () => {
     const scene = JobScenario.running(frozen({ roles: [workers()], timeoutMs: 120_000 }));
     scene.wait(121_000);
     expect(scene.status()).toMatchObject({
@@ -1117,7 +1117,7 @@ describe('the result of a job', () => {
     });
   });
 
-  it('can be decided before the ResourceManager has registered this attempt', () => {
+  it('the result of a job can be decided before the ResourceManager has registered this attempt', () => {
     const scene = new JobScenario(twoWorkers);
     scene.say({ type: 'kill', reason: 'changed my mind' });
     expect(scene.result).toBeNull();
@@ -1127,8 +1127,8 @@ describe('the result of a job', () => {
   });
 });
 
-describe('an executor', () => {
-  it('is ordered to stop when the job has given up its container or does not know it', () => {
+describe('executors', () => {
+  it('an executor is ordered to stop when the job has given up its container or does not know it', () => {
     const scene = JobScenario.running(twoWorkers);
     expect(assignmentOf(scene.state, 'c2')).toEqual({ role: 'worker', index: 1 });
     scene.silent.add('c2');
@@ -1142,7 +1142,7 @@ describe('an executor', () => {
     expect(scene.task('worker:0').failures).toBe(0);
   });
 
-  it('receives the stop order again when it has not stopped', () => {
+  it('an executor receives the stop order again when it has not stopped', () => {
     const scene = JobScenario.running(twoWorkers);
     scene.silent.add('c2');
     scene.wait(10_500);
@@ -1155,7 +1155,7 @@ describe('an executor', () => {
     expect(scene.ordered('stop-container').length - orders).toBe(0);
   });
 
-  it('cannot grow the saved state without bound by its reports', () => {
+  it('the reports of an executor cannot grow the saved state without bound', () => {
     const scene = JobScenario.running(twoWorkers);
     for (let n = 0; n < 1_000; n++) {
       scene.say({
@@ -1182,7 +1182,7 @@ describe('an executor', () => {
 });
 
 describe('notices', () => {
-  it('a newer notice replaces an older one of the same task on the same subject', () => {
+  it('a newer notice replaces an older notice from the same task on the same subject', () => {
     const scene = JobScenario.running(twoWorkers);
     const tell = (containerId: string, ...notices: { text: string; about: string }[]) =>
       scene.say({
@@ -1204,12 +1204,12 @@ describe('notices', () => {
   });
 });
 
-describe('the TensorBoard of a job', () => {
+describe('TensorBoard', () => {
   const tensorboard = role({ name: 'tensorboard', tracking: 'sidecar', restart: { policy: 'on-failure', maxRestarts: 1 } });
   const withTensorBoard = (changes: Partial<Parameters<typeof frozen>[0]> = {}) =>
     frozen({ roles: [workers(), tensorboard], tensorboard: { logdir: null, serve: true, memoryMb: 1024 }, ...changes });
 
-  it('is requested when all other tasks run, and is not listed among the members of a generation', () => {
+  it('TensorBoard is requested when all other tasks run, and is not listed among the members of a generation', () => {
     const scene = new JobScenario(withTensorBoard({ roles: [workers(), evaluator, tensorboard] }));
     scene.register();
     expect([scene.wanted('worker'), scene.wanted('tensorboard')]).toEqual([2, 0]);
@@ -1232,7 +1232,7 @@ describe('the TensorBoard of a job', () => {
     expect(starts[0]?.members.map(({ role: name }) => name)).toEqual(['worker', 'worker', 'evaluator']);
   });
 
-  it('never delays the job, and adds no message to its status while TensorBoard waits for a container', () => {
+  it('TensorBoard never delays the job, and adds no message to its status while it waits for a container', () => {
     const scene = new JobScenario(withTensorBoard());
     scene.register();
     for (const id of [scene.allocate('worker'), scene.allocate('worker')]) {
@@ -1250,7 +1250,7 @@ describe('the TensorBoard of a job', () => {
     expect(scene.result?.state).toBe('SUCCEEDED');
   });
 
-  it("is unavailable when its request exceeds the cluster's maximum, and the job continues", () => {
+  it("TensorBoard is unavailable when its request exceeds the cluster's maximum, and the job continues", () => {
     const large = { ...tensorboard, resources: { memoryMb: 100_000, vcores: 1, gpus: 0, other: {} } };
     const scene = JobScenario.running(withTensorBoard({ roles: [workers(), large] }));
     expect(scene.wanted('tensorboard')).toBe(0);
@@ -1258,7 +1258,7 @@ describe('the TensorBoard of a job', () => {
     expect(scene.status().tensorboard.message).toContain('requests containers');
   });
 
-  it('does not fail the job when the cluster refuses its request', () => {
+  it('TensorBoard does not fail the job when the cluster refuses its request', () => {
     const scene = new JobScenario(withTensorBoard());
     scene.register();
     for (const id of [scene.allocate('worker'), scene.allocate('worker')]) {
@@ -1271,7 +1271,7 @@ describe('the TensorBoard of a job', () => {
     expect(scene.status().state).toBe('RUNNING');
   });
 
-  it('restarts after every failure, with growing pauses, on the same nodes, without limit', () => {
+  it('TensorBoard restarts after every failure, with growing pauses, on the same nodes, without limit', () => {
     const scene = JobScenario.running(withTensorBoard());
     const pauses: number[] = [];
     for (let n = 0; n < 40; n++) {
@@ -1306,7 +1306,7 @@ describe('the TensorBoard of a job', () => {
     expect(scene.wanted('tensorboard')).toBe(1);
   });
 
-  it('returns its container when a gang has waited long, and gets another container when the gang runs', () => {
+  it('TensorBoard returns its container when a gang has waited long, and gets another container when the gang runs', () => {
     const scene = JobScenario.running(withTensorBoard());
     const id = scene.container('tensorboard:0');
     scene.end(scene.container('worker:1'), 'preempted');
@@ -1322,7 +1322,7 @@ describe('the TensorBoard of a job', () => {
     expect(scene.task('tensorboard:0')).toMatchObject({ state: 'running', failures: 0 });
   });
 
-  it('is ready when its current program reports it', () => {
+  it('TensorBoard is ready when its current program reports it', () => {
     const scene = JobScenario.running(withTensorBoard());
     const answers = (ready: number) =>
       scene.say({
@@ -1342,7 +1342,7 @@ describe('the TensorBoard of a job', () => {
     expect(scene.status()).toMatchObject({ tensorboard: { state: 'ready' }, metrics: {} });
   });
 
-  it('keeps running when a gang forms again within seconds', () => {
+  it('TensorBoard keeps running when a gang forms again within seconds', () => {
     const scene = JobScenario.running(withTensorBoard());
     const id = scene.container('tensorboard:0');
     scene.exit(scene.container('worker:1'), 1);
@@ -1351,7 +1351,7 @@ describe('the TensorBoard of a job', () => {
     expect(scene.container('tensorboard:0')).toBe(id);
   });
 
-  it('is stopped at the end of the job without delaying it', () => {
+  it('TensorBoard is stopped at the end of the job without delaying it', () => {
     const scene = JobScenario.running(withTensorBoard());
     const id = scene.container('tensorboard:0');
     for (const worker of ['worker:0', 'worker:1'].map((name) => scene.container(name))) {
@@ -1361,7 +1361,7 @@ describe('the TensorBoard of a job', () => {
     expect(scene.result?.state).toBe('SUCCEEDED');
   });
 
-  it('keeps running under a second attempt', () => {
+  it('TensorBoard keeps running under a second attempt', () => {
     const scene = JobScenario.running(withTensorBoard());
     const alive = scene.state.tasks.flatMap(({ container }) => (container === null ? [] : [container]));
     const again = new JobScenario(withTensorBoard(), 2, scene.snapshot);
@@ -1375,8 +1375,8 @@ describe('the TensorBoard of a job', () => {
   });
 });
 
-describe('a job that waits for admission', () => {
-  it('requests no containers until it is admitted, and does not count the time as waiting for containers', () => {
+describe('admission', () => {
+  it('a job that waits for admission requests no containers until it is admitted, and does not count the time as waiting for containers', () => {
     const scene = new JobScenario(frozen({ roles: [workers()], timeoutMs: 600_000 }));
     scene.say({ type: 'held', reason: '' });
     scene.register();
@@ -1396,7 +1396,7 @@ describe('a job that waits for admission', () => {
     expect(scene.ordered('start')).toEqual(['c1', 'c2']);
   });
 
-  it('keeps its start time when a later attempt waits for admission, unless that time is in the future', () => {
+  it('a job that waits for admission keeps its start time when a later attempt waits for admission, unless that time is in the future', () => {
     const first = JobScenario.running(frozen({ roles: [workers()], timeoutMs: 600_000 }));
     const { snapshot } = first;
     if (snapshot === null) {
@@ -1419,7 +1419,7 @@ describe('a job that waits for admission', () => {
     expect(again(begun + 9e9).status().startedAt).toBe(begun);
   });
 
-  it('fails when it exceeds the limits, and can be killed while it waits', () => {
+  it('a job that waits for admission fails when it exceeds the limits, and can be killed while it waits', () => {
     const refused = new JobScenario(frozen({ roles: [workers()] }));
     refused.say({ type: 'held', reason: '' });
     refused.register();
@@ -1438,7 +1438,7 @@ describe('a job that waits for admission', () => {
 describe('limits of the site file', () => {
   const limits = { timeout: null, idle: null, mayGrow: true };
 
-  it('end a job that exceeds the timeout as soon as the limits are known', () => {
+  it('the limits of the site file end a job that exceeds the timeout as soon as the limits are known', () => {
     const scene = JobScenario.running(frozen({ roles: [workers()] }));
     scene.wait(90_000);
     expect(scene.status().state).toBe('RUNNING');
@@ -1450,7 +1450,7 @@ describe('limits of the site file', () => {
     });
   });
 
-  it('end a job whose programs are idle, but not one that computes or waits for containers', () => {
+  it('the limits of the site file end a job whose programs are idle, but not one that computes or waits for containers', () => {
     const idle = { ...limits, idle: { ms: 60_000, path: 'quotas.queues.gpu.idle' } };
     const scene = JobScenario.running(frozen({ roles: [workers()] }));
     scene.say({ type: 'limits', limits: idle });

@@ -11,10 +11,10 @@ const endAfter = (roles: string[], withinMs: number, late: 'stop' | 'fail' = 'st
 const chief = (changes: Partial<Role> = {}) => role({ name: 'chief', ranked: true, chief: true, ...changes });
 const follower = (changes: Partial<Role> = {}) => role({ name: 'worker', instances: 2, ranked: true, ...changes });
 
-describe('a role that waits for another role', () => {
+describe('roles that wait for other roles', () => {
   const staged = frozen({ roles: [load(), workers(afterLoad), role({ name: 'evaluator' })] });
 
-  it('requests no container until the other role has succeeded, and then forms the gang', () => {
+  it('a role that waits for another role requests no container until the other role has succeeded, and then forms the gang', () => {
     const scene = new JobScenario(staged);
     scene.register();
     scene.hello(scene.allocate('load'));
@@ -39,7 +39,7 @@ describe('a role that waits for another role', () => {
     expect(scene.result?.state).toBe('SUCCEEDED');
   });
 
-  it('waits without a limit, and its time for containers starts at the end of the wait', () => {
+  it('a role may wait for another role without a limit, and its time for containers starts at the end of the wait', () => {
     const scene = JobScenario.running(frozen({ roles: [load(), workers(afterLoad), role({ name: 'late', ...afterLoad })] }));
     scene.wait(10 * 60_000);
     expect(scene.status()).toMatchObject({ state: 'RUNNING' });
@@ -51,7 +51,7 @@ describe('a role that waits for another role', () => {
     expect(scene.history.filter((line) => line.includes('timeout'))).toHaveLength(2);
   });
 
-  it('starts when all tasks of the other role run', () => {
+  it('a role that waits for another role starts when all tasks of the other role run', () => {
     const scene = new JobScenario(
       frozen({ roles: [workers(), role({ name: 'evaluator', after: [{ role: 'worker', state: 'running' }] })] }),
     );
@@ -66,7 +66,7 @@ describe('a role that waits for another role', () => {
     expect(scene.wanted('evaluator')).toBe(1);
   });
 
-  it('does not start with a ranked role that has succeeded while other ranked tasks may repeat its work', () => {
+  it('a role does not start after a succeeded ranked role while other ranked tasks may repeat the work of that role', () => {
     const report = role({ name: 'report', after: [{ role: 'chief', state: 'succeeded' }] });
     const scene = JobScenario.running(frozen({ roles: [chief(), follower(), report] }));
     scene.leave('chief:0');
@@ -84,14 +84,14 @@ describe('a role that waits for another role', () => {
     expect(scene.wanted('report')).toBe(1);
   });
 
-  it('fails the job with the reason if the other role fails permanently', () => {
+  it('the job fails with the reason if the awaited role fails permanently', () => {
     const scene = JobScenario.running(frozen({ roles: [load({ restart: never }), workers(afterLoad)] }));
     scene.exit(scene.container('load:0'), 3);
     expect(scene.result).toMatchObject({ state: 'FAILED', diagnostics: expect.stringContaining('exited with code 3') });
     expect(scene.result?.diagnostics).toContain('Role worker has not started, because it waits until load has succeeded.');
   });
 
-  it('fails the job if it waits for a sidecar that fails permanently', () => {
+  it('the job fails if a role waits for a sidecar that fails permanently', () => {
     const scene = JobScenario.running(frozen({ roles: [load({ restart: never, tracking: 'sidecar' }), workers(afterLoad)] }));
     scene.exit(scene.container('load:0'), 3);
     expect(scene.result?.diagnostics).toMatch(
@@ -99,7 +99,7 @@ describe('a role that waits for another role', () => {
     );
   });
 
-  it('delays neither TensorBoard nor the extra tasks of an elastic role', () => {
+  it('a role that waits for another role delays neither TensorBoard nor the extra tasks of an elastic role', () => {
     const tensorboard = role({ name: 'tensorboard', tracking: 'sidecar' });
     const evaluator = role({ name: 'evaluator', after: [{ role: 'worker', state: 'succeeded' }] });
     const scene = JobScenario.running(
@@ -111,7 +111,7 @@ describe('a role that waits for another role', () => {
   });
 });
 
-describe('a later attempt', () => {
+describe('later attempts', () => {
   const staged = frozen({ roles: [load(), workers(afterLoad)] });
   const next = (scene: JobScenario, job = staged) => {
     const later = new JobScenario(job, 2, scene.snapshot);
@@ -124,7 +124,7 @@ describe('a later attempt', () => {
     return later;
   };
 
-  it('keeps waiting in the first stage, and continues with the second stage', () => {
+  it('a later attempt keeps waiting in the first stage, and continues with the second stage', () => {
     const scene = JobScenario.running(staged);
     const later = next(scene);
     expect([later.wanted('worker'), later.task('worker:0').waitsFor]).toEqual([0, [{ role: 'load', state: 'succeeded' }]]);
@@ -134,7 +134,7 @@ describe('a later attempt', () => {
     expect(later.task('worker:1').state).toBe('running');
   });
 
-  it('continues the second stage, even if the first stage ended earlier', () => {
+  it('a later attempt continues the second stage, even if the first stage ended earlier', () => {
     const scene = JobScenario.running(staged);
     scene.leave('load:0');
     scene.serve();
@@ -147,14 +147,14 @@ describe('a later attempt', () => {
     expect(later.of('launch')).toEqual([]);
   });
 
-  it('requests containers for a stage that had none when the attempt failed', () => {
+  it('a later attempt requests containers for a stage that had none when the attempt failed', () => {
     const scene = JobScenario.running(staged);
     scene.leave('load:0');
     const later = next(scene);
     expect([later.task('load:0').state, later.wanted('load'), later.wanted('worker')]).toEqual(['succeeded', 0, 2]);
   });
 
-  it('requests no containers until the containers of the first stage have ended', () => {
+  it('a later attempt requests no containers until the containers of the first stage have ended', () => {
     const scene = JobScenario.running(staged);
     const id = scene.container('load:0');
     scene.exit(id, 0);
@@ -166,7 +166,7 @@ describe('a later attempt', () => {
     expect(later.wanted('worker')).toBe(2);
   });
 
-  it('counts the time before its start towards `endAfter` and `timeLimit`', () => {
+  it('a later attempt counts the time before its start towards `endAfter` and `timeLimit`', () => {
     const job = frozen({ roles: [load(), role({ name: 'db', timeLimitMs: 50_000, ...endAfter(['load'], 45_000) })] });
     const scene = JobScenario.running(job);
     scene.exit(scene.container('load:0'), 0);
@@ -185,8 +185,8 @@ describe('a later attempt', () => {
 });
 
 // These cases come from TonY's end-to-end tests of dependency timeouts: the chief ends, and the workers run forever.
-describe('a role that ends after another role', () => {
-  it('fails the job if it exceeds its time limit', () => {
+describe('roles with endAfter', () => {
+  it('the job fails if a role with endAfter exceeds its time limit', () => {
     const scene = JobScenario.running(frozen({ roles: [chief(), follower(endAfter(['chief'], 10_000, 'fail'))] }));
     scene.exit(scene.container('chief:0'), 0);
     scene.wait(9_500);
@@ -196,7 +196,7 @@ describe('a role that ends after another role', () => {
     expect(scene.result?.diagnostics).toMatch(/^worker:0 had not ended 10 s after the end of role chief\. Raise roles\.worker\.endAfter\.within/);
   });
 
-  it('is stopped after its time limit, and the job succeeds', () => {
+  it('a role with endAfter is stopped after its time limit, and the job succeeds', () => {
     const scene = JobScenario.running(frozen({ roles: [chief(), follower(endAfter(['chief'], 10_000))] }));
     const ids = [scene.container('worker:0'), scene.container('worker:1')];
     scene.exit(scene.container('chief:0'), 0);
@@ -208,7 +208,7 @@ describe('a role that ends after another role', () => {
     expect([scene.task('worker:0').state, scene.status().state]).toEqual(['stopped', 'SUCCEEDED']);
   });
 
-  it('is stopped together with the parameter servers', () => {
+  it('a role with endAfter is stopped together with the parameter servers', () => {
     const ps = role({ name: 'ps', tracking: 'untracked', servesParameters: true });
     const scene = JobScenario.running(frozen({ roles: [chief(), follower(endAfter(['chief'], 0)), ps] }));
     scene.exit(scene.container('chief:0'), 0);
@@ -216,7 +216,7 @@ describe('a role that ends after another role', () => {
     expect(scene.result?.state).toBe('SUCCEEDED');
   });
 
-  it('fails the job if it fails before its time limit', () => {
+  it('the job fails if a role with endAfter fails before its time limit', () => {
     const scene = JobScenario.running(
       frozen({ roles: [chief(), follower({ restart: never, ...endAfter(['chief'], 10_000) }), role({ name: 'evaluator' })] }),
     );
@@ -226,7 +226,7 @@ describe('a role that ends after another role', () => {
     expect(scene.status()).toMatchObject({ state: 'FAILED', message: expect.stringContaining('worker:0 failed') });
   });
 
-  it('is stopped while the job continues, and its late messages change nothing', () => {
+  it('a role with endAfter is stopped while the job continues, and its late messages change nothing', () => {
     const scene = JobScenario.running(
       frozen({ roles: [load(), role({ name: 'db', ...endAfter(['load'], 0) }), role({ name: 'report' })] }),
     );
@@ -243,7 +243,7 @@ describe('a role that ends after another role', () => {
     expect(scene.result?.state).toBe('SUCCEEDED');
   });
 
-  it('gets its full time again if the other role repeats its work', () => {
+  it('a role with endAfter gets its full time again if the other role repeats its work', () => {
     const scene = JobScenario.running(frozen({ roles: [chief(), follower(endAfter(['chief'], 20_000))] }));
     scene.exit(scene.container('chief:0'), 0);
     scene.wait(15_000);
@@ -255,7 +255,7 @@ describe('a role that ends after another role', () => {
     expect(scene.task('worker:0').state).toBe('running');
   });
 
-  it('is not requested again after it was stopped before it had a container', () => {
+  it('a role with endAfter is not requested again after it was stopped before it had a container', () => {
     const scene = new JobScenario(frozen({ roles: [load(), role({ name: 'db', ...endAfter(['load'], 0) }), role({ name: 'report' })] }));
     scene.register();
     const id = scene.allocate('load');
@@ -266,10 +266,10 @@ describe('a role that ends after another role', () => {
   });
 });
 
-describe('a time limit', () => {
+describe('time limits', () => {
   const limited = (changes: Partial<Role> = {}) => frozen({ roles: [workers({ timeLimitMs: 20_000, ...changes })] });
 
-  it('fails the task, uses up one of its restarts, and starts again with the next program', () => {
+  it('a task fails at its time limit, uses up one of its restarts, and gets the full time again for its next program', () => {
     const scene = JobScenario.running(limited({ restart: { policy: 'on-failure', maxRestarts: 1 } }));
     scene.wait(20_000);
     expect(scene.failure('worker:0')).toMatch(/^its program on h1:1 ran longer than its time limit of 20 s/);
@@ -280,7 +280,7 @@ describe('a time limit', () => {
     expect(scene.status()).toMatchObject({ state: 'FAILED', message: expect.stringContaining('ran longer than its time limit') });
   });
 
-  it('does not count the time in which the program is not running', () => {
+  it('a time limit does not count the time in which the program is not running', () => {
     const scene = new JobScenario(limited());
     scene.register();
     scene.hello(scene.allocate('worker'));
@@ -294,7 +294,7 @@ describe('a time limit', () => {
 describe('retryOn', () => {
   const one = (changes: Partial<Role>) => JobScenario.running(frozen({ roles: [role({ name: 'worker', chief: true, ...changes })] }));
 
-  it('restarts the task only after these exit codes', () => {
+  it('a task with retryOn restarts only after these exit codes', () => {
     const scene = one({ retryOn: [75] });
     scene.exit(scene.container('worker:0'), 75);
     scene.serve();
@@ -303,7 +303,7 @@ describe('retryOn', () => {
     expect(scene.result?.diagnostics).toMatch(/^worker:0 failed, and its role restarts only after exit code 75 \(retryOn\): /);
   });
 
-  it('still limits the number of restarts', () => {
+  it('retryOn does not lift the limit on the number of restarts', () => {
     const scene = one({ retryOn: [75], restart: { policy: 'on-failure', maxRestarts: 1 } });
     scene.exit(scene.container('worker:0'), 75);
     scene.serve();
@@ -311,7 +311,7 @@ describe('retryOn', () => {
     expect(scene.result?.diagnostics).toContain('only 1 restart is allowed');
   });
 
-  it('restarts the task after failures that are not exits of its program', () => {
+  it('a task with retryOn also restarts after failures that are not exits of its program', () => {
     const scene = one({ retryOn: [] });
     scene.end(scene.container('worker:0'), 'disks-failed');
     scene.serve();
@@ -322,7 +322,7 @@ describe('retryOn', () => {
     expect(scene.result).toBeNull();
   });
 
-  it('counts the end by a signal as exit code 128 + its number', () => {
+  it('retryOn counts an end by signal n as exit code 128 + n', () => {
     const scene = one({ retryOn: [137] });
     scene.exit(scene.container('worker:0'), -1, { signal: 'SIGKILL' });
     scene.wait(4_000);
@@ -334,7 +334,7 @@ describe('retryOn', () => {
   });
 });
 
-it('for any order of the roles, never runs a role before the roles for which it waits have succeeded', () => {
+it('for any order of the roles, no role runs before the roles for which it waits have succeeded', () => {
   const names = ['a', 'b', 'c', 'd', 'e'];
   const edges = fc.array(fc.tuple(fc.nat(4), fc.nat(4)), { maxLength: 8 });
   fc.assert(
