@@ -58,18 +58,18 @@ test.each([
   expect(name(principal, rules)).toBe(expected);
 });
 
-describe('a principal without a rule', () => {
-  test('is rejected with the name of the setting', () => {
+describe('principals without a rule', () => {
+  test('a principal without a rule is rejected with the name of the setting', () => {
     expect(() => name('alice@OTHER', 'DEFAULT')).toThrow(expect.objectContaining({ code: 'KERBEROS_REALM' }));
     expect(() => name('joe/x@FOO.COM', 'RULE:[1:$1]')).toThrow(/auth_to_local has no rule for the principal joe\/x@FOO\.COM/);
   });
 
-  test('stays unchanged with mechanism mit', () => {
+  test('a principal without a rule stays unchanged with mechanism mit', () => {
     expect(name('alice@OTHER', 'DEFAULT', { mechanism: 'mit' })).toBe('alice@OTHER');
     expect(name('root/joe@FOO.COM', FORMATS.replace('root', 'none'), { mechanism: 'mit' })).toBe('root/joe@FOO.COM');
   });
 
-  test('counts as part of the default realm if that realm is unknown', () => {
+  test('a principal counts as part of the default realm if that realm is unknown', () => {
     expect(name('alice@OTHER', 'DEFAULT', { defaultRealm: null })).toBe('alice');
   });
 });

@@ -47,11 +47,11 @@ describe('the access key', () => {
     ['the named profile', () => ({ ...files(), AWS_PROFILE: 'work' }), HADOOP_KEYS, 'WORK', 'work-secret'],
     ['Hadoop', () => files(), HADOOP_KEYS, 'HADOOP', 'hadoop-secret'],
     ['the default profile', () => files(), {}, 'DEFAULT', 'default/secret+key=='],
-  ])('comes from %s', async (_, environment, properties, accessKeyId, secretAccessKey) => {
+  ])('the access key comes from %s', async (_, environment, properties, accessKeyId, secretAccessKey) => {
     expect(opened(await findS3Connection(environment(), hadoop(properties)))).toMatchObject({ accessKeyId, secretAccessKey });
   });
 
-  test("comes from a credential provider before Hadoop's properties", async () => {
+  test("an access key in a credential provider overrides one in Hadoop's properties", async () => {
     const provider = { ...HADOOP_KEYS, 'fs.s3a.security.credential.provider.path': `localjceks://file${DEFAULT_STORE}` };
     const found = await findS3Connection(noFiles, hadoop(provider));
     expect(opened(found)).toMatchObject({ accessKeyId: 'AKIAEXAMPLE', secretAccessKey: 'sécret/key+1' });
@@ -61,7 +61,7 @@ describe('the access key', () => {
     });
   });
 
-  test('of a bucket overrides the general one, even in credential providers, and is not combined with the general session token', async () => {
+  test('the access key of a bucket overrides the general one, even in credential providers, and excludes the general session token', async () => {
     const properties = {
       ...HADOOP_KEYS,
       'fs.s3a.session.token': 'general',
@@ -80,7 +80,7 @@ describe('the access key', () => {
     expect(await find('')).toMatchObject(general);
   });
 
-  test('is never printed, and can be encoded and decoded', async () => {
+  test('an access key is never printed, and can be encoded and decoded', async () => {
     const connection = await findS3Connection({ ...files(), AWS_PROFILE: 'work' }, null);
     expect(JSON.stringify(connection)).not.toContain('work-secret');
     expect(connection.region).toBe('eu-west-3');
@@ -97,7 +97,7 @@ describe('the access key', () => {
     ['nothing', {}, {}, /environment, Hadoop's properties or the profile default/, /AWS_ACCESS_KEY_ID/],
     ['an incomplete profile', { AWS_PROFILE: 'broken' }, {}, /the profile broken/, /AWS_PROFILE/],
     ['a provider class', noFiles, { 'fs.s3a.aws.credentials.provider': 'a.b.Instance' }, /a\.b\.Instance/, /AWS_SESSION_TOKEN/],
-  ])('is reported as missing with %s', async (_, environment, properties, message, hint) => {
+  ])('a missing access key is reported with %s', async (_, environment, properties, message, hint) => {
     const finding = findS3Connection({ ...noFiles, ...environment }, hadoop(properties));
     await expect(finding).rejects.toMatchObject({
       code: 'S3_CREDENTIALS_MISSING',

@@ -9,7 +9,7 @@ const TABLE = `  sl  local_address rem_address   st tx_queue rx_queue tr tm->whe
    3: 0500000A:A2B9 0500000A:1267 01 00000000:00000000 00:00000000 00000000  1001        0 81732 1 0000000000000000 20 4 30 10 -1
 `;
 
-it('returns the user of the client, on 127.0.0.1 only', () => {
+it('returns the user of a client that is connected to 127.0.0.1', () => {
   expect(loopbackOwner(TABLE, 0xa2b8, 0x1267)).toBe(1000);
   expect(loopbackOwner(TABLE, 0x1267, 0xa2b8)).toBe(0);
   expect(loopbackOwner(TABLE, 0xa2b9, 0x1267)).toBeNull();

@@ -24,16 +24,16 @@ function progress(...tasks: Example[]): number {
   return progressOf(state as unknown as JobState);
 }
 
-test('is the share of steps of rank 0', () => {
+test('the progress of a job is the share of steps that rank 0 has completed', () => {
   expect(progress({ rank: 0, step: 30, total: 120 }, { rank: 1, step: 60, total: 120 }, { state: 'succeeded' })).toBe(0.25);
   expect(progress({ rank: 0, step: 130, total: 120 })).toBe(1);
 });
 
-test('without ranks, is the highest share of steps of a tracked task', () => {
+test('without ranks, the progress of a job is the highest share of steps of a tracked task', () => {
   expect(progress({ step: 1, total: 10 }, { step: 4, total: 10 }, { step: 9, total: 10, tracking: 'sidecar' })).toBe(0.4);
 });
 
-test('without an expected number of steps, is the share of tracked tasks that have succeeded', () => {
+test('without an expected number of steps, the progress of a job is the share of tracked tasks that have succeeded', () => {
   expect(progress({ rank: 0, step: 30 }, { state: 'succeeded' }, { tracking: 'sidecar', state: 'succeeded' })).toBe(0.5);
   expect(progress({ rank: 0 })).toBe(0);
   expect(progress()).toBe(0);
