@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { WritableReader, writeBytes, writeText, writeVInt } from './writable.ts';
 
-test('a written VInt reads back unchanged', () => {
+test('a VInt can be written and read back', () => {
   fc.assert(
     fc.property(fc.oneof(fc.integer(), fc.integer({ min: -300, max: 300 })), (value) => {
       const reader = new WritableReader(writeVInt(value));
@@ -28,7 +28,7 @@ test.each([
   expect(writeVInt(value).toString('hex')).toBe(hex);
 });
 
-test('written text and bytes read back unchanged', () => {
+test('text and bytes can be written and read back', () => {
   fc.assert(
     fc.property(fc.string({ unit: 'grapheme' }), fc.uint8Array(), (text, bytes) => {
       const reader = new WritableReader(Buffer.concat([writeText(text), writeBytes(bytes)]));

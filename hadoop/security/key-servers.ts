@@ -21,7 +21,7 @@ export function parseKeyServers(uri: string): KeyServers | null {
   }
   const base = path.replace(/\/+$/, '');
   return {
-    // Hadoop's clients look for the token without the fragment.
+    // Hadoop's clients omit the fragment when they look for the token.
     service: uri.replace(/#.*$/, ''),
     addresses: names.map((host) => `${scheme}://${host}:${port ?? DEFAULT_PORT}${base}`),
   };

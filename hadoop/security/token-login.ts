@@ -16,7 +16,8 @@ export class TokenLogin implements Login {
   #read: { readonly version: string; readonly tokens: readonly Token[] } | null = null;
 
   /**
-   * @param user sent to a ResourceManager if the file contains no token for it: the ResourceManager then requires no authentication
+   * @param user the name to send to a ResourceManager if the file contains no token for it. Such a ResourceManager requires no
+   * authentication
    * @param servicesAt returns the services of the NameNodes at an origin, according to the configuration: `ha-hdfs:NAMESERVICE` or the RPC
    * address `host:port`
    */

@@ -52,7 +52,7 @@ interface Reply {
 export class RendezvousRelay {
   readonly #options: RendezvousRelayOptions;
   readonly #server: Server;
-  /** Whether a connection comes from a process of this user, for each connection. */
+  /** For each connection, resolves to true if a process of this user has opened it. */
   readonly #checks = new WeakMap<Socket, Promise<boolean>>();
   /** The entries that this task's processes have stored in the ApplicationMaster. */
   readonly #own = new Map<string, Buffer>();
