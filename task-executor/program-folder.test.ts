@@ -44,7 +44,7 @@ function create(generation: number, source: string | null = path.join(container,
   });
 }
 
-it('copies files with their modes, links unchanged, and empty folders', async () => {
+it('copies files with their modes, empty folders, and links without changes', async () => {
   const folder = await create(1);
   expect(folder).toBe(path.join(container, 'program', '1'));
   expect(lstatSync(folder).isDirectory()).toBe(true);

@@ -69,7 +69,7 @@ describe('ReportFile', () => {
     }
   });
 
-  it('clears the end of training when another phase begins', () => {
+  it('no longer reports the end of training when another phase begins', () => {
     const progress = new ProgressSoFar();
     progress.add({ type: 'last-step', step: 3 });
     progress.add({ type: 'progress', step: 3 });

@@ -27,7 +27,7 @@ export function pagesTls({ secrets }: Credentials, configuration: HadoopConfigur
   }
   if (configuration.separateWebProxy !== null) {
     log.warn(
-      "the pages use plain HTTP: a proxy outside the ResourceManager does not know the ResourceManager's certificate authority. If yarn.resourcemanager.application-https.policy is STRICT, the proxy does not show them",
+      "the pages use plain HTTP: a proxy outside the ResourceManager does not know the ResourceManager's certificate authority. If yarn.resourcemanager.application-https.policy is STRICT, the proxy refuses to show the pages",
     );
     return null;
   }

@@ -214,8 +214,8 @@ export class Feeds {
   }
 
   /**
-   * Sends producers their changed progress. A producer exits after the message that all of its records are consumed; after that, no process
-   * has the records. The state must therefore be stored before this message is sent.
+   * Informs producers about their new progress. A producer exits after the message that all of its records are consumed; after that, no
+   * process has the records. The state must therefore be stored before this message is sent.
    */
   #report(feed: Feed): void {
     const room = this.#room();

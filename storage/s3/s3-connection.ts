@@ -50,7 +50,7 @@ export function decodeJobConnections(encoded: string): FindS3Connection {
   };
 }
 
-/** The fields of a connection, with its secrets as text. */
+/** The fields of an encoded connection. The secrets are plain text. */
 function opened({ secretAccessKey, sessionToken, ...connection }: S3Connection): object {
   const text = (secret: Secret): string => Buffer.from(secret.reveal()).toString('utf8');
   return { ...connection, secretAccessKey: text(secretAccessKey), sessionToken: sessionToken && text(sessionToken) };
