@@ -231,7 +231,7 @@ test('checks a moved job against its new queue, both in the attempt that admitte
   expect(refusalOfRunning(FROZEN, moved('queues: {research: {instances: 1}}'), 'research')).toBeNull();
 });
 
-test("uses the resources that YARN reports for the ApplicationMaster if rounding does not explain the difference to job.json", () => {
+test('uses the resources that YARN reports for the ApplicationMaster if rounding does not explain the difference to job.json', () => {
   const limits = "users: {'*': {task: {memory: 1g}}}";
   const has = (memory: number, more: Partial<ClusterView> = {}) =>
     decisionFor(limits, [application(OWN.id, { user: 'alice', usedByMaster: { 'memory-mb': memory, vcores: 1 } })], more);

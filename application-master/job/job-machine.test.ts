@@ -295,16 +295,19 @@ describe('containers that the cluster gives up', () => {
     return { scene, first, second: scene.container('evaluator:0') };
   }
 
-  it.each(['node-lost', 'preempted'] as const)('a container that the cluster gives up is ordered to stop immediately; its replacement starts when it has left (%s)', (end) => {
-    const { scene, first, second } = lost(end);
-    expect(scene.of('stop-program')).toMatchObject([{ containerId: first, atOnce: true }]);
-    expect(scene.ordered('start')).not.toContain(second);
-    scene.exit(first, -1, { signal: 'SIGKILL' });
-    expect(scene.ordered('start')).not.toContain(second);
-    scene.say({ type: 'left', containerId: first });
-    expect(scene.ordered('start')).toContain(second);
-    expect(scene.task('evaluator:0').failures).toBe(0);
-  });
+  it.each(['node-lost', 'preempted'] as const)(
+    'a container that the cluster gives up is ordered to stop immediately; its replacement starts when it has left (%s)',
+    (end) => {
+      const { scene, first, second } = lost(end);
+      expect(scene.of('stop-program')).toMatchObject([{ containerId: first, atOnce: true }]);
+      expect(scene.ordered('start')).not.toContain(second);
+      scene.exit(first, -1, { signal: 'SIGKILL' });
+      expect(scene.ordered('start')).not.toContain(second);
+      scene.say({ type: 'left', containerId: first });
+      expect(scene.ordered('start')).toContain(second);
+      expect(scene.task('evaluator:0').failures).toBe(0);
+    },
+  );
 
   it('a container that the cluster gives up appears in the status as the reason why its replacement waits', () => {
     const { scene, first } = lost('node-lost');
@@ -647,13 +650,16 @@ describe('programs that lose a peer', () => {
 });
 
 describe('container losses that the cluster causes', () => {
-  it.each(['preempted', 'node-lost', 'disks-failed', 'expired', 'stopped-by-master'] as const)('a container loss that the cluster causes costs no restart: %s', (end) => {
-    const scene = JobScenario.running(frozen({ roles: [workers({ restart: { policy: 'on-failure', maxRestarts: 0 } })] }));
-    scene.end('c1', end);
-    scene.serve();
-    expect(scene.task('worker:0')).toMatchObject({ failures: 0, attempts: 2, state: 'running' });
-    expect(scene.status()).toMatchObject({ state: 'RUNNING', generations: 2 });
-  });
+  it.each(['preempted', 'node-lost', 'disks-failed', 'expired', 'stopped-by-master'] as const)(
+    'a container loss that the cluster causes costs no restart: %s',
+    (end) => {
+      const scene = JobScenario.running(frozen({ roles: [workers({ restart: { policy: 'on-failure', maxRestarts: 0 } })] }));
+      scene.end('c1', end);
+      scene.serve();
+      expect(scene.task('worker:0')).toMatchObject({ failures: 0, attempts: 2, state: 'running' });
+      expect(scene.status()).toMatchObject({ state: 'RUNNING', generations: 2 });
+    },
+  );
 
   it('the charge for a signal is refunded when the cluster reports that it ended the container', () => {
     const scene = JobScenario.running(twoWorkers);

@@ -193,7 +193,9 @@ describe('roles with endAfter', () => {
     expect(scene.result).toBeNull();
     scene.wait(6_000);
     expect(scene.result).toMatchObject({ state: 'FAILED' });
-    expect(scene.result?.diagnostics).toMatch(/^worker:0 had not ended 10 s after the end of role chief\. Raise roles\.worker\.endAfter\.within/);
+    expect(scene.result?.diagnostics).toMatch(
+      /^worker:0 had not ended 10 s after the end of role chief\. Raise roles\.worker\.endAfter\.within/,
+    );
   });
 
   it('a role with endAfter is stopped after its time limit, and the job succeeds', () => {

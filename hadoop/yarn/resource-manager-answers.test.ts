@@ -12,7 +12,7 @@ test.each([
   expect(applicationSchema.parse({ ...APPLICATION, appNodeLabelExpression }).nodeLabel).toBe(expected);
 });
 
-test("sums resources over node labels, separately for the ApplicationMaster and its tasks", () => {
+test('sums resources over node labels, separately for the ApplicationMaster and its tasks', () => {
   const amounts = (memory: number, gpus: number) => ({
     memory,
     vCores: 1,

@@ -114,10 +114,7 @@ export class RendezvousRelay {
       return false;
     });
     if (!isOwn) {
-      this.#options.log.warn(
-        { port: socket.remotePort },
-        'closed a connection to the rendezvous relay from a process of another user',
-      );
+      this.#options.log.warn({ port: socket.remotePort }, 'closed a connection to the rendezvous relay from a process of another user');
       socket.destroy();
     }
     return isOwn;
