@@ -45,7 +45,7 @@ const PART = {
 /** The keys that a site file may override. Every key is optional and has no default. */
 export const finalSchema = withoutDefaults(z.strictObject(PART)) as z.ZodType<JobPart>;
 
-/** The keys for which a site file may set defaults. Only job.yaml decides finally which keytab it ships. */
+/** The keys for which a site file may set defaults. `kerberos` can only have a default, because job.yaml decides which keytab a job ships. */
 export const defaultsSchema = withoutDefaults(z.strictObject({ ...PART, kerberos })) as z.ZodType<JobPart>;
 
 export type JobPart = DeepPartial<

@@ -54,8 +54,8 @@ const endAfter = z.strictObject({
   role: z
     .union([values.roleName, atLeastOne(values.roleName)], { error: 'expected the name of a role, or a list of names' })
     .transform((value) => (typeof value === 'string' ? [value] : value))
-    .describe('Name of the other role, or a list of names. The time starts when every task of these roles has ended.'),
-  within: duration('How long the tasks of this role may still run after the other roles have ended.', values.END_WITHIN).default(0),
+    .describe('Name of the other role, or a list of names. The tasks of this role may keep running for the time `within` after every task of these roles has ended.'),
+  within: duration('How long the tasks of this role may keep running after the other roles have ended.', values.END_WITHIN).default(0),
   late: values.late
     .describe('What happens after this time. stop: tony-ts stops the tasks that still run, which is not a failure. fail: the job fails.')
     .default('stop'),
@@ -98,22 +98,22 @@ export const roleSchema = z.strictObject({
     .prefault({}),
   retryOn: values.retryOn
     .describe(
-      'The only exit codes of programs after which a task restarts, within its restarts. A task whose program ends with another code has failed for good. By default, a task restarts after every exit code except 0. The exit code of a program that a signal ended is 128 + the number of the signal.',
+      'Exit codes of its program after which a failed task restarts, at most maxRestarts times. After any other exit code, the task has failed permanently. By default, a task restarts after every exit code except 0. If a signal kills the program, its exit code is 128 plus the number of the signal.',
     )
     .optional(),
   timeLimit: duration(
-    "Time limit for each run of a task's program. After this time, the task has failed, and the restart policy applies.",
+    "Time limit for each run of a task's program. If the program runs longer, the task fails, and the restart policy applies.",
     values.TASK_TIME_LIMIT,
   ).optional(),
   after: z
     .union([condition, atLeastOne(condition)], { error: 'expected {role, state}, or a list of these' })
     .transform((value) => (Array.isArray(value) ? value : [value]))
     .describe(
-      'Roles for which this role waits. The job requests containers for this role only when the other roles have reached their states. A role with ranks makes all ranked roles wait.',
+      'Roles that this role waits for. The job requests containers for this role only when those roles have reached the given states. If this role has ranks, all roles with ranks wait.',
     )
     .optional(),
   endAfter: endAfter
-    .describe('Roles after whose end the tasks of this role end too. Use it for programs that would otherwise run forever.')
+    .describe('Ends the tasks of this role when the given roles have ended. Use it for programs that would otherwise run forever.')
     .optional(),
   sidecar: z.boolean().describe("The job does not wait for this role's tasks, and ignores their failures.").default(false),
   untracked: z
@@ -206,11 +206,11 @@ export const jobSchema = z.strictObject({
     )
     .default('tfjs'),
   processesPerTask: values.processesPerTask
-    .describe('Processes that each task runs (frameworks pytorch, horovod and mpi). auto: one for each GPU of the task, and at least one.')
+    .describe('Number of processes that each task runs (frameworks pytorch, horovod and mpi). auto: one for each GPU of the task, and at least one.')
     .default('auto'),
   runtime: text()
     .describe(
-      'default: the archive built by `tony-ts runtime build` or, if a role of a job with framework tfjs requests GPUs and it exists, the archive of gpu. gpu: the archive built by `tony-ts runtime build --gpu`, with CUDA support. system: the Node.js installed on the nodes. Any other value is the URI of a runtime archive.',
+      'default: the archive built by `tony-ts runtime build`. If a job with framework tfjs requests GPUs and the archive of `gpu` exists, default means gpu. gpu: the archive built by `tony-ts runtime build --gpu`, with CUDA support. system: the Node.js installed on the nodes. Any other value is the URI of a runtime archive.',
     )
     .default('default'),
   python: pythonSchema
@@ -274,7 +274,7 @@ export const jobSchema = z.strictObject({
       sync: values
         .syncFolder()
         .describe(
-          'Folder in the working directory of the programs, which the executor synchronizes with the checkpoints, for programs that do not use an API of tony-ts. Before each start, the folder contains only the newest checkpoint. The task with rank 0 stores the file or folder NAME as a checkpoint after its program has created NAME.done. The last number in NAME is the step. Not for framework tfjs.',
+          'Checkpoint folder for programs that do not use an API of tony-ts. It is below the program's working directory, and the executor synchronizes it with the job's checkpoints. Before a program starts, the folder contains only the newest checkpoint. When the program of rank 0 has created NAME.done, its executor stores the file or folder NAME as a checkpoint. The last number in NAME is the step. Not available for framework tfjs.',
         )
         .optional(),
     })

@@ -23,7 +23,7 @@ export const variableName = z
 export const tag = text()
   .max(LONGEST_TAG)
   .regex(/^[ -+--~]+$/, {
-    error: 'may contain printable ASCII characters except commas: YARN accepts no others and separates tags by commas',
+    error: 'may contain only printable ASCII characters other than commas: YARN rejects other characters, and separates tags with commas',
   })
   .refine((value) => !isRoleTag(value), { error: 'begins with a prefix that tony-ts reserves for its own tags: choose another tag' });
 export const MOST_TAGS = 20;

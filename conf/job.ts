@@ -127,13 +127,13 @@ export interface Role {
   /** null: the tasks run directly on their nodes. */
   readonly docker: DockerContainer | null;
   readonly restart: { readonly policy: 'never' | 'on-failure'; readonly maxRestarts: number };
-  /** The only exit codes of programs after which a task restarts; null: every exit code except 0. */
+  /** Exit codes of a program after which its task restarts; null for every exit code except 0. */
   readonly retryOn: readonly number[] | null;
   /** Longest time in ms that one run of a task's program may take; null for no limit. */
   readonly timeLimitMs: number | null;
   /** Conditions on other roles that must be met before the job requests containers for this role. */
   readonly after: readonly RoleCondition[];
-  /** Other roles whose end limits how long the tasks of this role may run; null if there are none. */
+  /** The roles after which the tasks of this role must end; null if there are none. */
   readonly endAfter: EndAfter | null;
   /**
    * How the tasks of this role affect the job result. `tracked`: the job waits for them, and their failure fails the job. `untracked`: the
@@ -160,7 +160,7 @@ export interface RoleCondition {
 
 export interface EndAfter {
   readonly roles: readonly string[];
-  /** Time in ms from the end of all `roles` to the end of the tasks that still run. */
+  /** Time in ms that the tasks may keep running after all `roles` have ended. */
   readonly withinMs: number;
   /** What happens to these tasks. `stop`: tony-ts stops them, which is not a failure. `fail`: the job fails. */
   readonly late: 'stop' | 'fail';
@@ -205,7 +205,7 @@ export const CONTAINER_LAYOUT = {
   environment: 'environment',
   /** Folder with the commands and settings that make a shared Python environment usable in one container. */
   virtualEnvironment: 'venv',
-  /** Folder with the Python package `tony`; in the bundles and, for each container, a copy. */
+  /** Folder with the Python package `tony`. It is part of the bundles, and each container gets a copy. */
   python: 'python',
   /** Folder with the files and archives that job.yaml lists. Each program's working directory contains a link to each of them. */
   files: 'files',
@@ -213,7 +213,7 @@ export const CONTAINER_LAYOUT = {
   keytab: 'keytab',
   /** Folder for temporary files of the user's program. */
   scratch: 'scratch',
-  /** Home folder of the user's program, if the user cannot write to that of the container. */
+  /** Home folder of the user's program, if the user cannot write to the container's home folder. */
   home: 'home',
 } as const;
 

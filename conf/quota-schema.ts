@@ -19,13 +19,13 @@ const limits = {
   total: amounts('of all running jobs combined', {
     instances: count(0).describe('Maximum number of tasks in all running jobs combined.').optional(),
   })
-    .describe('Maximum that all running jobs combined may hold.')
+    .describe('Maximum resources of all running jobs combined.')
     .optional(),
 };
 
 const ofJobs = {
   timeout: duration('Maximum run time of a job, and the timeout for jobs that do not set one.', { min: 1000 }).optional(),
-  idle: duration('How long a job may be idle, that is, with no program computing or reporting anything. After this time, the job ends.', {
+  idle: duration('How long a job may be idle: none of its programs computes or reports anything. After this time, the job ends.', {
     min: 10_000,
   }).optional(),
   nodeLabels: z.array(text()).describe('Node labels that jobs may request.').optional(),

@@ -149,7 +149,7 @@ test('jobs admitted in order of their IDs stay within the total, and the first o
   );
 });
 
-test("resources beyond a job's demand count for every role, and its demand counts before it is allocated", () => {
+test("a job's demand counts before YARN allocates it, and resources beyond the demand count for every role", () => {
   const declared = { gpus: 4, memory: 1024 };
   expect(takenBy({ roles: { worker: declared }, peak: declared, master: {} }, { gpus: 1, memory: 512, vcores: 0 }, {})).toEqual({
     roles: { worker: declared },
@@ -202,7 +202,7 @@ test("ApplicationMasters of earlier jobs count with the larger of their demand a
   expect(used(first(1024, 51_200))).toEqual([52_224]);
 });
 
-test('roles that run one after another count with the most that they hold at a time', () => {
+test('roles that run one after another count with their peak', () => {
   const staged = (after: string) =>
     job(
       `roles: {load: {ranked: false, instances: 2, resources: {gpus: 1}}, worker: {instances: 3, resources: {gpus: 2}, after: ${after}}}`,
@@ -218,11 +218,11 @@ test('roles that run one after another count with the most that they hold at a t
   };
   const used = (requested: Job, gpus: number) =>
     shortagesOf(FOUR_WORKERS, ALICE, quotas("users: {'*': {total: {gpus: 8}}}"), [running(requested, gpus)]).map((each) => each.used);
-  // A job that holds more than it states counts with what it holds.
+  // If a job holds more than its tags state, the amount that it holds counts.
   expect([used(sequential, 2), used(sequential, 7), used(together, 2)]).toEqual([[6], [7], [8]]);
 });
 
-test('quotas count resource types that differ from those in the tags only in case', () => {
+test('quotas ignore the case of resource types in tags', () => {
   const requested = job('roles: {worker: {resources: {nec.com/VE: 2}}}');
   const violations = demandOfTags(roleTags(requested).map((tag) => tag.toLowerCase()));
   const running = { ...ALICE, applicationId: 'a1', ...takenBy(violations, { 'nec.com/VE': 1 }, {}) };

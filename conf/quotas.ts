@@ -14,7 +14,7 @@ export interface Owner {
 export interface Demand {
   /** Total resources of each role; `instances` is the number of tasks. */
   readonly roles: Readonly<Record<string, Amounts>>;
-  /** The most that all tasks hold at a time: less than the sum of the roles if some roles run one after another. */
+  /** Peak resources of all tasks. They are less than the sum of the roles if some roles run one after another. */
   readonly peak: Amounts;
   readonly master: Amounts;
 }
@@ -223,10 +223,7 @@ export function describeShortage({ path, resource, limit, asked, used, holders }
   return `${path} is ${describeAmount(resource, limit)}, of which ${firstNames(holders, 3)} ${holders.length === 1 ? 'holds' : 'hold'} ${describeAmount(resource, used)}, and this job requests ${describeAmount(resource, asked)}`;
 }
 
-/**
- * Returns the resources of one role, or the most that the whole job holds at a time, including its ApplicationMaster. Resource names are in
- * lower case.
- */
+/** Returns the resources of one role, or the peak of the whole job including its ApplicationMaster. Resource names are in lower case. */
 export function amountsOf(
   { roles, peak, master, beyond }: Demand & Pick<RunningJob, 'beyond'>,
   role: string | null,

@@ -34,7 +34,7 @@ test('the whole gang waits, and ranked roles succeed together', () => {
   expect(stages(...roles, report)).toEqual(['load', 'worker ps chief report']);
 });
 
-test('stages of independent chains may meet', () => {
+test('roles of independent chains may run at the same time', () => {
   const chain = (name: string) => [role({ name: `${name}1` }), role({ name: `${name}2`, ...after(`${name}1`) })];
   expect(stages(...chain('a'), ...chain('b'))).toEqual(['a1 b1', 'a1 b2', 'a2 b1', 'a2 b2']);
   const many = Array.from({ length: 10 }, (_, index) => chain(`c${index}-`)).flat();

@@ -1,7 +1,7 @@
 import type { Job } from './job.ts';
 import { conditionsOf } from './role-conditions.ts';
 
-/** A job with more stages is counted as if all its roles ran at the same time. */
+/** With more stages, `stagesOf` assumes that all roles of the job run at the same time. */
 const MOST_STAGES = 100;
 
 /**

@@ -13,7 +13,7 @@ test("tags contain each role's name, number of tasks and total resources", () =>
   expect(roleTags(requested)).toEqual(['tony-roles:*:0:m1024:v1+worker:4:m16384:v4:g8+ps:2:m4096:v2:yarn.io/fpga=2']);
 });
 
-test('tags state the most that a job holds at a time if its roles run one after another', () => {
+test('tags contain the peak of a job whose roles run one after another', () => {
   const requested = job('{load: {instances: 2, ranked: false}, worker: {instances: 3, after: {role: load}}}');
   expect(roleTags(requested)).toEqual(['tony-roles:*:0:m1024:v1+^:3:m6144:v3+load:2:m4096:v2+worker:3:m6144:v3']);
   const parsed = demandOfTags(roleTags(requested));

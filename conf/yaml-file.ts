@@ -206,7 +206,7 @@ function describeIssue(issue: z.core.$ZodIssue, document: Document, terms: Terms
   }
 }
 
-/** Returns the mistakes in the alternative that the author of the value most likely meant; undefined if its type fits none. */
+/** Returns the mistakes in the alternative that the user most likely meant; undefined if the value's type matches none of the alternatives. */
 function meantAlternative<Issue extends z.core.$ZodIssue>(alternatives: readonly (readonly Issue[])[]): readonly Issue[] | undefined {
   const withoutMistakeOf = (...codes: readonly string[]) =>
     alternatives.filter((issues) => issues.every(({ path, code }) => path.length > 0 || !codes.includes(code)));

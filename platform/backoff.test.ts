@@ -33,7 +33,7 @@ test('jitter leaves at least half of the pause and never exceeds it', () => {
   );
 });
 
-test('a pause ends after its time, or when its signal aborts, and leaves neither timer nor listener', async () => {
+test('a pause ends after the given time or when its signal aborts, and leaves no timer or listener behind', async () => {
   const ended: string[] = [];
   const abort = new AbortController();
   const removed = vi.spyOn(abort.signal, 'removeEventListener');

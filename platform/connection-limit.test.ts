@@ -22,7 +22,7 @@ class Connection extends EventEmitter {
   }
 }
 
-test('a connection keeps its deadline and its slot when an earlier one from the same port closes after it was admitted', () => {
+test('a connection keeps its deadline and its slot when an older connection from the same port closes later', () => {
   vi.useFakeTimers();
   try {
     const limit = new ConnectionLimit({ mostUnproven: 1, deadlineMs: 1000 });

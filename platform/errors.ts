@@ -34,7 +34,7 @@ export const ERROR_CODES = {
     exit: 2,
     means:
       'No history of this job exists, or several users have a history with this ID and the cluster no longer knows who submitted the application.',
-    hint: 'Check the ID with `tony-ts history`. Old histories are pruned, and a job that never started leaves none. To select the user who submitted the job, run `tony-ts history show --user NAME`.',
+    hint: 'Check the ID with `tony-ts history`. tony-ts removes old histories, and a job that never started leaves none. If several users have a history with this ID, run `tony-ts history show --user NAME`.',
   },
   SITE_UNREADABLE: {
     exit: 2,
@@ -64,7 +64,7 @@ export const ERROR_CODES = {
   SOURCE_UNSAFE: {
     exit: 2,
     means:
-      'The source folder contains a link that points outside the folder or to a folder around the link, or an entry that is neither a file nor a folder.',
+      'The source folder contains a link that points outside the folder or to a folder that contains the link, or an entry that is neither a file nor a folder.',
     hint: 'Replace the entry with a copy, or exclude it in .tonyignore.',
   },
   STAGING_UNWRITABLE: {
@@ -136,7 +136,7 @@ export const ERROR_CODES = {
   TOKEN_EXPIRED: {
     exit: 1,
     means: 'A delegation token of the job has reached the end of its lifetime, or was cancelled. Without it, the job cannot use HDFS.',
-    hint: 'Submit the job again with `checkpoint.dir` set to its checkpoints. With `kerberos.keytab` in job.yaml, a job replaces its tokens.',
+    hint: 'Submit the job again with `checkpoint.dir` set to its checkpoints. If job.yaml sets `kerberos.keytab`, the job replaces its tokens before they expire.',
   },
   KEYTAB_INVALID: {
     exit: 2,
@@ -155,8 +155,8 @@ export const ERROR_CODES = {
   },
   PYTHON_UNRESOLVED: {
     exit: 2,
-    means: 'pip finds no set of wheels that satisfies the requirements of the job on the nodes.',
-    hint: 'Choose another version of the package, or set `version` and `platform` under `python` in job.yaml to those of the nodes. For a package without wheels, build one with `python3 -m pip wheel` and list its path.',
+    means: 'pip found no set of wheels that satisfies the job's requirements and runs on the nodes.',
+    hint: 'Choose another version of the package, or set `version` and `platform` under `python` in job.yaml to those of the nodes. If a package has no wheel, build one with `python3 -m pip wheel` and list its path.',
   },
   PYTHON_NODES: {
     exit: 2,
@@ -411,7 +411,7 @@ export const ERROR_CODES = {
   TRAINING_DIVERGED: {
     exit: 1,
     means: 'The loss or a weight has become NaN or infinite. Further steps cannot recover from it.',
-    hint: "Lower the learning rate, clip the gradients (clipNorm), or check the data for NaN and badly scaled values. With onNaN: 'continue', training continues.",
+    hint: "Lower the learning rate, clip the gradients (clipNorm), or check the data for NaN and badly scaled values. To continue training anyway, pass onNaN: 'continue'.",
   },
   MODEL_INVALID: {
     exit: 1,
@@ -421,7 +421,7 @@ export const ERROR_CODES = {
   DATA_INVALID: {
     exit: 1,
     means: 'Data is damaged, or its shapes differ from those that the model expects.',
-    hint: 'Check the data passed to fit and the files that it comes from.',
+    hint: 'Check the data passed to fit and the files from which it was read.',
   },
   SUMMARY_INVALID: {
     exit: 1,
@@ -435,17 +435,17 @@ export const ERROR_CODES = {
   },
   MODEL_NOT_EXPORTABLE: {
     exit: 1,
-    means: 'A GraphModel or SavedModel cannot represent the model.',
+    means: 'The model cannot be exported as a GraphModel or SavedModel.',
     hint: 'Export the model with exportLayersModel, or replace the layer named above.',
   },
   WARM_START_MISFIT: {
     exit: 1,
-    means: 'The weights of the other model do not match this model.',
+    means: 'The names or shapes of the weights do not match this model.',
     hint: 'Compare the names and shapes of both models. To copy only some layers, pass { layers }.',
   },
   GPUS_MISSING: {
     exit: 1,
-    means: 'A container sees fewer GPUs than its task has requested, or other tasks of the same node use them.',
+    means: 'A container sees fewer GPUs than its task has requested, or other tasks on the same node use some of them.',
     hint: 'Check the driver of the node with nvidia-smi. Without GPU isolation in YARN, other programs on the node may use the GPUs. To choose the devices yourself, set CUDA_VISIBLE_DEVICES under env.',
   },
   CHECKPOINT_DAMAGED: {
@@ -475,7 +475,7 @@ export const ERROR_CODES = {
   },
   RENDEZVOUS_FULL: {
     exit: 1,
-    means: 'The processes of a Horovod job stored more data in the rendezvous store than it may hold.',
+    means: 'The processes of a Horovod job stored more data in the rendezvous store than its limit allows.',
     hint: 'Start fewer processes: reduce `instances` or `processesPerTask`.',
   },
   FEED_ENDED: {
@@ -490,7 +490,7 @@ export const ERROR_CODES = {
   },
   SESSION_REFUSED: {
     exit: 2,
-    means: 'The task cannot run the command or connect the port: no such task is running, or none of its processes listens on the port.',
+    means: 'The session cannot start: no such task is running, or none of its processes listens on the port.',
     hint: '`tony-ts status` shows the tasks of the job and their states.',
   },
   SESSION_ENDED: {
@@ -500,7 +500,7 @@ export const ERROR_CODES = {
   },
   REMOTE_ACCESS_OFF: {
     exit: 2,
-    means: "The job permits no sessions with its tasks: job.yaml or the cluster's tony-site.yaml contains `remoteAccess: false`.",
+    means: "The job does not permit sessions: job.yaml or the cluster's tony-site.yaml sets `remoteAccess: false`.",
     hint: 'Remove `remoteAccess: false` from job.yaml and submit again. If the site file sets it, ask the cluster admin.',
   },
   OUTPUT_MISMATCH: {
@@ -525,14 +525,14 @@ export const ERROR_CODES = {
   },
   COMMAND_MISSING: {
     exit: 2,
-    means: 'The Python client cannot find the command tony-ts on this machine.',
+    means: 'The Python client cannot find the `tony-ts` command on this machine.',
     hint: 'Install tony-ts (`npm install --global tony-ts`), or pass its path: Client(command=[...]).',
   },
   COMMAND_FAILED: {
     exit: 1,
     means:
       'The command that the Python client ran ended without a result, or printed unexpected output. The message contains its last lines.',
-    hint: 'Run the same command in a terminal. If it works there, install the Python package and the command in the same version.',
+    hint: 'Run the same command in a terminal. If it works there, install the same version of the Python package and of the command.',
   },
   CONTAINER_INVALID: {
     exit: 1,

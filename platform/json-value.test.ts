@@ -23,7 +23,7 @@ test.each([
   [{ map: new Map() }, 'args[0].map is a Map'],
   [Symbol('x'), 'args[0] is symbol'],
   ['x'.repeat(17_000_000), 'args[0] has 17000002 bytes'],
-])('rejects values that JSON cannot represent, and too large ones (%#)', (value, message) => {
+])('rejects values that JSON cannot represent, and values that are too large (%#)', (value, message) => {
   expect(() => encode(value)).toThrow(message);
 });
 

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { editDistance, suggest } from './suggest.ts';
 
-test('suggests the nearest word, and nothing if none is near', () => {
+test('suggests the most similar word, or nothing if no word is similar enough', () => {
   expect(suggest('qeue', ['name', 'queue'])).toBe('queue');
   expect(suggest('Instances', ['instances'])).toBe('instances');
   expect(suggest('zebra', ['name', 'queue'])).toBeUndefined();

@@ -13,7 +13,7 @@ test('evicts the least recently used value', () => {
   expect(['a', 'c', 'd'].map((key) => cache.get(key))).toEqual([5, 3, 4]);
 });
 
-test('does not store a value heavier than the limit, and evicts nothing for it', () => {
+test('ignores a value that is heavier than the limit, and evicts nothing', () => {
   const cache = new WeightedCache<string, number>(10);
   cache.set('a', 1, 10);
   cache.set('b', 2, 11);

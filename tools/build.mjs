@@ -120,7 +120,7 @@ const PAGE_ASSETS = {
 };
 
 /** The other bundles contain these assets in compressed form. The asset names contain the hash of the content. */
-export async function buildPage(outfile = path.join(ROOT, 'web', 'page', 'built-assets.json')) {
+async function buildPage(outfile = path.join(ROOT, 'web', 'page', 'built-assets.json')) {
   const { build } = await import('esbuild');
   const assets = await Promise.all(
     Object.entries(PAGE_ASSETS).map(async ([asset, { source, type, format }]) => {

@@ -125,7 +125,7 @@ test('every yaml block is a valid job or site file, or a valid part of one', () 
   expect(wrong).toEqual([]);
 });
 
-/** Names that the examples assume, such as a model or data. */
+/** Names that the examples use without declaring them. */
 const READERS = `
 import type * as tf from '@tensorflow/tfjs';
 import type * as training from '${path.join(ROOT, 'training', 'index.ts')}';

@@ -27,7 +27,7 @@ function mistakes(text: string, set: readonly string[] = []): string[] {
 const MINIMAL = 'name: hello\nroles: {worker: {command: node train.ts}}\n';
 
 describe('a job file', () => {
-  test('needs a name and one role; the rest has defaults', () => {
+  test('needs a name and one role; all other keys have defaults', () => {
     expect(parse(MINIMAL)).toEqual({
       name: 'hello',
       queue: 'default',
@@ -217,7 +217,7 @@ describe('framework pytorch', () => {
     ]);
   });
 
-  test('refuses strategies, parameter servers and the variables of its launcher', () => {
+  test('rejects strategies, parameter servers and the variables of its launcher', () => {
     expect(
       mistakes(job('strategy: parameter-server\nenv: {RANK: 1}\nroles: {worker: {env: {MASTER_PORT: 1, OMP_NUM_THREADS: 2}}, ps: {}}\n')),
     ).toEqual([
@@ -411,7 +411,7 @@ gang: {timeout: 20m}
     expect(mistakes(text, ['roles.b={command: y}'])[0]).toContain('job.yaml:2:32  Unresolved alias');
   });
 
-  test('include aliases that expand to too much', () => {
+  test('include aliases that expand to too many nodes', () => {
     const levels = ['a', 'b', 'c', 'd', 'e'].map((name, level) => {
       const below = level === 0 ? 'x' : `*${'abcd'[level - 1]}`;
       return `  ${name.toUpperCase()}: &${name} [${Array(9).fill(below).join(', ')}]`;

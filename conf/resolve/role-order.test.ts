@@ -17,7 +17,7 @@ const mistakeOf = (roles: string, head = ''): string => {
   return '';
 };
 
-test('reads conditions, follow-up ends, time limits and exit codes', () => {
+test('reads after, endAfter, timeLimit and retryOn', () => {
   const { roles } = parse(`
   db: { untracked: true, endAfter: { role: worker } }
   load: { ranked: false, timeLimit: 10m, retryOn: [75] }
@@ -49,12 +49,12 @@ describe('rejects', () => {
       '`a` and `b` belong to the gang, whose tasks start together: write `ranked: false` for one of them',
     ],
     [
-      'a circle',
+      'a cycle',
       'a: { ranked: false, after: { role: b } }\n  b: { ranked: false, after: { role: c } }\n  c: { ranked: false, after: { role: a } }',
       'the roles wait for each other: a waits for b waits for c waits for a',
     ],
     [
-      'a circle through the gang',
+      'a cycle through the gang',
       'chief: { after: { role: load } }\n  worker: {}\n  load: { ranked: false, after: { role: worker, state: running } }',
       'the roles wait for each other: chief waits for load waits for worker',
     ],
@@ -63,9 +63,9 @@ describe('rejects', () => {
       'worker: {}\n  report: { sidecar: true, after: { role: worker } }',
       'the job ends when `worker` succeeds, so this role would never start: remove `sidecar` and `untracked`',
     ],
-    ['an end after itself', 'worker: { endAfter: { role: worker } }', 'a role cannot end after itself'],
-    ['an end after an unknown role', 'worker: { endAfter: { role: [worker2] } }', 'roles.worker.endAfter: there is no role `worker2`'],
-    ['an exit code that no program has', 'worker: { retryOn: [0] }', 'roles.worker.retryOn.0'],
+    ['a role that ends after itself', 'worker: { endAfter: { role: worker } }', 'a role cannot end after itself'],
+    ['a role that ends after an unknown role', 'worker: { endAfter: { role: [worker2] } }', 'roles.worker.endAfter: there is no role `worker2`'],
+    ['a retry after exit code 0', 'worker: { retryOn: [0] }', 'roles.worker.retryOn.0'],
     [
       'retries without restarts',
       'worker: { retryOn: [3], restart: { policy: never } }',
@@ -82,7 +82,7 @@ describe('rejects', () => {
     expect(mistakeOf(roles)).toBe('');
   });
 
-  test('parameter servers as roles that succeed or end', () => {
+  test('roles that wait for the success or the end of parameter servers', () => {
     const head = 'framework: tfjs\nstrategy: parameter-server\n';
     const withServers = (rest: string) =>
       mistakeOf(`  worker: {}\n  ps: {}\n  evaluator: { ${rest} }\n`, head).replace(/^.*mistakes?:/s, '');
@@ -100,7 +100,7 @@ describe('rejects', () => {
   });
 });
 
-test('the parameter servers that tony-ts adds do not inherit when the chief runs', () => {
+test('added parameter servers do not inherit after, timeLimit and retryOn from the chief', () => {
   const head = 'framework: tfjs\nstrategy: parameter-server\n';
   const { roles } = parse('  load: { ranked: false }\n  worker: { after: { role: load }, timeLimit: 1h, retryOn: [3] }\n', head);
   expect(roles.find(({ name }) => name === 'ps')).toMatchObject({ after: [], timeLimitMs: null, retryOn: null, endAfter: null });

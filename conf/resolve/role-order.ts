@@ -5,12 +5,12 @@ import type { Problem } from '../yaml-file.ts';
 // The order of roles in time: a role with `after` waits for other roles, and a role with `endAfter` ends when other roles have ended. The
 // tasks of the gang start together, so they wait together too.
 
-/** What the rules need to know about a role, before or after the job is resolved. */
+/** The properties of a role that the rules need, before or after the job is resolved. */
 export type OrderedRole = Pick<Role, 'name' | 'after' | 'tracking' | 'chief' | 'ranked' | 'servesParameters'> & {
   readonly endAfter: Pick<EndAfter, 'roles'> | null;
 };
 
-/** Reports an order that no job can follow. The path of each problem starts with the name of the role. */
+/** Reports `after` and `endAfter` settings that no job can satisfy. The path of each problem starts with the name of the role. */
 export function orderProblems(roles: readonly OrderedRole[], success: 'all' | 'chief'): Problem[] {
   const mistakes = roles.flatMap((role) => [...unreachable(role, roles, success), ...endless(role, roles)]);
   return mistakes.length > 0 ? mistakes : circles(roles);
@@ -41,7 +41,7 @@ function impossible(role: OrderedRole, { role: name, state }: RoleCondition, rol
   return other.servesParameters && state === 'succeeded' ? `parameter servers run until the job ends: write \`state: running\`` : null;
 }
 
-/** Reports a role that waits for the roles with which the job ends. */
+/** Reports a role that would never start, because the job ends as soon as the roles that it waits for have succeeded. */
 function neverStarts(role: OrderedRole, roles: readonly OrderedRole[], success: 'all' | 'chief'): Problem[] {
   const deciding = roles.filter(({ tracking, chief }) => (success === 'chief' ? chief : tracking === 'tracked'));
   const awaited = role.after.filter(({ state }) => state === 'succeeded').map((condition) => condition.role);

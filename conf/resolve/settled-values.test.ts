@@ -103,7 +103,7 @@ defaults:
     expect(load(`${JOB}tensorboard: ${tensorboard}\nroles: {worker: {}}\n`, site).job.tensorboard).toMatchObject({ serve: true, memoryMb });
   });
 
-  test.each(['all-reduce', 'parameter-server'])('set the wireSecurity of the strategy %s, which job.yaml names alone', (type) => {
+  test.each(['all-reduce', 'parameter-server'])('set wireSecurity if job.yaml sets only the name of the strategy, %s', (type) => {
     const text = `${JOB}strategy: ${type}\nroles: {worker: {}}\n`;
     expect(load(text, 'defaults: {strategy: {wireSecurity: authenticated}}').job.strategy).toMatchObject({
       type,
@@ -116,7 +116,7 @@ defaults:
     expect(messages).toEqual(['the site file sets strategy.wireSecurity to encrypted (job.yaml: none)']);
   });
 
-  test('require no wireSecurity that a framework lacks', () => {
+  test('cannot require a wireSecurity that the framework does not support', () => {
     const text = 'name: a\nframework: pytorch\ncommand: x\nroles: {worker: {}}\n';
     expect(() => load(text, 'defaults: {strategy: {wireSecurity: encrypted}}')).toThrow('cannot protect those between PyTorch programs');
     expect(() => load(text, 'final: {strategy: {wireSecurity: encrypted}}')).toThrow(
@@ -144,7 +144,7 @@ defaults:
   test.each<[string, string, { nodeLabel: string | null; other: object }]>([
     ['of every role', '', { nodeLabel: 'cpu', other: { 'yarn.io/fpga': 1 } }],
     [
-      'of every role, unless set for it by name',
+      'of every role, unless its own entry sets them',
       ', ps: {nodeLabel: fast, resources: {yarn.io/npu: 2}}',
       { nodeLabel: 'fast', other: { 'yarn.io/fpga': 1, 'yarn.io/npu': 2 } },
     ],

@@ -61,13 +61,13 @@ test('a keytab requires a principal and a file', () => {
   }
 });
 
-test('the file of authorities is found in a site file with mistakes, too', () => {
+test('finds tls.ca in a site file that contains mistakes', () => {
   expect(parseSite('tls: {ca: ca.pem}\n', 'x').tls).toEqual({ ca: 'ca.pem' });
   expect(authorityFileOf('histroy: {}\ntls:\n  ca: /etc/ca.pem\n')).toBe('/etc/ca.pem');
   expect(['', 'quotas: {}\n', 'tls: {}\n', 'tls: 1\n', 'tls: {ca: [}\n', 'tls:\n'].map(authorityFileOf)).toEqual(Array(6).fill(null));
 });
 
-test('the gateway is found in a site file with mistakes, too', () => {
+test('finds storage.gateway in a site file that contains mistakes', () => {
   expect(parseSite('storage: {gateway: "https://knox:8443/gateway/default"}\n', 'x').storage).toEqual({
     gateway: 'https://knox:8443/gateway/default',
     credentials: null,
@@ -79,7 +79,7 @@ test('the gateway is found in a site file with mistakes, too', () => {
   expect(['', 'storage: 1\n', 'storage: {gateway: h}\n', 'storage: {gateway: [}\n'].map(storageOfSite)).toEqual(Array(4).fill(null));
 });
 
-test('reports all mistakes at once, each with its place', () => {
+test('reports all mistakes at once, each with its position', () => {
   const text =
     'history:\n  dirr: /x\n  dir: s3://bucket/x\n  url: ftp://x\n  keep: 90\nquota: 1\nquotas: {rols: {}, users: {alice: {task: {gpus: many}}}}\n';
   expect(mistakes(text).split('\n')).toEqual([
@@ -141,7 +141,7 @@ test('the example file sets nothing, and its commented settings are valid', asyn
   });
 });
 
-test('rejects settings that a site file may not make for jobs, each with its place', () => {
+test('rejects job settings that a site file must not contain, each with its position', () => {
   const text = `defaults:
   name: x
   heartbeat: {interval: 1}

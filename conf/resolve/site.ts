@@ -51,7 +51,7 @@ export const SITE_FILE = 'tony-site.yaml';
 
 const DAY_MS = 86_400_000;
 
-export const siteSchema = z.strictObject({
+const siteSchema = z.strictObject({
   history: z
     .strictObject({
       dir: text()
@@ -72,13 +72,13 @@ export const siteSchema = z.strictObject({
         .optional(),
       keep: duration('How long `tony-ts history prune` keeps the histories of ended jobs.', { min: 60_000 }).default(90 * DAY_MS),
     })
-    .describe('Where and how long job histories are kept.')
+    .describe('Where and for how long tony-ts keeps job histories.')
     .prefault({}),
   cache: z
     .strictObject({
       maxAge: duration(
-        'How long unused entries of the cache on HDFS are kept after their last use. About once a day, a submission removes older entries of the same user. Also the default of `tony-ts cache prune`. By default, submissions remove nothing.',
-        { min: DAY_MS, why: 'submissions within this time use the entries again' },
+        'How long tony-ts keeps entries of the cache on HDFS after their last use. About once a day, a submission removes the user's older entries. Also the default of `tony-ts cache prune`. By default, submissions remove nothing.',
+        { min: DAY_MS, why: 'submissions within this time reuse the entries' },
       ).optional(),
     })
     .describe('The cache of uploaded files in the home folder of each user.')
@@ -109,7 +109,7 @@ export const siteSchema = z.strictObject({
         )
         .optional(),
     })
-    .describe('How HDFS is reached.')
+    .describe('How tony-ts connects to HDFS.')
     .prefault({}),
   kerberos: z
     .strictObject({

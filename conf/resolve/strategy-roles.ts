@@ -172,7 +172,10 @@ function frameworkProblems(file: JobFile): Problem[] {
   return problems;
 }
 
-/** Explains why a job of framework tfjs cannot set `checkpoint.sync`: both would write different files to the same folder. */
+/**
+ * Explains why a job of framework tfjs cannot set `checkpoint.sync`: the training library and the executor would write different files to the
+ * same folder.
+ */
 export const SYNC_WITH_TFJS =
   'programs of framework tfjs store their checkpoints with `join`: remove the key, or write `framework: none` for a program that does not use it';
 

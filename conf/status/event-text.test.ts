@@ -15,12 +15,12 @@ const failures: readonly (readonly [FailureCause, string])[] = [
   [{ kind: 'program', exit: { code: 3, signal: null } }, 'its program on n1:1 exited with code 3'],
   [
     { kind: 'program', exit: { code: null, signal: 'SIGKILL' } },
-    'its program on n1:1 was killed by SIGKILL. If no one killed it, the kernel did: nodes that limit memory with cgroups kill processes that use more memory than their container has. Raise roles.worker.resources.memory',
+    'its program on n1:1 was killed by SIGKILL. If neither you nor an admin killed it, the kernel did: on nodes that limit memory with cgroups, the kernel kills processes that use more memory than their container has. Raise roles.worker.resources.memory',
   ],
   [{ ...container, exitStatus: 3, end: 'exited', reason: 'no.' }, 'its container on n1:1 ended with exit status 3: no.'],
   [
     { ...container, end: 'exited', reason: 'The container was terminated by SIGKILL (exit 137).' },
-    'its container on n1:1 ended with exit status 137: The container was terminated by SIGKILL (exit 137). If no one killed it, the kernel did: nodes that limit memory with cgroups kill processes that use more than the 1.5 GiB of their container. Raise roles.worker.resources.memory',
+    'its container on n1:1 ended with exit status 137: The container was terminated by SIGKILL (exit 137). If neither you nor an admin killed it, the kernel did: on nodes that limit memory with cgroups, the kernel kills processes that use more than the 1.5 GiB of their container. Raise roles.worker.resources.memory',
   ],
   [
     { ...container, end: 'memory-exceeded' },

@@ -61,7 +61,7 @@ const KILLED = 137;
 function killedByKernel(role: string, memoryMb?: number): string {
   const limit =
     memoryMb === undefined ? 'more memory than their container has' : `more than the ${formatMemory(memoryMb)} of their container`;
-  return `. If no one killed it, the kernel did: nodes that limit memory with cgroups kill processes that use ${limit}. Raise roles.${role}.resources.memory`;
+  return `. If neither you nor an admin killed it, the kernel did: on nodes that limit memory with cgroups, the kernel kills processes that use ${limit}. Raise roles.${role}.resources.memory`;
 }
 
 function describeContainer(cause: Extract<FailureCause, { kind: 'container' }>, role: string, node: string | null): string {
@@ -82,7 +82,7 @@ function describeContainer(cause: Extract<FailureCause, { kind: 'container' }>, 
     case 'node-lost':
       return `its node${node === null ? '' : ` ${node}`} was lost${why}`;
     case 'disks-failed':
-      return `its container${where} was ended because the node's disks failed${why}`;
+      return `its container${where} ended because the node's disks failed${why}`;
     case 'launch-failed':
       return `its container${where} could not be started${why}`;
   }

@@ -9,7 +9,7 @@ interface FrameworkFacts {
   readonly variables: readonly string[];
   /** True if a task may run several processes. */
   readonly runsProcesses?: true;
-  /** Names of roles whose tasks may have ranks; undefined if the framework knows no roles. */
+  /** Names of roles whose tasks may have ranks; undefined if the framework does not distinguish roles. */
   readonly rankedRoles?: readonly string[];
 }
 

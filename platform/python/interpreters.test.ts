@@ -43,7 +43,7 @@ test('lists each working Python version once, the newest first', async () => {
   ]);
 });
 
-test('explains why no Python fits', async () => {
+test('explains why no interpreter can run the packages', async () => {
   expect(await findPythons(packages, { PATH: '/nowhere' })).toBe('TensorBoard needs Python 3.9 to 3.11 on the PATH.');
   expect(await findPythons(packages, await pathWith({ python3: 'echo 3.6 x86_64 cpython' }))).toMatch(
     /on the PATH; .*\/python3 is 3\.6\.$/,
