@@ -69,7 +69,7 @@ test('doctor --probe runs a container on both nodes, which connect to each other
   expect(await cluster.run(['submit', '--dry-run', '--conf', path.join(folder, 'job.yaml')])).toMatchObject({
     exitCode: 2,
     stderr: expect.stringMatching(
-      /do not work on all 2 nodes .*the packages are for Python 3\.3, and the node has 3\.[\s\S]*Set version: '3\.\d+'/,
+      /work on none of the 2 nodes .*the packages are for Python 3\.3, and the node has 3\.[\s\S]*Set version: '3\.\d+'/,
     ),
   });
 });

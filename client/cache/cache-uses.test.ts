@@ -19,7 +19,7 @@ test('a job uses every cache entry whose hash its job.json contains, in any fiel
   expect(damaged).toBe(false);
 });
 
-test('finds a hash whose letters are escaped in JSON, and ignores a longer number that contains one', () => {
+test('finds a hash whose letters are escaped in JSON, and ignores a longer hexadecimal number that contains a hash', () => {
   expect([...parseUses(JSON.stringify(JOB).replaceAll('a', '\\u0061'), ID, 5).hashes]).toContain(A);
   expect([...parseUses(JSON.stringify({ ...JOB, data: {}, job: `${A}a` }), ID, 5).hashes]).toEqual([B]);
 });

@@ -30,7 +30,7 @@ export interface CacheUse {
 export interface JobUses {
   readonly use: CacheUse;
   readonly hashes: ReadonlySet<string>;
-  /** True if job.json is truncated, which may have hidden further references. */
+  /** True if job.json is truncated, so that further references may be missing. */
   readonly damaged: boolean;
 }
 
@@ -167,7 +167,7 @@ async function readJob(storage: Storage, folder: string, applicationId: string):
     const text = size > LARGEST_JOB ? '' : (await storage.read(uri)).toString();
     return { ...parseUses(text, applicationId, modifiedAt), folder, writtenAt: modifiedAt };
   } catch (error) {
-    // The file is removed when the job ends.
+    // The job has ended, and has removed its staging folder.
     if (error instanceof TonyError && error.code === 'NOT_FOUND') {
       return null;
     }

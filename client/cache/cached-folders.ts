@@ -26,7 +26,7 @@ const ARCHIVE = /^(.+?)(?:-\d+)?\.tar\.gz$/;
 export interface CacheContent {
   /** `unfinished`: an upload or a removal that is in progress or was interrupted. */
   readonly kind: 'source' | 'bundles' | 'runtime' | 'tensorboard' | 'environment' | 'data' | 'file' | 'unfinished';
-  /** Name: of an input folder as in job.yaml, of other content as in containers, or of an unfinished file or folder. */
+  /** Name of an input folder in job.yaml, name of other content in containers, or name of an unfinished file or folder. */
   readonly name: string;
 }
 

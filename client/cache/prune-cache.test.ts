@@ -225,7 +225,7 @@ describe('a job.json that cannot be read', () => {
     expect(cached()).toEqual([B]);
   });
 
-  test('stops a prune, if it is in a history, only while the job may run and no other copy of its job.json is readable', async () => {
+  test('in a history stops a prune only while the job may run and no other copy of its job.json is readable', async () => {
     leave('history/local_1_0001/job.json', '{', 300);
     await expect(pruned(saying('silent'))).rejects.toMatchObject(refusal('history/local_1_0001'));
     leave('jobs/local_1_0001/job.json', jobText(A, 300), 300);
@@ -236,7 +236,7 @@ describe('a job.json that cannot be read', () => {
     expect(await pruned(saying('silent'))).toEqual(['source source b']);
   });
 
-  test('stops a prune; so does an incomplete list of histories', async () => {
+  test('stops a prune, as does an incomplete list of histories', async () => {
     const store = saying('forgotten');
     store.places = async () => ({ found: [], message: 'The newest histories may be missing.' });
     const message =

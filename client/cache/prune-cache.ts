@@ -117,7 +117,7 @@ async function removeUnused(store: HistoryStore, folder: CachedFolder, uses: Cac
   const { storage, root } = store;
   const { uri, hash } = folder;
   try {
-    // Use a temporary name, which no job refers to.
+    // No job refers to the temporary name.
     if (uri !== joinUri(cacheOf(root), hash)) {
       return (await storage.remove(uri)) ? '' : null;
     }

@@ -75,7 +75,7 @@ export function describeCommandLine(): DescribedCommand {
   return describeCommands(define);
 }
 
-/** Returns how the user wants to see an error, even an error in the command line itself. */
+/** Returns the options that determine how errors are shown, even if the command line is invalid. */
 export function errorOptions(words: readonly string[]): { readonly output: string; readonly debug: boolean } {
   const options = readAllOptions(describeCommandLine(), words);
   const debug = options.findLast(({ name }) => name === 'debug');

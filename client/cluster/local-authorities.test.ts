@@ -65,19 +65,19 @@ test('tls.ca replaces a truststore that cannot be read', async () => {
   await expect(authorities()).rejects.toMatchObject({ code: 'TRUST_STORE_UNREADABLE', message: expect.stringContaining('none.pem') });
 });
 
-test('a cluster of plain HTTP needs no authorities', async () => {
+test('a cluster without HTTPS needs no authorities', async () => {
   await write('yarn-site.xml', xml({ 'yarn.resourcemanager.hostname': 'rm' }));
   await write('ssl-client.xml', trustStore('wrong'));
   expect(await authorities({ NODE_EXTRA_CA_CERTS: join(GOLDEN, 'ca.pem') })).toBeUndefined();
 });
 
-test('the authorities travel with the job', async () => {
+test('the configuration for containers includes the authorities', async () => {
   await write('ssl-client.xml', trustStore('secret1'));
   const configuration = await readConfiguration({ environment: { HADOOP_CONF_DIR: join(folder, 'conf') } });
   expect(configuration.freeze()).toMatchObject({ [AUTHORITIES]: AUTHORITY });
 });
 
-test('HDFS that offers HTTP and HTTPS is reached over HTTPS if there are authorities to trust, and over HTTP otherwise', async () => {
+test('if HDFS offers HTTP and HTTPS, the client uses HTTPS if it has a readable truststore, and HTTP otherwise', async () => {
   const policy = async (environment: Record<string, string> = {}): Promise<string | undefined> =>
     (await readConfiguration({ environment: { HADOOP_CONF_DIR: join(folder, 'conf'), ...environment } })).get('dfs.http.policy');
   await write('yarn-site.xml', xml({ 'yarn.resourcemanager.hostname': 'rm' }));

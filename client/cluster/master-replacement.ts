@@ -7,8 +7,8 @@ import type { HadoopCluster } from './cluster.ts';
 const PATIENCE_MS = 2_000;
 
 /**
- * Returns the longest time in ms until YARN has replaced an ApplicationMaster on a lost node, from the configuration of the ResourceManager;
- * undefined if no ResourceManager reports it.
+ * Returns the longest time in ms until YARN has replaced an ApplicationMaster on a lost node. Derives it from the ResourceManager's
+ * configuration; returns undefined if no ResourceManager reports its configuration.
  */
 export async function askMasterReplacementMs({
   configuration,

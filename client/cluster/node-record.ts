@@ -4,8 +4,8 @@ import type { Storage } from '../../storage/storage.ts';
 import { joinUri } from '../../storage/uri.ts';
 
 /*
- * What `tony-ts doctor --probe` last found on the nodes: `<staging root>/nodes.json`. Submissions use it to refuse packages that the nodes
- * cannot load.
+ * Results of the last `tony-ts doctor --probe` for each node, in `<staging root>/nodes.json`. From them, a submission knows which Python
+ * packages the nodes cannot load.
  */
 
 const recordedNode = z.object({

@@ -27,7 +27,7 @@ test.each([{ TONY_KEYTAB: 'mine', TONY_PRINCIPAL: 'me' }, { HADOOP_TOKEN_FILE_LO
   },
 );
 
-test('the first site file decides, even without a keytab', async () => {
+test('only the first site file counts, even if it names no keytab', async () => {
   const first = join(folder, 'first');
   await mkdir(first);
   await writeFile(join(first, 'tony-site.yaml'), 'tls: {}\n');

@@ -5,8 +5,8 @@ import { fileErrorOf, TonyError } from '../../platform/errors.ts';
 import { findSiteFile } from './site-file.ts';
 
 /**
- * Returns the environment with the variables of a keytab, if the local site file names one. A keytab in the environment and delegation
- * tokens take precedence.
+ * Adds the variables that select a keytab to the environment if the local site file names a keytab. A keytab or delegation tokens in the
+ * environment take precedence.
  * @param folders folders to search for the site file, in this order
  * @throws TonyError SITE_UNREADABLE, SITE_INVALID, KERBEROS_NO_TICKET
  */
@@ -22,7 +22,7 @@ export async function withSiteKeytab(environment: NodeJS.ProcessEnv, folders: re
   const keytab = resolve(dirname(found.file), named.keytab);
   await access(keytab, constants.R_OK).catch((error: unknown) => {
     throw new TonyError('KERBEROS_NO_TICKET', `The keytab ${keytab}, named in ${found.file}, cannot be read: ${fileErrorOf(error)}.`, {
-      hint: 'Correct kerberos.keytab in the site file. A site file that is only for the users of this keytab belongs in their TONY_CONF_DIR.',
+      hint: 'Correct kerberos.keytab in the site file. If only some users may read the keytab, name it in a separate site file in their TONY_CONF_DIR.',
       cause: error,
     });
   });

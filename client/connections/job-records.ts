@@ -17,7 +17,7 @@ export interface YarnFacts extends Application {
 
 export interface JobRecords {
   readonly storage: Storage;
-  /** User as whom this client acts. */
+  /** User name that this client sends to the cluster. */
   readonly user: string;
   /** History folder of the job; null if it does not exist yet or cannot be read. */
   place(): Promise<JobPlace | null>;

@@ -12,6 +12,6 @@ test('a started job is not killed, even when it waits for its second Application
   expect(['RUNNING', 'ACCEPTED'].map((state) => deadline.isMissed(state))).toEqual([false, false]);
 });
 
-test('a job within its time is not killed', () => {
+test('a job that is still within its time limit is not killed', () => {
   expect(new StartDeadline(60_000).isMissed('ACCEPTED')).toBe(false);
 });

@@ -16,19 +16,19 @@ const RENEW_BEFORE_MS = 14 * 24 * 60 * 60 * 1000;
 type Certificate = { readonly expiresAt: number } | { readonly failure: TonyError } | 'no answer';
 
 /**
- * Checks the certificate of every ResourceManager and NameNode. Commands skip a server with a rejected certificate as long as another one
- * works, so only this check shows that a failover would end in a rejection.
+ * Checks the certificate of every ResourceManager and NameNode. Commands skip a server with an invalid certificate as long as another server
+ * works. Only this check shows that commands would fail after a failover.
  */
 export async function certificatesVerdict(configuration: HadoopConfiguration, now = Date.now()): Promise<Verdict> {
   if (offersBoth(configuration)) {
     return doubtful(
-      'HDFS offers HTTP and HTTPS, but this client has no authorities to trust and uses HTTP: data and tokens cross the network in clear text',
+      'HDFS offers HTTP and HTTPS, but this client trusts no certificate authority of the cluster, so it uses HTTP: data and tokens cross the network in clear text',
       'To use HTTPS, name a readable truststore in the ssl-client.xml of HADOOP_CONF_DIR (ssl.client.truststore.location), or a PEM file as tls.ca in tony-site.yaml.',
     );
   }
   const servers = httpsServers(configuration);
   if (servers.length === 0) {
-    return good('no ResourceManager or NameNode is reached over HTTPS');
+    return good('no connection to a ResourceManager or NameNode uses HTTPS');
   }
   const trust = trustOf(configuration);
   const found = await Promise.all(servers.map(async (server) => ({ server, certificate: await certificateOf(new URL(server), trust) })));
@@ -47,7 +47,7 @@ export async function certificatesVerdict(configuration: HadoopConfiguration, no
     return good(`unknown: none of ${servers.join(', ')} answers`);
   }
   const silent = servers.length - valid.length;
-  const text = `${valid.length} trusted${silent === 0 ? '' : `, ${silent} unknown because the server does not answer`}; the first to expire is that of ${new URL(first.server).host}, on ${new Date(first.expiresAt).toISOString().slice(0, 10)}`;
+  const text = `${valid.length} trusted${silent === 0 ? '' : `, ${silent} unknown because the server does not answer`}; the certificate of ${new URL(first.server).host} expires first, on ${new Date(first.expiresAt).toISOString().slice(0, 10)}`;
   return first.expiresAt - now < RENEW_BEFORE_MS ? doubtful(text, 'Ask the cluster admin to renew the certificate.') : good(text);
 }
 

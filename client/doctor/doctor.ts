@@ -22,11 +22,11 @@ import { openStaging } from '../staging/staging.ts';
 import { certificatesVerdict } from './certificates-verdict.ts';
 import { clockVerdict } from './clock-verdict.ts';
 import { bad, type Check, diagnose, doubtful, type Finding, good, type Verdict } from './diagnosis.ts';
+import { hdfsAccessOf } from './hdfs-access.ts';
 import { homeVerdict } from './home-verdict.ts';
 import { homesVerdict } from './homes-verdict.ts';
 import { loginVerdict } from './login-verdict.ts';
 import { masterLoss } from './master-loss.ts';
-import { roadOf } from './road.ts';
 import { secretsVerdict } from './secrets-verdict.ts';
 import { settingsVerdict } from './settings-verdict.ts';
 
@@ -125,7 +125,7 @@ async function nameNode({ configuration, storage }: HadoopCluster): Promise<Verd
   const root = await storage.stat(joinUri(configuration.defaultFs, '/'));
   return root === null
     ? bad('has no root folder', 'Format the file system.')
-    : good(`${configuration.defaultFs} answers: ${roadOf(configuration)}`);
+    : good(`${configuration.defaultFs} answers: ${hdfsAccessOf(configuration)}`);
 }
 
 async function identity({ configuration, user, home, storage }: HadoopCluster): Promise<Verdict> {
@@ -235,9 +235,7 @@ async function queueAccess({ configuration, user }: HadoopCluster, wanted: strin
 type Settings = ReadonlyMap<string, string>;
 
 /**
- * Judges the settings of the first daemon that answers.
- * @param what the settings, for the finding if no daemon answers
- * @param remedy next step in this case
+ * Checks the settings of the first daemon that answers. @param what finding if no daemon answers @param remedy next step if no daemon answers
  */
 async function judgeSettings(
   { login, configuration }: HadoopCluster,

@@ -7,21 +7,21 @@ import { type FileSystemName, fileSystemUri, nameNodesOf } from '../../hadoop/co
 const MAXIMUM = 6;
 
 /**
- * Describes how requests to the default file system travel: to the NameNodes, or through a gateway; for a mount table, separately for each
- * file system. Returns an empty text if the default file system is not HDFS.
+ * Describes how this client reaches the default file system: through the NameNodes or a gateway. Describes each file system of a mount table.
+ * Returns an empty text if the default file system is not HDFS.
  */
-export function roadOf(configuration: HadoopConfiguration): string {
+export function hdfsAccessOf(configuration: HadoopConfiguration): string {
   const standard = locationOf(configuration.defaultFs);
   if (standard === null) {
     return '';
   }
   const all = new Map(fileSystemsOf(configuration, standard).map((fileSystem) => [fileSystemUri(fileSystem), fileSystem]));
-  const roads = [...all].map(([uri, fileSystem]) => `${uri} ${wayTo(configuration, fileSystem)}`);
-  const omitted = roads.length - MAXIMUM;
-  return [...roads.slice(0, MAXIMUM), ...(omitted > 0 ? [`and ${omitted} more`] : [])].join('; ');
+  const parts = [...all].map(([uri, fileSystem]) => `${uri} ${accessTo(configuration, fileSystem)}`);
+  const omitted = parts.length - MAXIMUM;
+  return [...parts.slice(0, MAXIMUM), ...(omitted > 0 ? [`and ${omitted} more`] : [])].join('; ');
 }
 
-function wayTo(configuration: HadoopConfiguration, fileSystem: FileSystemName): string {
+function accessTo(configuration: HadoopConfiguration, fileSystem: FileSystemName): string {
   const gateway = gatewayOf(configuration, fileSystem);
   return gateway === null ? `by WebHDFS at ${nameNodesOf(configuration, fileSystem).join(', ')}` : `through the gateway ${gateway}`;
 }

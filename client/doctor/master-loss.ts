@@ -3,8 +3,8 @@ import { formatDuration } from '../../conf/values/units.ts';
 import { doubtful, good, type Verdict } from './diagnosis.ts';
 
 /**
- * Reports how long a job is without an ApplicationMaster when its node is lost, and whether the leases of executors are long enough. Leases of
- * ranked tasks follow YARN's expiry intervals up to a maximum.
+ * Reports how long a job has no ApplicationMaster after the ApplicationMaster's node was lost, and whether executors' leases are long enough.
+ * The leases of ranked tasks depend on YARN's expiry intervals, up to a maximum.
  */
 export function masterLoss(settings: ReadonlyMap<string, string>): Verdict {
   const lease = (ms: number): string => formatDuration(1000 * Math.ceil(ms / 1000));

@@ -91,7 +91,7 @@ test('a TensorBoard that cannot start reports the reason and occupies no slot', 
   await expect.poll(() => living).toEqual(['a']);
 });
 
-test('the pool replaces a TensorBoard in permanent use after its minimum time, preferably of the same user', async () => {
+test('the pool replaces a TensorBoard in permanent use after its minimum time, preferably a TensorBoard of the same user', async () => {
   open();
   pool.wake('a', 'mallory');
   pool.wake('b', 'bob');

@@ -5,13 +5,13 @@ import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { HadoopConfiguration } from '../../hadoop/configuration/configuration.ts';
 import { readJobKeytab } from './job-keytab.ts';
 
-/** The programs of the system's Kerberos are scripts here; integration-tests/own-cluster/long-jobs.test.ts runs the real ones. */
+/** Scripts stand in for klist and kinit here; integration-tests/own-cluster/long-jobs.test.ts runs the real programs. */
 const KLIST = `#!/bin/sh
 [ "$KRB5CCNAME" = FILE:/cache ] || [ -e "\${KRB5CCNAME#FILE:}" ] || { echo 'klist: No credentials cache found' >&2; exit 1; }
 printf 'Ticket cache: %s\\nDefault principal: alice@EXAMPLE.TEST\\n\\n' "$KRB5CCNAME"
 printf '01/01/26 00:00:00  01/01/60 00:00:00  krbtgt/EXAMPLE.TEST@EXAMPLE.TEST\\n'
 `;
-/** Creates the cache, unless the principal is that of another keytab. */
+/** Creates the ticket cache, except for the principal `other`, whose keys the keytab lacks. */
 const KINIT = `#!/bin/sh
 case "$*" in *other@*) echo "kinit: Keytab contains no suitable keys for other@EXAMPLE.TEST" >&2; exit 1;; esac
 while [ "$1" != -c ]; do shift; done

@@ -5,8 +5,8 @@ import type { FindS3Connection, JobConnections } from '../../storage/s3/s3-conne
 const S3_URI = /\bs3[an]?:\/\/([\w.-]*)/gi;
 
 /**
- * Returns the object stores for a job; null if the job names no s3:// URI. The client sends access keys only to jobs that name an object
- * store: those of the buckets that the job names, and the one for all buckets without keys of their own.
+ * Returns the object stores for a job; null if the job names no s3:// URI. Only jobs that name an object store receive access keys: the keys of
+ * the buckets that the job names, and the key for all buckets without their own key.
  * @param find finds the store of a bucket and the access key of the user
  * @throws TonyError S3_CREDENTIALS_MISSING, HADOOP_CONF_INVALID
  */

@@ -51,7 +51,7 @@ test('each end rejects the certificate of another job', async () => {
   await expect(handshake(job, { ...other, cert: job.cert })).rejects.toThrow();
 });
 
-test('each job has its own secret and certificate, valid also for clocks that are one day behind', () => {
+test('each job has its own secret and certificate, and the certificate is valid even if a clock is one day behind', () => {
   const now = Date.parse('2049-12-30T00:00:00Z');
   const [job, other] = [createJobSecrets(now, '{}'), createJobSecrets(now, '{}')];
   expect(job.get(CREDENTIALS.jobSecret)?.reveal()).toHaveLength(32);

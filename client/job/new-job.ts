@@ -16,7 +16,7 @@ const NEW_JOB: OptionNames<NewJob> = { name: true, workers: true, gpus: true, qu
 const LIBRARY = 'tony-ts/training';
 
 /** Returns a job.yaml and a runnable program that trains a small model on generated data. */
-export function newJobFiles({ name, workers, gpus, queue }: NewJob): Readonly<Record<string, string>> {
+function newJobFiles({ name, workers, gpus, queue }: NewJob): Readonly<Record<string, string>> {
   const job = `# tony-ts submit --conf job.yaml [--local]        tony-ts config explain lists all keys
 name: ${name}
 queue: ${queue}

@@ -167,8 +167,8 @@ async function linkedFile(link: string): Promise<{ size: number }> {
 }
 
 /**
- * Before a NodeManager starts a container, its launch script lists this many levels of the container's folder and follows links. The
- * container fails if the list finds a loop. The source folder is the first level.
+ * Before a NodeManager starts a container, its launch script lists this many levels of the container's folder and follows links. The container
+ * fails if the listing contains a loop. The source folder is the first level.
  */
 const LISTED_LEVELS = 5;
 

@@ -48,7 +48,7 @@ test('a notebook shares the environment and the source of a job, and the resourc
 test('selects a role, and rejects an unknown one', () => {
   expect(load(notebookJobText(JOB, { ...options, role: 'evaluator' })).roles).toMatchObject([{ resources: { memoryMb: 3072, gpus: 0 } }]);
   expect(() => notebookJobText(JOB, { ...options, role: 'ps' })).toThrow(
-    expect.objectContaining({ hint: 'Its roles: worker, evaluator.' }),
+    expect.objectContaining({ hint: 'Its roles are worker, evaluator.' }),
   );
 });
 

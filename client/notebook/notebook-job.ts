@@ -10,7 +10,7 @@ const DROPPED = ['command', 'success', 'gang', 'strategy', 'tensorboard', 'proce
 const DEFAULT_RESOURCES = { memory: '4g', vcores: 2 };
 
 export interface NotebookOptions {
-  /** Role whose resources and environment the notebook gets; default: the first role. */
+  /** Role whose resources and environment the notebook uses; default: the first role. */
   readonly role?: string | undefined;
   /** Time in ms after which an idle notebook ends. */
   readonly idleMs: number;
@@ -20,7 +20,7 @@ export interface NotebookOptions {
 
 /**
  * Returns the text of a job file for a job that runs only JupyterLab.
- * @param text a valid job file, whose environment the notebook shares; null for a notebook of its own
+ * @param text a valid job file, whose environment the notebook shares; null for a notebook without a job file
  * @throws TonyError USAGE if the role does not exist
  */
 export function notebookJobText(text: string | null, { role, idleMs, source }: NotebookOptions): string {
@@ -29,7 +29,7 @@ export function notebookJobText(text: string | null, { role, idleMs, source }: N
   const roles = written.roles ?? {};
   const chosen = role ?? Object.keys(roles)[0];
   if (chosen !== undefined && !Object.hasOwn(roles, chosen)) {
-    throw new TonyError('USAGE', `The job has no role ${chosen}.`, { hint: `Its roles: ${Object.keys(roles).join(', ')}.` });
+    throw new TonyError('USAGE', `The job has no role ${chosen}.`, { hint: `Its roles are ${Object.keys(roles).join(', ')}.` });
   }
   const settings = chosen === undefined ? { resources: DEFAULT_RESOURCES } : (roles[chosen] ?? {});
   const kept = Object.fromEntries(KEPT.filter((key) => settings[key] !== undefined).map((key) => [key, settings[key]]));

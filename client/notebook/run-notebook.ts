@@ -7,7 +7,7 @@ import { NOTEBOOK_TASK, notebookServer } from './notebook-server.ts';
 
 export interface RunNotebookOptions {
   readonly localPort: number | undefined;
-  /** Aborted to end this function before the notebook ends. */
+  /** Aborting this signal ends this function before the notebook ends. */
   readonly signal: AbortSignal;
   /** Whether the job continues when this function ends before the notebook. */
   readonly keeps: () => boolean;

@@ -13,7 +13,7 @@ export function describeError(error: TonyError, terminal: Terminal, debug: boole
   return `${printable(lines.join('\n'))}\n`;
 }
 
-/** Formats a warning that a command continues with another server than the one that failed. */
+/** Formats a warning that a server failed and the command continues with another server. */
 export function describeSkippedServer({ message, hint }: TonyError, terminal: Terminal): string {
   const skipped = { message: `${message} This command uses another server.`, hint };
   return `${printable(linesOf(skipped, terminal.paint('yellow', 'warning:'), terminal).join('\n'))}\n`;

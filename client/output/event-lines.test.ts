@@ -50,7 +50,7 @@ test('an event takes several lines on a narrow terminal, and one line in a pipe'
   expect(eventLines(long, PIPE)[0]).toContain('x'.repeat(500));
 });
 
-test('lines distinguish several NodeManagers on a host by port, and local jobs have none', () => {
+test('a line contains the port of a NodeManager, and no port for a local job', () => {
   expect(eventLines({ at, event: 'container-allocated', node: 'box:41001' }, PIPE)[0]).toMatch(/ on box:41001$/);
   expect(eventLines({ at, event: 'container-allocated', node: 'localhost' }, PIPE)[0]).toMatch(/ on localhost$/);
 });

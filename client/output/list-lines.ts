@@ -30,7 +30,7 @@ function reasonLines({ waiting, masterSilentMs }: JobSummary, terminal: Terminal
   );
 }
 
-export function listColumns({ withUsers, now }: { readonly withUsers: boolean; readonly now: number }): FittedColumn<JobSummary>[] {
+function listColumns({ withUsers, now }: { readonly withUsers: boolean; readonly now: number }): FittedColumn<JobSummary>[] {
   return [
     { title: 'JOB', cell: ({ id }) => id, keep: 9 },
     ...(withUsers ? [{ title: 'USER', cell: ({ user }: JobSummary) => user, least: 8, keep: 5 }] : []),

@@ -39,7 +39,7 @@ test.each([
   expect(shown).toEqual(expected);
 });
 
-test('a job without a program shows nothing, neither its ApplicationMaster’s log', async () => {
+test('a job without a program shows nothing, not even the log of its ApplicationMaster', async () => {
   const shown: unknown[] = [];
   const programs = new ProgramLines({ applicationId: 'a', logs: async () => [source('master', 'x\n')] }, undefined, async (lines) => {
     shown.push(...lines);
@@ -49,7 +49,7 @@ test('a job without a program shows nothing, neither its ApplicationMaster’s l
   expect(shown).toEqual([]);
 });
 
-test('an output that accepts no lines ends the wait after the quiet period, but a slow output receives all lines', async () => {
+test('end() gives up after the quiet period if the output accepts no lines, but a slow output receives all lines', async () => {
   const text = Array.from({ length: 3000 }, (_, at) => `line ${at}\n`).join('');
   const sources = [source('worker:0', text)];
   const stuck = new ProgramLines({ applicationId: 'a', logs: async () => sources }, 'worker:0', () => new Promise(() => undefined), 20);
@@ -66,7 +66,7 @@ test('an output that accepts no lines ends the wait after the quiet period, but 
   expect(shown).toBe(3000);
 });
 
-test('lost logs and an abort end the wait', async () => {
+test('end() returns false if the logs cannot be read, or after an abort', async () => {
   const lost = new ProgramLines({ applicationId: 'a', logs: () => Promise.reject(new Error('lost')) }, undefined, async () => undefined);
   lost.observed(OVER);
   expect(await lost.end(never)).toBe(false);

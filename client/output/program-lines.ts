@@ -37,7 +37,9 @@ export class ProgramLines {
     this.#quietMs = quietMs;
   }
 
-  /** Receives each observation of the job, so that the job is observed only once. The first one starts the reading. */
+  /**
+   * Receives the caller's observations of the job, so that this class does not observe the job again. The first call starts reading the logs.
+   */
   observed(observation: Observation): void {
     this.#latest = observation;
     this.#reading ??= this.#read(observation).catch(() => false);

@@ -4,7 +4,7 @@ import { HttpClient } from '../../hadoop/http/http-client.ts';
 import { listening } from '../../hadoop/testing/http-server.ts';
 import { showRequests } from './request-lines.ts';
 
-test('shows each request with its status, and no query but the operation', async () => {
+test('shows each request with its status, and of the query only the operation', async () => {
   const server = createServer((_, response) => void response.writeHead(404).end());
   onTestFinished(() => void server.close());
   const address = await listening(server);

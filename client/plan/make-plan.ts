@@ -51,7 +51,7 @@ function commonPlan(
 }
 
 /** Returns the container requests of the ApplicationMaster and of each role, including the TensorBoard role. */
-export function asksOf(job: Job): Ask[] {
+function asksOf(job: Job): Ask[] {
   const { memoryMb, vcores, nodeLabel } = job.master;
   return [
     masterAsk({ memory: memoryMb, vcores }, nodeLabel),
@@ -70,7 +70,7 @@ export function asksOf(job: Job): Ask[] {
   ];
 }
 
-/** Returns the most that the job needs at a time. */
+/** Returns the peak of the job: the maximum over its stages. */
 function totalOf(stages: readonly (readonly PlannedContainers[])[]): JobPlan['total'] {
   const names = [...new Set(stages.flat().flatMap(({ resources }) => Object.keys(resources)))];
   const most = (amount: (each: PlannedContainers) => number): Span => {
@@ -110,7 +110,7 @@ function stageNotes(asks: readonly Ask[], stages: readonly (readonly string[])[]
   }
   const count = asks.reduce((sum, { instances }) => sum + instances.most, 0);
   return [
-    `Some roles run one after another: \`all\` is the most that the job holds at a time, which quotas count. All its roles have ${count} containers.`,
+    `Some roles run one after another. The row \`all\` shows the peak of the job, which counts for quotas. Its roles have ${count} containers in total.`,
   ];
 }
 

@@ -105,7 +105,7 @@ roles:
     resources: { memory: { least: 7168, most: 7168 }, vcores: { least: 4, most: 4 } },
   });
   expect(notes).toEqual([
-    'Some roles run one after another: `all` is the most that the job holds at a time, which quotas count. All its roles have 6 containers.',
+    'Some roles run one after another. The row `all` shows the peak of the job, which counts for quotas. Its roles have 6 containers in total.',
   ]);
   const full = {
     ...small,

@@ -29,20 +29,20 @@ test('packages that every node can load need no note', () => {
   expect(pythonNotes(job, { ...NEEDS, glibc: null, packages: [] }, [node('n1', { glibc: '2.5', machine: 'aarch64' })])).toEqual([]);
 });
 
-test('nodes that only some programs can use are named in a note', () => {
+test('a note names the nodes on which the programs of a role fail', () => {
   const old = node('n1', { glibc: '2.17' });
   expect(pythonNotes(job, NEEDS, [old, node('n2')])).toEqual(['programs fail on n1: numpy 2.4.6 needs glibc 2.28, and the node has 2.17']);
   // The node has another label than the role.
   expect(pythonNotes(job, NEEDS, [{ ...old, label: 'old' }, node('n2')])).toEqual([]);
 });
 
-test('a job that no node can run is refused with the settings that fit', () => {
+test('a job that no node can run is rejected, with the settings that would work', () => {
   const nodes = [node('n1', { pythons: ['3.9', '3.6'], glibc: '2.17' }), node('n2', { pythons: ['3.9'] })];
   expect(() => pythonNotes(job, NEEDS, nodes)).toThrow(
     expect.objectContaining({
       code: 'PYTHON_NODES',
       message:
-        'The packages of python.requirements do not work on all 2 nodes that role worker may use (probed on 2026-01-02). n1: the packages are for Python 3.11, and the node has 3.9, 3.6.',
+        'The packages of python.requirements work on none of the 2 nodes that role worker may use (probed on 2026-01-02). n1: the packages are for Python 3.11, and the node has 3.9, 3.6.',
       hint: expect.stringMatching(/^Set version: '3\.9' and platform: manylinux_2_17_x86_64 under python/),
     }),
   );
@@ -54,7 +54,7 @@ test('a job that no node can run is refused with the settings that fit', () => {
   );
 });
 
-test('a record keeps the nodes that a later probe did not visit, and an unreadable record counts as none', async () => {
+test('a record keeps the nodes that a later probe did not visit, and an unreadable record counts as empty', async () => {
   const folder = await mkdtemp(path.join(os.tmpdir(), 'nodes-'));
   onTestFinished(() => rm(folder, { recursive: true }));
   const [storage, root] = [new FileStorage(), fileUri(folder)];

@@ -12,7 +12,7 @@ const MOST_NAMED = 3;
 
 /**
  * Compares the packages of a job with the nodes that `doctor --probe` recorded.
- * @returns a note for the plan about nodes that cannot run the programs, while others can
+ * @returns a note for the plan about the nodes that cannot load the packages, if other nodes can
  * @throws TonyError PYTHON_NODES if none of the nodes on which a role may run can load the packages
  */
 export function pythonNotes({ roles }: Pick<Job, 'roles'>, needs: PythonNeeds, nodes: readonly RecordedNode[]): string[] {
@@ -54,8 +54,8 @@ function whyUnfit(node: RecordedNode, { python, machine, glibc, packages }: Pyth
 
 function refusal(role: string, candidates: readonly RecordedNode[], first: RecordedNode & { readonly reason: string }): TonyError {
   const day = new Date(first.probedAt).toISOString().slice(0, 10);
-  const count = candidates.length === 1 ? 'the only node' : `all ${candidates.length} nodes`;
-  const message = `The packages of python.requirements do not work on ${count} that role ${role} may use (probed on ${day}). ${first.node}: ${first.reason}.`;
+  const where = candidates.length === 1 ? 'do not work on the only node' : `work on none of the ${candidates.length} nodes`;
+  const message = `The packages of python.requirements ${where} that role ${role} may use (probed on ${day}). ${first.node}: ${first.reason}.`;
   const common = commonTarget(candidates);
   const advice =
     common === null

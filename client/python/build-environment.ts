@@ -91,15 +91,15 @@ export async function buildEnvironment(
 }
 
 /**
- * Compiles the packages if this machine has the same Python version. Otherwise, each program compiles them in memory. Python uses these
- * files without a comparison with the sources, whose modification times archives do not keep.
+ * Compiles the packages if this machine has the same Python version. Otherwise, each program compiles them in memory. Python does not compare
+ * the compiled files with their sources (`unchecked-hash`), because archives do not keep the modification times.
  */
 async function compile(tree: string, site: string, say: Progress): Promise<void> {
   const packages = await readPackages(tree);
   const pythons = packages === null || typeof packages === 'string' ? [] : await findPythons({ ...packages, machine: null });
   const [python] = typeof pythons === 'string' ? [] : pythons;
   if (python === undefined) {
-    say('not compiled, because this machine has no such Python');
+    say('the packages are not compiled, because this machine does not have the same version of Python');
     return;
   }
   await compileWith(python, tree, site);
@@ -107,7 +107,7 @@ async function compile(tree: string, site: string, say: Progress): Promise<void>
 }
 
 async function compileWith(python: Python, tree: string, site: string): Promise<void> {
-  // A relative folder, because compiled files contain the path.
+  // Pass a relative path, because compiled files contain the path.
   const args = [...ISOLATION, '-m', 'compileall', '-q', '-j', '0', '--invalidation-mode', 'unchecked-hash', site];
   try {
     await runTool({ command: python.command, args, cwd: tree, timeoutMs: COMPILE_MS });

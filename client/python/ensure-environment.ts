@@ -16,7 +16,7 @@ export interface Environment extends EnvironmentDescription, BuiltFiles {}
 
 /** Version of the archive layout. Increment it when the same wheels produce another archive, so that cached archives are not reused. */
 const LAYOUT = 1;
-/** Environments that no submission has used for this time are removed when another one is built. */
+/** Each build removes the environments that no submission has used for this time. */
 const UNUSED_MS = 30 * 24 * 60 * 60_000;
 const DESCRIPTION = 'environment.json';
 

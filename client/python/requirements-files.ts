@@ -87,9 +87,7 @@ async function addFile(file: string, reading: Reading): Promise<void> {
   }
 }
 
-/**
- * Refuses a file with a password or an access token: the job's source usually contains the requirements file.
- */
+/** Rejects a file with a password or an access token, because the file is usually part of the job's source. */
 function refuseLogin(file: string, text: string): void {
   const line = text.split('\n').findIndex((each) => LOGIN.test(each)) + 1;
   if (line > 0) {
@@ -115,7 +113,7 @@ async function addWheelsIn(folder: string, digests: Map<string, string>): Promis
 }
 
 /** Returns the lines without comments, with continuation lines joined and, as in pip, with the values of variables such as `${WHEELS}`. */
-export function requirementLines(text: string): string[] {
+function requirementLines(text: string): string[] {
   return text
     .replace(/\\\r?\n/g, ' ')
     .split(/\r?\n/)

@@ -11,7 +11,7 @@ test.each([
   expect(parseWheelName(file)).toEqual({ name, version, glibc });
 });
 
-test('a file that pip would have to build is refused', () => {
+test('rejects a file that pip would have to build', () => {
   expect(() => parseWheelName('own-1.0.tar.gz')).toThrow('own-1.0.tar.gz is not a wheel');
 });
 

@@ -1,6 +1,6 @@
 import { TonyError } from '../../platform/errors.ts';
 
-/** What the file name of a wheel says (PEP 427). */
+/** The facts in the file name of a wheel (PEP 427). */
 export interface WheelName {
   readonly name: string;
   readonly version: string;

@@ -88,12 +88,12 @@ function after(before: TaskStatus, entry: HistoryEntry): TaskStatus {
     case 'task-stopped':
       return { ...now, state: 'stopped' };
     case 'program-ended':
-      // A task that was stopped after the end of other roles stays stopped, whatever the exit code.
+      // A task that tony-ts stopped because other roles ended stays stopped, regardless of its exit code.
       return before.state === 'stopped' ? now : { ...now, state: exit?.code === 0 ? 'succeeded' : 'failed', exit };
     case 'task-failed':
       return { ...now, state: 'failed', failures: before.failures + (failure?.cost === 'charged' ? 1 : 0), failure };
     case 'failure-corrected': {
-      // The cause is known only now, for example that the cluster ended the container.
+      // The ApplicationMaster has learned the cause later, for example that the cluster ended the container.
       const wasCharged = before.failure?.cost === 'charged' && failure?.cost !== 'charged';
       return { ...now, failures: before.failures - (wasCharged ? 1 : 0), failure };
     }

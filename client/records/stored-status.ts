@@ -302,7 +302,7 @@ function resultOf({ end, last }: JobCourse, isDamaged: boolean, silent: boolean)
 
 function timeText(ms: number): string {
   const time = fullTime(ms);
-  return time === '-' ? 'a time unknown' : time;
+  return time === '-' ? 'an unknown time' : time;
 }
 
 function firstFailure(entries: readonly HistoryEntry[]): FirstFailure | null {

@@ -35,7 +35,7 @@ test('unpacks only the wanted files of a wheel', async () => {
   expect(large.equals(Buffer.alloc(256 * 20000, Buffer.from(Array.from({ length: 256 }, (_, byte) => byte))))).toBe(true);
 });
 
-test('refuses a wheel that contains a path outside the target folder', async () => {
+test('rejects a wheel that contains a path outside the target folder', async () => {
   execFileSync('python3', ['-c', "import sys, zipfile; zipfile.ZipFile(sys.argv[1], 'w').writestr('../outside.so', '')", wheel]);
   await expect(unpackWheels([wheel], { folder: path.join(folder, 'out') }, signal)).rejects.toThrow('contains the path ../outside.so');
   expect(await readdir(folder)).toEqual(['x.whl']);

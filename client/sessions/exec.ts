@@ -10,7 +10,7 @@ export interface ExecStreams {
   readonly input: Readable;
   readonly output: Writable;
   readonly errors: Writable;
-  /** Ends the command. */
+  /** Aborting this signal ends the command. */
   readonly signal?: AbortSignal;
 }
 

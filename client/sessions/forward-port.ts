@@ -9,7 +9,7 @@ import { SessionClient } from './session-client.ts';
 
 /** Interval (ms) at which the client checks whether the job has ended. */
 const CHECK_MS = 3_000;
-/** The job accepts no more sessions with one task. */
+/** Maximum number of sessions that a job accepts with one task. */
 const MOST_CONNECTIONS = 64;
 
 export interface ForwardOptions {
@@ -19,7 +19,7 @@ export interface ForwardOptions {
   readonly onNotice?: (reason: string) => void;
 }
 
-/** A port on this machine's loopback address, whose connections lead to a port of a task. */
+/** A port on this machine's loopback address that is forwarded to a port of a task. */
 export class ForwardedPort {
   readonly port: number;
   /** Rejects with SESSION_ENDED when the job has ended; resolves after `close`. */
@@ -40,7 +40,7 @@ export class ForwardedPort {
     this.#onNotice = onNotice;
     server.on('connection', (socket) => void this.#serve(socket, target));
     this.ended = this.#watch().finally(() => this.close());
-    // The caller may never wait for the end.
+    // Avoid an unhandled rejection if the caller does not await the end.
     this.ended.catch(() => {});
   }
 
@@ -67,7 +67,7 @@ export class ForwardedPort {
       await session.converse(socket, socket, socket, () => socket.end());
       this.#lastNotice = '';
     } catch (error) {
-      // After the program on this machine has closed its connection, the end of the session is no failure.
+      // After the program on this machine has closed its connection, the end of the session is not a failure.
       if (!socket.destroyed) {
         this.#notice(messageOf(error));
       }
@@ -114,8 +114,8 @@ interface ForwardTarget {
 }
 
 /**
- * Forwards a port of this machine to a port on which a process of the task listens, on the loopback address of its node or on any other
- * address.
+ * Forwards a port of this machine to a port on which a process of the task listens. The process may listen on any address of its node, including
+ * the loopback address.
  * @param task `ROLE:INDEX`
  * @throws TonyError USAGE, SESSION_REFUSED, SESSION_ENDED, REMOTE_ACCESS_OFF, LISTEN_FAILED
  */

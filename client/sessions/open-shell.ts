@@ -6,7 +6,10 @@ import type { Session } from './session.ts';
 import { SessionClient } from './session-client.ts';
 
 export interface ShellOptions extends ExecStreams {
-  /** The user's terminal; null if input or output is none. The shell then reads commands from the input without a prompt. */
+  /**
+   * The user's terminal; null if the input or the output is not a terminal. In this case, the shell reads commands from the input and shows no
+   * prompt.
+   */
   readonly terminal: UserTerminal | null;
   readonly onNotice: (notice: string) => void;
 }
@@ -32,7 +35,7 @@ export async function openShell(job: JobConnection, task: string, options: Shell
     const close = (): void => session.close();
     signal?.addEventListener('abort', close, { once: true });
     if (terminal !== null && !session.terminal) {
-      onNotice('The PATH of the task has no program script, so the shell runs without a terminal: no editing, no job control.');
+      onNotice('The task has no command `script` on its PATH, so the shell runs without a terminal: it has no line editing and no job control.');
     }
     const leave = terminal !== null && session.terminal ? enter(terminal, session) : () => {};
     try {

@@ -68,7 +68,7 @@ export class SessionClient {
     }
   }
 
-  /** Checks that the task accepts sessions. @throws like `open` */
+  /** Checks that the task accepts sessions. @throws TonyError as `open` */
   async check(task: Pick<SessionRequest, 'role' | 'index'>): Promise<void> {
     const session = await this.open({ ...task, command: { words: ['true'] } });
     await session.converse(Readable.from([]), process.stderr, process.stderr);
@@ -82,7 +82,7 @@ export class SessionClient {
     }
   }
 
-  /** The staging folder of another user's job is out of reach. */
+  /** Throws if the job belongs to another user, whose staging folder this user cannot read. */
   async #throwIfForeign(): Promise<void> {
     const { records, applicationId } = this.#job;
     const owner = (await records.yarn())?.user ?? records.user;
@@ -116,7 +116,7 @@ export class SessionClient {
     }
     const error = stream.isClosed ? await stream.closed : null;
     if (error?.code === status.UNAVAILABLE && this.#connection?.channel === channel) {
-      // The ApplicationMaster is unreachable. Another attempt has another address.
+      // The ApplicationMaster is unreachable. Discard its address, because the next attempt has another one.
       this.close();
     }
     if (error !== null && FINAL.has(error.code)) {
@@ -131,7 +131,7 @@ export class SessionClient {
     const bytes = await readIfStored(storage, joinUri(staged(), 'am.json'));
     const sessions = bytes === null ? undefined : sessionsIn(bytes.toString());
     if (sessions === null) {
-      throw new TonyError('REMOTE_ACCESS_OFF', `${this.#job.applicationId} permits no sessions: remoteAccess is false.`);
+      throw new TonyError('REMOTE_ACCESS_OFF', `${this.#job.applicationId} does not permit sessions: remoteAccess is false.`);
     }
     return sessions ?? null;
   }
@@ -162,7 +162,7 @@ function describe({ code, details }: ServiceError): string {
   return `${status[code] ?? code}: ${details}`;
 }
 
-/** Returns null if the job permits no sessions, and undefined if the address is incomplete. */
+/** Returns null if the job does not permit sessions, and undefined if the address is incomplete. */
 function sessionsIn(text: string): SessionAddress | null | undefined {
   let address: unknown;
   try {

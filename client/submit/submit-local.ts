@@ -75,7 +75,7 @@ async function startJob(
   if (note !== null) {
     onProgress(note);
   }
-  // Before the source is copied: the requirements file, which is part of it, may contain a password.
+  // Check the requirements file before copying the source, which contains it: the file may contain a password.
   const pythonEnvironment = await untilAborted(localEnvironment(job, root, { onProgress, onStaging, signal }), signal);
   const resources: Resource[] = [];
   if (source !== null) {

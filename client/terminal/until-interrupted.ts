@@ -3,10 +3,10 @@ import { TonyError } from '../../platform/errors.ts';
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
 /**
- * Runs an action whose signal Ctrl-C aborts. The action then cleans up, for example kills its application. A second Ctrl-C ends the process
- * at once.
- * @param message of the error INTERRUPTED with which the signal aborts
- * @param beforeExit restores the terminal before the process ends at once
+ * Runs an action, and aborts its signal on Ctrl-C, so that the action can clean up, for example kill its application. A second Ctrl-C exits the
+ * process immediately.
+ * @param message message of the abort reason, an error INTERRUPTED
+ * @param beforeExit restores the terminal before the immediate exit
  */
 export async function untilInterrupted<T>(message: string, action: (signal: AbortSignal) => Promise<T>, beforeExit = () => {}): Promise<T> {
   const interrupted = new AbortController();

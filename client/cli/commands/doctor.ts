@@ -30,7 +30,7 @@ export const doctorCommand = defineCommand({
       timeout: {
         type: 'string',
         default: '2m',
-        describe: 'With --probe: how long a node may take to start its container and to report',
+        describe: 'With --probe: time limit for the nodes to start their containers and to report',
         requiresArg: true,
       },
       ...OUTPUT_OPTION,

@@ -20,8 +20,8 @@ export const execCommand: CommandModule<object, ExecArguments> = {
       .positional('command', { type: 'string', array: true, describe: 'Program and arguments, after two dashes' })
       .options(CLUSTER_OPTIONS)
       .epilogue(
-        "The command runs in the working directory and with the environment of the task's program. It reads this command's standard input. " +
-          'The exit code is that of the command. The command ends when the program of the task ends, and on Ctrl-C.',
+        "The command runs in the working directory and with the environment of the task's program. It reads the standard input of tony-ts exec. " +
+          "tony-ts exec returns the command's exit code. The command ends when the task's program ends, or when you press Ctrl-C.",
       ),
   handler: async ({ application, task, command = [], '--': rest = [], ...cluster }) => {
     const { execInTask } = await import('../../sessions/exec.ts');

@@ -26,7 +26,7 @@ export const forwardCommand = defineCommand({
     const onNotice = await noticeWriter();
     try {
       const forwarded = await forwardPort(connection, task, ports.port, { localPort: ports.localPort, onNotice });
-      process.stdout.write(`forwarding http://127.0.0.1:${forwarded.port} to port ${ports.port} of ${task}; Ctrl-C ends this\n`);
+      process.stdout.write(`forwarding http://127.0.0.1:${forwarded.port} to port ${ports.port} of ${task}; press Ctrl-C to stop\n`);
       void untilSignal().then(() => forwarded.close());
       await forwarded.ended;
     } finally {

@@ -10,7 +10,7 @@ export const killCommand = defineCommand({
   describe: 'Kill a job; in a terminal, first show what will be lost and ask for confirmation',
   builder: (yargs) =>
     yargs.positional('application', APPLICATION_ID).options({
-      yes: { alias: 'y', type: 'boolean', default: false, describe: 'Do not ask' },
+      yes: { alias: 'y', type: 'boolean', default: false, describe: 'Do not ask for confirmation' },
       ...OUTPUT_OPTION,
       ...CLUSTER_OPTIONS,
     }),

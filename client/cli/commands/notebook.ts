@@ -6,12 +6,12 @@ export const notebookCommand = defineCommand({
   describe: 'Run JupyterLab in a container, and open it in your browser through a tunnel',
   builder: (yargs) =>
     yargs
-      .positional('application', { type: 'string', describe: 'A notebook that is already running: connect to it' })
+      .positional('application', { type: 'string', describe: 'ID of a running notebook to connect to' })
       .options({
         // Options of a new notebook have no default, because yargs would combine the default with `application`.
         conf: {
           type: 'string',
-          describe: 'Job file whose source, environment and resources the notebook gets',
+          describe: 'Job file from which the notebook takes its source, environment and resources',
           requiresArg: true,
           conflicts: 'application',
         },
@@ -36,7 +36,7 @@ export const notebookCommand = defineCommand({
       })
       .epilogue(
         'The Python of the job must contain the package jupyterlab. Ctrl-C ends a notebook that this command has started. If the terminal closes ' +
-          'or the connection breaks, a notebook on a cluster continues, and tony-ts notebook APPLICATION connects to it. An idle notebook has ' +
+          'or the connection breaks, a notebook on a cluster continues; to connect again, run tony-ts notebook APPLICATION. An idle notebook has ' +
           'no running cell and no activity in the browser.',
       ),
   handler: async ({ application, port, local = false, detach = false, ...args }) => {

@@ -3,7 +3,7 @@ import type { Terminal } from '../../terminal/terminal.ts';
 
 /**
  * Prints the result of a command as values or as lines of text, depending on `--output`.
- * @param notice about the result, such as what it lacks; empty for none. Follows the values, or is printed to stderr.
+ * @param notice a remark about the result, for example that it is incomplete; empty for none. Printed after the values, or to stderr.
  */
 export async function show(
   output: OutputFormat,

@@ -47,9 +47,9 @@ export interface DescribedPositional {
   readonly name: string;
   readonly describe: string;
   readonly required: boolean;
-  /** Whether it stands for any number of words, as in `[command..]`. After `--`, they may look like options. */
+  /** Whether the positional accepts any number of words, as in `[command..]`. After `--`, the words may look like options. */
   readonly repeats: boolean;
-  /** Whether all words after `--`, and no others, belong to it. */
+  /** Whether the positional receives all words after `--`, and no others. */
   readonly followsDashes: boolean;
   readonly choices: readonly string[];
 }

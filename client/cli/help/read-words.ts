@@ -27,7 +27,7 @@ export interface ReadWords {
   readonly joined: readonly string[];
 }
 
-/** Splits a command line at `--`. The words behind it belong to a command of the user; null without `--`. */
+/** Splits a command line at `--`. The words after it are a command of the user; they are null without `--`. */
 export function splitAtDashes(words: readonly string[]): { readonly before: readonly string[]; readonly behind: readonly string[] | null } {
   const end = words.indexOf('--');
   return end < 0 ? { before: words, behind: null } : { before: words.slice(0, end), behind: words.slice(end + 1) };

@@ -26,7 +26,7 @@ export interface NodeFacts {
   readonly openFiles: string;
   /** Range of the ports at which tasks listen. */
   readonly ports: string;
-  /** Command, version and the modules `pip` and `venv`, if they are there. */
+  /** Command, version, and those of the modules `pip` and `venv` that are installed. */
   readonly pythons: readonly string[];
   readonly gpuDriver: string;
   /** Number of devices /dev/nvidiaN in a container that has requested no GPU. */

@@ -16,7 +16,7 @@ interface Expectation {
   readonly yarnGpus: ReadonlyMap<string, number>;
 }
 
-/** Returns the problems of the probed nodes, each with the nodes that have it; one good finding if there are none. */
+/** Returns one finding per problem, which names the affected nodes; a single good finding if there are no problems. */
 export function probeFindings(nodes: readonly NodeFacts[], expected: Expectation): Finding[] {
   const probed = nodes.filter(({ notProbed }) => notProbed === '');
   const verdicts: readonly (readonly [string, Verdict | null])[] = [
@@ -132,7 +132,7 @@ function pythonVerdict(nodes: readonly NodeFacts[]): Verdict | null {
     ? null
     : doubtful(
         `${named(without)} have no python3`,
-        'Only programs in Python need it. Install python3, or ship an environment with python.archive in job.yaml.',
+        'Only Python programs need it. Install python3, or ship an environment with python.archive in job.yaml.',
       );
 }
 

@@ -23,13 +23,13 @@ const APPLICATION_TYPE = 'TONY-PROBE';
 const MASTER_MB = 512;
 const MASTER_ATTEMPTS = 2;
 const POLL_MS = 500;
-/** Time in ms for the ApplicationMaster to start, for connections between nodes and for the end, in addition to the timeout of the order. */
+/** Time in ms that a probe may take in addition to `timeoutMs`: to start the ApplicationMaster, test connections between nodes, and exit. */
 const OVERHEAD_MS = 180_000;
 const MOST_NAMED = 20;
 
 export interface ProbeOptions {
   readonly queue: string;
-  /** Hosts, or NodeManagers as `host:port`, to probe; empty for a selection. */
+  /** Hosts or NodeManagers (`host:port`) to which the probe is limited; empty for no limit. */
   readonly only: readonly string[];
   /** Number of nodes to probe; null for all nodes. */
   readonly sample: number | null;
@@ -39,10 +39,7 @@ export interface ProbeOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
-/**
- * Chooses the nodes to probe.
- * @throws TonyError USAGE for a name that belongs to no active node
- */
+/** Chooses the nodes to probe. @throws TonyError USAGE if `only` contains a name that no active node has */
 export function chooseNodes(all: readonly Node[], { only, sample }: Pick<ProbeOptions, 'only' | 'sample'>): readonly Node[] {
   const active = all.filter(({ state }) => state === 'RUNNING').toSorted((a, b) => (a.id < b.id ? -1 : 1));
   const unknown = only.find((name) => !active.some(({ id, host }) => id === name || host === name));
@@ -52,7 +49,7 @@ export function chooseNodes(all: readonly Node[], { only, sample }: Pick<ProbeOp
   }
   const named = only.length === 0 ? active : active.filter(({ id, host }) => only.includes(id) || only.includes(host));
   const count = Math.min(sample ?? named.length, named.length);
-  // Spreads the sample evenly: neighbours in the order of names are often equal machines.
+  // Take evenly spaced names, because nodes with adjacent names often have the same hardware.
   return Array.from({ length: count }, (_, at) => named[Math.floor((at * named.length) / count)]).filter((node) => node !== undefined);
 }
 

@@ -14,7 +14,7 @@ export interface ProbeReport {
 }
 
 /**
- * Runs one container on each node, and judges what jobs find there.
+ * Runs one container on each node, and reports the problems that jobs would have there.
  * @throws TonyError USAGE, PROBE_FAILED
  */
 export async function runProbe(options: ClusterOptions & ProbeOptions): Promise<ProbeReport> {

@@ -4,7 +4,7 @@ import type { CapacityQueue } from '../../../hadoop/yarn/capacity-queues.ts';
 export const PREFIX = 'yarn.scheduler.capacity.';
 
 /** Notation for queue sizes. `mixed` requires Hadoop 3.4, and can limit only some of the resources. */
-export const QUEUE_MODES = ['absolute', 'mixed'] as const;
+const QUEUE_MODES = ['absolute', 'mixed'] as const;
 export type QueueMode = (typeof QUEUE_MODES)[number];
 
 export interface SchedulerView {
