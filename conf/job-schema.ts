@@ -54,7 +54,7 @@ const endAfter = z.strictObject({
   role: z
     .union([values.roleName, atLeastOne(values.roleName)], { error: 'expected the name of a role, or a list of names' })
     .transform((value) => (typeof value === 'string' ? [value] : value))
-    .describe('Name of the other role, or a list of names. The tasks of this role may keep running for the time `within` after every task of these roles has ended.'),
+    .describe('Name of the other role, or a list of names. A role has ended when all of its tasks have ended.'),
   within: duration('How long the tasks of this role may keep running after the other roles have ended.', values.END_WITHIN).default(0),
   late: values.late
     .describe('What happens after this time. stop: tony-ts stops the tasks that still run, which is not a failure. fail: the job fails.')

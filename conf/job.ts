@@ -129,7 +129,7 @@ export interface Role {
   readonly restart: { readonly policy: 'never' | 'on-failure'; readonly maxRestarts: number };
   /** Exit codes of a program after which its task restarts; null for every exit code except 0. */
   readonly retryOn: readonly number[] | null;
-  /** Longest time in ms that one run of a task's program may take; null for no limit. */
+  /** Time limit in ms for each run of a task's program; null for no limit. */
   readonly timeLimitMs: number | null;
   /** Conditions on other roles that must be met before the job requests containers for this role. */
   readonly after: readonly RoleCondition[];

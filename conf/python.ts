@@ -11,9 +11,9 @@ export interface PythonRequirements {
   readonly type: 'requirements';
   /** Absolute path of a requirements file, a pyproject.toml or a uv.lock. */
   readonly file: string;
-  /** Python version of the nodes, for example `3.11`; null: that of this machine. */
+  /** Python version of the nodes, for example `3.11`; null for the version of this machine. */
   readonly version: string | null;
-  /** Platform of the nodes, for example `manylinux_2_28_x86_64`; null: that of this machine. */
+  /** Platform of the nodes, for example `manylinux_2_28_x86_64`; null for the platform of this machine. */
   readonly platform: string | null;
 }
 

@@ -39,7 +39,7 @@ export function commandOf(root: DescribedCommand, words: readonly string[]): Des
     found = next;
     taken++;
   }
-  // If the subcommand is optional, the command takes the options of its default subcommand.
+  // If the subcommand is optional, the command accepts the options of its default subcommand.
   const command = found.otherwise ?? found;
   return found === root || plain.length - taken > command.positionals.length ? null : command;
 }

@@ -37,7 +37,7 @@ const FIRST_ANSWER_MS = 4_000;
 export interface HadoopCluster {
   readonly configuration: HadoopConfiguration;
   readonly user: string;
-  /** The environment variables, with those that select the user's ticket. */
+  /** Environment variables, including those that select the user's Kerberos ticket. */
   readonly environment: NodeJS.ProcessEnv;
   readonly login: Login;
   readonly storage: Storage;

@@ -40,7 +40,7 @@ export interface FollowOptions {
 const SHORTEST_INTERVAL_MS = 250;
 /** With the default heartbeat interval, executors report to the ApplicationMaster this often. */
 const LONGEST_INTERVAL_MS = 1_000;
-/** Maximum delay with which a change is noticed, as a share of the time since the previous change. */
+/** Maximum delay until the client notices a change, as a share of the time since the previous change. */
 const INTERVAL_SHARE = 0.02;
 
 const FOLLOW_OPTIONS: OptionNames<FollowOptions> = { intervalMs: true, patienceMs: true, signal: true };

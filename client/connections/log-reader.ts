@@ -19,7 +19,7 @@ const LONGEST_CHARACTER = 4;
 /** Replaces the beginning of a line that exceeds the requested bytes. */
 const LEFT_OUT = '…';
 
-/** Maximum delay with which a new line is noticed, as a share of the time since the last read with new bytes, and in ms. */
+/** Pause between reads of a file that does not grow, as a share of the time since a read last returned bytes. */
 const DELAY_SHARE = 0.05;
 const LONGEST_DELAY_MS = 2_000;
 

@@ -1,7 +1,7 @@
 import type { HistoryEntry } from '../../conf/status/status.ts';
 import { fullTime } from '../terminal/clock.ts';
 
-/** A node that the cluster lost while it ran containers of the job. */
+/** A node that was lost while it ran containers of the job. */
 export interface LostNode {
   /** host:port of the NodeManager. */
   readonly node: string;

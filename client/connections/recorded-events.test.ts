@@ -82,7 +82,7 @@ test('follow survives and reports an outage of the cluster', async () => {
   expect(notices).toEqual(['The ResourceManager does not answer. The job continues to run. Retrying.', 'The cluster is reachable again.']);
 });
 
-test('follow waits if the history is unreachable when the job ends, and reports this once', async () => {
+test('follow waits if the history is unreachable at the end of the job, and reports the outage once', async () => {
   const connection = await job(3);
   const { place } = connection.records;
   let missing = 5;

@@ -78,7 +78,7 @@ export class ChunkQueue {
       this.#chunkBytes += bytes;
       [records, bytes] = [[], 0];
     };
-    // More records than one chunk can hold may have accumulated before the chunks had numbers.
+    // Before the chunks had numbers, more records may have accumulated than fit into one chunk.
     for (const record of this.#records) {
       const cost = record.length + RECORD_COST;
       if (records.length >= CHUNK_RECORDS || bytes + cost > CHUNK_BYTES) {

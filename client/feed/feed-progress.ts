@@ -28,10 +28,7 @@ export function progressLine(stream: NodeJS.WriteStream): { show(progress: FeedP
   };
 }
 
-/**
- * Describes the progress in one line. Removes control characters from the reason, which comes from the job and thus possibly from another
- * user.
- */
+/** Describes the progress in one line. Removes control characters from the reason: it comes from the job, which may belong to another user. */
 export function describeProgress({ state, reason: text, written, taken, readers }: FeedProgress): string {
   const reason = harmless(text);
   const counts = `${written} records written, ${taken} received`;

@@ -3,7 +3,7 @@ import { ListBudget } from './list-budget.ts';
 
 const LIMITS = { userBytes: 100, userMs: 1_000, ms: 10_000 };
 
-test("the budget refuses reads that exceed a user's share of bytes", () => {
+test("the budget rejects reads that exceed a user's share of the bytes", () => {
   const budget = new ListBudget(LIMITS, () => 0);
   expect([budget.take('mallory', 60), budget.take('mallory', 60), budget.take('mallory', 1)]).toEqual([true, false, false]);
   expect([budget.take('alice', 99), budget.take('alice', 1)]).toEqual([true, true]);

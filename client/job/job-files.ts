@@ -28,7 +28,7 @@ export type LocalContent =
   /** A folder, which tony-ts packs. */
   | { readonly folder: HashedFolder };
 
-/** Values by role name. The key `*` holds the values of all roles. */
+/** Values by role name. The key `*` contains the values for all roles. */
 export type ByRole<T> = Readonly<Record<string, readonly T[]>>;
 
 export function mapRoles<From, To>(values: ByRole<From>, map: (value: From) => To): Record<string, To[]> {

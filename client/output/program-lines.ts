@@ -8,8 +8,8 @@ import { LineBatches } from './line-batches.ts';
 const QUIET_MS = 15_000;
 
 /**
- * The lines that programs write while a command follows their job. Reads them from the nodes, so a slow output delays only the lines, and
- * neither the programs nor the observation of the job.
+ * Shows the output of programs while a command follows their job. A slow terminal delays only the output: neither the programs nor the
+ * observation of the job wait for it.
  */
 export class ProgramLines {
   readonly #connection: Pick<JobConnection, 'applicationId' | 'logs'>;

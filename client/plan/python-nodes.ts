@@ -5,7 +5,7 @@ import type { RecordedNode } from '../cluster/node-record.ts';
 import type { EnvironmentDescription } from '../python/build-environment.ts';
 import { compareGlibc } from '../python/wheel-name.ts';
 
-/** What the packages of a job need on the nodes. */
+/** Properties of the nodes that a job's packages require. */
 export type PythonNeeds = Pick<EnvironmentDescription, 'python' | 'machine' | 'glibc' | 'packages'>;
 
 const MOST_NAMED = 3;
@@ -17,7 +17,7 @@ const MOST_NAMED = 3;
  */
 export function pythonNotes({ roles }: Pick<Job, 'roles'>, needs: PythonNeeds, nodes: readonly RecordedNode[]): string[] {
   const notes = roles.flatMap((role) => {
-    // An image brings its own interpreter and its own glibc.
+    // A Docker image contains its own Python interpreter and glibc.
     const candidates = role.docker === null ? nodes.filter(({ label }) => label === role.nodeLabel) : [];
     const unfit = candidates.flatMap((node) => {
       const reason = whyUnfit(node, needs);
@@ -64,7 +64,7 @@ function refusal(role: string, candidates: readonly RecordedNode[], first: Recor
   return new TonyError('PYTHON_NODES', message, { hint: `${advice} If the nodes have changed, run \`tony-ts doctor --probe\` again.` });
 }
 
-/** Returns the settings that fit all nodes; null if there are none. */
+/** Returns settings that work on all nodes; null if there are none. */
 function commonTarget(nodes: readonly RecordedNode[]): string | null {
   const [first, ...others] = nodes;
   const versions = (first?.pythons ?? []).filter((version) => others.every(({ pythons }) => pythons.includes(version)));

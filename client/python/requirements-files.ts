@@ -9,7 +9,7 @@ import { withoutLogins } from '../runtime/tool.ts';
 
 /** A file that job.yaml names under `python.requirements`. */
 export interface RequirementsFile extends Requirements {
-  /** SHA-256 of the file, of the files that it includes, of the local wheels that it lists, and of those in the folders that it lists. */
+  /** SHA-256 over the file, the files that it includes, the local wheels that it lists, and the wheels in the folders that it lists. */
   readonly digests: readonly string[];
 }
 
@@ -21,7 +21,7 @@ const SOURCES = /^(?:-e\b|--editable\b)|(?:^|@\s*)(?:git|hg|svn|bzr)\+/;
 const LOCAL_WHEEL = /^(?:file:\/\/)?([^\s:;@=<>]+\.whl)(?=$|[\s;])/;
 /** A folder of wheels. */
 const LINKS = /^(?:-f|--find-links)(?:\s+|=)?(\S+)/;
-/** A user name or password in a URL, unless the password is a variable, which pip replaces: `https://me:${PASSWORD}@`, `https://${TOKEN}@`. */
+/** A user name or password in a URL. Does not match `https://me:${PASSWORD}@` and `https://${TOKEN}@`, in which pip replaces the variables. */
 const LOGIN = /https?:\/\/(?!(?:[^\s/@:]*:)?\$\{[A-Z0-9_]+\}@)[^\s/@"']+@/;
 
 /**
@@ -97,7 +97,7 @@ function refuseLogin(file: string, text: string): void {
   }
 }
 
-/** pip resolves a relative folder from the file that names it, or else from its own working directory. */
+/** pip looks for a relative path first in the folder of the file that contains it, then in its own working directory. */
 function localFolder(links: string, file: string, folder: string): string {
   const named = links.startsWith('file:') ? fileURLToPath(links) : links;
   const beside = path.resolve(path.dirname(file), named);

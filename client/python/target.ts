@@ -7,7 +7,7 @@ import { glibcOf } from './wheel-name.ts';
 
 const PYTHON_MS = 20_000;
 /**
- * Returns the target that job.yaml names. Values that it does not name are those of this machine.
+ * Returns the target that job.yaml sets. Values that it does not set come from this machine.
  * @throws TonyError RUNTIME_TOOL_MISSING, RUNTIME_UNSUPPORTED
  */
 export async function targetOf({ version, platform }: Pick<PythonRequirements, 'version' | 'platform'>): Promise<Target> {

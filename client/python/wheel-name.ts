@@ -1,4 +1,5 @@
 import { TonyError } from '../../platform/errors.ts';
+import { OLDER_PLATFORMS } from '../runtime/target-platform.ts';
 
 /** The facts in the file name of a wheel (PEP 427). */
 export interface WheelName {
@@ -8,12 +9,9 @@ export interface WheelName {
   readonly glibc: string | null;
 }
 
-/** Versions of glibc that the older names of platforms stand for (PEP 513, 571, 599). */
-const OLDER_NAMES: Readonly<Record<string, string>> = { manylinux1: '2.5', manylinux2010: '2.12', manylinux2014: '2.17' };
-
 /**
  * @param file a name such as `numpy-2.4.6-cp311-cp311-manylinux_2_27_x86_64.manylinux_2_28_x86_64.whl`
- * @throws TonyError JOB_INVALID if the file is not a wheel
+ * @throws TonyError PYTHON_UNRESOLVED if the file is not a wheel
  */
 export function parseWheelName(file: string): WheelName {
   const match = /^([^-]+)-([^-]+)(?:-\d[^-]*)?-[^-]+-[^-]+-([^-]+)\.whl$/.exec(file);
@@ -30,7 +28,8 @@ export function parseWheelName(file: string): WheelName {
 /** Returns null for a platform without a version of glibc: `any`, and `linux_x86_64` of a wheel that was built on this machine. */
 export function glibcOf(platform: string): string | null {
   const [, major, minor] = /^manylinux_(\d+)_(\d+)_/.exec(platform) ?? [];
-  return major === undefined ? (OLDER_NAMES[platform.split('_')[0] ?? ''] ?? null) : `${major}.${minor}`;
+  const older = OLDER_PLATFORMS[platform.split('_')[0] ?? ''];
+  return major === undefined ? (older === undefined ? null : `2.${older}`) : `${major}.${minor}`;
 }
 
 /** Orders versions of glibc; null is older than any version. */

@@ -8,8 +8,8 @@ const AT_ONCE = 16;
 const MOST_NAMED = 5;
 
 /**
- * Finds the history of a job. Searches first the histories of `user` (default: the caller), then the histories of all users. If several
- * users have a history with this ID, returns that of the user who submitted the application. The other folders may be forged.
+ * Finds the history of a job. Searches first the histories of `user` (default: the caller), then the histories of all users. If several users
+ * have a history with this ID, returns the history of the user who submitted the application, because the other folders may be forged.
  * @throws TonyError HISTORY_UNKNOWN if no history is visible, or if there are several and YARN no longer knows the application
  */
 export async function findPlace(store: HistoryStore, applicationId: string, user?: string): Promise<JobPlace> {

@@ -163,7 +163,7 @@ export function parseFinal(json: string, applicationId: string): FinalStatus {
   return parsedFinal(json, applicationId, (value) => status.safeParse(value).data);
 }
 
-/** Like `parseFinal`, but omits the tasks, which take longest to validate. */
+/** Like `parseFinal`, but omits the tasks, because their validation takes most of the time. */
 export function parseFinalWithoutTasks(json: string, applicationId: string): FinalStatus {
   return parsedFinal(json, applicationId, (value) => {
     const found = statusWithoutTasks.safeParse(value).data;

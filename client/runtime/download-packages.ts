@@ -15,8 +15,8 @@ const UNREACHABLE =
 export interface Requirements {
   readonly file: string;
   /**
-   * The format of the file. `requirements`: that of pip. `pinned`: that of pip, with all packages and their checksums. `pyproject`:
-   * pyproject.toml. `lock`: uv.lock.
+   * The format of the file. `requirements`: a requirements file of pip. `pinned`: a requirements file that lists every package with its
+   * checksum. `pyproject`: pyproject.toml. `lock`: uv.lock.
    */
   readonly kind: 'requirements' | 'pinned' | 'pyproject' | 'lock';
 }

@@ -10,7 +10,7 @@ test.each([
   ['a job that requests GPUs, before the build', GPU_JOB, false, false],
   ['a job without GPUs', { ...GPU_JOB, roles: roles(0) }, true, false],
   ['another framework', { ...GPU_JOB, framework: 'pytorch' }, true, false],
-] as const)('%s uses the runtime with CUDA libraries if it is built: %#', async (_, job, isBuilt, uses) => {
+] as const)('usesGpuRuntime decides whether a job gets the runtime with CUDA libraries: %s', async (_, job, isBuilt, uses) => {
   const lines: string[] = [];
   expect(
     await usesGpuRuntime(

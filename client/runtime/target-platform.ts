@@ -8,9 +8,10 @@ export interface Target {
   readonly glibc: string;
 }
 
-/** The first version of glibc with its own platform name, and the older names (PEP 600). */
+/** Oldest version 2.x of glibc for which wheels exist. */
 const FIRST_MINOR = 5;
-const OLDER_NAMES: Readonly<Record<number, string>> = { 17: 'manylinux2014', 12: 'manylinux2010', 5: 'manylinux1' };
+/** Older platform names that stand for a version 2.x of glibc (PEP 600). */
+export const OLDER_PLATFORMS: Readonly<Record<string, number>> = { manylinux1: 5, manylinux2010: 12, manylinux2014: 17 };
 
 /** Returns the names of all platforms whose wheels the target can load, the newest first. */
 export function platformTags({ machine, glibc }: Target): string[] {
@@ -18,10 +19,8 @@ export function platformTags({ machine, glibc }: Target): string[] {
   const tags: string[] = [];
   for (let minor = newest; minor >= FIRST_MINOR; minor--) {
     tags.push(`manylinux_2_${minor}_${machine}`);
-    const older = OLDER_NAMES[minor];
-    if (older !== undefined) {
-      tags.push(`${older}_${machine}`);
-    }
+    const older = Object.keys(OLDER_PLATFORMS).filter((name) => OLDER_PLATFORMS[name] === minor);
+    tags.push(...older.map((name) => `${name}_${machine}`));
   }
   return [...tags, `linux_${machine}`];
 }

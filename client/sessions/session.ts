@@ -53,7 +53,7 @@ export class Session {
     void this.#stream.send({ window });
   }
 
-  /** Ends the session: its command or connection ends. */
+  /** Ends the session, and with it the command or connection in the task. */
   close(): void {
     this.#stream.close();
   }

@@ -97,7 +97,7 @@ export interface Part<Staged> {
   readonly missing: number;
   /** Expected result of `stage`. The timestamp of files that do not exist yet is 0. */
   readonly expected: Staged;
-  /** Uploads the missing files. The default `signal` is that of the staging place. */
+  /** Uploads the missing files. By default, `signal` is the signal of the staging place. */
   stage(signal?: AbortSignal): Promise<Staged>;
   /** Returns true if the staged files still exist. A concurrent prune may remove them. */
   isStaged(staged: Staged): Promise<boolean>;

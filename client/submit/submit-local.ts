@@ -209,7 +209,7 @@ async function localTensorBoard(job: Job, onProgress: (line: string) => void): P
   return built && builtTree(CONTAINER_LAYOUT.tensorboard, built);
 }
 
-/** Returns the unpacked Python environment; null if the job uses that of this machine. */
+/** Returns the unpacked Python environment; null if the job uses the Python of this machine. */
 async function localEnvironment(
   { python }: Job,
   root: string,

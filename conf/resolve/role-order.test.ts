@@ -69,7 +69,7 @@ describe('rejects', () => {
     [
       'retries without restarts',
       'worker: { retryOn: [3], restart: { policy: never } }',
-      'roles.worker.retryOn: `restart.policy: never` restarts no task',
+      'roles.worker.retryOn: has no effect with `restart.policy: never`',
     ],
     ['a time limit that is too short', 'worker: { timeLimit: 10ms }', 'must be at least 1 s'],
   ])('%s', (_, roles, message) => {

@@ -25,7 +25,7 @@ const CONTAINER_ENDS = [
 /** Why a container ended. Only `exited` and `memory-exceeded` are caused by the program. */
 export type ContainerEnd = (typeof CONTAINER_ENDS)[number];
 
-/** Why a task failed. `ms` is how long the ApplicationMaster waited before it declared the failure. */
+/** Why a task failed. `ms` is the time after which the ApplicationMaster considered the task failed. */
 export type FailureCause =
   | { readonly kind: 'program'; readonly exit: ProgramEnd }
   /** `exitStatus` and `reason` come from YARN; `memoryMb` is the memory limit of the container. */

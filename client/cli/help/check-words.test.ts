@@ -19,9 +19,9 @@ test.each([
   ['an option of another command', ['status', 'local_1_0001', '--conf', 'x'], 'There is no option --conf'],
   ['an option that is misspelled', ['submit', '--lcoal'], 'There is no option --lcoal; did you mean --local?'],
   ['a misspelled short option', ['list', '-ax'], 'There is no option -ax'],
-  ['an option where a value is expected', ['submit', '--conf', '--local'], '--conf requires a value.'],
+  ['an option in place of a value', ['submit', '--conf', '--local'], '--conf requires a value.'],
   [
-    'an option where a value that may start with a dash is expected',
+    'an option in place of a value that may start with a dash',
     ['import', 'tony.xml', '--task-params', '--to', 'job.yaml'],
     '--task-params requires a value.',
   ],

@@ -18,7 +18,7 @@ export interface ReadWords {
   readonly runs: DescribedCommand;
   readonly known: readonly DescribedOption[];
   readonly options: readonly TypedOption[];
-  /** Positionals. Words after `--` come last, unless only the `rest` may contain them. */
+  /** Positionals, including the words after `--` if `rest` is null. */
   readonly positionals: readonly string[];
   /** Words after `--`, for a command whose last positional follows `--`; null without `--`, and for other commands. */
   readonly rest: readonly string[] | null;
@@ -27,7 +27,7 @@ export interface ReadWords {
   readonly joined: readonly string[];
 }
 
-/** Splits a command line at `--`. The words after it are a command of the user; they are null without `--`. */
+/** Splits a command line at `--`, after which the user's own command follows. `behind` is null without `--`. */
 export function splitAtDashes(words: readonly string[]): { readonly before: readonly string[]; readonly behind: readonly string[] | null } {
   const end = words.indexOf('--');
   return end < 0 ? { before: words, behind: null } : { before: words.slice(0, end), behind: words.slice(end + 1) };

@@ -18,7 +18,7 @@ import { createJobSecrets } from '../../job/job-secrets.ts';
 import { findArchive, findFolder, openStaging, removedFromCache, type StagingPlace, stageJob } from '../../staging/staging.ts';
 import { hashedBundles } from '../../submit/submit-parts.ts';
 
-/** Application type of a probe. It differs from that of jobs, so that probes do not appear in lists of jobs. */
+/** Application type of a probe. Jobs have another type, so lists of jobs do not include probes. */
 const APPLICATION_TYPE = 'TONY-PROBE';
 const MASTER_MB = 512;
 const MASTER_ATTEMPTS = 2;

@@ -205,7 +205,7 @@ test('when a queue loses a node label, its sibling queues receive the share, so 
   );
 });
 
-test('the maximum of a queue rises with its capacity of a label', () => {
+test('the maximum of a queue on nodes with a label rises with its capacity there', () => {
   const key = 'root.research.accessible-node-labels.a100';
   const changed = (most: string) =>
     changes('queues: {default: {nodeLabels: []}}', {}, new Map([...currentProperties(ROOT), [`${PREFIX}${key}.maximum-capacity`, most]]));
