@@ -40,7 +40,7 @@ export interface ProbeFacts {
   readonly containerId: string;
   /** Output of probe.sh. */
   readonly facts: string;
-  /** Port at which the container listens. */
+  /** Port on which the container listens. */
   readonly port: number;
   /** Why the container cannot read a file on HDFS; empty if it can. */
   readonly storage: string;

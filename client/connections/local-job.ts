@@ -42,7 +42,7 @@ export class LocalJob implements JobConnection {
   readonly trackingUrl = null;
   readonly records: JobRecords;
   readonly #paths: LocalPaths;
-  /** Starts faster than the global `fetch`, which loads a library on its first call. */
+  /** Used instead of the global `fetch`, which loads a library on its first call. */
   readonly #http = new HttpClient();
   #last: JobStatus | null = null;
 

@@ -2,7 +2,7 @@ import { shellWord } from '../../platform/shell-word.ts';
 import type { Entry } from '../../storage/storage.ts';
 import { doubtful, good, type Verdict } from './diagnosis.ts';
 
-/** Bits with which the owner of a folder may create files in it. */
+/** Permission bits that the owner of a folder needs to create files in it. */
 const OWNER_WRITES = 0o300;
 
 /**

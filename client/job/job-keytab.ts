@@ -18,7 +18,7 @@ export interface JobKeytab {
 }
 
 const MAXIMUM_BYTES = 1024 * 1024;
-/** MIT Kerberos's format: a byte 5 and a version. */
+/** First byte of a keytab in MIT Kerberos's format. The second byte is the version. */
 const MAGIC = 0x05;
 
 /**

@@ -6,7 +6,6 @@ export function bringsTensorBoard(job: Job): boolean {
   return job.tensorboard.serve && !job.roles.some(({ name }) => name === TENSORBOARD_ROLE);
 }
 
-/** Adds the TensorBoard role if `bringsTensorBoard`. */
 export function withTensorBoard(job: Job): Job {
   return bringsTensorBoard(job) ? { ...job, roles: [...job.roles, tensorBoardRole(job.tensorboard.memoryMb)] } : job;
 }

@@ -12,14 +12,12 @@ interface Tense {
   readonly are: string;
 }
 
-/** Describes what a kill would lose. */
 export function killImpactLines(impact: KillImpact, terminal: Terminal): string[] {
   const { applicationId, name, state } = impact;
   const head = [applicationId, oneLine(name), state].filter((part) => part !== '').join('  ');
   return [clip(head, Math.max(20, terminal.columns - 1)), ...factLines(impact, terminal, { has: 'has', are: 'would be' })];
 }
 
-/** Describes what the kill has lost. */
 export function killedLines({ killed, impact, observation }: KillReport, terminal: Terminal): string[] {
   const { applicationId, name, running, tasks } = impact;
   const { result } = observation;

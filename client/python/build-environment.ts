@@ -12,7 +12,6 @@ import { describeTree, packPackages } from './pack-packages.ts';
 import type { RequirementsFile } from './requirements-files.ts';
 import { compareGlibc, parseWheelName } from './wheel-name.ts';
 
-/** A package of an environment. */
 export interface LockedPackage {
   readonly name: string;
   readonly version: string;

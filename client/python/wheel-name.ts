@@ -1,7 +1,7 @@
 import { TonyError } from '../../platform/errors.ts';
 import { OLDER_PLATFORMS } from '../runtime/target-platform.ts';
 
-/** The facts in the file name of a wheel (PEP 427). */
+/** The parts of a wheel's file name that this code uses (PEP 427). */
 export interface WheelName {
   readonly name: string;
   readonly version: string;

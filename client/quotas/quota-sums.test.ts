@@ -23,7 +23,7 @@ function job(number: number, user: string, gpus: number, { queue = 'gpu', has = 
   };
 }
 
-/** `path who used/limit jobs waiting` */
+/** Formats each total as `path who used/limit [jobs] [waiting jobs]`. */
 function linesOf(text: string, jobs: readonly CountedJob[]): string[] {
   return quotaSums(quotas(text), jobs).totals.map(
     ({ path, user, group, queue, role, used, limit, jobs: ids, waiting }) =>

@@ -25,7 +25,6 @@ export interface HistoryPlace {
   readonly url: string | null;
 }
 
-/** Returns the location of a user's histories. */
 export function historyPlace(
   site: SiteConfig,
   user: { readonly user: string; readonly home: string; readonly root: string },

@@ -1,5 +1,5 @@
 export interface LogPiece {
   readonly bytes: Uint8Array;
-  /** End of `bytes` as an offset in the file. */
+  /** Offset in the file at which `bytes` ends. */
   readonly end: number;
 }

@@ -24,7 +24,7 @@ export interface ExecStreams {
  */
 export async function execInTask(job: JobConnection, task: string, words: readonly string[], streams: ExecStreams): Promise<number> {
   if (words.length === 0) {
-    throw new TonyError('USAGE', 'No command was given.', { hint: `Write it after two dashes: tony-ts exec APPLICATION ${task} -- ls -l` });
+    throw new TonyError('USAGE', 'No command was given.', { hint: `Write it after --, as in: tony-ts exec APPLICATION ${task} -- ls -l` });
   }
   const bytes = words.reduce((sum, word) => sum + Buffer.byteLength(word) + 1, 0);
   if (bytes > MAXIMUM_COMMAND_BYTES) {
@@ -47,7 +47,7 @@ export async function execInTask(job: JobConnection, task: string, words: readon
   }
 }
 
-/** Returns the exit code as shells do. */
+/** Returns the exit code that a shell would return: 128 + N after signal N. */
 export function exitCodeOf({ code, signal }: SessionEnd): number {
   return signal === '' ? code : 128 + (constants.signals[signal as NodeJS.Signals] ?? 0);
 }

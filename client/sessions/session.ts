@@ -3,7 +3,6 @@ import { TonyError } from '../../platform/errors.ts';
 import type { SessionEnd, Window } from '../../protos/session-protocol.ts';
 import { type SessionStream, writeTo } from '../../protos/session-stream.ts';
 
-/** An open session with a task. */
 export class Session {
   readonly #stream: SessionStream;
   readonly #throwIfEnded: () => Promise<void>;

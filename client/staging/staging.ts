@@ -256,7 +256,7 @@ export async function stageJob({ root, storage }: StagingPlace, folder: string, 
   });
 }
 
-/** Stages the keytab of a job in its folder, which exists. Only the user can read the file. */
+/** Writes the keytab of a job to the job's existing folder. Only the user can read the file. */
 export async function stageKeytab({ root, storage }: StagingPlace, folder: string, content: Secret): Promise<Resource> {
   return naming(root, async () => {
     const { uri } = keytabFile(folder, 0);

@@ -44,7 +44,6 @@ export interface LocalParts {
   readonly bundles: HashedFolder;
   readonly runtime: BuiltArchive | null;
   readonly tensorboard: BuiltArchive | null;
-  /** The Python environment of the job's programs. */
   readonly pythonEnvironment: BuiltEnvironment | JobFile | null;
   readonly data: readonly DataPart[];
   readonly files: ByRole<JobFile>;
@@ -180,7 +179,6 @@ async function findDataPart(place: StagingPlace, { name, from }: DataPart): Prom
   return typeof from === 'string' ? presentPart(name, 0, from, async () => true) : findData(place, name, from.folder, from.single);
 }
 
-/** Returns all parts of a job as a list. */
 export function listParts({ source, bundles, runtime, tensorboard, pythonEnvironment, data, files }: FoundParts): Part<unknown>[] {
   return [source, bundles, runtime, tensorboard, pythonEnvironment, ...Object.values(data), ...Object.values(files).flat()].filter(
     (part) => part !== null,

@@ -6,7 +6,7 @@ interface ExecArguments extends ClusterArguments {
   readonly application: string;
   readonly task: string;
   readonly command?: readonly string[] | undefined;
-  /** Words after two dashes. */
+  /** Words after `--`. */
   readonly '--'?: readonly string[] | undefined;
 }
 
@@ -17,7 +17,7 @@ export const execCommand: CommandModule<object, ExecArguments> = {
     yargs
       .positional('application', APPLICATION_ID)
       .positional('task', TASK)
-      .positional('command', { type: 'string', array: true, describe: 'Program and arguments, after two dashes' })
+      .positional('command', { type: 'string', array: true, describe: 'Program and arguments, after --' })
       .options(CLUSTER_OPTIONS)
       .epilogue(
         "The command runs in the working directory and with the environment of the task's program. It reads the standard input of tony-ts exec. " +

@@ -18,7 +18,7 @@ const PAGES_MS = 5_000;
 
 interface SubmitArguments extends ClusterArguments, Omit<CommandJob, 'words'> {
   readonly conf?: string | undefined;
-  /** Words after two dashes. */
+  /** Words after `--`. */
   readonly '--'?: readonly string[] | undefined;
   readonly set: readonly string[];
   readonly local: boolean;

@@ -24,7 +24,7 @@ export interface NodeFacts {
   readonly diskFreeBytes: number | null;
   readonly shmBytes: number | null;
   readonly openFiles: string;
-  /** Range of the ports at which tasks listen. */
+  /** Range of the ports on which tasks listen. */
   readonly ports: string;
   /** Command, version, and those of the modules `pip` and `venv` that are installed. */
   readonly pythons: readonly string[];

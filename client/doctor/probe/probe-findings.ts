@@ -5,7 +5,7 @@ import { bad, doubtful, type Finding, good, type Verdict } from '../diagnosis.ts
 import type { NodeFacts } from './node-facts.ts';
 
 const MOST_NAMED = 5;
-/** Size of the unpacked runtime. */
+/** Enough for the unpacked runtime. */
 const LEAST_DISK_BYTES = 1e9;
 const LEAST_SHM_BYTES = 64 * 1024 * 1024;
 

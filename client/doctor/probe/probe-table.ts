@@ -25,7 +25,6 @@ const COLUMNS: readonly FittedColumn<NodeFacts>[] = [
   column('HDFS', 7, ({ storage }) => (storage === null ? '-' : storage === '' ? 'ok' : 'no')),
 ];
 
-/** Returns a table of the probed nodes. */
 export function probeTable(nodes: readonly NodeFacts[], terminal: Terminal): string[] {
   return fittedTable(nodes, COLUMNS, terminal);
 }

@@ -47,7 +47,7 @@ function emitted(text: string, more: Partial<SchedulerView> = {}, base: Readonly
   return schedulerConfiguration(view, base);
 }
 
-/** Changes of the current configuration: `name=value`, or `-name` for removed properties. */
+/** Returns the changes to the current configuration: `name=value`, or `-name` for removed properties. */
 function changes(text: string, more: Partial<SchedulerView> = {}, base: ReadonlyMap<string, string> | null = null): string[] {
   const before = base ?? currentProperties(ROOT);
   const { properties } = emitted(text, more, base);
