@@ -53,8 +53,8 @@ if (hasDependencies) {
   }
   if (wanted('integration') && built) {
     const prepared = [await check('hadoop', () => jars), await check('runtime', () => runtime)];
-    // The tests on the workers' clusters run beside the others, because tests on a cluster mostly wait. The output of the others is
-    // printed when it is complete.
+    // The project `cluster` runs at the same time as the other projects, because tests on a cluster mostly wait. The output of the other
+    // projects is printed when it is complete.
     if (prepared.every(Boolean)) {
       const later = async () => [await vitest('local', { later: true }), await vitest('own-cluster', { later: true })];
       const [shared, others] = await Promise.all([vitest('cluster'), later()]);

@@ -1,7 +1,7 @@
 """Downloads the wheels that the nodes need: `download-packages.py REQUEST`, where REQUEST is JSON (see download-packages.ts).
 
-1. Replaces the environment of pip's markers (`; python_version < "3.10"`) with that of the nodes. pip's options --python-version and
-   --platform only select wheels: pip evaluates markers for the interpreter that runs it.
+1. Makes pip evaluate environment markers (`; python_version < "3.10"`) for the nodes. pip's options --python-version and --platform only
+   select wheels: pip evaluates markers for the interpreter that runs it.
 2. Converts a pyproject.toml or uv.lock to requirements.
 3. Runs `pip download` of this interpreter, with the user's own settings for registries, proxies and certificates.
 """
@@ -25,7 +25,7 @@ def main(request):
 
 
 def environment_of_nodes(version, machine):
-    """Returns the variables of environment markers: this machine's own if the nodes have the same Python and processor."""
+    """Returns the values of environment markers. Uses this machine's values if the nodes have the same Python and processor."""
     own_version = "%d.%d" % sys.version_info[:2]
     is_same = (version, machine, "linux", "cpython") == (own_version, platform.machine(), sys.platform, sys.implementation.name)
     full_version = platform.python_version() if is_same else version + ".0"
@@ -66,7 +66,7 @@ def requirements_of_project(file, environment):
 
 
 def requirements_of_lock(file):
-    """Returns a requirement for each package of a uv.lock that the project in the lock's own folder needs on the nodes."""
+    """Returns a requirement for each package of a uv.lock that its project needs on the nodes."""
     packages = read_toml(file).get("package", [])
     projects = [package for package in packages if "." in (package["source"].get("virtual"), package["source"].get("editable"))]
     if not projects:
@@ -81,7 +81,7 @@ def requirements_of_lock(file):
         package = locked_package(packages, dependency)
         name = package["name"]
         needed[name] = package
-        # Each extra adds dependencies to those of the package itself, which are visited under None.
+        # Each extra adds dependencies. None stands for the dependencies of the package itself.
         for extra in [None, *dependency.get("extra", [])]:
             if (name, extra) not in visited:
                 visited.add((name, extra))
@@ -91,14 +91,14 @@ def requirements_of_lock(file):
 
 
 def applies(dependency):
-    """Returns whether the nodes meet the marker of a dependency."""
+    """Returns True if the nodes satisfy the marker of a dependency."""
     from pip._vendor.packaging.markers import Marker
 
     return "marker" not in dependency or Marker(dependency["marker"]).evaluate({"extra": ""})
 
 
 def locked_package(packages, dependency):
-    """Returns the package of a dependency. A dependency names its version if the lock has several versions of the package."""
+    """Returns the package of a dependency. If the lock has several versions of the package, the dependency contains its version."""
     found = [
         package
         for package in packages
@@ -140,7 +140,7 @@ def download(request, file, is_complete):
 
 
 def show_unreadable_pages():
-    """Prints the pages of an index that pip cannot read. By itself, pip mentions them only with --verbose."""
+    """Prints the pages of an index that pip cannot read, which pip itself reports only with --verbose."""
     handler = logging.StreamHandler()
     handler.addFilter(lambda record: record.getMessage().startswith("Could not fetch URL"))
     logger = logging.getLogger("pip._internal.index.collector")

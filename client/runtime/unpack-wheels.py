@@ -20,7 +20,7 @@ if __name__ == "__main__":
 
 
 def place_of(name, folder, root):
-    """Returns where the file of a wheel belongs, relative to one of the two folders; None if it is not needed."""
+    """Returns the path to which a file of a wheel is unpacked, in one of the two folders; None if the file is not needed."""
     parts = name.split("/")
     if any(part in ("", ".", "..") for part in parts) or "\\" in name:
         raise ValueError("the wheel contains the path " + name)
@@ -47,7 +47,7 @@ def copy(archive, entry, target, is_script):
 
 
 def add_commands(archive, root):
-    """Writes the commands that the entry points of a wheel describe."""
+    """Writes a script for each command in the entry points of a wheel."""
     names = [name for name in archive.namelist() if re.search(r"^[^/]+\.dist-info/entry_points\.txt$", name)]
     for name in names:
         points = configparser.ConfigParser(delimiters=("=",), interpolation=None, strict=False)

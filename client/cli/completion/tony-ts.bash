@@ -3,8 +3,8 @@
 # line is a candidate, with its description after a tab.
 #
 # bash also splits words at the characters of COMP_WORDBREAKS, such as `:` and `=`, and replaces only the text after the last of them.
-# So the function joins these parts to whole words, and removes the parts before the last separator from the candidates. It adds
-# descriptions only where bash lists candidates without inserting any. The script runs in bash 3.2, the version of macOS.
+# Therefore, this script joins the parts into whole words, and removes the text before the last separator from the candidates. It adds
+# descriptions only when bash lists candidates without inserting one. The script runs in bash 3.2, the version of macOS.
 _tony_ts() {
   local rest="${COMP_LINE:0:COMP_POINT}" part line kind='' current='' prefix='' break i
   local -a words=() values=() shown=()
