@@ -1,3 +1,4 @@
+import { counted } from './values/quantities.ts';
 import type { Job, Role } from './job.ts';
 import type { Amounts, Quotas } from './quota-schema.ts';
 import {
@@ -91,7 +92,7 @@ function overInstances({ path, limits }: Rule, requested: number, whose: string)
   return [
     {
       path: `${path}.instances`,
-      message: `${whose} requests ${requested} tasks, but the limit is ${instances}`,
+      message: `${whose} requests ${counted(requested, 'task')}, but the limit is ${instances}`,
       fits: `instances: ${instances} in total`,
     },
   ];
@@ -144,7 +145,7 @@ function overWhole({ path, role }: Rule, key: 'job' | 'total', limits: Amounts, 
       {
         path: `${path}.${key}.${resource}`,
         message: `${whose} requests ${describeAmount(resource, amount)} in total${withMaster}, but ${limited} is ${describeAmount(resource, limit)}`,
-        fits: `instances times ${resource}${withMaster === '' ? '' : `, and master.${resource},`} of at most ${describeAmount(resource, limit)}`,
+        fits: `at most ${describeAmount(resource, limit)} in total (instances times ${resource}${withMaster === '' ? '' : `, plus master.${resource}`})`,
       },
     ];
   });

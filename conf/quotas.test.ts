@@ -39,9 +39,9 @@ roles: {worker: {instances: 4, nodeLabel: v100, resources: {memory: 4g, gpus: 2}
   expect(violations(limits, requested)).toEqual([
     'quotas.roles.worker.instances: role worker requests 4 tasks, but the limit is 3 -> instances: 3 in total',
     'quotas.roles.worker.task.memory: each task of role worker requests 4 GiB of memory, but the limit is 2 GiB of memory -> roles.worker.resources.memory: 2048m',
-    'quotas.roles.worker.task.gpus: each task of role worker requests 2 gpus, but the limit is 1 gpus -> roles.worker.resources.gpus: 1',
-    'quotas.roles.worker.job.gpus: role worker requests 8 gpus in total, but the limit is 6 gpus -> instances times gpus of at most 6 gpus',
-    'quotas.roles.worker.total.gpus: role worker requests 8 gpus in total, but the limit for all running jobs together is 7 gpus -> instances times gpus of at most 7 gpus',
+    'quotas.roles.worker.task.gpus: each task of role worker requests 2 gpus, but the limit is 1 gpu -> roles.worker.resources.gpus: 1',
+    'quotas.roles.worker.job.gpus: role worker requests 8 gpus in total, but the limit is 6 gpus -> at most 6 gpus in total (instances times gpus)',
+    'quotas.roles.worker.total.gpus: role worker requests 8 gpus in total, but the limit for all running jobs together is 7 gpus -> at most 7 gpus in total (instances times gpus)',
     'quotas.roles.*.instances: role ps requests 2 tasks, but the limit is 1 -> instances: 1 in total',
     'quotas.users.alice.queues: queue default is not allowed; allowed: ml -> queue: ml',
     "quotas.users.alice.timeout: the job's timeout is 2 h, but the limit is 1 h -> timeout: 3600s",
@@ -184,7 +184,7 @@ test('the ApplicationMaster counts towards limits of whole jobs, and not towards
     {
       path: 'quotas.users.*.job.memory',
       message: 'the job requests 1.5 GiB of memory in total, including its ApplicationMaster, but the limit is 1 GiB of memory',
-      fits: 'instances times memory, and master.memory, of at most 1 GiB of memory',
+      fits: 'at most 1 GiB of memory in total (instances times memory, plus master.memory)',
     },
   ]);
 });

@@ -1,3 +1,4 @@
+import { counted } from './values/quantities.ts';
 import { firstNames } from '../platform/first-names.ts';
 import type { Job, Role } from './job.ts';
 import type { Amounts, JobLimits, Quotas, RoleLimits } from './quota-schema.ts';
@@ -250,5 +251,14 @@ export function timeLimitOf(quotas: Quotas, owner: Owner, key: 'timeout' | 'idle
 }
 
 export function describeAmount(resource: string, amount: number): string {
-  return resource === 'memory' ? `${formatMemory(amount)} of memory` : `${amount} ${resource}`;
+  switch (resource) {
+    case 'memory':
+      return `${formatMemory(amount)} of memory`;
+    case 'vcores':
+      return counted(amount, 'vcore');
+    case 'gpus':
+      return counted(amount, 'gpu');
+    default:
+      return `${amount} ${resource}`;
+  }
 }

@@ -48,7 +48,7 @@ export const OVER_LIMITS: readonly Case[] = [
   [
     'with more GPUs',
     { job: withWorker((worker) => ({ ...worker, resources: { ...worker.resources, gpus: 2 } })) },
-    /quotas\.roles\.worker\.task\.gpus: each task of role worker requests 2 gpus, but the limit is 1 gpus/,
+    /quotas\.roles\.worker\.task\.gpus: each task of role worker requests 2 gpus, but the limit is 1 gpu/,
   ],
   ['without tags', { tags: () => [] }, /application's tags do not state the resources that the job requests/],
   [

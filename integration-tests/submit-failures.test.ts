@@ -75,12 +75,12 @@ describe('a request that the cluster rejects', () => {
     expect(exitCode).toBe(2);
     expect(stderr.split('\n').slice(0, 7)).toEqual([
       `error: The job exceeds 3 limits set in ${folder}/tony-site.yaml:`,
-      '  quotas.roles.worker.instances: role worker requests 1 tasks, but the limit is 0',
+      '  quotas.roles.worker.instances: role worker requests 1 task, but the limit is 0',
       '    fits: instances: 0 in total',
       '  quotas.roles.worker.task.memory: each task of role worker requests 2 GiB of memory, but the limit is 1 GiB of memory',
       '    fits: roles.worker.resources.memory: 1024m',
       '  quotas.groups.research.total.vcores: the job requests 2 vcores in total, including its ApplicationMaster, but the limit for all running jobs together is 0 vcores',
-      '    fits: instances times vcores, and master.vcores, of at most 0 vcores',
+      '    fits: at most 0 vcores in total (instances times vcores, plus master.vcores)',
     ]);
     expect(await cluster.hdfsTree(STAGING)).toEqual(before);
 

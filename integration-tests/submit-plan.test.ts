@@ -156,7 +156,7 @@ test('a job waits for GPUs that another job holds, and its plan predicts the rea
     // mention this.
     const third = await start((await request({ lines: ['master: {vcores: 8, startTimeout: 1h}'] })).words);
     try {
-      const short = /: no node has 8 vcores free for ApplicationMaster: the maximum is \d vcores\.$/;
+      const short = /: no node has 8 vcores free for ApplicationMaster: the maximum is \d vcores?\.$/;
       const waiting = await until(
         async () => {
           const { stdout } = await cluster.run(['status', third.id, '--output', 'json']);

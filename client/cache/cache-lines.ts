@@ -1,4 +1,4 @@
-import { formatBytes } from '../../conf/values/quantities.ts';
+import { counted, formatBytes } from '../../conf/values/quantities.ts';
 import { shortTime } from '../terminal/clock.ts';
 import { type FittedColumn, fittedTable } from '../terminal/fitted-table.ts';
 import type { Terminal } from '../terminal/terminal.ts';
@@ -34,7 +34,7 @@ export function entryText({ contents, hash, bytes, lastWritten, lastUse }: Cache
 }
 
 export function entryCount(count: number): string {
-  return count === 1 ? '1 entry' : `${count} entries`;
+  return counted(count, 'entry', 'entries');
 }
 
 function contentText(contents: readonly CacheContent[]): string {

@@ -89,8 +89,8 @@ test("waitingReason returns YARN's reason without the table of details", () => {
     "Application is added to the scheduler and is not yet activated. Queue's AM resource limit exceeded.",
   );
   expect(waitingReason(ACTIVATED)).toBe('Application is Activated, waiting for resources to be assigned for AM.');
-  expect(waitingReason(ACTIVATED, 'no node has 1 vcores free for ApplicationMaster: none has any')).toBe(
-    'Application is Activated, waiting for resources to be assigned for AM: no node has 1 vcores free for ApplicationMaster: none has any.',
+  expect(waitingReason(ACTIVATED, 'no node has 1 vcore free for ApplicationMaster: none has any')).toBe(
+    'Application is Activated, waiting for resources to be assigned for AM: no node has 1 vcore free for ApplicationMaster: none has any.',
   );
   expect(waitingReason('')).toBe('');
 });

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { statfs } from 'node:fs/promises';
 import type { SiteConfig } from '../../conf/resolve/site.ts';
-import { formatBytes } from '../../conf/values/quantities.ts';
+import { counted, formatBytes } from '../../conf/values/quantities.ts';
 import { formatMemory } from '../../conf/values/units.ts';
 import { trustOf } from '../../hadoop/configuration/authorities.ts';
 import { HDFS_URI, homesOf, locationOf, placeOf } from '../../hadoop/configuration/hdfs-place.ts';
@@ -373,5 +373,5 @@ async function staging({ storage, root, user }: HadoopCluster): Promise<Verdict>
 function describeResources(resources: Readonly<Record<string, number>>): string {
   const { 'memory-mb': memory = 0, vcores = 0, ...other } = resources;
   const more = Object.entries(other).map(([name, amount]) => `${amount} ${name}`);
-  return [formatMemory(memory), `${vcores} vcores`, ...more].join(', ');
+  return [formatMemory(memory), counted(vcores, 'vcore'), ...more].join(', ');
 }

@@ -1,3 +1,4 @@
+import { counted } from '../../conf/values/quantities.ts';
 import { formatDuration } from '../../conf/values/units.ts';
 import { MASTER_ATTEMPTS } from '../job/master-attempts.ts';
 import { doubtful, good, type Verdict } from './diagnosis.ts';
@@ -27,7 +28,7 @@ export function settingsVerdict(settings: ReadonlyMap<string, string>, address: 
 function attemptsVerdict(settings: ReadonlyMap<string, string>): Verdict {
   const most = Number(settings.get(ATTEMPTS) ?? 2);
   const used = Math.min(MASTER_ATTEMPTS, most);
-  const text = `a job gets ${used} ${used === 1 ? 'attempt' : 'attempts'} of its ApplicationMaster (at most ${most} are allowed)`;
+  const text = `a job gets ${counted(used, 'attempt')} of its ApplicationMaster (at most ${most} are allowed)`;
   return most > 1
     ? good(text)
     : doubtful(text, `Set ${ATTEMPTS} to 2 or more: currently, a job fails when its ApplicationMaster's node fails.`);

@@ -1,3 +1,4 @@
+import { counted } from '../../conf/values/quantities.ts';
 import { clip, harmless, terminalOf } from '../terminal/terminal.ts';
 import type { FeedProgress } from './feed.ts';
 
@@ -36,7 +37,7 @@ export function describeProgress({ state, reason: text, written, taken, readers 
     case 'waiting':
       return `waiting: ${reason} (${counts})`;
     case 'connected':
-      return reason === '' ? `feeding ${readers} ${readers === 1 ? 'worker' : 'workers'}: ${counts}` : `waiting: ${reason} (${counts})`;
+      return reason === '' ? `feeding ${counted(readers, 'worker')}: ${counts}` : `waiting: ${reason} (${counts})`;
     case 'full':
       return `the job accepts no more records at the moment: ${counts}`;
     case 'over':

@@ -1,3 +1,5 @@
+import { counted } from '../../conf/values/quantities.ts';
+
 export interface ListLimits {
   readonly userBytes: number;
   /** Maximum time (ms) per user. */
@@ -78,7 +80,7 @@ export class ListBudget {
     const others = all.slice(MOST_NAMED);
     const rest = others.reduce((sum, [, { leftOut }]) => sum + leftOut, 0);
     if (rest > 0) {
-      named.push(`${rest} of ${others.length} other ${others.length === 1 ? 'user' : 'users'}`);
+      named.push(`${rest} of ${counted(others.length, 'other user')}`);
     }
     return `Some histories are omitted because reading them takes too long: ${named.join(', ')}.`;
   }

@@ -1,3 +1,4 @@
+import { counted } from '../../conf/values/quantities.ts';
 import { formatDuration } from '../../conf/values/units.ts';
 import type { KillImpact, KillReport } from '../connections/kill-job.ts';
 import { clip, type Terminal, wrap } from '../terminal/terminal.ts';
@@ -55,7 +56,7 @@ function timeText({ ranMs }: KillImpact, { has }: Tense): string {
 
 function stepsText({ step, checkpointStep, stepsLost }: KillImpact, { are }: Tense): string {
   if (checkpointStep > 0) {
-    const since = stepsLost === 0 ? 'nothing since' : `${stepsLost} ${stepsLost === 1 ? 'step' : 'steps'} since ${are} lost`;
+    const since = stepsLost === 0 ? 'nothing since' : `${counted(stepsLost, 'step')} since ${are} lost`;
     return `newest checkpoint: step ${checkpointStep}, ${since}`;
   }
   return step === 0 ? '' : `no checkpoint: all ${step} steps ${are} lost`;

@@ -55,10 +55,10 @@ test("the request of a waiting ApplicationMaster is derived from the application
 
 test('the message names the resource that is missing in the queue or on the nodes', () => {
   expect(shortage([EMPTY_NODE], queueOf({ memory: 8 * GIB, vcores: 16 }))).toBe(
-    'queue root.gpu has nothing left of 16 vcores and the ApplicationMaster requests 1 vcores',
+    'queue root.gpu has nothing left of 16 vcores and the ApplicationMaster requests 1 vcore',
   );
   expect(shortage([nodeOf({ memory: 4 * GIB, vcores: 0 })], queueOf({ memory: 4 * GIB, vcores: 8 }))).toBe(
-    'no node has 1 vcores free for ApplicationMaster: no node has any',
+    'no node has 1 vcore free for ApplicationMaster: no node has any',
   );
   expect(shortage([nodeOf({ memory: 512, vcores: 4 })], null)).toBe(
     'no node has 1 GiB of memory free for ApplicationMaster: the maximum is 512 MiB of memory',
@@ -75,7 +75,7 @@ test('a reservation of the queue, possibly for this ApplicationMaster, suppresse
   const queue = queueOf({ memory: 8 * GIB, vcores: 16 }, { reservedContainers: 1 });
   expect(shortage([EMPTY_NODE], queue, true)).toBeNull();
   expect(shortage([nodeOf({ memory: 4 * GIB, vcores: 0 })], queue)).toBe(
-    'no node has 1 vcores free for ApplicationMaster: no node has any',
+    'no node has 1 vcore free for ApplicationMaster: no node has any',
   );
 });
 
@@ -106,7 +106,7 @@ test('requests to the cluster start after a few seconds and are repeated at most
     queueRoom: async () => queueOf({ memory: 4 * GIB, vcores: 8 }),
   };
   const shortages = new MasterShortages(resourceManager, 'alice', () => now);
-  const sentence = expect.stringContaining('no node has 1 vcores free');
+  const sentence = expect.stringContaining('no node has 1 vcore free');
   // The clock of the ResourceManager is fast.
   const application = { ...waiting, startedAt: now + 60_000, user: 'bob' };
   expect(await shortages.of(application)).toBeNull();

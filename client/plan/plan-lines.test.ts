@@ -78,7 +78,7 @@ test('prints a plan in 80 columns', () => {
     'GiB.',
     'Cannot determine how much of the quota totals is in use: The ResourceManager',
     'rejected the request (HTTP 403): no.',
-    'will wait because queue root.research.gpu has 1 gpus left of 8 gpus and the job',
+    'will wait because queue root.research.gpu has 1 gpu left of 8 gpus and the job',
     'requests 2 gpus',
   ]);
   expect(Math.max(...lines.map((line) => line.length))).toBeLessThan(80);

@@ -90,7 +90,7 @@ describe('a job waits because', () => {
   test('its queue or a parent queue is full', () => {
     expect(reasons([master, workers(3, 1)], { queue: queueOf({ ...EMPTY, gpus: 7 }), nodes: null })).toEqual([
       'waits',
-      'queue root.gpu has 1 gpus left of 8 gpus and the job requests 3 gpus',
+      'queue root.gpu has 1 gpu left of 8 gpus and the job requests 3 gpus',
     ]);
     const levels = [
       { path: 'root.gpu', maximum: null, used: EMPTY },
@@ -114,7 +114,7 @@ describe('a job waits because', () => {
     const queue = queueOf(EMPTY, { labels: { '': { levels: [], user, masters: null } } });
     expect(reasons([master, workers(1, 1)], { queue })).toEqual([
       'waits',
-      'alice is limited to 2 gpus in queue root.gpu and has 2 gpus; the job requests 1 gpus',
+      'alice is limited to 2 gpus in queue root.gpu and has 2 gpus; the job requests 1 gpu',
     ]);
   });
 
@@ -130,12 +130,12 @@ describe('a job waits because', () => {
 
   test('no node, or not enough nodes, have enough free resources', () => {
     const nodes = [node('a', { memory: 4 * GIB, vcores: 4, gpus: 1 }), node('b', { memory: 4 * GIB, vcores: 4, gpus: 1 })];
-    expect(reasons([master, workers(1, 2)], { nodes })).toEqual(['waits', 'no node has 2 gpus free for worker: the maximum is 1 gpus']);
+    expect(reasons([master, workers(1, 2)], { nodes })).toEqual(['waits', 'no node has 2 gpus free for worker: the maximum is 1 gpu']);
     expect(reasons([master, workers(3, 1)], { nodes })).toEqual(['waits', 'the nodes have room for 2 of the 3 containers of worker now']);
     const apart = [node('a', { memory: 4 * GIB, vcores: 4, gpus: 0 }), node('b', { memory: 100, vcores: 4, gpus: 4 })];
     expect(reasons([master, workers(1, 1)], { nodes: apart })).toEqual([
       'waits',
-      'no node has 1 GiB of memory, 1 vcores, 1 gpus free for worker',
+      'no node has 1 GiB of memory, 1 vcore, 1 gpu free for worker',
     ]);
     expect(reasons([master], { nodes: [] })).toEqual(['waits', 'no node is in use']);
   });
@@ -160,7 +160,7 @@ describe('a job waits because', () => {
     const text = 'quotas.users.*.total.gpus is 4 gpus, of which application_1_0001 holds 3 gpus, and this job requests 2 gpus';
     expect(reasons([master, workers(2, 1)], { queue, shortages: [shortage] })).toEqual([
       'waits',
-      'queue root.gpu has 1 gpus left of 8 gpus and the job requests 2 gpus',
+      'queue root.gpu has 1 gpu left of 8 gpus and the job requests 2 gpus',
       text,
     ]);
     expect(reasons([master, workers(2, 1)], { queue, shortages: [shortage], over: 'fail' })).toEqual(['refused', text]);
@@ -217,7 +217,7 @@ describe('a job can never run because', () => {
     const large = ask('worker', 1, { memory: 4 * GIB, vcores: 1, gpus: 1 });
     expect(reasons([large], { nodes })).toEqual([
       'never',
-      'Each task of role worker requests 4 GiB of memory, 1 vcores, 1 gpus; no node has all of these. Request less.',
+      'Each task of role worker requests 4 GiB of memory, 1 vcore, 1 gpu; no node has all of these. Request less.',
     ]);
     expect(reasons([large], { nodes: [...nodes, node('c', EMPTY, { usable: false })] })[0]).toBe('waits');
     expect(reasons([large], { nodes: [] })[0]).toBe('waits');

@@ -1,3 +1,4 @@
+import { counted } from '../../conf/values/quantities.ts';
 import { mkdir, readdir, rm } from 'node:fs/promises';
 import path from 'node:path';
 import { findPythons, ISOLATION, type Python } from '../../platform/python/interpreters.ts';
@@ -65,7 +66,7 @@ export async function buildEnvironment(
   const packages = await Promise.all(
     files.map(async (file): Promise<LockedPackage> => ({ ...parseWheelName(file), sha256: await hashFile(path.join(wheels, file)) })),
   );
-  say(`downloaded ${files.length} ${files.length === 1 ? 'package' : 'packages'}`);
+  say(`downloaded ${counted(files.length, 'package')}`);
 
   const site = path.join('lib', `python${target.version}`, 'site-packages');
   const paths = files.map((file) => path.join(wheels, file));

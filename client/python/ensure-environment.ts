@@ -21,9 +21,8 @@ const UNUSED_MS = 30 * 24 * 60 * 60_000;
 const DESCRIPTION = 'environment.json';
 
 /**
- * Returns the environment from the cache, or downloads its packages. The cache is addressed by the content of the requirements, the Python
- * version and the platform, so equal requirements keep the versions that pip chose first, and need no registry. Safe for concurrent
- * processes.
+ * Returns the environment from the cache, or downloads its packages. The cache key is a hash of the requirements, the Python version and the
+ * platform. Equal requirements therefore keep the versions that pip chose first, and need no registry. Safe for concurrent processes.
  * @param progress called with progress lines
  * @throws TonyError PYTHON_UNRESOLVED, SOURCE_MISSING, RUNTIME_*
  */
@@ -61,7 +60,7 @@ function environmentOf(requirements: RequirementsFile, target: Target): Built<En
   };
 }
 
-/** The modification time of environment.json is the time of the last use. A shared cache that belongs to another user stays unchanged. */
+/** The modification time of environment.json is the time of the last use. Leaves a shared cache of another user unchanged. */
 async function markUsed(folder: string): Promise<void> {
   const now = new Date();
   await utimes(path.join(folder, DESCRIPTION), now, now).catch(() => {});

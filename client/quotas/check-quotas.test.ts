@@ -59,8 +59,8 @@ test('rejects a job that exceeds limits, listing all of them', () => {
     `QUOTA_EXCEEDED 2: The job exceeds 2 limits set in /etc/site.yaml:
   quotas.roles.worker.instances: role worker requests 3 tasks, but the limit is 2
     fits: instances: 2 in total
-  quotas.roles.worker.job.vcores: role worker requests 3 vcores in total, but the limit is 1 vcores
-    fits: instances times vcores of at most 1 vcores`,
+  quotas.roles.worker.job.vcores: role worker requests 3 vcores in total, but the limit is 1 vcore
+    fits: at most 1 vcore in total (instances times vcores)`,
   );
 });
 

@@ -1,3 +1,4 @@
+import { counted } from '../../conf/values/quantities.ts';
 import type { Amounts, JobLimits, Quotas } from '../../conf/quota-schema.ts';
 import { describeAmount } from '../../conf/quotas.ts';
 import { formatDuration, formatMemory } from '../../conf/values/units.ts';
@@ -88,7 +89,7 @@ function amountText(resource: string, amount: number): string {
     return amount === 0 ? 'no memory' : formatMemory(amount);
   }
   if (resource === 'instances') {
-    return amount === 1 ? '1 task' : `${amount} tasks`;
+    return counted(amount, 'task');
   }
   return describeAmount(resource, amount);
 }

@@ -1,3 +1,4 @@
+import { counted } from '../../conf/values/quantities.ts';
 import type { TaskStatus } from '../../conf/status/status.ts';
 import { formatDuration, formatMemory } from '../../conf/values/units.ts';
 import { silenceText } from '../cluster/master-silence.ts';
@@ -140,12 +141,15 @@ function sumLine(jobs: readonly JobSummary[], whose: string): string {
   const gpus = sum(({ used }) => used[GPUS] ?? 0);
   const vcores = sum(({ used }) => used.vcores ?? 0);
   const facts = [
-    `${sum(({ job, runningContainers }) => job?.tasksRunning ?? Math.max(0, runningContainers - 1))} tasks`,
+    counted(
+      sum(({ job, runningContainers }) => job?.tasksRunning ?? Math.max(0, runningContainers - 1)),
+      'task',
+    ),
     memory > 0 ? formatMemory(memory) : '',
-    vcores > 0 ? `${vcores} vcores` : '',
-    gpus > 0 ? `${gpus} GPUs` : '',
+    vcores > 0 ? counted(vcores, 'vcore') : '',
+    gpus > 0 ? counted(gpus, 'GPU') : '',
   ].filter((fact) => fact !== '');
-  const count = jobs.length === 1 ? '1 job' : `${jobs.length} jobs`;
+  const count = counted(jobs.length, 'job');
   return `${count} ${whose}${waiting > 0 ? `, ${waiting} of them waiting` : ''}: ${facts.join(', ')}`;
 }
 

@@ -57,7 +57,7 @@ export function namesNode({ cause, node }: TaskFailure): boolean {
 /** Exit status of a container whose process was killed by SIGKILL. */
 const KILLED = 137;
 
-/** Explains SIGKILL. YARN's diagnostics do not say who sent it: the kernel does if it enforces the container's memory limit. */
+/** Explains SIGKILL. YARN does not report who sent the signal. The kernel sends it if it enforces the container's memory limit. */
 function killedByKernel(role: string, memoryMb?: number): string {
   const limit =
     memoryMb === undefined ? 'more memory than their container has' : `more than the ${formatMemory(memoryMb)} of their container`;

@@ -14,6 +14,11 @@ export function formatBytes(bytes: number): string {
   return `${amount.toFixed(1)} ${units[unit]}`;
 }
 
+/** Formats a number with its noun: `1 node`, `3 nodes`. */
+export function counted(count: number, noun: string, plural = `${noun}s`): string {
+  return `${count} ${count === 1 ? noun : plural}`;
+}
+
 /** Rounds to four significant digits, without trailing zeros: 0.123456 -> `0.1235`, 12 -> `12`, 1e-9 -> `1e-9`. */
 export function formatNumber(value: number): string {
   if (!Number.isFinite(value)) {

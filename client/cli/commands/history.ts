@@ -136,7 +136,7 @@ const pruneCommand = defineCommand({
     const given = olderThan === undefined ? undefined : await durationOf('--older-than', olderThan);
     const { openHistoryStore } = await import('../../history/open-store.ts');
     const { pruneHistory } = await import('../../history/prune-history.ts');
-    const { formatBytes } = await import('../../../conf/values/quantities.ts');
+    const { counted, formatBytes } = await import('../../../conf/values/quantities.ts');
     const { shortTime } = await import('../../terminal/clock.ts');
     const { reportPruned } = await import('./report-pruned.ts');
     await closing(await openHistoryStore(options), async (store) => {
@@ -151,7 +151,7 @@ const pruneCommand = defineCommand({
           const day = shortTime(lastWritten).slice(0, 10);
           return `${applicationId}${all ? ` of ${user}` : ''} (${formatBytes(bytes)}, last written ${day})`;
         },
-        count: (jobs) => (jobs === 1 ? '1 history' : `${jobs} histories`),
+        count: (jobs) => counted(jobs, 'history', 'histories'),
       });
     });
   },

@@ -23,7 +23,7 @@ const findings = (node: ReturnType<typeof probed>, gpus = 0) =>
     ({ name, state, text }) => `${state} ${name}: ${text}`,
   );
 
-test('a sound node has no problems', () => {
+test('a healthy node has no problems', () => {
   expect(findings(probed())).toEqual(['good probe: no problems on 1 node']);
 });
 

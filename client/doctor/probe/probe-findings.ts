@@ -1,4 +1,4 @@
-import { formatBytes } from '../../../conf/values/quantities.ts';
+import { counted, formatBytes } from '../../../conf/values/quantities.ts';
 import { firstNames } from '../../../platform/first-names.ts';
 import { compareGlibc } from '../../python/wheel-name.ts';
 import { bad, doubtful, type Finding, good, type Verdict } from '../diagnosis.ts';
@@ -34,7 +34,7 @@ export function probeFindings(nodes: readonly NodeFacts[], expected: Expectation
   const problems = verdicts.flatMap(([name, verdict]) => (verdict === null ? [] : [{ name, ...verdict }]));
   return problems.length > 0
     ? problems
-    : [{ name: 'probe', ...good(`no problems on ${probed.length} ${probed.length === 1 ? 'node' : 'nodes'}`) }];
+    : [{ name: 'probe', ...good(`no problems on ${counted(probed.length, 'node')}`) }];
 }
 
 function named(nodes: readonly { readonly node: string }[]): string {

@@ -1,3 +1,4 @@
+import { counted } from '../../../conf/values/quantities.ts';
 import * as z from 'zod';
 import { CONTAINER_LAYOUT, type Resource } from '../../../conf/job.ts';
 import { type NodeToProbe, PROBE_LAYOUT, type ProbeOrder, type ProbeResult } from '../../../conf/node-probe.ts';
@@ -64,7 +65,7 @@ export async function probeNodes(cluster: HadoopCluster, nodes: readonly Node[],
     options.signal?.throwIfAborted();
     await resourceManager.submit(submission);
     isRunning = true;
-    options.onProgress(`probing ${nodes.length} ${nodes.length === 1 ? 'node' : 'nodes'} with ${applicationId}`);
+    options.onProgress(`probing ${counted(nodes.length, 'node')} with ${applicationId}`);
     await untilEnded(resourceManager, applicationId, options);
     isRunning = false;
     return parseResult(await cluster.storage.read(joinUri(staging, PROBE_LAYOUT.result)));
