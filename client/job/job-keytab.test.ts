@@ -51,7 +51,7 @@ test('reads the keytab, tries it, and leaves no tickets behind', async () => {
   expect(await readdir(folder)).toEqual(before);
 });
 
-test('the default principal is that of the ticket', async () => {
+test('the default principal is the principal of the ticket', async () => {
   expect(await readJobKeytab(keytab(null), { ...cluster, environment })).toMatchObject({ principal: 'alice@EXAMPLE.TEST' });
 });
 
@@ -60,7 +60,7 @@ test('reports a keytab that other users can read', async () => {
   expect(await readJobKeytab(keytab(null), { ...cluster, environment })).toMatchObject({ isExposed: true });
 });
 
-test('needs no keytab without Kerberos', async () => {
+test('returns null on a cluster without Kerberos, and for a job without a keytab', async () => {
   const simple = { configuration: HadoopConfiguration.fromProperties({}), user: 'alice' };
   expect(await readJobKeytab(keytab(null, 'missing'), { ...simple, environment })).toBeNull();
   expect(await readJobKeytab(null, { ...cluster, environment })).toBeNull();

@@ -44,7 +44,7 @@ export function refuseBeyondQuotas(job: Job, owner: Owner, site: SiteConfig): vo
   }
 }
 
-/** Returns the limits that the job exceeds. Includes the TensorBoard role that tony-ts adds, like the ApplicationMaster. */
+/** Returns the limits that the job exceeds. Includes the TensorBoard role that tony-ts adds, as the ApplicationMaster does. */
 export function violationsOfWhole(job: Job, owner: Owner, site: Pick<SiteConfig, 'quotas'>): Violation[] {
   return violationsOf(withTensorBoard(job), owner, site.quotas);
 }
