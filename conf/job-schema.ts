@@ -206,7 +206,9 @@ export const jobSchema = z.strictObject({
     )
     .default('tfjs'),
   processesPerTask: values.processesPerTask
-    .describe('Number of processes that each task runs (frameworks pytorch, horovod and mpi). auto: one for each GPU of the task, and at least one.')
+    .describe(
+      'Number of processes that each task runs (frameworks pytorch, horovod and mpi). auto: one for each GPU of the task, and at least one.',
+    )
     .default('auto'),
   runtime: text()
     .describe(
@@ -274,7 +276,7 @@ export const jobSchema = z.strictObject({
       sync: values
         .syncFolder()
         .describe(
-          'Checkpoint folder for programs that do not use an API of tony-ts. It is below the program's working directory, and the executor synchronizes it with the job's checkpoints. Before a program starts, the folder contains only the newest checkpoint. When the program of rank 0 has created NAME.done, its executor stores the file or folder NAME as a checkpoint. The last number in NAME is the step. Not available for framework tfjs.',
+          "Checkpoint folder for programs that do not use an API of tony-ts. It is below the program's working directory, and the executor synchronizes it with the job's checkpoints. Before a program starts, the folder contains only the newest checkpoint. When the program of rank 0 has created NAME.done, its executor stores the file or folder NAME as a checkpoint. The last number in NAME is the step. Not available for framework tfjs.",
         )
         .optional(),
     })

@@ -1,4 +1,3 @@
-import { counted } from './values/quantities.ts';
 import type { Job, Role } from './job.ts';
 import type { Amounts, Quotas } from './quota-schema.ts';
 import {
@@ -15,6 +14,7 @@ import {
   scopesOf,
   taskOf,
 } from './quotas.ts';
+import { counted } from './values/quantities.ts';
 import { formatDuration } from './values/units.ts';
 
 export interface Violation {

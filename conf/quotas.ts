@@ -1,8 +1,8 @@
-import { counted } from './values/quantities.ts';
 import { firstNames } from '../platform/first-names.ts';
 import type { Job, Role } from './job.ts';
 import type { Amounts, JobLimits, Quotas, RoleLimits } from './quota-schema.ts';
 import { stagesOf } from './role-stages.ts';
+import { counted } from './values/quantities.ts';
 import { formatMemory } from './values/units.ts';
 
 export interface Owner {

@@ -155,7 +155,7 @@ export const ERROR_CODES = {
   },
   PYTHON_UNRESOLVED: {
     exit: 2,
-    means: 'pip found no set of wheels that satisfies the job's requirements and runs on the nodes.',
+    means: "pip found no set of wheels that satisfies the job's requirements and runs on the nodes.",
     hint: 'Choose another version of the package, or set `version` and `platform` under `python` in job.yaml to those of the nodes. If a package has no wheel, build one with `python3 -m pip wheel` and list its path.',
   },
   PYTHON_NODES: {

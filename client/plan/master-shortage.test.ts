@@ -74,9 +74,7 @@ test('there is no message if enough is free, or if the scheduler may not count t
 test('a reservation of the queue, possibly for this ApplicationMaster, suppresses the message about the queue', () => {
   const queue = queueOf({ memory: 8 * GIB, vcores: 16 }, { reservedContainers: 1 });
   expect(shortage([EMPTY_NODE], queue, true)).toBeNull();
-  expect(shortage([nodeOf({ memory: 4 * GIB, vcores: 0 })], queue)).toBe(
-    'no node has 1 vcore free for ApplicationMaster: no node has any',
-  );
+  expect(shortage([nodeOf({ memory: 4 * GIB, vcores: 0 })], queue)).toBe('no node has 1 vcore free for ApplicationMaster: no node has any');
 });
 
 test("the user's limit counts only if the answer is about the application's user", () => {

@@ -1,6 +1,6 @@
-import { counted } from '../../conf/values/quantities.ts';
 import { mkdir, readdir, rm } from 'node:fs/promises';
 import path from 'node:path';
+import { counted } from '../../conf/values/quantities.ts';
 import { findPythons, ISOLATION, type Python } from '../../platform/python/interpreters.ts';
 import { type PackagesDescription, readPackages } from '../../platform/python/packages.ts';
 import { hashFile } from '../job/source-archive.ts';

@@ -29,9 +29,13 @@ function thisPlatform(): Pick<Target, 'machine' | 'glibc'> {
   (process.report as { excludeNetwork?: boolean }).excludeNetwork = true;
   const { header } = process.report.getReport() as unknown as { readonly header: { readonly glibcVersionRuntime?: string } };
   if (machine === undefined || header.glibcVersionRuntime === undefined) {
-    throw new TonyError('RUNTIME_UNSUPPORTED', `this machine (${process.platform} ${process.arch}, without glibc) does not have the platform of the nodes`, {
-      hint: 'Name the platform of the nodes: python: {requirements: FILE, version: "3.11", platform: manylinux_2_28_x86_64}.',
-    });
+    throw new TonyError(
+      'RUNTIME_UNSUPPORTED',
+      `this machine (${process.platform} ${process.arch}, without glibc) does not have the platform of the nodes`,
+      {
+        hint: 'Name the platform of the nodes: python: {requirements: FILE, version: "3.11", platform: manylinux_2_28_x86_64}.',
+      },
+    );
   }
   return { machine, glibc: header.glibcVersionRuntime };
 }

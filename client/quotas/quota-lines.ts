@@ -1,6 +1,6 @@
-import { counted } from '../../conf/values/quantities.ts';
 import type { Amounts, JobLimits, Quotas } from '../../conf/quota-schema.ts';
 import { describeAmount } from '../../conf/quotas.ts';
+import { counted } from '../../conf/values/quantities.ts';
 import { formatDuration, formatMemory } from '../../conf/values/units.ts';
 import { type FittedColumn, fittedTable } from '../terminal/fitted-table.ts';
 import { harmless, type Terminal, wrap } from '../terminal/terminal.ts';

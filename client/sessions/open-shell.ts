@@ -35,7 +35,9 @@ export async function openShell(job: JobConnection, task: string, options: Shell
     const close = (): void => session.close();
     signal?.addEventListener('abort', close, { once: true });
     if (terminal !== null && !session.terminal) {
-      onNotice('The task has no command `script` on its PATH, so the shell runs without a terminal: it has no line editing and no job control.');
+      onNotice(
+        'The task has no command `script` on its PATH, so the shell runs without a terminal: it has no line editing and no job control.',
+      );
     }
     const leave = terminal !== null && session.terminal ? enter(terminal, session) : () => {};
     try {

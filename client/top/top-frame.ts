@@ -1,5 +1,5 @@
-import { counted } from '../../conf/values/quantities.ts';
 import type { TaskStatus } from '../../conf/status/status.ts';
+import { counted } from '../../conf/values/quantities.ts';
 import { formatDuration, formatMemory } from '../../conf/values/units.ts';
 import { silenceText } from '../cluster/master-silence.ts';
 import type { Observation } from '../connections/job-connection.ts';

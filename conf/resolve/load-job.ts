@@ -234,7 +234,10 @@ function meaningProblems(file: JobFile): Problem[] {
       }
     }
     if (role.restart.policy === 'never' && role.retryOn !== undefined) {
-      problems.push({ path: ['roles', name, 'retryOn'], message: 'has no effect with `restart.policy: never`: remove one of the two keys' });
+      problems.push({
+        path: ['roles', name, 'retryOn'],
+        message: 'has no effect with `restart.policy: never`: remove one of the two keys',
+      });
     }
     if (role.sidecar && role.untracked) {
       problems.push({ path: ['roles', name, 'untracked'], message: 'a role cannot be both sidecar and untracked' });

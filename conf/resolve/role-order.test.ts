@@ -64,7 +64,11 @@ describe('rejects', () => {
       'the job ends when `worker` succeeds, so this role would never start: remove `sidecar` and `untracked`',
     ],
     ['a role that ends after itself', 'worker: { endAfter: { role: worker } }', 'a role cannot end after itself'],
-    ['a role that ends after an unknown role', 'worker: { endAfter: { role: [worker2] } }', 'roles.worker.endAfter: there is no role `worker2`'],
+    [
+      'a role that ends after an unknown role',
+      'worker: { endAfter: { role: [worker2] } }',
+      'roles.worker.endAfter: there is no role `worker2`',
+    ],
     ['a retry after exit code 0', 'worker: { retryOn: [0] }', 'roles.worker.retryOn.0'],
     [
       'retries without restarts',

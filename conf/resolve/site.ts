@@ -77,7 +77,7 @@ const siteSchema = z.strictObject({
   cache: z
     .strictObject({
       maxAge: duration(
-        'How long tony-ts keeps entries of the cache on HDFS after their last use. About once a day, a submission removes the user's older entries. Also the default of `tony-ts cache prune`. By default, submissions remove nothing.',
+        "How long tony-ts keeps entries of the cache on HDFS after their last use. About once a day, a submission removes the user's older entries. Also the default of `tony-ts cache prune`. By default, submissions remove nothing.",
         { min: DAY_MS, why: 'submissions within this time reuse the entries' },
       ).optional(),
     })

@@ -176,7 +176,9 @@ test('commands report the cause of an HTTPS failure and the next step', async ()
   const withBoth = jsonLines((await cluster.run(['doctor', '--output', 'json'], { env: both })).stdout);
   expect(withBoth.find(({ name }) => name === 'certificates')).toMatchObject({
     state: 'doubtful',
-    text: expect.stringMatching(/^HDFS offers HTTP and HTTPS, but this client trusts no certificate authority of the cluster, so it uses HTTP/),
+    text: expect.stringMatching(
+      /^HDFS offers HTTP and HTTPS, but this client trusts no certificate authority of the cluster, so it uses HTTP/,
+    ),
   });
 });
 

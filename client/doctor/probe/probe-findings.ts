@@ -32,9 +32,7 @@ export function probeFindings(nodes: readonly NodeFacts[], expected: Expectation
     ['container user', userVerdict(probed, expected.user)],
   ];
   const problems = verdicts.flatMap(([name, verdict]) => (verdict === null ? [] : [{ name, ...verdict }]));
-  return problems.length > 0
-    ? problems
-    : [{ name: 'probe', ...good(`no problems on ${counted(probed.length, 'node')}`) }];
+  return problems.length > 0 ? problems : [{ name: 'probe', ...good(`no problems on ${counted(probed.length, 'node')}`) }];
 }
 
 function named(nodes: readonly { readonly node: string }[]): string {

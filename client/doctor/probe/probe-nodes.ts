@@ -1,7 +1,7 @@
-import { counted } from '../../../conf/values/quantities.ts';
 import * as z from 'zod';
 import { CONTAINER_LAYOUT, type Resource } from '../../../conf/job.ts';
 import { type NodeToProbe, PROBE_LAYOUT, type ProbeOrder, type ProbeResult } from '../../../conf/node-probe.ts';
+import { counted } from '../../../conf/values/quantities.ts';
 import { gatewayTokens } from '../../../hadoop/configuration/gateway-login.ts';
 import { daemonUri } from '../../../hadoop/configuration/hdfs-place.ts';
 import { fileSystemsOfJob } from '../../../hadoop/configuration/job-file-systems.ts';
