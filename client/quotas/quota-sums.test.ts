@@ -118,8 +118,8 @@ test('the table fits 80 columns and states why each job waits', () => {
     'queue gpu, role worker  gpus        3      4  75 %     1        1',
     'j2 of bob waits: quotas.queues.gpu.roles.worker.total.gpus is 4 gpus; the job',
     '  requests 3 gpus, and j1 holds or requests 3 gpus.',
-    'j3 of eve holds 1 gpu, 1 GiB of memory more than its tags declare; the',
-    '  excess counts against every role.',
+    'j3 of eve holds 1 gpu, 1 GiB of memory more than its tags declare; the excess',
+    '  counts against every role.',
   ]);
 });
 
