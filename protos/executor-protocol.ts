@@ -111,7 +111,6 @@ export interface ServiceAnswer {
   readonly body: Uint8Array;
 }
 
-/** Returns the gRPC service definition for communication with executors. */
 export function executorService(): ServiceDefinition {
   return serviceNamed('tony.ApplicationMaster');
 }

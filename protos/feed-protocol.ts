@@ -37,7 +37,6 @@ export const MAXIMUM_CHUNK_RECORDS = 4096;
 /** Maximum size in bytes of a message, including the framing of its records. */
 export const MAXIMUM_MESSAGE_BYTES = MAXIMUM_RECORD_BYTES + 64 * 1024;
 
-/** Returns the gRPC service definition for communication with producers. */
 export function feedService(): ServiceDefinition {
   return serviceNamed('tony.Feed');
 }

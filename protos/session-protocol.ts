@@ -54,10 +54,8 @@ export const SESSION_TOKEN_METADATA = 'tony-session-token';
 export const MAXIMUM_DATA_BYTES = 32 * 1024;
 /** Maximum size in bytes of a command's words. */
 export const MAXIMUM_COMMAND_BYTES = 32 * 1024;
-/** Maximum size in bytes of a message. */
 export const MAXIMUM_SESSION_MESSAGE_BYTES = 64 * 1024;
 
-/** Returns the gRPC service definition for communication with clients. */
 export function sessionService(): ServiceDefinition {
   return serviceNamed('tony.Sessions');
 }

@@ -59,7 +59,6 @@ export function parseUri(uri: string): FileUri | HdfsLocation | S3Uri {
   }
 }
 
-/** Converts an absolute local path to a URI. */
 export function fileUri(path: string): string {
   if (!isAbsolute(path)) {
     throw new TonyError('INTERNAL', `fileUri requires an absolute path, not ${path}.`);

@@ -214,8 +214,8 @@ export class Feeds {
   }
 
   /**
-   * Informs producers about their new progress. A producer exits after the message that all of its records are consumed; after that, no
-   * process has the records. The state must therefore be stored before this message is sent.
+   * Informs producers about their new progress. When a producer learns that all of its records are consumed, it exits, and no process has
+   * the records any more. The state must therefore be stored before this message is sent.
    */
   #report(feed: Feed): void {
     const room = this.#room();

@@ -8,7 +8,6 @@ import type { UntimedEvent } from '../job/state/events.ts';
 import { announcedAt, lifetimeOf, replacedAt, retryPauseMs, type TokenLifetime } from './token-lifetime.ts';
 
 export interface TokenKeeperOptions {
-  /** The credentials of this container. */
   readonly credentials: Credentials;
   /** The container's credentials file, which storage reads. */
   readonly file: string;

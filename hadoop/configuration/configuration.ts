@@ -69,7 +69,7 @@ const KEY_PROVIDER = 'hadoop.security.key.provider.path';
 /** Properties that must not appear in job.json, even if FROZEN matches them. */
 const SENSITIVE = /password|passwd|secret|credential|keytab|private|access[._-]?key|(^|[._-])(token|key)s?([._-]|$)/i;
 
-/** The same limit as in Hadoop's own client. */
+/** Hadoop's own client has the same limit. */
 const SUBSTITUTION_LIMIT = 20;
 const VARIABLE = /\$\{([^${}\s]+)\}/;
 

@@ -59,7 +59,6 @@ export class HttpClient {
     return answer;
   }
 
-  /** Sends a request and reads the whole response. */
   async fetch(request: HttpRequest, options: { readonly maximumBytes: number; readonly body?: Uint8Array }): Promise<HttpAnswer> {
     const response = await this.send(request, options.body);
     const body = await readWhole(response, options.maximumBytes);

@@ -64,7 +64,6 @@ const CODES: Readonly<Record<string, ErrorCode>> = {
   QuotaByStorageTypeExceededException: 'STORAGE_FULL',
 };
 
-/** Converts an HDFS error to a TonyError. */
 export function storageError(remote: RemoteException, what: string): TonyError {
   const text = `${remote.message} (${remote.exception})`;
   if (isMissingBelowFile(remote)) {

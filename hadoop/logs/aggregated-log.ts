@@ -59,7 +59,6 @@ function tooManyParts(): RangeError {
   return new RangeError('more files and chunks than a NodeManager writes');
 }
 
-/** Reads `length` bytes of a log file, starting at `offset`. */
 export async function readAggregatedFile(source: ByteSource, file: AggregatedFile, offset: number, length: number): Promise<Buffer> {
   const spans = clip(file.spans, offset, length);
   const [first] = spans;

@@ -1,4 +1,4 @@
-// biome-ignore-all lint/suspicious/noTemplateCurlyInString: text that a shell must not touch
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: these tests use text that a shell must not change
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

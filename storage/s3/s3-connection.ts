@@ -20,7 +20,7 @@ export type FindS3Connection = (bucket: string) => Promise<S3Connection>;
 
 /** The connections that a job receives. */
 export interface JobConnections {
-  /** The connections of the buckets that job.yaml names, by name. */
+  /** The connections of the buckets in job.yaml, keyed by bucket. */
   readonly buckets: Readonly<Record<string, S3Connection>>;
   /** The connection of all other buckets; null if the user has access keys only for certain buckets. */
   readonly others: S3Connection | null;

@@ -5,7 +5,6 @@ export interface GpuDevice {
   readonly uuid: string;
 }
 
-/** Variables of the container that name GPUs. */
 export interface GpuVariables {
   /** YARN's GPU plugin sets this variable for NVIDIA's container runtime. */
   readonly nvidiaVisible: string | undefined;

@@ -65,8 +65,8 @@ const RECORDED = {
   remove: `DELETE /global/0 ${HEAD} 0\r\n\r\n`,
 };
 
-describe("the rendezvous relay answers Horovod's requests:", () => {
-  it('it stores, returns and removes entries, and waits only for addresses', async () => {
+describe('the rendezvous relay', () => {
+  it('the relay stores, returns and removes entries, and waits only for addresses', async () => {
     const master = new Master();
     const relay = await open(master);
     expect(await send(relay, RECORDED.getAddress)).toEqual([404, '']);
@@ -83,7 +83,7 @@ describe("the rendezvous relay answers Horovod's requests:", () => {
     ]);
   });
 
-  it('it answers 503 while no ApplicationMaster is reachable, and sends the entries again to the next one', async () => {
+  it('the relay answers 503 while no ApplicationMaster is reachable, and sends the entries again to the next one', async () => {
     const master = new Master();
     const relay = await open(master);
     await send(relay, RECORDED.putHost);
@@ -99,7 +99,7 @@ describe("the rendezvous relay answers Horovod's requests:", () => {
     expect(master.entries.size).toBe(0);
   });
 
-  it('it answers with an error if the store is full, and tells the user once', async () => {
+  it('the relay answers with an error if the store is full, and tells the user once', async () => {
     const notices: string[] = [];
     let code = 'SERVICE_LOST';
     const relay = await open({ ask: async () => answerOf({ error: { code, message: 'it is full' } }), notices });
@@ -117,7 +117,7 @@ describe("the rendezvous relay answers Horovod's requests:", () => {
     ['a long path', `GET /${'x'.repeat(600)}/0 ${HEAD} 0\r\n\r\n`, 404],
     ['another method', `POST /global/0 ${HEAD} 0\r\n\r\n`, 405],
     ['a large value', `PUT /global/0 ${HEAD} ${LARGEST_RENDEZVOUS_VALUE + 1}\r\n\r\n${'x'.repeat(LARGEST_RENDEZVOUS_VALUE + 1)}`, 413],
-  ])('it answers with an error to %s', async (_, request, status) => {
+  ])('the relay answers with an error to %s', async (_, request, status) => {
     const master = new Master();
     expect(await send(await open(master), request)).toEqual([status, '']);
     expect(master.asked).toEqual([]);

@@ -33,7 +33,6 @@ export interface JobState {
   readonly ending: ReadonlyMap<string, Ending>;
   /** The time at which the last task of a role ended, for each role that another role's `endAfter` names. */
   readonly roleEnds: ReadonlyMap<string, number>;
-  /** Revisions of the newest snapshot and of the newest durable snapshot. */
   readonly revisions: { readonly newest: Revision; readonly durable: Revision };
   readonly firstFailure: { readonly failure: FirstFailure; readonly containerId: string | null } | null;
   readonly training: TrainingReports;
@@ -158,7 +157,6 @@ export interface TaskContainer extends Container {
 }
 
 export interface TaskFailures {
-  /** Number of failures charged to the restart budget. */
   readonly charged: number;
   /** Number of failures that are not charged, because the cluster or another task's failure caused them. */
   readonly free: number;

@@ -6,7 +6,6 @@ import { isChief } from './ranks.ts';
 // A generation consists of the tasks that train and the parameter servers. All available tasks of an elastic role are members, but
 // no generation has fewer than the role's minimum.
 
-/** Returns true if the role belongs to the gang. */
 export function inGang({ role }: { readonly role: Role }): boolean {
   return role.ranked || role.servesParameters;
 }
