@@ -197,7 +197,7 @@ async function benchmark(plan: Plan): Promise<{ limitBy: string; rows: Row[] }> 
     try {
       for (const mebibytes of plan.mebibytes) {
         const numbers = (mebibytes * MIB) / 4;
-        // An all-reduce sends all segments except one, twice.
+        // In an all-reduce, each rank sends all of its segments except one, twice.
         const bytes = Math.floor((2 * (size - 1) * mebibytes * MIB) / size);
         const calls = mebibytes === 1 ? 20 : 4;
         for (const { ranks } of modes) {

@@ -6,7 +6,7 @@ export interface BenchCluster {
   readonly cluster: Cluster;
   /** An empty folder for the files of the benchmark. */
   readonly folder: string;
-  /** Removes the folder, and stops the cluster if `openCluster` has started it. */
+  /** Removes the folder, and stops the cluster if `openCluster` started it. */
   close(): Promise<void>;
 }
 

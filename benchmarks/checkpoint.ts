@@ -102,7 +102,7 @@ async function measurePauses(tree: string, start: PauseStart, progress: (line: s
   return rounds;
 }
 
-/** Creates a few large tensors and many small ones, as models have. The bytes are random, so that no layer can compress them. */
+/** Creates a few large tensors and many small ones, as in a real model. The bytes are random and therefore incompressible. */
 function tensorsOf(mebibytes: number): StoredTensor[] {
   const all = new Uint8Array(mebibytes * MIB);
   randomFillSync(all);

@@ -1,8 +1,8 @@
 /**
- * `npm run bench -- overhead [--program ddp|sleep] [--detach] [--seconds N] [--output json]`: measures the processor time that each process of a
- * running job with two workers uses on the local cluster, and how often it wakes up. The program is PyTorch's DistributedDataParallel
- * (requires PyTorch for the system's Python) or `sleep`. All processes share this machine, so everything besides the program is the cost of
- * tony-ts and Hadoop. With `--detach`, no client follows the job. Other programs on the machine hardly affect processor time.
+ * `npm run bench -- overhead [--program ddp|sleep] [--detach] [--seconds N] [--output json]`: measures the processor time that each process
+ * of a running job with two workers uses on the local cluster, and how often it wakes up. The program is PyTorch's DistributedDataParallel
+ * (requires PyTorch for the system's Python) or `sleep`. All processes run on this machine. The processor time outside the program is the
+ * cost of tony-ts and Hadoop. With `--detach`, no client follows the job. Other load on the machine hardly affects processor time.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -18,7 +18,10 @@ const USER = 'alice';
 const WORKERS = 2;
 const TICKS_PER_SECOND = 100;
 const START_MS = 120_000;
-/** Time in ms after the start of the programs. The other processes first finish their own start, and the client then asks less often. */
+/**
+ * Pause in ms between the start of the programs and the measurement. The other processes finish their startup, and the client then polls
+ * less often.
+ */
 const SETTLING_MS = 60_000;
 /** Maximum share of a core, in percent, of each executor and of the ApplicationMaster while the program sleeps. */
 const TARGET_PERCENT = 0.5;
@@ -26,7 +29,7 @@ const TARGET_PERCENT = 0.5;
 interface Program {
   readonly framework: string;
   readonly command: string;
-  /** Words in the command line of the process that counts as the program. */
+  /** Text in the command line that identifies the program's process. */
   readonly words: string;
 }
 
@@ -146,7 +149,7 @@ async function usedByProcess(pid: number): Promise<Used | null> {
   return stat && { seconds: stat.ticks / TICKS_PER_SECOND, wakeups: wakeups.reduce((sum, each) => sum + each, 0) };
 }
 
-/** Returns one row for each kind of process: the average process, as seconds and wakeups per second. */
+/** Returns one row for each kind of process, with the averages per process: seconds and wakeups per second. */
 function rows(
   kinds: ReadonlyMap<number, string>,
   before: ReadonlyMap<number, Used>,

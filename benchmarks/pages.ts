@@ -1,7 +1,7 @@
 /**
  * `npm run bench -- pages [--tasks N] [--viewers N] [--seconds N] [--output json]`: runs a job of 200 tasks on a local cluster, while 20
  * viewers poll through the ResourceManager's proxy as the job's page does. Measures how late the ApplicationMaster sends heartbeats, and
- * how much memory it uses. Some measurements are taken from outside (its calls to the ResourceManager, requests to its web server), and
+ * how much memory it uses. Some figures are measured from outside (its calls to the ResourceManager, requests to its web server). The
  * others come from its own report.
  */
 import { spawn } from 'node:child_process';
@@ -37,7 +37,7 @@ const POLLS = [
 const [RUNS, TAGS, STEPS] = [8, 20, 1000] as const;
 const TARGETS = { latenessMs: 200, residentMiB: 200 };
 
-/** This program only reports progress, as a training script does. `read` waits without starting a process. */
+/** This program only reports progress, as a training script does. It waits with `read`, because `sleep` would start a process. */
 const PROGRAM = [
   'F=$(sed -n \'s/.*"reportFile":"\\([^"]*\\)".*/\\1/p\' "$TONY_TASK_FILE")',
   'exec 9<> <(:)',

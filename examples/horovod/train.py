@@ -14,7 +14,7 @@ from torch import nn
 
 try:
     import tony
-except ImportError:  # With horovodrun, the package is optional.
+except ImportError:  # Under horovodrun, the package tony is optional.
     tony = None
 
 
@@ -78,7 +78,7 @@ def main():
 
     model = make_model().to(device)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
-    # DistributedOptimizer does not take over the state of the optimizer, so restore the state afterwards.
+    # DistributedOptimizer does not copy the optimizer's state, so the state is restored afterwards.
     optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())
     first = restore(model, optimizer)
     if first > 0:

@@ -16,7 +16,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 try:
     import tony
-except ImportError:  # Without tony-ts, the package is optional.
+except ImportError:  # Outside a job, the package tony is optional.
     tony = None
 
 
@@ -69,7 +69,7 @@ def main():
     args = parser.parse_args()
 
     if "JAX_NUM_PROCESSES" in os.environ:
-        # The function reads the coordinator's address itself.
+        # initialize reads JAX_COORDINATOR_ADDRESS itself.
         jax.distributed.initialize(
             num_processes=int(os.environ["JAX_NUM_PROCESSES"]),
             process_id=int(os.environ["JAX_PROCESS_ID"]),

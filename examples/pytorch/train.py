@@ -15,11 +15,11 @@ from torch.nn.parallel import DistributedDataParallel
 
 try:
     import tony
-except ImportError:  # With torchrun, the package is optional.
+except ImportError:  # Under torchrun, the package tony is optional.
     tony = None
 try:
     from torch.utils.tensorboard import SummaryWriter
-except ImportError:  # Without the package tensorboard, the script writes no summaries.
+except ImportError:  # If the package tensorboard is missing, the script writes no summaries.
     SummaryWriter = None
 
 
@@ -94,7 +94,7 @@ def main():
     every = tony.context().checkpoint_every if tony else 0
     writer = None
     if tony and rank == 0 and SummaryWriter:
-        # After a restart, TensorBoard ignores the values of steps that are trained again.
+        # After a restart, TensorBoard discards the values that the previous process wrote for later steps.
         writer = SummaryWriter(tony.local_summary_dir(), purge_step=first + 1)
 
     for step in range(first + 1, args.steps + 1):

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 try:
     import tony
-except ImportError:  # Without tony-ts, the package is optional.
+except ImportError:  # Outside a job, the package tony is optional.
     tony = None
 
 

@@ -1,4 +1,4 @@
-"""Trains each day's model with tony-ts, and prints its metrics. Copy this file into Airflow's DAG folder."""
+"""Trains a model with tony-ts every day, and prints its metrics. Copy this file into Airflow's DAG folder."""
 
 from airflow.sdk import DAG, task
 

@@ -1,4 +1,4 @@
-"""Classifies handwritten digits with gradient-boosted trees. The script runs unchanged in a tony-ts job and alone."""
+"""Classifies handwritten digits with gradient-boosted trees. Runs unchanged in a tony-ts job and with python3 alone."""
 
 import argparse
 import json
@@ -10,7 +10,7 @@ import xgboost as xgb
 
 try:
     import tony
-except ImportError:  # With python3 alone, the package is optional.
+except ImportError:  # Outside a job, the package tony is optional.
     tony = None
 
 MODEL = "model.ubj"

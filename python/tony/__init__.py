@@ -1,6 +1,6 @@
-"""Access of a Python program to its tony-ts job: its task, reports, checkpoints, data and feeds.
+"""Connects a Python program to its tony-ts job: task, reports, checkpoints, data and feeds.
 
-Outside a job, every function works as for a single process that is part of no job, so the same script runs unchanged.
+The same script also runs outside a job, where its process is the only worker.
 """
 
 from ._errors import TonyError

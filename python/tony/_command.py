@@ -11,7 +11,7 @@ from typing import IO, Any, Dict, Iterator, List, Mapping, Optional, Sequence
 
 from ._errors import TonyError
 
-# How long a terminated command may take to exit before it is killed.
+# Time limit in seconds for a terminated command to exit before it is killed.
 _GRACE_S = 5.0
 # The maximum length of a line. A status lists all tasks of the job in one line.
 _MOST_BYTES = 64 << 20
@@ -30,8 +30,8 @@ class Command:
     def lines(self, words: Sequence[str], timeout: Optional[float], fails: Sequence[int] = ()) -> Iterator[Value]:
         """Runs a command and yields the values that it prints. Terminates the command if the caller stops early.
 
-        `fails` lists exit codes other than 0 that are results instead of errors.
-        Raises TonyError with the command's code, and TimeoutError after `timeout` seconds.
+        `fails` lists the nonzero exit codes that are results instead of errors. Raises TonyError with the command's
+        code, and TimeoutError after `timeout` seconds.
         """
         with tempfile.TemporaryFile() as errors:
             process = self._start([*words, "--output", "json"], errors)

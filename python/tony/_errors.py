@@ -25,7 +25,7 @@ class ExistingFileError(TonyError, FileExistsError):
     """The file exists already."""
 
 
-# Programs can catch these errors as Python's own.
+# Programs can catch these errors as Python's own exceptions.
 _CLASSES: Dict[str, Type[TonyError]] = {
     "NOT_FOUND": MissingFileError,
     "ACCESS_DENIED": DeniedError,

@@ -12,8 +12,8 @@ from ._report import notice
 from ._services import Reply, ask
 from ._task import context
 
-# Time limit in seconds for the message that returns unread records. If it is lost, other tasks get the records after
-# this process has ended.
+# Time limit in seconds for returning unread records. If that fails, other tasks get the records after this process has
+# ended.
 _LEAVE_TIMEOUT_S = 2.0
 
 _readers = itertools.count()
@@ -22,8 +22,8 @@ _readers = itertools.count()
 def feed(name: str, batch_size: int, producers: int = 1) -> Iterator[List[bytes]]:
     """Yields batches of the records that other processes send with `tony-ts feed`. The last batch may be smaller.
 
-    Each record goes to one process of the job, once. The iterator waits for records without a time limit, and ends when
-    `producers` producers have ended. It reads at most one chunk ahead: while the program is busy, the producers wait.
+    Each record goes to exactly one process of the job. The iterator waits for records without a time limit, and ends
+    when `producers` producers have ended. It reads at most one chunk ahead, so a slow program makes the producers wait.
     Close the iterator to return that chunk to the other processes.
 
     Raises TonyError USAGE outside a job.
@@ -49,7 +49,7 @@ def _batches(name: str, batch_size: int, producers: int) -> Iterator[List[bytes]
     task = context()
     if task.generation > 1 and task.rank == 0:
         notice(
-            f"the feed {name} continues with unread records; records read before are not delivered again",
+            f"the feed {name} continues with the unread records; it does not repeat records read before",
             about=f"feed {name}",
         )
     reader = _Reader(name, producers)

@@ -9,7 +9,7 @@ from typing import IO, Any, Optional, Type
 from . import _places
 from ._errors import TonyError, error_of
 
-# A read after a seek requests this many bytes, and each further read twice as many as the previous one.
+# The first read after a seek requests this many bytes. Each sequential read then doubles the size of the request.
 _FIRST_READ = 256 << 10
 
 
@@ -23,11 +23,11 @@ def open_file(
     """Opens a file by its URI: hdfs://, viewfs://, s3://, file:// and the other schemes of docs/storage.md.
 
     `tony://NAME/PATH` is a path in the input folder data.NAME. Modes: r, w (replaces the file) and x (fails if the file
-    exists), each with an optional b for bytes. A file that is read streams its content, and can seek. A file that is
-    written becomes visible when it is closed; if the `with` block raises an error, it is discarded. `encoding` is UTF-8
-    by default.
+    exists), each with an optional b for bytes. Reading streams the content, and supports seek. A written file becomes
+    visible when it is closed; if the `with` block raises an error, the file is discarded. `encoding` is UTF-8 by
+    default.
 
-    Raises FileNotFoundError, PermissionError and FileExistsError, which are TonyErrors too.
+    Raises FileNotFoundError, PermissionError and FileExistsError, each of which is also a TonyError.
     """
     kind = mode.replace("b", "").replace("t", "")
     is_binary = "b" in mode
@@ -46,7 +46,7 @@ def open_file(
 
 
 class _Source(io.RawIOBase):
-    """Reads ahead while the reads are sequential."""
+    """Reads ahead as long as the program reads sequentially."""
 
     def __init__(self, uri: str) -> None:
         super().__init__()
@@ -99,11 +99,11 @@ class _Source(io.RawIOBase):
         self._window = _places.read(self.name, self._at, length)
         self._window_start = self._at
         if not self._window:
-            raise TonyError("STORAGE_REFUSED", f"{self.name} has become shorter while it was read")
+            raise TonyError("STORAGE_REFUSED", f"{self.name} was truncated while it was read")
 
 
 class _Upload(io.RawIOBase):
-    """Collects a file in the container. `close` stores it, unless it has been discarded."""
+    """Writes a file to a temporary file. `close` uploads it, unless it has been discarded."""
 
     def __init__(self, uri: str, if_absent: bool) -> None:
         super().__init__()
@@ -140,7 +140,8 @@ class _Upload(io.RawIOBase):
 
 
 class _WholeOrNothing(io.IOBase):
-    """Discards the upload after an error, and if the file is collected without `close`, which also follows an error."""
+    """Discards the upload after an error in a `with` block. A file that is garbage-collected without `close` is also
+    discarded."""
 
     _upload: _Upload
 

@@ -1,7 +1,7 @@
 """Runs JupyterLab as the program of a task: python3 -m tony._notebook IDLE_SECONDS
 
-The token exists only in files of the folder FOLDER, which other users cannot read: in the configuration, and in the file with which Jupyter
-describes the running server. `tony-ts notebook` reads the latter through a session.
+The token exists only in two files of FOLDER, which other users cannot read: Jupyter's configuration, and the file in
+which Jupyter describes the running server. `tony-ts notebook` reads the second file through a session.
 """
 
 import importlib.util
@@ -37,7 +37,7 @@ def main(idle_seconds: int) -> None:
         "JUPYTER_RUNTIME_DIR": os.path.join(folder, "runtime"),
         "JUPYTER_DATA_DIR": os.path.join(folder, "data"),
     }
-    # These variables would replace the token.
+    # These variables would override the token.
     environment.pop("JUPYTER_TOKEN", None)
     environment.pop("JUPYTER_TOKEN_FILE", None)
     os.execve(sys.executable, [sys.executable, "-m", "jupyterlab", "--no-browser"], environment)
@@ -45,7 +45,14 @@ def main(idle_seconds: int) -> None:
 
 def settings(idle_seconds: int, token: str) -> Dict[str, Dict[str, object]]:
     check = max(SHORTEST_CHECK, min(LONGEST_CHECK, idle_seconds // 10))
-    server: Dict[str, object] = {"ip": "127.0.0.1", "port": 8888, "port_retries": 200, "allow_remote_access": False, "allow_root": True, "root_dir": os.getcwd()}
+    server: Dict[str, object] = {
+        "ip": "127.0.0.1",
+        "port": 8888,
+        "port_retries": 200,
+        "allow_remote_access": False,
+        "allow_root": True,
+        "root_dir": os.getcwd(),
+    }
     kernels: Dict[str, object] = {}
     if idle_seconds > 0:
         server["shutdown_no_activity_timeout"] = idle_seconds

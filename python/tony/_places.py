@@ -1,4 +1,4 @@
-"""Files and folders by URI: requests about them, through the executor. Outside a job, file:// URIs only."""
+"""Access to files and folders by URI, through the executor. Outside a job, only file:// URIs are supported."""
 
 import json
 import os
@@ -34,7 +34,8 @@ def is_uri(place: str) -> bool:
 
 
 def resolve(place: str) -> str:
-    """Returns a URI. `tony://NAME/PATH` is a path in the input folder data.NAME, and `tony://URI` is the URI itself."""
+    """Returns the URI of a place. `tony://NAME/PATH` is a path in the input folder data.NAME, and `tony://URI` stands
+    for URI."""
     inner = place[len("tony://") :] if place.startswith("tony://") else place
     if is_uri(inner):
         return inner
@@ -77,10 +78,10 @@ def read(uri: str, offset: int, length: int) -> bytes:
 
 
 def upload(path: str, uri: str, if_absent: bool) -> None:
-    """Stores the local file under the URI. Other processes see the whole file, or none."""
+    """Stores the local file under the URI. Other processes see either the whole file or none."""
     if context().services is not None:
         question = {"uri": uri, "path": os.path.abspath(path), "ifAbsent": if_absent}
-        # With if_absent, a repeated request would find the file of the first one.
+        # With if_absent, a repeated request would find the file that the first request created.
         if not ask("storage.write", question, LONG_TIMEOUT_S, repeat=not if_absent).answer:
             raise error_of("ALREADY_EXISTS", f"{uri} exists already")
         return
@@ -116,7 +117,7 @@ def remove(uri: str) -> bool:
 
 
 def make_folder(uri: str) -> None:
-    """Creates a folder and its parents, if it does not exist."""
+    """Creates a folder and its parents, unless the folder exists."""
     if context().services is not None:
         ask("storage.make-folder", {"uri": uri})
     else:
@@ -134,7 +135,7 @@ def rename(source: str, target: str) -> bool:
 
 
 def scratch_folder() -> Optional[str]:
-    """Returns the folder for temporary files: the container's, which has more room than /tmp on many nodes."""
+    """Returns the container's folder, because /tmp is too small on many nodes; None outside a job."""
     services = context().services
     return None if services is None else os.path.dirname(services)
 
@@ -152,7 +153,7 @@ def local_path(uri: str) -> Path:
             f"{uri} can be opened only in a job",
             "Outside a job, use a file:// URI, or submit the program as a job.",
         )
-    # urlsplit treats ? and # as separators, but they belong to the path.
+    # urlsplit treats ? and # as separators, but here they are part of the path.
     return Path(unquote(re.sub(r"^file:(//(localhost)?(?=/))?", "", uri)))
 
 

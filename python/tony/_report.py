@@ -26,7 +26,7 @@ def report(step: int, **metrics: SupportsFloat) -> None:
     The job's page and `tony-ts status` show them. Outside a job, does nothing.
     """
     values = {name: float(value) for name, value in metrics.items()}
-    # JSON has no NaN and no infinity.
+    # JSON supports neither NaN nor infinity.
     finite = {name: value for name, value in values.items() if value - value == 0.0}
     append({"type": "progress", "step": int(step), "metrics": finite})
 

@@ -11,11 +11,13 @@ from typing import Any, Callable, Dict, NamedTuple, Optional
 from ._errors import TonyError, error_of
 from ._task import context
 
-# Time limit in seconds for one request. Large checkpoints take long.
+# Time limit in seconds for requests that copy files. Large checkpoints take a long time.
 LONG_TIMEOUT_S = 3600.0
-# The executor answers other requests within a shorter time, also if it cannot reach the ApplicationMaster.
+# Time limit in seconds for all other requests. The executor answers sooner, even if it cannot reach the
+# ApplicationMaster.
 TIMEOUT_S = 120.0
-# How long a request is repeated while the executor accepts no connection. It serves at most 16 connections at a time.
+# Time in seconds for which a request is retried while connections fail. The executor serves at most 16 connections at a
+# time.
 _PATIENCE_S = 30.0
 _FIRST_PAUSE_S = 0.05
 _LONGEST_PAUSE_S = 3.0
@@ -37,11 +39,11 @@ def ask(
     repeat: bool = True,
     on_connection: Optional[Callable[[socket.socket], None]] = None,
 ) -> Reply:
-    """Sends one request over the executor's Unix socket, each on its own connection.
+    """Sends a request to the executor over its Unix socket. Each request uses its own connection.
 
-    Both directions use frames: two big-endian uint32 lengths, a JSON head and a body. `repeat`: sends the request
-    again if the connection fails or the ApplicationMaster is being replaced. `on_connection` receives each
-    connection.
+    A request and its answer have the same format: two big-endian uint32 lengths, a JSON head and a body. While the
+    ApplicationMaster is being replaced, the request is sent again; with `repeat`, also if the connection fails.
+    `on_connection` receives each connection.
     """
     lost_since: Optional[float] = None
     pause = _FIRST_PAUSE_S

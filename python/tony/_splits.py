@@ -8,7 +8,7 @@ from ._errors import TonyError
 from ._services import ask
 from ._task import context
 
-# How many times this process has begun to claim the same items.
+# The number of times that this process has claimed the same items.
 _begun: Dict[str, int] = {}
 
 
@@ -40,7 +40,7 @@ def _claimed(items: List[str]) -> Iterator[str]:
         "reading": reading,
         "share": {"index": 0, "count": 1},
     }
-    # The items that this task has received, by number. A new ApplicationMaster learns them from `splits.join`.
+    # The indices of the items that this task has received. `splits.join` reports them to a new ApplicationMaster.
     log: List[int] = []
     ask("splits.join", {**request, "log": log})
     while True:

@@ -10,7 +10,7 @@ from ._report import append, notice
 from ._services import LONG_TIMEOUT_S, ask
 from ._task import context
 
-# The local copy of the checkpoint that this process has restored last.
+# The local copy of the checkpoint that this process restored last.
 _restored: List[str] = []
 
 

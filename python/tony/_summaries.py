@@ -1,4 +1,4 @@
-"""TensorBoard's event files: a thread copies them from a local folder to the job's summary folder."""
+"""Copies TensorBoard's event files from a local folder to the job's summary folder."""
 
 import atexit
 import functools
@@ -16,7 +16,7 @@ from ._files import open_file
 from ._report import notice
 from ._task import context
 
-# Pause between copies in seconds. It grows with the run, because each copy replaces the whole file.
+# Pause between copies in seconds. It grows with the age of the run, because each copy replaces the whole file.
 _FIRST_PAUSE_S = 5.0
 _PAUSE_SHARE = 0.05
 _LONGEST_PAUSE_S = 30.0
@@ -25,7 +25,7 @@ _ABOUT = "summaries"
 
 @functools.lru_cache(maxsize=None)
 def local_summary_dir(run: str = "train") -> str:
-    """Returns a local folder for the event files of a TensorBoard writer, for example SummaryWriter of PyTorch.
+    """Returns a local folder for the event files of a TensorBoard writer, for example PyTorch's SummaryWriter.
 
     In a job, a thread copies the files to the folder `run` of the job's summary folder while the program runs and when
     it exits. TensorBoard shows each folder as a run. Outside a job, returns `runs/RUN`.
@@ -48,7 +48,7 @@ class _Copies:
     def __init__(self, folder: str, target: str) -> None:
         self._folder = folder
         self._target = target
-        # Size and time of the last change of each copied file.
+        # Size and modification time of each copied file.
         self._copied: Dict[str, Tuple[int, int]] = {}
         self._is_failing = False
         self._lock = threading.Lock()
@@ -56,7 +56,7 @@ class _Copies:
 
     def start(self) -> None:
         threading.Thread(target=self._run, name="tony-summaries", daemon=True).start()
-        # Writers register later, so Python closes them before this copy.
+        # Exit handlers run in reverse order. Writers register later, so they are closed before this copy.
         atexit.register(self._finish)
 
     def _run(self) -> None:

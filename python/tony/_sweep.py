@@ -111,7 +111,7 @@ class Sweep:
         names = [_name_of(index) for index in range(len(self.configurations))]
         numbers = {self._place_of(name): index for index, name in enumerate(names)}
         for place in claim(list(numbers)):
-            # A task that failed after it had stored the result has not reported the trial as finished.
+            # A task may have failed between storing this trial's result and reporting the trial as finished.
             if self.output is not None and _places.stat(place) is not None:
                 continue
             trial = Trial(self, numbers[place])
@@ -151,7 +151,7 @@ class Sweep:
         print(f"{result.name} {json.dumps(result.configuration)}: {_summary_of(result)}", flush=True)
 
     def _refresh(self) -> None:
-        """Reads the results of other tasks that this task does not know yet, and reports the best one."""
+        """Reads the new results of other tasks, and reports the best result."""
         found = set() if self.output is None else {entry.name for entry in _places.list_folder(self.output)}
         for index in range(len(self.configurations)):
             name = f"{_name_of(index)}.json"
@@ -227,7 +227,7 @@ def _folder_of(output: Optional[str]) -> Optional[str]:
 
 
 def _plain(name: str, value: Any) -> Any:
-    """Converts a number of NumPy to one of Python, and refuses a value that JSON cannot represent."""
+    """Converts a NumPy number to a Python number. Rejects a value that JSON cannot represent."""
     plain = value.item() if hasattr(value, "item") else value
     try:
         json.dumps(plain)

@@ -1,4 +1,4 @@
-"""Configurations of a sweep: all combinations of a grid, or random ones."""
+"""Configurations of a sweep: all combinations of a grid, or random combinations."""
 
 import itertools
 import math
@@ -23,7 +23,7 @@ def grid(space: Mapping[str, Iterable[Any]]) -> List[Configuration]:
 
 
 def random_search(space: Mapping[str, Choice], trials: int, seed: int = 1) -> List[Configuration]:
-    """Draws random combinations: one value of each list, and one number of each range.
+    """Draws random combinations: one value from each list, and one number from each range.
 
     For example {"rate": {"min": 1e-5, "max": 1e-1, "scale": "log"}, "units": [32, 64]}. A range with `integer` contains
     whole numbers, including `max`. The result depends only on the arguments, and is the same on every machine. If
@@ -68,14 +68,14 @@ def _draw(choice: Union[List[Any], Mapping[str, Any]], share: float) -> Any:
     if isinstance(choice, list):
         return choice[int(share * len(choice))]
     least, most, is_integer = choice["min"], choice["max"], bool(choice.get("integer", False))
-    # Draws whole numbers from a range that ends one above `max`, because the number is rounded down.
+    # For whole numbers, the range ends one above `max`, because the result is rounded down.
     end = most + 1 if is_integer else most
     value = _between_logarithms(least, end, share) if choice.get("scale") == "log" else least + (end - least) * share
     return min(int(most), math.floor(value)) if is_integer else value
 
 
 def _between_logarithms(least: float, end: float, share: float) -> float:
-    """Computes with decimals: the powers of floats depend on the machine's C library."""
+    """Computes with Decimal, because powers of floats depend on the machine's C library."""
     with localcontext() as context:
         context.prec = 30
         first, last = Decimal(least).ln(), Decimal(end).ln()

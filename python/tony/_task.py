@@ -26,12 +26,12 @@ class Task:
     job_name: str = ""
     role: str = "worker"
     index: int = 0
-    # Number of the process among all processes; None for a task without a rank, such as an evaluator.
+    # The process's rank among all processes; None in a task without a rank, such as an evaluator.
     rank: Optional[int] = 0
     world_size: int = 1
-    # Number of the process among the processes of its task.
+    # The process's rank among the processes of its task.
     local_rank: int = 0
-    # How many times the job's tasks have started together; 1 at first.
+    # The number of times that the job's tasks have started together; 1 in the first run.
     generation: int = 1
     members: List[Member] = field(default_factory=list)
     # URIs. They are on HDFS unless the job runs with --local.
@@ -84,7 +84,7 @@ def context() -> Task:
     )
 
 
-# The variables that stand for RANK, WORLD_SIZE and LOCAL_RANK, by framework.
+# The variables in which the launchers of each framework set RANK, WORLD_SIZE and LOCAL_RANK.
 _PLACES = {
     "horovod": [("HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_RANK")],
     "mpi": [
@@ -118,7 +118,7 @@ def summary_dir() -> str:
 def stopping() -> bool:
     """Returns True if YARN is about to preempt a container of the job.
 
-    Save a checkpoint then: save_checkpoint resets the state.
+    If so, save a checkpoint. save_checkpoint resets the result to False.
     """
     order = context().checkpoint_order
     return order is not None and os.path.exists(order)

@@ -1,6 +1,6 @@
-"""Configurations of layers: TensorFlow.js uses the format of Keras 2, which differs from that of Keras 3.
+"""Converts layer configurations between TensorFlow.js, which uses the format of Keras 2, and Keras 3.
 
-The functions use only Keras's public interface. keras is imported on first use, because the package does not need it.
+The functions use only Keras's public interface. They import keras when they are called, because it is optional.
 """
 
 from typing import Any, Dict, List, Mapping, Optional, Tuple
@@ -9,7 +9,7 @@ from ._errors import TonyError
 
 Config = Dict[str, Any]
 
-# Layers that both have under the same name, with the same meaning of their configurations.
+# Layers whose names and configurations mean the same in both libraries.
 _COMMON = frozenset(
     """
     Activation Add AlphaDropout Average AveragePooling1D AveragePooling2D AveragePooling3D BatchNormalization
@@ -21,17 +21,17 @@ _COMMON = frozenset(
     """.split()
 )
 _MODELS = ("Functional", "Model", "Sequential")
-# Keras 3 defines hard_sigmoid with another slope.
+# Keras 3 defines hard_sigmoid with a different slope.
 _HARD_SIGMOID = "tfjs_hard_sigmoid"
 _ACTIVATIONS = ("activation", "recurrent_activation")
-# Those of TensorFlow.js; Keras calls swish silu too.
+# The activations of TensorFlow.js. Keras also uses the name silu for swish.
 _TFJS_ACTIVATIONS = frozenset(
     "elu gelu linear log_softmax mish relu relu6 selu sigmoid softmax softplus softsign swish tanh".split()
 )
-# Fields without an effect on a prediction, which the other side does not know.
+# Fields that do not affect predictions, and that the other library does not support.
 _UNKNOWN_TO_KERAS = ("implementation", "input_length", "batch_input_shape", "input_dtype", "sparse")
 _UNKNOWN_TO_TFJS = ("optional", "quantization_config", "ragged", "synchronized", "use_cudnn")
-# Fields that TensorFlow.js ignores, with the only value that means the same.
+# Fields that TensorFlow.js ignores, each with the only value for which this makes no difference.
 _IGNORED_BY_TFJS = {"groups": 1, "lora_rank": None, "rms_scaling": False, "zero_output_for_mask": False}
 
 
@@ -99,8 +99,10 @@ def _sequential(config: Config, custom: Mapping[str, Any]) -> Any:
 
 
 def _functional(config: Config, custom: Mapping[str, Any]) -> Any:
-    """Calls the layers in the order of their connections, each of which names a layer, one of its calls, and an
-    output."""
+    """Calls the layers in the order of their connections.
+
+    A connection names a layer, one of the layer's calls, and an output of that call.
+    """
     import keras
 
     outputs: Dict[Tuple[str, int], List[Any]] = {}
@@ -117,7 +119,8 @@ def _functional(config: Config, custom: Mapping[str, Any]) -> Any:
     while waiting:
         ready = [each for each in waiting if all((name, number) in outputs for name, number, *_ in each[3])]
         if not ready:
-            raise TonyError("MODEL_UNREADABLE", f"the layers of {config.get('name')} have no order: {waiting[0][0]}")
+            reason = f"the inputs of layer {waiting[0][0]} in {config.get('name')} are missing or circular"
+            raise TonyError("MODEL_UNREADABLE", reason)
         for name, number, layer, call in ready:
             inputs = [_output(outputs, each) for each in call]
             result = layer(inputs[0] if len(inputs) == 1 else inputs)
@@ -129,7 +132,7 @@ def _functional(config: Config, custom: Mapping[str, Any]) -> Any:
 
 
 def _first_call(class_name: str) -> int:
-    # A nested model has a call of its own, with its own inputs.
+    # Call 0 of a nested model is the call with its own inputs.
     return 1 if class_name in _MODELS else 0
 
 
@@ -164,8 +167,8 @@ def _tfjs_functional(config: Config) -> Config:
         each["config"]["name"]: [_histories(each, node) for node in each["inbound_nodes"]] for each in config["layers"]
     }
     ends = {key: _places_of(config[key]) for key in ("input_layers", "output_layers")}
-    # Every call of a layer is an input of another layer or an output. The number of a nested model's first call in the
-    # model is 0 or 1, depending on the version of Keras, and 1 in TensorFlow.js.
+    # Each call of a layer is an input of another layer or an output of the model. A nested model's first call in this
+    # model has number 1 in TensorFlow.js, and 0 or 1 in Keras, depending on its version.
     used = [each for nodes in calls.values() for node in nodes for each in node] + ends["output_layers"]
     nested = {each["config"]["name"] for each in config["layers"] if each["class_name"] in _MODELS}
     first = {name: min(call for other, call, _ in used if other == name) for name in nested}
@@ -187,7 +190,8 @@ def _tfjs_functional(config: Config) -> Config:
 
 
 def _places_of(value: Any) -> List[List[Any]]:
-    """Returns the tensors of a structure. A tensor is a list of a layer's name, a call and an output."""
+    """Returns the tensors in a nested structure. A tensor is a list: a layer's name, the number of a call, and an
+    output."""
     if isinstance(value, dict):
         return [place for each in value.values() for place in _places_of(each)]
     if value and isinstance(value[0], str):
@@ -196,13 +200,13 @@ def _places_of(value: Any) -> List[List[Any]]:
 
 
 def _histories(entry: Config, node: Config) -> List[List[Any]]:
-    """Returns the tensors that a layer is called with."""
+    """Returns the input tensors of a layer's call."""
     arguments = node["args"]
     found: Any = arguments[0] if len(arguments) == 1 else None
     tensors = found if isinstance(found, (list, tuple)) else [found]
     options = [key for key, value in node["kwargs"].items() if value is not None and key not in ("training", "mask")]
     if options or not all(isinstance(each, dict) and each.get("class_name") == "__keras_tensor__" for each in tensors):
-        raise _not_exportable(entry["config"], "its call has other arguments than tensors")
+        raise _not_exportable(entry["config"], "its call has arguments that are not tensors")
     return [each["config"]["keras_history"] for each in tensors]
 
 
@@ -227,7 +231,8 @@ def _tfjs_config(name: str, config: Config) -> Config:
 
 
 def _as_given(config: Config) -> Config:
-    """Returns the configuration of a Bidirectional layer without what both libraries add to the layer that it wraps."""
+    """Returns the configuration of a Bidirectional layer, without the fields that both libraries add to its inner
+    layer."""
     own = {key: value for key, value in config["layer"]["config"].items() if key != "zero_output_for_mask"}
     own["name"] = own["name"][len("forward_") :] if own["name"].startswith("forward_") else own["name"]
     kept = {key: value for key, value in config.items() if key != "backward_layer"}

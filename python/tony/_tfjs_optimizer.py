@@ -1,4 +1,4 @@
-"""Optimizers and their state in both directions between TensorFlow.js and Keras 3: SGD, SGD with momentum, and Adam."""
+"""Converts optimizers and their state between TensorFlow.js and Keras 3: SGD, SGD with momentum, and Adam."""
 
 from typing import Any, Dict, List, Mapping, Tuple
 
@@ -50,7 +50,7 @@ def keras_optimizer(training: Mapping[str, Any], state: Mapping[str, Any], varia
 
 
 def tfjs_optimizer(model: Any, names: List[str]) -> Tuple[Dict[str, Any], List[Tuple[str, Any]]]:
-    """Returns `trainingConfig`, and the state with its names. `names` are those of the trainable variables."""
+    """Returns `trainingConfig`, and the names and values of the state. `names` lists the trainable variables."""
     import numpy
 
     optimizer = getattr(model, "optimizer", None)
@@ -82,7 +82,7 @@ def tfjs_optimizer(model: Any, names: List[str]) -> Tuple[Dict[str, Any], List[T
 
 
 def _slots(optimizer: Any) -> List[Any]:
-    """Returns the slots in the order of TensorFlow.js: all slots of one kind after those of the other."""
+    """Returns the slots in the order of TensorFlow.js, which groups them by kind."""
     if type(optimizer).__name__ == "Adam":
         return [*optimizer._momentums, *optimizer._velocities]
     return list(optimizer.momentums) if optimizer.momentum else []

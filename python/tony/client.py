@@ -264,7 +264,7 @@ def kill(id: str) -> Killed:
 
 
 def _checked(word: str) -> str:
-    # The command would read such a word as an option.
+    # The command would parse such a word as an option.
     if not word or word.startswith("-"):
         raise TonyError("USAGE", f"{word!r} is neither an application ID nor a task")
     return word

@@ -97,7 +97,7 @@ class TonyFileSystem(AbstractFileSystem):  # type: ignore[misc]
 
     def _open(self, path: str, mode: str = "rb", **kwargs: Any) -> IO[Any]:
         if "a" in mode:
-            raise NotImplementedError("a stored file cannot be appended to: write a new file")
+            raise NotImplementedError("a stored file does not support appending: write a new file")
         return open_file(path, mode)
 
 

@@ -1,6 +1,6 @@
-"""Models in both directions between TensorFlow.js and Keras 3, with the program's own Keras.
+"""Converts models between TensorFlow.js and Keras 3. Uses the Keras that the program has installed.
 
-load_tfjs builds the Keras model of a layers model that a TensorFlow.js program has exported. save_tfjs writes a Keras
+load_tfjs builds a Keras model from a layers model that a TensorFlow.js program has exported. save_tfjs writes a Keras
 model so that TensorFlow.js programs load, train and serve it. Both models make the same predictions.
 """
 
@@ -29,7 +29,7 @@ def load_tfjs(place: str, custom_objects: Optional[Mapping[str, Any]] = None) ->
     """
     folder, file, document = _read_document(place)
     topology = document["modelTopology"]
-    # model.json of other converters contains a whole Keras configuration.
+    # Other converters write a whole Keras configuration to model.json.
     topology = topology.get("model_config", topology)
     if document.get("format") == "graph-model" or "class_name" not in topology:
         raise TonyError(
@@ -63,7 +63,8 @@ def load_optimizer(place: str, model: Any) -> Any:
 
 
 def save_tfjs(model: Any, place: str, include_optimizer: bool = False) -> None:
-    """Writes the Keras model as a layers model into the folder `place`, a URI as in tony.open. Replaces a model there.
+    """Writes the Keras model as a layers model into the folder `place`, a URI as in tony.open. Replaces an existing
+    model.
 
     `include_optimizer`: also writes the optimizer with its state, and the loss. loadLayersModel then returns a compiled
     model, which continues training.

@@ -17,8 +17,7 @@ export interface FeedOptions {
 }
 
 /**
- * The timeout in ms for the message that returns unused records. If the message is lost, other workers get the records after this process
- * has ended.
+ * The time limit in ms for returning unused records. If that fails, other workers get the records after this process has ended.
  */
 const LEAVE_MS = 2_000;
 
@@ -57,7 +56,7 @@ function feedNode(feed: string, producers: number): DatasetNode<Buffer> {
       }
       context.onUnrepeatable?.();
       if ((readTask()?.generation ?? 1) > 1) {
-        context.onNotice(`the feed ${feed} continues with unread records; records read since the checkpoint are not delivered again`);
+        context.onNotice(`the feed ${feed} continues with the unread records; it does not repeat records read since the checkpoint`);
       }
       return new FeedStream(services, context, { feed, producers, reader: `${context.share.index}.${openedReaders++}` });
     },
