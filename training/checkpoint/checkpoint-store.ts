@@ -31,6 +31,21 @@ export interface StoredCheckpoint extends OpenedCheckpoint {
   readonly tensors: readonly StoredTensor[];
 }
 
+/** Describes a checkpoint to programs. */
+export interface LoadedCheckpoint {
+  readonly uri: string;
+  readonly step: number;
+  readonly epoch: number;
+  /** The phase that wrote the checkpoint: `fit-1` or `loop-1`, for example, or the `name` passed to `fit` or `loop`. */
+  readonly phase: string;
+  /** True for the last checkpoint of its phase. */
+  readonly final: boolean;
+}
+
+export function loadedCheckpoint({ uri, position: { step, epoch, phase, final } }: OpenedCheckpoint): LoadedCheckpoint {
+  return { uri, step, epoch, phase: phase.name, final };
+}
+
 /**
  * A job's checkpoints, which share one folder:
  *

@@ -33,8 +33,8 @@ const data = examples(40);
 async function live({ dir, generation, workers, diesAt, applicationId = 'application_1_0001' }: Life): Promise<Outcome> {
   const ranks = Array.from({ length: workers }, (_, rank) => rank);
   const phases = ranks.map(() => new Phases(applicationId));
-  // The initial weights differ between generations and ranks. Those of rank 0 may affect training only until there is a checkpoint; those
-  // of other ranks must never affect it.
+  // The initial weights differ between generations and ranks. Rank 0's initial weights may affect training only until there is a
+  // checkpoint. Those of other ranks must never affect it.
   const seedOf = (rank: number, begunIn: number) => (generation <= begunIn && rank === 0 ? 7 : 100 * generation + rank);
   const models = ranks.map((rank) => classifier(tf.train.adam(0.02), { seed: seedOf(rank, 1), dropout: 0.2 }));
   const others = ranks.map((rank) => classifier(tf.train.momentum(0.05, 0.9), { seed: seedOf(rank, 5) + 50 }));

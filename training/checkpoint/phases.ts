@@ -168,7 +168,7 @@ export class Phase {
     } catch (error) {
       if (error instanceof TonyError && error.code === 'CHECKPOINT_MISFIT') {
         throw new TonyError('CHECKPOINT_MISFIT', `phase ${this.name}: ${error.message}`, {
-          hint: 'Checkpoints belong to phases by name; by default, phases are numbered in the order of the calls. Restore the earlier phases of the program, or set another checkpoint.dir.',
+          hint: 'A checkpoint names its phase; by default, phases are numbered in the order of the calls. Restore the earlier phases of the program, or set another checkpoint.dir.',
           cause: error,
         });
       }

@@ -162,7 +162,7 @@ describe.each(['authenticated', 'encrypted'] as const)('%s', (security) => {
     expect(at.total).toBe(6);
   });
 
-  test('ciphertext does not pile up while the network is slow', async () => {
+  test('ciphertext does not accumulate while the network is slow', async () => {
     const { dialer, acceptor } = await connected(security);
     acceptor.socket.pause();
     dialer.write(Buffer.alloc(50_000_000));

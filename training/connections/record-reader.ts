@@ -1,7 +1,7 @@
 import type { Reader } from './reader.ts';
 import { bodyLength, MAX_BODY_BYTES, RECORD_HEADER_BYTES, type RecordKey } from './record.ts';
 
-/** The end that has received an invalid record. The peer reports it with an alert. */
+/** The end that received an invalid record. If that was the peer, the peer has sent an alert. */
 export type Detector = 'this end' | 'peer';
 
 /**

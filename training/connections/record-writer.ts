@@ -1,9 +1,9 @@
 import type { Socket } from 'node:net';
 import { MAX_BODY_BYTES, type RecordKey } from './record.ts';
 
-/** The number of bytes that may wait in the socket. Further bytes stay unsealed, which limits the memory for ciphertext. */
+/** The number of bytes that may wait in the socket. Later bytes are not encrypted yet, which limits the memory for ciphertext. */
 const IN_FLIGHT_BYTES = 1024 * 1024;
-/** Successive parts share a record if their total length does not exceed this. */
+/** Successive parts share a record if their total length does not exceed this limit. */
 const SHARED_BYTES = 16 * 1024;
 
 interface Part {
@@ -17,7 +17,7 @@ export class RecordWriter {
   readonly #socket: Socket;
   readonly #most: number;
   #parts: Part[] = [];
-  /** How many bytes of the first part are already in earlier records. */
+  /** The number of bytes of the first part that are already in earlier records. */
   #taken = 0;
   #inFlight = 0;
   #corked = 0;
@@ -51,7 +51,7 @@ export class RecordWriter {
     this.#pump(IN_FLIGHT_BYTES);
   }
 
-  /** Hands all parts to the socket, regardless of how much data is waiting in it. */
+  /** Writes all parts to the socket, regardless of how much data is waiting there. */
   flush(): void {
     this.#pump(Number.POSITIVE_INFINITY);
   }

@@ -70,7 +70,7 @@ function readAll(key: RecordKey, stream: Uint8Array, sizes: Iterator<number> = f
 const bodies = fc.array(fc.uint8Array({ minLength: 1, maxLength: 200 }), { minLength: 1, maxLength: 6 });
 
 describe.each(['authenticated', 'encrypted'] as const)('%s', (security) => {
-  test('records of all sizes arrive unchanged, for any buffers of the reader and any chunks of the network', () => {
+  test('records of all sizes arrive unchanged, whatever the sizes of buffers and network chunks', () => {
     const length = fc.oneof(fc.integer({ min: 1, max: 300 }), fc.integer({ min: 1, max: MAX_BODY_BYTES[security] }));
     const sizes = fc.infiniteStream(fc.oneof(fc.integer({ min: 1, max: 300 }), fc.integer({ min: 1, max: 400_000 })));
     fc.assert(
@@ -98,7 +98,7 @@ describe.each(['authenticated', 'encrypted'] as const)('%s', (security) => {
     );
   });
 
-  test('a change of any bit is found before the reader receives a byte of the record', () => {
+  test('a change in any bit is detected before the reader receives a byte of the record', () => {
     fc.assert(
       fc.property(
         bodies,
@@ -129,7 +129,7 @@ describe.each(['authenticated', 'encrypted'] as const)('%s', (security) => {
     ['removed', (records, at) => records.toSpliced(at, 1)],
     ['moved', (records, at) => records.toSpliced(at, 2, records[at + 1] as Buffer, records[at] as Buffer)],
     ['replaced by the first record', (records, at) => records.toSpliced(at, 1, records[0] as Buffer)],
-  ])('a record that is %s is found', (_, change) => {
+  ])('a record that is %s is detected', (_, change) => {
     const sent = Array.from({ length: 5 }, () => randomBytes(50));
     for (const at of [1, 2, 3]) {
       const records = change(sealAll(keyOf(security), sent), at);

@@ -43,7 +43,7 @@ async function take(feed: DatasetBatchSource, steps: number): Promise<{ seen: nu
   return { seen, ended: false };
 }
 
-test('workers that step independently use each example of a pass once, whatever their speeds', async () => {
+test('workers that step independently use each example of a pass once, regardless of their speeds', async () => {
   await fc.assert(
     fc.asyncProperty(fc.integer({ min: 1, max: 40 }), fc.integer({ min: 1, max: 4 }), async (examples, worldSize) => {
       const feeds = numbers(worldSize).map((rank) => feedOf(dataset(examples), rank, worldSize, null));

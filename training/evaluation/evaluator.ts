@@ -6,7 +6,7 @@ import { joinUri } from '../../storage/uri.ts';
 import { BestSoFar } from '../checkpoint/best-so-far.ts';
 import { type FollowOptions, followCheckpoints } from '../checkpoint/checkpoint-follower.ts';
 import type { BestCheckpoint } from '../checkpoint/checkpoint-marks.ts';
-import type { CheckpointStore, StoredCheckpoint } from '../checkpoint/checkpoint-store.ts';
+import { type CheckpointStore, type LoadedCheckpoint, loadedCheckpoint, type StoredCheckpoint } from '../checkpoint/checkpoint-store.ts';
 import { StopOrders } from '../checkpoint/stop-order.ts';
 import { BATCH_SIZE, type ValidationData } from '../data/fit-data.ts';
 import { Validation } from '../fit/validation.ts';
@@ -47,14 +47,7 @@ export interface EvaluateOptions {
 }
 
 /** The result for one checkpoint. During `onEvaluation` the model has the weights of that checkpoint. */
-export interface Evaluation {
-  readonly uri: string;
-  readonly step: number;
-  readonly epoch: number;
-  /** The phase that wrote the checkpoint: `fit-1`, or the `name` passed to `fit`. */
-  readonly phase: string;
-  /** True for the last checkpoint of its phase. */
-  readonly final: boolean;
+export interface Evaluation extends LoadedCheckpoint {
   readonly values: Readonly<Record<string, number>>;
   readonly isBest: boolean;
 }
@@ -156,8 +149,8 @@ export class Evaluator {
 
   async #evaluate(checkpoint: StoredCheckpoint, bestSoFar: BestSoFar): Promise<void> {
     const { tf, store, onValues } = this.#world;
-    const { uri } = checkpoint;
-    const { step, epoch, final, phase } = checkpoint.position;
+    const loaded = loadedCheckpoint(checkpoint);
+    const { step, phase, final } = loaded;
     restoreEvaluated(tf, this.#model.weights, checkpoint);
     const means = await this.#validation.run();
     const values = Object.fromEntries(this.#model.metricNames.map((name, index) => [name, means[index] as number]));
@@ -169,12 +162,12 @@ export class Evaluator {
     }
     const best = this.#best === null ? {} : { [`best ${this.#metric}`]: this.#best.value, 'best step': this.#best.step };
     onValues(step, values, best);
-    const evaluation = { uri, step, epoch, phase: phase.name, final, values, isBest };
+    const evaluation = { ...loaded, values, isBest };
     this.#evaluations.push(evaluation);
     await this.#options.onEvaluation?.(evaluation);
-    if (isEnough && !final && !this.#stoppedPhases.has(phase.name)) {
-      this.#stoppedPhases.add(phase.name);
-      await this.#stopTraining(step, phase.name);
+    if (isEnough && !final && !this.#stoppedPhases.has(phase)) {
+      this.#stoppedPhases.add(phase);
+      await this.#stopTraining(step, phase);
     }
   }
 

@@ -60,6 +60,14 @@ const cumulative =
       reverse: attr.flag(call.flag('reverse')),
     });
 
+const withSizes =
+  (operation: string, sizes: string, type: string): Lowering =>
+  (call) =>
+    call.op(operation, [call.input('x'), call.graph.integers(call.sizes(sizes))], {
+      T: attr.type(call.output.dtype),
+      [type]: attr.type('int32'),
+    });
+
 const resize =
   (operation: string): Lowering =>
   (call) =>
@@ -149,14 +157,10 @@ const KERNELS: ReadonlyMap<string, Lowering> = new Map<string, Lowering>([
         Tdim: attr.type('int32'),
       }),
   ],
-  [
-    'Transpose',
-    (call) =>
-      call.op('Transpose', [call.input('x'), call.graph.integers(call.numbers('perm'))], {
-        T: attr.type(call.output.dtype),
-        Tperm: attr.type('int32'),
-      }),
-  ],
+  ['Transpose', withSizes('Transpose', 'perm', 'Tperm')],
+  ['Tile', withSizes('Tile', 'reps', 'Tmultiples')],
+  ['BroadcastTo', withSizes('BroadcastTo', 'shape', 'Tidx')],
+  ['Reverse', withSizes('ReverseV2', 'dims', 'Tidx')],
   [
     'Cast',
     (call) =>
@@ -243,22 +247,6 @@ const KERNELS: ReadonlyMap<string, Lowering> = new Map<string, Lowering>([
     },
   ],
   [
-    'Tile',
-    (call) =>
-      call.op('Tile', [call.input('x'), call.graph.integers(call.sizes('reps'))], {
-        T: attr.type(call.output.dtype),
-        Tmultiples: attr.type('int32'),
-      }),
-  ],
-  [
-    'BroadcastTo',
-    (call) =>
-      call.op('BroadcastTo', [call.input('x'), call.graph.integers(call.sizes('shape'))], {
-        T: attr.type(call.output.dtype),
-        Tidx: attr.type('int32'),
-      }),
-  ],
-  [
     'PadV2',
     (call) => {
       const { dtype, shape } = call.tensor('x');
@@ -297,14 +285,6 @@ const KERNELS: ReadonlyMap<string, Lowering> = new Map<string, Lowering>([
       ];
       return call.op('OneHot', [call.input('indices'), ...inputs], { T: attr.type(dtype), TI: attr.type('int32'), axis: attr.integer(-1) });
     },
-  ],
-  [
-    'Reverse',
-    (call) =>
-      call.op('ReverseV2', [call.input('x'), call.graph.integers(call.numbers('dims'))], {
-        T: attr.type(call.output.dtype),
-        Tidx: attr.type('int32'),
-      }),
   ],
   [
     'Select',

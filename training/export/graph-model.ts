@@ -1,7 +1,6 @@
 import type * as tfjs from '@tensorflow/tfjs';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import { weightsOf } from '../model/compiled-model.ts';
-import { uriOf } from '../process/uri-of.ts';
 import { attr, type ConstantNode, GraphBuilder, type NodeDef, shapeProto, typeName } from './graph-builder.ts';
 import { lowerKernel } from './graph-kernels.ts';
 import type { ModelWorld } from './layers-model.ts';
@@ -11,25 +10,19 @@ import { type Trace, tracePrediction } from './trace.ts';
 
 /** The numbers of examples for the two traces of the model. These numbers rarely occur as other dimensions of a model. */
 const BATCHES = [3, 5] as const;
-/** The number of examples for which a test run compares the graph's predictions with the model's. */
+/** The number of examples for which `proveEqual` compares the graph's predictions with the model's. */
 const PROOF_BATCH = 7;
 const TOLERANCE = 1e-4;
 /** The producer version that TensorFlow has written into GraphDefs since 2019. */
 const PRODUCER = 175;
 
-/**
- * Writes a graph model, for tf.loadGraphModel, into the folder `place`. Replaces a model in that folder. A graph model consists of the
- * weights and a graph of TensorFlow's operations that computes the model's prediction. The number of examples stays variable; all other
- * dimensions must be fixed. Compares the graph's predictions with the model's predictions before writing.
- * @throws TonyError MODEL_NOT_EXPORTABLE. The message names the layer that requires control flow or an unsupported kernel.
- */
-export async function exportGraphModel(world: ModelWorld, model: tfjs.LayersModel, place: string): Promise<void> {
-  await writeModelFiles(world.storage, uriOf(place), await graphOf(world.tf, model));
+export async function exportGraphModel(world: ModelWorld, model: tfjs.LayersModel, uri: string): Promise<void> {
+  await writeModelFiles(world.storage, uri, await graphOf(world.tf, model));
 }
 
 /**
  * Returns the graph of a model's prediction, after comparing it with the model.
- * @throws TonyError MODEL_NOT_EXPORTABLE, as `exportGraphModel`.
+ * @throws TonyError MODEL_NOT_EXPORTABLE. The message names the layer that requires control flow or an unsupported kernel.
  */
 export async function graphOf(tf: typeof tfjs, model: tfjs.LayersModel): Promise<tfjs.io.ModelArtifacts> {
   const artifacts = graphArtifacts(tf, model);
@@ -37,12 +30,8 @@ export async function graphOf(tf: typeof tfjs, model: tfjs.LayersModel): Promise
   return artifacts;
 }
 
-/**
- * Loads a graph model.
- * @param place the URI or path of a model.json, or of the folder that contains it.
- */
-export async function loadGraphModel({ tf, storage }: ModelWorld, place: string): Promise<tfjs.GraphModel> {
-  return await tf.loadGraphModel(modelFilesHandler(tf, storage, uriOf(place)));
+export async function loadGraphModel({ tf, storage }: ModelWorld, uri: string): Promise<tfjs.GraphModel> {
+  return await tf.loadGraphModel(modelFilesHandler(tf, storage, uri));
 }
 
 function graphArtifacts(tf: typeof tfjs, model: tfjs.LayersModel): tfjs.io.ModelArtifacts {

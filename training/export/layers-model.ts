@@ -1,9 +1,7 @@
 import type * as tfjs from '@tensorflow/tfjs';
 import type { Storage } from '../../storage/storage.ts';
-import { uriOf } from '../process/uri-of.ts';
 import { modelFilesHandler, writeModelFiles } from './model-files.ts';
 
-/** The dependencies for reading and writing models, for example a `Cluster`. */
 export interface ModelWorld {
   readonly tf: typeof tfjs;
   readonly storage: Storage;
@@ -14,24 +12,19 @@ export interface ExportLayersOptions {
   readonly includeOptimizer?: boolean;
 }
 
-/** Writes model.json and weight files, for tf.loadLayersModel, into the folder `place`. Replaces a model in that folder. */
 export async function exportLayersModel(
   { tf, storage }: ModelWorld,
   model: tfjs.LayersModel,
-  place: string,
+  uri: string,
   { includeOptimizer = false }: ExportLayersOptions = {},
 ): Promise<void> {
   const handler = tf.io.withSaveHandler(async (artifacts) => {
-    await writeModelFiles(storage, uriOf(place), artifacts);
+    await writeModelFiles(storage, uri, artifacts);
     return { modelArtifactsInfo: { dateSaved: new Date(), modelTopologyType: 'JSON' } };
   });
   await model.save(handler, { includeOptimizer });
 }
 
-/**
- * Loads a layers model.
- * @param place the URI or path of a model.json, or of the folder that contains it.
- */
-export async function loadLayersModel({ tf, storage }: ModelWorld, place: string): Promise<tfjs.LayersModel> {
-  return await tf.loadLayersModel(modelFilesHandler(tf, storage, uriOf(place)));
+export async function loadLayersModel({ tf, storage }: ModelWorld, uri: string): Promise<tfjs.LayersModel> {
+  return await tf.loadLayersModel(modelFilesHandler(tf, storage, uri));
 }

@@ -2,23 +2,13 @@ import type * as tfjs from '@tensorflow/tfjs';
 import { TonyError } from '../../platform/errors.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { nameOf, parentUri } from '../../storage/uri.ts';
-import { CheckpointStore, type StoredCheckpoint } from '../checkpoint/checkpoint-store.ts';
+import { CheckpointStore, type LoadedCheckpoint, loadedCheckpoint, type StoredCheckpoint } from '../checkpoint/checkpoint-store.ts';
 import { weightsOf } from '../model/compiled-model.ts';
 import { restoreWeights } from '../model/training-state.ts';
 import { exportGraphModel, loadGraphModel } from './graph-model.ts';
 import { type ExportLayersOptions, exportLayersModel, loadLayersModel } from './layers-model.ts';
 import { exportSavedModel, type LoadSavedModelOptions, loadSavedModel, type SavedModel } from './saved-model.ts';
 import { type WarmStart, type WarmStartOptions, warmStart } from './warm-start.ts';
-
-export interface LoadedCheckpoint {
-  readonly uri: string;
-  readonly step: number;
-  readonly epoch: number;
-  /** The phase that wrote the checkpoint: `fit-1`, or the `name` passed to `fit`. */
-  readonly phase: string;
-  /** True if this is the last checkpoint of its phase. */
-  readonly final: boolean;
-}
 
 interface ModelsParts {
   readonly tf: typeof tfjs;
@@ -76,7 +66,7 @@ export class Models {
 
   /**
    * Writes a SavedModel of TensorFlow, for TensorFlow Serving, Keras and other programs, into a folder. It computes the same graph as
-   * `exportGraphModel`.
+   * `exportGraphModel`, with the signature `serving_default`. Replaces a SavedModel that this method has written there.
    * @throws TonyError MODEL_NOT_EXPORTABLE. The message names the layer that the graph cannot represent.
    */
   async exportSavedModel(model: tfjs.LayersModel, folder: string): Promise<void> {
@@ -84,8 +74,9 @@ export class Models {
   }
 
   /**
-   * Loads a SavedModel of TensorFlow for predictions. Requires the native backend.
+   * Loads a SavedModel of TensorFlow for predictions, for example one that Keras has exported. Requires the native backend.
    * @param place the folder that contains saved_model.pb.
+   * @throws TonyError BACKEND_UNFIT on another backend, MODEL_UNREADABLE if TensorFlow or TensorFlow.js cannot load the SavedModel.
    */
   async loadSavedModel(place: string, options: LoadSavedModelOptions = {}): Promise<SavedModel> {
     return await loadSavedModel(this.#parts, this.#parts.uriOf(place), options);
@@ -101,16 +92,16 @@ export class Models {
   async loadCheckpoint(which: 'newest' | 'best' | (string & {}), model: tfjs.LayersModel, name?: string): Promise<LoadedCheckpoint> {
     const stored = await this.#find(which);
     restoreWeights(this.#parts.tf, weightsOf(model), stored.tensors, stored.uri, name);
-    const { step, epoch, phase, final } = stored.position;
-    return { uri: stored.uri, step, epoch, phase: phase.name, final };
+    return loadedCheckpoint(stored);
   }
 
   /**
    * Copies the matching weights of another model into `model`, and reports which weights it copied. Call it before `fit`, on every rank or
    * only on rank 0. If the job resumes from its own checkpoint, that checkpoint takes precedence.
-   * @param from the place of a model.json (a LayersModel or a GraphModel from any program), the place of a checkpoint, 'newest' or 'best'
-   *   as in `loadCheckpoint`, or a model in memory.
-   * @throws TonyError WARM_START_MISFIT when no weight matches, or when a shape differs and `skipMismatched` is not set.
+   * @param from the place of a model.json (a LayersModel or a GraphModel from any program, also with quantised weights), the place of a
+   *   checkpoint, 'newest' or 'best' as in `loadCheckpoint`, or a model in memory. Its optimizer state is ignored.
+   * @throws TonyError WARM_START_MISFIT, without changing the model, when no weight matches, or when a type or shape differs and
+   *   `skipMismatched` is not set.
    */
   async warmStart(
     model: tfjs.LayersModel,

@@ -77,7 +77,7 @@ function encodeNode({ name, op, input, attr }: NodeDef, constants: ReadonlyMap<s
   return Buffer.concat([text(1, name), text(2, op), ...input.map((each) => text(3, each)), ...encodeMap(5, attr, encodeAttr)]);
 }
 
-/** Encodes also default values: without its field, an attribute would have no value. */
+/** Also encodes default values, because an attribute without its field would have no value. */
 function encodeValue(value: AttrValue, content: Uint8Array = new Uint8Array()): Buffer {
   if ('type' in value) {
     return number(6, typeOf(value.type));

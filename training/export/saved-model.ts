@@ -4,20 +4,13 @@ import { messageOf, TonyError } from '../../platform/errors.ts';
 import { downloadFolder } from '../../storage/copy-files.ts';
 import { joinUri } from '../../storage/uri.ts';
 import { createScratchFolder, removeScratchFolder } from '../data/local-copy/scratch-folder.ts';
-import { uriOf } from '../process/uri-of.ts';
 import { graphOf } from './graph-model.ts';
 import type { ModelWorld } from './layers-model.ts';
 import { encodeSavedModel } from './saved-model-file.ts';
 
 const FILE = 'saved_model.pb';
 
-/**
- * Writes a SavedModel of TensorFlow into the folder `place`. It computes the same graph as a graph model, with the signature
- * `serving_default`. Replaces a SavedModel that this function has written there.
- * @throws TonyError MODEL_NOT_EXPORTABLE, as `exportGraphModel`.
- */
-export async function exportSavedModel(world: ModelWorld, model: tfjs.LayersModel, place: string): Promise<void> {
-  const uri = uriOf(place);
+export async function exportSavedModel(world: ModelWorld, model: tfjs.LayersModel, uri: string): Promise<void> {
   const file = encodeSavedModel(await graphOf(world.tf, model));
   if ((await world.storage.stat(joinUri(uri, 'variables'))) !== null) {
     throw new TonyError('ALREADY_EXISTS', `${uri} contains a SavedModel with variables`, { hint: 'Remove it, or choose another folder.' });
@@ -80,13 +73,7 @@ export class SavedModel {
   }
 }
 
-/**
- * Loads a SavedModel of TensorFlow, for example one that Keras has exported.
- * @param place the URI or path of the folder that contains saved_model.pb.
- * @throws TonyError BACKEND_UNFIT if the backend is not TensorFlow's C library, MODEL_UNREADABLE if the folder contains no SavedModel, or
- *   if TensorFlow or TensorFlow.js does not support it.
- */
-export async function loadSavedModel(world: ModelWorld, place: string, options: LoadSavedModelOptions = {}): Promise<SavedModel> {
+export async function loadSavedModel(world: ModelWorld, uri: string, options: LoadSavedModelOptions = {}): Promise<SavedModel> {
   const { signature = 'serving_default', tags = ['serve'] } = options;
   const { node } = world.tf as typeof tfjs & { readonly node?: NodeApi };
   if (node === undefined) {
@@ -94,7 +81,6 @@ export async function loadSavedModel(world: ModelWorld, place: string, options: 
       hint: 'Use a runtime with the native backend (`tony-ts runtime build`), or load a graph model.',
     });
   }
-  const uri = uriOf(place);
   if ((await world.storage.stat(joinUri(uri, FILE))) === null) {
     throw new TonyError('MODEL_UNREADABLE', `${uri} contains no ${FILE}`);
   }
@@ -115,7 +101,7 @@ export async function loadSavedModel(world: ModelWorld, place: string, options: 
   }
 }
 
-/** The parts of tfjs-node that its declarations contain, but those of TensorFlow.js do not. */
+/** The members that tfjs-node adds to TensorFlow.js. */
 interface NodeApi {
   loadSavedModel(folder: string, tags: string[], signature: string): Promise<NodeSavedModel>;
 }

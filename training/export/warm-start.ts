@@ -5,6 +5,7 @@ import { joinUri, nameOf, parentUri } from '../../storage/uri.ts';
 import { CheckpointStore } from '../checkpoint/checkpoint-store.ts';
 import { type NamedWeight, weightsOf } from '../model/compiled-model.ts';
 import { tensorOf, weightsAmong } from '../model/training-state.ts';
+import type { ModelWorld } from './layers-model.ts';
 import { readModelFiles } from './model-files.ts';
 
 export interface WarmStartOptions {
@@ -35,15 +36,9 @@ interface Source {
   readonly weights: readonly SourceWeight[];
 }
 
-/**
- * Copies the matching weights of a source into a model. The source is a model.json from any program (a LayersModel or a GraphModel, with
- * or without quantised weights), a checkpoint, or a model in memory. The source's optimizer state is ignored.
- * @param from the URI of a model.json, of the folder that contains it, or of a checkpoint; or a model in memory.
- * @throws TonyError WARM_START_MISFIT, without changing the model, when no weight matches, or when a type or shape differs and
- *   `skipMismatched` is not set.
- */
+/** See Models.warmStart. */
 export async function warmStart(
-  { tf, storage }: { readonly tf: typeof tfjs; readonly storage: Storage },
+  { tf, storage }: ModelWorld,
   model: tfjs.LayersModel,
   from: string | tfjs.LayersModel | tfjs.GraphModel,
   options: WarmStartOptions = {},

@@ -88,7 +88,7 @@ describe('one rank', () => {
 });
 
 describe('several ranks', () => {
-  test('end with the same weights as one rank on whole batches, also if the last batches are uneven', async () => {
+  test('end with the same weights as one rank on whole batches, even if the last batches are uneven', async () => {
     for (const [worldSize, count] of [
       [2, 50],
       [3, 50],

@@ -4,7 +4,7 @@ import { type NextSplit, nextSplit } from './predict-plan.ts';
 
 const workers = (count: number) => Array.from({ length: count }, (_, index) => ({ index, count }));
 
-test('a worker takes its own splits in order, then free ones, then those that other workers may be computing', () => {
+test('a worker first takes its own splits in order, then free splits, then splits that other workers may be computing', () => {
   const done = new Set<number>();
   for (const split of [1, 4, 7]) {
     expect(nextSplit(9, (each) => done.has(each), { index: 1, count: 3 })).toEqual({ split, kind: 'own' });

@@ -94,8 +94,8 @@ function isCopiedByReading(tf: typeof tfjs, tensor: tfjs.Tensor): boolean {
 }
 
 /**
- * Restores a model and its optimizer. @throws TonyError CHECKPOINT_MISFIT, without changing anything, if the tensors belong to another
- * model or optimizer.
+ * Restores a model and its optimizer.
+ * @throws TonyError CHECKPOINT_MISFIT, without changing anything, if the tensors are from another model or optimizer.
  */
 export function restoreState(
   tf: typeof tfjs,

@@ -16,7 +16,6 @@ beforeAll(async () => {
   await tf.setBackend('cpu');
 });
 
-/** Returns the options of each worker. */
 async function start(workers: number, servers: number, world: Partial<ServerWorld> = {}): Promise<(rank: number) => WorkerOptions> {
   return (await startServers({ workers, servers, generation: 3, ...world })).optionsOf;
 }

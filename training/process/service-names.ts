@@ -11,11 +11,11 @@ export const FEED_TAKE = 'feed.take';
 /** A feed reader leaves. Its unacknowledged records go to other readers. */
 export const FEED_LEAVE = 'feed.leave';
 
-/* The rendezvous store of Horovod's processes, to which their executor relays. */
+/* The rendezvous store of Horovod's processes. The executor forwards their requests. */
 export const RENDEZVOUS_PUT = 'rendezvous.put';
 export const RENDEZVOUS_GET = 'rendezvous.get';
 export const RENDEZVOUS_REMOVE = 'rendezvous.remove';
 /** Maximum length of a key. */
 export const LARGEST_RENDEZVOUS_KEY = 512;
-/** Maximum size of a value in bytes. Encoded, it fits into a request. */
+/** Maximum size of a value in bytes. The encoded value fits into a request. */
 export const LARGEST_RENDEZVOUS_VALUE = 512 * 1024;

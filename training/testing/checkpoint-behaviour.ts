@@ -105,7 +105,7 @@ export function describeFencing(
       await Promise.all(moments.map(round));
     });
 
-    test('generations can be retired repeatedly, and even if they never wrote a checkpoint', async () => {
+    test('a generation can be retired repeatedly, even if it never wrote a checkpoint', async () => {
       const { storage, dir } = await open();
       const store = new CheckpointStore(storage, dir);
       await store.retireOlderThan({ ...ORIGIN, generation: 1 });

@@ -32,13 +32,13 @@ export interface CorrectnessCase {
   readonly examples: number;
   /** Default: 2. */
   readonly epochs?: number;
-  /** false: rank 0 does not also train alone. */
+  /** If false, rank 0 does not also train the net alone. */
   readonly alone?: false;
   readonly options?: Pick<FitOptions, 'accumulate' | 'clipNorm' | 'syncBatchNorm' | 'verifyEverySteps'>;
 }
 
 export interface CorrectnessResult {
-  /** The largest difference between a weight or moving average and its value after rank 0 has trained alone; null if rank 0 does not. */
+  /** The largest difference in a weight or moving average between training together and alone; null if rank 0 did not train alone. */
   readonly difference: number | null;
   /** How far training has moved the weights. */
   readonly moved: number;

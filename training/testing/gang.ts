@@ -1,4 +1,4 @@
-/** Runs program.ts as the tasks of a job, in separate processes, which it starts as executors do. */
+/** Runs program.ts as the tasks of a job. Starts the processes as executors do. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';

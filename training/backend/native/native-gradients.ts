@@ -17,8 +17,8 @@ import { type NativeBackend, sameShape } from './native-backend.ts';
 type Gradients = Readonly<Record<string, () => tfjs.Tensor>>;
 
 /**
- * Computes gradients with native kernels. Returns null if the kernels do not support these tensors. @param own computes TensorFlow.js's
- * gradients.
+ * Computes gradients with native kernels. Returns null if the kernels do not support these tensors.
+ * @param own computes TensorFlow.js's gradients.
  */
 type NativeGradient = (
   native: NativeBackend,

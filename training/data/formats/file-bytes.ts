@@ -47,7 +47,7 @@ export async function* readContents(
 }
 
 /**
- * Reads a part of a file into a separate ArrayBuffer. @param to exclusive; the caller has limited the length.
+ * Reads the bytes from `from` to `to` (exclusive) into a separate ArrayBuffer. The caller must limit the length.
  * @throws TonyError DATA_INVALID if the file does not contain these bytes.
  */
 export async function readRange(file: DataFile, from: number, to: number, context: ReadContext): Promise<Uint8Array<ArrayBuffer>> {

@@ -24,7 +24,7 @@ test.each([
   expect([claimedPixels(file, false), claimedPixels(file, true)]).toEqual([first, all]);
 });
 
-test('claimedPixels returns a number whatever bytes follow the beginning of an image', () => {
+test('claimedPixels returns a number for any bytes after the beginning of an image', () => {
   const beginning = fc.constantFrom(PNG.subarray(0, 8), BMP.subarray(0, 2), GIF.subarray(0, 6), JPEG.subarray(0, 2), JPEG, GIF);
   fc.assert(
     fc.property(beginning, fc.uint8Array({ maxLength: 300 }), fc.boolean(), (first, rest, allFrames) => {

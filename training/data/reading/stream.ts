@@ -43,7 +43,6 @@ export class DeferredStream<T> implements ChunkStream<T> {
   }
 }
 
-/** Creates a stream from an async generator of chunks. */
 export function streamOf<T>(chunks: AsyncGenerator<Chunk<T>, void>): ChunkStream<T> {
   return {
     async next() {

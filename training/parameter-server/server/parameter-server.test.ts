@@ -372,7 +372,7 @@ test.each([null, 2])('workers at different speeds end with equal weights (stalen
   }
 });
 
-test('if the last batch is too small for all workers, some take part without examples', async () => {
+test('if the last batch is too small for all workers, some workers take the step without examples', async () => {
   const world = await start({ workers: 2, servers: 2, staleness: 1 });
   const part: TrainingData = {
     x: { values: values.subarray(0, 84), shape: [21, 4] },

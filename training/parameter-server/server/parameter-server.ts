@@ -1,38 +1,22 @@
 import type { Server, Socket } from 'node:net';
-import type * as tfjs from '@tensorflow/tfjs';
 import type { WireSecurity } from '../../../conf/job.ts';
 import { TonyError } from '../../../platform/errors.ts';
 import type { Secret } from '../../../platform/secret.ts';
-import type { Storage } from '../../../storage/storage.ts';
 import type { Channel } from '../../connections/channel.ts';
 import { IncomingHandshakes } from '../../connections/incoming-handshakes.ts';
 import { type Listener, openListener } from '../../connections/listener.ts';
 import { serverKey } from '../protocol/server-key.ts';
-import { Session } from './session.ts';
+import { type ServerTimeouts, Session, type SessionOptions } from './session.ts';
 import { WorkerConnection } from './worker-connection.ts';
 
-export interface ParameterServerOptions {
-  readonly tf: typeof tfjs;
-  readonly storage: Storage;
-  /** The URI of the job's checkpoint folder; null if there is none. Workers cannot make this server access any other folder. */
-  readonly checkpointDir: string | null;
-  readonly index: number;
-  readonly worldSize: number;
+export interface ParameterServerOptions extends Omit<SessionOptions, keyof ServerTimeouts> {
   readonly generation: number;
   readonly key: Secret;
   /** The traffic protection; `none` by default. All workers must use the same setting. */
   readonly security?: WireSecurity;
   /** The address to listen on, or a server that is already listening. */
   readonly listener: Listener | Server;
-  readonly onNotice: (message: string) => void;
   readonly timeouts?: Partial<ServerTimeouts>;
-}
-
-export interface ServerTimeouts {
-  /** The time in ms to wait for workers that have not joined yet. */
-  readonly joinMs: number;
-  /** The time in ms to wait for the replacement of a lost worker. The other workers then continue without it. */
-  readonly replaceMs: number;
 }
 
 const DEFAULT_SERVER_TIMEOUTS: ServerTimeouts = { joinMs: 300_000, replaceMs: 120_000 };
@@ -118,9 +102,7 @@ export class ParameterServer {
     if (this.#sessions.size >= MAX_RUNS) {
       throw new TonyError('RING_MISMATCH', `the program has more than ${MAX_RUNS} runs, the maximum that a parameter server holds`);
     }
-    const { tf, storage, checkpointDir, index, worldSize, onNotice } = this.#options;
-    const timeouts = { ...DEFAULT_SERVER_TIMEOUTS, ...this.#options.timeouts };
-    const session = new Session({ tf, storage, checkpointDir, index, worldSize, onNotice, ...timeouts });
+    const session = new Session({ ...this.#options, ...DEFAULT_SERVER_TIMEOUTS, ...this.#options.timeouts });
     this.#sessions.set(run, session);
     return session;
   }

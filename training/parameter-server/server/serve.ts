@@ -3,7 +3,8 @@ import { TonyError } from '../../../platform/errors.ts';
 import { Secret } from '../../../platform/secret.ts';
 import type { Storage } from '../../../storage/storage.ts';
 import type { Report, TaskContext } from '../../process/task-context.ts';
-import { ParameterServer, type ServerTimeouts } from './parameter-server.ts';
+import { ParameterServer } from './parameter-server.ts';
+import type { ServerTimeouts } from './session.ts';
 
 /** Returns true if this task is one of its job's parameter servers. */
 export function servesParameters({ rank, index, listener, parameterServers }: TaskContext): boolean {

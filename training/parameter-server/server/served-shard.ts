@@ -101,7 +101,7 @@ export class ServedShard {
     for (const [index, described] of variables.entries()) {
       const piece = byVariable.get(first + index) ?? null;
       if (piece !== null && piece.from + piece.count > sizeOf(described.shape)) {
-        throw new TonyError('RING_MISMATCH', `a piece lies outside of the variable ${described.name}`);
+        throw new TonyError('RING_MISMATCH', `a piece is outside of the variable ${described.name}`);
       }
       this.#forgetVariable(first + index);
       const weights = withWeights ? numbers.subarray(at, at + (piece?.count ?? 0)) : null;

@@ -13,7 +13,14 @@ import { ServerCheckpoints } from './server-checkpoints.ts';
 import { SharedTensors } from './shared-tensors.ts';
 import { type Client, WorkerRequest } from './worker-request.ts';
 
-export interface SessionOptions {
+export interface ServerTimeouts {
+  /** The time in ms to wait for workers that have not joined yet. */
+  readonly joinMs: number;
+  /** The time in ms to wait for the replacement of a lost worker. The other workers then continue without it. */
+  readonly replaceMs: number;
+}
+
+export interface SessionOptions extends ServerTimeouts {
   readonly tf: typeof tfjs;
   readonly storage: Storage;
   /** The URI of the job's checkpoint folder; null if there is none. Workers cannot make this server access any other folder. */
@@ -21,9 +28,6 @@ export interface SessionOptions {
   /** The index of this server. Server 0 also holds the state that is not distributed over the servers. */
   readonly index: number;
   readonly worldSize: number;
-  /** The time in ms to wait for the replacement of a lost worker (`replaceMs`) and for a worker that has not joined yet (`joinMs`). */
-  readonly replaceMs: number;
-  readonly joinMs: number;
   readonly onNotice: (message: string) => void;
 }
 

@@ -7,7 +7,8 @@ import { Secret } from '../../../platform/secret.ts';
 import { FileStorage } from '../../../storage/file-storage.ts';
 import { fileUri } from '../../../storage/uri.ts';
 import { listening } from '../../testing/listening.ts';
-import { ParameterServer, type ServerTimeouts } from '../server/parameter-server.ts';
+import { ParameterServer } from '../server/parameter-server.ts';
+import type { ServerTimeouts } from '../server/session.ts';
 import { ParameterServerWorker } from '../worker/parameter-server-worker.ts';
 import type { WorkerOptions } from '../worker/server-group.ts';
 

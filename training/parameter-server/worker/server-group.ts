@@ -1,26 +1,14 @@
-import type { WireSecurity } from '../../../conf/job.ts';
 import { TonyError } from '../../../platform/errors.ts';
-import type { Secret } from '../../../platform/secret.ts';
 import type { StoredTensor } from '../../checkpoint/checkpoint-format.ts';
 import type { LossCode } from '../../connections/channel.ts';
 import { connectAll } from '../../connections/connect-all.ts';
-import { DEFAULT_TIMEOUTS, type RingTimeouts } from '../../ring/ring.ts';
+import { DEFAULT_TIMEOUTS, type RingOptions, type RingTimeouts } from '../../ring/ring.ts';
 import { type Ask, getAnswer, helloAnswer, type SharedKey } from '../protocol/messages.ts';
 import { serverKey } from '../protocol/server-key.ts';
 import { type Answer, ServerConnection } from './server-connection.ts';
 
-export interface ServerGroupOptions {
-  readonly rank: number;
-  readonly worldSize: number;
-  readonly generation: number;
-  readonly key: Secret;
-  /** The traffic protection; `none` by default. All servers must use the same setting. */
-  readonly security?: WireSecurity;
-  readonly addresses: readonly { readonly host: string; readonly port: number }[];
-  /** Called once, when the first server is lost. */
-  readonly onLost: (server: number, cause: string) => void;
-  readonly timeouts?: Partial<RingTimeouts>;
-}
+/** As for a ring, but `addresses` lists the servers, and `onLost` receives the index of a server. */
+export type ServerGroupOptions = Omit<RingOptions, 'listener' | 'onRefused'>;
 
 export interface WorkerOptions extends ServerGroupOptions {
   /** The maximum number of steps that a worker may be ahead of the slowest worker; null for no limit. */

@@ -13,8 +13,8 @@ import { SyncBatchNorm } from './sync-batch-norm.ts';
 import { verifyEqual } from './verify-equal.ts';
 
 /**
- * Creates strategies for synchronous training. @param wire the number format of gradients on the network. Sums are always computed in
- * float32.
+ * Creates strategies for synchronous training.
+ * @param wire the number format of gradients on the network. Sums are always computed in float32.
  */
 export function allReduceStrategy(ring: Ring, wire: Wire = 'float32'): StrategyFactory {
   return { rank: ring.rank, worldSize: ring.worldSize, open: (context) => new AllReduceStrategy(ring, wire, context) };

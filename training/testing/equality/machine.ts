@@ -134,7 +134,6 @@ export class Machine {
     return false;
   }
 
-  /** Returns the compiled model of an action. */
   compiled(action: FitAction): tfjs.LayersModel {
     const model = this.models[action.head] as tfjs.LayersModel;
     const optimizer = this.optimizerAt(action.optimizer);

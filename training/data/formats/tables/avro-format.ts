@@ -16,12 +16,12 @@ export interface AvroOptions extends TableOptions {
 }
 
 const SYNC_BYTES = 16;
-/** Limits the records of a block that need no bytes. */
+/** The maximum number of records in a block, because records of some types occupy no bytes. */
 const MAX_RECORDS_PER_BLOCK = 16 * 1024 * 1024;
 
 /**
- * Creates the format of Avro's object container files, whose records become rows. A block belongs to the split that contains its first byte:
- * a reader searches the first sync marker that ends in its split. Positions are offsets of blocks.
+ * Creates the format of Avro's object container files, whose records become rows. A block belongs to the split that contains its first
+ * byte: a reader searches for the first sync marker that ends in its split. Positions are offsets of blocks.
  */
 export function avroFormat(options: AvroOptions): FileFormat<TableRow> {
   const mostBytes = options.maxRecordBytes ?? MAX_RECORD_BYTES;

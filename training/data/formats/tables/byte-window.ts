@@ -18,7 +18,7 @@ export class ByteWindow {
     return this.#bytes;
   }
 
-  /** Reads until the window contains at least `length` bytes. Returns false if the stream ends before. */
+  /** Reads until the window contains at least `length` bytes. Returns false if the stream ends first. */
   async fill(length: number): Promise<boolean> {
     const pieces = [this.#bytes];
     let present = this.#bytes.length;

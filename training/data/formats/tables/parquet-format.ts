@@ -152,7 +152,7 @@ function offsetOf({ columns }: RowGroup): number {
   return Math.min(...offsets);
 }
 
-/** A damaged or malicious footer must not cause the allocation of any amount of memory. */
+/** Limits the memory that a damaged or malicious footer can make the reader allocate. */
 function checkSize({ index, rowGroup }: Group, names: readonly string[], maxBytes: number, file: DataFile): void {
   const chunks = rowGroup.columns.flatMap(({ meta_data }) =>
     meta_data && names.includes(meta_data.path_in_schema[0] ?? '') ? meta_data : [],
@@ -203,7 +203,7 @@ async function readColumns(
     const values: ArrayLike<unknown>[] = [];
     for (let at = 0; at < names.length; at += CONCURRENT_COLUMNS) {
       const some = names.slice(at, at + CONCURRENT_COLUMNS);
-      // After a failure, the other reads must end too: nothing would handle their errors later.
+      // After a failure, waits for the other reads, because no code would handle their errors later.
       const read = await Promise.allSettled(some.map((column) => scan.readColumn({ column, ...rows })));
       for (const result of read) {
         if (result.status === 'rejected') {
@@ -214,7 +214,7 @@ async function readColumns(
     }
     return { values, bytes };
   } catch (error) {
-    // hyparquet abandons reads that it has begun.
+    // After a failure, hyparquet does not wait for the reads that it has begun.
     await Promise.allSettled(reads);
     context.signal.throwIfAborted();
     if (error instanceof TonyError) {

@@ -48,7 +48,7 @@ describe.each([...PARQUET, ...AVRO])('%s', (name) => {
     expect(await open(file, { columns: NAMES, fill: { maybe: -1 } }).toArray({ storage })).toEqual(await expectedRows());
   });
 
-  test('reports a damaged byte or other rows, but never hangs, crashes or exhausts the memory', async () => {
+  test('causes an error or yields other rows if a byte is damaged, but never hangs, crashes or exhausts the memory', async () => {
     const good = await readFile(file);
     const folder = await folderWith({ [name]: good });
     await fc.assert(
@@ -72,7 +72,7 @@ describe.each([...PARQUET, ...AVRO])('%s', (name) => {
 describe.each(['snappy.parquet', 'null.avro'])('%s', (name) => {
   const file = path.join(GOLDEN, name);
 
-  test('is split so that each reader gets its share, and each row belongs to one split', async () => {
+  test('is split so that each reader gets its share, and each row is in one split', async () => {
     const dataset = open(file, { columns: ['id'], splitBytes: 1000 });
     const { splits } = await dataset.splits({ storage });
     expect(splits.length).toBeGreaterThan(2);
