@@ -7,7 +7,7 @@ export type { Checkpoint } from './cluster/checkpoint.ts';
 export type { Cluster } from './cluster/cluster.ts';
 export { type JoinOptions, join } from './cluster/join.ts';
 export { runCall } from './cluster/run-call.ts';
-export type { Column, TrainingData } from './data/data.ts';
+export type { TrainingData } from './data/data.ts';
 export type { FitData, ValidationData } from './data/fit-data.ts';
 export type { ColumnConfig, CsvOptions, CsvRow, LabelledCsvRow } from './data/formats/csv.ts';
 export {
@@ -69,6 +69,7 @@ export type { Batched } from './data/transforms/collate.ts';
 export type { InterleaveOptions } from './data/transforms/interleave.ts';
 export type { PaddedBatchOptions } from './data/transforms/pad.ts';
 export type { SampleOptions } from './data/transforms/sample.ts';
+export type { Column } from './encoding/idx.ts';
 export type { EvaluateOptions, Evaluation, EvaluationReport } from './evaluation/evaluator.ts';
 export type { ExportLayersOptions } from './export/layers-model.ts';
 export type { Models } from './export/models.ts';

@@ -1,4 +1,4 @@
-"""Reports to the executor, which sends them with its next heartbeat."""
+"""Appends reports to a file. The executor reads the file and sends the reports with its next heartbeat."""
 
 import json
 import os

@@ -235,7 +235,7 @@ def _plain(name: str, value: Any) -> Any:
         raise TonyError(
             "USAGE",
             f"the value {value!r} of {name} cannot be stored: {error}",
-            "Use numbers, strings, booleans, None and lists, and create other objects in the trial.",
+            "Use numbers, strings, booleans, None and lists. Create all other objects inside the trial.",
         ) from error
     return plain
 

@@ -2,8 +2,6 @@ import type * as tfjs from '@tensorflow/tfjs';
 import { TonyError } from '../../platform/errors.ts';
 import type { Column } from '../encoding/idx.ts';
 
-export type { Column } from '../encoding/idx.ts';
-
 /** Training data for `fit`. The first dimension is the number of examples. Every rank has access to all examples. */
 export interface TrainingData {
   readonly x: tfjs.Tensor | Column | readonly (tfjs.Tensor | Column)[];

@@ -155,7 +155,7 @@ describe('ranks that share a dataset', () => {
     );
   });
 
-  test('resume together if one rank has no stored position, in any order of their first reads', async () => {
+  test('resume together if one rank has no stored position, whichever rank reads first', async () => {
     const dataset = (await recordFiles([5, 5, 5, 5])).map(({ xs }) => xs[0]).dispatch();
     const before = new LocalSplits();
     const first = dataset.read({ storage, share: { index: 0, count: 2 }, splits: before.reader() });

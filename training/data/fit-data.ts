@@ -17,19 +17,14 @@ type AnyDataset = Dataset<unknown> | tfjs.data.Dataset<tfjs.TensorContainer>;
  * Training data for `fit`: examples in memory, or a dataset of `{ xs, ys }`. `fit` batches an unbatched dataset. A tf.data dataset must be
  * batched and yield the same batches on every rank; each rank uses its share of the batches.
  */
-export type FitData =
-  | Examples
-  | readonly [x: Examples['x'], y: Examples['y']]
-  | AnyDataset
-  | { readonly dataset: AnyDataset; readonly prepare?: NonNullable<TrainingData['prepare']> };
+export type FitData = Examples | readonly [x: Examples['x'], y: Examples['y']] | GivenDataset;
+
+type GivenDataset = AnyDataset | { readonly dataset: AnyDataset; readonly prepare?: NonNullable<TrainingData['prepare']> };
 
 export type ValidationData = FitData;
 
 /** FitData after conversion: examples in columns, or a dataset. */
-export type StandardFitData =
-  | TrainingData
-  | AnyDataset
-  | { readonly dataset: AnyDataset; readonly prepare?: NonNullable<TrainingData['prepare']> };
+export type StandardFitData = TrainingData | GivenDataset;
 
 export const BATCH_SIZE = 32;
 

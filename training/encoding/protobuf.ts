@@ -53,6 +53,17 @@ export function writeVarint(buffer: Buffer, at: number, value: number): number {
   return position;
 }
 
+/** @returns the position after the varint. */
+export function writeBigVarint(buffer: Buffer, at: number, value: bigint): number {
+  let rest = value;
+  let position = at;
+  for (; rest >= 0x80n; rest >>= 7n) {
+    buffer[position++] = Number(rest & 0x7fn) | 0x80;
+  }
+  buffer[position++] = Number(rest);
+  return position;
+}
+
 export function varintLength(value: number): number {
   let length = 1;
   for (let rest = value; rest >= 0x80; rest = Math.floor(rest / 0x80)) {

@@ -1,6 +1,6 @@
 import type * as tfjs from '@tensorflow/tfjs';
 import { TonyError } from '../../platform/errors.ts';
-import { bytes, text, varint, WIRE } from '../encoding/protobuf.ts';
+import { bytes, text, WIRE, writeBigVarint } from '../encoding/protobuf.ts';
 import type { AttrValue, NodeDef, ShapeProto } from './graph-builder.ts';
 
 /*
@@ -132,13 +132,6 @@ function number(field: number, value: number | string): Buffer {
 
 /** Encodes an int64: a negative number as the unsigned number with the same 64 bits. */
 function signed(value: number | string): Buffer {
-  let rest = BigInt.asUintN(64, BigInt(value));
-  if (rest <= BigInt(Number.MAX_SAFE_INTEGER)) {
-    return varint(Number(rest));
-  }
-  const encoded: number[] = [];
-  for (; rest >= 0x80n; rest >>= 7n) {
-    encoded.push(Number(rest & 0x7fn) | 0x80);
-  }
-  return Buffer.from([...encoded, Number(rest)]);
+  const encoded = Buffer.alloc(10);
+  return encoded.subarray(0, writeBigVarint(encoded, 0, BigInt.asUintN(64, BigInt(value))));
 }

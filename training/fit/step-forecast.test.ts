@@ -40,7 +40,7 @@ test('without it, the first complete epoch yields the total', () => {
   expect(resumed.take(8, true)).toBe(118);
 });
 
-test('the earlier of two limits counts, and a loop without limits has no total', () => {
+test('the earlier of two limits determines the total, and a loop without limits has no total', () => {
   expect(forecastOf({ steps: 50 }).forecast.total).toBe(150);
   expect(forecastOf({ steps: 50, epochs: 2 }, { stepsPerEpoch: 10 }).forecast.total).toBe(120);
   expect(forecastOf({}).take(5, true)).toBeUndefined();

@@ -1,6 +1,6 @@
 import type * as tfjs from '@tensorflow/tfjs';
 import { TonyError } from '../../platform/errors.ts';
-import type { Column } from '../data/data.ts';
+import type { Column } from '../encoding/idx.ts';
 import { encodePng } from '../encoding/png.ts';
 import { stringTensor, type TensorValue } from './event-file.ts';
 import { isTensor, numbersOf } from './summary-numbers.ts';

@@ -2,7 +2,7 @@ import type * as tfjs from '@tensorflow/tfjs';
 import { wholeNumber } from '../../platform/check-options.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import type { Storage } from '../../storage/storage.ts';
-import type { Column } from '../data/data.ts';
+import type { Column } from '../encoding/idx.ts';
 import { encodeRestart, encodeScalars, encodeTensorValue, type Scalar, type TensorValue } from './event-file.ts';
 import { EventLog } from './event-log.ts';
 import { graphValue } from './summary-graph.ts';
@@ -314,7 +314,7 @@ function checkStep(step: number): void {
   }
 }
 
-/** Used on ranks that write no summaries and in programs without a summary folder. */
+/** The summaries of ranks that write none, and of programs without a summary folder. */
 export const NO_SUMMARIES: Summaries = {
   scalar: () => {},
   scalars: () => {},

@@ -1,5 +1,5 @@
 import { TonyError } from '../../../platform/errors.ts';
-import { bytes as bytesField, varintLength, writeVarint } from '../../encoding/protobuf.ts';
+import { bytes as bytesField, varintLength, writeBigVarint, writeVarint } from '../../encoding/protobuf.ts';
 import { broken, WireReader } from '../../encoding/protobuf-reader.ts';
 
 /*
@@ -164,8 +164,6 @@ export function readBytesList(list: WireReader): Buffer[] {
   return values;
 }
 
-const IS_LITTLE_ENDIAN = new Uint8Array(Uint32Array.of(1).buffer)[0] === 1;
-
 export function readFloatList(list: WireReader): Float32Array {
   let values: number[] | null = null;
   while (!list.isAtEnd) {
@@ -198,14 +196,7 @@ function floatsOf(bytes: Uint8Array, from: number, to: number): Float32Array {
     throw broken('has floats that are not 4 bytes long');
   }
   const values = new Float32Array(count);
-  if (IS_LITTLE_ENDIAN) {
-    new Uint8Array(values.buffer).set(bytes.subarray(from, to));
-  } else {
-    const view = new DataView(bytes.buffer, bytes.byteOffset + from, to - from);
-    for (let index = 0; index < count; index++) {
-      values[index] = view.getFloat32(index * 4, true);
-    }
-  }
+  new Uint8Array(values.buffer).set(bytes.subarray(from, to));
   return values;
 }
 
@@ -295,7 +286,7 @@ function encodeFeature(value: FeatureValue): Buffer {
     case 'bytes':
       return bytesField(1, ...feature.values.map((item) => bytesField(1, item)));
     case 'float':
-      return bytesField(2, ...(feature.values.length === 0 ? [] : [bytesField(1, littleEndian(feature.values))]));
+      return bytesField(2, ...(feature.values.length === 0 ? [] : [bytesField(1, new Uint8Array(feature.values.buffer, feature.values.byteOffset, feature.values.byteLength))]));
     case 'int64':
       return bytesField(3, ...(feature.values.length === 0 ? [] : [bytesField(1, packVarints(feature.values))]));
   }
@@ -330,17 +321,6 @@ function featureOf(value: FeatureValue): Feature {
   throw new TonyError('DATA_INVALID', 'the values of a feature must all be bytes, all strings, all numbers or all bigints');
 }
 
-function littleEndian(values: Float32Array): Buffer {
-  if (IS_LITTLE_ENDIAN) {
-    return Buffer.from(values.buffer, values.byteOffset, values.byteLength);
-  }
-  const result = Buffer.alloc(values.length * 4);
-  values.forEach((value, index) => {
-    result.writeFloatLE(value, index * 4);
-  });
-  return result;
-}
-
 function packVarints(values: BigInt64Array): Buffer {
   // A negative number occupies ten bytes.
   const unsigned = Array.from(values, (value) => BigInt.asUintN(64, value));
@@ -350,17 +330,7 @@ function packVarints(values: BigInt64Array): Buffer {
   let at = 0;
   unsigned.forEach((value, index) => {
     const number = small[index] as number | null;
-    at = number === null ? writeLong(result, at, value) : writeVarint(result, at, number);
+    at = number === null ? writeBigVarint(result, at, value) : writeVarint(result, at, number);
   });
   return result.subarray(0, at);
-}
-
-function writeLong(buffer: Buffer, at: number, value: bigint): number {
-  let rest = value;
-  let position = at;
-  for (; rest >= 0x80n; rest >>= 7n) {
-    buffer[position++] = Number(rest & 0x7fn) | 0x80;
-  }
-  buffer[position++] = Number(rest);
-  return position;
 }

@@ -1,6 +1,7 @@
 import type { Json } from '../../../platform/json-value.ts';
 import { disposeElement } from './dispose.ts';
-import type { Share } from './share.ts';
+import { type DatasetNode, type ReadContext, refuseSplits, undispatched } from './read-context.ts';
+import { type Share, WHOLE } from './share.ts';
 import type { ChunkStream } from './stream.ts';
 
 /**
@@ -33,5 +34,16 @@ export function deal<T>(open: (from: Json) => ChunkStream<T>, { index, count }: 
       return { items, from: [chunk.from, before], bytes: (chunk.bytes * items.length) / Math.max(1, chunk.items.length) };
     },
     close: () => stream.close(),
+  };
+}
+
+/** Creates a node for an operation that applies to the whole dataset. Each reader opens the whole result and uses its share. */
+export function dealNode<T>(operation: string, why: string, open: (context: ReadContext, from: Json) => ChunkStream<T>): DatasetNode<T> {
+  return {
+    open(context, from) {
+      refuseSplits(context, operation, why);
+      const whole = { ...undispatched(context), share: WHOLE };
+      return deal((at) => open(whole, at), context.share, from);
+    },
   };
 }

@@ -1,5 +1,8 @@
 import type { Json } from '../../../platform/json-value.ts';
 
+/** The number of elements that operations put into one chunk. */
+export const CHUNK_ELEMENTS = 256;
+
 /** Elements that were read together. Chunks make most elements available without waiting. */
 export interface Chunk<T> {
   readonly items: readonly T[];

@@ -74,15 +74,18 @@ export class FileSource<T> implements DatasetNode<T> {
   }
 
   async #cut(files: readonly DataFile[], readers: number, context: ReadContext): Promise<Split[]> {
-    const { splitBytes } = this.#options;
+    const largest = largestSplit(files, readers, this.#options.splitBytes);
     const borders = new Map<DataFile, readonly number[]>();
-    const largest = largestSplit(files, readers, splitBytes);
     const toCut = this.#format.borders === undefined ? [] : files.filter(({ size }) => size > largest);
     for (let at = 0; at < toCut.length; at += CONCURRENT_READS) {
       const some = toCut.slice(at, at + CONCURRENT_READS);
       await Promise.all(some.map(async (file) => borders.set(file, (await this.#format.borders?.(file, context)) ?? [])));
     }
-    return cutIntoSplits(files, (file) => this.#format.isSplittable(file), readers, splitBytes, borders);
+    return files.flatMap((file) => {
+      const own = borders.get(file);
+      const count = this.#format.isSplittable(file) ? Math.ceil(file.size / largest) : 1;
+      return own === undefined ? cutEvenly(file, Math.max(1, count)) : cutAtBorders(file, own, largest);
+    });
   }
 
   async #openSplit(files: readonly DataFile[], { index, onSplits }: SplitRead, context: ReadContext, from: Json): Promise<ChunkStream<T>> {
@@ -104,27 +107,9 @@ function largestSplit(files: readonly DataFile[], readers: number, splitBytes = 
   return Math.min(splitBytes, readers === 1 ? splitBytes : even);
 }
 
-/**
- * Splits the files whose format supports it.
- * @param borders the offsets at which splits of a file may begin; without an entry, splits begin anywhere.
- */
-function cutIntoSplits(
-  files: readonly DataFile[],
-  isSplittable: (file: DataFile) => boolean,
-  readers: number,
-  splitBytes = SPLIT_BYTES,
-  borders: ReadonlyMap<DataFile, readonly number[]> = new Map(),
-): Split[] {
-  const largest = largestSplit(files, readers, splitBytes);
-  return files.flatMap((file) => {
-    const own = borders.get(file);
-    if (own !== undefined) {
-      return cutAtBorders(file, own, largest);
-    }
-    const count = isSplittable(file) ? Math.max(1, Math.ceil(file.size / largest)) : 1;
-    const border = (index: number) => Math.round((file.size * index) / count);
-    return Array.from({ length: count }, (_, index) => ({ file, from: border(index), to: border(index + 1) }));
-  });
+function cutEvenly(file: DataFile, count: number): Split[] {
+  const border = (index: number) => Math.round((file.size * index) / count);
+  return Array.from({ length: count }, (_, index) => ({ file, from: border(index), to: border(index + 1) }));
 }
 
 /** Joins groups of records to splits of about `largest` bytes, with at least one group each. The first split begins at byte 0. */

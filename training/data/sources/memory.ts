@@ -2,9 +2,7 @@ import type * as tfjs from '@tensorflow/tfjs';
 import { deal } from '../reading/deal.ts';
 import { disposeElement } from '../reading/dispose.ts';
 import { type DatasetNode, refuseSplits } from '../reading/read-context.ts';
-import { type Chunk, streamOf } from '../reading/stream.ts';
-
-const CHUNK_ELEMENTS = 256;
+import { CHUNK_ELEMENTS, type Chunk, streamOf } from '../reading/stream.ts';
 
 /**
  * Yields elements from memory or from a function. Each reader iterates over all elements and uses its share. State: the number of elements

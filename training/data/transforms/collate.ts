@@ -189,7 +189,7 @@ function columnOfArray(array: readonly unknown[], field: string): Column {
   return { values: Float32Array.from(flat as number[]), shape };
 }
 
-function misfit(field: string, what: string, hint?: string): TonyError {
+export function misfit(field: string, what: string, hint?: string): TonyError {
   const where = field === '' ? 'an element of the dataset' : `field ${field} of the dataset`;
   return new TonyError('DATA_INVALID', `${where} ${what}`, hint === undefined ? {} : { hint });
 }

@@ -3,7 +3,7 @@ import { Cursor } from '../reading/cursor.ts';
 import { disposeElement } from '../reading/dispose.ts';
 import { type DatasetNode, refuseSplits } from '../reading/read-context.ts';
 import { WHOLE } from '../reading/share.ts';
-import type { Chunk, ChunkStream } from '../reading/stream.ts';
+import { CHUNK_ELEMENTS, type Chunk, type ChunkStream } from '../reading/stream.ts';
 import { PrefetchStream } from './prefetch.ts';
 
 export interface InterleaveOptions {
@@ -12,8 +12,6 @@ export interface InterleaveOptions {
   /** The number of consecutive elements to take from each dataset; 1 by default. */
   readonly blockLength?: number;
 }
-
-const CHUNK_ELEMENTS = 256;
 
 /** The read-ahead limits of each inner dataset. */
 const AHEAD = { items: 256, bytes: 4 * 1024 * 1024 };

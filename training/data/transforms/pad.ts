@@ -1,6 +1,5 @@
-import { TonyError } from '../../../platform/errors.ts';
 import type { Column } from '../../encoding/idx.ts';
-import { columnOf } from './collate.ts';
+import { columnOf, misfit } from './collate.ts';
 
 export interface PaddedBatchOptions {
   /** The padding value; 0 by default. */
@@ -51,14 +50,13 @@ function isFields(value: unknown): value is Record<string, unknown> {
 
 function padColumns(columns: readonly Column[], field: string, { value = 0, side = 'end', shapes }: PaddedBatchOptions): readonly Column[] {
   const axes = columns[0]?.shape.length ?? 0;
-  const where = field === '' ? 'an element of the dataset' : `field ${field} of the dataset`;
   const odd = columns.find(({ shape }) => shape.length !== axes);
   if (odd !== undefined) {
-    throw new TonyError('DATA_INVALID', `${where} has ${axes} axes in one element and ${odd.shape.length} in another`);
+    throw misfit(field, `has ${axes} axes in one element and ${odd.shape.length} in another`);
   }
   const wanted = shapes?.[field];
   if (wanted !== undefined && wanted.length !== axes) {
-    throw new TonyError('DATA_INVALID', `${where} has ${axes} axes; its shape [${wanted}] has ${wanted.length}`);
+    throw misfit(field, `has ${axes} axes; its shape [${wanted}] has ${wanted.length}`);
   }
   const shape = Array.from(
     { length: axes },
@@ -67,7 +65,7 @@ function padColumns(columns: readonly Column[], field: string, { value = 0, side
   return columns.map((column) => {
     const tooLong = column.shape.find((size, axis) => size > (shape[axis] as number));
     if (tooLong !== undefined) {
-      throw new TonyError('DATA_INVALID', `${where} has the shape [${column.shape}], which does not fit into [${shape}]`);
+      throw misfit(field, `has the shape [${column.shape}], which does not fit into [${shape}]`);
     }
     return column.shape.every((size, axis) => size === shape[axis]) ? column : padded(column, shape, value, side);
   });

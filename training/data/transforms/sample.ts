@@ -2,7 +2,7 @@ import type { Json } from '../../../platform/json-value.ts';
 import { createRandom } from '../../process/random.ts';
 import { Cursor } from '../reading/cursor.ts';
 import { type DatasetNode, refuseSplits, undispatched } from '../reading/read-context.ts';
-import type { Chunk, ChunkStream } from '../reading/stream.ts';
+import { CHUNK_ELEMENTS, type Chunk, type ChunkStream } from '../reading/stream.ts';
 
 export interface SampleOptions {
   /** The relative frequency of each dataset; equal by default. */
@@ -10,8 +10,6 @@ export interface SampleOptions {
   /** The seed of the random selection; defaults to the reader's seed. */
   readonly seed?: number;
 }
-
-const CHUNK_ELEMENTS = 256;
 
 /**
  * Mixes the elements of several datasets until all datasets have ended. Selects the dataset for each element at random, according to the

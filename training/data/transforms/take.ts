@@ -1,18 +1,16 @@
 import type { Json } from '../../../platform/json-value.ts';
 import { Cursor } from '../reading/cursor.ts';
-import { deal } from '../reading/deal.ts';
-import { type DatasetNode, type ReadContext, refuseSplits, undispatched } from '../reading/read-context.ts';
-import { type Share, WHOLE } from '../reading/share.ts';
-import type { ChunkStream } from '../reading/stream.ts';
-
-const CHUNK_ELEMENTS = 256;
+import { deal, dealNode } from '../reading/deal.ts';
+import type { DatasetNode } from '../reading/read-context.ts';
+import type { Share } from '../reading/share.ts';
+import { CHUNK_ELEMENTS } from '../reading/stream.ts';
 
 /**
  * Yields elements `start` to `end` (exclusive) of the whole dataset. The elements must be the same for any number of readers, so each
  * reader reads all of them and uses its share. State: the number of elements before the position, and the position in the dataset.
  */
 export function sliceNode<T>(inner: DatasetNode<T>, start: number, end: number): DatasetNode<T> {
-  const openWhole = (context: ReadContext, state: Json): ChunkStream<T> => {
+  return dealNode('take or skip', 'they apply to the whole dataset', (context, state) => {
     const [before, place] = (state ?? [0, [null, start]]) as [number, Json];
     const cursor = new Cursor((at) => inner.open(context, at), place);
     let taken = before;
@@ -25,23 +23,10 @@ export function sliceNode<T>(inner: DatasetNode<T>, start: number, end: number):
       },
       close: () => cursor.close(),
     };
-  };
-  return {
-    open(context, from) {
-      refuseSplits(context, 'take or skip', 'they apply to the whole dataset');
-      const whole = { ...undispatched(context), share: WHOLE };
-      return deal((at) => openWhole(whole, at), context.share, from);
-    },
-  };
+  });
 }
 
 /** Yields every n-th element of the whole dataset, for example to set aside validation data. */
 export function shardNode<T>(inner: DatasetNode<T>, shard: Share): DatasetNode<T> {
-  return {
-    open(context, from) {
-      refuseSplits(context, 'shard', 'it applies to the whole dataset');
-      const whole = { ...undispatched(context), share: WHOLE };
-      return deal((outer) => deal((at) => inner.open(whole, at), shard, outer), context.share, from);
-    },
-  };
+  return dealNode('shard', 'it applies to the whole dataset', (context, from) => deal((at) => inner.open(context, at), shard, from));
 }

@@ -1,19 +1,16 @@
 import type { Json } from '../../../platform/json-value.ts';
 import { Cursor } from '../reading/cursor.ts';
-import { deal } from '../reading/deal.ts';
+import { dealNode } from '../reading/deal.ts';
 import { disposeElement } from '../reading/dispose.ts';
-import { type DatasetNode, type ReadContext, refuseSplits, undispatched } from '../reading/read-context.ts';
-import { WHOLE } from '../reading/share.ts';
-import type { ChunkStream } from '../reading/stream.ts';
-
-const CHUNK_ELEMENTS = 256;
+import type { DatasetNode } from '../reading/read-context.ts';
+import { CHUNK_ELEMENTS } from '../reading/stream.ts';
 
 /**
  * Combines the n-th elements of several datasets, up to the end of the shortest dataset. The combinations must be the same for any number
  * of readers, so each reader reads all datasets and uses its share. State: the position in each dataset.
  */
 export function zipNode<T>(inner: readonly DatasetNode<unknown>[], combine: (elements: readonly unknown[]) => T): DatasetNode<T> {
-  const openWhole = (context: ReadContext, state: Json): ChunkStream<T> => {
+  return dealNode('zip', 'it combines several datasets', (context, state) => {
     const places = (state ?? inner.map(() => null)) as readonly Json[];
     const cursors = inner.map((node, index) => new Cursor((at) => node.open(context, at), places[index] ?? null));
     return {
@@ -34,12 +31,5 @@ export function zipNode<T>(inner: readonly DatasetNode<unknown>[], combine: (ele
         await Promise.all(cursors.map((cursor) => cursor.close()));
       },
     };
-  };
-  return {
-    open(context, from) {
-      refuseSplits(context, 'zip', 'it combines several datasets');
-      const whole = { ...undispatched(context), share: WHOLE };
-      return deal((at) => openWhole(whole, at), context.share, from);
-    },
-  };
+  });
 }

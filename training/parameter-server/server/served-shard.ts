@@ -20,8 +20,7 @@ export class ServedShard {
   #retired = false;
 
   /**
-   * @param inStep true for staleness 0. A worker that enters a variable later than others then still receives the variable's initial
-   *   values.
+   * @param inStep true for staleness 0. A worker that registers a variable later than the others then still receives its initial values.
    */
   constructor(tf: typeof tfjs, inStep: boolean) {
     this.#tf = tf;

@@ -26,7 +26,7 @@ export class ServedVariable {
   readonly #versions = new Map<number, number>();
   #version = 0;
   #numbers: Float32Array | null = null;
-  /** The initial value, for ranks that enter the variable later; null if no rank needs it. */
+  /** The initial value, for ranks that register the variable later; null if no rank needs it. */
   #initial: Float32Array | null;
 
   /** @param numbers the values of the piece, which are copied; null for zeros. */
@@ -70,7 +70,7 @@ export class ServedVariable {
     return isFirst ? (this.#initial ?? this.numbers) : this.numbers;
   }
 
-  /** Frees the initial value. Call it when no other rank will enter the variable. */
+  /** Frees the initial value. Call it when no other rank will register the variable. */
   forgetInitial(): void {
     this.#initial = null;
   }

@@ -93,7 +93,7 @@ export class VariableRegistry {
     return this.#variables;
   }
 
-  /** @throws TonyError RING_MISMATCH if the variable has been disposed or was never entered. */
+  /** @throws TonyError RING_MISMATCH if the variable has been disposed or was never registered. */
   variable(number: number): RemoteVariable {
     const remote = this.#variables.get(number);
     if (remote === undefined) {

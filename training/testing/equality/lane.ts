@@ -227,7 +227,7 @@ export class Lane {
   }
 }
 
-/** Bundles the two sides as for a job, without TensorFlow.js. */
+/** Bundles the programs of the two sides. Like a job's training library, the bundles do not contain TensorFlow.js. */
 async function bundleSides(folder: string): Promise<void> {
   const root = path.resolve(process.env.TONY_ROOT ?? process.cwd());
   await symlink(path.join(root, 'node_modules'), path.join(folder, 'node_modules'));

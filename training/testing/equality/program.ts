@@ -85,7 +85,7 @@ export interface StepAction {
   readonly examples: readonly number[];
 }
 
-/** Freezes or unfreezes a layer. Its index counts the trunk's layers with weights and then the heads. */
+/** Freezes or unfreezes a layer. The index numbers the trunk's layers that have weights, followed by the heads. */
 export interface FreezeAction {
   readonly do: 'freeze';
   readonly layer: number;

@@ -161,7 +161,7 @@ test.each([
   ['text.avro', 'not a table', /does not begin with "Obj"/],
   ['empty.parquet', '', /does not end with PAR1/],
   ['empty.avro', '', /does not begin with "Obj"/],
-])('%s is rejected with its reason', async (name, content, message) => {
+])('%s is rejected, and the error states the reason', async (name, content, message) => {
   const folder = await folderWith({ [name]: content });
   await expect(open(path.join(folder, name)).toArray({ storage })).rejects.toMatchObject({
     code: 'DATA_INVALID',
