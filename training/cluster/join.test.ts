@@ -21,7 +21,9 @@ function undisturbed(): Promise<ProgramEvent | undefined> {
   return end;
 }
 
-test('two workers train together, an evaluator follows their checkpoints, and all three exit at the end', { timeout: 120_000 }, async () => {
+test('two workers train together, an evaluator follows their checkpoints, and all three exit at the end', {
+  timeout: 120_000,
+}, async () => {
   const { workers, evaluator } = await gangs.start({ name: 'together', evaluator: true });
   const [first, second] = workers;
   expect(await Promise.all([first?.exited, second?.exited, evaluator?.exited])).toEqual([0, 0, 0]);

@@ -286,7 +286,7 @@ function encodeFeature(value: FeatureValue): Buffer {
     case 'bytes':
       return bytesField(1, ...feature.values.map((item) => bytesField(1, item)));
     case 'float':
-      return bytesField(2, ...(feature.values.length === 0 ? [] : [bytesField(1, new Uint8Array(feature.values.buffer, feature.values.byteOffset, feature.values.byteLength))]));
+      return bytesField(2, ...(feature.values.length === 0 ? [] : [bytesField(1, bytesOf(feature.values))]));
     case 'int64':
       return bytesField(3, ...(feature.values.length === 0 ? [] : [bytesField(1, packVarints(feature.values))]));
   }
@@ -319,6 +319,10 @@ function featureOf(value: FeatureValue): Feature {
     return { kind: 'bytes', values: list.map((item) => (typeof item === 'string' ? Buffer.from(item) : item)) };
   }
   throw new TonyError('DATA_INVALID', 'the values of a feature must all be bytes, all strings, all numbers or all bigints');
+}
+
+function bytesOf({ buffer, byteOffset, byteLength }: Float32Array): Uint8Array {
+  return new Uint8Array(buffer, byteOffset, byteLength);
 }
 
 function packVarints(values: BigInt64Array): Buffer {
