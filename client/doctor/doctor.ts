@@ -113,7 +113,7 @@ function clusterChecks(options: DoctorOptions): { readonly checks: readonly Chec
 
 function proxies(environment: NodeJS.ProcessEnv): Verdict {
   const set = ['http_proxy', 'HTTP_PROXY', 'https_proxy', 'HTTPS_PROXY'].filter((name) => environment[name]);
-  return good(set.length === 0 ? 'none in the environment' : `${set.join(', ')} set, but not used for the cluster`);
+  return good(set.length === 0 ? 'none in the environment' : `not used for connections to the cluster: ${set.join(', ')}`);
 }
 
 async function version(resourceManager: ResourceManager): Promise<Verdict> {

@@ -30,7 +30,7 @@ test('a note names each place that sets PATH, and no other variable', () => {
 
 test('a note names the containers whose image this machine or the cluster ignores', () => {
   const images = 'roles: {worker: {docker: {image: a}}, evaluator: {}}\nmaster: {docker: {image: a}}';
-  const where = 'the ApplicationMaster, worker set docker';
+  const where = 'the ApplicationMaster and worker set docker';
   expect(notes(images, { configuration: null })).toEqual([`${where}; a local job runs directly on this machine instead.`]);
   expect(notes(images)).toEqual([
     `${where}, but ${RUNTIMES} in yarn-site.xml does not list docker: nodes with this setting ignore the image.`,

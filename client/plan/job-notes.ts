@@ -49,7 +49,7 @@ function dockerNote({ master, roles }: Pick<Job, 'master' | 'roles'>, configurat
   if (names.length === 0 || configuration?.list(ALLOWED_RUNTIMES).includes('docker')) {
     return null;
   }
-  const where = `${names.join(', ')} ${names.length === 1 ? 'sets' : 'set'} docker`;
+  const where = `${new Intl.ListFormat('en').format(names)} ${names.length === 1 ? 'sets' : 'set'} docker`;
   return configuration === null
     ? `${where}; a local job runs directly on this machine instead.`
     : `${where}, but ${ALLOWED_RUNTIMES} in yarn-site.xml does not list docker: nodes with this setting ignore the image.`;

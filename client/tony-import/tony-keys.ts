@@ -31,8 +31,8 @@ export const APPLICATION_KEYS: Readonly<Record<string, Carrying | ((value: strin
   ),
   'tony.application.distributed-mode': (value) =>
     value.toUpperCase() === 'GANG'
-      ? not('all tasks of a job always start together')
-      : not('all tasks of a job always start together; if a role must not wait for the others, submit it as a separate job'),
+      ? not('tasks with ranks always start together')
+      : not('tasks with ranks always start together; if a role must not wait for the others, write `ranked: false`'),
   'tony.application.untracked.jobtypes': to('roles.*.untracked'),
   'tony.application.sidecar.jobtypes': to('roles.*.sidecar'),
   'tony.application.stop-on-failure-jobtypes': to('roles.*.restart.policy', 'policy never: the first failure of such a task fails the job'),
