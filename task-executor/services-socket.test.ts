@@ -20,7 +20,7 @@ async function open(ask: ServicesSocketOptions['ask'], below = ''): Promise<Serv
 }
 
 describe("the services' socket", () => {
-  it('forwards requests and answers in a folder that only its user may enter, for any path length', async () => {
+  it('forwards requests and answers, even if the path of its private folder is long', async () => {
     for (const below of ['', path.join('x'.repeat(120), 'y'.repeat(120))]) {
       const { folder } = await open(
         async (service, body) => answerOf({ answer: { service, asked: JSON.parse(Buffer.from(body).toString()) } }, 'bytes'),

@@ -76,7 +76,9 @@ function holdsContainers({ tasks, ending }: JobState, name: string): boolean {
   );
 }
 
-/** Returns the tasks that a condition concerns. Ranked tasks succeed together, because a failure of one repeats the work of all. */
+/**
+ * Returns the tasks that a condition concerns. Ranked tasks succeed together, because the failure of one task repeats all of their work.
+ */
 function decidingTasks(state: JobState, condition: RoleCondition): Task[] {
   const own = tasksOf(state, condition.role);
   if (condition.state === 'running' || !own.some(({ role }) => role.ranked)) {

@@ -40,7 +40,7 @@ export class ProbeRun {
   readonly #scheduler: ApplicationMasterClient;
   readonly #nodes: NodeManagerClient;
   readonly #server: ProbeServer;
-  /** Hosts to probe. The index of a host is the allocation request ID of its ask. */
+  /** Hosts to probe. The allocation request ID of a host's ask is its index in this list plus 1. */
   readonly #hosts: readonly NodeToProbe[];
   #port = 0;
 

@@ -87,7 +87,7 @@ export class FeedQueue {
     }
     this.#passOver(id, producer, first - 1);
     producer.received = Math.max(producer.received, first - 1);
-    // An ended producer reports its end again. Without such a report, another process continues under the same ID.
+    // A producer that has ended reports its end again after it reconnects. If it does not, another process continues with the same ID.
     producer.last = null;
     return producer.received + 1;
   }
