@@ -30,8 +30,8 @@ test('the whole gang waits, and ranked roles succeed together', () => {
   expect(stages(...roles)).toEqual(['load', 'worker ps chief']);
   const report = role({ name: 'report', ...after('worker') });
   expect(stages(...roles.filter(({ name }) => name !== 'ps'), report)).toEqual(['load', 'report', 'worker chief']);
-  // The workers run again if a parameter server fails.
-  expect(stages(...roles, report)).toEqual(['load', 'worker ps chief report']);
+  // Parameter servers end with the workers.
+  expect(stages(...roles, report)).toEqual(['load', 'report', 'worker ps chief']);
 });
 
 test('roles of independent chains may run at the same time', () => {

@@ -1,5 +1,5 @@
 import type { Job } from './job.ts';
-import { conditionsOf } from './role-conditions.ts';
+import { conditionsOf, inGang } from './role-conditions.ts';
 
 /** With more stages, `stagesOf` assumes that all roles of the job run at the same time. */
 const MOST_STAGES = 100;
@@ -25,12 +25,11 @@ export function stagesOf(job: Pick<Job, 'roles'>): string[][] {
 /** Returns the roles that have ended when a role starts. */
 function endedBefore(job: Pick<Job, 'roles'>, name: string): ReadonlySet<string> {
   const ended = new Set<string>();
-  const hasServers = job.roles.some(({ servesParameters }) => servesParameters);
   for (const role of job.roles.filter((each) => each.name === name)) {
     for (const condition of conditionsOf(job, role)) {
       const isRanked = job.roles.some((each) => each.name === condition.role && each.ranked);
-      // Ranked roles succeed together, and run again if a parameter server fails later.
-      const succeeded = job.roles.filter((each) => (isRanked ? each.ranked && !hasServers : each.name === condition.role));
+      // Ranked roles succeed together, and their parameter servers end with them.
+      const succeeded = job.roles.filter((each) => (isRanked ? inGang(each) : each.name === condition.role));
       for (const each of [
         ...endedBefore(job, condition.role),
         ...(condition.state === 'succeeded' ? succeeded.map((other) => other.name) : []),

@@ -11,7 +11,7 @@ import { impossibleAsk } from './pending-reasons.ts';
 import { preemptionAnnounced } from './preemption.ts';
 import { failTask, recover } from './recovery.ts';
 import { matchSurvivors, settle, withSnapshot } from './restore.ts';
-import { endFollowers, recordHeldRoles, releaseRoles } from './role-order.ts';
+import { endFollowers, endServers, recordHeldRoles, releaseRoles } from './role-order.ts';
 import { asGeneration, asRevision, type Revision } from './state/counters.ts';
 import { oneLine } from './state/diagnostics.ts';
 import type { Action, Event } from './state/events.ts';
@@ -153,6 +153,7 @@ function follow(transition: Transition): void {
     decideSuccess(transition);
   }
   if (transition.state.decision === null) {
+    endServers(transition);
     releaseRoles(transition);
   }
   if (transition.state.decision === null) {

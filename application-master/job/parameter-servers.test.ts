@@ -87,6 +87,32 @@ test('the job succeeds when its workers have succeeded, and stops the parameter 
   expect(scene.task('ps:0').state).toBe('stopped');
 });
 
+test('servers stop when the workers have succeeded, while the evaluator continues', () => {
+  const withEvaluator = { ...job(), job: { ...job().job, roles: [...job().job.roles, role({ name: 'evaluator' })] } };
+  const scene = JobScenario.running(withEvaluator);
+  const [server = '', other = ''] = [scene.container('ps:0'), scene.container('ps:1')];
+  scene.storageAway = true;
+  scene.exit(scene.container('worker:0'), 0);
+  scene.exit(scene.container('worker:1'), 0);
+  expect([scene.task('ps:0').state, scene.ordered('stop-program')]).toEqual(['stopped', []]);
+  // Until the result of the workers is saved, the servers run. Their failure has no consequences.
+  scene.exit(server, -1, { signal: 'SIGKILL' });
+  scene.end(server, 'exited', 137);
+  scene.storageAway = false;
+  scene.wait(1_000);
+  scene.exit(scene.container('evaluator:0'), 1);
+  scene.serve();
+  expect(scene.ordered('stop-program')).toContain(other);
+  expect(scene.status()).toMatchObject({ state: 'RUNNING', generations: 1 });
+  expect(scene.history).toContain('task-stopped all ranked tasks had ended');
+  const second = new JobScenario(withEvaluator, 2, scene.snapshot);
+  second.register([scene.state.tasks.find((task) => task.role.name === 'evaluator')?.container].flatMap((each) => each ?? []));
+  second.hello(scene.container('evaluator:0'), { generation: 1, phase: 'running' });
+  second.exit(scene.container('evaluator:0'), 0, { generation: 1 });
+  second.wait(6_000);
+  expect([second.of('ask').filter(({ count }) => count > 0), second.result]).toEqual([[], { state: 'SUCCEEDED', diagnostics: '' }]);
+});
+
 test('a second attempt keeps all tasks running, and starts the worker that was being replaced', () => {
   const first = JobScenario.running(job());
   const lost = first.container('worker:1');

@@ -65,11 +65,12 @@ function isMet(state: JobState, condition: RoleCondition): boolean {
 
 /**
  * Returns true until the ResourceManager has reported the ends of all containers of a role. Quotas count the maximum that a job holds at
- * the same time (conf/role-stages.ts), so the next role must not get its containers earlier. Ranked roles succeed together.
+ * the same time (conf/role-stages.ts), so the next role must not get its containers earlier. Ranked roles succeed together, and their
+ * parameter servers end with them.
  */
 function holdsContainers({ tasks, ending }: JobState, name: string): boolean {
   const isRanked = tasks.some(({ role }) => role.name === name && role.ranked);
-  const counts = (role: string) => role === name || (isRanked && tasks.some((task) => task.role.name === role && task.role.ranked));
+  const counts = (role: string) => role === name || (isRanked && tasks.some((task) => task.role.name === role && inGang(task)));
   return (
     tasks.some(({ role, container }) => container !== null && counts(role.name)) ||
     [...ending.values()].some(({ role, reported }) => reported === 'nothing' && counts(role))
@@ -138,11 +139,30 @@ function endRole(transition: Transition, role: Role, { roles, withinMs, late }: 
       });
       return;
     }
-    transition.recordTask('task-stopped', task, { detail: `${names} had ended` });
-    transition.update(task.slot, { state: 'stopped' });
-    transition.updateContainer(task.slot, { leaveRevision: transition.nextRevision });
-    transition.dirty = true;
+    stopNormally(transition, task, `${names} had ended`);
   }
+}
+
+/**
+ * Ends the parameter servers when all ranked tasks have ended. Other tasks, such as an evaluator, read checkpoints. A server that failed
+ * while they run would repeat training that has succeeded.
+ */
+export function endServers(transition: Transition): void {
+  const { tasks, gang } = transition.state;
+  const ranked = tasks.filter(({ rank }) => rank !== null);
+  if (gang === null || gang.phase === 'forming' || !ranked.every(isOver)) {
+    return;
+  }
+  for (const task of tasks.filter((each) => each.role.servesParameters && !isOver(each))) {
+    stopNormally(transition, task, 'all ranked tasks had ended');
+  }
+}
+
+function stopNormally(transition: Transition, task: Task, detail: string): void {
+  transition.recordTask('task-stopped', task, { detail });
+  transition.update(task.slot, { state: 'stopped' });
+  transition.updateContainer(task.slot, { leaveRevision: transition.nextRevision });
+  transition.dirty = true;
 }
 
 /** Returns one sentence for each role that waits for other roles. */

@@ -38,7 +38,9 @@ function impossible(role: OrderedRole, { role: name, state }: RoleCondition, rol
   if (inGang(role) && inGang(other)) {
     return `\`${role.name}\` and \`${name}\` belong to the gang, whose tasks start together: write \`ranked: false\` for one of them`;
   }
-  return other.servesParameters && state === 'succeeded' ? `parameter servers run until the job ends: write \`state: running\`` : null;
+  return other.servesParameters && state === 'succeeded'
+    ? `parameter servers end with the ranked tasks: wait for a ranked role, or write \`state: running\``
+    : null;
 }
 
 /** Reports a role that would never start, because the job ends as soon as the roles that it waits for have succeeded. */
@@ -65,7 +67,7 @@ function endless({ name, endAfter }: OrderedRole, roles: readonly OrderedRole[])
         : other.name === name
           ? 'a role cannot end after itself'
           : other.servesParameters
-            ? `the parameter servers \`${awaited}\` run until the job ends: name the role that trains`
+            ? `the parameter servers \`${awaited}\` end with the ranked tasks: name the role that trains`
             : null;
     return message === null ? [] : [{ path: [name, 'endAfter'], message }];
   });

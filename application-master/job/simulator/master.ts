@@ -2,7 +2,7 @@ import type { FrozenJob } from '../../../conf/job.ts';
 import type { JobResult } from '../../../conf/status/status.ts';
 import { createJob, type JobState, step } from '../job-machine.ts';
 import type { Action, Event, UntimedEvent } from '../state/events.ts';
-import { isOver, nameOf } from '../state/job-state.ts';
+import { hasEnded, isOver, nameOf } from '../state/job-state.ts';
 import { awaitedTasks, inGang, isGivenUp } from '../state/membership.ts';
 import { parseSnapshot, type Snapshot } from '../state/snapshot-format.ts';
 import { isTensorBoardRole } from '../state/tensorboard-task.ts';
@@ -49,6 +49,7 @@ export class Master implements Endpoint {
     const { durable } = options.storage;
     const start = { attempt: options.attempt, now: world.timeline.now };
     this.state = createJob(options.frozen, durable && parseSnapshot(JSON.stringify(durable)), start);
+    this.#checkRepetition(this.state);
     this.#tick();
     world.timeline.after(world.random.between(50, 1_500), () => this.#register());
   }
@@ -104,6 +105,9 @@ export class Master implements Endpoint {
     this.state = state;
     if (before.decision !== null && state.decision?.result !== before.decision.result) {
       violate(this.#world, 'the result was decided twice');
+    }
+    if (before.gang?.phase !== 'forming') {
+      this.#checkRepetition(before);
     }
     for (const action of actions) {
       this.#carryOut(action);
@@ -246,6 +250,14 @@ export class Master implements Endpoint {
     const without = awaitedTasks(this.state).filter((task) => task.role !== role && !isOver(task) && task.container === null);
     if (without.length > 0) {
       violate(this.#world, `${role.name} is requested while ${without.map(nameOf).join(', ')} had no container`);
+    }
+  }
+
+  /** Verifies that the gang does not run again after all ranked tasks have ended. */
+  #checkRepetition({ tasks }: JobState): void {
+    const ranked = tasks.filter(({ rank }) => rank !== null);
+    if (this.state.gang?.phase === 'forming' && this.state.decision === null && ranked.length > 0 && ranked.every(hasEnded)) {
+      violate(this.#world, 'the gang is formed again although all ranked tasks had ended');
     }
   }
 
