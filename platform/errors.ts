@@ -64,7 +64,7 @@ export const ERROR_CODES = {
   SOURCE_UNSAFE: {
     exit: 2,
     means:
-      'The source folder contains a link that points outside the folder or to a folder that contains the link, or an entry that is neither a file nor a folder.',
+      'The source folder contains a link that points outside the folder or makes the folder contain itself, or an entry that is neither a file nor a folder.',
     hint: 'Replace the entry with a copy, or exclude it in .tonyignore.',
   },
   STAGING_UNWRITABLE: {

@@ -104,9 +104,28 @@ describe('listSource', () => {
     await symlink(target, path.join(folder, name));
     await expect(listSource(folder, [])).rejects.toMatchObject({
       code: 'SOURCE_UNSAFE',
-      message: expect.stringContaining(`${name} is a link to ${target}, which contains the link`),
+      message: expect.stringContaining(`${name} is a link to ${target}, which makes a loop: ${name} is `),
     });
     expect((await listSource(folder, [name])).entries.filter(({ type }) => type === 'link')).toEqual([]);
+  });
+
+  test('rejects links that lead to each other', async () => {
+    await write({ 'a/file': '', 'b/file': '' });
+    await symlink('../b', path.join(folder, 'a', 'x'));
+    await symlink('../a', path.join(folder, 'b', 'y'));
+    await expect(listSource(folder, [])).rejects.toMatchObject({
+      code: 'SOURCE_UNSAFE',
+      message: expect.stringMatching(/is a link to \.\.\/., which makes a loop: (a\/x\/y is \S+\/a|b\/y\/x is \S+\/b) again/),
+    });
+    expect((await listSource(folder, ['b/y'])).entries).toContainEqual({ type: 'link', path: 'a/x', target: '../b' });
+  });
+
+  test('rejects a link that leads only to itself', async () => {
+    await symlink('self', path.join(folder, 'self'));
+    await expect(listSource(folder, [])).rejects.toMatchObject({
+      code: 'SOURCE_UNSAFE',
+      message: expect.stringContaining('self is a link to self, which leads only to itself'),
+    });
   });
 
   test('keeps a loop that is too deep for YARN to list', async () => {

@@ -2,6 +2,7 @@ import { lstat, readdir, readFile, readlink, realpath, stat } from 'node:fs/prom
 import path from 'node:path';
 import type { Ignore } from 'ignore';
 import { messageOf, TonyError } from '../../platform/errors.ts';
+import { findLinkLoop } from './link-loop.ts';
 
 /** An entry in a folder to upload. Paths are relative and use `/`. */
 export type FolderEntry =
@@ -91,7 +92,7 @@ async function ignoreFile(root: string): Promise<string> {
   try {
     return await readFile(path.join(root, IGNORE_FILE), 'utf8');
   } catch (error) {
-    if (isMissing(error)) {
+    if (hasCode(error, 'ENOENT')) {
       return '';
     }
     throw unreadable(path.join(root, IGNORE_FILE), error);
@@ -107,6 +108,7 @@ interface Rules {
 async function walk(root: string, ignored: Rules | null, links: 'keep' | 'follow' = 'keep'): Promise<FolderListing> {
   const entries: FolderEntry[] = [];
   const withheld: string[] = [];
+  const finalTargets = new Map<string, string | null>();
   const pending = [''];
   let bytes = 0;
   for (let folder = pending.pop(); folder !== undefined; folder = pending.pop()) {
@@ -128,7 +130,9 @@ async function walk(root: string, ignored: Rules | null, links: 'keep' | 'follow
         entries.push({ type: 'file', path: relative, size, executable: false });
         bytes += size;
       } else if (child.isSymbolicLink()) {
-        entries.push({ type: 'link', path: relative, target: await insideTarget(root, absolute) });
+        const { target, final } = await insideTarget(root, absolute);
+        entries.push({ type: 'link', path: relative, target });
+        finalTargets.set(relative, final);
       } else if (child.isFile()) {
         const { size, mode } = await lstat(absolute).catch((error: unknown) => {
           throw unreadable(absolute, error);
@@ -142,6 +146,7 @@ async function walk(root: string, ignored: Rules | null, links: 'keep' | 'follow
       }
     }
   }
+  rejectLoop(root, entries, finalTargets);
   entries.sort((a, b) => (a.path < b.path ? -1 : 1));
   return { root, entries, bytes, withheld: withheld.sort() };
 }
@@ -166,28 +171,40 @@ async function linkedFile(link: string): Promise<{ size: number }> {
   });
 }
 
-/**
- * Before a NodeManager starts a container, its launch script lists this many levels of the container's folder and follows links. The container
- * fails if the listing contains a loop. The source folder is the first level.
- */
-const LISTED_LEVELS = 5;
-
-async function insideTarget(root: string, link: string): Promise<string> {
+/** Returns the target of a link, and its final target, because the link may point to another link. */
+async function insideTarget(root: string, link: string): Promise<{ target: string; final: string | null }> {
   const target = await readlink(link);
   const aim = path.resolve(path.dirname(link), target);
-  // Also check the final target, because the link may point to another link.
-  const real = await realpath(link).catch(() => aim);
+  const { real, isEndless } = await realpath(link).then(
+    (found) => ({ real: found, isEndless: false }),
+    (error: unknown) => ({ real: aim, isEndless: hasCode(error, 'ELOOP') }),
+  );
   if (!isInside(root, aim) || !isInside(root, real)) {
     throw new TonyError('SOURCE_UNSAFE', `${link} is a link to ${target}, which is outside the uploaded folder ${root}.`, {
       hint: `Replace it with a copy, or list it in ${IGNORE_FILE}.`,
     });
   }
-  if (isInside(real, link) && path.relative(root, link).split(path.sep).length < LISTED_LEVELS) {
-    throw new TonyError('SOURCE_UNSAFE', `${link} is a link to ${target}, which contains the link. YARN cannot start containers with it.`, {
-      hint: `Remove the link, or list it in ${IGNORE_FILE}.`,
-    });
+  return {
+    target: path.isAbsolute(target) ? path.relative(path.dirname(link), aim) || '.' : target,
+    final: isEndless ? null : path.relative(root, real),
+  };
+}
+
+function rejectLoop(root: string, entries: readonly FolderEntry[], finalTargets: ReadonlyMap<string, string | null>): void {
+  const folders = entries.flatMap((entry) => (entry.type === 'folder' ? [entry.path] : []));
+  const loop = findLinkLoop(folders, finalTargets);
+  if (loop === null) {
+    return;
   }
-  return path.isAbsolute(target) ? path.relative(path.dirname(link), aim) || '.' : target;
+  const { link, again } = loop;
+  const target = entries.find((entry) => entry.type === 'link' && entry.path === link) as Extract<FolderEntry, { type: 'link' }>;
+  const effect =
+    again === null ? 'which leads only to itself' : `which makes a loop: ${again.path} is ${path.join(root, again.folder)} again`;
+  throw new TonyError(
+    'SOURCE_UNSAFE',
+    `${path.join(root, link)} is a link to ${target.target}, ${effect}. YARN cannot start containers with it.`,
+    { hint: `Remove the link, or list it in ${IGNORE_FILE}.` },
+  );
 }
 
 function isInside(root: string, candidate: string): boolean {
@@ -195,8 +212,8 @@ function isInside(root: string, candidate: string): boolean {
   return relative !== '..' && !relative.startsWith(`..${path.sep}`) && !path.isAbsolute(relative);
 }
 
-function isMissing(error: unknown): boolean {
-  return error instanceof Error && 'code' in error && error.code === 'ENOENT';
+function hasCode(error: unknown, code: string): boolean {
+  return error instanceof Error && 'code' in error && error.code === code;
 }
 
 function unreadable(place: string, cause: unknown): TonyError {
