@@ -6,6 +6,7 @@ import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { ensureRuntime } from '../client/runtime/ensure-runtime.ts';
 import { HadoopConfiguration } from '../hadoop/configuration/configuration.ts';
 import { createStorage } from '../storage/create-storage.ts';
+import { readIfStored } from '../storage/read-if-stored.ts';
 import { s3Finder } from '../storage/s3/find-s3-connection.ts';
 import type { Storage } from '../storage/storage.ts';
 import { parseManifest } from '../training/checkpoint/checkpoint-format.ts';
@@ -61,7 +62,9 @@ test('the access key comes from a credential provider on HDFS, with the password
     'hadoop.security.credential.provider.path': provider.replace('hdfs@', 'webhdfs@').replace(/:\d+/, `:${cluster.ports.namenode.http}`),
     'fs.s3a.security.credential.provider.path': `jceks://hdfs/user/${USER}/missing.jceks`,
   });
-  const sources = { environment: { AWS_SHARED_CREDENTIALS_FILE: '/nonexistent' }, hadoop: { configuration, user: USER } };
+  const hdfs = createStorage({ hadoop: configuration, user: USER });
+  const readHdfs = (uri: string) => readIfStored(hdfs, uri);
+  const sources = { environment: { AWS_SHARED_CREDENTIALS_FILE: '/nonexistent' }, hadoop: { configuration, readHdfs } };
   await expect(s3Finder(sources)(bucket)).rejects.toMatchObject({
     code: 'S3_CREDENTIALS_MISSING',
     message: expect.stringContaining('Permission denied'),
@@ -71,6 +74,7 @@ test('the access key comes from a credential provider on HDFS, with the password
   await withKeys.write(`s3://${bucket}/from-provider`, Buffer.from('signed'));
   expect((await storage.read(`s3://${bucket}/from-provider`)).toString()).toBe('signed');
   withKeys.close();
+  hdfs.close();
 });
 
 test('a job trains on s3:// and resumes from its checkpoint there, with the same weights as an uninterrupted program', async () => {

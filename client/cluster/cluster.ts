@@ -6,6 +6,7 @@ import { clusterUser, loginOf } from '../../hadoop/configuration/login-of.ts';
 import type { Login } from '../../hadoop/security/login.ts';
 import type { OptionNames } from '../../platform/check-options.ts';
 import { createStorage } from '../../storage/create-storage.ts';
+import { readIfStored } from '../../storage/read-if-stored.ts';
 import { s3Finder } from '../../storage/s3/find-s3-connection.ts';
 import type { FindS3Connection } from '../../storage/s3/s3-connection.ts';
 import type { Storage } from '../../storage/storage.ts';
@@ -87,7 +88,7 @@ export async function openCluster(options: ClusterOptions): Promise<HadoopCluste
   const user = await clusterUser(configuration, withLogin);
   const login = loginOf(configuration, user, withLogin);
   const home = joinUri(homesOf(configuration), user);
-  const s3 = s3Finder({ environment, hadoop: { configuration, user } });
+  const s3 = s3Finder({ environment, hadoop: { configuration, readHdfs: (uri) => readIfStored(storage, uri) } });
   const storage = createStorage({ hadoop: configuration, user, s3, firstPatienceMs: FIRST_ANSWER_MS });
   const root = placeUri(staging ?? environment.TONY_STAGING ?? null, home) ?? joinUri(home, '.tony-ts');
   let site: Promise<SiteConfig> | undefined;

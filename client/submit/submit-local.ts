@@ -3,16 +3,16 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { CONTAINER_LAYOUT, type Job, type Resource } from '../../conf/job.ts';
 import { isUri } from '../../conf/values/is-uri.ts';
-import { HadoopConfiguration, hadoopUser } from '../../hadoop/configuration/configuration.ts';
+import { hadoopUser } from '../../hadoop/configuration/configuration.ts';
 import { HDFS_URI } from '../../hadoop/configuration/hdfs-place.ts';
 import { TonyError } from '../../platform/errors.ts';
 import { makeFolders } from '../../platform/files/make-folders.ts';
 import { writeIfAbsent } from '../../platform/files/write-if-absent.ts';
 import { untilAborted } from '../../platform/until-aborted.ts';
 import { FileStorage } from '../../storage/file-storage.ts';
-import { s3Finder } from '../../storage/s3/find-s3-connection.ts';
 import type { JobConnections } from '../../storage/s3/s3-connection.ts';
 import { fileUri, joinUri } from '../../storage/uri.ts';
+import { localObjectStores } from '../cluster/object-stores.ts';
 import { LocalJob } from '../connections/local-job.ts';
 import { startMaster } from '../connections/local-master.ts';
 import { isLocalId, localPaths } from '../files/local-layout.ts';
@@ -38,10 +38,7 @@ const JOBS_KEPT = 20;
 export async function prepareLocal(job: Job, options: PrepareOptions): Promise<Prepared> {
   const { environment = process.env } = options;
   const user = hadoopUser(options.environment);
-  const s3 = await objectStoreOf(job, async (bucket) => {
-    const configuration = await HadoopConfiguration.ifConfigured(environment);
-    return s3Finder({ environment, hadoop: configuration && { configuration, user } })(bucket);
-  });
+  const s3 = await objectStoreOf(job, localObjectStores(environment));
   const parts = await localParts(job);
   const root = options.localRoot ?? localRoot(options.environment);
   const sizes = [

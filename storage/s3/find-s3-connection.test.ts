@@ -30,7 +30,10 @@ afterAll(() => rm(home, { recursive: true }));
 const files = () => ({ AWS_SHARED_CREDENTIALS_FILE: path.join(home, 'credentials'), AWS_CONFIG_FILE: path.join(home, 'config') });
 const noFiles = { AWS_SHARED_CREDENTIALS_FILE: '/nonexistent/a', AWS_CONFIG_FILE: '/nonexistent/b' };
 const KEYS = { AWS_ACCESS_KEY_ID: 'ENV', AWS_SECRET_ACCESS_KEY: 'env-secret' };
-const hadoop = (properties: Record<string, string>) => ({ configuration: HadoopConfiguration.fromProperties(properties), user: 'alice' });
+const hadoop = (properties: Record<string, string>) => ({
+  configuration: HadoopConfiguration.fromProperties(properties),
+  readHdfs: async () => null,
+});
 const findS3Connection = (environment: S3Sources['environment'], configured: S3Sources['hadoop'], bucket = 'data') =>
   s3Finder({ environment, hadoop: configured })(bucket);
 const DEFAULT_STORE = fileURLToPath(new URL('../../hadoop/golden/credentials/default.jceks', import.meta.url));

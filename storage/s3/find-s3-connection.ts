@@ -1,5 +1,5 @@
+import type { HadoopConfiguration } from '../../hadoop/configuration/configuration.ts';
 import { CREDENTIAL_PROVIDERS, credentialFinder, unsupportedStores } from '../../hadoop/credential-provider/credential-provider.ts';
-import { type HdfsUser, readHdfsFile } from '../../hadoop/hdfs/read-hdfs-file.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import { Secret } from '../../platform/secret.ts';
 import { readAwsProfile } from './aws-profile.ts';
@@ -16,7 +16,13 @@ const CREDENTIAL_STORES = ['fs.s3a.security.credential.provider.path', CREDENTIA
 export interface S3Sources {
   readonly environment: Environment;
   /** Null if no Hadoop configuration exists. */
-  readonly hadoop: HdfsUser | null;
+  readonly hadoop: HadoopSource | null;
+}
+
+export interface HadoopSource {
+  readonly configuration: HadoopConfiguration;
+  /** Reads a credential provider on HDFS; returns null if the file does not exist. */
+  readonly readHdfs: (uri: string) => Promise<Buffer | null>;
 }
 
 /**
@@ -76,15 +82,15 @@ function keysOf(profile: Environment): Keys | undefined {
  * Like Hadoop, prefers keys in credential providers to keys in properties, and the bucket's own keys to general keys. A bucket with its own
  * access key does not use the general session token.
  */
-async function keysOfHadoop(bucket: string, environment: Environment, hadoop: HdfsUser, properties: Properties): Promise<Keys | undefined> {
-  const inProviders = credentialFinder({
-    properties,
-    environment,
-    keys: CREDENTIAL_STORES,
-    readHdfs: (uri) => readHdfsFile(hadoop, uri),
-  });
+async function keysOfHadoop(
+  bucket: string,
+  environment: Environment,
+  { configuration, readHdfs }: HadoopSource,
+  properties: Properties,
+): Promise<Keys | undefined> {
+  const inProviders = credentialFinder({ properties, environment, keys: CREDENTIAL_STORES, readHdfs });
   const find = async (name: string): Promise<string | undefined> =>
-    given((await inProviders(name)) ?? undefined) ?? given(hadoop.configuration.get(name));
+    given((await inProviders(name)) ?? undefined) ?? given(configuration.get(name));
   const ofBucket = async (key: string): Promise<string | undefined> =>
     bucket === '' ? undefined : ((await find(`fs.s3a.bucket.${bucket}.${key}`)) ?? (await find(`fs.s3a.bucket.${bucket}.fs.s3a.${key}`)));
   try {

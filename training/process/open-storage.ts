@@ -1,6 +1,7 @@
 import { userInfo } from 'node:os';
 import { HadoopConfiguration } from '../../hadoop/configuration/configuration.ts';
 import { createStorage } from '../../storage/create-storage.ts';
+import { readIfStored } from '../../storage/read-if-stored.ts';
 import { s3Finder } from '../../storage/s3/find-s3-connection.ts';
 import { decodeJobConnections } from '../../storage/s3/s3-connection.ts';
 import type { Storage } from '../../storage/storage.ts';
@@ -23,5 +24,7 @@ export function storageOfJob(task: TaskContext): Storage {
 export async function storageAlone(): Promise<Storage> {
   const hadoop = await HadoopConfiguration.ifConfigured();
   const user = process.env.HADOOP_USER_NAME ?? userInfo().username;
-  return createStorage({ hadoop, user, s3: s3Finder({ environment: process.env, hadoop: hadoop && { configuration: hadoop, user } }) });
+  const inHadoop = hadoop && { configuration: hadoop, readHdfs: (uri: string) => readIfStored(storage, uri) };
+  const storage = createStorage({ hadoop, user, s3: s3Finder({ environment: process.env, hadoop: inHadoop }) });
+  return storage;
 }

@@ -1,0 +1,42 @@
+import type { HadoopConfiguration } from '../../hadoop/configuration/configuration.ts';
+import { TonyError } from '../../platform/errors.ts';
+import { readIfStored } from '../../storage/read-if-stored.ts';
+import { s3Finder } from '../../storage/s3/find-s3-connection.ts';
+import type { FindS3Connection } from '../../storage/s3/s3-connection.ts';
+import { openCluster, readConfiguration } from './cluster.ts';
+
+/**
+ * Finds the object stores of a user without a cluster, for local jobs. If Hadoop is configured, its properties and credential providers
+ * count too. Reads the Hadoop configuration on the first call, and contacts HDFS only to read a credential provider there.
+ */
+export function localObjectStores(environment: NodeJS.ProcessEnv): FindS3Connection {
+  const open = async (): Promise<FindS3Connection> => {
+    const configuration = await configurationIfAny(environment);
+    return s3Finder({ environment, hadoop: configuration && { configuration, readHdfs: (uri) => readHdfs(environment, uri) } });
+  };
+  let opened: Promise<FindS3Connection> | undefined;
+  return async (bucket) => {
+    opened ??= open();
+    return (await opened)(bucket);
+  };
+}
+
+async function configurationIfAny(environment: NodeJS.ProcessEnv): Promise<HadoopConfiguration | null> {
+  try {
+    return await readConfiguration({ environment });
+  } catch (error) {
+    if (error instanceof TonyError && error.code === 'NO_HADOOP_CONF') {
+      return null;
+    }
+    throw error;
+  }
+}
+
+async function readHdfs(environment: NodeJS.ProcessEnv, uri: string): Promise<Buffer | null> {
+  const { storage } = await openCluster({ environment });
+  try {
+    return await readIfStored(storage, uri);
+  } finally {
+    storage.close();
+  }
+}
