@@ -33,6 +33,8 @@ export interface Channel {
    * received differs from what the other end sent. Both ends report it.
    */
   watch(onLost: OnLost): void;
+  /** Why this end refuses the data of the peer (WIRE_INTEGRITY). `watch` reports it when the peer has received an alert. Null by default. */
+  readonly refusal: string | null;
 }
 
 function watchSocket(socket: Socket, onLost: OnLost): void {
@@ -44,6 +46,7 @@ function watchSocket(socket: Socket, onLost: OnLost): void {
 /** Carries bytes unchanged, for `wireSecurity: none`. */
 class PlainChannel implements Channel {
   readonly socket: Socket;
+  readonly refusal = null;
 
   constructor(socket: Socket) {
     this.socket = socket;
@@ -88,13 +91,16 @@ class RecordChannel implements Channel {
   readonly #writer: RecordWriter;
   readonly #incoming: RecordKey;
   #reader: RecordReader | null = null;
-  /** Why this end has refused the connection; null while it accepts data. */
   #refusal: string | null = null;
 
   constructor(socket: Socket, outgoing: RecordKey, incoming: RecordKey) {
     this.socket = socket;
     this.#incoming = incoming;
     this.#writer = new RecordWriter(outgoing, socket);
+  }
+
+  get refusal(): string | null {
+    return this.#refusal;
   }
 
   write(bytes: Uint8Array, onWritten?: () => void): void {

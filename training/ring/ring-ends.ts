@@ -168,6 +168,10 @@ export class RingReceiver implements Reader {
     return this.#channel?.socket ?? null;
   }
 
+  get refusal(): string | null {
+    return this.#channel?.refusal ?? null;
+  }
+
   get waiting(): boolean {
     return this.#receipt !== null;
   }
@@ -201,6 +205,10 @@ export class RingSender {
 
   get socket(): Socket | null {
     return this.#channel?.socket ?? null;
+  }
+
+  get refusal(): string | null {
+    return this.#channel?.refusal ?? null;
   }
 
   attach(channel: Channel): void {

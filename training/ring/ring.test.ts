@@ -487,5 +487,34 @@ describe.each(['authenticated', 'encrypted'] as const)('a bit that changes on th
     expect(errors[1]).toMatchObject({ code: 'WIRE_INTEGRITY', message: expect.stringMatching(/^rank 0 sent data that was changed/) });
     expect(errors[0]).toMatchObject({ code: 'WIRE_INTEGRITY', message: expect.stringMatching(/^rank 1 received data that was changed/) });
     await expect(rings[1]?.barrier()).rejects.toMatchObject({ code: 'WIRE_INTEGRITY' });
+    expect(lost).toEqual([]);
+  });
+
+  test('is reported even if the peer closes its other connection first', async () => {
+    const lost: Lost[] = [];
+    let proxies = 0;
+    const through = (port: number) => {
+      proxies++;
+      let left = proxies === 1 ? 96 + 36 + 50 : Number.POSITIVE_INFINITY;
+      return proxy(port, (chunk, to, [inner, outer]) => {
+        if (to === inner) {
+          if (left >= 0 && left < chunk.length) {
+            chunk[left] = (chunk[left] as number) ^ 0x10;
+            // Rank 1 does not notice that rank 0 closes this connection.
+            outer
+              .removeAllListeners('end')
+              .removeAllListeners('close')
+              .removeAllListeners('error')
+              .on('error', () => {});
+          }
+          left -= chunk.length;
+        }
+        to.write(chunk);
+      });
+    };
+    const rings = await joinAll({ size: 2, through, lost, security, timeouts: { graceMs: 60_000 } });
+    const errors = await Promise.all(rings.map((ring) => ring.allReduce(new Float32Array(50_000)).catch((error: TonyError) => error)));
+    expect(errors.map((error) => error?.code)).toEqual(['WIRE_INTEGRITY', 'WIRE_INTEGRITY']);
+    expect(lost).toEqual([]);
   });
 });

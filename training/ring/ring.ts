@@ -335,13 +335,11 @@ export class Ring {
    * WIRE_INTEGRITY, only the two ends of the connection know the cause, so calls fail immediately.
    */
   lose(peer: number, cause: string, code: LossCode = 'PEER_LOST'): void {
-    // In a ring of two ranks, the loss of the other connection to the same peer may be noticed first.
-    if (code === 'WIRE_INTEGRITY' && (this.#state === 'open' || this.#state === 'lost')) {
+    const altered = code === 'WIRE_INTEGRITY' ? { peer, cause } : this.#refused();
+    if (altered !== null && (this.#state === 'open' || this.#state === 'lost')) {
       this.#state = 'broken';
-      if (this.#graceTimer !== null) {
-        clearTimeout(this.#graceTimer);
-      }
-      this.#break(new TonyError(code, `rank ${peer} ${cause}`));
+      clearTimeout(this.#graceTimer ?? undefined);
+      this.#break(new TonyError('WIRE_INTEGRITY', `rank ${altered.peer} ${altered.cause}`));
       this.#destroy();
       return;
     }
@@ -358,6 +356,13 @@ export class Ring {
       this.#graceTimer.unref();
     }
     this.#onLost(peer, cause);
+  }
+
+  /** Returns the neighbour whose data this rank refuses. In a ring of two, the end of the other connection may be noticed first. */
+  #refused(): { readonly peer: number; readonly cause: string } | null {
+    const { refusal: left } = this.#left;
+    const { refusal: right } = this.#right;
+    return left !== null ? { peer: this.#leftRank, cause: left } : right !== null ? { peer: this.#rightRank, cause: right } : null;
   }
 
   #mismatch(message: string): void {

@@ -144,15 +144,20 @@ export class ServerGroup {
   }
 
   #lose(server: number, cause: string, code: LossCode): void {
-    if (this.#state !== 'open') {
+    if (this.#state === 'closed') {
       return;
     }
-    this.#state = 'lost';
     if (code === 'WIRE_INTEGRITY') {
-      // The job does not learn of this failure from another process, so requests fail immediately.
+      // The job does not learn of this failure from another process, so requests fail immediately, even after the loss of another server.
+      this.#state = 'lost';
+      clearTimeout(this.#graceTimer ?? undefined);
       this.#break(new TonyError(code, `parameter server ${server} ${cause}`));
       return;
     }
+    if (this.#state === 'lost') {
+      return;
+    }
+    this.#state = 'lost';
     this.#graceTimer = setTimeout(
       () => this.#break(new TonyError('PEER_LOST', `parameter server ${server} ${cause}`)),
       this.#timeouts.graceMs,
