@@ -5,7 +5,7 @@ import type { Channel } from '../../training/connections/channel.ts';
 import { IncomingHandshakes } from '../../training/connections/incoming-handshakes.ts';
 import { openListener } from '../../training/connections/listener.ts';
 import type { TaskContext } from '../../training/process/task-context.ts';
-import { agentIdentity } from './connect-agent.ts';
+import { agentIdentity, watchPeer } from './connect-agent.ts';
 import { type AgentRequest, MessageReader, sendMessage } from './messages.ts';
 import { exitCodeOf, startCommand } from './shell-command.ts';
 
@@ -48,6 +48,7 @@ function serve(channel: Channel, task: TaskContext, running: Set<Promise<void>>,
     if (request.type === 'join') {
       joined = true;
     } else if (request.type === 'end' && joined) {
+      joined = false;
       end(0);
     } else if (request.type === 'run' && typeof request.command === 'string' && command === null) {
       const child = startCommand(request.command);
@@ -57,14 +58,14 @@ function serve(channel: Channel, task: TaskContext, running: Set<Promise<void>>,
       invalid('an unknown request');
     }
   }, invalid);
-  channel.socket.on('error', () => {});
-  channel.socket.once('close', () => {
+  watchPeer(channel, 0, (cause) => {
     if (joined) {
-      console.error('rank 0 closed the connection without a result');
+      console.error(`${cause} before its command had ended`);
       appendFileSync(task.reportFile, `${JSON.stringify({ type: 'peer-lost', rank: 0 })}\n`);
       end(1);
     }
-    if (command !== null) {
+    if (command !== null && command.exitCode === null && command.signalCode === null) {
+      console.error(`${cause}, so the command that it started here is ended`);
       kill(command);
     }
   });

@@ -1,10 +1,17 @@
 import type { Channel } from '../../training/connections/channel.ts';
 import { dialNeighbour } from '../../training/connections/connect.ts';
+import { connectAll } from '../../training/connections/connect-all.ts';
 import type { Identity } from '../../training/connections/handshake.ts';
 import type { TaskContext } from '../../training/process/task-context.ts';
 import { type AgentAnswer, MessageReader } from './messages.ts';
 
 type Gang = Pick<TaskContext, 'generation' | 'worldSize' | 'members' | 'ringKey'>;
+
+export interface AgentEvents {
+  readonly onAnswer?: (answer: AgentAnswer) => void;
+  /** Called once, when the connection has ended. `cause` is a sentence that names the rank. */
+  readonly onLost: (cause: string) => void;
+}
 
 /** Only rank 0 connects to the agents. The connections are always encrypted, even if the traffic of MPI is not. */
 export function agentIdentity({ generation, worldSize }: Gang, rank: number): Identity {
@@ -13,23 +20,43 @@ export function agentIdentity({ generation, worldSize }: Gang, rank: number): Id
 
 /**
  * Connects rank 0 to the agent of another rank, and retries until the agent listens.
- * @param onAnswer receives the agent's answers.
- * @throws TonyError RING_JOIN_FAILED if `signal` aborts first.
+ * @throws TonyError RING_JOIN_FAILED after `limitMs`, with the error of the last attempt.
  */
-export async function connectAgent(
-  task: Gang,
-  rank: number,
-  onAnswer: (answer: AgentAnswer) => void,
-  signal: AbortSignal,
-): Promise<Channel> {
+export async function connectAgent(task: Gang, rank: number, events: AgentEvents, limitMs: number): Promise<Channel> {
   const member = task.members.find((each) => each.rank === rank);
   if (member === undefined) {
     throw new Error(`the gang has no rank ${rank}`);
   }
-  let channel: Channel | null = null;
-  const reader = new MessageReader<AgentAnswer>(onAnswer, () => channel?.socket.destroy());
+  let channel = null as Channel | null;
+  const lose = once(events.onLost);
+  const invalid = (reason: string): void => {
+    lose(`rank ${rank} sent ${reason}`);
+    channel?.socket.destroy();
+  };
+  const reader = new MessageReader<AgentAnswer>((answer) => events.onAnswer?.(answer), invalid);
   const key = Buffer.from(task.ringKey, 'base64');
-  channel = await dialNeighbour(member, key, agentIdentity(task, rank), reader, signal, () => {});
-  channel.socket.on('error', () => {});
-  return channel;
+  const connect = async (signal: AbortSignal, onRefused: (reason: string) => void): Promise<void> => {
+    channel = await dialNeighbour(member, key, agentIdentity(task, rank), reader, signal, onRefused);
+    watchPeer(channel, rank, lose);
+  };
+  await connectAll([{ name: `rank ${rank}`, connect }], limitMs, undefined, ([missing]) => {
+    return `rank ${rank} did not accept a connection within ${limitMs / 1000} s: ${missing?.reason || 'no answer'}`;
+  });
+  return channel as Channel;
+}
+
+/** Calls `onLost` when a connection ends, with a sentence that names the rank of the peer. */
+export function watchPeer(channel: Channel, rank: number, onLost: (cause: string) => void): void {
+  const lose = once(onLost);
+  channel.watch((cause, code) => lose(`${code === 'PEER_LOST' ? '' : `${code}: `}rank ${rank} ${cause}`));
+}
+
+function once(action: (cause: string) => void): (cause: string) => void {
+  let isDone = false;
+  return (cause) => {
+    if (!isDone) {
+      isDone = true;
+      action(cause);
+    }
+  };
 }

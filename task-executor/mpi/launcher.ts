@@ -16,18 +16,25 @@ const END_MS = 10_000;
  */
 export async function runLauncher(task: TaskContext, command: string, environment: Readonly<Record<string, string>>): Promise<number> {
   const ranks = task.members.flatMap(({ rank }) => (rank === null || rank === 0 ? [] : [rank]));
-  const channels = await Promise.all(ranks.map((rank) => join(task, rank)));
+  let isEnding = false;
+  const onLost = (cause: string): void => {
+    if (!isEnding) {
+      console.error(cause);
+    }
+  };
+  const channels = await Promise.all(ranks.map((rank) => join(task, rank, onLost)));
   // The command receives the signal as well, and may store a checkpoint before it ends.
   process.on('SIGTERM', () => {});
   const code = await exitCodeOf(startCommand(command, { ...process.env, ...environment }));
+  isEnding = true;
   if (code === 0) {
     await Promise.all(channels.map(end));
   }
   return code;
 }
 
-async function join(task: TaskContext, rank: number): Promise<Channel> {
-  const channel = await connectAgent(task, rank, () => {}, AbortSignal.timeout(CONNECT_MS));
+async function join(task: TaskContext, rank: number, onLost: (cause: string) => void): Promise<Channel> {
+  const channel = await connectAgent(task, rank, { onLost }, CONNECT_MS);
   sendMessage(channel, { type: 'join' });
   return channel;
 }

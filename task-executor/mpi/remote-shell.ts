@@ -35,11 +35,11 @@ export async function runRemoteShell(task: TaskContext, words: readonly string[]
   const { rank, command } = remote;
   let resolve: (code: number) => void = () => {};
   const ended = new Promise<number>((settle) => (resolve = settle));
-  const channel = await connectAgent(task, rank, ({ code }) => resolve(code), AbortSignal.timeout(CONNECT_MS));
-  channel.socket.once('close', () => {
-    console.error(`lost the connection to rank ${rank}`);
+  const onLost = (cause: string): void => {
+    console.error(cause);
     resolve(FAILED);
-  });
+  };
+  const channel = await connectAgent(task, rank, { onAnswer: ({ code }) => resolve(code), onLost }, CONNECT_MS);
   sendMessage(channel, { type: 'run', command });
   return await ended;
 }

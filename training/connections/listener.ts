@@ -20,6 +20,8 @@ export async function openEarlyListener(host: string): Promise<{ readonly server
   const early: Socket[] = [];
   held.set(server, early);
   server.on('connection', (socket: Socket) => {
+    // Without a listener, an error on a held connection would end the process. The handshake notices that the connection has ended.
+    socket.on('error', () => {});
     if (held.has(server) && early.length < MAX_EARLY) {
       early.push(socket);
     } else if (held.has(server)) {
