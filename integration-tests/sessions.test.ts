@@ -120,8 +120,10 @@ describe('tony-ts shell', () => {
     await terminal.sees(/[$#] $/m);
     terminal.type('tty; stty size; echo "role $TONY_ROLE"\r');
     await terminal.sees(/^\/dev\/pts\/\d+\s+31 97\s+role worker$/m);
-    terminal.type('sleep 600 & echo "pid $!"; sleep 600\r');
+    terminal.type(`sleep 600 & echo "pid $!"; sh -c 'echo in the foreground; exec sleep 600'\r`);
     const pid = Number((await terminal.sees(/^pid (\d+)$/m))[1]);
+    // Printed by the process that shall receive SIGINT.
+    await terminal.sees(/^in the foreground$/m);
     terminal.type('\x03');
     terminal.type('echo "status $?"\r');
     await terminal.sees(/^status 130$/m);
