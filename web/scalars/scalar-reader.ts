@@ -1,16 +1,16 @@
-import { setTimeout as delay, setImmediate as turn } from 'node:timers/promises';
+import { setImmediate as turn } from 'node:timers/promises';
 import { withTimeout } from '../../platform/deadline.ts';
 import { messageOf } from '../../platform/errors.ts';
 import type { Logger } from '../../platform/log.ts';
 import type { Entry, Storage } from '../../storage/storage.ts';
 import type { ScalarCharts } from '../job-view.ts';
+import { repeatPasses } from '../repeat-passes.ts';
 import { MAXIMUM_POINTS } from './curve.ts';
 import { RunReader } from './run-reader.ts';
 
 /** How long reading continues after the last request, in ms. */
 const VIEWED_WITHIN_MS = 60_000;
 const PAUSE_MS = 4_000;
-const LONGEST_PAUSE_MS = 60_000;
 const READING_SHARE = 0.05;
 /** The longest time slice in ms. The reader runs in processes that must also send heartbeats. */
 const SLICE_MS = 4;
@@ -84,15 +84,16 @@ export class ScalarReader {
   }
 
   async #readWhileRequested(): Promise<void> {
-    const { signal } = this.#closing;
     const { pauseMs = PAUSE_MS } = this.#options;
-    while (!signal.aborted && this.#clock() - this.#requestedAt < VIEWED_WITHIN_MS) {
-      const began = this.#clock();
+    const pass = async (): Promise<number | null> => {
+      if (this.#clock() - this.#requestedAt >= VIEWED_WITHIN_MS) {
+        return null;
+      }
       await this.#readAll();
       this.#endFirstPass();
-      const pause = Math.min(LONGEST_PAUSE_MS, Math.max(pauseMs, (this.#clock() - began) / READING_SHARE));
-      await delay(pause, undefined, { signal, ref: false }).catch(() => {});
-    }
+      return pauseMs;
+    };
+    await repeatPasses(pass, { share: READING_SHARE, signal: this.#closing.signal, clock: this.#clock });
   }
 
   async #readAll(): Promise<void> {

@@ -1,11 +1,12 @@
 import { type FileHandle, mkdir, open, rename, rm, rmdir } from 'node:fs/promises';
 import path from 'node:path';
-import { backoffMs, pause } from '../../platform/backoff.ts';
+import { backoffMs } from '../../platform/backoff.ts';
 import { withTimeout } from '../../platform/deadline.ts';
 import { messageOf } from '../../platform/errors.ts';
 import type { Logger } from '../../platform/log.ts';
 import { untilAborted } from '../../platform/until-aborted.ts';
 import type { Storage } from '../../storage/storage.ts';
+import { repeatPasses } from '../repeat-passes.ts';
 import { isSafeName, MIRROR_LIMITS, type MirrorLimits, planOf, type StoredFile } from './mirror-plan.ts';
 
 /** The deadline in ms for listing a folder and for each chunk of a file. */
@@ -13,7 +14,8 @@ const ANSWER_MS = 60_000;
 const MAX_CONCURRENT = 4;
 const FIRST_PAUSE_MS = 1_000;
 const PAUSE_MS = 5_000;
-const LONGEST_PAUSE_MS = 60_000;
+const LONGEST_BACKOFF_MS = 60_000;
+const COPYING_SHARE = 0.5;
 /** The time after the start, in ms, during which the mirror polls more often, so that the first curves of a new job appear soon. */
 const EAGER_MS = 60_000;
 
@@ -76,18 +78,15 @@ export class Mirror {
   }
 
   async #run(): Promise<void> {
-    const { signal } = this.#closing;
     const startedAt = performance.now();
     let failures = 0;
-    while (!signal.aborted) {
-      const from = performance.now();
+    const pass = async (): Promise<number> => {
       failures = (await this.refresh()) ? 0 : failures + 1;
       this.#copied();
-      const spent = performance.now() - from;
       const usual = performance.now() - startedAt < EAGER_MS ? FIRST_PAUSE_MS : PAUSE_MS;
-      const backoff = backoffMs(failures + 1, { firstMs: usual, mostMs: LONGEST_PAUSE_MS });
-      await pause(Math.min(LONGEST_PAUSE_MS, Math.max(backoff, spent * 2)), signal);
-    }
+      return backoffMs(failures + 1, { firstMs: usual, mostMs: LONGEST_BACKOFF_MS });
+    };
+    await repeatPasses(pass, { share: COPYING_SHARE, signal: this.#closing.signal });
   }
 
   /** Lists the folder and copies new data. Returns false if any part failed. */
