@@ -1,8 +1,6 @@
 import type * as tfjs from '@tensorflow/tfjs';
-import { TonyError } from '../../../platform/errors.ts';
 import type { ShardDescription, StoredTensor, TrainingPosition } from '../../checkpoint/checkpoint-format.ts';
 import type { OpenedCheckpoint } from '../../checkpoint/checkpoint-store.ts';
-import type { CheckpointWriter } from '../../checkpoint/checkpoint-writer.ts';
 import { joinPositions } from '../../data/reading/dataset-position.ts';
 import type { StepPart, StepValues } from '../../model/step-part.ts';
 import { capture, misfit, type NamedVariable, restoreWeights, typeOf } from '../../model/training-state.ts';
@@ -18,17 +16,11 @@ import type { CheckpointPlan, StrategyContext, StrategyFactory, TrainingStrategy
 import { captureAnswer, positionsAnswer, writeAnswer } from '../protocol/messages.ts';
 import { weightKey } from '../protocol/weight-key.ts';
 import { FixedWeights } from './fixed-weights.ts';
-import { RemoteVariables } from './remote-variables.ts';
+import type { RemoteVariables } from './remote-variables.ts';
 import { endRun } from './run-seal.ts';
-import { ServerGroup, type WorkerOptions } from './server-group.ts';
+import type { ServerGroup } from './server-group.ts';
+import { type ParameterServers, ServerRun } from './server-run.ts';
 import type { Entry } from './variable-registry.ts';
-
-export interface ParameterServers extends WorkerOptions {
-  /** Returns the number of the next run. All workers number their runs in the same order. */
-  readonly nextRun: () => number;
-  /** Ends the custom steps that the program took before this run. All workers must call it. */
-  readonly settle?: () => Promise<void>;
-}
 
 export function parameterServerStrategy(servers: ParameterServers): StrategyFactory {
   return { rank: servers.rank, worldSize: servers.worldSize, open: (context) => new ParameterServerStrategy(servers, context) };
@@ -59,13 +51,10 @@ class ParameterServerStrategy implements TrainingStrategy {
   #hasStepped = false;
   readonly #options: ParameterServers;
   readonly #context: StrategyContext;
-  readonly #writer: CheckpointWriter | null;
   readonly #trained: readonly NamedVariable[];
   readonly #fixed: FixedWeights;
   readonly #isFixed: (tensor: string) => boolean;
-  readonly #run: number;
-  #servers: ServerGroup | null = null;
-  #remote: RemoteVariables | null = null;
+  readonly #run: ServerRun;
   #position: TrainingPosition | null = null;
   #positionAt = 0;
   /** The step of the checkpoint that is being written; null between checkpoints. */
@@ -73,7 +62,6 @@ class ParameterServerStrategy implements TrainingStrategy {
   /** The step of the final checkpoint if training had finished before this run began, otherwise null. Set on the chief only. */
   #ended: number | null = null;
   #sealed = false;
-  #finished = false;
 
   constructor(options: ParameterServers, context: StrategyContext) {
     const { rank, worldSize } = options;
@@ -83,7 +71,6 @@ class ParameterServerStrategy implements TrainingStrategy {
     this.#options = options;
     this.#context = context;
     checkStepOptions(context.stepOptions);
-    this.#run = options.nextRun();
     const { trainable, weights } = context.model;
     const ids = new Map(weights.map(({ name, variable }, index) => [variable.id, `model:${index}:${name}`]));
     this.#trained = trainable.map((variable) => ({ name: ids.get(variable.id) ?? `model::${variable.name}`, variable }));
@@ -98,14 +85,15 @@ class ParameterServerStrategy implements TrainingStrategy {
       capture: () => capture(context.tf, fixed),
       restore: (tensors) => restoreFixed(context.tf, fixed, tensors),
     });
-    this.#writer = rank === 0 && context.checkpoints !== null ? openCheckpointWriter(context, context.checkpoints) : null;
+    const writer = rank === 0 && context.checkpoints !== null ? openCheckpointWriter(context, context.checkpoints) : null;
+    this.#run = new ServerRun(options, writer);
   }
 
   async begin(): Promise<TrainingPosition | null> {
     const { tf, model, placement } = this.#context;
     await this.#options.settle?.();
-    const servers = await ServerGroup.open(this.#options, this.#run);
-    this.#servers = servers;
+    await this.#run.open(tf);
+    const { servers, remote } = this.#run;
     const layers = layerNames(model.model);
     const named = this.#trained.map(({ variable }) => ({ name: variable.name, layer: layers.get(variable.id) ?? '' }));
     const entry: Entry = {
@@ -114,8 +102,6 @@ class ParameterServerStrategy implements TrainingStrategy {
       tensors: this.#trained.map(({ name }) => name),
       placed: placesOf(placement, named, servers.size),
     };
-    const remote = new RemoteVariables({ tf, rank: this.rank, servers, staleness: this.#options.staleness });
-    this.#remote = remote;
     if (this.rank === 0 && (await remote.needsPreparing())) {
       await this.#prepare(remote, entry, servers);
     }
@@ -181,7 +167,7 @@ class ParameterServerStrategy implements TrainingStrategy {
 
   async step(parts: readonly StepPart[], signals: Float32Array): Promise<StepValues> {
     const { tf, clock, stepOptions } = this.#context;
-    const remote = this.#begun();
+    const { remote } = this.#run;
     clock.enter('compute');
     const own = parts.reduce((sum, { weight }) => sum + weight, 0);
     const shares = parts.map((part) => ({ ...part, weight: own === 0 ? 0 : part.weight / own }));
@@ -209,7 +195,7 @@ class ParameterServerStrategy implements TrainingStrategy {
   }
 
   async agree(signals: Float32Array): Promise<void> {
-    const remote = this.#begun();
+    const { remote } = this.#run;
     await remote.signal(signals[0] ?? 0);
     this.#readSignals(remote, signals);
   }
@@ -226,7 +212,7 @@ class ParameterServerStrategy implements TrainingStrategy {
       this.#positionAt = now;
       this.#position = await position();
       if (this.rank === 0) {
-        await this.#fixed.updateIfDue(this.#servers as ServerGroup);
+        await this.#fixed.updateIfDue(this.#run.servers);
       }
     }
   }
@@ -236,12 +222,12 @@ class ParameterServerStrategy implements TrainingStrategy {
    * when the chief's request arrives, between two steps of the chief.
    */
   async checkpoint(position: TrainingPosition): Promise<void> {
-    if (this.#writer === null) {
+    const { servers, writer } = this.#run;
+    if (writer === null) {
       return;
     }
     const { step } = position;
     const writing = this.#writing;
-    const servers = this.#servers as ServerGroup;
     const captured = Promise.all([
       this.#fixed.capture(),
       servers.ask(0, { ask: 'positions' }).then(({ head }) => positionsAnswer.parse(head).positions),
@@ -255,7 +241,7 @@ class ParameterServerStrategy implements TrainingStrategy {
     });
     // `#write` handles the error.
     captured.catch(() => {});
-    this.#writer.offerSave({ step, isBad: position.diverged === true, write: async () => await this.#write(step, captured) });
+    writer.offerSave({ step, isBad: position.diverged === true, write: async () => await this.#write(step, captured) });
     await this.#fixed.update(servers);
   }
 
@@ -272,7 +258,7 @@ class ParameterServerStrategy implements TrainingStrategy {
   async #save({ position, fixed }: Captured): Promise<void> {
     const { applicationId, generation, checkpoints } = this.#context;
     const { store } = checkpoints as CheckpointPlan;
-    const servers = this.#servers as ServerGroup;
+    const { servers } = this.#run;
     const { step } = position;
     const pending = await store.beginSave(step, { applicationId, generation });
     const count = servers.size + (fixed.length > 0 ? 1 : 0);
@@ -285,8 +271,7 @@ class ParameterServerStrategy implements TrainingStrategy {
   }
 
   async finish(position: TrainingPosition, afterwards: Promise<void>): Promise<void> {
-    const remote = this.#begun();
-    const servers = this.#servers as ServerGroup;
+    const { remote, servers } = this.#run;
     if (!this.#sealed) {
       if (this.rank === 0) {
         await Promise.all([this.#fixed.update(servers), remote.assign()]);
@@ -298,24 +283,16 @@ class ParameterServerStrategy implements TrainingStrategy {
       if (!(await hasFinalCheckpoint(this.#context, position.step, this.#ended))) {
         await this.checkpoint(position);
       }
-      await this.#writer?.finish();
+      await this.#run.writer?.finish();
     };
     await endRun(servers, this.#fixed, position, this.rank === 0 && !this.#sealed ? store : null, afterwards);
     await remote.pull({ now: true, all: true });
     await remote.pullOptimizers();
-    this.#finished = true;
-  }
-
-  #begun(): RemoteVariables {
-    if (this.#remote === null) {
-      throw new TonyError('USAGE', 'begin() must be called first');
-    }
-    return this.#remote;
+    this.#run.finished = true;
   }
 
   dispose(): void {
-    this.#writer?.giveUp();
-    this.#servers?.close(this.#finished);
+    this.#run.close();
   }
 }
 

@@ -1,7 +1,5 @@
 import type * as tfjs from '@tensorflow/tfjs';
-import { TonyError } from '../../../platform/errors.ts';
 import type { StoredTensor, TrainingPosition } from '../../checkpoint/checkpoint-format.ts';
-import type { CheckpointWriter } from '../../checkpoint/checkpoint-writer.ts';
 import { joinPositions } from '../../data/reading/dataset-position.ts';
 import { trainedVariables } from '../../model/trainables.ts';
 import { assignTensors, capture, misfit, typeOf } from '../../model/training-state.ts';
@@ -15,11 +13,11 @@ import { restoreNewest } from '../../strategy/restore-newest.ts';
 import { positionsAnswer } from '../protocol/messages.ts';
 import { FixedWeights } from './fixed-weights.ts';
 import { readOptimizerState } from './optimizer-state.ts';
-import type { ParameterServers } from './parameter-server-strategy.ts';
 import { partOf } from './remote-loop.ts';
-import { RemoteVariables } from './remote-variables.ts';
+import type { RemoteVariables } from './remote-variables.ts';
 import { awaitSeal, endRun } from './run-seal.ts';
-import { ServerGroup } from './server-group.ts';
+import type { ServerGroup } from './server-group.ts';
+import { type ParameterServers, ServerRun } from './server-run.ts';
 
 export interface ServerLoopOptions extends ParameterServers {
   readonly onDispose: () => void;
@@ -38,16 +36,13 @@ export class ServerLoop implements LoopStrategy {
   readonly peers: Peers;
   readonly #options: ServerLoopOptions;
   readonly #context: LoopContext;
-  readonly #run: number;
+  readonly #run: ServerRun;
   readonly #trained: readonly tfjs.Variable[];
   readonly #fixed: FixedWeights;
-  readonly #writer: CheckpointWriter | null;
   /** True for staleness 0. Workers then pause while the chief takes a checkpoint, so the checkpoint contains only whole steps. */
   readonly #meets: boolean;
   /** The position of the checkpoint from which this process has resumed, otherwise null. Set on the chief only. */
   #restored: TrainingPosition | null = null;
-  #servers: ServerGroup | null = null;
-  #remote: RemoteVariables | null = null;
   /** The position to send with the next push; null if none is due. */
   #position: TrainingPosition | null = null;
   #positionAt = Number.NEGATIVE_INFINITY;
@@ -55,14 +50,12 @@ export class ServerLoop implements LoopStrategy {
   #hasPushed = false;
   /** The step of the final checkpoint if the loop had finished before this run began, otherwise null. Set on the chief only. */
   #ended: number | null = null;
-  #finished = false;
 
   constructor(options: ServerLoopOptions, context: LoopContext) {
     const { rank, worldSize, staleness } = options;
     this.peers = lonePeers(rank, worldSize);
     this.#options = options;
     this.#context = context;
-    this.#run = options.nextRun();
     const { variables, optimizers } = context.state;
     const isTrained = ({ dtype, trainable }: tfjs.Variable) => dtype === 'float32' && trainable && optimizers.length > 0;
     this.#trained = variables.filter(isTrained);
@@ -75,19 +68,17 @@ export class ServerLoop implements LoopStrategy {
       restore: (tensors) => restoreFixed(context.tf, fixed, tensors),
     });
     this.#meets = staleness === 0 && worldSize > 1;
-    this.#writer = rank === 0 && context.checkpoints !== null ? openCheckpointWriter(context, context.checkpoints) : null;
+    const writer = rank === 0 && context.checkpoints !== null ? openCheckpointWriter(context, context.checkpoints) : null;
+    this.#run = new ServerRun(options, writer);
   }
 
   async begin(): Promise<TrainingPosition | null> {
-    const { tf } = this.#context;
-    const { rank, staleness } = this.#options;
+    const { rank } = this.#options;
     await this.#options.settle?.();
     this.#restored = rank === 0 ? await restoreNewest(this.#context, this.#context.state) : null;
     this.#ended = this.#restored?.final ? this.#restored.step : null;
-    const servers = await ServerGroup.open(this.#options, this.#run);
-    this.#servers = servers;
-    const remote = new RemoteVariables({ tf, rank, servers, staleness });
-    this.#remote = remote;
+    await this.#run.open(this.#context.tf);
+    const { servers, remote } = this.#run;
     if (rank === 0 && (await remote.needsPreparing())) {
       await this.#prepare(remote, servers);
     }
@@ -101,7 +92,7 @@ export class ServerLoop implements LoopStrategy {
     await remote.pull({ now: isOver });
     if (isOver) {
       await remote.pullOptimizers();
-      this.#finished = true;
+      this.#run.finished = true;
     }
     return position;
   }
@@ -132,7 +123,7 @@ export class ServerLoop implements LoopStrategy {
 
   async step(loss: () => tfjs.Scalar, optimizer: tfjs.Optimizer, options: CustomStepOptions): Promise<number> {
     const { tf } = this.#context;
-    const remote = this.#begun();
+    const { remote } = this.#run;
     const named = trainedVariables(tf, options.variables ?? this.#trained).variables;
     const variables = named.filter(({ dtype }) => dtype === 'float32');
     await remote.enter({ optimizer, variables });
@@ -151,7 +142,7 @@ export class ServerLoop implements LoopStrategy {
 
   /** Sends a signal to server 0 if this worker ends the loop. The other workers receive the signal with the answer to their next push. */
   async agree(wish: string | null): Promise<{ readonly end: string | null; readonly checkpoint: boolean }> {
-    const remote = this.#begun();
+    const { remote } = this.#run;
     const isKnown = this.#hasPushed && remote.signalled === 0;
     this.#hasPushed = false;
     if (wish === null && isKnown) {
@@ -168,18 +159,18 @@ export class ServerLoop implements LoopStrategy {
       this.#position = await position();
     }
     if (this.#options.rank === 0) {
-      await this.#fixed.updateIfDue(this.#servers as ServerGroup);
+      await this.#fixed.updateIfDue(this.#run.servers);
     }
   }
 
   async checkpoint(position: () => Promise<TrainingPosition>): Promise<void> {
-    const servers = this.#servers as ServerGroup;
+    const { servers, writer } = this.#run;
     if (this.#meets) {
       const taken = await position();
       const step = taken.step - taken.phase.start;
       await servers.ask(0, { ask: 'meet', step, position: taken });
       await this.#record(position);
-      if (this.#writer !== null) {
+      if (writer !== null) {
         await servers.ask(0, { ask: 'part', step });
       }
       return;
@@ -192,8 +183,8 @@ export class ServerLoop implements LoopStrategy {
    * nothing on workers other than the chief.
    */
   async #record(position: () => Promise<TrainingPosition>): Promise<void> {
-    const remote = this.#begun();
-    await this.#writer?.record(async () => {
+    const { remote, writer } = this.#run;
+    await writer?.record(async () => {
       await remote.pull({ now: true });
       await remote.pullOptimizers();
       const tensors = await this.#context.state.capture();
@@ -202,15 +193,14 @@ export class ServerLoop implements LoopStrategy {
   }
 
   async #joined(own: TrainingPosition): Promise<TrainingPosition> {
-    const { head } = await (this.#servers as ServerGroup).ask(0, { ask: 'positions' });
+    const { head } = await this.#run.servers.ask(0, { ask: 'positions' });
     const others = positionsAnswer.parse(head).positions.map((each) => each?.data);
     const data = joinPositions(own.data, others);
     return { ...own, ...(data === undefined ? {} : { data }) };
   }
 
   async finish(position: () => Promise<TrainingPosition>, afterwards: Promise<void>): Promise<void> {
-    const remote = this.#begun();
-    const servers = this.#servers as ServerGroup;
+    const { remote, servers } = this.#run;
     // The position stays non-final until the run is sealed. If this process is replaced before the seal, the replacement also executes the
     // code below.
     const reported = { ...(await position()), final: false };
@@ -226,31 +216,22 @@ export class ServerLoop implements LoopStrategy {
     const last = isChief ? await this.#joined(await position()) : reported;
     const store = async () => {
       if (!(await hasFinalCheckpoint(this.#context, last.step, this.#ended))) {
-        await this.#writer?.record(async () => ({ position: last, tensors: await this.#context.state.capture() }));
+        await this.#run.writer?.record(async () => ({ position: last, tensors: await this.#context.state.capture() }));
       }
-      await this.#writer?.finish();
+      await this.#run.writer?.finish();
     };
     await endRun(servers, this.#fixed, last, isChief ? store : null, afterwards);
-    this.#finished = true;
-  }
-
-  #begun(): RemoteVariables {
-    if (this.#remote === null) {
-      throw new TonyError('USAGE', 'begin() must be called first');
-    }
-    return this.#remote;
+    this.#run.finished = true;
   }
 
   dispose(): void {
-    this.#writer?.giveUp();
-    this.#servers?.close(this.#finished);
+    this.#run.close();
     this.#options.onDispose();
   }
 
   /** Closes the connections when the program ends deliberately, so the other workers do not wait for this worker. */
   close(): void {
-    this.#writer?.giveUp();
-    this.#servers?.close(true);
+    this.#run.close(true);
   }
 }
 
