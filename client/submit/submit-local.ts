@@ -17,17 +17,17 @@ import { LocalJob } from '../connections/local-job.ts';
 import { startMaster } from '../connections/local-master.ts';
 import { isLocalId, localPaths } from '../files/local-layout.ts';
 import { freezeJob } from '../job/freeze-job.ts';
-import { type ByRole, findJobFiles, findPythonArchive, type JobFile, keyOf } from '../job/job-files.ts';
+import { type ByRole, findJobFiles, type JobFile, keyOf } from '../job/job-files.ts';
 import { objectStoreOf } from '../job/job-object-store.ts';
 import { createJobSecrets } from '../job/job-secrets.ts';
 import { type HashedFolder, hashFolder } from '../job/source-archive.ts';
 import { listData, listSource } from '../job/source-folder.ts';
-import { bringsTensorBoard } from '../job/tensorboard-role.ts';
 import { jobNotes, withheldNote } from '../plan/job-notes.ts';
 import { localPlan } from '../plan/make-plan.ts';
 import { placeFile } from '../staging/local-file.ts';
 import { isFolderPlaced, localFailure, localRoot, placeFolder } from '../staging/local-folder.ts';
 import { removedFromCache } from '../staging/staging.ts';
+import { buildEnvironment, buildRuntime, buildTensorBoard } from './build-parts.ts';
 import type { Prepared, PrepareOptions } from './prepare.ts';
 import { hashedBundles } from './submit-parts.ts';
 
@@ -192,34 +192,25 @@ async function localRuntime(job: Job, onProgress: (line: string) => void): Promi
   if (job.runtime === 'system' || (job.runtime === 'default' && job.framework !== 'tfjs')) {
     return null;
   }
-  const { runtimeForJob } = await import('../runtime/runtime-for-job.ts');
-  return builtTree(CONTAINER_LAYOUT.runtime, await runtimeForJob(job, onProgress));
+  return builtTree(CONTAINER_LAYOUT.runtime, await buildRuntime(job, onProgress));
 }
 
-/** Returns the cached TensorBoard; null if the job does not run TensorBoard or the build fails. */
 async function localTensorBoard(job: Job, onProgress: (line: string) => void): Promise<Resource | null> {
-  if (!bringsTensorBoard(job)) {
-    return null;
-  }
-  const { tensorBoardForJob } = await import('../python/tensorboard-for-job.ts');
-  const built = await tensorBoardForJob(onProgress);
+  const built = await buildTensorBoard(job, onProgress);
   return built && builtTree(CONTAINER_LAYOUT.tensorboard, built);
 }
 
 /** Returns the unpacked Python environment; null if the job uses the Python of this machine. */
 async function localEnvironment(
-  { python }: Job,
+  job: Job,
   root: string,
-  { onProgress, onStaging, signal }: Pick<PrepareOptions, 'onProgress' | 'onStaging' | 'signal'>,
+  { onProgress = () => {}, onStaging = () => {}, signal }: Pick<PrepareOptions, 'onProgress' | 'onStaging' | 'signal'>,
 ): Promise<Resource | null> {
-  if (python.type === 'archive') {
-    return placeFile(root, await findPythonArchive(python), onStaging ?? (() => {}), signal);
-  }
-  if (python.type === 'system') {
+  const built = await buildEnvironment(job, onProgress);
+  if (built === null) {
     return null;
   }
-  const { ensureEnvironment } = await import('../python/ensure-environment.ts');
-  return builtTree(CONTAINER_LAYOUT.environment, await ensureEnvironment(python, onProgress));
+  return 'shipped' in built ? placeFile(root, built, onStaging, signal) : builtTree(CONTAINER_LAYOUT.environment, built);
 }
 
 function builtTree(name: string, { tree, size }: { readonly tree: string; readonly size: number }): Resource {

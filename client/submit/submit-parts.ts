@@ -4,10 +4,9 @@ import { isUri } from '../../conf/values/is-uri.ts';
 import { TonyError } from '../../platform/errors.ts';
 import { placeUri } from '../files/place-uri.ts';
 import { bundlesFolder } from '../job/bundles.ts';
-import { type ByRole, findJobFiles, findPythonArchive, type JobFile, mapRoles } from '../job/job-files.ts';
+import { type ByRole, findJobFiles, type JobFile, mapRoles } from '../job/job-files.ts';
 import { type HashedFolder, hashFolder } from '../job/source-archive.ts';
 import { listData, listFolder, listSource } from '../job/source-folder.ts';
-import { bringsTensorBoard } from '../job/tensorboard-role.ts';
 import type { PythonNeeds } from '../plan/python-nodes.ts';
 import { whyNotPublic } from '../staging/public-file.ts';
 import { findData } from '../staging/stage-data.ts';
@@ -22,6 +21,7 @@ import {
   type StagingPlace,
 } from '../staging/staging.ts';
 import { sideBySide } from '../terminal/side-by-side.ts';
+import { buildEnvironment, buildRuntime, buildTensorBoard } from './build-parts.ts';
 
 interface BuiltArchive {
   readonly file: string;
@@ -78,30 +78,21 @@ async function builtRuntime(job: Job, onProgress: (line: string) => void): Promi
   if (job.runtime !== 'default' && job.runtime !== 'gpu') {
     return null;
   }
-  const { runtimeForJob } = await import('../runtime/runtime-for-job.ts');
-  const { archive, sha256, size } = await runtimeForJob(job, onProgress);
-  return { file: archive, hash: sha256, size };
+  return archiveOf(await buildRuntime(job, onProgress));
 }
 
 async function builtTensorBoard(job: Job, onProgress: (line: string) => void): Promise<BuiltArchive | null> {
-  if (!bringsTensorBoard(job)) {
-    return null;
-  }
-  const { tensorBoardForJob } = await import('../python/tensorboard-for-job.ts');
-  const built = await tensorBoardForJob(onProgress);
-  return built && { file: built.archive, hash: built.sha256, size: built.size };
+  const built = await buildTensorBoard(job, onProgress);
+  return built && archiveOf(built);
 }
 
-async function pythonEnvironment({ python }: Job, onProgress: (line: string) => void): Promise<LocalParts['pythonEnvironment']> {
-  if (python.type === 'archive') {
-    return findPythonArchive(python);
-  }
-  if (python.type === 'system') {
-    return null;
-  }
-  const { ensureEnvironment } = await import('../python/ensure-environment.ts');
-  const built = await ensureEnvironment(python, onProgress);
-  return { file: built.archive, hash: built.sha256, size: built.size, needs: built };
+async function pythonEnvironment(job: Job, onProgress: (line: string) => void): Promise<LocalParts['pythonEnvironment']> {
+  const built = await buildEnvironment(job, onProgress);
+  return built === null || 'shipped' in built ? built : { ...archiveOf(built), needs: built };
+}
+
+function archiveOf({ archive, sha256, size }: { readonly archive: string; readonly sha256: string; readonly size: number }): BuiltArchive {
+  return { file: archive, hash: sha256, size };
 }
 
 async function dataPart(name: string, from: string): Promise<DataPart> {
