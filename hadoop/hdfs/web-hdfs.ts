@@ -175,15 +175,13 @@ export class WebHdfs {
         'HDFS_UNREACHABLE',
         `Writing ${path} was interrupted, and its source cannot be read again: ${reason}`,
       );
-      // A DataNode closes the connection when it rejects an upload, so its response may be lost. Writing a file of one byte reveals the
-      // cause: first beside the unfinished file, whose blocks count towards a quota, and then in its place.
+      // A DataNode closes the connection when it rejects an upload, so its response may be lost. Writing one byte beside the file, whose
+      // blocks still count towards a quota, reveals the cause.
       const beside = `${path}.probe`;
       try {
-        for (const place of [beside, path]) {
-          await this.#put(place, Buffer.alloc(1), { ...options, overwrite: true, length: 1, onProgress: undefined }, () => {
-            throw interrupted;
-          });
-        }
+        await this.#put(beside, Buffer.alloc(1), { ...options, overwrite: true, length: 1, onProgress: undefined }, () => {
+          throw interrupted;
+        });
       } finally {
         // Report the error of the write, even if the file of one byte cannot be removed.
         await this.remove(beside).catch(() => false);
