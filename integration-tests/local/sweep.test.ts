@@ -34,6 +34,19 @@ interface PythonRow {
   readonly metrics: { readonly loss: number };
 }
 
+/** Returns the rows of successful trials in TensorBoard's HParams tab, when there are `count` rows. */
+async function rowsIn(summaryDir: string, count: number): Promise<readonly SessionGroup[]> {
+  const board = await TensorBoardServer.start(summaryDir);
+  const request = { experimentName: '', allowedStatuses: ['STATUS_SUCCESS'], colParams: [], startIndex: 0, sliceSize: 100 };
+  return await until(
+    async () => {
+      const { sessionGroups } = await board.post<{ sessionGroups: SessionGroup[] }>('hparams/session_groups', request);
+      return sessionGroups.length === count && sessionGroups;
+    },
+    { describe: `${count} rows in the HParams tab`, timeoutMs: 60_000 },
+  );
+}
+
 test('a sweep of six configurations on two tasks repeats only the current trial of a killed task', async () => {
   const folder = await temporaryFolder();
   const source = path.join(folder, 'sweep');
@@ -101,25 +114,11 @@ test('a sweep of six configurations on two tasks repeats only the current trial 
   expect(tables).toHaveLength(1);
   expect(tables[0]).toMatch(/^best: \{"rate":/m);
   // TensorBoard shows one row per trial, including the trial that started twice.
-  const board = await TensorBoardServer.start(fileURLToPath(summaryDir));
-  const groups = await until(
-    async () => {
-      const { sessionGroups } = await board.post<{ sessionGroups: SessionGroup[] }>('hparams/session_groups', {
-        experimentName: '',
-        allowedStatuses: ['STATUS_SUCCESS'],
-        colParams: [],
-        startIndex: 0,
-        sliceSize: 100,
-      });
-      return sessionGroups.length === 6 && sessionGroups;
-    },
-    { describe: 'six rows in the HParams tab', timeoutMs: 60_000 },
-  );
-  const shown = groups.map(({ name, hparams, metricValues }) => [name, hparams, metricValues.map(({ value }) => value)] as const);
+  const groups = await rowsIn(fileURLToPath(summaryDir), 6);
   for (const { name, configuration, metrics } of trials) {
-    const [, hparams, values] = shown.find(([each]) => each === name) ?? [];
+    const { hparams, metricValues } = groups.find((each) => each.name === name) as SessionGroup;
     expect(hparams).toEqual(configuration);
-    expect(values?.[0]).toBeCloseTo(metrics.accuracy, 5);
+    expect(metricValues[0]?.value).toBeCloseTo(metrics.accuracy, 5);
   }
 });
 
@@ -143,7 +142,7 @@ test('a sweep of a Python program on two tasks repeats only the current trial of
   const { stdout, stderr, exitCode } = await command.result;
   expect({ stderr, exitCode }).toMatchObject({ exitCode: 0 });
 
-  const { applicationId } = jsonLines(stdout).at(-1) as { applicationId: string };
+  const { applicationId, summaryDir } = jsonLines(stdout).at(-1) as { applicationId: string; summaryDir: string };
   const output = path.join(folder, 'jobs', 'output', applicationId, 'sweep');
   const starts = (await readdir(begun)).map((name) => name.slice(0, 11)).sort();
   expect(starts).toEqual([0, 1, 2, 3, 3, 4, 5].map((index) => `trial-0000${index}`));
@@ -152,6 +151,12 @@ test('a sweep of a Python program on two tasks repeats only the current trial of
   expect(trials.map(({ index, metrics }) => [metrics.loss, index])).toEqual(
     losses.map((loss, index) => [loss, index]).sort(([a = 0], [b = 0]) => a - b),
   );
+  const rows = (await rowsIn(fileURLToPath(summaryDir), 6)).map(({ name, hparams, metricValues }) => {
+    return [name, hparams, metricValues.map(({ value }) => value)];
+  });
+  const expected = trials.map(({ name, configuration, metrics }) => [name, configuration, [expect.closeTo(metrics.loss, 5)]]);
+  const byName = ([a]: unknown[], [b]: unknown[]): number => (String(a) < String(b) ? -1 : 1);
+  expect(rows.sort(byName)).toEqual(expected.sort(byName));
   const [best] = trials;
   const history = path.join(folder, 'jobs', 'history', applicationId, 'final.json');
   const final = JSON.parse(await readFile(history, 'utf8')) as JobStatus;

@@ -12,6 +12,7 @@ from . import _places
 from ._errors import TonyError
 from ._files import open_file
 from ._report import notice, report
+from ._services import ask
 from ._splits import claim
 from ._sweep_space import Configuration
 from ._task import context
@@ -145,6 +146,9 @@ class Sweep:
                     )
 
     def _add(self, result: TrialResult) -> None:
+        # First the row for TensorBoard: a task that fails before the result is stored repeats the trial.
+        if context().services is not None:
+            ask("storage.write-trial", _row_of(result, self.metric))
         if self.output is None or _write_first(self._place_of(result.name), _encoded(result) + "\n"):
             self._results[result.index] = result
         self._refresh()
@@ -254,10 +258,29 @@ def _name_of(index: int) -> str:
     return f"trial-{index:05}"
 
 
+def _row_of(result: TrialResult, metric: str) -> Dict[str, Any]:
+    """Returns the request that adds a trial to TensorBoard's HParams tab, which shows numbers, strings and booleans."""
+
+    def shown(value: Any) -> Any:
+        is_finite = isinstance(value, (int, float)) and value - value == 0
+        return value if is_finite or isinstance(value, str) else json.dumps(value)
+
+    return {
+        "name": result.name,
+        "configuration": {name: shown(value) for name, value in result.configuration.items()},
+        "metrics": _metrics_of(result),
+        "metric": metric,
+        "succeeded": result.error is None,
+    }
+
+
+def _metrics_of(result: TrialResult) -> Dict[str, Any]:
+    """NaN and infinite numbers become strings."""
+    return {name: value if value - value == 0.0 else _text_of(value) for name, value in result.metrics.items()}
+
+
 def _encoded(result: TrialResult) -> str:
-    """Encodes a result as JSON. NaN and infinite numbers become strings."""
-    metrics = {name: value if value - value == 0.0 else _text_of(value) for name, value in result.metrics.items()}
-    return json.dumps({**asdict(result), "metrics": metrics})
+    return json.dumps({**asdict(result), "metrics": _metrics_of(result)})
 
 
 def _text_of(value: float) -> str:

@@ -1,4 +1,4 @@
-import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
@@ -17,6 +17,7 @@ async function openServices() {
     job: { checkpoint: { keep: 3 } },
     checkpointDir: fileUri(at('checkpoints')),
     outputDir: fileUri(at('output')),
+    summaryDir: fileUri(at('summaries')),
     data: {},
   } as unknown as FrozenJob;
   const ask = async (service: string, body: string) => {
@@ -57,4 +58,24 @@ test('an output that contains a link, and a request that is not JSON, are invali
     code: 'DATA_INVALID',
     message: 'the request for storage.stat is invalid',
   });
+});
+
+test('the result of a trial becomes an event file with its row for TensorBoard', async () => {
+  const { at, ask } = await openServices();
+  const trial = {
+    name: 'trial-00003',
+    configuration: { rate: 0.1, kind: 'wide', bias: true },
+    metrics: { loss: 0.5, spread: 'NaN' },
+    metric: 'loss',
+    succeeded: true,
+  };
+  expect(await ask('storage.write-trial', JSON.stringify(trial))).toEqual({ answer: null });
+  const run = at('summaries/trial-00003/result');
+  const [name = ''] = await readdir(run);
+  const content = await readFile(path.join(run, name), 'latin1');
+  const tags = ['_hparams_/experiment', '_hparams_/session_start_info', 'spread', '_hparams_/session_end_info'];
+  expect([...content.matchAll(new RegExp(tags.join('|'), 'g'))].map(([tag]) => tag)).toEqual(tags);
+  for (const changes of [{ name: '../trial-00003' }, { metrics: { loss: '0.5' } }, { configuration: { layers: [1] } }]) {
+    expect(await ask('storage.write-trial', JSON.stringify({ ...trial, ...changes }))).toMatchObject({ error: { code: 'DATA_INVALID' } });
+  }
 });

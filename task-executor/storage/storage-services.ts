@@ -15,11 +15,13 @@ import { joinUri } from '../../storage/uri.ts';
 import type { ServiceFrame } from '../../training/process/service-frame.ts';
 import { FileCheckpoints } from './file-checkpoints.ts';
 import { answerFileRequest } from './file-requests.ts';
+import { trialRequest, writeTrialRow } from './trial-row.ts';
 
 const SAVE = 'storage.save-checkpoint';
 const RESTORE = 'storage.restore-checkpoint';
 const FETCH = 'storage.fetch-data';
 const UPLOAD = 'storage.upload-output';
+const WRITE_TRIAL = 'storage.write-trial';
 
 export interface StorageContainer {
   readonly frozen: FrozenJob;
@@ -91,9 +93,10 @@ async function answerTo(
   { generation, notice }: Run,
   storage: Storage,
   service: string,
-  { step, path: local, name }: Readonly<Record<string, unknown>>,
+  question: Readonly<Record<string, unknown>>,
   signal: AbortSignal,
 ): Promise<Json> {
+  const { step, path: local, name } = question;
   const scratch = path.join(folder, CONTAINER_LAYOUT.program, `files-${generation}`);
   const checkpoints = () => {
     const origin = { applicationId: frozen.applicationId, generation };
@@ -114,6 +117,11 @@ async function answerTo(
     const uri = joinUri(frozen.outputDir, name);
     await uploadFolder(storage, local, uri, signal);
     return uri;
+  }
+  const trial = service === WRITE_TRIAL ? trialRequest.safeParse(question) : null;
+  if (trial?.success) {
+    await writeTrialRow(storage, frozen.summaryDir, trial.data, notice);
+    return null;
   }
   throw invalidRequest(service);
 }

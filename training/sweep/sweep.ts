@@ -4,9 +4,10 @@ import type { Cluster } from '../cluster/cluster.ts';
 import { outputPlace } from '../cluster/output-place.ts';
 import { csvLine } from '../inference/predict-format.ts';
 import { beforeProgramEnds } from '../process/program-end.ts';
-import { NO_SUMMARIES, type Summaries, SummaryWriter } from '../summary/summary.ts';
+import { NO_SUMMARIES, type Summaries } from '../summary/summary.ts';
 import type { Configuration } from './sweep-space.ts';
 import { decodeTrial, encodeTrial, type Goal, printed, ranked, type TrialResult, tableOf } from './sweep-table.ts';
+import { openTrialSummaries } from './trial-summaries.ts';
 
 /*
  * The output folder of `sweep`:
@@ -193,10 +194,7 @@ function openRun(cluster: Cluster, name: string, configuration: Configuration, m
     return { summaries: NO_SUMMARIES, end: async () => {} };
   }
   const onTrouble = (message: string) => process.stderr.write(`tony-ts: ${name}: ${message}\n`);
-  const writer = new SummaryWriter({ storage, dir: joinUri(summaryDir, name), trial: name, onTrouble });
-  // Discards the summaries of a failed attempt at this trial.
-  writer.resumeFrom(0);
-  writer.hparams(configuration, { metrics: [metric] });
+  const writer = openTrialSummaries({ storage, dir: joinUri(summaryDir, name), trial: name, onTrouble }, configuration, metric);
   const end = async (succeeded: boolean) => {
     writer.endSession(succeeded);
     await writer.finish();
