@@ -57,9 +57,14 @@ async function addFile(file: string, reading: Reading): Promise<void> {
       cause: error,
     });
   });
-  if (!found.isFile() || (found.size > MOST_BYTES && !file.endsWith('.whl')) || isMany(digests)) {
-    throw new TonyError('PYTHON_UNRESOLVED', `python.requirements: ${file} is not a requirements file, or there are too many of them.`, {
-      hint: `Name a file in the format of pip, a pyproject.toml or a uv.lock, with at most ${MOST_FILES} included files.`,
+  if (isMany(digests)) {
+    throw new TonyError('PYTHON_UNRESOLVED', `python.requirements: the requirements consist of more than ${MOST_FILES} files.`, {
+      hint: 'Combine the files that the requirements file includes.',
+    });
+  }
+  if (!found.isFile() || (found.size > MOST_BYTES && !file.endsWith('.whl'))) {
+    throw new TonyError('PYTHON_UNRESOLVED', `python.requirements: ${file} is not a requirements file.`, {
+      hint: 'Name a file in the format of pip, a pyproject.toml or a uv.lock.',
     });
   }
   digests.set(file, await hashFile(file));
