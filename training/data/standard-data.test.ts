@@ -36,7 +36,7 @@ async function trained(data: FitData, own: FitOptions = {}, make: () => tf.Layer
 }
 
 describe('the forms of data that model.fit accepts', () => {
-  test('are all accepted, with the same result', async () => {
+  test('fit accepts all forms of data that model.fit accepts, with the same result', async () => {
     const theirs = line();
     await theirs.fit(x, y, { batchSize: 2, shuffle: false, verbose: 0 });
     const expected = weightsOf(theirs);
@@ -57,14 +57,14 @@ describe('the forms of data that model.fit accepts', () => {
     }
   });
 
-  test('may name their inputs in any order', async () => {
+  test('data may name its inputs in any order', async () => {
     const second = tf.tensor2d([1, 0, 2, 1], [4, 1]);
     const byName = await trained({ x: { second, first: x }, y }, {}, twoInputs);
     expect(byName).toEqual(await trained({ x: [x, second], y }, {}, twoInputs));
     await expect(trained({ x: { first: x }, y }, {}, twoInputs)).rejects.toThrow('x has first; the model expects first, second');
   });
 
-  test('may include validation data and sample weights as plain arrays', async () => {
+  test('validation data and sample weights may be plain arrays', async () => {
     const weights = [1, 2, 0, 1];
     const expected = await trained({ x, y }, { sampleWeight: tf.tensor1d(weights) });
     expect(await trained({ x, y }, { sampleWeight: weights, validationData: [rows, [1, 2, 0, 3]] })).toEqual(expected);

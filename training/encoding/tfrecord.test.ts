@@ -30,13 +30,13 @@ function cut(bytes: Uint8Array, places: readonly number[]): Uint8Array[] {
 }
 
 describe('TFRecord files', () => {
-  test('are read as TensorFlow wrote them, and reproduced byte for byte', () => {
+  test('TFRecord files are read as TensorFlow wrote them, and reproduced byte for byte', () => {
     const { records } = parse([golden]);
     expect(records).toHaveLength(5);
     expect(Buffer.concat(records.map(encodeTfRecord)).equals(golden)).toBe(true);
   });
 
-  test('yield the same records however they are divided into chunks', () => {
+  test('TFRecord files yield the same records however they are divided into chunks', () => {
     fc.assert(
       fc.property(
         fc.array(fc.uint8Array({ maxLength: 200 }), { maxLength: 20 }),
@@ -51,7 +51,7 @@ describe('TFRecord files', () => {
     );
   });
 
-  test('cause an error with the position of a flipped bit or, if damage is skipped, lose only the damaged records', () => {
+  test('TFRecord files cause an error with the position of a flipped bit or, if damage is skipped, lose only the damaged records', () => {
     fc.assert(
       fc.property(fc.nat(golden.length * 8 - 1), fc.array(fc.nat(), { maxLength: 5 }), (bit, places) => {
         const damaged = Buffer.from(golden);
@@ -72,7 +72,7 @@ describe('TFRecord files', () => {
     );
   });
 
-  test('are rejected if they end within a record', () => {
+  test('TFRecord files are rejected if they end within a record', () => {
     fc.assert(
       fc.property(fc.integer({ min: 1, max: golden.length - 1 }), (length) => {
         const lengths = parse([golden]).records.map((record) => record.length + 16);
@@ -87,7 +87,7 @@ describe('TFRecord files', () => {
     );
   });
 
-  test('are rejected if they claim an excessive record length', () => {
+  test('TFRecord files are rejected if they claim an excessive record length', () => {
     const header = encodeTfRecord(new Uint8Array(0));
     const lie = (length: number) => {
       const record = Buffer.from(header);
@@ -101,7 +101,7 @@ describe('TFRecord files', () => {
     expect(() => parse([lie(2 ** 60)])).toThrow(/not a TFRecord file/);
   });
 
-  test('yield all records that do not exceed the maximum length, however they are divided into chunks', () => {
+  test('TFRecord files yield all records that do not exceed the maximum length, however they are divided into chunks', () => {
     fc.assert(
       fc.property(fc.array(fc.nat(300), { maxLength: 12 }), fc.array(fc.nat(), { maxLength: 30 }), (lengths, places) => {
         const records = lengths.map((length, index) => Buffer.alloc(length, index));
@@ -115,7 +115,7 @@ describe('TFRecord files', () => {
     );
   });
 
-  test('yield their complete records while they are still growing', () => {
+  test('TFRecord files yield their complete records while they are still growing', () => {
     const record = encodeTfRecord(Buffer.from('some data'));
     const onDamage = (damage: TonyError) => {
       throw damage;
@@ -127,7 +127,7 @@ describe('TFRecord files', () => {
     expect(parser).toMatchObject({ isWithinRecord: false, offset: 2 * record.length, taken: 2 * record.length });
   });
 
-  test('yield no records after an impossible record length', () => {
+  test('TFRecord files yield no records after an impossible record length', () => {
     const head = Buffer.alloc(12);
     head.writeBigUInt64LE(2n ** 63n);
     head.writeUInt32LE(maskedCrc32c(head.subarray(0, 8)), 8);

@@ -121,7 +121,7 @@ const MODELS: Readonly<Record<string, () => tf.LayersModel>> = {
 };
 
 describe('a GraphModel', () => {
-  test.each(Object.keys(MODELS))('computes the same as its LayersModel for any number of examples: %s', async (name) => {
+  test.each(Object.keys(MODELS))('a GraphModel computes the same as its LayersModel for any number of examples: %s', async (name) => {
     const model = (MODELS[name] as () => tf.LayersModel)();
     const { uri } = await place();
     const before = tf.memory().numTensors;
@@ -148,7 +148,7 @@ describe('a GraphModel', () => {
     graph.dispose();
   });
 
-  test('leaves the methods of the exported layers unchanged, including those that training has replaced', async () => {
+  test('a GraphModel leaves the methods of the exported layers unchanged, including those that training has replaced', async () => {
     const { uri } = await place();
     const model = sequential(tf.layers.dense({ units: 2, inputShape: [3] }), tf.layers.batchNormalization());
     const layer = model.layers[1] as tf.layers.Layer;
@@ -160,7 +160,7 @@ describe('a GraphModel', () => {
     expect(Object.hasOwn(model.layers[0] as tf.layers.Layer, 'call')).toBe(false);
   });
 
-  test('accepts its inputs by name and describes their shapes', async () => {
+  test('a GraphModel accepts its inputs by name and describes their shapes', async () => {
     const { uri } = await place();
     await exportGraphModel(world, (MODELS['several inputs and outputs'] as () => tf.LayersModel)(), uri);
     const graph = await loadGraphModel(world, `${uri}/model.json`);
@@ -174,7 +174,7 @@ describe('a GraphModel', () => {
     expect(byName.map((tensor) => tensor.arraySync())).toEqual(inOrder.map((tensor) => tensor.arraySync()));
   });
 
-  test('cannot be exported from layers that branch on values or use unknown kernels; the error names the layer', async () => {
+  test('a GraphModel cannot be exported from layers that branch on values or use unknown kernels; the error names the layer', async () => {
     class Peeking extends layers.Layer {
       static className = 'Peeking';
       override call(inputs: tf.Tensor | tf.Tensor[]): tf.Tensor {
@@ -213,7 +213,7 @@ function bytesOf(model: tf.LayersModel): Buffer {
 }
 
 describe('a SavedModel', () => {
-  test('does not replace a SavedModel with variables, and runs only on the native backend', async () => {
+  test('an export replaces no SavedModel with variables, and a SavedModel runs only on the native backend', async () => {
     const { uri, folder } = await place();
     const model = sequential(layers.dense({ units: 2, inputShape: [3] }));
     await exportSavedModel(world, model, uri);
@@ -226,7 +226,7 @@ describe('a SavedModel', () => {
 });
 
 describe('a LayersModel', () => {
-  test('loads with its weights; a new export replaces the previous one', async () => {
+  test('a LayersModel loads with its weights; a new export replaces the previous one', async () => {
     const { uri, folder } = await place();
     const [small, large] = [
       sequential(layers.dense({ units: 2, inputShape: [3] })),
@@ -246,7 +246,7 @@ describe('a LayersModel', () => {
     );
   });
 
-  test('fails to load with NOT_FOUND if it is missing and with MODEL_UNREADABLE if it is invalid', async () => {
+  test('a LayersModel fails to load with NOT_FOUND if it is missing and with MODEL_UNREADABLE if it is invalid', async () => {
     const { uri } = await place();
     await expect(loadLayersModel(world, uri)).rejects.toMatchObject({ code: 'NOT_FOUND' });
     for (const text of ['{', '{"weightsManifest": []}']) {

@@ -167,7 +167,7 @@ describe('a warm start', () => {
 });
 
 describe('a checkpoint', () => {
-  test('can be loaded as the newest, as the best, by its path or by its folder, and then exported', async () => {
+  test('a checkpoint can be loaded as the newest, as the best, by its path or by its folder, and then exported', async () => {
     const { models, store, uri } = await open();
     const values: number[][][] = [];
     await expect(models.loadCheckpoint('newest', network(2))).rejects.toMatchObject({ code: 'NOT_FOUND' });

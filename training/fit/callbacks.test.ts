@@ -29,7 +29,7 @@ function recorder(
 }
 
 describe('callbacks', () => {
-  test('run as in model.fit: plain objects, tf.CustomCallbacks, and lists of both', async () => {
+  test('callbacks run as in model.fit: plain objects, tf.CustomCallbacks, and lists of both', async () => {
     const theirs: unknown[] = [];
     const options = { epochs: 2, batchSize: 10 };
     await classifier(tf.train.sgd(0.1)).fit(data.x, data.y, {
@@ -48,7 +48,7 @@ describe('callbacks', () => {
     }
   });
 
-  test('receive means over all ranks, the number of the batch in its epoch, and the number of the step over all epochs', async () => {
+  test('callbacks receive means over all ranks, the number of the batch in its epoch, and the number of the step over all epochs', async () => {
     const seen: BatchLogs[][] = [[], []];
     const histories = await fitTogether(twoModels(), data, (rank) => ({
       epochs: 2,
@@ -66,7 +66,7 @@ describe('callbacks', () => {
     expect((losses[0] + losses[1]) / 2).toBeCloseTo(histories[0]?.history.loss?.[0] as number, 6);
   });
 
-  test('receive logs that print like plain objects', async () => {
+  test('callbacks receive logs that print like plain objects', async () => {
     let printed = '';
     const onBatchEnd = (_: number, logs: BatchLogs) => {
       printed = inspect(logs, { breakLength: Number.POSITIVE_INFINITY });
@@ -75,7 +75,7 @@ describe('callbacks', () => {
     expect(printed).toMatch(/^\{ batch: 0, step: 1, size: 20, loss: [\d.]+, acc: [\d.]+ \}$/);
   });
 
-  test('end training with their error if they throw', async () => {
+  test('callbacks end training with their error if they throw', async () => {
     const callbacks = {
       onEpochEnd: () => {
         throw new Error('enough');
@@ -86,7 +86,7 @@ describe('callbacks', () => {
 });
 
 describe('model.stopTraining', () => {
-  test('ends training on a single rank after the same step as in model.fit', async () => {
+  test('model.stopTraining ends training on a single rank after the same step as in model.fit', async () => {
     for (const stopAt of ['onBatchEnd', 'onEpochEnd'] as const) {
       const [ours, theirs] = twoModels();
       const options = (model: tf.LayersModel): FitOptions => {
@@ -107,7 +107,7 @@ describe('model.stopTraining', () => {
     }
   });
 
-  test('ends training on all ranks after the same step when one rank sets it', async () => {
+  test('model.stopTraining ends training on all ranks after the same step when one rank sets it', async () => {
     for (const stopper of [0, 1]) {
       const models = twoModels();
       const histories = await fitTogether(models, data, (rank) => ({
@@ -128,7 +128,7 @@ describe('model.stopTraining', () => {
     }
   });
 
-  test('ends training on all ranks after the epoch if one rank sets it in onEpochEnd', async () => {
+  test('model.stopTraining ends training on all ranks after the epoch if one rank sets it in onEpochEnd', async () => {
     const models = twoModels();
     const histories = await fitTogether(models, data, (rank) => ({
       epochs: 5,
@@ -147,7 +147,7 @@ describe('model.stopTraining', () => {
     ]);
   });
 
-  test('ends training after the same epoch as in model.fit when tf.callbacks.earlyStopping sets it', async () => {
+  test('model.stopTraining ends training after the same epoch as in model.fit when tf.callbacks.earlyStopping sets it', async () => {
     const held = examples(30, 500);
     const options = { epochs: 200, batchSize: 10, shuffle: false };
     const stopping = () => tf.callbacks.earlyStopping({ monitor: 'val_loss', patience: 2, minDelta: 0.001 });
@@ -178,7 +178,7 @@ describe('training that ends early', () => {
     },
   });
 
-  test('writes a final checkpoint, does not continue in the next generation, and continues in another application', async () => {
+  test('training that ends early writes a final checkpoint, does not continue in the next generation, and continues in another application', async () => {
     const dir = await folder();
     const models = twoModels();
     await fitTogether(models, data, (rank) => options(models, 3, rank), { folder: dir });
@@ -202,7 +202,7 @@ describe('training that ends early', () => {
     expect(await readdir(dir)).not.toContain('stop.json');
   });
 
-  test('ends at the recorded step when it resumes from an earlier checkpoint', async () => {
+  test('training that ends early ends at the recorded step when it resumes from an earlier checkpoint', async () => {
     const dir = await folder();
     await new StopOrders(new FileStorage(), fileUri(dir)).give({
       applicationId: 'application_1_0001',
@@ -215,7 +215,7 @@ describe('training that ends early', () => {
     expect(history).toMatchObject({ steps: 7, endedEarly: 'for a test' });
   });
 
-  test("ends on all ranks after an evaluator's stop order, and reports the order's reason", async () => {
+  test("training that ends early ends on all ranks after an evaluator's stop order, and reports the order's reason", async () => {
     const dir = await folder();
     const orders = new StopOrders(new FileStorage(), fileUri(dir));
     const reports = [[], []] as never[][];
@@ -248,7 +248,7 @@ describe('training that ends early', () => {
     expect(await orders.read('application_1_0001', 'fit-1')).toMatchObject({ step: 4, at: histories[0]?.steps });
   });
 
-  test('is not triggered by a damaged stop order', async () => {
+  test('training that ends early is not triggered by a damaged stop order', async () => {
     const dir = await folder();
     await writeFile(path.join(dir, 'stop.json'), '{"applicationId":');
     const [history] = await fitTogether(twoModels(), data, { epochs: 1 }, { folder: dir });

@@ -38,7 +38,7 @@ const noticesOf = (reports: readonly Report[]) =>
   reports.flatMap((report) => (report.type === 'notice' && report.message.includes('diverged') ? [report.message] : []));
 
 describe.each([1, 2])('a NaN or infinite loss on %i ranks', (workers) => {
-  test('stops training on all ranks with one notice and keeps the good checkpoints', async () => {
+  test('a NaN or infinite loss stops training on all ranks with one notice and keeps the good checkpoints', async () => {
     const dir = await folder();
     const reports: Report[][] = Array.from({ length: workers }, () => []);
     const losses = await Promise.allSettled([
@@ -56,7 +56,7 @@ describe.each([1, 2])('a NaN or infinite loss on %i ranks', (workers) => {
     expect(await new CheckpointStore(new FileStorage(), fileUri(dir)).steps()).toEqual([12, 8, 4]);
   });
 
-  test("does not stop training with onNaN 'continue', which writes only a final checkpoint and replaces no good one", async () => {
+  test("a NaN or infinite loss does not stop training with onNaN 'continue', which writes only a final checkpoint and replaces no good one", async () => {
     const dir = await folder();
     const reports: Report[][] = Array.from({ length: workers }, () => []);
     const wanted: FitOptions = { ...options(workers, reports[0] ?? [], 13), onNaN: 'continue' };

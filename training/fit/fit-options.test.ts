@@ -136,7 +136,7 @@ test('a run resumed mid-epoch validates, counts and ends like an uninterrupted r
 describe('weights of examples', () => {
   const data = examples(40);
 
-  test('give the same result as in model.fit if they are given by class, also on several ranks', async () => {
+  test('class weights give the same result as in model.fit, also on several ranks', async () => {
     const classWeight = { 0: 0.2, 1: 1, 2: 5 };
     const options = { epochs: 2, batchSize: 8, shuffle: false, classWeight };
     const theirs = classifier(tf.train.sgd(0.1));
@@ -169,7 +169,7 @@ describe('weights of examples', () => {
     expectClose(weightsOf(prepared), weightsOf(weighted));
   });
 
-  test('leak no tensor', async () => {
+  test('example weights leak no tensor', async () => {
     const model = classifier(tf.train.sgd(0.1));
     const options = { classWeight: { 0: 1, 1: 2, 2: 3 }, sampleWeight: tf.ones([40]) };
     const before = tf.memory().numTensors;
@@ -181,7 +181,7 @@ describe('weights of examples', () => {
 describe('steps', () => {
   const data = examples(50);
 
-  test('equal steps on one large batch if they accumulate several batches, also at the end of an epoch', async () => {
+  test('steps that accumulate several batches equal steps on one large batch, even at the end of an epoch', async () => {
     const [large, pieces] = [classifier(tf.train.adam(0.01)), classifier(tf.train.adam(0.01))];
     const shards = [classifier(tf.train.adam(0.01)), classifier(tf.train.adam(0.01))];
     const [history] = await fitTogether([large], data, { batchSize: 24, epochs: 2 });
@@ -197,7 +197,7 @@ describe('steps', () => {
     ['sgd', () => tf.train.sgd(0.5)],
     ['momentum', () => tf.train.momentum(0.5, 0.5)],
     ['adam', () => tf.train.adam(0.5)],
-  ])('follow a learning rate schedule with %s', async (_, optimizer) => {
+  ])('steps follow a learning rate schedule with %s', async (_, optimizer) => {
     const seen: unknown[] = [];
     const scheduled = classifier(optimizer());
     const learningRate = (at: object) => {
@@ -211,7 +211,7 @@ describe('steps', () => {
     expect((scheduled.optimizer as unknown as { learningRate: number }).learningRate).toBe(0.5);
   });
 
-  test('leak no tensor in 1,000 steps', async () => {
+  test('1,000 steps leak no tensor', async () => {
     const model = tf.sequential({ layers: [tf.layers.dense({ units: 1, inputShape: [1] })] });
     model.compile({ optimizer: tf.train.momentum(0.001, 0.9), loss: 'meanSquaredError', metrics: ['mae'] });
     const line = { x: tf.tensor2d([[1], [2], [3], [4]]), y: tf.tensor2d([[2], [4], [6], [8]]) };
@@ -229,7 +229,7 @@ describe('steps', () => {
 describe('options of fit', () => {
   const attempt = (options: FitOptions, data = examples(8)) => fitTogether([classifier(tf.train.sgd(0.1))], data, options);
 
-  test('are rejected, with an error that names them, if their values are invalid', async () => {
+  test('options with invalid values are rejected, with an error that names them', async () => {
     const held = examples(4);
     await expect(attempt({ validationData: held, validationSplit: 0.2 })).rejects.toThrow(/cannot be combined/);
     await expect(attempt({ validationSplit: 1.5 })).rejects.toThrow(/validationSplit is 1.5; it must be above 0 and below 1/);
@@ -249,7 +249,7 @@ describe('options of fit', () => {
     await expect(onSet({ sampleWeight: tf.ones([1]) })).rejects.toThrow(/sampleWeight does not apply to datasets/);
   });
 
-  test('are rejected with a suggestion if their names are unknown', async () => {
+  test('options with unknown names are rejected with a suggestion', async () => {
     const unknown = (options: object) => attempt(options as FitOptions);
     await expect(unknown({ epoch: 3 })).rejects.toMatchObject({ code: 'USAGE', message: 'fit has no option epoch; did you mean epochs?' });
     await expect(unknown({ batchesPerEpoch: 3 })).rejects.toThrow('fit has no option batchesPerEpoch; use stepsPerEpoch instead');
@@ -260,7 +260,7 @@ describe('options of fit', () => {
     await expect(unknown(tf.ones([8, 3]))).rejects.toMatchObject({ hint: expect.stringContaining('cluster.fit(model, { x, y }') });
   });
 
-  test('include initialEpoch, the first epoch to train', async () => {
+  test('the option initialEpoch is the first epoch to train', async () => {
     const model = classifier(tf.train.sgd(0.1));
     const [history] = await fitTogether([model], examples(8), { initialEpoch: 3, epochs: 5 });
     expect(history?.epoch).toEqual([3, 4]);

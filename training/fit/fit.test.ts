@@ -59,7 +59,7 @@ async function trainAll({ reports, ...world }: World, models: tf.LayersModel[], 
 }
 
 describe('one rank', () => {
-  test('has the same losses, metrics and weights as model.fit', async () => {
+  test('one rank has the same losses, metrics and weights as model.fit', async () => {
     const data = makeData(50);
     const [ours, theirs] = [makeModel(tf.train.adam(0.01)), makeModel(tf.train.adam(0.01))];
     const [history] = await trainAll({}, [ours], data, { epochs: 3, batchSize: 16, shuffle: false });
@@ -78,7 +78,7 @@ describe('one rank', () => {
     expect(history?.steps).toBe(12);
   });
 
-  test('leaks no tensor', async () => {
+  test('one rank leaks no tensor', async () => {
     const model = makeModel(tf.train.adam(0.01), 0.3);
     await trainAll({}, [model], makeData(20), { epochs: 1, batchSize: 8 });
     const before = tf.memory().numTensors;
@@ -88,7 +88,7 @@ describe('one rank', () => {
 });
 
 describe('several ranks', () => {
-  test('end with the same weights as one rank on whole batches, even if the last batches are uneven', async () => {
+  test('several ranks end with the same weights as one rank on whole batches, even if the last batches are uneven', async () => {
     for (const [worldSize, count] of [
       [2, 50],
       [3, 50],
@@ -114,7 +114,7 @@ describe('several ranks', () => {
     }
   });
 
-  test('leak no tensor', async () => {
+  test('several ranks leak no tensor', async () => {
     const models = [makeModel(tf.train.adam(0.01)), makeModel(tf.train.adam(0.01))];
     await trainAll({}, models, makeData(20), { epochs: 1, batchSize: 4 });
     const before = tf.memory().numTensors;
@@ -122,7 +122,7 @@ describe('several ranks', () => {
     expect(tf.memory().numTensors).toBe(before);
   });
 
-  test('end with equal moving averages of batch normalisation', async () => {
+  test('several ranks end with equal moving averages of batch normalisation', async () => {
     const make = () => {
       const model = tf.sequential();
       model.add(tf.layers.batchNormalization({ inputShape: [4] }));
@@ -176,7 +176,7 @@ describe('a resumed run', () => {
     sgd: () => tf.train.sgd(0.1),
   };
 
-  test.each(Object.keys(optimizers))('ends with the same bits as an uninterrupted run with %s', async (name) => {
+  test.each(Object.keys(optimizers))('a resumed run ends with the same bits as an uninterrupted run with %s', async (name) => {
     const optimizer = optimizers[name] as () => tf.Optimizer;
     const data = makeData(40);
     const options = { epochs: 3, batchSize: 3, seed: 5 };
@@ -197,7 +197,7 @@ describe('a resumed run', () => {
     expect(newest?.position).toMatchObject({ step: 21, epoch: 3, examples: 0, final: true });
   });
 
-  test('names the damaged checkpoint that it skips, and continues from the previous one', async () => {
+  test('a resumed run names the damaged checkpoint that it skips, and continues from the previous one', async () => {
     const data = makeData(40);
     const path = await folder();
     const options = { epochs: 1, batchSize: 2 };
@@ -212,7 +212,7 @@ describe('a resumed run', () => {
     expect(history?.steps).toBe(20);
   });
 
-  test('takes no step and writes no checkpoint if the earlier run was complete', async () => {
+  test('a resumed run takes no step and writes no checkpoint if the earlier run was complete', async () => {
     const data = makeData(40);
     const path = await folder();
     const model = makeModel(tf.train.adam(0.01));
@@ -227,7 +227,7 @@ describe('a resumed run', () => {
     expect(await manifest()).toBe(written);
   });
 
-  test('rejects the checkpoint of another model', async () => {
+  test('a resumed run rejects the checkpoint of another model', async () => {
     const path = await folder();
     await trainAll({ folder: path }, [makeModel(tf.train.adam(0.01))], makeData(8), {});
     const other = tf.sequential({ layers: [tf.layers.dense({ units: 3, inputShape: [4] })] });
@@ -239,7 +239,7 @@ describe('a resumed run', () => {
 describe('wrong input', () => {
   const attempt = (model: tf.LayersModel, data: TrainingData, options: FitOptions = {}) => trainAll({}, [model], data, options);
 
-  test('causes errors that name the mistake', async () => {
+  test('wrong input causes errors that name the mistake', async () => {
     const bare = tf.sequential({ layers: [tf.layers.dense({ units: 3, inputShape: [4] })] });
     await expect(attempt(bare, makeData(8))).rejects.toThrow('the model is not compiled');
     const model = makeModel(tf.train.sgd(0.1));
@@ -280,7 +280,7 @@ describe.each([1, 2])('the notice about weights that training does not change, o
     return noticesOf(reports);
   }
 
-  test('names weights on which the loss does not depend', async () => {
+  test('the notice names weights on which the loss does not depend', async () => {
     class Idle extends tf.layers.Layer {
       static className = 'Idle';
 
@@ -303,11 +303,11 @@ describe.each([1, 2])('the notice about weights that training does not change, o
     expect(noticesOf(reports)).toEqual([expect.stringMatching(/^the loss does not depend on \S*idle\S*, so training does not change it$/)]);
   });
 
-  test('omits weights that the program has frozen', async () => {
+  test('the notice omits weights that the program has frozen', async () => {
     expect(await noticesOfFit((model) => Object.assign(model.layers[0] as object, { trainable: false }))).toEqual([]);
   });
 
-  test('names weights that became trainable after compile', async () => {
+  test('the notice names weights that became trainable after compile', async () => {
     const models = Array.from({ length: workers }, () => {
       const model = classifier(tf.train.sgd(0.1));
       (model.layers[0] as tf.layers.Layer).trainable = false;

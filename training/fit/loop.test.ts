@@ -135,7 +135,7 @@ const gan =
   };
 
 describe.each([1, 2, 3])('a GAN on %i ranks', (ranks) => {
-  test('resumes after a kill with identical weights, optimizers, data, random numbers and state', async () => {
+  test('a killed GAN resumes with identical weights, optimizers, data, random numbers and state', async () => {
     const [undisturbed] = await onRanks(ranks, await folder(), gan());
     const dir = await folder();
     await expect(onRanks(ranks, dir, gan(7))).rejects.toThrow(Killed);

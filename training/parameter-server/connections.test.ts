@@ -106,7 +106,7 @@ test('a server keeps the newest broadcasts, and waits for slow workers before it
 describe('custom loops', () => {
   const loss = (variable: tf.Variable, target: number) => () => tf.sum(tf.square(tf.sub(variable, target))) as tf.Scalar;
 
-  test('exchange gradients and weights in each step, and start with the values of rank 0', async () => {
+  test('custom loops exchange gradients and weights in each step, and start with the values of rank 0', async () => {
     const worker = await start(2, 2, { staleness: 0 });
     const variables = [tf.variable(tf.tensor1d([1, 2, 3])), tf.variable(tf.tensor1d([7, 8, 9]))];
     const workers = [0, 1].map((rank) => openWorker(worker(rank)));
@@ -129,7 +129,7 @@ describe('custom loops', () => {
     expect([...(variables[1] as tf.Variable).dataSync()]).toEqual([...(variables[0] as tf.Variable).dataSync()]);
   });
 
-  test.each(WIRE_SECURITY)('compute exact weights of several megabytes (%s)', async (security) => {
+  test.each(WIRE_SECURITY)('custom loops compute exact weights of several megabytes (%s)', async (security) => {
     const length = 700_000;
     const worker = await start(2, 2, { staleness: 0, security });
     const slopes = [0, 1].map((rank) => Float32Array.from({ length }, (_, index) => ((index * (7 + rank)) % 64) - 20));
@@ -152,7 +152,7 @@ describe('custom loops', () => {
     }
   });
 
-  test('use the learning rate of the current chief', async () => {
+  test('custom loops use the learning rate of the current chief', async () => {
     const worker = await start(1, 1);
     const variable = tf.variable(tf.scalar(1));
     const step = async (each: ParameterServerWorker, optimizer: tf.Optimizer) => {
@@ -167,7 +167,7 @@ describe('custom loops', () => {
     expect(await step(openWorker(worker(0)), tf.train.sgd(0.1))).toBeGreaterThan(after as number);
   });
 
-  test('update only the variables of the optimizer that takes the step, and leak no tensors', async () => {
+  test('custom loops update only the variables of the optimizer that takes the step, and leak no tensors', async () => {
     const worker = await start(1, 2);
     const each = openWorker(worker(0));
     const [one, other] = [tf.variable(tf.scalar(1)), tf.variable(tf.tensor2d([[2, 3]]))];
@@ -207,7 +207,7 @@ describe.each(['authenticated', 'encrypted'] as const)('a bit that changes on th
     return { worker, proxy };
   };
 
-  test('in an answer fails the request at once with WIRE_INTEGRITY', async () => {
+  test('a changed bit in an answer fails the request at once with WIRE_INTEGRITY', async () => {
     const { worker, proxy } = await startBehindProxy(true);
     const group = await open({ ...worker(0), timeouts: { graceMs: 60_000 } });
     await group.put(0, 'current', tensors);
@@ -221,7 +221,7 @@ describe.each(['authenticated', 'encrypted'] as const)('a bit that changes on th
     });
   });
 
-  test('in a request fails the request at once with WIRE_INTEGRITY; the server names the rank and does not use the data', async () => {
+  test('a changed bit in a request fails the request at once with WIRE_INTEGRITY; the server names the rank and does not use the data', async () => {
     const stderr = vi.spyOn(process.stderr, 'write').mockReturnValue(true);
     const { worker, proxy } = await startBehindProxy(false);
     const group = await open({ ...worker(0), timeouts: { graceMs: 60_000 } });

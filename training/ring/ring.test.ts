@@ -459,7 +459,7 @@ describe.each(['authenticated', 'encrypted'] as const)('a bit that changes on th
     ['the first byte of a tensor', 96 + 36 + 20],
     ['the middle of a tensor', 96 + 36 + 20 + 50_000],
     ['the last byte of a tensor', 96 + 36 + 20 + 99_999],
-  ])('in %s fails the call at both ends at once with WIRE_INTEGRITY', async (_, where) => {
+  ])('a changed bit in %s fails the call at both ends at once with WIRE_INTEGRITY', async (_, where) => {
     const lost: Lost[] = [];
     let proxies = 0;
     const through = (port: number) => {

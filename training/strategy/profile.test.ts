@@ -59,7 +59,7 @@ describe('the profile attributes the time of a step', () => {
   const pass = (ms: number) => void vi.advanceTimersByTime(ms);
   const turn = () => new Promise((resolve) => setImmediate(resolve));
 
-  test('to `input` when the dataset is slow', async () => {
+  test('the time of a slow dataset counts as `input`', async () => {
     // The first step waits for all examples, because the dataset is small.
     const slow = fromGenerator(async function* () {
       for (let index = 0; index < 12; index++) {
@@ -74,7 +74,7 @@ describe('the profile attributes the time of a step', () => {
     expect(metrics).not.toHaveProperty('profile/slowest rank');
   });
 
-  test('to `input` when the preparation of a batch is slow', async () => {
+  test('the time of a slow preparation of a batch counts as `input`', async () => {
     const prepare: NonNullable<TrainingData['prepare']> = (batch) => {
       pass(50);
       return batch;
@@ -84,7 +84,7 @@ describe('the profile attributes the time of a step', () => {
     expect(profileOf(reports[0] as Report[])[0]).toMatchObject({ 'profile/input ms': 50, 'profile/step ms': 50 });
   });
 
-  test('to `exchange` when another rank is slow, and names that rank', async () => {
+  test('the time of waiting for a slow rank counts as `exchange`, and the profile names that rank', async () => {
     const reports: Report[][] = [[], [], []];
     const written: Record<string, number>[] = [];
     const summaries = {

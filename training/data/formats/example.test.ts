@@ -17,7 +17,7 @@ async function goldenExamples(): Promise<Buffer[]> {
 }
 
 describe('tf.train.Example', () => {
-  test('is decoded as TensorFlow wrote it', async () => {
+  test('an Example is decoded as TensorFlow wrote it', async () => {
     const examples = (await goldenExamples()).map(decodeExample);
     examples.forEach((example, i) => {
       expect({ ...example }).toEqual({
@@ -31,7 +31,7 @@ describe('tf.train.Example', () => {
     });
   });
 
-  test('is encoded to the same bytes as TensorFlow writes', async () => {
+  test('an Example is encoded to the same bytes as TensorFlow writes', async () => {
     for (const record of await goldenExamples()) {
       const { none: _, ...example } = decodeExample(record);
       const encoded = encodeExample(example);
@@ -46,7 +46,7 @@ describe('tf.train.Example', () => {
     expect(encodeSequenceExample(decodeSequenceExample(sequence)).equals(sequence)).toBe(true);
   });
 
-  test('decodes to what was encoded, for any content', () => {
+  test('an Example decodes to what was encoded, for any content', () => {
     const feature: fc.Arbitrary<Feature> = fc.oneof(
       fc.array(fc.uint8Array()).map((values) => ({ kind: 'bytes' as const, values: values.map((value) => Buffer.from(value)) })),
       fc.float32Array().map((values) => ({ kind: 'float' as const, values })),
@@ -59,7 +59,7 @@ describe('tf.train.Example', () => {
     );
   });
 
-  test('either decodes or fails with DATA_INVALID if it is damaged', async () => {
+  test('an Example either decodes or fails with DATA_INVALID if it is damaged', async () => {
     const [example] = await goldenExamples();
     fc.assert(
       fc.property(fc.array(fc.tuple(fc.nat((example as Buffer).length - 1), fc.nat(255)), { minLength: 1, maxLength: 4 }), (changes) => {
@@ -83,7 +83,7 @@ describe('tf.train.Example', () => {
     );
   });
 
-  test('can be encoded from plain values', () => {
+  test('an Example can be encoded from plain values', () => {
     const example = decodeExample(encodeExample({ text: 'ü', label: 7n, weights: [1, 2], ids: Int32Array.of(-1), raw: Buffer.from([0]) }));
     expect({ ...example }).toEqual({
       text: { kind: 'bytes', values: [Buffer.from('ü')] },
@@ -95,7 +95,7 @@ describe('tf.train.Example', () => {
     expect(() => encodeExample({ mixed: [1, 'a'] as unknown as number[] })).toThrow(/must all be bytes/);
   });
 
-  test('is decoded even if its numbers are not packed', () => {
+  test('an Example is decoded even if its numbers are not packed', () => {
     // FloatList { value: 1.5, 2.5 } and Int64List { value: 3, -1 }, unpacked: one field per value.
     const floats = Buffer.from([0x12, 0x0a, 0x0d, 0, 0, 0xc0, 0x3f, 0x0d, 0, 0, 0x20, 0x40]);
     const longs = Buffer.from([0x1a, 0x0d, 0x08, 3, 0x08, ...new Array<number>(9).fill(0xff), 1]);

@@ -24,7 +24,7 @@ const images = idxFile(
 const labels = idxFile(8, [5], Uint8Array.from([7, 2, 1, 0, 4]));
 
 describe('IDX files', () => {
-  test('yield numbers, columns, or pairs of the two', async () => {
+  test('IDX files yield numbers, columns, or pairs of the two', async () => {
     const folder = await folderWith({ images, labels, 'images.gz': gzipSync(images) });
     const all = await idx<Column>(`${folder}/images`).toArray({ storage });
     expect(all.map(({ values, shape }) => [[...values], shape])).toEqual(
@@ -37,7 +37,7 @@ describe('IDX files', () => {
     expect([...(batch?.label.values ?? [])]).toEqual([7, 2, 1, 0, 4]);
   });
 
-  test('are split so that images and labels stay paired', async () => {
+  test('IDX files are split so that images and labels stay paired', async () => {
     const folder = await folderWith({ images, labels });
     const pairs = idx<{ image: Column; label: number }>({ image: `${folder}/images`, label: `${folder}/labels` }, { splitBytes: 7 });
     const shares = await Promise.all([0, 1].map((index) => pairs.toArray({ storage, share: { index, count: 2 } })));
@@ -56,7 +56,7 @@ describe('IDX files', () => {
     expect(shares.flat()).toHaveLength(5);
   });
 
-  test('may contain every type of number', async () => {
+  test('IDX files may contain every type of number', async () => {
     const bytes = (size: number, write: (buffer: Buffer, value: number, at: number) => void) => {
       const buffer = Buffer.alloc(2 * size);
       for (const [index, value] of [-3, 100].entries()) {
@@ -100,13 +100,13 @@ describe('IDX files', () => {
     ['without values', { images: idxFile(8, [5, 0], Buffer.alloc(0)) }],
     ['the maximum is', { images: idxFile(8, [0, 65_536, 65_536], Buffer.alloc(0)) }],
     ['has 5 records, but', { images, labels: labels.subarray(0, 8) }],
-  ])('are rejected if they are invalid: %s', async (message, files: Record<string, Buffer>) => {
+  ])('IDX files are rejected if they are invalid: %s', async (message, files: Record<string, Buffer>) => {
     const folder = await folderWith('labels' in files ? { images, labels: idxFile(8, [4], Buffer.from([1, 2, 3, 4])) } : files);
     const dataset = 'labels' in files ? idx({ image: `${folder}/images`, label: `${folder}/labels` }) : idx(folder);
     await expect(dataset.toArray({ storage })).rejects.toMatchObject({ code: 'DATA_INVALID', message: expect.stringContaining(message) });
   });
 
-  test('are rejected if two columns have different numbers of files', async () => {
+  test('IDX files are rejected if two columns have different numbers of files', async () => {
     const folder = await folderWith({ 'images-1': images, 'images-2': images, labels });
     const pairs = idx({ image: `${folder}/images-*`, label: `${folder}/labels` });
     await expect(pairs.toArray({ storage })).rejects.toThrow(/different numbers of files: .*images-1 and 1 more, but .*labels$/);

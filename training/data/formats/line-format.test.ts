@@ -10,7 +10,7 @@ import { LineSplitter } from './line-splitter.ts';
 const storage = new FileStorage();
 
 describe('lines', () => {
-  test('are the same however the file is divided into chunks', () => {
+  test('lines are the same however the file is divided into chunks', () => {
     const line = fc.string({ unit: fc.constantFrom('a', 'ü', ',', '\r'), maxLength: 8 }).filter((text) => !text.endsWith('\r'));
     fc.assert(
       fc.property(
@@ -38,7 +38,7 @@ describe('lines', () => {
     );
   });
 
-  test('belong to exactly one split each, wherever the file is split', async () => {
+  test('lines belong to exactly one split each, wherever the file is split', async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(fc.string({ unit: fc.constantFrom('a', 'b', 'ü'), maxLength: 12 }), { minLength: 1, maxLength: 30 }),
@@ -56,14 +56,14 @@ describe('lines', () => {
     );
   });
 
-  test('cause an error with their position if they exceed the maximum length', async () => {
+  test('lines cause an error with their position if they exceed the maximum length', async () => {
     const folder = await folderWith({ 'a.txt': `a\n${'b'.repeat(5000)}\nc\n` });
     await expect(lines(folder, { maxRecordBytes: 1000 }).toArray({ storage })).rejects.toThrow(
       /a.txt, byte 2: a line is longer than 1000 bytes/,
     );
   });
 
-  test('are all read by the same reader if the file is compressed', async () => {
+  test('lines are all read by the same reader if the file is compressed', async () => {
     const text = Array.from({ length: 1000 }, (_, index) => `line ${index}`);
     const folder = await folderWith({ 'a.gz': gzipSync(text.join('\n')) });
     expect(await lines(folder, { splitBytes: 10 }).toArray({ storage })).toEqual(text);
@@ -79,7 +79,7 @@ describe('lines', () => {
 });
 
 describe('JSON lines', () => {
-  test('are parsed; a damaged line causes an error with its position, or is skipped and counted', async () => {
+  test('JSON lines are parsed; a damaged line causes an error with its position, or is skipped and counted', async () => {
     const folder = await folderWith({ 'a.jsonl': '{"a":1}\n\n[2]\n{"a":\nnull\n' });
     await expect(jsonl(folder).toArray({ storage })).rejects.toMatchObject({
       code: 'DATA_INVALID',
@@ -153,7 +153,7 @@ describe('CSV', () => {
     });
   });
 
-  test('is split if isSplittable declares that no value contains a line break', async () => {
+  test('a CSV file is split if isSplittable declares that no value contains a line break', async () => {
     const rows = Array.from({ length: 200 }, (_, index) => `${index},${index * 2}`);
     const folder = await folderWith({ 'a.csv': `a,b\n${rows.join('\n')}\n` });
     const options = { isSplittable: true, splitBytes: 100 };

@@ -62,7 +62,7 @@ const KINDS: Readonly<Record<string, (folder: string, localCopy: LocalCopyOption
 };
 
 describe.each(Object.entries(KINDS))('local copies of %s', (kind, open) => {
-  test("contain only the reader's own share, and serve later epochs without reading storage again", async () => {
+  test("local copies contain only the reader's own share, and serve later epochs without reading storage again", async () => {
     const folder = await dataFolder();
     const shares = await Promise.all(
       numbers(3).map(async (index) => {
@@ -86,7 +86,7 @@ describe.each(Object.entries(KINDS))('local copies of %s', (kind, open) => {
     expect(shares.flat().sort()).toEqual(numbers(4).flatMap(records).sort());
   });
 
-  test('serve a reader that resumes mid-epoch, and the readers of a different number of ranks', async () => {
+  test('local copies serve a reader that resumes mid-epoch, and the readers of a different number of ranks', async () => {
     const folder = await dataFolder();
     const place = { folder: await folderWith() };
     const storage = new FileStorage();
@@ -114,7 +114,7 @@ describe('local copies', () => {
     return { notices, bytes: storage.bytes };
   };
 
-  test('respect maxBytes and keepFreeBytes', async () => {
+  test('local copies respect maxBytes and keepFreeBytes', async () => {
     const folder = await dataFolder();
     const place = await folderWith();
     const { notices, bytes } = await read(folder, { folder: place, maxBytes: 3 * BLOCK_BYTES });
@@ -132,7 +132,7 @@ describe('local copies', () => {
     expect(none.notices[0]).toMatch(/no data is copied/);
   });
 
-  test('are replaced from storage if they are damaged', async () => {
+  test('local copies are replaced from storage if they are damaged', async () => {
     const folder = await dataFolder();
     const place = await folderWith();
     await read(folder, { folder: place });
@@ -148,7 +148,7 @@ describe('local copies', () => {
     expect((await read(folder, { folder: place })).bytes).toBe(0);
   });
 
-  test('are not used once their file has been replaced', async () => {
+  test('local copies are not used once their file has been replaced', async () => {
     const folder = await dataFolder();
     const place = await folderWith();
     await read(folder, { folder: place });
@@ -162,7 +162,7 @@ describe('local copies', () => {
     expect(all.filter((record) => record.startsWith('9/'))).toHaveLength(250);
   });
 
-  test('are reused by the next program in the folder if the previous program was killed, but not while it still runs', async () => {
+  test('local copies are reused by the next program in the folder if the previous program was killed, but not while it still runs', async () => {
     const folder = await folderWith();
     const first = await LocalBlocks.open({ ...ANYWHERE, folder });
     await first.put('one', Buffer.from('1'.repeat(100)), fail);
@@ -180,7 +180,7 @@ describe('local copies', () => {
     expect((await readdir(folder)).length).toBe(2);
   });
 
-  test('are reused by only one of two datasets that open at the same time', async () => {
+  test('local copies are reused by only one of two datasets that open at the same time', async () => {
     const { pid: dead } = spawnSync('true');
     for (let round = 0; round < 20; round++) {
       const folder = await folderWith();
@@ -193,7 +193,7 @@ describe('local copies', () => {
     }
   });
 
-  test('return any part of a file unchanged', async () => {
+  test('local copies return any part of a file unchanged', async () => {
     const content = Buffer.from(Uint8Array.from({ length: 2.5 * BLOCK_BYTES }, (_, index) => (index * 31) ^ (index >> 8)));
     const folder = await folderWith({ file: content });
     const storage = new FileStorage();

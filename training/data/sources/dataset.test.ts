@@ -271,7 +271,7 @@ describe('shuffle', () => {
     }
   });
 
-  test('has the same order in each epoch without reshuffling, and in each run with a seed', async () => {
+  test('a shuffled dataset has the same order in each epoch without reshuffling, and in each run with a seed', async () => {
     const read = (dataset: Dataset<number>, epoch: number, seed: number) => dataset.toArray({ storage, epoch, seed });
     const fixed = fromArray(numbers(50)).shuffle(50, null, false);
     expect(await read(fixed, 0, 1)).toEqual(await read(fixed, 1, 1));
@@ -301,14 +301,14 @@ describe('take, skip and shard', () => {
 });
 
 describe('repeat', () => {
-  test('ends if the dataset is empty', async () => {
+  test('repeat ends if the dataset is empty', async () => {
     expect(await fromArray<number>([]).repeat().toArray({ storage })).toEqual([]);
     expect(await fromArray([1]).repeat().take(3).toArray({ storage })).toEqual([1, 1, 1]);
   });
 });
 
 describe('map, filter, flatMap', () => {
-  test('keep the order, respect the limit of parallel calls, and pass errors on unchanged', async () => {
+  test('map, filter and flatMap keep the order, respect the limit of parallel calls, and pass errors on unchanged', async () => {
     let running = 0;
     let most = 0;
     const slow = fromArray(numbers(40)).map(
@@ -512,7 +512,7 @@ describe('reading from storage', () => {
 });
 
 describe('files', () => {
-  test('are selected by patterns, folders and lists, without hidden files', async () => {
+  test('files are selected by patterns, folders and lists, without hidden files', async () => {
     const folder = await folderWith({ 'part-0': 'a', 'part-1': 'b', 'other-1': 'c', _SUCCESS: '', '.part-0.crc': 'x', 'odd [1]?': 'd' });
     const names = async (patterns: string | string[]) =>
       (await files(patterns).toArray({ storage })).map(({ uri }) => decodeURIComponent(uri.slice(uri.lastIndexOf('/') + 1)));
@@ -526,7 +526,7 @@ describe('files', () => {
     await expect(names(`${folder}/none-*`)).rejects.toMatchObject({ code: 'NOT_FOUND' });
   });
 
-  test('are read whole by binaryFiles', async () => {
+  test('binaryFiles reads whole files', async () => {
     const folder = await folderWith(Object.fromEntries(numbers(30).map((index) => [`f${10 + index}`, `content ${index}`])));
     const contents = await binaryFiles(folder).toArray({ storage });
     expect(contents.map(({ bytes }) => bytes.toString())).toEqual(numbers(30).map((index) => `content ${index}`));
@@ -535,7 +535,7 @@ describe('files', () => {
 });
 
 describe('cache', () => {
-  test.each([false, true])('reads its source only once (on disk: %s)', async (disk) => {
+  test.each([false, true])('a cache reads its source only once (on disk: %s)', async (disk) => {
     const folder = await folderWith();
     let made = 0;
     const dataset = fromGenerator(function* () {
@@ -552,7 +552,7 @@ describe('cache', () => {
     expect(second.sort((a, b) => a.value - b.value)).toEqual(first.sort((a, b) => a.value - b.value));
   });
 
-  test('is removed by the next program in the same folder if its program was killed', async () => {
+  test('a cache is removed by the next program in the same folder if its own program was killed', async () => {
     const folder = await folderWith();
     const { pid } = spawnSync('true');
     const [left, living] = [join(folder, `.tony-ts-dataset-${pid}-abcdef`), join(folder, `.tony-ts-dataset-${process.ppid}-abcdef`)];
@@ -565,7 +565,7 @@ describe('cache', () => {
     expect(names).toContain(`.tony-ts-dataset-${process.ppid}-abcdef`);
   });
 
-  test('is replaced by its source if it is damaged or exceeds maxBytes', async () => {
+  test('a cache is replaced by its source if the cache is damaged or exceeds maxBytes', async () => {
     const folder = await folderWith();
     const pattern = await recordFiles([500, 500]);
     const dataset = tfrecords(pattern).map(String).cache({ disk: true, folder });
@@ -626,7 +626,7 @@ describe('tf.data', () => {
 });
 
 describe('invalid options', () => {
-  test('are rejected', () => {
+  test('invalid options are rejected', () => {
     expect(() => fromArray([1]).batch(0)).toThrow('batch size is 0');
     expect(() => fromArray([1]).shuffle(1.5)).toThrow('bufferSize is 1.5');
     expect(() => fromArray([1]).shard(2, 2)).toThrow('no shard 2 of 2');

@@ -117,7 +117,7 @@ describe('one worker with parameter servers trains like a worker without servers
     expect(remote.optimizer.iterations).toBe(alone.optimizer.iterations);
   });
 
-  test('with a variable that is split over the servers', async () => {
+  test('a variable may be split over the servers', async () => {
     const alone = model(tf.train.adam(0.01), 5, 6000);
     await trainAlone(alone, { epochs: 1, batchSize: 60 });
     const world = await start({ workers: 1, servers: 3 });
@@ -126,7 +126,7 @@ describe('one worker with parameter servers trains like a worker without servers
     expect(distance(flat(remote), flat(alone))).toBe(0);
   });
 
-  test('with layers placed on chosen servers', async () => {
+  test('layers may be placed on chosen servers', async () => {
     const alone = model(tf.train.adam(0.01));
     await trainAlone(alone, { epochs: 1, batchSize: 60 });
     const world = await start({ workers: 1, servers: 3 });
@@ -147,7 +147,7 @@ describe('one worker with parameter servers trains like a worker without servers
     await expect(fitModel(world.worker(0), model(), data, { placement: () => 3 })).rejects.toThrow('the job has only the servers 0 to 2');
   });
 
-  test('with a learning rate that changes during training', async () => {
+  test('the learning rate may change during training', async () => {
     for (const make of [OPTIMIZERS.sgd, OPTIMIZERS.adam] as (() => tf.Optimizer)[]) {
       const change = (trained: tf.LayersModel): FitOptions => ({
         epochs: 2,
@@ -205,7 +205,7 @@ describe('several fits of one compiled model keep the state of its optimizer, as
     expectClose(weightsOf(remote), weightsOf(alone));
   });
 
-  test('with a layer that is frozen for one fit and unfrozen for the next', async () => {
+  test('a layer may be frozen for one fit and unfrozen for the next', async () => {
     for (const make of [() => tf.train.momentum(0.05, 0.9), () => tf.train.adam(0.01)]) {
       const [alone, remote] = [model(make()), model(make())];
       const world = await start({ workers: 1, servers: 2 });
@@ -222,7 +222,7 @@ describe('several fits of one compiled model keep the state of its optimizer, as
     }
   });
 
-  test('with variables that are split over the servers, and several workers', async () => {
+  test('several workers may train variables that are split over the servers', async () => {
     const world = await start({ workers: 2, servers: 3, staleness: 0 });
     const workers = [world.worker(0), world.worker(1)];
     const models = [model(tf.train.adam(0.01), 5, 6000), model(tf.train.adam(0.01), 6, 6000)];
@@ -234,7 +234,7 @@ describe('several fits of one compiled model keep the state of its optimizer, as
     expect((models[1] as tf.LayersModel).optimizer.iterations).toBe(4);
   });
 
-  test('with a worker that is replaced between two fits', async () => {
+  test('a worker may be replaced between two fits', async () => {
     const world = await start({ workers: 1, servers: 2 });
     const [alone, remote] = [model(tf.train.adam(0.01)), model(tf.train.adam(0.01))];
     await trainPlainly(alone, 2);
@@ -260,7 +260,7 @@ describe('a server applies each update with the learning rate of fit', () => {
     y: { values: new Float32Array(40), shape: [40, 1] },
   };
 
-  test.each([null, 0, 2])('even if a worker is ahead of the chief (staleness %s)', async (staleness) => {
+  test.each([null, 0, 2])('the learning rate of fit applies even if a worker is ahead of the chief (staleness %s)', async (staleness) => {
     const world = await start({ workers: 2, servers: 2, staleness });
     const models = [mover(), mover()];
     const steps = [0, 0];
@@ -286,7 +286,7 @@ describe('a server applies each update with the learning rate of fit', () => {
     }
   });
 
-  test('according to the schedule and the step of the worker that pushes the update', async () => {
+  test('the learning rate follows the schedule and the step of the worker that pushes the update', async () => {
     const world = await start({ workers: 2, servers: 2 });
     const models = [mover(), mover()];
     const learningRate: FitOptions['learningRate'] = ({ step, initial }) => (step < 5 ? 0.001 : initial / 100);
@@ -294,7 +294,7 @@ describe('a server applies each update with the learning rate of fit', () => {
     expect(flat(models[0] as tf.LayersModel)[0]).toBeCloseTo(2 * (5 * 0.001 + 5 * 0.01), 6);
   });
 
-  test('after training has resumed from a checkpoint', async () => {
+  test('the learning rate of fit applies after training has resumed from a checkpoint', async () => {
     const checkpoints = await folder();
     const options: FitOptions = { batchSize: 2, learningRate: ({ step }) => (step < 10 ? 0.001 : 0.0001) };
     const first = await start({ workers: 2, servers: 2, checkpoints });

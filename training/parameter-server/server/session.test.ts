@@ -157,7 +157,7 @@ describe('workers that pause for a checkpoint', () => {
     return { session, chief, other };
   }
 
-  test('wait for each other, and then for the chief to end the pause', async () => {
+  test('paused workers wait for each other, and then for the chief to end the pause', async () => {
     const { session, chief, other } = await inStep();
     await session.handle(chief, 5, meet, NOTHING);
     expect(chief.answers.has(5)).toBe(false);
@@ -170,7 +170,7 @@ describe('workers that pause for a checkpoint', () => {
     expect(chief.answers.get(7)).toEqual({ positions: [position, position] });
   });
 
-  test('do not wait for a worker whose next push depends on them, as after a replacement', async () => {
+  test('paused workers do not wait for a worker whose next push depends on them, as after a replacement', async () => {
     const { session, chief, other } = await inStep();
     await session.handle(chief, 5, meet, NOTHING);
     await session.handle(other, 5, PUSH, NOTHING);
@@ -183,7 +183,7 @@ describe('workers that pause for a checkpoint', () => {
     expect(again.other.answers.has(5)).toBe(true);
   });
 
-  test.each([false, true])('do not wait for a disconnected worker (announced: %j)', async (announced) => {
+  test.each([false, true])('paused workers do not wait for a disconnected worker (announced: %j)', async (announced) => {
     const { session, chief, other } = await inStep();
     await session.handle(chief, 5, meet, NOTHING);
     session.detach(other, announced);

@@ -79,7 +79,7 @@ describe('a loop of one worker with servers gives the same results as plain Tens
     });
   });
 
-  test('with lists of variables that change from step to step', async () => {
+  test('the list of variables may change from step to step', async () => {
     await compare(async (trainer) => {
       const optimizer = tf.train.sgd(0.1);
       const [one, other] = [variable(1, 2), variable(3, 4, 5)];
@@ -93,7 +93,7 @@ describe('a loop of one worker with servers gives the same results as plain Tens
     });
   });
 
-  test('with two optimizers on separate and on the same variables', async () => {
+  test('two optimizers may train separate variables and the same variables', async () => {
     await compare(async (trainer, settle) => {
       const [adam, momentum] = [tf.train.adam(0.05), tf.train.momentum(0.05, 0.5)];
       const [one, other] = [variable(1, 2), variable(3)];
@@ -107,7 +107,7 @@ describe('a loop of one worker with servers gives the same results as plain Tens
     });
   });
 
-  test('with values that the program assigns, such as clipped weights', async () => {
+  test('the program may assign values, such as clipped weights', async () => {
     await compare(async (trainer, settle) => {
       const optimizer = tf.train.momentum(0.2, 0.9);
       const [one, other] = [variable(1, 2), variable(3)];
@@ -121,7 +121,7 @@ describe('a loop of one worker with servers gives the same results as plain Tens
     });
   });
 
-  test('with disposed variables, and new ones for the same optimizer', async () => {
+  test('the program may dispose variables and create new ones for the same optimizer', async () => {
     await compare(async (trainer) => {
       const optimizer = tf.train.sgd(0.1);
       const stays = variable(5, 6);
@@ -138,7 +138,7 @@ describe('a loop of one worker with servers gives the same results as plain Tens
     });
   });
 
-  test('after each step, even if the worker calls settle between steps', async () => {
+  test('the results agree after each step, even if the worker calls settle between steps', async () => {
     await compare(async (trainer, settle) => {
       const optimizer = tf.train.adam(0.1);
       const one = variable(1, 2);
@@ -150,7 +150,7 @@ describe('a loop of one worker with servers gives the same results as plain Tens
     });
   });
 
-  test('with a learning rate that changes with each step', async () => {
+  test('the learning rate may change with each step', async () => {
     await compare(async (trainer) => {
       const [sgd, adam] = [tf.train.sgd(0.1), tf.train.adam(0.1)];
       const one = variable(1, 2);
@@ -229,7 +229,7 @@ test('a NaN learning rate is rejected before a step uses it', async () => {
 });
 
 describe('several workers', () => {
-  test('agree on variables although their names differ', async () => {
+  test('workers agree on variables although their names differ', async () => {
     const make = await start(2, 1);
     const [chief, other] = [make(0), make(1)];
     const build = () => tf.sequential({ layers: [tf.layers.dense({ name: 'head', units: 1, inputShape: [1] })] });
@@ -243,7 +243,7 @@ describe('several workers', () => {
     expect(valuesOf(...second)).toEqual(valuesOf(...first));
   });
 
-  test('with staleness 0 start with the values of rank 0, even for variables that are created later', async () => {
+  test('workers with staleness 0 start with the values of rank 0, even for variables that are created later', async () => {
     const make = await start(2, 2, 0);
     const seen: number[][][] = [[], []];
     await Promise.all(
@@ -269,7 +269,7 @@ describe('several workers', () => {
     expect(seen[0]?.[4]?.slice(3)).toEqual([10, 20, 30]);
   });
 
-  test('end with equal weights and slots, even if they take different numbers of steps', async () => {
+  test('workers end with equal weights and slots, even if they take different numbers of steps', async () => {
     const make = await start(3, 2);
     const ends = await Promise.all(
       [0, 1, 2].map(async (rank) => {
@@ -288,7 +288,7 @@ describe('several workers', () => {
     expect(ends[0]?.at(-1)).toEqual([4 + 9 + 14]);
   });
 
-  test('receive an error that names the variable whose shape differs from rank 0', async () => {
+  test('workers receive an error that names the variable whose shape differs from rank 0', async () => {
     const make = await start(2, 2);
     const [chief, other] = [make(0), make(1)];
     const named = (name: string, ...values: number[]) => {
@@ -305,7 +305,7 @@ describe('several workers', () => {
     });
   });
 
-  test('receive an error that names a variable that rank 0 does not train', async () => {
+  test('workers receive an error that names a variable that rank 0 does not train', async () => {
     const make = await start(2, 1);
     const [chief, other] = [make(0), make(1)];
     const [one, same] = [variable(1), variable(1)];
@@ -320,7 +320,7 @@ describe('several workers', () => {
     await refused;
   });
 
-  test('can be replaced, and the replacement continues with the values on the servers', async () => {
+  test('workers can be replaced, and the replacement continues with the values on the servers', async () => {
     const make = await start(1, 2);
     const [first, optimizer] = [variable(1, 2), tf.train.momentum(0.05, 0.9)];
     const dying = make();

@@ -335,7 +335,7 @@ describe('a worker that is replaced alone', () => {
     [1, null],
     [0, 0],
     [1, 0],
-  ])('resumes at its last reported position: rank %i, staleness %j', async (dying, staleness) => {
+  ])('a replaced worker resumes at its last reported position: rank %i, staleness %j', async (dying, staleness) => {
     const process = await start({ workers: 2, staleness, dir: await folder() });
     const [before, after, others]: [number[], number[], number[]] = [[], [], []];
     const other = program(-1, others)(process(1 - dying));
@@ -349,7 +349,7 @@ describe('a worker that is replaced alone', () => {
     expect(value).toEqual(otherValue);
   });
 
-  test('after the end of the loop takes no further step', async () => {
+  test('a worker that is replaced after the end of the loop takes no further step', async () => {
     const process = await start({ workers: 2, dir: await folder() });
     const taken: number[] = [];
     const ends = await Promise.all([0, 1].map((rank) => program(-1, [])(process(rank))));

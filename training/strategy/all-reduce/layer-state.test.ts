@@ -35,7 +35,7 @@ describe.each([
   ['alone', () => []],
   ['next to batch normalisation', () => [tf.layers.batchNormalization({})]],
 ])('the state of a custom layer, %s', (_, more) => {
-  test('is equal on all ranks at the end of training, and a notice names the variable', async () => {
+  test('the state is equal on all ranks at the end of training, and a notice names the variable', async () => {
     const models = [0, 1].map(() => modelWith([new Peak(), ...more()]));
     const reports: Report[][] = [[], []];
     await fitTogether(models, examples(48), { batchSize: 8, epochs: 2 }, { reports });

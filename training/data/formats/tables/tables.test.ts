@@ -72,7 +72,7 @@ describe.each([...PARQUET, ...AVRO])('%s', (name) => {
 describe.each(['snappy.parquet', 'null.avro'])('%s', (name) => {
   const file = path.join(GOLDEN, name);
 
-  test('is split so that each reader gets its share, and each row is in one split', async () => {
+  test('a table is split so that each reader gets its share, and each row is in one split', async () => {
     const dataset = open(file, { columns: ['id'], splitBytes: 1000 });
     const { splits } = await dataset.splits({ storage });
     expect(splits.length).toBeGreaterThan(2);
@@ -123,7 +123,7 @@ describe.each(['snappy.parquet', 'null.avro'])('%s', (name) => {
     [{}, /column unused has the type MAP/i],
     [{ columns: ['id', 'maybe'] }, /column maybe has no value.*fill: \{ maybe: \.\.\. \}/],
     [{ columns: ['id'], maxGroupBytes: 100, maxRecordBytes: 10 }, /maximum is 100?\b/],
-  ])('with %j, causes an error that names the column or the limit', async (options, message) => {
+  ])('reading with %j causes an error that names the column or the limit', async (options, message) => {
     await expect(open(file, options).toArray({ storage })).rejects.toMatchObject({
       code: 'DATA_INVALID',
       message: expect.stringMatching(message),
