@@ -36,7 +36,7 @@ export function shippedFiles(what: string, place: string) {
               path,
               visibility: visibility
                 .describe(
-                  'Which applications share the copy on a node. public: those of all users; requires a file on HDFS that all users may read. private: those of the same user. application: only this job; the node removes the copy when the job ends. The default is public where possible, otherwise private.',
+                  'Which applications share the copy on a node. public: the applications of all users; requires a file on HDFS that all users may read. private: your applications. application: only this job; the node removes the copy when the job ends. The default is public if the file allows it, otherwise private.',
                 )
                 .optional(),
             }),

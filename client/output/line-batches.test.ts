@@ -44,7 +44,7 @@ test('a slow output holds back the source, and receives every line in order', as
   expect(shown).toEqual(Array.from({ length: 10_000 }, (_, at) => at));
 });
 
-test('an error of the output reaches the source', async () => {
+test('the source receives the error of a failed output', async () => {
   const batches = new LineBatches<number>(() => Promise.reject(new Error('closed')));
   await batches.add(1);
   await expect(batches.flush()).rejects.toThrow('closed');
