@@ -28,7 +28,7 @@ const loop = await cluster.loop({
   models: { generator, discriminator },
   optimizers: { forGenerator, forDiscriminator },
   data: fromArray(points).shuffle(2048).batch(64),
-  epochs: 20,
+  epochs: 12,
   state: { worst: 0 },
 });
 
