@@ -22,7 +22,7 @@ async function openStore(
 }
 
 describe('a store', () => {
-  test('returns the saved snapshot', async () => {
+  test('a store returns the saved snapshot', async () => {
     const { store } = await openStore();
     expect(await store.newest(() => {})).toBeNull();
     await store.save(snapshot(10), ORIGIN);
@@ -35,7 +35,7 @@ describe('a store', () => {
     expect(newest?.manifest).toMatchObject(ORIGIN);
   });
 
-  test('accepts the first generation of another application after any generation of the previous one', async () => {
+  test('a store accepts the first generation of another application after any generation of the previous one', async () => {
     const { store } = await openStore();
     await store.retireOlderThan({ ...ORIGIN, generation: 3 });
     const next = { applicationId: 'application_1_0002', generation: 1 };
@@ -45,7 +45,7 @@ describe('a store', () => {
     expect(await store.steps()).toEqual([1]);
   });
 
-  test('skips a checkpoint with a flipped bit or a truncated file, and names it', async () => {
+  test('a store skips a checkpoint with a flipped bit or a truncated file, and names it', async () => {
     const { store, folder } = await openStore();
     await store.save(snapshot(1), ORIGIN);
     await store.save(snapshot(2), ORIGIN);
@@ -85,7 +85,7 @@ describe('a store', () => {
     );
   });
 
-  test('falls back to the previous checkpoint when a file is missing', async () => {
+  test('a store falls back to the previous checkpoint when a file is missing', async () => {
     const { store, folder } = await openStore();
     await store.save(snapshot(1), ORIGIN);
     await store.save(snapshot(2), ORIGIN);
@@ -95,7 +95,7 @@ describe('a store', () => {
     expect(skipped).toHaveLength(1);
   });
 
-  test('replaces a damaged checkpoint of the same step', async () => {
+  test('a store replaces a damaged checkpoint of the same step', async () => {
     const { store, folder } = await openStore();
     await store.save(snapshot(2), ORIGIN);
     await truncate(join(folder, 'step-2', 'tensors-00000-of-00001.bin'), 3);
@@ -103,7 +103,7 @@ describe('a store', () => {
     expect((await store.newest(() => {}))?.position).toMatchObject({ step: 2, final: true });
   });
 
-  test('prunes all but the newest checkpoints up to a step, and keeps every later one', async () => {
+  test('a store prunes all but the newest checkpoints up to a step, and keeps every later one', async () => {
     const { store } = await openStore();
     for (const step of [1, 2, 3, 4, 9]) {
       await store.save(snapshot(step), ORIGIN);
@@ -313,7 +313,7 @@ describe('a writer', () => {
     retry: { firstMs: 1, mostMs: 4 },
   });
 
-  test('retries while storage is unreachable', async () => {
+  test('a writer retries while storage is unreachable', async () => {
     const { store } = await openStore((storage) =>
       counted(storage, async (operation) => {
         if (operation < 9) {
@@ -332,7 +332,7 @@ describe('a writer', () => {
     ]);
   });
 
-  test('replaces a waiting checkpoint with a newer one, and keeps the configured number of checkpoints', async () => {
+  test('a writer replaces a waiting checkpoint with a newer one, and keeps the configured number of checkpoints', async () => {
     const { store } = await openStore();
     const [saved, troubles]: [number[], string[]] = [[], []];
     const writer = new CheckpointWriter(store, options(saved, troubles));
@@ -346,7 +346,7 @@ describe('a writer', () => {
     expect(await store.steps()).toEqual([5, 4]);
   });
 
-  test('drops the waiting snapshot before it takes a new one, so at most two snapshots are in memory', async () => {
+  test('a writer drops the waiting snapshot before it takes a new one, so at most two snapshots are in memory', async () => {
     const { store } = await openStore();
     const [saved, troubles]: [number[], string[]] = [[], []];
     const writer = new CheckpointWriter(store, options(saved, troubles));
@@ -361,7 +361,7 @@ describe('a writer', () => {
     expect(saved).toEqual([1, 3]);
   });
 
-  test('retries a checkpoint of several processes until it succeeds', async () => {
+  test('a writer retries a checkpoint of several processes until it succeeds', async () => {
     const { store } = await openStore();
     const [saved, troubles]: [number[], string[]] = [[], []];
     const writer = new CheckpointWriter(store, options(saved, troubles));
@@ -380,7 +380,7 @@ describe('a writer', () => {
     expect([saved, troubles.length, await store.steps()]).toEqual([[6], 2, [6]]);
   });
 
-  test('stops permanently once a newer generation has taken over', async () => {
+  test('a writer stops permanently once a newer generation has taken over', async () => {
     const { store, again } = await openStore();
     const writer = new CheckpointWriter(store, options([], []));
     await again.retireOlderThan({ ...ORIGIN, generation: 2 });
@@ -389,7 +389,7 @@ describe('a writer', () => {
     expect(() => writer.offer(snapshot(2))).toThrow(/generation 1 has ended/);
   });
 
-  test('fails at the end if storage stays unreachable', async () => {
+  test('a writer fails at the end if storage stays unreachable', async () => {
     const { store } = await openStore((storage) =>
       counted(storage, () => Promise.reject(new TonyError('HDFS_UNREACHABLE', 'the NameNode is away'))),
     );
@@ -398,7 +398,7 @@ describe('a writer', () => {
     await expect(writer.finish()).rejects.toMatchObject({ code: 'CHECKPOINT_FAILED' });
   });
 
-  test('stops retrying after giveUp()', async () => {
+  test('a writer stops retrying after giveUp()', async () => {
     const { store } = await openStore((storage) =>
       counted(storage, () => Promise.reject(new TonyError('HDFS_UNREACHABLE', 'the NameNode is away'))),
     );

@@ -347,7 +347,7 @@ const schema = { x: fixedLenFeature([3], 'float32'), y: fixedLenFeature([1], 'fl
 const examplesOf = (folder: string) => tfrecords(folder).map(parseExample(schema));
 
 describe('fit', () => {
-  test('gives the same result on two ranks with half the batch size as on one rank, and the same result as arrays', async () => {
+  test('fit gives the same result on two ranks with half the batch size as on one rank, and the same result as arrays', async () => {
     const folder = await exampleFiles(1);
     const options = { epochs: 2 };
     const one = await train(1, () => examplesOf(folder).batch(8), options);
@@ -370,7 +370,7 @@ describe('fit', () => {
     }
   });
 
-  test('resumes after a stop and ends with identical bits', async () => {
+  test('fit resumes after a stop and ends with identical bits', async () => {
     const folder = await exampleFiles(5);
     const data = () => examplesOf(folder).shuffle(20).batch(4);
     const whole = await train(2, data, { epochs: 3 });
@@ -395,7 +395,7 @@ describe('fit', () => {
     expect(rest).toEqual(whole);
   });
 
-  test('divides an endless dataset into epochs, which stay the same after a stop', async () => {
+  test('fit divides an endless dataset into epochs, which stay the same after a stop', async () => {
     const folder = await exampleFiles(3);
     const data = () => examplesOf(folder).shuffle(20).repeat().batch(4);
     const options = { epochs: 4, stepsPerEpoch: 5 };
@@ -407,7 +407,7 @@ describe('fit', () => {
     expect(await train(2, data, options, dir, 2)).toEqual(whole);
   });
 
-  test('accepts labelled CSV with a prepare function, and frees all tensors', async () => {
+  test('fit accepts labelled CSV with a prepare function, and frees all tensors', async () => {
     const rows = numbers(40).map((index) => `${index / 40},${Math.sin(index)},${index % 3},${index / 20}`);
     const folder = await folderWith({ 'a.csv': `a,b,c,y\n${rows.join('\n')}\n` });
     const dataset = csv(folder, { columnConfigs: { y: { isLabel: true } } }).batch(8);
@@ -438,14 +438,14 @@ describe('fit', () => {
     });
   });
 
-  test('accepts datasets of tf.data', async () => {
+  test('fit accepts datasets of tf.data', async () => {
     const folder = await exampleFiles(1);
     const one = await train(1, () => examplesOf(folder).batch(4), { epochs: 2 });
     expect(await train(1, () => examplesOf(folder).batch(4).toTfDataset(tf, { storage }), { epochs: 2 })).toEqual(one);
     await train(2, () => examplesOf(folder).batch(4).toTfDataset(tf, { storage }), { epochs: 2 });
   });
 
-  test('rejects an unsuitable dataset with an error that names the defect', async () => {
+  test('fit rejects an unsuitable dataset with an error that names the defect', async () => {
     const folder = await exampleFiles(1);
     const refused = async (data: FitData, options: FitOptions, message: RegExp) => {
       await expect(train(1, () => data, options)).rejects.toThrow(message);

@@ -19,7 +19,7 @@ const columns = (numbers: readonly number[], labels: readonly number[]): Trainin
 });
 
 describe('differingData', () => {
-  test('accepts equal examples with any values', async () => {
+  test('differingData accepts equal examples with any values', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(fc.float({ noNaN: true }), { minLength: 1, maxLength: 200 }), async (numbers) => {
         const outcomes = await compare([columns(numbers, numbers), columns(numbers, numbers)]);
@@ -29,14 +29,14 @@ describe('differingData', () => {
     );
   });
 
-  test('names the rank and the column with different values, on every rank', async () => {
+  test('differingData names the rank and the column with different values, on every rank', async () => {
     const outcomes = await compare([columns([1, 2], [0, 1]), columns([1, 2], [0, 1]), columns([1, 2], [1, 1])]);
     for (const outcome of outcomes) {
       expect(outcome).toMatchObject({ value: expect.stringMatching(/^y\[0\] differs between ranks 0 and 2\. Pass the same examples/) });
     }
   });
 
-  test('throws on every rank when shapes differ', async () => {
+  test('differingData throws on every rank when shapes differ', async () => {
     const outcomes = await compare([columns([1, 2], [0, 1]), columns([1, 2, 3], [0, 1, 2])]);
     for (const outcome of outcomes) {
       expect(outcome).toMatchObject({ reason: { code: 'DATA_INVALID', message: 'x[0] is [2,1] on rank 0 and [3,1] on rank 1' } });

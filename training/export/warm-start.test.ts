@@ -57,7 +57,7 @@ function valuesOf(model: tf.LayersModel): number[][] {
 }
 
 describe('a warm start', () => {
-  test('copies all weights of an equal model by name', async () => {
+  test('a warm start copies all weights of an equal model by name', async () => {
     const { models, uri, notices } = await open();
     const [from, to] = [network(2), network(2)];
     await exportLayersModel({ tf, storage }, from, uri);
@@ -70,7 +70,7 @@ describe('a warm start', () => {
     expect(notices).toEqual([`copied 8 of 8 weights from ${uri}`]);
   });
 
-  test('skips and reports a head of another size with skipMismatched, and otherwise fails without changes', async () => {
+  test('a warm start skips and reports a head of another size with skipMismatched, and otherwise fails without changes', async () => {
     const { models, uri, notices } = await open();
     const [from, to] = [network(2), network(5)];
     await exportLayersModel({ tf, storage }, from, uri);
@@ -91,7 +91,7 @@ describe('a warm start', () => {
     );
   });
 
-  test('copies only the requested layers', async () => {
+  test('a warm start copies only the requested layers', async () => {
     const { models, uri } = await open();
     const [from, to] = [network(2), network(5)];
     await exportLayersModel({ tf, storage }, from, uri);
@@ -100,7 +100,7 @@ describe('a warm start', () => {
     await expect(models.warmStart(to, uri, { layers: ['nose'] })).rejects.toThrow(/no layer nose; its layers are body, norm, head/);
   });
 
-  test('matches weights by order when the models have no names in common', async () => {
+  test('a warm start matches weights by order when the models have no names in common', async () => {
     const { models, uri } = await open();
     const [from, to] = [network(2, false), network(2)];
     await exportLayersModel({ tf, storage }, from, uri);
@@ -114,7 +114,7 @@ describe('a warm start', () => {
     );
   });
 
-  test('accepts a GraphModel, stored and in memory', async () => {
+  test('a warm start accepts a GraphModel, stored and in memory', async () => {
     const { models, uri } = await open();
     const from = network(2);
     await exportGraphModel({ tf, storage }, from, uri);
@@ -126,7 +126,7 @@ describe('a warm start', () => {
     }
   });
 
-  test('decodes quantised weights', async () => {
+  test('a warm start decodes quantised weights', async () => {
     const { models, uri } = await open();
     const weight = {
       name: 'body/kernel',

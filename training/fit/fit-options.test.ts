@@ -21,7 +21,7 @@ describe('validation', () => {
   const data = examples(50);
   const held = examples(23, 1000);
 
-  test('returns the same values as model.fit on each rank, although each rank evaluates only a share', async () => {
+  test('validation returns the same values as model.fit on each rank, although each rank evaluates only a share', async () => {
     const theirs = classifier(tf.train.sgd(0.1));
     const options = { epochs: 3, batchSize: 8, shuffle: false };
     const expected = await theirs.fit(data.x, data.y, { ...options, validationData: [held.x, held.y], verbose: 0 });
@@ -55,7 +55,7 @@ describe('validation', () => {
     }
   });
 
-  test('returns the same values as model.fit with validationSplit', async () => {
+  test('validation returns the same values as model.fit with validationSplit', async () => {
     const [ours, theirs] = [classifier(tf.train.sgd(0.1)), classifier(tf.train.sgd(0.1))];
     const options = { epochs: 2, batchSize: 8, shuffle: false, validationSplit: 0.3 };
     const expected = await theirs.fit(data.x, data.y, { ...options, verbose: 0 });
@@ -64,7 +64,7 @@ describe('validation', () => {
     expectClose(history?.history.val_loss as number[], expected.history.val_loss as number[], 4);
   });
 
-  test('accepts a dataset, and evaluates a given number of batches of an endless one', async () => {
+  test('validation accepts a dataset, and evaluates a given number of batches of an endless one', async () => {
     const rows = Array.from({ length: 10 }, (_, row) => ({ xs: [row / 10, 1, 0, -1], ys: row < 4 ? [1, 0, 0] : [0, 1, 0] }));
     const set = fromArray(rows).map(({ xs, ys }) => ({ xs: Float32Array.from(xs), ys: Float32Array.from(ys) }));
     const columns = { x: tf.tensor2d(rows.map(({ xs }) => xs)), y: tf.tensor2d(rows.map(({ ys }) => ys)) };
@@ -77,7 +77,7 @@ describe('validation', () => {
     expect(ofSome?.history.val_acc?.[0]).toBeGreaterThanOrEqual(0);
   });
 
-  test('ends training with an error if its data is unreadable or empty', async () => {
+  test('validation ends training with an error if its data is unreadable or empty', async () => {
     const attempt = (rows: () => AsyncGenerator<{ xs: Float32Array; ys: Float32Array }>) =>
       fitTogether([classifier(tf.train.sgd(0.1))], data, { validationData: fromGenerator(rows) });
     const row = { xs: new Float32Array(4), ys: Float32Array.of(1, 0, 0) };
@@ -92,7 +92,7 @@ describe('validation', () => {
     await expect(attempt(empty)).rejects.toThrow('the validation data has no examples');
   });
 
-  test('changes no weights and leaks no tensor', async () => {
+  test('validation changes no weights and leaks no tensor', async () => {
     const [first, second] = [classifier(tf.train.adam(0.01)), classifier(tf.train.adam(0.01))];
     const options = { epochs: 2, batchSize: 8 };
     await fitTogether([first], data, options);

@@ -176,7 +176,7 @@ describe('a writer', () => {
     expect(writer.isEmpty).toBe(true);
   });
 
-  test('names its file after those of the previous run, even when its clock is behind', async () => {
+  test('a writer names its file after those of the previous run, even when its clock is behind', async () => {
     const first = open(() => 1_700_000_100_000);
     first.scalar('a', 1, 1);
     await first.flush();
@@ -186,7 +186,7 @@ describe('a writer', () => {
     expect((await names()).map((name) => name.split('.')[3])).toEqual(['1700000100', '1700000101']);
   });
 
-  test('keeps the order of values that are encoded in the background, and flush waits for them', async () => {
+  test('a writer keeps the order of values that are encoded in the background, and flush waits for them', async () => {
     const writer = open();
     writer.image('picture', tf.zeros([4, 4]), 1);
     writer.text('after', 'text', 2);
@@ -196,7 +196,7 @@ describe('a writer', () => {
     expect(written.indexOf('after')).toBeGreaterThan(written.indexOf('IEND'));
   });
 
-  test('writes pending values synchronously when the process ends', async () => {
+  test('a writer writes pending values synchronously when the process ends', async () => {
     const writer = open();
     writer.scalar('a', 1, 1);
     await writer.flush();
@@ -214,7 +214,7 @@ describe('a writer', () => {
     expect(all.length - written.length).toBe(2 * encodeScalars(0, 3, [{ tag: 'c', value: 3 }]).length);
   });
 
-  test('reports a storage failure once, and writes all values after storage recovers', async () => {
+  test('a writer reports a storage failure once, and writes all values after storage recovers', async () => {
     await writeFile(join(folder, 'train'), 'a file instead of the folder');
     const writer = open();
     writer.scalar('a', 1, 1);
@@ -230,7 +230,7 @@ describe('a writer', () => {
     expect(writer.isEmpty).toBe(true);
   });
 
-  test('starts a new file when its file has been removed', async () => {
+  test('a writer starts a new file when its file has been removed', async () => {
     const writer = open();
     writer.scalar('a', 1, 1);
     await writer.flush();
@@ -243,7 +243,7 @@ describe('a writer', () => {
     expect(written.length).toBeGreaterThan(encodeScalars(1, 2, [{ tag: 'b', value: 2 }]).length);
   });
 
-  test('drops the oldest values when storage stays unavailable, and reports it', async () => {
+  test('a writer drops the oldest values when storage stays unavailable, and reports it', async () => {
     await writeFile(join(folder, 'train'), '');
     const writer = open();
     await writer.flush();
@@ -279,7 +279,7 @@ describe('a writer', () => {
     expect((await content()).toString('latin1').match(/IEND/g)).toHaveLength(2);
   });
 
-  test('rejects values that cannot be displayed', () => {
+  test('a writer rejects values that cannot be displayed', () => {
     const writer = open();
     const wrong: [(summaries: Summaries) => void, RegExp][] = [
       [(summaries) => summaries.scalar('', 1, 1), /a tag is empty/],
@@ -309,14 +309,14 @@ describe('a writer', () => {
     expect(writer.isEmpty).toBe(true);
   });
 
-  test('rejects a tag with two kinds of values, because TensorBoard would display neither', () => {
+  test('a writer rejects a tag with two kinds of values, because TensorBoard would display neither', () => {
     const writer = open();
     writer.scalar('a', 1, 1);
     writer.scalar('a', 2, 2);
     expect(() => writer.histogram('a', [1], 2)).toThrow('the tag a already holds scalars and cannot hold histograms as well');
   });
 
-  test('reports numbers that TensorBoard cannot display, once for each tag', () => {
+  test('a writer reports numbers that TensorBoard cannot display, once for each tag', () => {
     const writer = open();
     for (const step of [1, 2]) {
       writer.histogram('weights', [1, Number.NaN], step);

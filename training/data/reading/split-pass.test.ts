@@ -12,7 +12,7 @@ interface Place {
 describe('a pass by shares', () => {
   const open = (splits: number, awaited = 0) => new SplitPass({ kind: 'shares', splits, fingerprint: 'f', awaited });
 
-  it('returns the same split for a repeated request', () => {
+  it('a pass by shares returns the same split for a repeated request', () => {
     const pass = open(3);
     pass.register('0', []);
     pass.register('1', []);
@@ -24,7 +24,7 @@ describe('a pass by shares', () => {
     expect(() => pass.next('1', 2)).toThrow(/requests split 2/);
   });
 
-  it('assigns nothing until every reader with an earlier log has registered it', () => {
+  it('a pass by shares assigns nothing until every reader with an earlier log has registered it', () => {
     const pass = open(3, 2);
     pass.register('1', [0]);
     expect(pass.next('1', 0)).toEqual({ split: 0 });
@@ -33,7 +33,7 @@ describe('a pass by shares', () => {
     expect(pass.next('1', 1)).toBe('over');
   });
 
-  it('rejects logs that contradict each other', () => {
+  it('a pass by shares rejects logs that contradict each other', () => {
     const pass = open(3, 2);
     pass.register('0', [1]);
     for (const log of [[1], [0, 0], [7], [-1], [0.5]]) {
@@ -47,7 +47,7 @@ describe('a pass by shares', () => {
    * Reads the shares in random order, with read-ahead. At random moments, all readers return to a checkpoint, or another process continues
    * the pass from the stored state. Some shares have a second reader.
    */
-  it('assigns each split once, despite restarts and returns to checkpoints', () => {
+  it('a pass by shares assigns each split once, despite restarts and returns to checkpoints', () => {
     fc.assert(
       fc.property(fc.integer(), fc.integer({ min: 1, max: 40 }), fc.integer({ min: 1, max: 5 }), (seed, splits, shares) => {
         const random = createRandom(seed >>> 0);
@@ -103,7 +103,7 @@ describe('a pass by shares', () => {
 });
 
 describe('a pass by workers', () => {
-  it('counts each split once, even if workers fail and the pass is stored and restored', () => {
+  it('a pass by workers counts each split once, even if workers fail and the pass is stored and restored', () => {
     fc.assert(
       fc.property(fc.integer(), fc.integer({ min: 0, max: 30 }), fc.integer({ min: 1, max: 5 }), (seed, splits, workers) => {
         const random = createRandom(seed >>> 0);
@@ -151,7 +151,7 @@ describe('a pass by workers', () => {
     );
   });
 
-  it('reassigns the split of a failed worker, and ignores its late completion', () => {
+  it('a pass by workers reassigns the split of a failed worker, and ignores its late completion', () => {
     const pass = new SplitPass({ kind: 'workers', splits: 1, fingerprint: 'f', awaited: 0 });
     pass.register('a', []);
     pass.register('b', []);

@@ -180,7 +180,7 @@ function openPipeline({ kind, folder, splitBytes, steps }: Description): Dataset
 describe('any pipeline', () => {
   const files = fc.record({ kind: kinds, counts, splitBytes: fc.integer({ min: 10, max: 200 }), steps: pipeline });
 
-  test('distributes each record once over all ranks, in the same order each time', async () => {
+  test('a pipeline distributes each record once over all ranks, in the same order each time', async () => {
     await fc.assert(
       fc.asyncProperty(files, fc.integer({ min: 1, max: 8 }), fc.nat(3), async ({ counts, ...rest }, ranks, epoch) => {
         const dataset = openPipeline({ ...rest, folder: await numberFiles(rest.kind, counts) });
@@ -194,7 +194,7 @@ describe('any pipeline', () => {
     );
   });
 
-  test('resumes at any position, with exactly the remaining elements', async () => {
+  test('a pipeline resumes at any position, with exactly the remaining elements', async () => {
     await fc.assert(
       fc.asyncProperty(
         files,
@@ -229,7 +229,7 @@ describe('any pipeline', () => {
 });
 
 describe('shuffle', () => {
-  test('mixes all elements if they fit into its buffer, and otherwise mixes blocks that differ between epochs', async () => {
+  test('shuffle mixes all elements if they fit into its buffer, and otherwise mixes blocks that differ between epochs', async () => {
     const pattern = await recordFiles([100, 100, 100]);
     const read = (bufferSize: number, epoch: number, seed = 1) =>
       tfrecords(pattern)
@@ -257,7 +257,7 @@ describe('shuffle', () => {
     ).toBeLessThan(3);
   });
 
-  test('places each element at every position with equal probability', async () => {
+  test('shuffle places each element at every position with equal probability', async () => {
     const places = numbers(6).map(() => numbers(6).map(() => 0));
     const dataset = fromArray(numbers(6)).shuffle(6);
     for (let epoch = 0; epoch < 3000; epoch++) {
@@ -389,7 +389,7 @@ describe('batch', () => {
 });
 
 describe('prefetch', () => {
-  test('reads ahead up to its limit of elements', async () => {
+  test('prefetch reads ahead up to its limit of elements', async () => {
     let made = 0;
     const source = fromGenerator(function* () {
       for (;;) {
@@ -405,7 +405,7 @@ describe('prefetch', () => {
     await reader.return();
   });
 
-  test('reads ahead up to its limit of bytes', async () => {
+  test('prefetch reads ahead up to its limit of bytes', async () => {
     const pattern = await folderWith({ a: tfRecordFile(numbers(100).map(() => Buffer.alloc(100_000))) });
     let mapped = 0;
     const counted = tfrecords(pattern).map((record) => {
@@ -457,7 +457,7 @@ class TroubledStorage extends FileStorage {
 describe('reading from storage', () => {
   const content = tfRecordFile(numbers(3000).map((index) => `record ${index}`.padEnd(500)));
 
-  test('continues at the current position after each lost connection', async () => {
+  test('a reader continues at the current position after each lost connection', async () => {
     const folder = await folderWith({ a: content });
     const troubled = new TroubledStorage(600_000);
     const records = await tfrecords(folder).map(String).toArray({ storage: troubled });
@@ -466,7 +466,7 @@ describe('reading from storage', () => {
     expect(troubled.open_).toBe(0);
   });
 
-  test('leaves no stream open, whether the loop is left, aborted or fails', async () => {
+  test('a reader leaves no stream open, whether the loop is left, aborted or fails', async () => {
     const folder = await folderWith({ a: content, b: content, c: content });
     const troubled = new TroubledStorage();
     const dataset = tfrecords(folder).map(String);
@@ -498,7 +498,7 @@ describe('reading from storage', () => {
     }
   });
 
-  test('rejects a state whose files differ from the current ones', async () => {
+  test('a reader rejects a state whose files differ from the current ones', async () => {
     const folder = await folderWith({ a: content });
     const reader = tfrecords(folder).read({ storage });
     await reader.next();

@@ -11,7 +11,7 @@ const storage = new FileStorage();
 const numbers = (count: number) => Array.from({ length: count }, (_, index) => index);
 
 describe('zip', () => {
-  test('pairs elements by position up to the end of the shortest dataset, for any number of ranks', async () => {
+  test('zip pairs elements by position up to the end of the shortest dataset, for any number of ranks', async () => {
     const [many, few] = [fromArray(numbers(1000)), fromArray(numbers(700)).map((value) => `t${value}`)];
     for (const count of [1, 3]) {
       const shares = await Promise.all(numbers(count).map((index) => zip({ many, few }).toArray({ storage, share: { index, count } })));
@@ -28,7 +28,7 @@ describe('zip', () => {
     ]);
   });
 
-  test('combines batches only with batches', async () => {
+  test('zip combines batches only with batches', async () => {
     const dataset = fromArray(numbers(10));
     expect(() => zip([dataset, dataset.batch(2)])).toThrow('batched and unbatched');
     expect(() => dataset.concatenate(dataset.batch(2) as unknown as Dataset<number>)).toThrow('batched and unbatched');
@@ -38,7 +38,7 @@ describe('zip', () => {
 });
 
 describe('concatenate', () => {
-  test('appends one dataset to the other', async () => {
+  test('concatenate appends one dataset to the other', async () => {
     const dataset = fromArray([1, 2]).concatenate(fromArray([3]), fromArray<number>([]), fromArray([4, 5]));
     expect(await dataset.toArray({ storage })).toEqual([1, 2, 3, 4, 5]);
     expect(await dataset.repeat(2).toArray({ storage })).toHaveLength(10);
@@ -47,7 +47,7 @@ describe('concatenate', () => {
 
 describe('interleave', () => {
   // The example from TensorFlow's documentation of tf.data.Dataset.interleave.
-  test('alternates between datasets as tf.data does', async () => {
+  test('interleave alternates between datasets as tf.data does', async () => {
     const dataset = fromArray([1, 2, 3, 4, 5]).interleave((value) => fromArray(new Array<number>(6).fill(value)), {
       cycleLength: 2,
       blockLength: 4,
@@ -66,7 +66,7 @@ describe('interleave', () => {
     ]);
   });
 
-  test('yields every element once, and keeps the order of each dataset', async () => {
+  test('interleave yields every element once, and keeps the order of each dataset', async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(fc.nat(12), { maxLength: 8 }),
@@ -89,7 +89,7 @@ describe('interleave', () => {
     );
   });
 
-  test('reads several files concurrently, up to its limit of open files', async () => {
+  test('interleave reads several files concurrently, up to its limit of open files', async () => {
     const folder = await folderWith(
       Object.fromEntries(numbers(9).map((file) => [`f${file}`, tfRecordFile(numbers(20).map((record) => `${file}/${record}`))])),
     );
@@ -121,7 +121,7 @@ describe('interleave', () => {
     expect(open).toBe(0);
   });
 
-  test('passes on an error of an inner dataset', async () => {
+  test('interleave passes on an error of an inner dataset', async () => {
     const dataset = fromArray(['none']).interleave((name) => tfrecords(`/nowhere/${name}`));
     await expect(dataset.toArray({ storage })).rejects.toMatchObject({ code: 'NOT_FOUND' });
   });
@@ -133,7 +133,7 @@ describe('sampleFrom', () => {
     fromArray(numbers(1000)).map((value) => ({ of: 'b', value })),
   ];
 
-  test('draws by weight, yields each element once, and changes the order in each epoch', async () => {
+  test('sampleFrom draws by weight, yields each element once, and changes the order in each epoch', async () => {
     const mixed = sampleFrom(parts(), { weights: [3, 1] });
     const all = await mixed.toArray({ storage });
     const early = all.slice(0, 2000).filter(({ of }) => of === 'a').length;
@@ -150,7 +150,7 @@ describe('sampleFrom', () => {
     expect(await sampleFrom(parts(), { weights: [1, 0] }).toArray({ storage })).toHaveLength(3000);
   });
 
-  test('divides its elements among ranks, and resumes at any position with exactly the remaining elements', async () => {
+  test('sampleFrom divides its elements among ranks, and resumes at any position with exactly the remaining elements', async () => {
     await fc.assert(
       fc.asyncProperty(fc.nat(3000), fc.integer({ min: 1, max: 3 }), fc.nat(2000), async (many, count, stop) => {
         const mixed = sampleFrom(parts(many), { weights: [2, 1] }).shuffle(20);
@@ -170,7 +170,7 @@ describe('sampleFrom', () => {
     );
   });
 
-  test('rejects invalid arguments', () => {
+  test('sampleFrom rejects invalid arguments', () => {
     expect(() => sampleFrom([])).toThrow('0 datasets');
     expect(() => sampleFrom(parts(), { weights: [1] })).toThrow('2 datasets and 1 weights');
     expect(() => sampleFrom(parts(), { weights: [1, -1] })).toThrow('negative');

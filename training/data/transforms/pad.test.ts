@@ -7,7 +7,7 @@ import { fromArray } from '../sources/sources.ts';
 const storage = new FileStorage();
 
 describe('paddedBatch', () => {
-  test('pads arrays to the longest in their batch, on either side', async () => {
+  test('paddedBatch pads arrays to the longest in their batch, on either side', async () => {
     const dataset = fromArray([[1], [2, 3], [4, 5, 6]].map((xs, ys) => ({ xs, ys, text: `t${ys}` })));
     const batches = await dataset.paddedBatch(2).toArray({ storage });
     expect(batches.map(({ xs }) => [[...xs.values], xs.shape])).toEqual([
@@ -29,7 +29,7 @@ describe('paddedBatch', () => {
     expect(typed[0]).toEqual({ values: Int32Array.of(1, 0, 2, 3), shape: [2, 2] });
   });
 
-  test('keeps each value at its position, for two axes', async () => {
+  test('paddedBatch keeps each value at its position, for two axes', async () => {
     const shape = fc.array(fc.integer({ min: 0, max: 4 }), { minLength: 2, maxLength: 2 });
     await fc.assert(
       fc.asyncProperty(
@@ -62,7 +62,7 @@ describe('paddedBatch', () => {
     );
   });
 
-  test('rejects a field that does not fit with an error that names it', async () => {
+  test('paddedBatch rejects a field that does not fit with an error that names it', async () => {
     const batch = (elements: readonly unknown[], shapes: Record<string, number[]> = {}) =>
       fromArray(elements).paddedBatch(10, { shapes }).toArray({ storage });
     await expect(batch([{ xs: [1, 2, 3] }], { xs: [2] })).rejects.toThrow(
