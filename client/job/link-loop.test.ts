@@ -14,7 +14,7 @@ test('links between two folders make a loop', () => {
   expect(findLinkLoop(['a', 'b'], links)).toEqual({ link: 'b/y', again: { path: 'a/x/y', folder: 'a' } });
 });
 
-test('a link to a folder around it makes a loop', () => {
+test('a link to a folder that contains the link makes a loop', () => {
   expect(findLinkLoop(['lib'], new Map([['lib/root', '']]))).toEqual({ link: 'lib/root', again: { path: 'lib/root', folder: '' } });
 });
 

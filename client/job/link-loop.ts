@@ -1,15 +1,15 @@
 import path from 'node:path';
 
 /**
- * Before a NodeManager starts a container, its launch script lists this many levels of the container's folder and follows links. The
- * container fails if the list finds a loop. The source folder is the first level.
+ * Before a NodeManager starts a container, its launch script lists this many levels of the container's folder and follows links. The container
+ * fails if the listing contains a loop. The source folder is the first level.
  */
 const LISTED_LEVELS = 5;
 
 /** A link that makes a folder contain itself, perhaps together with other links, or that leads only to itself. */
 export interface LinkLoop {
   readonly link: string;
-  /** A path through the link to a folder that the path has passed before, `folder`; null for a link that leads only to itself. */
+  /** A path through the link that reaches `folder` a second time; null if the link leads only to itself. */
   readonly again: { readonly path: string; readonly folder: string } | null;
 }
 
@@ -20,7 +20,7 @@ export interface LinkLoop {
 export function findLinkLoop(folders: Iterable<string>, links: ReadonlyMap<string, string | null>): LinkLoop | null {
   const known = new Set(['', ...folders]);
   const relevant = [...links].filter(([, target]) => target === null || known.has(target));
-  // A loop contains a link, so it passes only links and the folders around them.
+  // A loop contains a link, so only links and the folders that contain them matter.
   const contents = new Map<string, Map<string, string | null>>();
   for (const [link, target] of relevant) {
     contentsOf(contents, link).set(path.basename(link), target);
