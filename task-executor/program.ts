@@ -51,14 +51,14 @@ export class Program {
       const process = await GuardedProcess.start({ ...options, words, stdio: ['ignore', stdout, stderr, listener ?? 'ignore'] });
       return new Program(
         process,
-        process.ended.then(async (end) => ({ ...end, stderrTail: await tailOf(errors, from) })),
+        process.ended.then(async (end) => ({ ...end, stderrTail: await tailOf(errors, from, options.folder) })),
       );
     } catch (error) {
       if ((error as NodeJS.ErrnoException).syscall?.startsWith('spawn') !== true) {
         throw error;
       }
       writeSync(stderr, `The program could not be started in ${options.folder}: ${messageOf(error)}\n`);
-      return { code: COMMAND_NOT_FOUND, signal: '', stderrTail: await tailOf(errors, from) };
+      return { code: COMMAND_NOT_FOUND, signal: '', stderrTail: await tailOf(errors, from, options.folder) };
     } finally {
       closeSync(stdout);
       closeSync(stderr);

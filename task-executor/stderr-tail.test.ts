@@ -17,10 +17,18 @@ it('reads only the lines of one run and at most 4 KiB, and returns nothing for a
   const folder = mkdtempSync(path.join(tmpdir(), 'tony-stderr-'));
   onTestFinished(() => rmSync(folder, { recursive: true }));
   const file = path.join(folder, 'stderr');
-  expect(await tailOf(file, 0)).toBe('');
+  expect(await tailOf(file, 0, '/program')).toBe('');
   writeFileSync(file, 'of the run before\nthe cause\n');
-  expect(await tailOf(file, 18)).toBe('the cause');
-  expect(await tailOf(file, 28)).toBe('');
+  expect(await tailOf(file, 18, '/program')).toBe('the cause');
+  expect(await tailOf(file, 28, '/program')).toBe('');
   writeFileSync(file, 'x'.repeat(1 << 20));
-  expect((await tailOf(file, 0)).length).toBe(4096);
+  expect((await tailOf(file, 0, '/program')).length).toBe(4096);
+});
+
+it('shows paths in the folder of the program as relative paths', async () => {
+  const folder = mkdtempSync(path.join(tmpdir(), 'stderr-'));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const file = path.join(folder, 'stderr');
+  writeFileSync(file, 'File "/c/program/1/train.py", line 9\nFile "/usr/lib/python3/json.py", line 1\n');
+  expect(await tailOf(file, 0, '/c/program/1')).toBe('File "train.py", line 9\nFile "/usr/lib/python3/json.py", line 1');
 });

@@ -4,10 +4,10 @@ const MAX_LINES = 20;
 const MAX_BYTES = 4096;
 
 /**
- * Returns the last lines that were written to a file after offset `from`. Returns an empty string if there are none or the file is
- * unreadable.
+ * Returns the last lines that were written to a file after offset `from`, with paths in `folder` relative to it. Returns an empty string if
+ * there are none or the file is unreadable.
  */
-export async function tailOf(file: string, from: number): Promise<string> {
+export async function tailOf(file: string, from: number, folder: string): Promise<string> {
   try {
     const handle = await open(file, 'r');
     try {
@@ -17,7 +17,7 @@ export async function tailOf(file: string, from: number): Promise<string> {
         return '';
       }
       const { buffer, bytesRead } = await handle.read({ buffer: Buffer.alloc(size - start), position: start });
-      return lastLines(buffer.subarray(0, bytesRead), start > from);
+      return lastLines(buffer.subarray(0, bytesRead), start > from).replaceAll(`${folder}/`, '');
     } finally {
       await handle.close();
     }

@@ -229,7 +229,7 @@ test('repeated failures without a new checkpoint fail an elastic job before all 
   const next = scene.status().tasks.find(({ index, state }) => index > 0 && state === 'running');
   scene.exit(scene.container(`worker:${next?.index}`), 1);
   scene.wait(6_000);
-  expect(scene.result?.diagnostics).toMatch(/as did the 3 previous generations, without a new checkpoint/);
+  expect(scene.result?.diagnostics).toMatch(/failed after 3 restarts without a new checkpoint/);
 });
 
 test('an elastic job cannot continue without its chief', () => {

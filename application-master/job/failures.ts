@@ -269,7 +269,7 @@ export function whyNotRestarted(
   // A bug that affects one task after another must not exhaust all tasks of an elastic role.
   const inVain = isElastic(task.role) ? Math.max(maxRestarts, LIMITS.rounds) : maxRestarts;
   const own = (text: string) => ({ kind: 'task', text }) as const;
-  const together = { kind: 'job', text: `failed, as did the ${inVain} previous generations, without a new checkpoint` } as const;
+  const together = { kind: 'job', text: `failed after ${inVain} restart${inVain === 1 ? '' : 's'} without a new checkpoint` } as const;
   if (fruitless > inVain && isElastic(task.role)) {
     return together;
   }
@@ -343,5 +343,7 @@ function earlierFailure({ firstFailure }: JobState, task: Task, facts: TaskFailu
   if (isAlike && stderr === describeStderr(facts)) {
     return '';
   }
-  return `\nThe job's first failure: ${role}:${index}: ${sentence}${isAlike ? '' : stderr}`;
+  // The last line of stderr usually contains the error.
+  const hasSameError = first.lines.length > 0 && first.lines.at(-1) === facts.lines.at(-1);
+  return `\nThe job's first failure: ${role}:${index}: ${sentence}${hasSameError ? ', with the same error' : isAlike ? '' : stderr}`;
 }

@@ -467,6 +467,22 @@ describe('failing programs', () => {
     );
   });
 
+  it('the lines of a first failure that ended with the same error are not repeated', () => {
+    const scene = JobScenario.running(frozen({ roles: [workers({ restart: { policy: 'on-failure', maxRestarts: 1 } })] }));
+    for (const index of [0, 1]) {
+      scene.exit(scene.container(`worker:${index}`), 1, { stderr: `rank ${index}\nKeyError: 'rate'\n` });
+      scene.serve();
+    }
+    scene.wait(6_000);
+    expect(scene.result?.diagnostics.split('\n')).toEqual([
+      'worker:1 failed after 1 restart without a new checkpoint: its program on h2:1 exited with code 1.',
+      'Last lines of its stderr:',
+      'rank 1',
+      "KeyError: 'rate'",
+      "The job's first failure: worker:0: its program on h1:1 exited with code 1, with the same error",
+    ]);
+  });
+
   it('repeated failures without a new checkpoint fail the job, even if a different worker fails each time', () => {
     const scene = JobScenario.running(frozen({ roles: [workers({ instances: 8, restart: { policy: 'on-failure', maxRestarts: 2 } })] }));
     for (const index of [3, 5, 1]) {
@@ -475,9 +491,7 @@ describe('failing programs', () => {
       scene.serve();
     }
     expect(scene.status()).toMatchObject({ state: 'FAILED', generations: 3 });
-    expect(scene.status().message).toMatch(
-      /^worker:1 failed, as did the 2 previous generations, without a new checkpoint: its program on h2:1 exited/,
-    );
+    expect(scene.status().message).toMatch(/^worker:1 failed after 2 restarts without a new checkpoint: its program on h2:1 exited/);
   });
 
   it('each worker may fail once if new checkpoints are written in between', () => {
