@@ -57,7 +57,7 @@ export function limitSubmitters(draft: SchedulerDraft, { quotas, root, groupsOf,
       const kept = [...users.filter((user) => !mayUse(user)), ...groups.filter((group) => !groupsIn.includes(group))];
       if (kept.length > 0) {
         draft.notice(
-          `YARN cannot exclude ${kept.join(', ')} from ${path}, because everyone else may use it. To exclude them, set quotas.users."*".queues to a list without ${name}.`,
+          `YARN cannot exclude ${new Intl.ListFormat('en').format(kept)} from ${path}, because everyone else may use it. To exclude them, set quotas.users."*".queues to a list without ${name}.`,
         );
       }
       continue;
@@ -65,7 +65,9 @@ export function limitSubmitters(draft: SchedulerDraft, { quotas, root, groupsOf,
     const usersIn = users.filter(mayUse);
     const stillIn = users.filter((user) => !mayUse(user) && groupsOf(user).some((group) => groupsIn.includes(group)));
     if (stillIn.length > 0) {
-      draft.notice(`YARN cannot exclude ${stillIn.join(', ')} from ${path}, because one of their groups may use it.`);
+      draft.notice(
+        `YARN cannot exclude ${new Intl.ListFormat('en').format(stillIn)} from ${path}, because one of their groups may use it.`,
+      );
     }
     draft.set(`${path}.${SUBMIT}`, accessList(draft, usersIn, groupsIn), why);
   }

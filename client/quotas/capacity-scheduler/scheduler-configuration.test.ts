@@ -263,7 +263,7 @@ test('a notice reports that YARN cannot exclude a user from a queue that all oth
   const text = 'users: {mallory: {queues: [a]}}\ngroups: {students: {queues: [default]}}';
   expect(changes(text)).toEqual(['root.research.b.acl_submit_applications=*']);
   expect(emitted(text).notices).toContain(
-    'YARN cannot exclude mallory, students from root.research.b, because everyone else may use it. To exclude them, set quotas.users."*".queues to a list without b.',
+    'YARN cannot exclude mallory and students from root.research.b, because everyone else may use it. To exclude them, set quotas.users."*".queues to a list without b.',
   );
 });
 
