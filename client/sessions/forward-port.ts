@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
+import { anySignal } from '../../platform/any-signal.ts';
 import { pause } from '../../platform/backoff.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import { isAway } from '../cluster/patience.ts';
@@ -8,7 +9,9 @@ import { parseTask } from './parse-task.ts';
 import { SessionClient } from './session-client.ts';
 
 /** Interval (ms) at which the client checks whether the job has ended. */
-const CHECK_MS = 3_000;
+const CHECK_MS = 10_000;
+/** Pause (ms) before an earlier check, because a connection has failed. The end of the job closes all connections. */
+const DOUBT_MS = 1_000;
 /** Maximum number of sessions that a job accepts with one task. */
 const MOST_CONNECTIONS = 64;
 
@@ -31,6 +34,8 @@ export class ForwardedPort {
   readonly #sockets = new Set<Socket>();
   readonly #onNotice: (reason: string) => void;
   #lastNotice = '';
+  /** Aborted when a connection fails. */
+  #doubt = new AbortController();
 
   constructor(job: JobConnection, client: SessionClient, server: Server, target: ForwardTarget, onNotice: (reason: string) => void) {
     this.port = (server.address() as AddressInfo).port;
@@ -67,6 +72,7 @@ export class ForwardedPort {
       await session.converse(socket, socket, socket, () => socket.end());
       this.#lastNotice = '';
     } catch (error) {
+      this.#doubt.abort();
       // After the program on this machine has closed its connection, the end of the session is not a failure.
       if (!socket.destroyed) {
         this.#notice(messageOf(error));
@@ -87,7 +93,9 @@ export class ForwardedPort {
   async #watch(): Promise<void> {
     const { signal } = this.#closing;
     while (!signal.aborted) {
-      await pause(CHECK_MS, signal);
+      await pause(CHECK_MS - DOUBT_MS, anySignal([signal, this.#doubt.signal]));
+      this.#doubt = new AbortController();
+      await pause(DOUBT_MS, signal);
       const { result } = signal.aborted ? { result: null } : await this.#observe();
       if (result !== null) {
         throw new TonyError('SESSION_ENDED', `${this.#job.applicationId} has ended: ${result.state}.`);
