@@ -57,6 +57,15 @@ async function job(script: string): Promise<string> {
 
 const ID = /(?:application|local)_\d+_\d+/;
 
+/** Runs `logs` until YARN has collected the logs of an ended job. */
+function logsAfterEnd(read: () => Promise<CommandResult>): Promise<CommandResult> {
+  const complete = async (): Promise<CommandResult | null> => {
+    const logs = await read();
+    return logs.exitCode === 0 ? logs : null;
+  };
+  return until(complete, { describe: 'logs after the end' });
+}
+
 /** Uses each function of the Python client with one job. Arguments: the command, the job file, and `local` or `cluster`. */
 const PYTHON_CLIENT = `
 import json, sys
@@ -121,7 +130,7 @@ describe.each([
     const id = ID.exec(stdout)?.[0] ?? '';
     const status = await run(['status', id]);
     expect(status.stdout).toContain(`${id} SUCCEEDED`);
-    const logs = await until(async () => (await run(['logs', id])).exitCode === 0 && run(['logs', id]), { describe: 'logs after the end' });
+    const logs = await logsAfterEnd(() => run(['logs', id]));
     expect(logs.stdout).toBe('worker:0 | hello from worker 0\nworker:1 | hello from worker 1\n');
     expect(logs.stderr).toBe('worker:0 | careful\nworker:1 | careful\n');
     expect((await run(['logs', id, 'worker:1'])).stdout).toBe('hello from worker 1\n');
@@ -237,9 +246,7 @@ test("on YARN, a container gets the variables of YARN's Docker runtime, and a cl
   expect(exitCode).toBe(0);
   expect(stdout.replace(/\s+/g, ' ')).toContain('worker sets docker, but yarn.nodemanager.runtime.linux.allowed-runtimes');
   const id = ID.exec(stdout)?.[0] ?? '';
-  const logs = await until(async () => (await cluster.run(['logs', id])).exitCode === 0 && cluster.run(['logs', id]), {
-    describe: 'logs after the end',
-  });
+  const logs = await logsAfterEnd(() => cluster.run(['logs', id]));
   expect(logs.stdout.trim().split('\n')).toEqual([
     'worker:0 | YARN_CONTAINER_RUNTIME_DOCKER_CONTAINER_NETWORK=host',
     'worker:0 | YARN_CONTAINER_RUNTIME_DOCKER_IMAGE=ml/train:1',

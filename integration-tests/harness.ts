@@ -80,7 +80,7 @@ export class TestCluster extends Cluster {
         const application = await this.application(id);
         return hasEnded(application) && application;
       },
-      { timeoutMs, describe: () => this.application(id) },
+      { timeoutMs, everyMs: 300, describe: () => this.application(id) },
     );
   }
 
@@ -242,6 +242,8 @@ export async function noneLeft(cluster: Cluster, applicationId?: string, timeout
   try {
     await until(async () => (await cluster.containers(applicationId)).length === 0, {
       timeoutMs,
+      // Reading all processes takes 20 ms.
+      everyMs: 300,
       describe: async () =>
         `processes that outlived their application: ${JSON.stringify(await cluster.containers(applicationId), null, 2)}`,
     });

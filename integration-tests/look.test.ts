@@ -79,10 +79,9 @@ async function submitted(
 }
 
 async function running({ run }: Place, id: string): Promise<void> {
-  const describeIt = async (): Promise<string> => (await run(['status', id])).stdout;
-  await until(async () => /watcher:0 +running/.test(await describeIt()) && !/requested|launching|registered/.test(await describeIt()), {
-    describe: describeIt,
-  });
+  const status = async (): Promise<string> => (await run(['status', id])).stdout;
+  const allRun = (text: string): boolean => /watcher:0 +running/.test(text) && !/requested|launching|registered/.test(text);
+  await until(async () => allRun(await status()), { describe: status });
 }
 
 describe.each([

@@ -7,12 +7,15 @@ import { ROOT } from './command.ts';
 
 const execute = promisify(execFile);
 
+/** pip does not compile the packages: the tests import a small part of them, and Python then compiles what it imports. */
+const PIP_OPTIONS = ['--quiet', '--disable-pip-version-check', '--no-compile'];
+
 /** Arguments: the folder, and the packages. `python -m` still works after the folder is renamed. */
 const INSTALL = `
   [ ! -e "$1" ] || exit 0
   rm -rf "$1.new"
-  python3 -m venv "$1.new"
-  "$1.new/bin/python" -m pip install --quiet --disable-pip-version-check "\${@:2}"
+  python3 -m venv --without-pip "$1.new"
+  python3 -m pip --python "$1.new/bin/python" install ${PIP_OPTIONS.join(' ')} "\${@:2}"
   mv "$1.new" "$1"`;
 
 /**
@@ -41,7 +44,7 @@ export function pythonWithTools(): Promise<string> {
 export async function packagesFor(python: string, folder: string, packages: readonly string[]): Promise<string> {
   if (!existsSync(folder)) {
     const building = `${folder}.${process.pid}`;
-    const words = ['install', '--quiet', '--disable-pip-version-check', '--no-deps', '--target', building, ...packages];
+    const words = ['install', ...PIP_OPTIONS, '--no-deps', '--target', building, ...packages];
     await execute('python3', ['-m', 'pip', '--python', python, ...words]);
     await rename(building, folder);
   }
