@@ -1,7 +1,7 @@
 import { createServer, type Server } from 'node:http';
 import { afterEach, expect, test } from 'vitest';
 import { listening } from '../testing/http-server.ts';
-import { configurationOfResourceManager } from './remote-configuration.ts';
+import { configurationOfResourceManager, propertiesOfDaemon, withoutDefaults } from './remote-configuration.ts';
 
 let server: Server | undefined;
 afterEach(() => void server?.close());
@@ -23,6 +23,30 @@ test("reads a cluster's configuration given only the address of its ResourceMana
   expect(configuration.defaultFs).toBe('hdfs://nn:9000');
   expect(configuration.resourceTypes).toEqual(['yarn.io/gpu']);
   expect(configuration.minimumMemoryMb).toBe(1024);
+});
+
+test('reads the JSON that daemons prefer to write, without their default values', async () => {
+  server = createServer((request, response) => {
+    expect(request.headers.accept).toBe('application/json, application/xml');
+    response.setHeader('Content-Type', 'application/json;charset=utf-8');
+    // From the ResourceManager of Hadoop 3.4.3.
+    response.end(
+      '{"properties":[{"key":"ipc.server.tcpnodelay","value":"true","isFinal":false,"resource":"core-default.xml"},' +
+        '{"key":"fs.defaultFS","value":"hdfs://nn:9000","isFinal":true,"resource":"core-site.xml"},' +
+        '{"key":"dfs.nameservices","value":null,"isFinal":false,"resource":"programatically"}]}',
+    );
+  });
+  const properties = await propertiesOfDaemon(new URL(await listening(server)));
+  expect(properties).toEqual([
+    { name: 'ipc.server.tcpnodelay', value: 'true', final: false, source: 'core-default.xml' },
+    { name: 'fs.defaultFS', value: 'hdfs://nn:9000', final: true, source: 'core-site.xml' },
+  ]);
+  expect(withoutDefaults(properties)).toEqual({ 'fs.defaultFS': 'hdfs://nn:9000' });
+});
+
+test.each(['{"properties": [', '{"properties": [{"key": 1}]}'])('rejects other JSON (%s)', async (text) => {
+  server = createServer((_, response) => void response.setHeader('Content-Type', 'application/json').end(text));
+  await expect(propertiesOfDaemon(new URL(await listening(server)))).rejects.toMatchObject({ code: 'HADOOP_CONF_INVALID' });
 });
 
 test.each([

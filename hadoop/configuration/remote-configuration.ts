@@ -1,3 +1,4 @@
+import * as z from 'zod';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import { HttpClient } from '../http/http-client.ts';
 import { type Login, SimpleLogin, sendAs } from '../security/login.ts';
@@ -10,9 +11,14 @@ const TIMEOUT_MS = 10_000;
 const MAXIMUM_BYTES = 16 * 1024 * 1024;
 const ANONYMOUS = new SimpleLogin(null);
 
+/** A daemon's configuration as JSON (org.apache.hadoop.conf.Configuration.dumpConfiguration). */
+const REPORTED = z.object({
+  properties: z.array(z.object({ key: z.string(), value: z.string().nullish(), isFinal: z.boolean(), resource: z.string().nullish() })),
+});
+
 /**
- * Reads a cluster's configuration from its ResourceManager's web server (`http://rm:8088/conf`). Requests XML, the format that all versions
- * support. Omits the ResourceManager's default values, because a client may have other default values.
+ * Reads a cluster's configuration from its ResourceManager's web server (`http://rm:8088/conf`). Omits the ResourceManager's default values,
+ * because a client may have other default values.
  */
 export async function configurationOfResourceManager(
   address: string,
@@ -45,7 +51,10 @@ export function withoutDefaults(properties: readonly XmlProperty[]): Record<stri
   return Object.fromEntries(set.map(({ name, value }) => [name, value]));
 }
 
-/** Reads a daemon's effective configuration, including default values, from its web server. Throws if the request fails. */
+/**
+ * Reads a daemon's effective configuration, including default values, from its web server. Throws if the request fails. Prefers JSON: XML
+ * with the 1,500 properties of a daemon takes 35 ms to parse, and as long for the daemon to write.
+ */
 export async function propertiesOfDaemon(
   base: URL,
   {
@@ -63,7 +72,7 @@ export async function propertiesOfDaemon(
       url,
       (at, headers) =>
         http.fetch(
-          { method: 'GET', url: at, headers: { Accept: 'application/xml', ...headers }, idleTimeoutMs: timeoutMs },
+          { method: 'GET', url: at, headers: { Accept: 'application/json, application/xml', ...headers }, idleTimeoutMs: timeoutMs },
           { maximumBytes: MAXIMUM_BYTES },
         ),
       ({ status }) => status,
@@ -71,10 +80,28 @@ export async function propertiesOfDaemon(
     if (answer.status !== 200) {
       throw new UnexpectedStatus(answer.status, `${url} returned HTTP ${answer.status}, so its server is not a Hadoop daemon.`);
     }
-    return parseHadoopXml(answer.body.toString('utf8'), url.href);
+    const text = answer.body.toString('utf8');
+    return answer.headers['content-type']?.startsWith('application/json') ? parseReported(text, url.href) : parseHadoopXml(text, url.href);
   } finally {
     http.close();
   }
+}
+
+/** Like Hadoop, ignores a property without a value. */
+function parseReported(text: string, url: string): XmlProperty[] {
+  let reported: unknown;
+  try {
+    reported = JSON.parse(text);
+  } catch (error) {
+    throw new TonyError('HADOOP_CONF_INVALID', `${url}: ${messageOf(error)}`, { cause: error });
+  }
+  const checked = REPORTED.safeParse(reported);
+  if (!checked.success) {
+    throw new TonyError('HADOOP_CONF_INVALID', `${url}: ${z.prettifyError(checked.error)}`);
+  }
+  return checked.data.properties.flatMap(({ key, value, isFinal, resource }) =>
+    typeof value === 'string' ? [{ name: key, value: value.trim(), final: isFinal, source: resource ?? null }] : [],
+  );
 }
 
 /** Without HA, takes the ResourceManager's host and web address from `base`, because a ResourceManager may report 0.0.0.0. */
