@@ -40,7 +40,7 @@ async function clustersOfThisRun({ name, config }: TestProject): Promise<Cluster
   const count = config.maxWorkers;
   // The tests erase their clusters. They do not use the variable of `npm run cluster`, because that cluster may contain a developer's data.
   const first = Number(process.env.TONY_TEST_CLUSTER_OFFSET ?? FIRST_OFFSET) + (name === 'own-cluster' ? OWN_CLUSTER_PROJECT : 0);
-  const watched = new Set((await processesWithArgument(WATCHDOG)).flatMap(({ args }) => args));
+  const watched = new Set(processesWithArgument(WATCHDOG).flatMap(({ args }) => args));
   const clusters: Cluster[] = [];
   for (let offset = first; offset + OWN_CLUSTER_OFFSET <= LARGEST_OFFSET && clusters.length < count; offset += 1000) {
     const [cluster, own] = [new Cluster(offset), new Cluster(offset + OWN_CLUSTER_OFFSET)];

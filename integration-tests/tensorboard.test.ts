@@ -49,9 +49,8 @@ function events(tag: string, steps: readonly number[]): Buffer {
   ]);
 }
 
-async function pythons(below: string): Promise<number[]> {
-  const all = await processesWithArgument(`{"packages":["${below}`);
-  return all.map(({ pid }) => pid);
+function pythons(below: string): number[] {
+  return processesWithArgument(`{"packages":["${below}`).map(({ pid }) => pid);
 }
 
 async function served(status: () => Promise<JobStatus>): Promise<JobStatus> {
@@ -98,17 +97,17 @@ describe('TensorBoard on this machine', () => {
     const shown = () => until(async () => (await runs(get)).includes('train'), { describe: () => runs(get), timeoutMs: STARTS_MS });
     await shown();
 
-    const [python] = await pythons(containersOf(root));
+    const [python] = pythons(containersOf(root));
     process.kill(python as number, 'SIGKILL');
-    await until(async () => (await pythons(containersOf(root))).some((pid) => pid !== python), {
+    await until(() => pythons(containersOf(root)).some((pid) => pid !== python), {
       describe: status,
       timeoutMs: STARTS_MS,
     });
     const before = containerOf(await served(status));
     await shown();
 
-    const executors = async () => (await processesWithArgument('tony/task-executor.mjs')).map(({ pid }) => pid);
-    const executor = await until(async () => executorOf(await executors(), before), { describe: 'the executor' });
+    const executors = () => processesWithArgument('tony/task-executor.mjs').map(({ pid }) => pid);
+    const executor = await until(async () => executorOf(executors(), before), { describe: 'the executor' });
     process.kill(executor, 'SIGKILL');
     await until(async () => containerOf(await status()) !== before, { describe: status, timeoutMs: STARTS_MS });
     await served(status);
@@ -117,7 +116,7 @@ describe('TensorBoard on this machine', () => {
 
     await go();
     expect((await command.result).exitCode).toBe(0);
-    await until(async () => (await pythons(containersOf(root))).length === 0, { describe: () => pythons(containersOf(root)) });
+    await until(() => pythons(containersOf(root)).length === 0, { describe: () => pythons(containersOf(root)) });
   });
 
   test('is unavailable without Python, and the job runs and reports the missing version', async () => {

@@ -203,14 +203,14 @@ export class Cluster {
       return;
     }
     signal(pid, first);
-    for (const deadline = Date.now() + STOP_LIMIT_MS; Date.now() < deadline && (await isAlive(pid)); ) {
+    for (const deadline = Date.now() + STOP_LIMIT_MS; Date.now() < deadline && isAlive(pid); ) {
       await delay(20);
     }
     // A process stopped with SIGSTOP reacts to no other signal.
-    if (await isAlive(pid)) {
+    if (isAlive(pid)) {
       signal(pid, 'SIGKILL');
     }
-    while (await isAlive(pid)) {
+    while (isAlive(pid)) {
       await delay(20);
     }
     // The kernel releases the sockets of a killed JVM shortly after the process has ended. If a port is still in use after the deadline,
@@ -271,7 +271,7 @@ export class Cluster {
    */
   async pidOf(name) {
     const mark = this.mark(name);
-    return (await processesWithArgument(mark)).find(({ args }) => args.includes(mark))?.pid ?? null;
+    return processesWithArgument(mark).find(({ args }) => args.includes(mark))?.pid ?? null;
   }
 
   /**
@@ -279,7 +279,7 @@ export class Cluster {
    * @param {string} [applicationId]
    */
   async containers(applicationId) {
-    const all = await containerProcesses(path.join(this.state, 'data'));
+    const all = containerProcesses(path.join(this.state, 'data'));
     return applicationId === undefined ? all : all.filter((each) => each.applicationId === applicationId);
   }
 
@@ -362,7 +362,7 @@ export class Cluster {
   /** @returns {Promise<string[]>} */
   async runningProcesses() {
     const mark = this.mark('');
-    const marks = (await processesWithArgument(mark)).flatMap(({ args }) => args.filter((arg) => arg.startsWith(mark)));
+    const marks = processesWithArgument(mark).flatMap(({ args }) => args.filter((arg) => arg.startsWith(mark)));
     return marks.map((each) => each.slice(mark.length));
   }
 
@@ -586,7 +586,7 @@ export class Cluster {
   /** @param {readonly string[]} daemons */
   async requirePorts(daemons) {
     for (const { name, use, port } of await this.portsInUse(daemons)) {
-      const holder = (await listenerOf(port)) ?? 'another process';
+      const holder = listenerOf(port) ?? 'another process';
       throw new Error(
         `port ${port} (${name} ${use}) is in use by ${holder}. Stop that process, or move the cluster: --port-offset N or TONY_CLUSTER_OFFSET=N (now ${this.offset}).`,
       );
