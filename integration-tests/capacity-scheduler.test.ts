@@ -1,13 +1,12 @@
-import { randomBytes } from 'node:crypto';
 import { copyFile, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { IpcConnection } from '../hadoop/rpc/ipc.ts';
 import type { CapacityQueue } from '../hadoop/yarn/capacity-queues.ts';
 import { ResourceManager } from '../hadoop/yarn/resource-manager.ts';
 import { jsonLines, until, useCluster } from './harness.ts';
+import { refreshQueues } from './refresh-queues.ts';
 
 /**
  * A ResourceManager loads the configuration that `quotas emit` writes, and enforces the limits on users and jobs without the
@@ -28,35 +27,18 @@ beforeAll(async () => {
 });
 afterEach(async () => {
   await copyFile(original, file);
-  await restart();
+  await refreshQueues(cluster);
 });
 afterAll(async () => {
   resourceManager.close();
   await rm(folder, { recursive: true, force: true });
 });
 
-/** Some settings take effect only when the ResourceManager starts, so the test restarts it instead of refreshing the queues. */
+/** Some settings take effect only when the ResourceManager starts. */
 async function restart(): Promise<void> {
   await cluster.stop('resourcemanager');
   await cluster.start('resourcemanager');
   await cluster.waitUntilReady();
-}
-
-/** Refreshes the queues as `yarn rmadmin -refreshQueues` does. Rejects if the ResourceManager rejects the file. */
-async function refreshQueues(): Promise<void> {
-  const connection = new IpcConnection({
-    endpoint: { host: 'localhost', port: cluster.ports.resourcemanager.admin },
-    protocol: { name: 'org.apache.hadoop.yarn.server.api.ResourceManagerAdministrationProtocolPB', version: 1 },
-    caller: { user: cluster.administrator },
-    clientId: randomBytes(16),
-    connectTimeoutMs: 10_000,
-  });
-  try {
-    // Protobuf encodes all empty messages identically, so this request also serves as the request of `refreshQueues`.
-    await connection.call('refreshQueues', 'GetQueueUserAclsInfoRequestProto', {}, 30_000);
-  } finally {
-    connection.close();
-  }
 }
 
 /** Writes a site file for the admin's command only. The cluster has no site file. */
@@ -121,18 +103,60 @@ async function gpusOf(id: string): Promise<number> {
   return (await resourceManager.application(id)).used['yarn.io/gpu'] ?? 0;
 }
 
+describe('the emitted total of a queue', () => {
+  test.each<[string, string[], boolean]>([
+    ['in absolute amounts, based on the ResourceManager’s own data', ['--queue-mode', 'absolute'], true],
+    ['in mixed mode, based on its existing file', ['--base', 'ORIGINAL', '--queue-mode', 'mixed'], false],
+  ])('limits the queue without any check by an ApplicationMaster: %s', { timeout: 300_000 }, async (_, words, inAmounts) => {
+    const { stderr } = await emit('queues: {gpu: {total: {gpus: 3}}}', ...words.map((word) => (word === 'ORIGINAL' ? original : word)));
+    expect(stderr.includes('does not limit memory, vcores')).toBe(inAmounts);
+    await refreshQueues(cluster);
+    const [own] = (await queue('gpu')).partitions;
+    expect(own?.maximum).toEqual({ 'memory-mb': 16_384, vcores: 16, 'yarn.io/gpu': 3 });
+    const wide = await submit('alice', 'gpu', 4);
+    await until(async () => (await gpusOf(wide)) === 3, { describe: `${wide} has 3 GPUs`, timeoutMs: 90_000 });
+    const other = await submit('bob', 'default', 2);
+    await until(async () => (await gpusOf(other)) === 2, { describe: `${other} has 2 GPUs`, timeoutMs: 90_000 });
+    await delay(2_000);
+    expect(await gpusOf(wide)).toBe(3);
+    await Promise.all([resourceManager.kill(wide), resourceManager.kill(other)]);
+    // A ResourceManager that stops before it has stored the final states recovers the applications after its restart.
+    await Promise.all([cluster.ended(wide), cluster.ended(other)]);
+  });
+});
+
+test('emitting a configuration from its own output returns the same configuration', async () => {
+  await emit('queues: {gpu: {total: {gpus: 3, memory: 4g}, timeout: 1h}}');
+  const first = await readFile(file, 'utf8');
+  await refreshQueues(cluster);
+  await emit('queues: {gpu: {total: {gpus: 3, memory: 4g}, timeout: 1h}}', '--base', file);
+  const values = (text: string): string[] =>
+    [...text.matchAll(/<name>(.*)<\/name>\s*<value>(.*)<\/value>/g)].map(([, name, value]) => `${name}=${value}`);
+  expect(values(await readFile(file, 'utf8')).sort()).toEqual(values(first).sort());
+});
+
+test('the command does not overwrite an existing file', async () => {
+  const { exitCode, stderr } = await cluster.run(['quotas', 'emit', 'capacity-scheduler', '--to', original], {
+    env: { HADOOP_USER_NAME: cluster.administrator },
+  });
+  expect(exitCode).toBe(2);
+  expect(stderr).toContain(`${original} already exists`);
+});
+
 describe('emitted access lists', () => {
   const QUOTAS = `
 users: {alice: {queues: [gpu]}, '*': {queues: [default]}}
 groups: {students: {queues: [gpu]}}
 queues: {gpu: {timeout: 2h, task: {memory: 2g, gpus: 1}}}`;
 
+  afterAll(restart);
+
   test('make the ResourceManager reject applications from users without access to the queue', async () => {
     const { stderr } = await emit(QUOTAS, '--base', original);
     expect(stderr.replace(/\s+/g, ' ')).toContain(
       'The maximum container size decreases in root.gpu. The ResourceManager rejects this change when queues are refreshed',
     );
-    await expect(refreshQueues()).rejects.toThrow(/maximum allocation size can not be decreased/);
+    await expect(refreshQueues(cluster)).rejects.toThrow(/maximum allocation size can not be decreased/);
     await restart();
     expect(await queue('gpu')).toMatchObject({
       submitters: 'alice students',
@@ -151,44 +175,4 @@ queues: {gpu: {timeout: 2h, task: {memory: 2g, gpus: 1}}}`;
     // A ResourceManager that stops before the applications end recovers them after its restart. Their queue then no longer exists.
     await Promise.all([...accepted, elsewhere].map(({ id }) => cluster.ended(id)));
   });
-});
-
-describe('the emitted total of a queue', () => {
-  test.each<[string, string[], boolean]>([
-    ['in absolute amounts, based on the ResourceManager’s own data', ['--queue-mode', 'absolute'], true],
-    ['in mixed mode, based on its existing file', ['--base', 'ORIGINAL', '--queue-mode', 'mixed'], false],
-  ])('limits the queue without any check by an ApplicationMaster: %s', { timeout: 300_000 }, async (_, words, inAmounts) => {
-    const { stderr } = await emit('queues: {gpu: {total: {gpus: 3}}}', ...words.map((word) => (word === 'ORIGINAL' ? original : word)));
-    expect(stderr.includes('does not limit memory, vcores')).toBe(inAmounts);
-    await refreshQueues();
-    const [own] = (await queue('gpu')).partitions;
-    expect(own?.maximum).toEqual({ 'memory-mb': 16_384, vcores: 16, 'yarn.io/gpu': 3 });
-    const wide = await submit('alice', 'gpu', 4);
-    await until(async () => (await gpusOf(wide)) === 3, { describe: `${wide} has 3 GPUs`, timeoutMs: 90_000 });
-    const other = await submit('bob', 'default', 2);
-    await until(async () => (await gpusOf(other)) === 2, { describe: `${other} has 2 GPUs`, timeoutMs: 90_000 });
-    await delay(2_000);
-    expect(await gpusOf(wide)).toBe(3);
-    await Promise.all([resourceManager.kill(wide), resourceManager.kill(other)]);
-    // A ResourceManager that stops before it has stored the final states recovers the applications after its restart.
-    await Promise.all([cluster.ended(wide), cluster.ended(other)]);
-  });
-});
-
-test('emitting a configuration from its own output returns the same configuration', async () => {
-  await emit('queues: {gpu: {total: {gpus: 3, memory: 4g}, timeout: 1h}}');
-  const first = await readFile(file, 'utf8');
-  await refreshQueues();
-  await emit('queues: {gpu: {total: {gpus: 3, memory: 4g}, timeout: 1h}}', '--base', file);
-  const values = (text: string): string[] =>
-    [...text.matchAll(/<name>(.*)<\/name>\s*<value>(.*)<\/value>/g)].map(([, name, value]) => `${name}=${value}`);
-  expect(values(await readFile(file, 'utf8')).sort()).toEqual(values(first).sort());
-});
-
-test('the command does not overwrite an existing file', async () => {
-  const { exitCode, stderr } = await cluster.run(['quotas', 'emit', 'capacity-scheduler', '--to', original], {
-    env: { HADOOP_USER_NAME: cluster.administrator },
-  });
-  expect(exitCode).toBe(2);
-  expect(stderr).toContain(`${original} already exists`);
 });

@@ -21,6 +21,7 @@ const SECONDS: Readonly<Record<string, number>> = {
   notebook: 50,
   tensorboard: 50,
   'capacity-scheduler': 45,
+  preemption: 45,
   predict: 40,
   'terminal-cluster': 40,
   'parameter-server': 40,

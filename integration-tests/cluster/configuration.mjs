@@ -43,6 +43,8 @@ function hdfsSite({ namenode, datanode }, state) {
     'dfs.namenode.rpc-address': `localhost:${namenode.rpc}`,
     'dfs.namenode.http-address': `localhost:${namenode.http}`,
     'dfs.namenode.safemode.extension': 0,
+    // By default, a thread looks for deleted blocks every 10 ms.
+    'dfs.namenode.block.deletion.unlock.interval.ms': 1000,
     'dfs.namenode.datanode.registration.ip-hostname-check': false,
     'dfs.datanode.data.dir': `file://${state}/data/datanode`,
     'dfs.datanode.address': `localhost:${datanode.data}`,
@@ -69,6 +71,8 @@ function yarnSite({ resourcemanager }, state) {
     'yarn.resourcemanager.webapp.address': `localhost:${resourcemanager.http}`,
 
     'yarn.resourcemanager.scheduler.class': 'org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CapacityScheduler',
+    // Starts the monitor for preemption. A test allows preemption by a change of capacity-scheduler.xml.
+    'yarn.resourcemanager.scheduler.monitor.enable': true,
     'yarn.scheduler.minimum-allocation-mb': 64,
     'yarn.scheduler.maximum-allocation-mb': NODE.memoryMb,
     'yarn.scheduler.minimum-allocation-vcores': 1,
@@ -90,7 +94,7 @@ function yarnSite({ resourcemanager }, state) {
     'yarn.nm.liveness-monitor.expiry-interval-ms': 10_000,
     // YARN's timeout starts at the launch of the container. Before the ApplicationMaster's first heartbeat, the node may unpack 300 MB.
     'yarn.am.liveness-monitor.expiry-interval-ms': 60_000,
-    'yarn.resourcemanager.nodemanagers.heartbeat-interval-ms': 250,
+    'yarn.resourcemanager.nodemanagers.heartbeat-interval-ms': 500,
     'yarn.resourcemanager.connect.max-wait.ms': 120_000,
     'yarn.resourcemanager.connect.retry-interval.ms': 500,
 
@@ -130,7 +134,6 @@ function nodeManagerSite(ports, state, name) {
     'yarn.nodemanager.pmem-check-enabled': true,
     // A Node.js process maps about 1 GB of virtual memory at startup.
     'yarn.nodemanager.vmem-check-enabled': false,
-    'yarn.nodemanager.container-monitor.interval-ms': 1000,
     'yarn.nodemanager.sleep-delay-before-sigkill.ms': 500,
     'yarn.nodemanager.delete.debug-delay-sec': 0,
     'yarn.nodemanager.disk-health-checker.max-disk-utilization-per-disk-percentage': 99.5,
@@ -147,6 +150,7 @@ function capacityScheduler() {
     // The default calculator considers memory only.
     'yarn.scheduler.capacity.resource-calculator': 'org.apache.hadoop.yarn.util.resource.DominantResourceCalculator',
     'yarn.scheduler.capacity.maximum-am-resource-percent': '1.0',
+    'yarn.scheduler.capacity.root.disable_preemption': true,
     'yarn.scheduler.capacity.node-locality-delay': -1,
     'yarn.scheduler.capacity.root.queues': QUEUES.join(','),
     'yarn.scheduler.capacity.root.acl_submit_applications': '*',
