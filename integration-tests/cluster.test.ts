@@ -57,23 +57,6 @@ test('YARN kills a container over its memory limit with exit status -104', async
   expect(await cluster.ended(id)).toMatchObject({ state: 'FAILED', diagnostics: expect.stringContaining('exitCode: -104') });
 });
 
-test('containers survive a NodeManager kill, and applications survive a ResourceManager kill', { timeout: 300_000 }, async () => {
-  const id = await submit('sleep 600');
-  const running = () => cluster.containers(id).then((all) => all.filter(({ command }) => command === 'sleep 600').map(({ pid }) => pid));
-  const before = await until(async () => ((await running()).length > 0 ? running() : null), {
-    describe: () => cluster.application(id),
-    timeoutMs: 90_000,
-  });
-  await Promise.all((['resourcemanager', 'nodemanager1', 'nodemanager2'] as const).map((name) => cluster.kill(name)));
-  expect(await cluster.status()).toMatchObject({ ready: false });
-  expect(await running()).toEqual(before);
-  await cluster.heal();
-  expect(await running()).toEqual(before);
-  await until(async () => (await cluster.application(id)).state === 'ACCEPTED', { describe: () => cluster.application(id) });
-  await killApplication(id, USER);
-  await noneLeft(cluster, id, 40_000);
-});
-
 test('the error for a port in use names the process that uses the port', async () => {
   await cluster.up();
   const second = new TestCluster(cluster.offset + 10);

@@ -1,13 +1,12 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { afterAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { runCommand } from './command.ts';
 import { jsonLines, temporaryFolder, useCluster } from './harness.ts';
 
 /** Runs the first commands of an admin and of a new user: `doctor`, `init` and `list`. */
 
 const cluster = useCluster();
-afterAll(() => cluster.heal());
 
 interface Finding {
   readonly name: string;
@@ -85,22 +84,6 @@ test('doctor reports an unknown queue as a failed check, and lists the existing 
   const { exitCode, findings } = await doctor('--queue', 'nowhere');
   expect(exitCode).toBe(3);
   expect(findings.get('queue')).toMatchObject({ state: 'bad', remedy: expect.stringContaining('default') });
-});
-
-test('when the NameNode is down, doctor still runs the checks that do not need it', async () => {
-  await cluster.kill('namenode');
-  const { exitCode, findings } = await doctor();
-  expect(exitCode).toBe(3);
-  const states = Object.fromEntries([...findings].map(([name, { state }]) => [name, state]));
-  expect(states).toMatchObject({
-    ResourceManager: 'good',
-    NameNode: 'bad',
-    identity: 'unknown',
-    'staging folder': 'unknown',
-    queue: 'good',
-  });
-  expect(findings.get('NameNode')?.remedy).toContain('NameNode');
-  await cluster.heal();
 });
 
 test('init writes a job that the cluster runs, and list shows it among the ended jobs', async () => {

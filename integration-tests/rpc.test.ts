@@ -278,8 +278,12 @@ describe('when connections or daemons fail,', () => {
     await master.beat(({ allocated }) => allocated.length === 1);
     const [container] = master.allocated as [AllocatedContainer];
     await master.nodes.start(container, context('exec sleep 600'));
+    const programs = async () => (await cluster.containers()).filter(({ command }) => command === 'sleep 600');
+    const before = await until(async () => (await programs()).length === 1 && programs(), { describe: programs });
+    expect(before).toMatchObject([{ containerId: container.id, applicationId: master.applicationId }]);
 
     await cluster.kill('resourcemanager');
+    expect(await cluster.status()).toMatchObject({ ready: false });
     master.scheduler.setAsk(worker(2));
     const beat = master.beat(({ allocated }) => allocated.length === 3);
     await cluster.start('resourcemanager');
@@ -291,8 +295,6 @@ describe('when connections or daemons fail,', () => {
     await master.nodes.start(restarted, context('exit 7'));
     await master.beat(({ completed }) => completed.get(restarted.id)?.exitStatus === 7);
 
-    const name = (await cluster.containers(master.applicationId)).some(({ containerId }) => containerId === container.id);
-    expect(name).toBe(true);
     for (const nodeManager of ['nodemanager1', 'nodemanager2'] as const) {
       await cluster.kill(nodeManager);
       await cluster.start(nodeManager);
@@ -300,6 +302,7 @@ describe('when connections or daemons fail,', () => {
       await cluster.waitUntilReady();
     }
     expect((await master.nodes.statuses(container.node, [container.id])).get(container.id)).toMatchObject({ state: 'RUNNING' });
+    expect(await programs()).toEqual(before);
     expect((await master.nodes.stop(container.node, [container.id])).get(container.id)).toBeNull();
     await master.beat(({ completed }) => completed.has(container.id));
     await master.scheduler.finish({ status: 'FAILED', diagnostics: 'worker 0 exited with 7', trackingUrl: '' });

@@ -1,7 +1,7 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { afterEach, describe, expect, test } from 'vitest';
-import { temporaryFolder, useCluster } from './harness.ts';
+import { jsonLines, temporaryFolder, useCluster } from './harness.ts';
 
 /**
  * Submits to a cluster that is down or rejects the request. Each submit prints one sentence, exits with the documented code, and leaves
@@ -37,13 +37,24 @@ describe('submit to an unavailable cluster', () => {
     expect((await cluster.run(['status', 'application_1_0001'])).exitCode).toBe(3);
   });
 
-  test('exits with 3 when HDFS is down', async () => {
+  test('exits with 3 when HDFS is down, and doctor still runs the checks that do not need it', async () => {
     const file = await job();
     const before = await cluster.hdfsTree(STAGING);
     await cluster.kill('namenode');
     const { exitCode, stderr } = await cluster.run(['submit', '--conf', file]);
     expect(stderr).toMatch(/^error: .*NameNode/);
     expect(exitCode).toBe(3);
+    const doctor = await cluster.run(['doctor', '--output', 'json']);
+    expect(doctor.exitCode).toBe(3);
+    const findings = jsonLines(doctor.stdout);
+    expect(Object.fromEntries(findings.map(({ name, state }) => [name, state]))).toMatchObject({
+      ResourceManager: 'good',
+      NameNode: 'bad',
+      identity: 'unknown',
+      'staging folder': 'unknown',
+      queue: 'good',
+    });
+    expect(findings.find(({ name }) => name === 'NameNode')?.remedy).toContain('NameNode');
     await cluster.heal();
     expect(await cluster.hdfsTree(STAGING)).toEqual(before);
   });
