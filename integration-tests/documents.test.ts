@@ -4,7 +4,6 @@ import { homedir, tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { blocksOf, commandsOf, type DocumentedCommand, readDocuments } from '../tools/documents.ts';
-import { hadoopJars } from './cluster/jars.mjs';
 import { ROOT } from './command.ts';
 import { jsonLines, USER, until, useCluster } from './harness.ts';
 
@@ -70,8 +69,8 @@ beforeAll(async () => {
     TONY_CLUSTER_OFFSET: String(cluster.offset),
   };
   await script(path.join(bin, 'tony-ts'), `exec '${process.execPath}' '${path.join(ROOT, 'dist', 'tony-ts.js')}' "$@"`);
-  const hadoop = `HADOOP_USER_NAME='${cluster.administrator}' exec java -Xmx128m -cp "$HADOOP_CONF_DIR:${await hadoopJars({ hadoop: await cluster.hadoopVersion() })}/*"`;
-  await script(path.join(bin, 'hdfs'), `[ "$1" = dfs ] || exit 2\nshift\n${hadoop} org.apache.hadoop.fs.FsShell "$@"`);
+  const shell = (await cluster.clientProgram('org.apache.hadoop.fs.FsShell')).map((word) => `'${word}'`).join(' ');
+  await script(path.join(bin, 'hdfs'), `[ "$1" = dfs ] || exit 2\nshift\nHADOOP_USER_NAME='${cluster.administrator}' exec ${shell} "$@"`);
   [running, ended] = await Promise.all([
     startJob(
       'name: running\nframework: none\nruntime: system\ncommand: echo here; sleep infinity\nroles: {worker: {resources: {memory: 512m}}}\n',

@@ -9,6 +9,7 @@ import { cp, mkdir, open, readFile, realpath, rename, rm, writeFile } from 'node
 import { createServer } from 'node:net';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { archiveFile, archiveOptions, makeArchive } from './class-archive.mjs';
 import { ADMINISTRATOR, writeConfiguration } from './configuration.mjs';
 import { gatewayJars, hadoopJars } from './jars.mjs';
 import { DEFAULT_HADOOP, portsAt, stateFolder, versionFolder } from './layout.mjs';
@@ -46,7 +47,7 @@ const START_ORDER = ['resourcemanager', 'nodemanager1', 'nodemanager2', 'namenod
 
 const READY_LIMIT_MS = 120_000;
 const STOP_LIMIT_MS = 5_000;
-const POLL_MS = 100;
+const POLL_MS = 200;
 
 export class Cluster {
   /**
@@ -122,6 +123,19 @@ export class Cluster {
     await this.launchAll(stopped, jars, java);
     await this.waitUntilReady();
     await this.makeFolders();
+    const archive = await this.archive(jars, java);
+    if (archive !== null && stopped.length === this.processes.length) {
+      await makeArchive(archive, { folder: path.join(this.state, 'tmp'), jars, java });
+    }
+  }
+
+  /**
+   * Returns the file of the archive with the daemons' classes. Other versions than the default start too rarely for an archive.
+   * @param {string} jars
+   * @param {string} java
+   */
+  async archive(jars, java) {
+    return (await this.hadoopVersion()) === DEFAULT_HADOOP ? archiveFile(jars, java) : null;
   }
 
   /** @param {import('./configuration.mjs').SiteProperties} overrides */
@@ -336,14 +350,13 @@ export class Cluster {
   async findActive() {
     const resourceManagers = this.webAddresses('resourcemanager');
     const nameNodes = this.webAddresses('namenode');
+    if (resourceManagers.length === 1 && nameNodes.length === 1) {
+      return;
+    }
     const infos = await Promise.all(resourceManagers.map((url) => this.getJson(`${url}/ws/v1/cluster/info`)));
     const states = await Promise.all(nameNodes.map((url) => this.getJson(`${url}/jmx?qry=Hadoop:service=NameNode,name=NameNodeStatus`)));
     this.resourceManager = resourceManagers.find((_, at) => infos[at]?.clusterInfo?.haState === 'ACTIVE') ?? this.resourceManager;
     this.nameNode = nameNodes.find((_, at) => states[at]?.beans?.[0]?.State === 'active') ?? this.nameNode;
-    return {
-      resourceManager: infos.some((info) => info?.clusterInfo?.haState === 'ACTIVE'),
-      nameNode: states.some((state) => state?.beans?.[0]?.State === 'active'),
-    };
   }
 
   /** @param {'resourcemanager' | 'namenode'} kind */
@@ -416,10 +429,12 @@ export class Cluster {
     }
     const { main, heap, args = () => [], flags: own = () => [], jars: from } = program;
     const classes = from === 'gateways' ? await gatewayJars() : jars;
+    const archive = from === 'gateways' ? null : await this.archive(jars, java);
     const isNative = name.startsWith('nodemanager') && hasNativeLibrary(await this.hadoopVersion());
     const flags = [
       `-Xmx${heap}`,
       ...JAVA_FLAGS,
+      ...(archive === null ? [] : archiveOptions(archive, temporary)),
       ...this.profile.javaFlags(this),
       ...own(this),
       ...(isNative ? [`-Djava.library.path=${nativeLibraryFolder()}`] : []),
@@ -429,7 +444,7 @@ export class Cluster {
     ];
     return {
       command: java,
-      args: [...flags, '-cp', [configuration, webapps, `${classes}/*`].join(':'), main, ...args(this)],
+      args: [...flags, '-cp', [`${classes}/*`, configuration, webapps].join(':'), main, ...args(this)],
       // NodeManagers pass HADOOP_CONF_DIR and JAVA_HOME to containers. Containers must not inherit other variables of this environment.
       env: {
         HADOOP_CONF_DIR: configuration,
@@ -491,8 +506,7 @@ export class Cluster {
   async runJava({ main, configuration, args, exitCodes, log: name }, jars, java) {
     const log = await open(this.logFile(name), 'a');
     try {
-      const classPath = [path.join(this.state, 'conf', configuration), `${jars}/*`].join(':');
-      const words = ['-Xmx128m', ...JAVA_FLAGS, ...this.profile.javaFlags(this), '-cp', classPath, main, ...args];
+      const words = [...(await this.programOptions(configuration, jars, java)), main, ...args];
       const child = spawn(java, words, { stdio: ['ignore', log.fd, log.fd], timeout: READY_LIMIT_MS });
       const code = await new Promise((resolve, reject) => child.once('error', reject).once('close', resolve));
       if (!exitCodes.includes(code)) {
@@ -504,12 +518,32 @@ export class Cluster {
   }
 
   /**
+   * @param {string} configuration name of a daemon, or `client`
+   * @param {string} jars
+   * @param {string} java
+   */
+  async programOptions(configuration, jars, java) {
+    const archive = await this.archive(jars, java);
+    const flags = [...JAVA_FLAGS, ...(archive === null ? [] : archiveOptions(archive)), ...this.profile.javaFlags(this)];
+    return ['-Xmx128m', ...flags, '-cp', [`${jars}/*`, path.join(this.state, 'conf', configuration)].join(':')];
+  }
+
+  /**
    * Runs one of Hadoop's programs until it exits.
    * @param {Parameters<Cluster['runJava']>[0]} program
    */
   async runProgram(program) {
     const [jars, java] = await Promise.all([hadoopJars({ hadoop: await this.hadoopVersion() }), findJava()]);
     await this.runJava(program, jars, java);
+  }
+
+  /**
+   * Returns the command that runs one of Hadoop's programs as a client.
+   * @param {string} main
+   */
+  async clientProgram(main) {
+    const [jars, java] = await Promise.all([hadoopJars({ hadoop: await this.hadoopVersion() }), findJava()]);
+    return [java, ...(await this.programOptions('client', jars, java)), main];
   }
 
   /** Creates the home folders, the folder for aggregated logs, and a folder with write access for every user. */
