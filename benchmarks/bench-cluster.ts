@@ -23,7 +23,8 @@ export async function openCluster(name: string, log: (line: string) => void): Pr
     }
   };
   if (!wasUp) {
-    await cluster.up({ log });
+    // The documented results were measured with this interval. The tests' clusters use a longer one.
+    await cluster.up({ overrides: { yarn: { 'yarn.resourcemanager.nodemanagers.heartbeat-interval-ms': 250 } }, log });
   }
   return { cluster, folder, close };
 }
