@@ -28,7 +28,7 @@ export interface Job {
   readonly python: PythonEnvironment;
   /** Input folders by name. tony-ts uploads local paths; programs read URIs on HDFS and in object stores directly. */
   readonly data: Readonly<Record<string, string>>;
-  /** Files and archives for the programs of all roles. Names are unique among the files of the job and of each role. */
+  /** Files and archives for the programs of all roles. Within each role, the job's files and the role's own files have different names. */
   readonly files: readonly ShippedFile[];
   readonly env: Readonly<Record<string, string>>;
   /** Roles in the order of job.yaml. YARN containers are assigned to earlier roles first. */
@@ -271,7 +271,7 @@ export interface YarnCluster {
   readonly kind: 'yarn';
   /** Hadoop configuration properties that the ApplicationMaster, the executors and the training library need. */
   readonly hadoop: Readonly<Record<string, string>>;
-  /** Longest time in ms until YARN has replaced a lost ApplicationMaster; undefined if the ResourceManager does not report it. */
+  /** Maximum time in ms for YARN to replace a lost ApplicationMaster. Undefined if the ResourceManager does not report it. */
   readonly masterReplacementMs?: number | undefined;
 }
 

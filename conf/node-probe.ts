@@ -46,7 +46,7 @@ export interface ProbeFacts {
   readonly storage: string;
 }
 
-/** Answer to the facts: the containers to which this container connects. */
+/** Response to the facts: the containers to which this container connects. */
 export interface ProbePeers {
   readonly type: 'peers';
   readonly peers: readonly { readonly node: string; readonly host: string; readonly port: number }[];
@@ -67,7 +67,7 @@ export interface Unreached {
 
 export interface ProbedNode {
   readonly node: string;
-  /** Why the node has no facts; empty if it has. */
+  /** Why the node has no facts, or empty if it has some. */
   readonly notProbed: string;
   /** By name; see probe.sh. A name can have several values. */
   readonly facts: Readonly<Record<string, readonly string[]>>;

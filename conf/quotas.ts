@@ -29,7 +29,7 @@ export interface RunningJob extends Owner, Demand {
   readonly beyond: Amounts;
 }
 
-/** Resources of the default ApplicationMaster container. Every job needs this container, so limits on single containers always allow it. */
+/** Resources of the default ApplicationMaster container. Per-container limits always allow it, because every job needs it. */
 export const DEFAULT_MASTER = { memory: 1024, vcores: 1 } as const satisfies Amounts;
 
 /**

@@ -74,7 +74,7 @@ export function toShippedFiles({ files, archives }: WithFiles, resolve: (path: s
   return [...of('file', files), ...of('archive', archives)];
 }
 
-/** Reports names that occur twice among the files of the job and of one of its roles, and paths that YARN cannot localise. */
+/** Reports file names that clash within a role, counting both the job's files and the role's own, and paths that YARN cannot localise. */
 export function fileProblems(job: WithFiles & { readonly roles: Readonly<Record<string, WithFiles>> }): Problem[] {
   const ofJob = listed(job, []);
   return [

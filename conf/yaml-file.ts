@@ -39,7 +39,7 @@ export interface CheckOptions<T> extends Terms {
   readonly elsewhere?: (path: Problem['path']) => string | undefined;
 }
 
-/** A YAML file written by a user. Reports all mistakes at once: line, column, expected value. */
+/** A YAML file written by a user. Reports all mistakes together, each with its line, column and expected value. */
 export class YamlFile {
   readonly document: Document;
   readonly #options: YamlFileOptions;

@@ -6,7 +6,7 @@ import type { Logger } from '../platform/log.ts';
 import { ANSWER_LIMITS, encodeFrame, REQUEST_LIMITS, readFrame, type ServiceFrame } from '../training/process/service-frame.ts';
 import { socketPath } from '../training/process/service-socket.ts';
 
-/** Maximum number of concurrent requests. It limits memory usage, because each request may buffer a complete answer. */
+/** Maximum number of concurrent requests. It limits memory usage, because each request may buffer an entire response. */
 const AT_ONCE = 16;
 /** Timeout in ms from the connection to the complete request. */
 const REQUEST_MS = 10_000;

@@ -8,16 +8,19 @@ import type { ExecutorSettings } from './settings.ts';
 import type { CheckpointSync } from './storage/checkpoint-sync.ts';
 import type { PreparedRun } from './task-folder.ts';
 
-/** Timeout in ms for storing the last checkpoint of a program that has succeeded. */
+/** How long to wait, in ms, for the last checkpoint of a program that has succeeded to be stored. */
 const SUCCEEDED_MS = 600_000;
-/** Timeout in ms if the program has failed. The next generation waits for the checkpoint. */
+/** How long to wait, in ms, for the last checkpoint if the program has failed. The next generation waits for it too. */
 const FAILED_MS = 60_000;
-/** Timeout in ms if the program ends because a new generation starts. The ApplicationMaster expects an answer to Prepare within 30 s. */
+/**
+ * How long to wait, in ms, for the last checkpoint if the program is stopped because a new generation is starting. The ApplicationMaster
+ * expects a response to Prepare within 30 s.
+ */
 const PREPARING_MS = 15_000;
-/** Timeout in ms if the executor leaves the job. */
+/** How long to wait, in ms, for the last checkpoint if the executor is leaving the job. */
 const LEAVING_MS = 10_000;
 
-/** Returns the timeout in ms for storing the last checkpoint of a program that has ended with this exit code. */
+/** Returns how long to wait, in ms, for the last checkpoint of a program that exited with this code to be stored. */
 export function timeToSync({ leaving, preparing }: ExecutorState, code: number): number {
   if (leaving !== null) {
     return LEAVING_MS;
@@ -65,7 +68,7 @@ export class SyncedFolder {
   }
 
   /**
-   * Stores the newest version before the program's end is reported.
+   * Stores the newest version before the program's exit is reported.
    * @returns the end to report: the program has failed if the folder could not be restored, or its last version could not be stored.
    */
   async finish(end: ProgramEnd, withinMs: number): Promise<ProgramEnd> {

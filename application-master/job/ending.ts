@@ -158,8 +158,8 @@ export function greetUnassigned(
 }
 
 /**
- * Handles other messages from a container without a task. The executor is connected and can receive a stop order. Its program may still be
- * running.
+ * Handles other messages from a container that has no task assigned. The executor is connected, so it can be told to stop. Its program may
+ * still be running.
  */
 export function recordUnassigned(transition: Transition, containerId: string): void {
   const ending = transition.state.ending.get(containerId);

@@ -87,7 +87,8 @@ export class FeedQueue {
     }
     this.#passOver(id, producer, first - 1);
     producer.received = Math.max(producer.received, first - 1);
-    // A producer that has ended reports its end again after it reconnects. If it does not, another process continues with the same ID.
+    // A producer that has sent its last chunk reports this again after it reconnects. If it does not report this, a different process has
+    // taken over the ID.
     producer.last = null;
     return producer.received + 1;
   }

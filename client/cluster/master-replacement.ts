@@ -3,11 +3,11 @@ import { trustOf } from '../../hadoop/configuration/authorities.ts';
 import { propertiesOfDaemon } from '../../hadoop/configuration/remote-configuration.ts';
 import type { HadoopCluster } from './cluster.ts';
 
-/** Timeout in ms for each ResourceManager. A submission does not depend on the answer. */
+/** Timeout in ms for each ResourceManager. A submission does not depend on the response. */
 const PATIENCE_MS = 2_000;
 
 /**
- * Returns the longest time in ms until YARN has replaced an ApplicationMaster on a lost node. Derives it from the ResourceManager's
+ * Returns the maximum time in ms for YARN to replace an ApplicationMaster on a lost node. Derives it from the ResourceManager's
  * configuration; returns undefined if no ResourceManager reports its configuration.
  */
 export async function askMasterReplacementMs({

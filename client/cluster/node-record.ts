@@ -24,7 +24,7 @@ export type RecordedNode = z.output<typeof recordedNode>;
 
 const FILE_MODE = 0o600;
 
-/** Returns the recorded nodes; an empty list if no probe has run, or another version of tony-ts wrote the record. */
+/** Returns the recorded nodes. The list is empty if no probe has run or if another version of tony-ts wrote the record. */
 export async function readNodeRecord(storage: Pick<Storage, 'read'>, root: string): Promise<readonly RecordedNode[]> {
   const bytes = await readIfStored(storage, placeOf(root));
   if (bytes === null) {

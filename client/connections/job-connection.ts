@@ -5,12 +5,12 @@ import type { JobRecords } from './job-records.ts';
 export interface Observation {
   /** YARN application state, such as `ACCEPTED` or `RUNNING`. */
   readonly phase: string;
-  /** Why the job is not running yet; empty once it runs. */
+  /** Why the job is not running yet. Empty once it is running. */
   readonly waiting: string;
   /** Latest status from the ApplicationMaster; null before its first status. */
   readonly status: JobStatus | null;
   /**
-   * Time (ms) since the ApplicationMaster last answered, which is also the age of `status`; null while the ApplicationMaster answers or is
+   * Time (ms) since the ApplicationMaster last responded. This is also the age of `status`. Null while the ApplicationMaster responds or is
    * not running.
    */
   readonly masterSilentMs: number | null;

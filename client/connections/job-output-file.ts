@@ -3,7 +3,7 @@ import type { Storage } from '../../storage/storage.ts';
 
 /**
  * Reads a file from a job's output folder; returns null if it does not exist. Checks the size before allocating memory.
- * @param place name of the file in messages
+ * @param place name to use for the file in messages
  * @throws TonyError JOB_FAILED if the file exceeds `maxBytes`.
  */
 export async function readOutput(storage: Storage, uri: string, maxBytes: number, place = uri): Promise<Buffer | null> {

@@ -54,7 +54,7 @@ export async function askEvents(records: JobRecords, after: number): Promise<Eve
 
 /** Returns the frozen job.json without probable secrets; null if it is unavailable. */
 export async function askConfiguration(records: JobRecords): Promise<unknown> {
-  // Redact the ApplicationMaster's answer again, because an older version may not have redacted it.
+  // Redact the ApplicationMaster's response again, because an older version may not have redacted it.
   const answer = await records.ask('configuration');
   if (isRecord(answer)) {
     return redacted(answer);

@@ -3,7 +3,7 @@ import type { TaskState } from '../../conf/status/status.ts';
 import { TonyError } from '../../platform/errors.ts';
 import type { JobConnection, KillReason, Observation } from './job-connection.ts';
 
-/** Time (ms) to wait for the end of a killed job. YARN acknowledges the request immediately and kills the containers afterwards. */
+/** How long to wait, in ms, for a killed job to end. YARN acknowledges the request immediately and kills the containers afterwards. */
 const PATIENCE_MS = 30_000;
 
 export interface KillImpact {
@@ -14,7 +14,7 @@ export interface KillImpact {
   readonly state: string;
   /** Tasks that have a container, with their nodes, by role in the job's order. */
   readonly roles: readonly { readonly role: string; readonly tasks: number; readonly nodes: readonly string[] }[];
-  /** Tasks whose programs run or are about to start. */
+  /** Tasks whose programs are running or about to start. */
   readonly running: number;
   /** All tasks of the job, including waiting and ended tasks. */
   readonly tasks: number;

@@ -20,7 +20,7 @@ import { lastWords } from './last-words.ts';
 
 const ANSWER_MS = 5_000;
 const MAXIMUM_ANSWER_BYTES = 64 << 20;
-/** Time (ms) to wait for the end of a killed job, whose ApplicationMaster first stops the programs. */
+/** How long to wait, in ms, for a killed job to end. Its ApplicationMaster first stops the programs. */
 const KILL_MS = 30_000;
 /** Maximum time (ms) between the creation of the job folder and the start of the ApplicationMaster. */
 const START_MS = 1_000;
@@ -217,7 +217,7 @@ export class LocalJob implements JobConnection {
   /** Returns true if an ApplicationMaster is running. If one is starting, waits for it. */
   async #masterLives(): Promise<boolean> {
     for (const began = performance.now(); ; await delay(50)) {
-      // Read both IDs at once, because the starting process may exit between two reads.
+      // Read both IDs in one read, because the starting process may exit between two reads.
       const [pid, starter] = await this.#pids();
       if (await this.#isMaster(pid)) {
         return true;

@@ -124,7 +124,7 @@ export class HistoryServer implements JobPages {
     const { access, store } = this.#options;
     const place = user === null ? null : await store.place(user, applicationId);
     if (place === null || !(await access.mayView(visitor, place))) {
-      // A visitor without access gets the same answer whether or not the job exists.
+      // A visitor without access gets the same response whether or not the job exists.
       const who = visitor.user === null ? '' : ` that ${visitor.user} may view: ask its owner to add you to acls.view`;
       return answerText(
         request,

@@ -14,7 +14,7 @@ const ARCHIVE_FORMAT = /\.(?:tar\.gz|tgz|tar|zip)$/i;
 
 /** A file of job.yaml, with its content if it is on this machine. */
 export interface JobFile {
-  /** Key in job.yaml for messages, such as `files.vocab.txt`. */
+  /** Key in job.yaml to use in messages, such as `files.vocab.txt`. */
   readonly key: string;
   /** Path in the working directory of containers. */
   readonly place: string;

@@ -41,7 +41,7 @@ export interface ListOptions extends ClusterOptions {
   /** Part of the job name; ignores case. */
   readonly name?: string | undefined;
   readonly queue?: string | undefined;
-  /** State of the jobs. A final state implies `ended`. `WAITING` matches jobs that wait, and jobs with a waiting task. */
+  /** State of the jobs. A final state implies `ended`. `WAITING` matches waiting jobs, and jobs with a waiting task. */
   readonly state?: ListedState | undefined;
   readonly limit?: number | undefined;
   /** Whether to query the ApplicationMasters of running jobs. By default, only YARN is queried and `job` is null. */
@@ -50,11 +50,11 @@ export interface ListOptions extends ClusterOptions {
 
 export interface JobSummary extends Application {
   readonly phase: ListedState;
-  /** Why the job or some of its tasks are waiting; empty if all tasks run or the reason is unknown. */
+  /** Why the job or some of its tasks are waiting; empty if all tasks are running or the reason is unknown. */
   readonly waiting: string;
   /** Report of the ApplicationMaster; null if it was not queried, does not answer, or denies access. */
   readonly job: JobProgress | null;
-  /** Time (ms) since the last answer from the ApplicationMaster; null if it answers or was not queried. */
+  /** Time (ms) since the ApplicationMaster's last response. Null if it responds or was not queried. */
   readonly masterSilentMs: number | null;
 }
 

@@ -3,7 +3,7 @@ import { TonyError } from '../../platform/errors.ts';
 
 /** The role of a notebook's only task. */
 export const NOTEBOOK_ROLE = 'notebook';
-/** Settings of the chosen role that the notebook keeps. */
+/** The settings of the chosen role that also apply to the notebook. */
 const KEPT = ['resources', 'files', 'archives', 'env', 'nodeLabel', 'docker'] as const;
 /** Settings of a job with several tasks. */
 const DROPPED = ['command', 'success', 'gang', 'strategy', 'tensorboard', 'processesPerTask'] as const;

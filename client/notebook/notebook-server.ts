@@ -19,7 +19,8 @@ export interface NotebookServer {
 }
 
 /**
- * Waits until the notebook's server runs, and returns its port and token, which a command in the task reads from the server's own file.
+ * Waits until the notebook's server is running, and returns its port and token. A command in the task reads them from the server's own
+ * file.
  * @param onWaiting receives the reason for waiting, whenever it changes
  * @throws TonyError JOB_FAILED with the last output lines if the job has failed, or SESSION_ENDED if it has ended otherwise; the reason of
  *   `signal`; the errors of `execInTask`

@@ -3,7 +3,7 @@ import type { ClientRequest, IncomingMessage } from 'node:http';
 
 /**
  * Writes a line for each HTTP request of this process: its method, address, status, and duration until the response begins. Omits the query
- * except for the operation of WebHDFS, because a query may contain a token.
+ * except for the WebHDFS operation, because a query may contain a token.
  */
 export function showRequests(write: (line: string) => void): void {
   const started = new WeakMap<ClientRequest, number>();

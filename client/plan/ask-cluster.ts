@@ -12,7 +12,7 @@ import type { HadoopCluster } from '../cluster/cluster.ts';
 import { countedJobs } from '../quotas/running-jobs.ts';
 import type { NodeRoom } from './placement.ts';
 
-/** State of the cluster for a plan. The timeout is short and parts may be missing, because a plan is only informative. */
+/** The state of the cluster for a plan. The timeout is short and parts may be missing, because a plan is informational only. */
 export interface Answers {
   readonly nodes: readonly NodeRoom[] | null;
   readonly queue: QueueRoom | null;
@@ -26,7 +26,7 @@ export interface Answers {
 const PATIENCE_MS = 2_000;
 
 /**
- * Starts the requests. `answers` waits up to `patienceMs` for the remaining answers.
+ * Starts the requests. `answers` waits up to `patienceMs` for the remaining responses.
  * @throws TonyError JOB_INVALID (from `answers`) if the queue of the job does not exist.
  */
 export function askCluster(

@@ -70,7 +70,7 @@ function asksOf(job: Job): Ask[] {
   ];
 }
 
-/** Returns the peak of the job: the maximum over its stages. */
+/** Returns the job's peak: the maximum over its stages. */
 function totalOf(stages: readonly (readonly PlannedContainers[])[]): JobPlan['total'] {
   const names = [...new Set(stages.flat().flatMap(({ resources }) => Object.keys(resources)))];
   const most = (amount: (each: PlannedContainers) => number): Span => {

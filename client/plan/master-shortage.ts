@@ -9,7 +9,7 @@ import { fitOf } from './verdict.ts';
 
 /** Usual time until YARN starts an ApplicationMaster (ms). */
 const USUAL_WAIT_MS = 3_000;
-/** How long answers about nodes and queues are cached (ms). */
+/** How long responses about nodes and queues are cached (ms). */
 const ANSWERS_LAST_MS = 10_000;
 
 /**
@@ -60,7 +60,7 @@ export class MasterShortages {
     return this.#now() - Math.min(first, startedAt) >= USUAL_WAIT_MS;
   }
 
-  /** Returns the cached answer, or sends the request. Failures are also cached. */
+  /** Returns the cached response, or sends the request. Failures are also cached. */
   #asked<T>(key: string, ask: () => Promise<T>): Promise<T> {
     const known = this.#answers.get(key);
     if (known !== undefined && this.#now() - known.at < ANSWERS_LAST_MS) {

@@ -26,7 +26,7 @@ export interface EnvironmentDescription {
   readonly key: string;
   readonly python: string;
   readonly machine: string;
-  /** The oldest glibc that can load all packages; null without native code. */
+  /** The oldest glibc that can load all packages, or null if no package contains native code. */
   readonly glibc: string | null;
   /** When pip chose the versions, in ms since the epoch. */
   readonly resolvedAt: number;

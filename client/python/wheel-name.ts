@@ -25,14 +25,14 @@ export function parseWheelName(file: string): WheelName {
   return { name: name.replaceAll('_', '-').toLowerCase(), version, glibc: oldest };
 }
 
-/** Returns null for a platform without a version of glibc: `any`, and `linux_x86_64` of a wheel that was built on this machine. */
+/** Returns null for a platform without a glibc version: `any`, and `linux_x86_64` of a wheel that was built on this machine. */
 export function glibcOf(platform: string): string | null {
   const [, major, minor] = /^manylinux_(\d+)_(\d+)_/.exec(platform) ?? [];
   const older = OLDER_PLATFORMS[platform.split('_')[0] ?? ''];
   return major === undefined ? (older === undefined ? null : `2.${older}`) : `${major}.${minor}`;
 }
 
-/** Orders versions of glibc; null is older than any version. */
+/** Orders glibc versions. Null counts as older than any version. */
 export function compareGlibc(a: string | null, b: string | null): number {
   const [left, right] = [a, b].map((each) => (each ?? '0.0').split('.').map(Number));
   return (left?.[0] ?? 0) - (right?.[0] ?? 0) || (left?.[1] ?? 0) - (right?.[1] ?? 0);

@@ -21,7 +21,7 @@ export interface OutlineFiles {
   readonly final: Entry | null;
   readonly job: Entry | null;
   readonly events: readonly Entry[];
-  /** Newest attempt with events; 0 without events. */
+  /** The newest attempt that has events, or 0 if none has. */
   readonly attempt: number;
   readonly areMore: boolean;
   /** Number of bytes to read. It is exceeded only if final.json is damaged. */

@@ -212,7 +212,7 @@ export interface JobHead {
 }
 
 export interface JobCourse {
-  /** Time of the first event in ms since the epoch; 0 without events. */
+  /** Time of the first event in ms since the epoch, or 0 if there are no events. */
   readonly firstAt: number;
   readonly last: { readonly event: string; readonly at: number } | null;
   /** Result according to the events; null if they contain no result. */

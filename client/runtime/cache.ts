@@ -30,7 +30,7 @@ export function runtimesFolder(environment?: NodeJS.ProcessEnv): string {
 
 /**
  * Creates a build folder on the same file system as the finished artefacts, for `publish`. Also removes the build folders of processes that
- * have ended.
+ * have exited.
  */
 export async function openBuildFolder(runtimes: string): Promise<string> {
   await makeFolders(runtimes, 0o755);
@@ -91,7 +91,7 @@ export async function asOnlyBuilder<T>(runtimes: string, key: string, waiting: (
   }
 }
 
-/** Returns true if a process on this machine has ended. Returns false for other machines, which may share the home folder. */
+/** Returns true if a process on this machine has exited. Returns false for other machines, which may share the home folder. */
 function hasEnded(host: string, pid: number): boolean {
   if (host !== os.hostname()) {
     return false;

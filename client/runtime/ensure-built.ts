@@ -7,7 +7,7 @@ import type { Progress } from './progress.ts';
 
 /** An artefact that is built once per machine and then cached. */
 export interface Built<T> {
-  /** Name in messages, such as `runtime`. */
+  /** Name to use in messages, for example `runtime`. */
   readonly what: string;
   /** Cache folder for all artefacts of this kind. */
   readonly shelf: string;

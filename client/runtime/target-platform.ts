@@ -8,9 +8,9 @@ export interface Target {
   readonly glibc: string;
 }
 
-/** Oldest version 2.x of glibc for which wheels exist. */
+/** Oldest glibc 2.x version for which wheels exist. */
 const FIRST_MINOR = 5;
-/** Older platform names that stand for a version 2.x of glibc (PEP 600). */
+/** Older platform names that stand for a glibc 2.x version (PEP 600). */
 export const OLDER_PLATFORMS: Readonly<Record<string, number>> = { manylinux1: 5, manylinux2010: 12, manylinux2014: 17 };
 
 /** Returns the names of all platforms whose wheels the target can load, the newest first. */

@@ -15,8 +15,8 @@ export interface ExecStreams {
 }
 
 /**
- * Runs a command in a task of a running job, in the working directory and with the environment of the task's program. The command ends when
- * the program, the executor or this process ends.
+ * Runs a command in a task of a running job, in the working directory and with the environment of the task's program. The command is ended
+ * when the program, the executor or this process exits.
  * @param task `ROLE:INDEX`
  * @param words program and arguments
  * @returns the exit code; 128 + N if signal N has ended the command

@@ -20,7 +20,7 @@ import { joinUri } from '../../storage/uri.ts';
 import type { JobConnection } from '../connections/job-connection.ts';
 import { Session } from './session.ts';
 
-/** Timeout (ms) for the answer to a request. The ApplicationMaster and the executor have shorter timeouts. */
+/** Timeout (ms) for the response to a request. The ApplicationMaster and the executor have shorter timeouts. */
 const OPEN_MS = 30_000;
 /** Time (ms) for which the client tries to reach an ApplicationMaster, which may be restarting. */
 const PATIENCE_MS = 30_000;

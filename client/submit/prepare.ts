@@ -19,7 +19,7 @@ import type { SubmitOptions } from './submit-options.ts';
 export type JobSource = Job | ((site: SiteConfig | null) => Promise<Job>);
 
 export interface PrepareOptions extends SubmitOptions {
-  /** True for a dry run, which waits longer for the cluster's answers. */
+  /** True for a dry run, which waits longer for the cluster's responses. */
   readonly dryRun?: boolean;
 }
 

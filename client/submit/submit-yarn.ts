@@ -43,7 +43,7 @@ import {
 } from './submit-parts.ts';
 
 /**
- * Timeout (ms) for the cluster's answers in a dry run. It is longer than for a submission, because the plan is the only result of a dry
+ * Timeout (ms) for the cluster's responses in a dry run. It is longer than for a submission, because the plan is the only result of a dry
  * run.
  */
 const DRY_RUN_PATIENCE_MS = 15_000;
@@ -78,7 +78,7 @@ export async function prepareOnYarn(job: Job, cluster: HadoopCluster, options: P
     const { pythonEnvironment } = local;
     const ofPython = pythonEnvironment !== null && 'needs' in pythonEnvironment ? pythonNotes(job, pythonEnvironment.needs, recorded) : [];
     const answering = asking.answers(owner, site, whole);
-    // Avoid an unhandled rejection, because the answers are awaited later.
+    // Avoid an unhandled rejection, because the responses are awaited later.
     answering.catch(() => {});
     const parts = await findParts(place, job, local, home);
     try {

@@ -45,7 +45,7 @@ export class FullScreen {
   }
 
   readonly #typed = (bytes: Buffer): void => {
-    // Split the input, because fast typing or a paste sends several keys at once.
+    // Split the input, because fast typing or a paste can send several keys in one chunk.
     for (const key of bytes.toString().match(KEY) ?? []) {
       this.#options.onKey(key);
     }

@@ -7,7 +7,7 @@ test.each([
   ['c', true, 'continue'],
   ['\r', true, 'continue'],
   ['\u0003', true, 'detach'],
-  // A job that ends when its client ends cannot be detached.
+  // A job that ends when its client exits cannot be detached.
   ['\u0003', false, 'kill'],
   ['d', false, null],
   ['x', true, null],

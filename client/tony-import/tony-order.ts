@@ -30,7 +30,7 @@ export function stagesOf(settings: Settings, roles: readonly string[]): Stages {
   return { prepare: prepare.length === 0 ? without(training) : prepare, training: training.length === 0 ? without(prepare) : training };
 }
 
-/** @param isAwaited true for a role whose end TonY waits for before it starts the second stage */
+/** @param isAwaited true if TonY waits for the role to end before it starts the second stage */
 export function draftOrder(
   settings: Settings,
   name: string,

@@ -3,7 +3,7 @@ export const FRAMEWORKS = ['tfjs', 'pytorch', 'tensorflow', 'jax', 'horovod', 'm
 export type Framework = (typeof FRAMEWORKS)[number];
 
 interface FrameworkFacts {
-  /** Name in messages. */
+  /** Name to use in messages. */
   readonly title: string;
   /** Environment variables that tony-ts sets for each task and that jobs cannot override. */
   readonly variables: readonly string[];

@@ -6,7 +6,7 @@ export const PACKAGES_FILE = 'packages.json';
 
 /** The contents of packages.json, in a folder with unpacked Python packages. */
 export interface PackagesDescription {
-  /** Name of the packages in messages. */
+  /** Name to use for the packages in messages. */
   readonly title: string;
   /** The machine type as in Python's `platform.machine()`, for example `x86_64`; null if the packages contain no native code. */
   readonly machine: string | null;

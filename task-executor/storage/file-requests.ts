@@ -6,9 +6,9 @@ import type { Json } from '../../platform/json-value.ts';
 import type { Entry, Storage } from '../../storage/storage.ts';
 import { nameOf } from '../../storage/uri.ts';
 
-/** Maximum number of bytes that one request can read, because the answer must fit into a frame. */
+/** Maximum number of bytes that one request can read, because the response must fit in one frame. */
 const MOST_BYTES = 8 * 1024 * 1024;
-/** Maximum number of entries in a folder listing, because the answer must fit into a frame. */
+/** Maximum number of entries in a folder listing, because the response must fit in one frame. */
 const MOST_ENTRIES = 50_000;
 
 export interface FileAnswer {
@@ -36,7 +36,7 @@ const HANDLERS: Readonly<Record<string, Handler>> = {
     if (entries.length > MOST_ENTRIES) {
       throw new TonyError('DATA_INVALID', `${folder} contains more than ${MOST_ENTRIES} entries`);
     }
-    // The head of an answer is too small for a long list.
+    // The head of a response is too small for a long list.
     return { answer: null, body: Buffer.from(JSON.stringify(entries.map(describe))) };
   },
   'storage.read': async (storage, question, signal) => {
@@ -76,7 +76,7 @@ const HANDLERS: Readonly<Record<string, Handler>> = {
 };
 
 /**
- * Answers a request about a single file or folder.
+ * Responds to a request about a single file or folder.
  * @returns null if this is not such a request.
  * @throws TonyError DATA_INVALID for invalid fields, or the error of the storage.
  */

@@ -23,7 +23,7 @@ beforeEach(async () => {
   vi.stubEnv('HADOOP_USER_NAME', 'alice');
   vi.stubEnv('TONY_LOCAL_DIR', path.join(folder, 'local'));
   vi.stubEnv('HADOOP_CONF_DIR', folder);
-  // Fake timers control when the deadline for the cluster's answer passes.
+  // Fake timers control when the deadline for the cluster's response passes.
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
 });
 afterEach(async () => {

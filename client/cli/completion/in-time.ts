@@ -1,8 +1,8 @@
 import { withTimeout } from '../../../platform/deadline.ts';
 
-/** Deadline for the cluster's answer, in ms since the process started. It is short because the user is waiting for the completion. */
+/** Deadline for the cluster's response, in ms since the process started. It is short because the user is waiting for the completion. */
 const ANSWER_MS = 450;
-/** Minimum time (ms) to wait for the cluster's answer. On a busy machine, process startup may use up most of `ANSWER_MS`. */
+/** Minimum time (ms) to wait for the cluster's response. On a busy machine, process startup may use up most of `ANSWER_MS`. */
 const LEAST_ANSWER_MS = 300;
 
 /** Returns the result of `ask`, or `instead` if `ask` fails or takes too long. */

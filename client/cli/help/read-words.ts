@@ -1,9 +1,9 @@
 import type { DescribedCommand, DescribedOption } from './command-description.ts';
 
 export interface TypedOption {
-  /** Name of a known option, or the typed name of an unknown option. */
+  /** Name of a known option, or an unknown option's name as the user typed it. */
   readonly name: string;
-  /** Typed option without its value, such as `--no-open` or `-f`. */
+  /** The option as the user typed it, without its value, such as `--no-open` or `-f`. */
   readonly typed: string;
   /** null for an unknown option. */
   readonly option: DescribedOption | null;
@@ -12,9 +12,9 @@ export interface TypedOption {
 }
 
 export interface ReadWords {
-  /** Typed commands, starting with `tony-ts`. */
+  /** The commands that the user typed, starting with `tony-ts`. */
   readonly path: readonly DescribedCommand[];
-  /** Last typed command, or its default subcommand. */
+  /** The last command that the user typed, or its default subcommand. */
   readonly runs: DescribedCommand;
   readonly known: readonly DescribedOption[];
   readonly options: readonly TypedOption[];

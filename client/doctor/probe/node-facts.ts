@@ -3,7 +3,7 @@ import type { ProbedNode } from '../../../conf/node-probe.ts';
 /** The facts of one node, parsed. Absent facts are '' or null. */
 export interface NodeFacts {
   readonly node: string;
-  /** Why the node has no facts; empty if it has. */
+  /** Why the node has no facts, or empty if it has some. */
   readonly notProbed: string;
   readonly user: string;
   readonly os: string;
@@ -19,14 +19,14 @@ export interface NodeFacts {
   readonly cpuFlags: readonly string[];
   readonly cores: number | null;
   readonly memoryBytes: number | null;
-  /** Memory limit that cgroups enforce; null without a limit. */
+  /** Memory limit that cgroups enforce, or null if there is no limit. */
   readonly cgroupMemoryBytes: number | null;
   readonly diskFreeBytes: number | null;
   readonly shmBytes: number | null;
   readonly openFiles: string;
   /** Range of the ports on which tasks listen. */
   readonly ports: string;
-  /** Command, version, and those of the modules `pip` and `venv` that are installed. */
+  /** Command, version, and which of the modules `pip` and `venv` are installed. */
   readonly pythons: readonly string[];
   readonly gpuDriver: string;
   /** Number of devices /dev/nvidiaN in a container that has requested no GPU. */

@@ -16,7 +16,7 @@ interface Expectation {
   readonly yarnGpus: ReadonlyMap<string, number>;
 }
 
-/** Returns one finding per problem, which names the affected nodes; a single good finding if there are no problems. */
+/** Returns one finding per problem, naming the affected nodes, or a single success finding if there are no problems. */
 export function probeFindings(nodes: readonly NodeFacts[], expected: Expectation): Finding[] {
   const probed = nodes.filter(({ notProbed }) => notProbed === '');
   const verdicts: readonly (readonly [string, Verdict | null])[] = [

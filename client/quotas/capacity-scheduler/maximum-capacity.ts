@@ -158,8 +158,7 @@ function setAmounts(draft: SchedulerDraft, queue: CapacityQueue, limit: Limit | 
 }
 
 /**
- * Returns the node labels that the queue can access, each with its property prefix, the amounts of the queue, and the maximum of the parent
- * queue.
+ * Returns the node labels that the queue can access, each with its property prefix, the queue's capacities, and the parent queue's maximum.
  */
 function partitionsOf(
   queue: CapacityQueue,
