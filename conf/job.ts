@@ -137,8 +137,8 @@ export interface Role {
   readonly endAfter: EndAfter | null;
   /**
    * How the tasks of this role affect the job result. `tracked`: the job waits for them, and their failure fails the job. `untracked`: the
-   * job does not wait for them, but their failure fails the job (parameter servers). `sidecar`: the job ignores both their end and their
-   * failure.
+   * job does not wait for them, but their failure fails the job (parameter servers). `sidecar`: the job neither waits for them nor fails if
+   * they fail.
    */
   readonly tracking: 'tracked' | 'untracked' | 'sidecar';
   /** Whether task 0 of this role is the chief. True for exactly one role. */

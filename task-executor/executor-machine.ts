@@ -21,7 +21,7 @@ export interface ExecutorState {
   /** Port number; 0 while no port is bound. */
   readonly port: number;
   readonly program: Program | null;
-  /** Generation for which to bind a port when the current program has ended; null if none. */
+  /** Generation for which to bind a port once the current program has exited, or null if there is none. */
   readonly preparing: number | null;
   readonly leaving: Leaving | null;
 }
@@ -56,7 +56,7 @@ export type ExecutorEvent = { readonly now: number } & (
   | { readonly type: 'checkpoint'; readonly generation: number }
   | { readonly type: 'stop'; readonly reason: string; readonly atOnce: boolean }
   | { readonly type: 'started'; readonly generation: number; readonly pid: number }
-  /** All processes of the program have ended. */
+  /** All of the program's processes have exited. */
   | { readonly type: 'exited'; readonly exit: Exited }
   /** The executor must exit, because it has received a signal or cannot continue. */
   | { readonly type: 'terminated'; readonly exitCode: number; readonly reason: string }
@@ -73,7 +73,7 @@ export type ExecutorAction =
   | { readonly type: 'say-ready'; readonly generation: number; readonly port: number }
   | { readonly type: 'say-started'; readonly generation: number; readonly pid: number }
   | { readonly type: 'say-exited'; readonly exit: Exited }
-  /** Reports that all processes of the program have ended. */
+  /** Reports that all of the program's processes have exited. */
   | { readonly type: 'say-left' }
   | { readonly type: 'disconnect'; readonly reason: string }
   | { readonly type: 'note'; readonly text: string }

@@ -57,7 +57,7 @@ const ATTEMPT_METADATA = 'tony-attempt';
 /** Timeout in ms for one attempt to forward a service request. */
 const SERVE_MS = 30_000;
 const SERVE_BACKOFF = { firstMs: 50, mostMs: 1_000 };
-/** An answer may contain a feed record of 16 MiB. */
+/** A response may contain a feed record of 16 MiB. */
 const LARGEST_ANSWER_BYTES = 17 * 1024 * 1024;
 
 const AttachClient = makeClientConstructor(executorService(), 'ApplicationMaster');

@@ -23,7 +23,7 @@ const { command, processes } = JSON.parse(readFileSync(process.argv[2] ?? '', 'u
 let running = processes.length;
 let failed = false;
 
-// Each process receives the signal as well, and may store a checkpoint before it ends.
+// Each process receives the signal as well, and may store a checkpoint before it exits.
 process.on('SIGTERM', () => {});
 
 for (const { prefix, environment } of processes) {

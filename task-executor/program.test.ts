@@ -122,7 +122,7 @@ it('starts another guard when one has died', async () => {
   await expect.poll(() => before.every(isGone)).toBe(true);
   const victim = spawn('sleep', ['1000'], { detached: true, stdio: 'ignore' });
   await guard.watch(victim.pid as number);
-  // Closes the guard's input, which also happens when the executor ends.
+  // Closes the guard's input, which also happens when the executor exits.
   guard.close();
   await expect.poll(() => isGone(victim.pid as number)).toBe(true);
 });

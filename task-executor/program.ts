@@ -30,10 +30,10 @@ export interface ProgramEnd extends ProcessEnd {
   readonly stderrTail: string;
 }
 
-/** The user's program. It runs in its own session. All of its processes are killed when it ends. */
+/** The user's program. It runs in its own session. All of its processes are killed when it exits. */
 export class Program {
   readonly #process: GuardedProcess;
-  /** Resolves when the program has ended and SIGKILL has been sent to its remaining processes. */
+  /** Resolves when the program has exited and SIGKILL has been sent to its remaining processes. */
   readonly ended: Promise<ProgramEnd>;
 
   private constructor(process: GuardedProcess, ended: Promise<ProgramEnd>) {

@@ -93,7 +93,7 @@ function asGranted(job: Job, { own, minimumMemoryMb }: ClusterView): Job {
  * apply.
  * @param queue the queue in which this attempt admitted the job; null if this attempt adopted running containers of the previous attempt.
  * Running containers prove that the job was admitted, in the queue of its submission and with the resources in its tags. (Tags never
- * change.) The limits are checked again only if the queue or the requested resources have changed since.
+ * change.) The limits are checked again only if the queue or the requested resources have changed since then.
  */
 export function refusalOfRunning(frozen: FrozenJob, view: ClusterView, queue: string | null): string | null {
   const { job } = frozen;

@@ -178,7 +178,7 @@ function stopAtOnce(transition: Transition, containerId: string): void {
   transition.act({ type: 'stop-program', containerId, reason: 'this container is no longer part of the job', atOnce: true });
 }
 
-/** Handles an executor's report that all processes of its program have ended. The task's next program can now start. */
+/** Handles an executor's report that all of its program's processes have exited. The task's next program can now start. */
 export function noteLeft(transition: Transition, containerId: string): void {
   const ending = transition.state.ending.get(containerId);
   if (ending === undefined) {
@@ -210,7 +210,7 @@ export function noteStreamLost(transition: Transition, containerId: string): voi
 
 /**
  * Returns earlier containers whose program may still be running. They belong to this task or to an unknown task of its role. A new program
- * must wait for their end.
+ * must wait until they have exited.
  */
 export function predecessorsOf(state: JobState, task: Task): Ending[] {
   return [...state.ending.values()].filter(

@@ -134,7 +134,7 @@ function helloStarted(transition: Transition, slot: number, event: Said<'hello'>
     event.phase === 'idle' &&
     program === null
   ) {
-    // The task is a replacement worker. Its program starts when the task's previous program has ended.
+    // The task is a replacement worker. Its program starts when the task's previous program has exited.
     if (event.generation !== 0 && event.generation !== generation) {
       failTask(transition, slot, { kind: 'inconsistent' });
     }
@@ -293,7 +293,7 @@ function streamLost(transition: Transition, event: Said<'stream-lost'>): void {
 function handleExit(transition: Transition, slot: number, exit: ProgramExit): void {
   const task = transition.task(slot);
   const program = task.executor?.program ?? null;
-  // The exit belongs to an older generation or was reported before.
+  // The exit belongs to an older generation or has already been reported.
   if (program === null || program.phase === 'ended' || program.generation !== exit.generation) {
     return;
   }

@@ -300,7 +300,7 @@ export function whyNotRestarted(
   return null;
 }
 
-/** Returns true if the role restarts a task after this end of its program, as far as `retryOn` is concerned. */
+/** Returns true if `retryOn` permits a restart after a program has exited in this way. */
 function isRetried({ retryOn }: Role, { code, signal }: ProgramExit): boolean {
   const number = (constants.signals as Readonly<Record<string, number>>)[signal];
   return retryOn === null || retryOn.includes(number === undefined ? code : 128 + number);

@@ -151,7 +151,7 @@ function describeMembers(state: JobState, members: readonly Task[]): string {
 }
 
 /**
- * Starts replacement workers in the running generation of a parameter-server job. A replacement waits for the end of its predecessor,
+ * Starts replacement workers in the running generation of a parameter-server job. A replacement waits until its predecessor has exited,
  * because only one program per rank may push gradients.
  */
 export function startReplacements(transition: Transition): void {

@@ -38,7 +38,7 @@ export class EventLog {
     );
   }
 
-  /** Returns the entries with numbers from `after` on, in order. */
+  /** Returns the entries whose number is at least `after`, in order. */
   page(after: number): EventPage {
     const numbered = (entries: readonly HistoryEntry[], firstNumber: number) => {
       const skipped = Math.max(0, after - firstNumber);

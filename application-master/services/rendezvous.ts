@@ -12,7 +12,7 @@ const HOLD_MS = 2_000;
 
 export interface RendezvousCall {
   readonly generation: number;
-  /** Aborted when the client no longer waits for the answer. */
+  /** Aborted when the client is no longer waiting for the response. */
   readonly signal: AbortSignal;
 }
 

@@ -18,7 +18,7 @@ import { Feeds, type StoredFeeds } from './feeds.ts';
 import type { ProducerEvents } from './producer-link.ts';
 import { Rendezvous } from './rendezvous.ts';
 
-/** Maximum time in ms to hold a request without an answer. The client then repeats the request. */
+/** Maximum time in ms to hold a request without responding. The client then repeats the request. */
 const HOLD_MS = 10_000;
 /** Interval in ms between checks whether readers and workers are still running. */
 const SWEEP_MS = 1_000;
@@ -39,7 +39,7 @@ export interface ServicesOptions {
 export interface ServiceCall extends Requester {
   readonly service: string;
   readonly body: Uint8Array;
-  /** Aborted when the client no longer waits for the answer. */
+  /** Aborted when the client is no longer waiting for the response. */
   readonly signal: AbortSignal;
 }
 
@@ -168,7 +168,7 @@ export class Services {
     return { answer: { lengths: records.map(({ length }) => length) }, body: Buffer.concat(records) };
   }
 
-  /** Retries a request until it gets an answer. Returns the answer once the state has been stored. */
+  /** Retries a request until it gets a response. Returns the response once the state has been stored. */
   async #held(call: ServiceCall, ask: (body: unknown) => unknown): Promise<Answered | null> {
     const until = performance.now() + HOLD_MS;
     const body = parseBody(call.body);

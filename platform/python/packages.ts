@@ -22,7 +22,7 @@ export interface Packages {
   readonly pythons: ReadonlyMap<string, readonly string[]>;
 }
 
-/** Returns the packages, null if the folder has none, or a message that states why they cannot be read. */
+/** Returns the packages, or null if the folder has none. If they cannot be read, returns a message that states why. */
 export async function readPackages(folder: string): Promise<Packages | string | null> {
   const file = path.join(folder, PACKAGES_FILE);
   try {

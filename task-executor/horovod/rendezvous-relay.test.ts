@@ -45,7 +45,7 @@ async function open(master: Pick<Master, 'ask'> & { readonly notices: string[] }
   return relay;
 }
 
-/** Sends bytes on a new connection, as Horovod does, and returns the status and the body of the answer. */
+/** Sends bytes on a new connection, as Horovod does, and returns the response's status and body. */
 async function send({ port }: RendezvousRelay, request: string): Promise<[status: number, body: string]> {
   const socket = connect(port, '127.0.0.1');
   socket.write(Buffer.from(request, 'latin1'));

@@ -13,7 +13,7 @@ import { exitCodeOf, startCommand } from './shell-command.ts';
 const MOST_HANDSHAKES = 16;
 /** Delay in ms between SIGTERM and SIGKILL for a command that rank 0 has abandoned. */
 const KILL_AFTER_MS = 5_000;
-/** How long in ms the agent waits for the daemons to end after mpirun has ended. */
+/** How long the agent waits, in ms, for the daemons to exit after mpirun has exited. */
 const REST_MS = 5_000;
 
 /**
@@ -72,7 +72,7 @@ function serve(channel: Channel, task: TaskContext, running: Set<Promise<void>>,
   channel.read(reader);
 }
 
-/** @param sent called when the answer is written or rank 0 has closed the connection. */
+/** @param sent called when the response is written or rank 0 has closed the connection. */
 function answer(channel: Channel, code: number, sent: () => void): void {
   channel.socket.once('close', sent);
   if (channel.socket.destroyed) {

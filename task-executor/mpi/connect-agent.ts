@@ -19,7 +19,7 @@ export function agentIdentity({ generation, worldSize }: Gang, rank: number): Id
 }
 
 /**
- * Connects rank 0 to the agent of another rank, and retries until the agent listens.
+ * Connects rank 0 to the agent of another rank, and retries until the agent is listening.
  * @throws TonyError RING_JOIN_FAILED after `limitMs`, with the error of the last attempt.
  */
 export async function connectAgent(task: Gang, rank: number, events: AgentEvents, limitMs: number): Promise<Channel> {

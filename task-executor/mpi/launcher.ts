@@ -6,7 +6,7 @@ import { exitCodeOf, startCommand } from './shell-command.ts';
 
 /** Timeout in ms for the connections to all agents. The programs of a gang start at about the same time. */
 const CONNECT_MS = 120_000;
-/** Timeout in ms for the agents to end. It is longer than the time for which agents wait for their commands. */
+/** How long to wait, in ms, for the agents to exit. This is longer than the time for which agents wait for their commands. */
 const END_MS = 10_000;
 
 /**
@@ -23,7 +23,7 @@ export async function runLauncher(task: TaskContext, command: string, environmen
     }
   };
   const channels = await Promise.all(ranks.map((rank) => join(task, rank, onLost)));
-  // The command receives the signal as well, and may store a checkpoint before it ends.
+  // The command receives the signal as well, and may store a checkpoint before it exits.
   process.on('SIGTERM', () => {});
   const code = await exitCodeOf(startCommand(command, { ...process.env, ...environment }));
   isEnding = true;

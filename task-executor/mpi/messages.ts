@@ -7,11 +7,11 @@ import type { Reader } from '../../training/connections/reader.ts';
  */
 
 export type AgentRequest =
-  /** Opens the connection that lasts as long as the command of rank 0. The agents end when it closes. */
+  /** Opens the connection that lasts as long as rank 0's command. The agents end when it closes. */
   | { readonly type: 'join' }
-  /** The command of rank 0 has ended. */
+  /** Rank 0's command has exited. */
   | { readonly type: 'end' }
-  /** Runs a bash command. The answer is `ended`. */
+  /** Runs a bash command. The response is `ended`. */
   | { readonly type: 'run'; readonly command: string };
 
 export interface AgentAnswer {

@@ -4,7 +4,7 @@ import { messageOf } from '../../platform/errors.ts';
 import type { Logger } from '../../platform/log.ts';
 
 /**
- * The script reads process group IDs from standard input, one per line, and acknowledges each with an empty line. When the executor ends,
+ * The script reads process group IDs from standard input, one per line, and acknowledges each with an empty line. When the executor exits,
  * the input closes. The script then kills the last process group and all other processes of the same session. The session ID is field 6 of
  * /proc/PID/stat, the fourth after the command name. The guard has its own session, so signals to the executor's process group do not reach
  * the guard.
@@ -23,8 +23,8 @@ done`;
 const PAUSE_MS = 100;
 
 /**
- * Kills the user's processes when this process ends for any reason. A small helper process holds the other end of a pipe, which closes when
- * this process ends.
+ * Kills the user's processes when this process exits for any reason. A small helper process holds the other end of a pipe, which closes
+ * when this process exits.
  */
 export class Guard {
   readonly #log: Logger;
@@ -40,7 +40,8 @@ export class Guard {
   }
 
   /**
-   * Resolves when the guard monitors the process group. From then on, the group is killed when this process ends. Null ends the monitoring.
+   * Resolves when the guard monitors the process group. From then on, the group is killed when this process exits. Null ends the
+   * monitoring.
    */
   async watch(group: number | null): Promise<void> {
     this.#group = group === null ? '' : String(group);

@@ -39,12 +39,12 @@ export interface ProcessEnd {
   readonly signal: string;
 }
 
-/** A process with its own session. When the process or the executor ends, all processes of the session are killed. */
+/** A process with its own session. When the process or the executor exits, all of the session's processes are killed. */
 export class GuardedProcess {
   readonly pid: number;
   readonly tree: ProcessTree;
   readonly child: ChildProcess;
-  /** Resolves when the process has ended and SIGKILL has been sent to the remaining processes of its session. */
+  /** Resolves when the process has exited and SIGKILL has been sent to its session's remaining processes. */
   readonly ended: Promise<ProcessEnd>;
   readonly #graceMs: number;
   readonly #gentleSignal: NodeJS.Signals;
@@ -173,6 +173,6 @@ function killQuietly(pid: number, signal: NodeJS.Signals): void {
   try {
     process.kill(pid, signal);
   } catch {
-    // The process has already ended.
+    // The process has already exited.
   }
 }

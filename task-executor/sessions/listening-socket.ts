@@ -18,7 +18,7 @@ export interface ListeningSocket {
 const LISTEN = '0A';
 const LITTLE_ENDIAN = new Uint8Array(Uint16Array.of(1).buffer)[0] === 1;
 
-/** Returns the sockets that listen, from the content of /proc/net/tcp or /proc/net/tcp6. */
+/** Returns the listening sockets from the content of /proc/net/tcp or /proc/net/tcp6. */
 export function parseListeningSockets(text: string): ListeningSocket[] {
   return text
     .split('\n')
@@ -38,7 +38,7 @@ export function listeningSockets(pids: readonly number[]): ListeningSocket[] {
   return sockets.filter(({ inode }) => own.has(inode));
 }
 
-/** Returns the inodes of a process's open sockets; an empty list if the process has ended. */
+/** Returns the inodes of a process's open sockets; an empty list if the process has exited. */
 function socketsOf(pid: number): string[] {
   const folder = `/proc/${pid}/fd`;
   try {

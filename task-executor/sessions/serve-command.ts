@@ -11,7 +11,7 @@ import { Guard } from '../processes/guard.ts';
 import { GuardedProcess } from '../processes/guarded-process.ts';
 import type { SessionRun } from './task-sessions.ts';
 
-/** Interval in ms between checks for more output of an ended command. */
+/** Interval in ms between checks for further output after a command has exited. */
 const DRAIN_MS = 1_000;
 const SHELL = '/bin/bash';
 /** The search path for a task without the variable PATH. */

@@ -48,7 +48,7 @@ export class CheckpointSync {
   }
 
   /**
-   * Call this function after the program has ended. Resolves when the newest version is stored.
+   * Call this function after the program has exited. Resolves when the newest version is stored.
    * @throws TonyError CHECKPOINT_FAILED if the newest version is invalid or cannot be stored in time; CHECKPOINT_FENCED.
    */
   async finish(withinMs: number): Promise<void> {

@@ -155,7 +155,7 @@ interface CheckedIndex extends Pick<Index, 'folder' | 'target' | 'files'> {
   readonly generation: number | undefined;
 }
 
-/** @throws TonyError CHECKPOINT_DAMAGED, also for a name that would leave the checkpoint's folder. */
+/** @throws TonyError CHECKPOINT_DAMAGED, including for a name that would leave the checkpoint's folder. */
 function parseIndex(bytes: Uint8Array, uri: string): CheckedIndex {
   let index: Partial<Index> | null;
   try {

@@ -13,7 +13,7 @@ export const trialRequest = z.object({
 });
 
 /**
- * Writes the row of a trial for TensorBoard's HParams tab. The row is a run of its own: the trial's program may still write to its run
+ * Writes the row of a trial for TensorBoard's HParams tab. The row is a run of its own: the trial's program may still be writing to its run
  * `trial-00003`, and TensorBoard reads no file of a run after it has begun a newer one.
  */
 export async function writeTrialRow(

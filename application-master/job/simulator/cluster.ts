@@ -64,7 +64,7 @@ export class Cluster {
       .map((each) => each.container);
   }
 
-  /** Drops the requests of an ended attempt, and the containers that it did not launch. */
+  /** Drops the requests of an attempt that has exited, and the containers that it did not launch. */
   unregister(): void {
     this.#listener = null;
     this.#asks.clear();

@@ -94,7 +94,7 @@ export type Event = { readonly now: number } & (
     }
   | { readonly type: 'exited'; readonly containerId: string; readonly exit: ProgramExit }
   | { readonly type: 'stream-lost'; readonly containerId: string }
-  /** The executor's last message: all processes of its program have ended. */
+  /** The executor's last message: all of its program's processes have exited. */
   | { readonly type: 'left'; readonly containerId: string }
   | { readonly type: 'preempting'; readonly containerIds: readonly string[] }
   /** The snapshot with this revision is durable and replaces all earlier snapshots. Actions that wait for this revision can now start. */

@@ -216,7 +216,7 @@ export interface Ending {
   readonly index: number;
   readonly node: string;
   readonly since: number;
-  /** The program may run until this time, at which the executor's lease has ended. 0 if no program can be running. */
+  /** The program may run until this time, when the executor's lease ends. 0 if no program can be running. */
   readonly until: number;
   readonly attached: boolean;
   /**

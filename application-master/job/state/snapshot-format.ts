@@ -29,7 +29,7 @@ const endingSchema = z.object({
   role: z.string(),
   index: z.int().min(-1),
   node: z.string(),
-  /** Time in ms since the epoch at which the executor's lease has ended. */
+  /** Time in ms since the epoch at which the executor's lease ends. */
   until: z.number(),
   /** See `Ending`. Saved because the ResourceManager does not repeat its report to a later attempt. */
   reported: z.enum(['nothing', 'presumed', 'preempted']),

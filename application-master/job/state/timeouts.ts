@@ -26,8 +26,8 @@ export function silenceMs(job: Job): number {
  * Returns the lease duration in ms of the executors of a role. An executor that has had no connection to an ApplicationMaster for this long
  * stops its program and exits. During the lease, a later attempt can start and executors can find it.
  *
- * Generations fence the tasks of the gang, so no successor waits for the end of their programs. Their lease covers the time that YARN needs
- * to replace a lost ApplicationMaster. All other tasks have the shortest lease, because their successors start only after its end.
+ * Generations fence the gang's tasks, so no successor waits for their programs to exit. Their lease covers the time that YARN needs to
+ * replace a lost ApplicationMaster. All other tasks have the shortest lease, because their successors start only after its end.
  */
 export function leaseMs({ job, cluster }: Pick<FrozenJob, 'job' | 'cluster'>, roleName: string): number {
   const role = job.roles.find(({ name }) => name === roleName);
