@@ -8,19 +8,19 @@ import type { ExecutorSettings } from './settings.ts';
 import type { CheckpointSync } from './storage/checkpoint-sync.ts';
 import type { PreparedRun } from './task-folder.ts';
 
-/** How long to wait, in ms, for the last checkpoint of a program that has succeeded to be stored. */
+/** How long storing the last checkpoint may take, in ms, if the program has succeeded. */
 const SUCCEEDED_MS = 600_000;
-/** How long to wait, in ms, for the last checkpoint if the program has failed. The next generation waits for it too. */
+/** How long storing the last checkpoint may take, in ms, if the program has failed. The next generation waits for the checkpoint. */
 const FAILED_MS = 60_000;
 /**
- * How long to wait, in ms, for the last checkpoint if the program is stopped because a new generation is starting. The ApplicationMaster
- * expects a response to Prepare within 30 s.
+ * How long storing the last checkpoint may take, in ms, if the program is stopped because a new generation is starting. The
+ * ApplicationMaster expects a response to Prepare within 30 s.
  */
 const PREPARING_MS = 15_000;
-/** How long to wait, in ms, for the last checkpoint if the executor is leaving the job. */
+/** How long storing the last checkpoint may take, in ms, if the executor is leaving the job. */
 const LEAVING_MS = 10_000;
 
-/** Returns how long to wait, in ms, for the last checkpoint of a program that exited with this code to be stored. */
+/** Returns how long storing the last checkpoint may take, in ms, for a program that exited with this code. */
 export function timeToSync({ leaving, preparing }: ExecutorState, code: number): number {
   if (leaving !== null) {
     return LEAVING_MS;

@@ -60,8 +60,8 @@ export class TokenKeeper {
 
   /**
    * The credentials for a new container. A NodeManager aggregates logs with the tokens of the job's first container on its node, and cannot
-   * receive newer tokens. As long as the tokens from the submission are valid (the ResourceManager renews them), new containers therefore
-   * start with those. The executor receives the newest tokens when it connects.
+   * receive newer tokens. Therefore, while the tokens from the submission are valid (the ResourceManager renews them), new containers start
+   * with those. The executor receives the newest tokens when it connects.
    */
   get launchCredentials(): Credentials {
     const { credentials } = this.#options;

@@ -9,7 +9,7 @@ export class Session {
   /** True if the command runs in a terminal. */
   readonly terminal: boolean;
 
-  /** @param throwIfEnded throws if the job has ended, because this explains why the session ended */
+  /** @param throwIfEnded throws if the job has ended. The error explains why the session ended. */
   constructor(stream: SessionStream, terminal: boolean, throwIfEnded: () => Promise<void>) {
     this.#stream = stream;
     this.terminal = terminal;

@@ -76,7 +76,7 @@ const HANDLERS: Readonly<Record<string, Handler>> = {
 };
 
 /**
- * Responds to a request about a single file or folder.
+ * Handles a request about a single file or folder.
  * @returns null if this is not such a request.
  * @throws TonyError DATA_INVALID for invalid fields, or the error of the storage.
  */

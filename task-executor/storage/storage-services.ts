@@ -44,9 +44,7 @@ export function openStorage({ frozen, s3 }: StorageContainer): Storage {
   return createStorage({ hadoop, user: frozen.user, ...connection });
 }
 
-/**
- * Responds to a program's request to store or load files. These requests let programs in other languages use HDFS without an HDFS client.
- */
+/** Handles a program's request to store or load files. These requests let programs in other languages use HDFS without an HDFS client. */
 export async function serveStorage(
   settings: StorageContainer,
   run: Run,
