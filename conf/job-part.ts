@@ -70,7 +70,7 @@ type DeepPartial<T> = T extends readonly unknown[] | DockerContainer
     ? { readonly [K in keyof T]?: DeepPartial<T[K]> | undefined }
     : T;
 
-/** Returns the reason why a site file cannot set this key; undefined for an unknown key. */
+/** Returns the reason why a site file cannot set this key, or undefined for an unknown key. */
 export function whyNotInSite(path: readonly (string | number)[]): string | undefined {
   return explainKey(jobJsonSchema(), path.join('.')) === null ? undefined : 'can be set in job.yaml only, not in a site file';
 }

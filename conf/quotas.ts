@@ -241,7 +241,7 @@ export function setsTotals({ roles, users, groups, queues }: Quotas): boolean {
   );
 }
 
-/** Returns the shortest run time or idle time (ms) that the site file allows for jobs of this owner; null for no limit. */
+/** Returns the shortest run time or idle time (ms) that the site file allows for jobs of this owner, or null for no limit. */
 export function timeLimitOf(quotas: Quotas, owner: Owner, key: 'timeout' | 'idle'): { readonly ms: number; readonly path: string } | null {
   const all = scopesOf(quotas, owner).flatMap(({ path, limits }) => {
     const ms = limits[key];

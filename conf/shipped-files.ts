@@ -109,7 +109,7 @@ function problemsOf(own: readonly Listed[], ofJob: readonly Listed[]): Problem[]
   });
 }
 
-/** Returns why YARN cannot localise a file; undefined if it can. */
+/** Returns why YARN cannot localise a file, or undefined if it can. */
 export function pathProblem(path: string, shared: Visibility | null): string | undefined {
   if (isUri(path)) {
     if (!/^(hdfs|s?webhdfs|viewfs):/i.test(path)) {

@@ -27,7 +27,7 @@ interface Terms {
   readonly schema: () => JsonSchema;
   /** Hints for missing keys, by the path of the key. */
   readonly missing?: Readonly<Record<string, string>>;
-  /** Returns the reason why this file does not support a key that users may expect; undefined for any other key. */
+  /** Returns the reason why this file does not support a key that users may expect, or undefined for any other key. */
   readonly unknown?: (path: Problem['path']) => string | undefined;
 }
 
@@ -206,7 +206,10 @@ function describeIssue(issue: z.core.$ZodIssue, document: Document, terms: Terms
   }
 }
 
-/** Returns the mistakes in the alternative that the user most likely meant; undefined if the value's type matches none of the alternatives. */
+/**
+ * Returns the mistakes in the alternative that the user most likely meant, or undefined if the value's type matches none of the
+ * alternatives.
+ */
 function meantAlternative<Issue extends z.core.$ZodIssue>(alternatives: readonly (readonly Issue[])[]): readonly Issue[] | undefined {
   const withoutMistakeOf = (...codes: readonly string[]) =>
     alternatives.filter((issues) => issues.every(({ path, code }) => path.length > 0 || !codes.includes(code)));

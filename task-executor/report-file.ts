@@ -111,7 +111,7 @@ export class ProgressSoFar {
     this.#notices = withNotice(this.#notices, notice).slice(0, MAX_NOTICES);
   }
 
-  /** Returns the newest values of all reports; null if nothing has changed since the last call. */
+  /** Returns the newest values of all reports, or null if nothing has changed since the last call. */
   take(): ProgressMessage | null {
     if (!this.#news) {
       return null;

@@ -89,8 +89,8 @@ function asGranted(job: Job, { own, minimumMemoryMb }: ClusterView): Job {
 }
 
 /**
- * Returns the reason to end a running job; null if it may continue. If the user moves the job to another queue, the limits of the new queue
- * apply.
+ * Returns the reason to end a running job, or null if it may continue. If the user moves the job to another queue, the limits of the new
+ * queue apply.
  * @param queue the queue in which this attempt admitted the job; null if this attempt adopted running containers of the previous attempt.
  * Running containers prove that the job was admitted, in the queue of its submission and with the resources in its tags. (Tags never
  * change.) The limits are checked again only if the queue or the requested resources have changed since then.
@@ -114,7 +114,7 @@ export function refusalOfRunning(frozen: FrozenJob, view: ClusterView, queue: st
 }
 
 /**
- * Returns the check for a starting attempt; null if running containers prove that the job was admitted. The saved state does not prove
+ * Returns the check for a starting attempt, or null if running containers prove that the job was admitted. The saved state does not prove
  * admission, because the user can write it. If the saved state says that the job has run before, a job over the limits waits instead of
  * failing: limits set later must not end a job.
  */

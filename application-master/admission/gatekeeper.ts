@@ -183,7 +183,8 @@ export class Gatekeeper {
   }
 
   /**
-   * Returns the job's application; null if the ResourceManager does not respond. If the site sets no totals, the application is not needed.
+   * Returns the job's application, or null if the ResourceManager does not respond. If the site sets no totals, the application is not
+   * needed.
    */
   async #ownOf(resourceManager: ResourceManager): Promise<Application | null> {
     const { node, log } = this.#options;

@@ -344,7 +344,7 @@ function signalGroup(group: number, signal: NodeJS.Signals): void {
   } catch {}
 }
 
-/** Returns the start time of a process; null if it does not exist or is a zombie (state Z or X). */
+/** Returns the start time of a process, or null if it does not exist or is a zombie (state Z or X). */
 function startTimeOf(pid: number): string | null {
   const stat = readStat(pid);
   return stat === null || stat.state === 'Z' || stat.state === 'X' ? null : String(stat.startTime);

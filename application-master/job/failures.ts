@@ -63,7 +63,7 @@ export function lossOf(state: JobState, { container, executor, role, startedAt }
 }
 
 /**
- * Returns the member to charge for lost-peer reports that no failure has explained within `graceMs`; null if there are no such reports.
+ * Returns the member to charge for lost-peer reports that no failure has explained within `graceMs`, or null if there are no such reports.
  * Selects the member with the most reports. In case of a tie, prefers a member that has not reported a lost peer itself.
  */
 export function findBlamedMember(state: JobState): { readonly slot: number; readonly cause: Cause } | null {
@@ -253,7 +253,7 @@ function wasStarted(task: Task): boolean {
 }
 
 /**
- * Returns the reason not to restart the task, phrased as a predicate; null if the task is restarted.
+ * Returns the reason not to restart the task, phrased as a predicate, or null if the task is restarted.
  * - `task`: the task has exhausted its restarts. Other tasks may continue without it.
  * - `job`: the gang as a whole has exhausted its restarts.
  */

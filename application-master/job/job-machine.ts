@@ -72,7 +72,7 @@ export function createJob(
   return snapshot === null ? fresh : withSnapshot(fresh, snapshot);
 }
 
-/** Returns the task to which a container is assigned; null if the container is not part of the job. */
+/** Returns the task to which a container is assigned, or null if the container is not part of the job. */
 export function assignmentOf(state: JobState, containerId: string): { role: string; index: number } | null {
   const task = state.tasks[state.byContainer.get(containerId) ?? -1];
   return task === undefined ? null : { role: task.role.name, index: task.index };

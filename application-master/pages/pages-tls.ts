@@ -19,7 +19,7 @@ const SECRETS = {
   trustStorePassword: 'yarn.application.am.truststore.password',
 } as const;
 
-/** Returns the keys for serving the job's pages over HTTPS; null if YARN's proxy uses plain HTTP. */
+/** Returns the keys for serving the job's pages over HTTPS, or null if YARN's proxy uses plain HTTP. */
 export function pagesTls({ secrets }: Credentials, configuration: HadoopConfiguration, log: Logger): ServerTls | null {
   const [keyStore, trustStore] = [secrets.get(SECRETS.keyStore), secrets.get(SECRETS.trustStore)];
   if (keyStore === undefined || trustStore === undefined) {

@@ -57,7 +57,7 @@ export class Rendezvous {
   }
 
   /**
-   * Returns the value; null if the key is missing. With `wait`, first waits some seconds for the key.
+   * Returns the value, or null if the key is missing. With `wait`, first waits some seconds for the key.
    * @throws TonyError DATA_INVALID, SERVICE_LOST
    */
   async get({ generation, signal }: RendezvousCall, body: unknown): Promise<Buffer | null> {

@@ -4,7 +4,7 @@ import { readPemFile } from '../../hadoop/tls/trust-store.ts';
 import { localSite } from './site-file.ts';
 
 /**
- * Returns the certificate authorities (PEM) that the local site file specifies in `tls.ca`; '' if it specifies none.
+ * Returns the certificate authorities (PEM) that the local site file specifies in `tls.ca`, or '' if it specifies none.
  * @param folders folders to search for the site file, in this order.
  * @throws TonyError TRUST_STORE_UNREADABLE
  */

@@ -27,7 +27,7 @@ export async function loadSite({ folders, storage, defaultFs }: SitePlaces): Pro
 }
 
 /**
- * Returns the first `tony-site.yaml` in `folders`; null if there is none.
+ * Returns the first `tony-site.yaml` in `folders`, or null if there is none.
  * @throws TonyError SITE_UNREADABLE
  */
 export async function findSiteFile(folders: readonly string[]): Promise<{ readonly file: string; readonly text: string } | null> {
@@ -43,7 +43,9 @@ export async function findSiteFile(folders: readonly string[]): Promise<{ readon
   return null;
 }
 
-/** Returns the first site file in the folders; null if it is missing or unreadable. Commands that need the site file report the error. */
+/**
+ * Returns the first site file in the folders, or null if it is missing or unreadable. Commands that need the site file report the error.
+ */
 export function localSite(folders: readonly string[]): ReturnType<typeof findSiteFile> {
   return findSiteFile(folders).catch(() => null);
 }

@@ -28,7 +28,7 @@ function finalState({ state, finalStatus }: EndedApplication): JobResult['state'
   return state === 'FINISHED' && finalStatus === 'SUCCEEDED' ? 'SUCCEEDED' : 'FAILED';
 }
 
-/** Returns the queue name from YARN's message that the queue does not exist; undefined for other messages. */
+/** Returns the queue name from YARN's message that the queue does not exist, or undefined for other messages. */
 export function unknownQueue(diagnostics: string): string | undefined {
   return /submitted by user \S+ to (?:unknown|non-?existent) queue:?\s*(\S+?)\.?\s*$/im.exec(diagnostics)?.[1];
 }
@@ -135,8 +135,8 @@ export function waitingReason(diagnostics: string, shortage: string | null = nul
 }
 
 /**
- * Returns the node label for which the ApplicationMaster's container waits; '' for nodes without a label. Returns null if the application
- * is not waiting for resources, or if the scheduler is not the Capacity Scheduler.
+ * Returns the node label for which the ApplicationMaster's container waits, or '' for nodes without a label. Returns null if the
+ * application is not waiting for resources, or if the scheduler is not the Capacity Scheduler.
  */
 export function awaitedPartition(diagnostics: string): string | null {
   if (!/Application is Activated, waiting for resources/.test(diagnostics)) {

@@ -52,7 +52,7 @@ export async function askEvents(records: JobRecords, after: number): Promise<Eve
   return { entries: page.entries.flatMap((entry) => checkedEntry(entry) ?? []), next: page.next };
 }
 
-/** Returns the frozen job.json without probable secrets; null if it is unavailable. */
+/** Returns the frozen job.json without probable secrets, or null if it is unavailable. */
 export async function askConfiguration(records: JobRecords): Promise<unknown> {
   // Redact the ApplicationMaster's response again, because an older version may not have redacted it.
   const answer = await records.ask('configuration');

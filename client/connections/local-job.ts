@@ -190,7 +190,7 @@ export class LocalJob implements JobConnection {
     }
   }
 
-  /** Returns the process ID of the running ApplicationMaster; null if none is running. */
+  /** Returns the process ID of the running ApplicationMaster, or null if none is running. */
   async #masterPid(): Promise<number | null> {
     const [pid] = await this.#pids();
     return (await this.#isMaster(pid)) ? (pid ?? null) : null;

@@ -272,7 +272,7 @@ export class YarnJob implements JobConnection {
     return this.#forgotten ? null : { ...application, attempts };
   }
 
-  /** Returns the HDFS folder with the aggregated logs; null if the nodes have not created it yet. */
+  /** Returns the HDFS folder with the aggregated logs, or null if the nodes have not created it yet. */
   async #aggregatedLogs(): Promise<string | null> {
     const { user } = await this.#known();
     const masters = await this.#masters(this.#forgotten ? await this.#readEvents() : []).catch(() => []);
@@ -288,7 +288,7 @@ export class YarnJob implements JobConnection {
     return null;
   }
 
-  /** Returns the stored final status; null if it does not exist or cannot be read. */
+  /** Returns the stored final status, or null if it does not exist or cannot be read. */
   async #final(): Promise<JobStatus | null> {
     const folder = await ifAvailable(this.#historyFolder());
     if (folder === null) {
@@ -313,7 +313,7 @@ export class YarnJob implements JobConnection {
     return folder === null ? [] : ((await ifAvailable(readEvents(this.#cluster.storage, folder)))?.entries ?? []);
   }
 
-  /** Returns the history folder of the job; null if it does not exist yet. */
+  /** Returns the history folder of the job, or null if it does not exist yet. */
   async #historyFolder(): Promise<string | null> {
     if (this.#history !== null || this.#application === null) {
       return this.#history;

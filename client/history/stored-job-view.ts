@@ -103,7 +103,7 @@ export class StoredJobView implements JobView {
     return this.#scalars.reader.charts();
   }
 
-  /** Returns the URI of the summary folder; null if the server must not read it. */
+  /** Returns the URI of the summary folder, or null if the server must not read it. */
   async summaryDir(): Promise<string | null> {
     const { folder } = this.#options.place;
     const { summaryDir } = await this.status();

@@ -100,7 +100,7 @@ export class TensorBoardPool {
   }
 
   /**
-   * Returns the TensorBoard to replace; undefined if there is none. Prefers an idle TensorBoard, then a TensorBoard of this visitor that
+   * Returns the TensorBoard to replace, or undefined if there is none. Prefers an idle TensorBoard, then a TensorBoard of this visitor that
    * has run longer than `TURN_MS`, then any other that has.
    */
   #expendable(running: readonly (readonly [string, Slot])[], visitor: string): string | undefined {

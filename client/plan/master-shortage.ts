@@ -33,7 +33,7 @@ export class MasterShortages {
     this.#now = now;
   }
 
-  /** Returns the reason without a final period; null if the reason is uncertain or the wait has just begun. Never rejects. */
+  /** Returns the reason without a final period, or null if the reason is uncertain or the wait has just begun. Never rejects. */
   async of(application: Application): Promise<string | null> {
     const ask = masterAskOf(application);
     if (ask === null || !this.#waitsLong(application)) {
@@ -73,7 +73,8 @@ export class MasterShortages {
 }
 
 /**
- * Returns the request for the ApplicationMaster's container; null if the application is not waiting for resources or is not a tony-ts job.
+ * Returns the request for the ApplicationMaster's container, or null if the application is not waiting for resources or is not a tony-ts
+ * job.
  */
 export function masterAskOf({ state, diagnostics, tags }: Pick<Application, 'state' | 'diagnostics' | 'tags'>): Ask | null {
   const partition = state === 'ACCEPTED' ? awaitedPartition(diagnostics) : null;

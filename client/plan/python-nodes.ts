@@ -64,7 +64,7 @@ function refusal(role: string, candidates: readonly RecordedNode[], first: Recor
   return new TonyError('PYTHON_NODES', message, { hint: `${advice} If the nodes have changed, run \`tony-ts doctor --probe\` again.` });
 }
 
-/** Returns settings that work on all nodes; null if there are none. */
+/** Returns settings that work on all nodes, or null if there are none. */
 function commonTarget(nodes: readonly RecordedNode[]): string | null {
   const [first, ...others] = nodes;
   const versions = (first?.pythons ?? []).filter((version) => others.every(({ pythons }) => pythons.includes(version)));

@@ -14,7 +14,7 @@ export interface TensorBoardArchive extends TensorBoardDescription, BuiltFiles {
 /** Version of the archive layout. Increment it when the same wheels produce another archive, so that cached archives are not reused. */
 const LAYOUT = 3;
 
-/** Returns TensorBoard from the cache; null if it is not built. */
+/** Returns TensorBoard from the cache, or null if it is not built. */
 export async function findTensorBoard(): Promise<TensorBoardArchive | null> {
   const { shelf, key, read } = built();
   await refuseForeignShelf(shelf);

@@ -52,7 +52,7 @@ export function historyFolders(
   ];
 }
 
-/** Returns the URI of the folder with the histories of all users; null if the site file sets none. */
+/** Returns the URI of the folder with the histories of all users, or null if the site file sets none. */
 export function sharedFolder(site: SiteConfig, home: string): string | null {
   return placeUri(site.history.dir, home);
 }

@@ -13,7 +13,7 @@ export interface HistoryStore {
   users(): Promise<Found<string>>;
   /** Returns the histories of a user, in no particular order. */
   places(user: string): Promise<Found<JobPlace>>;
-  /** Returns the history of a job; null if it does not exist. */
+  /** Returns the history of a job, or null if it does not exist. */
   place(user: string, applicationId: string): Promise<JobPlace | null>;
   /**
    * Queries the cluster, in few requests, for the state of jobs without a final status. Returns the answers by folder URI. The answer is

@@ -285,7 +285,7 @@ function reconstructed({ applicationId, user, frozen, final, entries }: JobRecor
   };
 }
 
-/** Returns the result of a job for which neither final.json nor the cluster has one; null if the job may still be running. */
+/** Returns the result of a job for which neither final.json nor the cluster has one, or null if the job may still be running. */
 function resultOf({ end, last }: JobCourse, isDamaged: boolean, silent: boolean): JobResult | null {
   if (end !== null) {
     return end;

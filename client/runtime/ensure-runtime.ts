@@ -9,7 +9,7 @@ import { type RuntimeOptions, recipeOf } from './recipe.ts';
 export interface Runtime extends RuntimeDescription, BuiltFiles {}
 
 /**
- * Returns the cached runtime; null if it is not built.
+ * Returns the cached runtime, or null if it is not built.
  * @throws TonyError FOLDER_UNSAFE, RUNTIME_BROKEN
  */
 export async function findRuntime(options: RuntimeOptions = {}): Promise<Runtime | null> {

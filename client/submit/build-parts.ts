@@ -13,7 +13,7 @@ export async function buildRuntime(job: Job, onProgress: (line: string) => void)
   return runtimeForJob(job, onProgress);
 }
 
-/** Returns TensorBoard; null if the job does not run TensorBoard or the build fails. */
+/** Returns TensorBoard, or null if the job does not run TensorBoard or the build fails. */
 export async function buildTensorBoard(job: Job, onProgress: (line: string) => void): Promise<TensorBoardArchive | null> {
   if (!bringsTensorBoard(job)) {
     return null;
@@ -22,7 +22,7 @@ export async function buildTensorBoard(job: Job, onProgress: (line: string) => v
   return tensorBoardForJob(onProgress);
 }
 
-/** Returns the Python environment that the job names or requires; null if the job uses the Python of the machine. */
+/** Returns the Python environment that the job names or requires, or null if the job uses the Python of the machine. */
 export async function buildEnvironment({ python }: Job, onProgress: (line: string) => void): Promise<JobFile | Environment | null> {
   if (python.type === 'archive') {
     return findPythonArchive(python);

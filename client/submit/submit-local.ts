@@ -187,7 +187,7 @@ function refuseRuntime({ runtime }: Job): void {
   });
 }
 
-/** Returns the runtime for the containers; null if the job uses the Node.js of this process. */
+/** Returns the runtime for the containers, or null if the job uses the Node.js of this process. */
 async function localRuntime(job: Job, onProgress: (line: string) => void): Promise<Resource | null> {
   if (job.runtime === 'system' || (job.runtime === 'default' && job.framework !== 'tfjs')) {
     return null;
@@ -200,7 +200,7 @@ async function localTensorBoard(job: Job, onProgress: (line: string) => void): P
   return built && builtTree(CONTAINER_LAYOUT.tensorboard, built);
 }
 
-/** Returns the unpacked Python environment; null if the job uses the Python of this machine. */
+/** Returns the unpacked Python environment, or null if the job uses the Python of this machine. */
 async function localEnvironment(
   job: Job,
   root: string,

@@ -242,7 +242,7 @@ function refuseHopeless(plan: JobPlan): void {
 }
 
 /**
- * Returns the reasons why YARN would reject the job; null if there are none. Always returns null for the queue `default`, because YARN's
+ * Returns the reasons why YARN would reject the job, or null if there are none. Always returns null for the queue `default`, because YARN's
  * placement rules may move the job to another queue, and the plan ignores these rules.
  */
 function refusalOf({ verdict, queue }: JobPlan): readonly string[] | null {

@@ -69,7 +69,7 @@ export function onInterrupt({ input, mayDetach, ask, decided }: InterruptOptions
 }
 
 /**
- * Returns the first valid choice in the terminal input, which may contain several keys; null if there is none. Ignores escape sequences,
+ * Returns the first valid choice in the terminal input, which may contain several keys, or null if there is none. Ignores escape sequences,
  * such as those of arrow keys.
  */
 export function decisionOf(keys: string, mayDetach: boolean): Decision | null {

@@ -3,8 +3,8 @@ import { homedir } from 'node:os';
 import { isAbsolute, join, normalize, relative, sep } from 'node:path';
 
 /**
- * Returns the first file that a command refers to, such as `train.ts` in `node train.ts`; undefined if there is none. If the command refers
- * to a file, the folder of job.yaml becomes the default source.
+ * Returns the first file that a command refers to, such as `train.ts` in `node train.ts`, or undefined if there is none. If the command
+ * refers to a file, the folder of job.yaml becomes the default source.
  *
  * Ignores program names without a slash, because the shell looks them up in PATH. Ignores arguments that contain neither a dot nor a slash.
  * @param isFile tests a path relative to the folder of job.yaml.
@@ -27,7 +27,7 @@ export function fileBeside(command: string, isFile: (path: string) => boolean): 
   return undefined;
 }
 
-/** Returns the relative path in a word such as `train.ts` or `--config=conf.yaml`; undefined if there is none. */
+/** Returns the relative path in a word such as `train.ts` or `--config=conf.yaml`, or undefined if there is none. */
 function pathIn(word: string): string | undefined {
   const value = word.replace(/^[<>]+/, '').replace(/^-[\w-]*=/, '');
   if (!/[./]/.test(value) || /^[-~]/.test(value) || /[$*?\0]/.test(value) || isAbsolute(value)) {

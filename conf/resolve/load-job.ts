@@ -275,7 +275,7 @@ function meaningProblems(file: JobFile): Problem[] {
 }
 
 /**
- * Returns the file that makes the folder of job.yaml the default source; undefined if job.yaml sets `source` or no command refers to a
+ * Returns the file that makes the folder of job.yaml the default source, or undefined if job.yaml sets `source` or no command refers to a
  * file.
  */
 function namedFile(file: JobFile, isFile: NonNullable<ParseOptions['isFile']> = () => false): string | undefined {

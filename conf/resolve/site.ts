@@ -163,7 +163,7 @@ export function parseSite(text: string, file: string): SiteConfig {
   };
 }
 
-/** Returns `tls.ca` from a site file that is not validated yet; null if it is not set. */
+/** Returns `tls.ca` from a site file that is not validated yet, or null if it is not set. */
 export function authorityFileOf(text: string): string | null {
   if (!/^['"]?tls\b/m.test(text)) {
     return null;
@@ -176,7 +176,7 @@ export function authorityFileOf(text: string): string | null {
   }
 }
 
-/** Returns `storage` of a site file that may contain mistakes; null if it has none, or an invalid one. */
+/** Returns `storage` of a site file that may contain mistakes, or null if it has none or an invalid one. */
 export function storageOfSite(text: string): { readonly gateway: StorageGateway; readonly credentials: string | null } | null {
   if (!/^['"]?storage\b/m.test(text)) {
     return null;
@@ -191,7 +191,7 @@ export function storageOfSite(text: string): { readonly gateway: StorageGateway;
 }
 
 /**
- * Returns `kerberos` from a site file; null if it is not set.
+ * Returns `kerberos` from a site file, or null if it is not set.
  * @throws TonyError SITE_INVALID if the file sets it and contains mistakes
  */
 export function keytabOf(text: string, file: string): SiteKeytab | null {

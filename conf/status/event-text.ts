@@ -92,7 +92,7 @@ export function describeFirstFailure(failure: FirstFailure): string {
   return `${failure.role}:${failure.index}: ${describeFailure(failure, failure.role)}`;
 }
 
-/** Returns the last stderr lines of the program as a separate paragraph; '' if there are none. */
+/** Returns the last stderr lines of the program as a separate paragraph, or '' if there are none. */
 export function describeStderr({ lines }: TaskFailure): string {
   return lines.length === 0 ? '' : `\nLast lines of its stderr:\n${lines.join('\n')}`;
 }
@@ -126,7 +126,7 @@ export function describeEntry({ event, role = '', detail = '', exit, failure, ph
   return reason === undefined ? detail : `${detail}; ${reason}`;
 }
 
-/** Returns the node of an event, for output beside `describeEntry`; undefined if that text already names the node. */
+/** Returns the node of an event, for output beside `describeEntry`, or undefined if that text already names the node. */
 export function nodeBesideText({ node, failure }: HistoryEntry): string | undefined {
   return failure !== undefined && namesNode(failure) ? undefined : node;
 }

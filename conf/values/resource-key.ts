@@ -17,14 +17,14 @@ const OTHER_NAMES: ReadonlyMap<string, string> = new Map([
 const RESOURCE_TYPE = /^([A-Za-z0-9](-*[A-Za-z0-9])*(\.[A-Za-z0-9](-*[A-Za-z0-9])*)*\/)?[A-Za-z][\w.-]*$/;
 const LONGEST = 64;
 
-/** Returns the resource key that the user probably meant; undefined if `key` is correct or similar to none. */
+/** Returns the resource key that the user probably meant, or undefined if `key` is correct or similar to none. */
 export function meantResource(key: string): string | undefined {
   return RESOURCE_KEYS.includes(key) ? undefined : (OTHER_NAMES.get(key) ?? suggest(key, RESOURCE_KEYS));
 }
 
 /**
- * Returns the reason why a key cannot be the name of another resource type; undefined if it can. Alternative names for memory, vcores, gpus
- * and instances are invalid, because quotas do not cover them.
+ * Returns the reason why a key cannot be the name of another resource type, or undefined if it can. Alternative names for memory, vcores,
+ * gpus and instances are invalid, because quotas do not cover them.
  */
 export function otherResourceProblem(key: string): string | undefined {
   if (RESOURCE_KEYS.includes(key)) {

@@ -28,7 +28,7 @@ export function rankedMembers({ members }: GangPlace): RankedMember[] {
   return members.filter((member): member is RankedMember => member.rank !== null).sort((a, b) => a.rank - b.rank);
 }
 
-/** Returns the task's entry in `ranked`; undefined for a task without a rank. */
+/** Returns the task's entry in `ranked`, or undefined for a task without a rank. */
 export function ownMember(ranked: readonly RankedMember[], { role, index }: GangPlace): RankedMember | undefined {
   return ranked.find((member) => member.role === role && member.index === index);
 }

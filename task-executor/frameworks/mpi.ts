@@ -24,7 +24,7 @@ export function mpiHosts(place: GangPlace): { readonly openMpi: string; readonly
   };
 }
 
-/** Returns the rank of a node; null for a name that is not in the host files. */
+/** Returns the rank of a node, or null for a name that is not in the host files. */
 export function rankOfNode(name: string): number | null {
   const digits = name.startsWith(NODE_NAME) ? name.slice(NODE_NAME.length) : '';
   return /^\d{1,9}$/.test(digits) ? Number(digits) : null;

@@ -1,7 +1,7 @@
 import { lookup } from 'node:dns/promises';
 import { type NetworkInterfaceInfo, networkInterfaces } from 'node:os';
 
-/** Returns the name of the network interface that has this host's address; null if there is none. */
+/** Returns the name of the network interface that has this host's address, or null if there is none. */
 export async function interfaceOfHost(host: string): Promise<string | null> {
   const addresses = await lookup(host, { all: true }).catch(() => []);
   return interfaceWith(

@@ -38,7 +38,7 @@ export function listeningSockets(pids: readonly number[]): ListeningSocket[] {
   return sockets.filter(({ inode }) => own.has(inode));
 }
 
-/** Returns the inodes of a process's open sockets; an empty list if the process has exited. */
+/** Returns the inodes of a process's open sockets, or an empty list if the process has exited. */
 function socketsOf(pid: number): string[] {
   const folder = `/proc/${pid}/fd`;
   try {

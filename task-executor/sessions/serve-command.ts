@@ -34,7 +34,7 @@ export async function serveCommand(stream: SessionStream, command: Command, run:
   }
 }
 
-/** Returns the path of `script` of util-linux, which runs a command in a new terminal; null if it is not on the task's PATH. */
+/** Returns the path of `script` of util-linux, which runs a command in a new terminal, or null if it is not on the task's PATH. */
 function findScript({ PATH = DEFAULT_PATH }: SessionRun['environment']): string | null {
   const folders = PATH.split(path.delimiter).filter((folder) => path.isAbsolute(folder));
   return folders.map((folder) => path.join(folder, 'script')).find((file) => existsSync(file)) ?? null;

@@ -36,7 +36,7 @@ export function isVersionName(name: string): boolean {
   return /^[^./\0][^/\0]*$/.test(name) && Buffer.byteLength(name) <= LONGEST_NAME && !name.endsWith(MARKER);
 }
 
-/** Returns the last number in the name; null if there is none. Ignores the extension unless the only number is in the extension. */
+/** Returns the last number in the name, or null if there is none. Ignores the extension unless the only number is in the extension. */
 export function stepOf(name: string): number | null {
   const stem = name.slice(0, name.length - path.extname(name).length);
   const digits = /(\d+)\D*$/.exec(stem)?.[1] ?? /(\d+)\D*$/.exec(name)?.[1];

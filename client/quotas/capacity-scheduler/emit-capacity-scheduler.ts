@@ -90,7 +90,7 @@ export async function emitCapacityScheduler(options: EmitOptions = {}): Promise<
   });
 }
 
-/** Returns true if YARN enforces access lists; null if no ResourceManager reports the setting. */
+/** Returns true if YARN enforces access lists, or null if no ResourceManager reports the setting. */
 async function aclsOf({ configuration, login }: HadoopCluster): Promise<boolean | null> {
   for (const address of configuration.resourceManagers) {
     const properties = await propertiesOfDaemon(new URL(address), { login, trust: trustOf(configuration) }).catch(() => []);

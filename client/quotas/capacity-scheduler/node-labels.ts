@@ -4,7 +4,7 @@ import { leafQueues, type SchedulerDraft, type SchedulerView, staticQueues } fro
 
 const ALL = '*';
 
-/** Returns the node labels that a queue can access according to the site file and its parent queue; null for all labels. */
+/** Returns the node labels that a queue can access according to the site file and its parent queue, or null for all labels. */
 export function reachedLabels(queue: CapacityQueue, { quotas, root }: Pick<SchedulerView, 'quotas' | 'root'>): readonly string[] | null {
   const allowed = queue.children.length > 0 ? undefined : entryOf(quotas.queues, queue.name)?.entry.nodeLabels;
   if (allowed === undefined) {
