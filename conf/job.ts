@@ -162,7 +162,7 @@ export interface EndAfter {
   readonly roles: readonly string[];
   /** Time in ms that the tasks may keep running after all `roles` have ended. */
   readonly withinMs: number;
-  /** What happens to these tasks. `stop`: tony-ts stops them, which is not a failure. `fail`: the job fails. */
+  /** What happens to these tasks. `stop`: tony-ts stops them, and this does not count as a failure. `fail`: the job fails. */
   readonly late: 'stop' | 'fail';
 }
 

@@ -21,7 +21,7 @@ export interface ProbeOrder {
   /** Files for the containers. */
   readonly resources: readonly Resource[];
   readonly nodes: readonly NodeToProbe[];
-  /** Time in ms for YARN to allocate the containers, and for the containers to report. */
+  /** How long YARN may take, in ms, to allocate the containers, and how long the containers may take to report. */
   readonly timeoutMs: number;
 }
 
@@ -71,7 +71,7 @@ export interface ProbedNode {
   readonly notProbed: string;
   /** By name; see probe.sh. A name can have several values. */
   readonly facts: Readonly<Record<string, readonly string[]>>;
-  /** Why a container on this node cannot read a file on HDFS; empty if it can; null if this is unknown. */
+  /** Why a container on this node cannot read a file on HDFS. Empty if it can, and null if this is unknown. */
   readonly storage: string | null;
   /** Number of nodes to which the container connected; 0 if this was not tested. */
   readonly tried: number;

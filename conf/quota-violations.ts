@@ -53,8 +53,8 @@ export interface AllowedQueues {
 
 /**
  * Returns the queues to which a user may submit, or null if all queues are allowed. The first of these entries that exists applies: the
- * user's entry, the union of the entries of the user's groups, the entry `*`. An entry of a group can therefore allow a queue that the
- * entry `*` does not list.
+ * user's entry, the union of the entries for the user's groups, the entry `*`. A group's entry can therefore allow a queue that the entry
+ * `*` does not list.
  */
 export function allowedQueues(quotas: Quotas, { user, groups }: Pick<Owner, 'user' | 'groups'>): AllowedQueues | null {
   const own = entryOf(quotas.users, user);

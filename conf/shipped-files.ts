@@ -50,7 +50,7 @@ export function shippedFiles(what: string, place: string) {
     .default({});
 }
 
-/** Schema of the files of a resolved job. */
+/** Schema of a resolved job's files. */
 export const resolvedFiles = z.array(
   z.strictObject({ name: fileName, type: z.enum(['file', 'archive']), path: text(), visibility: visibility.nullable() }),
 );

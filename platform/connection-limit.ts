@@ -14,7 +14,7 @@ export interface ConnectionLimitOptions {
   readonly now?: () => number;
 }
 
-/** Address and port of the remote end of a TCP connection. A TLS socket and its underlying socket have the same values. */
+/** Address and port of a TCP connection's remote end. A TLS socket and its underlying socket have the same values. */
 export type Peer = Pick<Socket, 'remoteAddress' | 'remotePort'>;
 
 interface Unproven {

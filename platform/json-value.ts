@@ -12,7 +12,7 @@ export function parseJson(text: string): unknown {
   }
 }
 
-/** Maximum JSON size of the arguments and of the result of a remote function call. */
+/** Maximum JSON size of a remote function call's arguments, and of its result. */
 export const MOST_JSON_BYTES = 16 * 1024 * 1024;
 
 /**

@@ -7,7 +7,7 @@ import { writeCredentials } from '../hadoop/rpc/credentials-file.ts';
 const PROGRAM_FILE = 'delegation-tokens';
 
 /**
- * Keeps the delegation tokens of the executor and of its program in one file each, and replaces both files when new tokens arrive. Storage
+ * Keeps the executor's and its program's delegation tokens in one file each, and replaces both files when new tokens arrive. Storage
  * rereads a changed file, so neither process has to restart.
  */
 export class DelegationTokens {

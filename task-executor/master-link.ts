@@ -50,7 +50,7 @@ export interface MasterLinkOptions {
 /** Timeout in ms from connecting to Welcome. */
 const WELCOME_MS = 10_000;
 const CONNECT_BACKOFF = { firstMs: 100, mostMs: 3_000 };
-/** Time in ms for `close` to send buffered messages. Messages that remain are lost. */
+/** How long `close` may take, in ms, to send buffered messages. Messages that remain are lost. */
 const FLUSH_MS = 200;
 /** Metadata key of a rejection. Its value is the number of the ApplicationMaster attempt. */
 const ATTEMPT_METADATA = 'tony-attempt';

@@ -64,8 +64,8 @@ function isMet(state: JobState, condition: RoleCondition): boolean {
 }
 
 /**
- * Returns true until the ResourceManager has reported the ends of all containers of a role. Quotas count the maximum that a job holds at
- * the same time (conf/role-stages.ts), so the next role must not get its containers earlier. Ranked roles succeed together, and their
+ * Returns true until the ResourceManager has reported that all of a role's containers have ended. Quotas count the maximum that a job holds
+ * at the same time (conf/role-stages.ts), so the next role must not get its containers earlier. Ranked roles succeed together, and their
  * parameter servers end with them.
  */
 function holdsContainers({ tasks, ending }: JobState, name: string): boolean {
@@ -144,7 +144,7 @@ function endRole(transition: Transition, role: Role, { roles, withinMs, late }: 
 }
 
 /**
- * Ends the parameter servers when all ranked tasks have ended. Other tasks, such as an evaluator, read checkpoints. A server that failed
+ * Stops the parameter servers when all ranked tasks have ended. Other tasks, such as an evaluator, read checkpoints. A server that failed
  * while they run would repeat training that has succeeded.
  */
 export function endServers(transition: Transition): void {

@@ -65,7 +65,7 @@ function endIdleJob(transition: Transition): void {
     return;
   }
   const { idle } = admission.limits;
-  // A job without running programs is waiting for containers, which is not idleness.
+  // A job without running programs is not idle: it is waiting for containers.
   if (!tasks.some((task) => task.state === 'running')) {
     transition.patch({ busyAt: transition.now });
   } else if (idle !== null && transition.now - busyAt >= idle.ms) {

@@ -18,7 +18,7 @@ export interface LogOwner {
   readonly nodeHttp: string | null;
 }
 
-/** Reads the last bytes of log files of this process and of the job's containers. */
+/** Reads the last bytes of this process's log files and of those of the job's containers. */
 export class TaskLogs {
   readonly #frozen: FrozenJob;
   readonly #ownFolders: readonly string[];

@@ -16,7 +16,7 @@ export class MasterSilence {
     this.#now = now;
   }
 
-  /** Time (ms) since the first unanswered request; null if the ApplicationMaster answered the last request. */
+  /** Time (ms) since the first unanswered request, or null if the ApplicationMaster responded to the last request. */
   get ms(): number | null {
     return this.#since === null ? null : Math.round(this.#now() - this.#since);
   }

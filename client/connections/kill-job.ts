@@ -8,7 +8,7 @@ const PATIENCE_MS = 30_000;
 
 export interface KillImpact {
   readonly applicationId: string;
-  /** Job name; empty before the first status of the ApplicationMaster. */
+  /** Job name. Empty before the ApplicationMaster's first status. */
   readonly name: string;
   /** State that YARN or the job reports, such as `ACCEPTED` or `RUNNING`. */
   readonly state: string;

@@ -21,10 +21,10 @@ export interface EventOptions {
 
 const EVENT_OPTIONS: OptionNames<EventOptions> = { types: true, follow: true, intervalMs: true, signal: true, onNotice: true };
 
-/** Time (ms) to wait for the last events after the end of a job. */
+/** How long to wait, in ms, for the last events after a job has ended. */
 const SETTLING_MS = 3_000;
 const SETTLING_EVERY_MS = 200;
-/** Time (ms) after the end of a job during which its last events may still be written. */
+/** For this long after a job has ended, in ms, its last events may still be written. */
 const LONG_OVER_MS = 30_000;
 
 /**

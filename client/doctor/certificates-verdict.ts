@@ -51,7 +51,7 @@ export async function certificatesVerdict(configuration: HadoopConfiguration, no
   return first.expiresAt - now < RENEW_BEFORE_MS ? doubtful(text, 'Ask the cluster admin to renew the certificate.') : good(text);
 }
 
-/** Returns the HTTPS addresses of the ResourceManagers and of the NameNodes behind the default file system. */
+/** Returns the HTTPS addresses of the ResourceManagers, and those of the NameNodes behind the default file system. */
 function httpsServers(configuration: HadoopConfiguration): readonly string[] {
   const standard = locationOf(configuration.defaultFs);
   const fileSystems = standard === null ? [] : fileSystemsOf(configuration, standard);

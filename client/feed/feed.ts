@@ -276,7 +276,7 @@ export class FeedWriter {
     this.#pump();
   }
 
-  /** Sequence number of the last chunk of this producer; null until `end` is called and chunks have numbers. */
+  /** Sequence number of this producer's last chunk. Null until `end` is called and chunks have numbers. */
   get #last(): number | null {
     return this.#isEnded ? this.#queue.last : null;
   }

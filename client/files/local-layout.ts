@@ -1,6 +1,6 @@
 import path from 'node:path';
 
-/** Returns the paths of the files of a local job. LocalNegotiator in the ApplicationMaster uses the same container paths. */
+/** Returns the paths of a local job's files. LocalNegotiator in the ApplicationMaster uses the same container paths. */
 export function localPaths(root: string, applicationId: string) {
   const job = path.join(root, 'jobs', applicationId);
   const containers = path.join(job, 'containers');

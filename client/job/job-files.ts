@@ -23,7 +23,7 @@ export interface JobFile {
 }
 
 export type LocalContent =
-  /** A file, or an archive of one of the formats that NodeManagers unpack. */
+  /** A file, or an archive in one of the formats that NodeManagers unpack. */
   | { readonly hash: string; readonly size: number }
   /** A folder, which tony-ts packs. */
   | { readonly folder: HashedFolder };

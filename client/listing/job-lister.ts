@@ -28,7 +28,7 @@ export type ListedState = (typeof LISTED_STATES)[number];
 
 export interface ListOptions extends ClusterOptions {
   /**
-   * Whether to list local jobs instead of the jobs of a cluster; default false. `user` and `ask` have no effect on local jobs, which always
+   * Whether to list local jobs instead of a cluster's jobs; default false. `user` and `ask` have no effect on local jobs, which always
    * belong to the caller and always report their state.
    */
   readonly local?: boolean | undefined;

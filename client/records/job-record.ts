@@ -27,8 +27,8 @@ export const MOST_NAMES = 1_000;
 const FIRST_EVENTS = 2 << 20;
 const NEWEST_EVENTS = 6 << 20;
 /**
- * Maximum weight of the kept samples: 20,000 values of single tasks, which is the maximum that a page can draw. The weight of a sample is
- * the length of its line or the memory use of its tasks, whichever is greater.
+ * Maximum weight of the kept samples: 20,000 values of single tasks. A page cannot draw more than that. The weight of a sample is the
+ * length of its line or the memory use of its tasks, whichever is greater.
  */
 const TASK_SAMPLE_BYTES = 128;
 const MOST_SAMPLE_BYTES = 20_000 * TASK_SAMPLE_BYTES;

@@ -22,7 +22,7 @@ import { Session } from './session.ts';
 
 /** Timeout (ms) for the response to a request. The ApplicationMaster and the executor have shorter timeouts. */
 const OPEN_MS = 30_000;
-/** Time (ms) for which the client tries to reach an ApplicationMaster, which may be restarting. */
+/** How long, in ms, the client tries to reach an ApplicationMaster that may be restarting. */
 const PATIENCE_MS = 30_000;
 const BACKOFF = { firstMs: 200, mostMs: 2_000 };
 

@@ -66,7 +66,7 @@ function groupOf(settings: Settings, name: string): string | undefined {
     .at(-1);
 }
 
-/** Returns how the import converts a key of a group or of a dependency, or undefined for other keys. */
+/** Returns how the import converts a group's or a dependency's key, or undefined for other keys. */
 export function carriedOrder(key: string, settings: Settings, roles: Readonly<Record<string, DraftOrder>>): Carrying | undefined {
   const ends = Object.keys(roles).filter((role) => roles[role]?.endAfter !== undefined);
   if (key.startsWith(GROUP)) {

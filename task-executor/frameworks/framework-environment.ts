@@ -11,7 +11,7 @@ import { tensorflowEnvironment } from './tensorflow.ts';
 export interface FrameworkEnvironment {
   /** Values that the job's own variables override. */
   readonly defaults: Readonly<Record<string, string>>;
-  /** Values of each process of the task. */
+  /** Values for each of the task's processes. */
   readonly processes: readonly Readonly<Record<string, string>>[];
 }
 

@@ -9,7 +9,7 @@ export interface HorovodNetwork {
 }
 
 /**
- * Time in seconds for which Gloo waits for a missing process. Horovod's default of 30 s is too short: tasks start at different times, for
+ * How long Gloo waits, in seconds, for a missing process. Horovod's default of 30 s is too short: tasks start at different times, for
  * example because they restore a checkpoint. The ApplicationMaster detects lost tasks earlier than this timeout.
  */
 const TIMEOUT_SECONDS = 600;

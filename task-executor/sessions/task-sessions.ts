@@ -6,7 +6,7 @@ import type { ProcessTree } from '../processes/process-tree.ts';
 
 /** A run of the task's program. The job's user can open sessions while it runs. */
 export interface SessionRun {
-  /** The processes of the program and of the commands that the user runs in the task. */
+  /** The program's processes, and those of the commands that the user runs in the task. */
   readonly trees: Set<ProcessTree>;
   /** Working directory of the program. */
   readonly folder: string;

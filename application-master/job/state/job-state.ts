@@ -41,7 +41,7 @@ export interface JobState {
 }
 
 export interface Admission {
-  /** Reason why the job must not request containers yet; empty if the reason is unknown; null if the job may request containers. */
+  /** Reason why the job must not request containers yet. Empty if the reason is unknown, and null if the job may request containers. */
   readonly held: string | null;
   readonly limits: JobLimits;
 }
@@ -142,7 +142,7 @@ export interface Task {
   readonly wait: Wait;
   readonly generation: Generation;
   readonly exit: ProgramEnd | null;
-  /** Time at which the newest program started; null before. */
+  /** Time at which the newest program started. Null until one has started. */
   readonly startedAt: number | null;
   readonly progress: { readonly step: number; readonly total: number; readonly metrics: Readonly<Record<string, number>> };
 }
@@ -269,9 +269,9 @@ export const LIMITS = {
   tensorBoardPauseMs: 60_000,
   /** Timeout for saving the result at the end of the job. */
   saveMs: 30_000,
-  /** Time for programs to end after the result has been saved. */
+  /** How long programs may take to exit after the result has been saved. */
   drainMs: 5_000,
-  /** Timeout for an executor to exit. The cluster is then ordered to stop its container. */
+  /** Timeout for an executor to exit. After it, the cluster receives an order to stop the container. */
   leaveMs: 10_000,
   stopAgainMs: 30_000,
   /** Time within which a NodeManager kills a preempted container, at its next heartbeat. */

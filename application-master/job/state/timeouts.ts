@@ -23,7 +23,7 @@ export function silenceMs(job: Job): number {
 }
 
 /**
- * Returns the lease duration in ms of the executors of a role. An executor that has had no connection to an ApplicationMaster for this long
+ * Returns the lease duration in ms for a role's executors. An executor that has had no connection to an ApplicationMaster for this long
  * stops its program and exits. During the lease, a later attempt can start and executors can find it.
  *
  * Generations fence the gang's tasks, so no successor waits for their programs to exit. Their lease covers the time that YARN needs to

@@ -5,9 +5,9 @@ export interface TypedOption {
   readonly name: string;
   /** The option as the user typed it, without its value, such as `--no-open` or `-f`. */
   readonly typed: string;
-  /** null for an unknown option. */
+  /** Null for an unknown option. */
   readonly option: DescribedOption | null;
-  /** undefined if the user typed no value. */
+  /** Undefined if the user typed no value. */
   readonly value: string | undefined;
 }
 
@@ -20,14 +20,14 @@ export interface ReadWords {
   readonly options: readonly TypedOption[];
   /** Positionals, including the words after `--` if `rest` is null. */
   readonly positionals: readonly string[];
-  /** Words after `--`, for a command whose last positional follows `--`; null without `--`, and for other commands. */
+  /** Words after `--`, for a command whose last positional follows `--`. Null for other commands, and if there is no `--`. */
   readonly rest: readonly string[] | null;
   readonly unknownCommand: string | undefined;
   /** Words for yargs. A value that begins with a dash is joined to its option with an equals sign. */
   readonly joined: readonly string[];
 }
 
-/** Splits a command line at `--`, after which the user's own command follows. `behind` is null without `--`. */
+/** Splits a command line at `--`, after which the user's own command follows. `behind` is null if there is no `--`. */
 export function splitAtDashes(words: readonly string[]): { readonly before: readonly string[]; readonly behind: readonly string[] | null } {
   const end = words.indexOf('--');
   return end < 0 ? { before: words, behind: null } : { before: words.slice(0, end), behind: words.slice(end + 1) };

@@ -34,7 +34,7 @@ export interface ProbeOptions {
   readonly only: readonly string[];
   /** Number of nodes to probe; null for all nodes. */
   readonly sample: number | null;
-  /** Time in ms for YARN to allocate the containers, and for the containers to report. */
+  /** How long YARN may take, in ms, to allocate the containers, and how long the containers may take to report. */
   readonly timeoutMs: number;
   readonly onProgress: (line: string) => void;
   readonly signal?: AbortSignal | undefined;
