@@ -36,7 +36,7 @@ export function detach(transition: Transition, slot: number, how: Detachment, re
     transition.act({ type: 'release', containerId: container.id });
   } else {
     // The executor ends its program's whole process group, which the cluster's signals may not reach. If the container is considered lost
-    // or about to be preempted, skip the grace period, because the replacement cannot start until the program has ended.
+    // or about to be preempted, skip the grace period, because the replacement cannot start until the program has exited.
     if (attached) {
       transition.act({ type: 'stop-program', containerId: container.id, reason, atOnce: presumed });
     }

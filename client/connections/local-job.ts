@@ -36,7 +36,7 @@ interface MasterAddress {
   readonly pid: number;
 }
 
-/** Connection to a local job. Reads the files of the job and sends requests to its ApplicationMaster. */
+/** Connection to a local job. Reads the job's files and sends requests to its ApplicationMaster. */
 export class LocalJob implements JobConnection {
   readonly applicationId: string;
   readonly trackingUrl = null;

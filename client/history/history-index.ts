@@ -171,7 +171,7 @@ export class HistoryIndex {
 
   /**
    * Reads one job. Reports all errors as STORAGE_REFUSED, so that the list omits only this job. The storage has just answered another
-   * request, so the files of the job must be the cause.
+   * request, so the job's files must be the cause.
    */
   async #read(place: JobPlace, files: OutlineFiles): Promise<ReadOutline> {
     try {

@@ -60,7 +60,7 @@ export interface RunningHistoryServer {
 }
 
 /**
- * Starts a server for the pages of jobs, which reads their histories.
+ * Starts a server that reads the histories of jobs and serves the jobs' pages.
  * @throws TonyError USAGE, LISTEN_FAILED, and the errors of openHistoryStore
  */
 export async function serveHistory(options: ServeOptions): Promise<RunningHistoryServer> {

@@ -11,7 +11,7 @@ import type { JobPlace } from '../records/job-place.ts';
 import { readConfiguration, readRecord, readSamples } from '../records/job-record.ts';
 import { storedStatus } from '../records/stored-status.ts';
 
-/** How long (ms) the files of a job without a final status are cached. The time is short because the job may still change them. */
+/** How long, in ms, a job's files are cached while the job has no final status. The time is short because the job may still change them. */
 const FRESH_MS = 2_000;
 const EVENTS_AT_ONCE = 5_000;
 /** Estimated memory for one task in a status (bytes). A short job.json can define very many tasks. */
@@ -23,8 +23,8 @@ export interface StoredJobViewOptions {
   /** Requests the status of the running job; resolves to null if the job does not answer. */
   readonly live?: (() => Promise<JobStatus | null>) | undefined;
   /**
-   * Whether the files of a job may refer to a summary folder outside the job's history. True for token access. False if the server reads
-   * files for other users, who could otherwise read files without permission.
+   * Whether a job's files may refer to a summary folder outside the job's history. True for token access. False if the server reads files
+   * for other users, who could otherwise read files without permission.
    */
   readonly anywhere: boolean;
   readonly log: Logger;

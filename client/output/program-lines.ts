@@ -4,7 +4,10 @@ import { jobLogs } from '../connections/job-logs.ts';
 import type { LogLine } from '../connections/log-reader.ts';
 import { LineBatches } from './line-batches.ts';
 
-/** Time (ms) after the end of a job in which at least one further line must arrive. YARN may still be copying the logs to HDFS. */
+/**
+ * After a job has ended, at least one further line must arrive in each interval of this length (ms). YARN may still be copying the logs to
+ * HDFS.
+ */
 const QUIET_MS = 15_000;
 
 /**

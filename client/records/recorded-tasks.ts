@@ -2,7 +2,7 @@ import type { FrozenJob } from '../../conf/job.ts';
 import { conditionsOf } from '../../conf/role-conditions.ts';
 import { type HistoryEntry, isTaskOver, type TaskStatus } from '../../conf/status/status.ts';
 
-/** Limits the number of tasks, because users can edit the files of a history. */
+/** Limits the number of tasks, because users can edit a history's files. */
 export const MAXIMUM_TASKS = 100_000;
 
 /**

@@ -1,6 +1,6 @@
 /** Minimum lease in ms: how long an executor keeps its program running without contact to an ApplicationMaster. */
 export const LEAST_LEASE_MS = 120_000;
-/** Maximum lease in ms of a program whose replacement may start before the program has ended. */
+/** Maximum lease in ms of a program whose replacement may start before the program has exited. */
 export const MOST_LEASE_MS = 1_800_000;
 
 export const MASTER_EXPIRY = 'yarn.am.liveness-monitor.expiry-interval-ms';

@@ -10,8 +10,8 @@ import { openCheckpointFolders } from '../../training/checkpoint/open-checkpoint
 import { isVersionName } from './local-versions.ts';
 
 /**
- * Lists the files of a checkpoint, with their lengths and checksums. The executor stores this file last, so a checkpoint that contains it
- * is complete.
+ * Lists a checkpoint's files, with their lengths and checksums. The executor stores this file last, so a checkpoint that contains it is
+ * complete.
  */
 const INDEX = 'files.json';
 

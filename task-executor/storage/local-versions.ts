@@ -65,7 +65,7 @@ export async function markedVersions(folder: string, onIgnored: (name: string) =
 
 /** A version that can be stored even if the program removes its files: the stage contains hard links to them. */
 export interface StagedVersion {
-  /** Absolute path of the folder with the files of the checkpoint. */
+  /** Absolute path of the folder with the checkpoint's files. */
   readonly folder: string;
   /** See RestoredCheckpoint. */
   readonly target: string;
