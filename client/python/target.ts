@@ -31,7 +31,7 @@ function thisPlatform(): Pick<Target, 'machine' | 'glibc'> {
   if (machine === undefined || header.glibcVersionRuntime === undefined) {
     throw new TonyError(
       'RUNTIME_UNSUPPORTED',
-      `this machine (${process.platform} ${process.arch}, without glibc) does not have the platform of the nodes`,
+      `This machine's platform (${process.platform} ${process.arch}, without glibc) differs from the platform of the nodes.`,
       {
         hint: 'Name the platform of the nodes: python: {requirements: FILE, version: "3.11", platform: manylinux_2_28_x86_64}.',
       },

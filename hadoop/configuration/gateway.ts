@@ -55,7 +55,7 @@ export function allGateways(configuration: HadoopConfiguration): readonly string
 function checked(address: string): string {
   const url = /^https?:\/\//i.test(address) && URL.canParse(address) ? new URL(address) : null;
   if (url === null || url.search !== '' || url.hash !== '' || url.username !== '' || url.password !== '') {
-    throw new TonyError('HADOOP_CONF_INVALID', 'The gateway of a file system is not a web server address.', {
+    throw new TonyError('HADOOP_CONF_INVALID', "The file system's gateway must be the address of a web server.", {
       hint: 'Set storage.gateway in tony-site.yaml to an address such as https://host:port or https://host:port/gateway/default, without user, query or #.',
     });
   }
