@@ -47,6 +47,7 @@ const START_ORDER = ['resourcemanager', 'nodemanager1', 'nodemanager2', 'namenod
 
 const READY_LIMIT_MS = 120_000;
 const STOP_LIMIT_MS = 5_000;
+const RESPONSE_LIMIT_MS = 12_000;
 const POLL_MS = 200;
 
 export class Cluster {
@@ -576,8 +577,16 @@ export class Cluster {
    * @param {string} url
    * @param {RequestInit} [init]
    */
-  request(url, init = {}) {
-    const limited = { signal: AbortSignal.timeout(10_000), ...init };
+  async request(url, init = {}) {
+    return respondsInTime(url, this.send(url, init));
+  }
+
+  /**
+   * @param {string} url
+   * @param {RequestInit} init
+   */
+  async send(url, init) {
+    const limited = { signal: AbortSignal.timeout(RESPONSE_LIMIT_MS - 2_000), ...init };
     const { request, send } = this.profile;
     if (request !== undefined) {
       return request(this, url, limited);
@@ -591,7 +600,7 @@ export class Cluster {
   async getJson(url) {
     try {
       const answer = await this.request(url, { signal: AbortSignal.timeout(2000) });
-      return answer.ok ? /** @type {any} */ (await answer.json()) : null;
+      return answer.ok ? /** @type {any} */ (await respondsInTime(url, answer.json())) : null;
     } catch {
       return null;
     }
@@ -652,4 +661,24 @@ async function findJava() {
     }
   }
   throw new Error('`java` was not found. Install a Java runtime, 11 or 17 (Debian: apt-get install default-jre-headless).');
+}
+
+/**
+ * Limits the wait for a response, even if fetch does not respect its signal: the start of a cluster once waited for minutes although all
+ * daemons were idle.
+ * @template T
+ * @param {string} url
+ * @param {Promise<T>} response
+ * @returns {Promise<T>}
+ */
+async function respondsInTime(url, response) {
+  const timer = new AbortController();
+  const expired = delay(RESPONSE_LIMIT_MS, null, { signal: timer.signal }).then(() => {
+    throw new Error(`${url} did not respond within ${RESPONSE_LIMIT_MS / 1000} s`);
+  });
+  try {
+    return await Promise.race([response, expired]);
+  } finally {
+    timer.abort();
+  }
 }
