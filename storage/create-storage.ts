@@ -10,7 +10,7 @@ import type { Entry, ListingOptions, Storage, WriteOptions } from './storage.ts'
 import { parseUri } from './uri.ts';
 
 export type StorageOptions = Omit<HdfsStorageOptions, 'hadoop'> & {
-  /** Null if no cluster is configured; operations on HDFS URIs then fail. */
+  /** The cluster's configuration, or null if no cluster is configured. With null, operations on HDFS URIs fail. */
   readonly hadoop: HadoopConfiguration | null;
   /**
    * Finds the object store of a bucket. The storage calls this function for the first URI of each bucket. If it is missing, operations on

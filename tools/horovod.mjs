@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /**
- * `npm run horovod`: builds Horovod with Gloo for the system's Python and PyTorch, in `.cache/horovod`, and so enables the tests that need
- * Horovod. PyPI has only Horovod's sources. Requires cmake, g++, and Debian's python3-torch, libtorch-dev, python3-dev and python3-pip.
+ * `npm run horovod`: builds Horovod with Gloo for the system's Python and PyTorch in `.cache/horovod`. The tests against Horovod need this
+ * build. PyPI has only Horovod's sources. Requires cmake, g++, and Debian's python3-torch, libtorch-dev, python3-dev and python3-pip.
  */
 import { existsSync } from 'node:fs';
 import { rename, rm } from 'node:fs/promises';

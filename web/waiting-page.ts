@@ -7,7 +7,8 @@ h1{font-size:1.25rem}
 a{display:inline-block;padding:.5rem 1rem;border:1px solid;border-radius:.5rem}`;
 
 /**
- * Polls this page, and reloads when the response no longer contains the marker element: TensorBoard or the job's page is then available.
+ * Polls this page. If the response no longer contains the marker element, TensorBoard or the job's page is available, and the script
+ * reloads.
  */
 const SCRIPT = `const shown=document.getElementById('tensorboard-waits');
 const ask=async()=>{

@@ -243,7 +243,7 @@ export class HadoopConfiguration {
     return QOPS.find((qop) => allowed.includes(qop)) ?? 'auth';
   }
 
-  /** URI of the key provider of encryption zones; empty without one. */
+  /** URI of the key provider for encryption zones, or an empty string if there is none. */
   get keyProvider(): string {
     return this.get(KEY_PROVIDER) ?? '';
   }

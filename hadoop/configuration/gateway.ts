@@ -66,8 +66,8 @@ function checked(address: string): string {
  * Returns the URL of a redirected transfer, always on the gateway itself. Knox redirects to another path on the gateway. HttpFS redirects
  * to the same path with `data=true`, but behind a load balancer, the host or scheme may be wrong.
  *
- * @returns null if the redirect leads to another server. The server at the gateway's address is then a NameNode, or a gateway that exposes
- * DataNodes.
+ * @returns null if the redirect leads to another server. Such a redirect means that the server at the gateway's address is a NameNode, or a
+ * gateway that exposes DataNodes.
  */
 export function redirectOfGateway(gateway: URL, location: string): URL | null {
   if (!URL.canParse(location, gateway.href)) {

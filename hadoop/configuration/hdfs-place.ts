@@ -74,7 +74,7 @@ export function homesOf(configuration: HadoopConfiguration): string {
   return `${defaultFs}${table === undefined ? '/user' : tableOf(configuration, table).homes}`;
 }
 
-/** Returns the file system with the users' home folders; null if the default file system is not HDFS. */
+/** Returns the file system with the users' home folders, or null if the default file system is not HDFS. */
 export function homeFileSystem(configuration: HadoopConfiguration): FileSystemName | null {
   const location = locationOf(homesOf(configuration));
   return location === null

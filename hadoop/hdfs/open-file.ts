@@ -12,7 +12,7 @@ export interface FileRange {
 
 /** The requests that `openFile` sends. */
 export interface FileRequests {
-  /** Returns the status of the file and the path that currently holds its content; null if the file does not exist. */
+  /** Returns the status of the file and the path that currently holds its content, or null if the file does not exist. */
   readonly find: () => Promise<{ readonly status: FileStatus; readonly path: string } | null>;
   readonly status: (path: string) => Promise<FileStatus | null>;
   /** Requests `length` bytes; without a length, requests the rest of the file. */

@@ -72,7 +72,7 @@ export class WebHdfs {
     });
   }
 
-  /** Returns the status of a file or folder; null if the path does not exist. */
+  /** Returns the status of a file or folder, or null if the path does not exist. */
   async status(path: string): Promise<FileStatus | null> {
     return (await this.#find(path))?.status ?? null;
   }

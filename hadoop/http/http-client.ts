@@ -8,9 +8,9 @@ export interface HttpRequest {
   readonly method: string;
   readonly url: URL;
   readonly headers?: OutgoingHttpHeaders;
-  /** Timeout in ms without data in either direction. The total duration of a request is unlimited. */
+  /** How long, in ms, the connection may carry no data in either direction. The total duration of a request is unlimited. */
   readonly idleTimeoutMs: number;
-  /** Returns true while this process is the slow side of the transfer. The idle timeout is then suspended. */
+  /** Returns true while this process is the slow side of the transfer. Meanwhile, the idle timeout is suspended. */
   readonly isHeldByUs?: () => boolean;
 }
 

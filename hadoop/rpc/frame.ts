@@ -36,8 +36,8 @@ export class FrameReader {
   }
 
   /**
-   * Adds received bytes. Returns the frames that are now complete, without their length prefixes. Throws an Error for an invalid length;
-   * the reader is then unusable.
+   * Adds received bytes. Returns the frames that are now complete, without their length prefixes. Throws an Error for an invalid length.
+   * After that, the reader is unusable.
    */
   push(chunk: Buffer): Buffer[] {
     this.#chunks.push(chunk);

@@ -20,7 +20,7 @@ interface Seen {
   readonly token: string | undefined;
 }
 
-/** Starts a daemon that sends the answers one after the other and records the requests. */
+/** Starts a daemon that sends the responses one after the other and records the requests. */
 async function daemon(...answers: (object | string)[]): Promise<{ url: string; seen: Seen[] }> {
   const seen: Seen[] = [];
   const server = createServer((request: IncomingMessage, response) => {

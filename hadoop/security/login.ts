@@ -21,7 +21,7 @@ export interface Login {
   identify(url: URL): Promise<Identity>;
   /** Reports HTTP 401 for an identity. Returns true if a retry with a new result of `identify` may succeed. */
   refused(url: URL, identity: Identity): boolean;
-  /** Returns the token for RPC calls to a service; null if the cluster trusts user names. */
+  /** Returns the token for RPC calls to a service, or null if the cluster trusts user names. */
   rpcToken(service: TokenService): Promise<Token | null>;
   /**
    * Returns the tokens that a job needs for these file systems (such as `hdfs://ns1`) and the ResourceManager; an empty list if the

@@ -22,7 +22,7 @@ const TLS_FAILURES: ReadonlySet<number> = new Set([35, 60]);
  * Authenticates the user to a web server with SPNEGO and returns the cookie issued by the server. It runs the system's curl, which shares
  * its Kerberos library, configuration and ticket cache with `kinit`. The ticket does not appear in curl's arguments. A cookie is valid for
  * hours, so one run per server is enough.
- * @returns `no answer` if the server does not respond; the caller's own request then reports the cause
+ * @returns `no answer` if the server does not respond. The caller's own request reports the cause.
  * @throws TonyError KERBEROS_*, TLS_FAILED
  */
 export async function negotiate(

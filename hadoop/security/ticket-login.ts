@@ -109,7 +109,7 @@ export class TicketLogin implements Login {
     );
     const found = tried.flatMap((each) => (each.status === 'fulfilled' ? [each.value] : []));
     const failures = tried.flatMap((each) => (each.status === 'rejected' ? [each.reason as unknown] : []));
-    // Ignore a server with an untrusted certificate if another server answers.
+    // Ignore a server with an untrusted certificate if another server responds.
     const [failure] = failures.filter((each) => found.length === 0 || !(each instanceof TonyError && each.code === 'TLS_FAILED'));
     if (failure !== undefined) {
       throw failure;

@@ -137,7 +137,7 @@ export function hasOpenAsks(ledger: AskLedger): boolean {
   return false;
 }
 
-/** Moves everything that must be sent into one request. Only one request may be in flight at a time. */
+/** Collects all unsent items in a single request. Only one request may be in flight at a time. */
 export function takeRequest(ledger: AskLedger): { readonly ledger: AskLedger; readonly request: AskRequest } {
   const request = {
     responseId: ledger.responseId,

@@ -29,8 +29,8 @@ export interface CapacityQueue {
   /** True if YARN creates child queues at their first use. */
   readonly makesQueues: boolean;
   /**
-   * The configured kind of capacity. `differing` means an individual capacity for each resource, or an unknown kind; the capacities in
-   * `partitions` are then meaningless.
+   * The configured kind of capacity. `differing` means an individual capacity for each resource, or an unknown kind. In both cases,
+   * the capacities in `partitions` are meaningless.
    */
   readonly mode: 'percentage' | 'absolute' | 'weight' | 'differing';
   readonly state: string;

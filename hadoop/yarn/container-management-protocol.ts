@@ -103,8 +103,8 @@ export class NodeManagerClient {
   }
 
   /**
-   * Returns container states keyed by container ID. A NodeManager removes a container about a second after it ends; the result is then an
-   * Error.
+   * Returns container states keyed by container ID. A NodeManager removes a container about a second after it ends. The value for a removed
+   * container is an Error.
    */
   async statuses(node: string, containerIds: readonly string[]): Promise<Map<string, ContainerState | Error>> {
     const answer = await this.#connections.call<ContainerFailures & { status: readonly ContainerStatusMessage[] }>(

@@ -294,7 +294,7 @@ export class ResourceManager {
     });
   }
 
-  /** Returns the HA state of a ResourceManager; null if it is not reported. */
+  /** Returns the HA state of a ResourceManager, or null if it is not reported. */
   async #haState(address: string): Promise<string | null> {
     const sent = await this.#send(address, { method: 'GET', path: '/ws/v1/cluster/info' });
     if ('again' in sent) {

@@ -13,7 +13,7 @@ from ._services import Reply, ask
 from ._task import context
 
 # Time limit in seconds for returning unread records. If that fails, other tasks get the records after this process has
-# ended.
+# exited.
 _LEAVE_TIMEOUT_S = 2.0
 
 _readers = itertools.count()

@@ -1,4 +1,4 @@
-"""Runs JupyterLab as the program of a task: python3 -m tony._notebook IDLE_SECONDS
+"""Runs JupyterLab as a task's program: python3 -m tony._notebook IDLE_SECONDS
 
 The token exists only in two files of FOLDER, which other users cannot read: Jupyter's configuration, and the file in
 which Jupyter describes the running server. `tony-ts notebook` reads the second file through a session.

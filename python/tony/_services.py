@@ -13,7 +13,7 @@ from ._task import context
 
 # Time limit in seconds for requests that copy files. Large checkpoints take a long time.
 LONG_TIMEOUT_S = 3600.0
-# Time limit in seconds for all other requests. The executor answers sooner, even if it cannot reach the
+# Time limit in seconds for all other requests. The executor responds sooner, even if it cannot reach the
 # ApplicationMaster.
 TIMEOUT_S = 120.0
 # Time in seconds for which a request is retried while connections fail. The executor serves at most 16 connections at a
@@ -41,8 +41,9 @@ def ask(
 ) -> Reply:
     """Sends a request to the executor over its Unix socket. Each request uses its own connection.
 
-    A request and its answer have the same format: two big-endian uint32 lengths, a JSON head and a body. While the
-    ApplicationMaster is being replaced, the request is sent again; with `repeat`, also if the connection fails.
+    A request and its response have the same format: two big-endian uint32 lengths, a JSON head and a body. The request
+    is repeated while the ApplicationMaster is being replaced. With `repeat`, it is also repeated if the connection
+    fails.
     `on_connection` receives each connection.
     """
     lost_since: Optional[float] = None

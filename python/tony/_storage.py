@@ -40,7 +40,7 @@ def save_checkpoint(step: int, path: str) -> None:
 
 
 def restore_checkpoint() -> Optional[Checkpoint]:
-    """Returns a local copy of the newest intact checkpoint; None if there is none, or outside a job.
+    """Returns a local copy of the newest intact checkpoint, or None if there is none or the program runs outside a job.
 
     The next call removes the copy. Call it in each process before the first step. All processes of a generation get the
     same checkpoint. If rank 0 restores a checkpoint, the job shows a notice.

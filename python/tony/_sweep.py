@@ -45,7 +45,7 @@ class Trial:
         self.name = _name_of(index)
         # The value of each parameter.
         self.configuration = dict(sweep.configurations[index])
-        # URI of a folder for the trial's files; None outside a job, unless the sweep has an output folder.
+        # URI of a folder for the trial's files. None outside a job if the sweep has no output folder.
         self.output_dir = None if sweep.output is None else f"{sweep.output}/{self.name}"
         self._sweep = sweep
         self._started = time.monotonic()
@@ -197,9 +197,9 @@ def sweep(
         trial.finish(accuracy=train(**trial.configuration))
 
     The role must have no ranks (`ranked: false`), and all its tasks must pass the same configurations: from `grid` or
-    `random_search`, or a list. Each task requests a trial when it has finished its previous one. Results are stored at
-    once, so no task repeats a finished trial. The unfinished trial of a failed task goes to another task. The iterator
-    ends in all tasks when all trials have ended.
+    `random_search`, or a list. Each task requests a trial when it has finished its previous one. Each result is stored
+    immediately, so no task repeats a finished trial. The unfinished trial of a failed task goes to another task. The
+    iterator ends in all tasks when all trials have ended.
 
     `goal` is "maximize" or "minimize". `output` is the folder for the results: a URI, or a name in the job's output
     folder, by default `sweep`. A later job with the same output runs only the missing trials. `version` distinguishes

@@ -79,7 +79,7 @@ class Task:
     role: str
     index: int
     state: str
-    # host:port of the NodeManager; None without a container.
+    # host:port of the NodeManager, or None if the task has no container.
     node: Optional[str]
     step: int
     metrics: Dict[str, float]
@@ -217,7 +217,7 @@ class Client:
         """Waits until the job ends. `Result.check` raises an error if the job failed.
 
         `on_event` receives each value that `tony-ts attach --output json` prints, such as changed states and metrics.
-        Raises TimeoutError after `timeout` seconds, and the job continues. Survives outages of the cluster of up to ten
+        Raises TimeoutError after `timeout` seconds; the job keeps running. Survives cluster outages of up to ten
         minutes.
         """
         result: Optional[Result] = None

@@ -4,7 +4,7 @@ import { isRecord } from '../../platform/is-record.ts';
 const DENIED = ['AccessDenied', 'InvalidAccessKeyId', 'SignatureDoesNotMatch', 'ExpiredToken', 'InvalidToken', 'RequestTimeTooSkewed'];
 const FULL = ['QuotaExceeded', 'EntityTooLarge', 'InsufficientStorage', 'XMinioStorageFull'];
 
-/** Returns the HTTP status of an error of the SDK; undefined if no response arrived. */
+/** Returns the HTTP status of an error of the SDK, or undefined if no response arrived. */
 export function statusOf(error: unknown): number | undefined {
   const metadata = isRecord(error) ? error.$metadata : undefined;
   return isRecord(metadata) && typeof metadata.httpStatusCode === 'number' ? metadata.httpStatusCode : undefined;

@@ -18,7 +18,8 @@ function partBytes(number: number): number {
 /**
  * Uploads an object in parts. Aborts the upload if a part or the source fails, because a store keeps the parts of unfinished uploads. The
  * object appears only when the caller completes the upload.
- * @param pieces the content, in pieces of at most `partBytes`. The upload requests the next piece after an earlier part has been sent.
+ * @param pieces the content, in pieces of at most `partBytes`. While PARTS_IN_FLIGHT parts are being sent, the upload
+ *   requests no further piece.
  */
 export async function uploadParts(
   client: S3Client,

@@ -34,7 +34,7 @@ export abstract class CheckpointFolders {
   protected abstract beginAttempt(step: number, origin: Origin): Promise<string>;
   /** Returns true if `begin` could have returned this folder. The pending checkpoint may come from the network. */
   abstract isPendingHere(pending: PendingCheckpoint): boolean;
-  /** Returns the sub-folder of a complete checkpoint that contains the files of `pending`; undefined if they are beside the index. */
+  /** Returns the sub-folder of a complete checkpoint that contains the files of `pending`, or undefined if they are beside the index. */
   abstract subFolder(pending: PendingCheckpoint): string | undefined;
   /**
    * Completes a checkpoint whose files have been written: adds the index as the last file, and replaces any existing checkpoint of the same
@@ -94,7 +94,7 @@ function fenced(generation: number, step: number, cause?: unknown): TonyError {
 
 const STEP = /^step-(\d{1,15})$/;
 
-/** Returns the step in a checkpoint folder's name; null for other names. */
+/** Returns the step in a checkpoint folder's name, or null for other names. */
 function stepOf(name: string): number | null {
   const digits = STEP.exec(name)?.[1];
   return digits === undefined ? null : Number(digits);

@@ -173,7 +173,7 @@ function checkPlaces({ files, tensors }: Manifest, where: string): void {
   }
 }
 
-/** Returns the name of the first tensor in which a number is missing or repeated; null if every number is present exactly once. */
+/** Returns the name of the first tensor in which a number is missing or repeated, or null if every number is present exactly once. */
 export function missingOrRepeated(places: readonly Pick<TensorPlace, 'name' | 'dtype' | 'shape' | 'bytes' | 'from'>[]): string | null {
   for (const [name, parts] of byName(places)) {
     let end = 0;

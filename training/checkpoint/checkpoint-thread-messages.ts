@@ -2,7 +2,7 @@ import type { ErrorCode } from '../../platform/errors.ts';
 import type { Origin, StoredTensor, TrainingPosition } from './checkpoint-format.ts';
 
 /**
- * Asks the worker thread to write a checkpoint. The tensors' buffers are transferred to the thread and back with the answer, without
+ * Asks the worker thread to write a checkpoint. The tensors' buffers are transferred to the thread and back with the response, without
  * copies.
  */
 export interface ToCheckpointThread {

@@ -31,7 +31,7 @@ export class StopOrders {
     this.#uri = joinUri(checkpointDir, STOP_FILE);
   }
 
-  /** Resolves with the order for this application and phase; null if there is none. */
+  /** Resolves with the order for this application and phase, or null if there is none. */
   async read(applicationId: string, phase: string): Promise<StopOrder | null> {
     const order = await readMark(this.#storage, this.#uri, schema);
     return order?.applicationId === applicationId && order.phase === phase ? order : null;

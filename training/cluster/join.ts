@@ -100,7 +100,7 @@ async function joinJob(task: TaskContext, options: JoinOptions): Promise<Cluster
     outputDir: task.outputDir,
     roleSize: task.roleSize,
     checkpointOrder: new CheckpointOrder(task.checkpointOrder),
-    // The estimate of `fit` is for this backend, and for all-reduce: with parameter servers, the servers hold the slots.
+    // The estimate of `fit` assumes this backend and all-reduce. With parameter servers, the servers hold the optimizer's slots.
     memoryMb: backend.name === 'native' && servers === null ? task.memoryMb : null,
     report,
   });

@@ -77,7 +77,7 @@ export class RecordKey {
 
   /**
    * Verifies the next record.
-   * @returns the plaintext (with `authenticated`, `body` itself); null if the record is not the sender's next record.
+   * @returns the plaintext (with `authenticated`, `body` itself), or null if the record is not the sender's next record.
    */
   open(header: Uint8Array, body: Uint8Array): Uint8Array | null {
     const decipher = createDecipheriv(CIPHER, this.#key, this.#nextNonce(), { authTagLength: TAG_BYTES });

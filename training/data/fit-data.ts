@@ -36,7 +36,7 @@ export interface BatchSourceOptions {
   readonly examples?: number;
 }
 
-/** Returns the number of examples per rank and step; null if the dataset is already batched. */
+/** Returns the number of examples per rank and step, or null if the dataset is already batched. */
 export function batchSizeOf(data: FitData, wanted: number | undefined): number | null {
   const dataset = datasetOf(data);
   if (dataset === null || !dataset.isBatched) {

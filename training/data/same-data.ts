@@ -16,7 +16,7 @@ interface Fingerprint {
 /**
  * Compares the training data of the ranks before the first step. Each rank selects its share by index, so all ranks must hold the same
  * examples.
- * @returns a message that names the first rank whose data differs from rank 0; null if the compared rows are equal.
+ * @returns a message that names the first rank whose data differs from rank 0, or null if the compared rows are equal.
  * @throws TonyError DATA_INVALID on every rank when shapes differ, because the ranks would take different numbers of steps.
  */
 export async function differingData(tf: typeof tfjs, peers: Peers, data: TrainingData): Promise<string | null> {

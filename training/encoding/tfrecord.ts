@@ -137,7 +137,7 @@ export class TfRecordParser {
     return size;
   }
 
-  /** Returns the data length of the record at `at`; null if the length is damaged. */
+  /** Returns the data length of the record at `at`, or null if the length is damaged. */
   #lengthAt(bytes: Buffer, at: number, sums: (from: number, to: number) => number): number | null {
     if (bytes.readUInt32LE(at + 8) !== sums(at, at + 8)) {
       const isFirst = this.#offset === 0;

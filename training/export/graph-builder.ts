@@ -32,7 +32,7 @@ export interface ConstantNode {
   readonly name: string;
   readonly dtype: 'float32' | 'int32' | 'bool';
   readonly shape: readonly number[];
-  /** The values of a constant or, for a model weight, its variable. */
+  /** The values of a constant, or the variable that holds a model weight. */
   readonly values: Float32Array | Int32Array | Uint8Array | tfjs.Variable;
 }
 

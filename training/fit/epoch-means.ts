@@ -10,8 +10,8 @@ export interface MeansSoFar {
 }
 
 /**
- * Computes means over an epoch's examples. Sums values in double precision, and reads them from the backend once in many steps to avoid
- * waiting.
+ * Computes means over an epoch's examples. Sums values in double precision. Reads them from the backend only once every several steps, to
+ * avoid waiting.
  */
 export class EpochMeans {
   readonly #sums: number[];
@@ -39,7 +39,7 @@ export class EpochMeans {
     return this.#seen;
   }
 
-  /** Reads all values and returns the means; 0 before the first step. */
+  /** Reads all values. Returns the means, or zeros before the first step. */
   read(): number[] {
     this.#read();
     return this.#sums.map((sum) => (this.#seen === 0 ? 0 : sum / this.#seen));

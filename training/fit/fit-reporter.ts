@@ -23,7 +23,7 @@ export interface FitReporterParts {
   readonly summaries: SummaryWriter | null;
   readonly report: (report: Report) => void;
   readonly onNotice: OnNotice;
-  /** Returns the expected number of steps at the end of this phase; undefined while it is unknown. */
+  /** Returns the expected number of steps at the end of this phase, or undefined while it is unknown. */
   readonly expectedSteps: () => number | undefined;
 }
 

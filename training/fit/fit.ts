@@ -285,7 +285,7 @@ class Fit {
     const { clock } = this.#profile;
     await this.#callbacks.each((callback) => callback.onBatchBegin?.(batch, {}));
     const step = await this.#steps.take();
-    // `EpochMeans` waits for the backend once in many steps, so its time is part of `compute`.
+    // `EpochMeans` waits for the backend only once every several steps, so its time is part of `compute`.
     clock.enter('compute');
     means.add(step.values, step.covered);
     clock.enter('other');

@@ -6,12 +6,12 @@ import { ANSWER_LIMITS, encodeFrame, REQUEST_LIMITS, readFrame, type ServiceFram
 import { socketPath } from './service-socket.ts';
 import { readTask } from './task.ts';
 
-/** The time limit in ms for an answer. The executor's limit is shorter, so the program receives the executor's error. */
+/** The time limit in ms for a response. The executor's limit is shorter, so the program receives the executor's error. */
 const ANSWER_MS = 120_000;
 const BACKOFF = { firstMs: 100, mostMs: 3_000 };
 /**
  * How long, in ms, requests are retried while the executor is unreachable. The executor is rarely unreachable: it starts before the
- * program, and the program ends if the executor dies.
+ * program, and the program exits if the executor dies.
  */
 const EXECUTOR_PATIENCE_MS = 30_000;
 
@@ -31,7 +31,7 @@ export class Services {
     this.#folder = folder;
   }
 
-  /** Returns the services of this process's job; null for a standalone program or a task without services. */
+  /** Returns the services of this process's job, or null for a standalone program or a task without services. */
   static ofTask(): Services | null {
     const folder = readTask()?.services ?? null;
     return folder === null ? null : new Services(folder);
@@ -98,7 +98,7 @@ function connected(socket: Socket): Promise<void> {
   });
 }
 
-/** Returns the answer; null if the service is temporarily unavailable. @throws TonyError the service's own error. */
+/** Returns the response, or null if the service is temporarily unavailable. @throws TonyError the service's own error. */
 function parseAnswer({ head, body }: ServiceFrame): ServiceReply | null {
   const parsed = JSON.parse(Buffer.from(head).toString('utf8')) as {
     readonly answer?: Json;

@@ -12,7 +12,7 @@ export interface LoopStrategy {
   /**
    * Restores the phase's newest intact checkpoint on every worker. Without a checkpoint, copies rank 0's variables and optimizer state to
    * every worker. Called once, before the first step.
-   * @returns the position to resume from; null for a fresh start. `final` is true if this application has already completed the phase.
+   * @returns the position to resume from, or null for a fresh start. `final` is true if this application has already completed the phase.
    * @throws TonyError CHECKPOINT_MISFIT.
    */
   begin(): Promise<TrainingPosition | null>;

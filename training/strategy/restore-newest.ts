@@ -15,7 +15,7 @@ export type CheckpointContext = Pick<StrategyContext, 'applicationId' | 'generat
 
 /**
  * Restores the phase's newest intact checkpoint. Call it only on the rank that reads and writes checkpoints.
- * @returns the position to resume from; null for a fresh start. `final` is true if this application has already completed the phase.
+ * @returns the position to resume from, or null for a fresh start. `final` is true if this application has already completed the phase.
  * @throws TonyError CHECKPOINT_MISFIT.
  */
 export async function restoreNewest(context: CheckpointContext, state: KeptState): Promise<TrainingPosition | null> {

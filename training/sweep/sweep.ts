@@ -246,7 +246,7 @@ class SweepOutput<C extends Configuration> {
     await this.#cluster.storage.write(uri, Buffer.from(`${encodeTrial(result)}\n`), { ifAbsent: true });
   }
 
-  /** Returns all results; null while some are missing. */
+  /** Returns all results, or null while some are missing. */
   async all(): Promise<TrialResult<C>[] | null> {
     if ((await this.done()).size < this.#trials) {
       return null;

@@ -103,7 +103,7 @@ function pluginOf(metadata: Buffer): string | null {
   return null;
 }
 
-/** Returns the number in a tensor without dimensions; null for any other tensor. */
+/** Returns the number in a tensor without dimensions, or null for any other tensor. */
 function decodeTensor(data: Buffer): number | null {
   let type = 0;
   let content: Buffer | null = null;

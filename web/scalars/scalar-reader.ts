@@ -12,7 +12,7 @@ import { RunReader } from './run-reader.ts';
 const VIEWED_WITHIN_MS = 60_000;
 const PAUSE_MS = 4_000;
 const READING_SHARE = 0.05;
-/** The longest time slice in ms. The reader runs in processes that must also send heartbeats. */
+/** The maximum length of a time slice in ms. The reader runs in processes that must also send heartbeats. */
 const SLICE_MS = 4;
 const MAXIMUM_RUNS = 200;
 const MAXIMUM_DEPTH = 8;

@@ -28,9 +28,9 @@ export interface ServerEnd {
   readonly missing: string | null;
 }
 
-/** A Python process that serves TensorBoard. The process ends when its standard input closes, so it never outlives its parent. */
+/** A Python process that serves TensorBoard. The process exits when its standard input closes, so it never outlives its parent. */
 export class ServerProcess {
-  /** Resolves to true when TensorBoard listens, and to false if the process ends first. */
+  /** Resolves to true once TensorBoard is listening, or to false if the process exits first. */
   readonly ready: Promise<boolean>;
   readonly ended: Promise<ServerEnd>;
   readonly #child: ChildProcess;

@@ -227,7 +227,7 @@ export class TensorBoard {
         resolve(answer);
       };
       const timer = setTimeout(() => end(false), PROBE_MS);
-      // A closed connection means that the process has ended, which `#serve` handles.
+      // A closed connection means that the process has exited, which `#serve` handles.
       socket.on('error', () => end(true)).on('close', () => end(true));
       socket.on('data', () => end(true));
       socket.write('GET /data/environment HTTP/1.1\r\nHost: tensorboard\r\nConnection: close\r\n\r\n');

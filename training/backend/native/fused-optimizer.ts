@@ -136,7 +136,7 @@ export class FusedOptimizer {
     return steps;
   }
 
-  /** Returns the variable's group; null if the kernel would compute a wrong result for the variable. */
+  /** Returns the variable's group, or null if the kernel would compute a wrong result for the variable. */
   #groupOf(native: NativeBackend, rule: OptimizerRule, variable: tfjs.Variable): Group | null {
     const place = this.#slots.placeOf(variable);
     const slots = rule.slots.map((kind) => this.#slotOf(native.tf, kind, place, variable));

@@ -14,7 +14,7 @@ interface Pane {
   readonly tensor: tfjs.Tensor;
   /**
    * The same memory as a matrix, because TensorFlow's InplaceUpdate writes rows. `indices` contains all row indices: 0, 1, 2, … `shape` is
-   * the shape of the matrix; null if the tensor already has that shape.
+   * the shape of the matrix, or null if the tensor already has that shape.
    */
   readonly rows: tfjs.Tensor;
   readonly indices: tfjs.Tensor;

@@ -99,7 +99,7 @@ export class NativeBackend {
     return this.#executor.isUsingGpuDevice;
   }
 
-  /** Returns true if the tensor is small and not on a GPU. One JavaScript pass is then faster than several operations. */
+  /** Returns true if the tensor is small and not on a GPU. For such tensors, one JavaScript pass is faster than several operations. */
   isFasterInJavaScript(tensor: tfjs.Tensor): boolean {
     return !this.usesGpu && tensor.size <= MAX_JAVASCRIPT_NUMBERS;
   }

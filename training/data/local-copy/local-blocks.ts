@@ -91,7 +91,7 @@ export class LocalBlocks {
     return this.#isFull;
   }
 
-  /** Returns the block; null if it is absent or damaged. */
+  /** Returns the block, or null if it is absent or damaged. */
   async get(name: string, onNotice: (message: string) => void): Promise<Buffer | null> {
     const place = this.#places.get(name);
     if (place === undefined) {

@@ -37,7 +37,7 @@ export class Cursor<T> {
     return { items, bytes };
   }
 
-  /** Returns the next element without waiting; null if it is not in memory yet. */
+  /** Returns the next element without waiting, or null if it is not in memory yet. */
   poll(): { readonly value: T } | null {
     if (this.#used === this.#chunk.items.length || this.#toSkip > 0 || this.#isClosed) {
       return null;

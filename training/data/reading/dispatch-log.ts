@@ -111,7 +111,7 @@ export class DispatchLog {
   }
 
   /**
-   * Returns the state for checkpoints; null if no data is dispatched.
+   * Returns the state for checkpoints, or null if no data is dispatched.
    * @param at the reader's position. The state omits earlier passes, which all readers have finished.
    */
   state(at: Json): Json {
@@ -176,7 +176,7 @@ export class OpenPass {
     return this.#log.number;
   }
 
-  /** Returns entry `at` of the log; null after the last split. Requests a split from the assigner if the log has no such entry yet. */
+  /** Returns entry `at` of the log, or null after the last split. Requests a split from the assigner if the log has no such entry yet. */
   async split(at: number, signal: AbortSignal): Promise<number | null> {
     const { log, isOver } = this.#log;
     const known = log[at];
@@ -214,7 +214,7 @@ function firstNumber(passes: readonly StoredPass[]): number {
   return passes.length === 0 ? 0 : Math.min(...passes.map(({ number }) => number));
 }
 
-/** Returns the position in dispatched splits that `at` holds; null if `at` is another kind of position. */
+/** If `at` is a position in dispatched splits, returns that position. Otherwise, returns null. */
 export function dispatchedPlace(at: Json): DispatchedPlace['dispatched'] | null {
   return typeof at === 'object' && at !== null && 'dispatched' in at ? (at as DispatchedPlace).dispatched : null;
 }

@@ -44,7 +44,7 @@ export interface SplitAssigner {
   begin(pass: Pass, share: Share): number;
   join(place: PassPlace, log: readonly number[], restored: boolean, signal: AbortSignal): Promise<void>;
   /**
-   * Returns the next entry of the reader's log; null after the last entry.
+   * Returns the next entry of the reader's log, or null after the last entry.
    * @param log the complete log so far.
    */
   next(place: PassPlace, log: readonly number[], signal: AbortSignal): Promise<number | null>;

@@ -140,7 +140,7 @@ export class SplitPass {
     return [...this.#logs.keys()];
   }
 
-  /** Returns the number of splits that a reader has received; null for an unknown reader. */
+  /** Returns the number of splits that a reader has received, or null for an unknown reader. */
   countOf(reader: string): number | null {
     return this.#logs.get(reader)?.length ?? null;
   }

@@ -17,7 +17,7 @@ export interface FeedOptions {
 }
 
 /**
- * The time limit in ms for returning unused records. If that fails, other workers get the records after this process has ended.
+ * The time limit in ms for returning unused records. If that fails, other workers get the records after this process has exited.
  */
 const LEAVE_MS = 2_000;
 

@@ -37,7 +37,7 @@ interface Kept<T> {
 export class CacheNode<T> implements DatasetNode<T> {
   readonly #inner: DatasetNode<T>;
   readonly #options: CacheOptions;
-  /** The caches, by share; null while a cache is being filled or if the share exceeds the limit. */
+  /** The cache of each share, or null while it is being filled or if the share exceeds the limit. */
   readonly #kept = new Map<string, Kept<T> | null>();
 
   constructor(inner: DatasetNode<T>, options: CacheOptions) {

@@ -13,8 +13,8 @@ export interface SampleOptions {
 
 /**
  * Mixes the elements of several datasets until all datasets have ended. Selects the dataset for each element at random, according to the
- * weights. The readers divide each dataset. State: the number of the chunk, because each chunk has its own random numbers, and the position
- * in each dataset (null after its end).
+ * weights. Each dataset is divided among the readers. State: the number of the chunk, because each chunk has its own random numbers, and
+ * the position in each dataset (null after its end).
  */
 export function sampleNode<T>(inner: readonly DatasetNode<T>[], weights: readonly number[], seed: number | null): DatasetNode<T> {
   return {

@@ -54,7 +54,7 @@ const addition = z.object({ first: count, variables: z.array(variable), pieces: 
 
 /** The untrained weights of a run, during the run and at its end, or the number of a broadcast in the program. */
 const sharedKey = z.union([z.enum(['current', 'last']), count]);
-/** A number that a worker sends to server 0, which counts the workers that have sent a positive signal so far. */
+/** A number that each worker sends to server 0. Server 0 counts the workers that have sent a positive number so far. */
 const signal = z.number();
 export const MAX_REASON = 1000;
 

@@ -56,7 +56,7 @@ export class VariableRegistry {
     this.#tf = tf;
   }
 
-  /** Returns the unregistered part of the entry; null if the whole entry is registered. */
+  /** Returns the unregistered part of the entry, or null if the whole entry is registered. */
   newIn(entry: Entry): NewEntry | null {
     const known = this.#optimizers.get(entry.optimizer);
     const variables = [...new Set(entry.variables)].filter(({ id }) => !this.#numbers.has(id));

@@ -22,7 +22,7 @@ export class FusedGradients {
   readonly #places: readonly Place[];
   readonly #vector: Float32Array<ArrayBuffer>;
   readonly #extrasAt: number;
-  /** Gives the backend direct access to the ring's memory. null if the backend cannot use that memory; gradients are then copied. */
+  /** Gives the backend direct access to the ring's memory. If it is null, the backend cannot use that memory, and gradients are copied. */
   readonly #window: MemoryWindow | null;
 
   constructor(tf: typeof tfjs, ring: Ring, variables: readonly tfjs.Variable[], extras: number, wire: Wire) {

@@ -29,7 +29,7 @@ export class RingCheckpoints {
 
   /**
    * Restores the phase's newest intact checkpoint on every rank. Without a checkpoint, copies rank 0's state to every rank.
-   * @returns the position to resume from; null for a fresh start.
+   * @returns the position to resume from, or null for a fresh start.
    */
   async begin(): Promise<TrainingPosition | null> {
     // Rank 0 restores before the broadcast. If the checkpoint does not fit the model, only rank 0 fails.

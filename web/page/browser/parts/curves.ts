@@ -90,7 +90,7 @@ export function positive(values: readonly (number | null)[]): (number | null)[] 
   return values.map((value) => (value !== null && value > 0 ? value : null));
 }
 
-/** Returns the index of the value nearest to `x` in the ascending `xs`; -1 if `xs` is empty. */
+/** Returns the index of the value nearest to `x` in the ascending `xs`, or -1 if `xs` is empty. */
 export function nearest(xs: readonly number[], x: number): number {
   let low = 0;
   let high = xs.length;

@@ -23,7 +23,7 @@ interface Packed {
 const calls = new WeakMap<XMLHttpRequest, Call>();
 const responseUrl = Object.getOwnPropertyDescriptor(XMLHttpRequest.prototype, 'responseURL');
 
-/** Returns the bytes of a body; null if the bytes are only available asynchronously. */
+/** Returns the bytes of a body, or null if the bytes are only available asynchronously. */
 function packedNow(body: Document | XMLHttpRequestBodyInit | null | undefined): Packed | null {
   if (body === null || body === undefined) {
     return { bytes: new Uint8Array(), type: null };

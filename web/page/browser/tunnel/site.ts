@@ -19,7 +19,7 @@ export const PlainRequest = XMLHttpRequest;
 
 export let token = script.dataset.token ?? '';
 
-/** Returns the path and query relative to the root if the request must use the tunnel; null if the native function can send it. */
+/** Returns the path and query relative to the root if the request must use the tunnel, or null if the native function can send it. */
 export function tunnelledPath(method: string, address: string | URL): string | null {
   let url: URL;
   try {
