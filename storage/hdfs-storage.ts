@@ -11,9 +11,9 @@ import { joinUri, nameOf, parseUri } from './uri.ts';
 export interface HdfsStorageOptions {
   readonly hadoop: HadoopConfiguration;
   readonly user: string;
-  /** Timeout in ms for finding an active NameNode. */
+  /** How long to look, in ms, for an active NameNode. */
   readonly patienceMs?: number;
-  /** Timeout in ms for finding an active NameNode before any NameNode has responded; defaults to `patienceMs`. */
+  /** How long to look, in ms, for an active NameNode before any NameNode has responded. Defaults to `patienceMs`. */
   readonly firstPatienceMs?: number;
 }
 

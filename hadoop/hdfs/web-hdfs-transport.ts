@@ -10,9 +10,9 @@ import { reportSkippedServer } from '../tls/skipped-servers.ts';
 import { jsonOf, leavesGateway, notWebHdfs, refusal, unreachable } from './web-hdfs-answers.ts';
 
 export interface WebHdfsOptions {
-  /** Timeout in ms for finding an active NameNode. */
+  /** How long to look, in ms, for an active NameNode. */
   readonly patienceMs?: number;
-  /** Timeout in ms for finding an active NameNode before any NameNode has responded; defaults to `patienceMs`. */
+  /** How long to look, in ms, for an active NameNode before any NameNode has responded. Defaults to `patienceMs`. */
   readonly firstPatienceMs?: number;
   /** Idle timeout in ms of a connection. */
   readonly idleTimeoutMs?: number;

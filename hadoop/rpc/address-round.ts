@@ -11,7 +11,7 @@ const BACKOFF = { firstMs: 50, mostMs: 2_000 };
 export type Outcome<T> = { readonly result: T } | { readonly again: string; readonly rejected?: TonyError };
 
 /**
- * Returns the outcome of an attempt that a TonyError has ended: TLS failures concern only one server. Throws all other errors, because they
+ * Returns the outcome of an attempt that a TonyError has ended: TLS failures affect only one server. Throws all other errors, because they
  * would occur on every server.
  */
 export function outcomeOf(error: TonyError): { readonly again: string; readonly rejected: TonyError } {

@@ -60,7 +60,7 @@ export interface IpcOptions {
   readonly caller: { readonly token: Token; readonly minimumQop: Qop } | { readonly user: string };
   /** Client ID of 16 bytes, shared by all connections of this process. */
   readonly clientId: Uint8Array;
-  /** Timeout in ms for connecting and authenticating. */
+  /** How long, in ms, connecting and authenticating may take. */
   readonly connectTimeoutMs: number;
   readonly clientNonce?: () => string;
 }

@@ -41,9 +41,9 @@ export interface ResourceManagerOptions {
   readonly login?: Login;
   /** Defaults to Node's certificate authorities. */
   readonly trust?: ServerTrust;
-  /** Timeout in ms for finding an active ResourceManager. */
+  /** How long to look, in ms, for an active ResourceManager. */
   readonly patienceMs?: number;
-  /** Timeout in ms for one response. */
+  /** How long to wait, in ms, for one response. */
   readonly timeoutMs?: number;
 }
 

@@ -19,8 +19,8 @@ const AHEAD = { items: 256, bytes: 4 * 1024 * 1024 };
 /**
  * Converts each element to a dataset and reads several of these inner datasets in turn. The outer elements are divided among the readers,
  * so all elements of an inner dataset go to one reader. The state contains the position in the outer elements, and two positions per inner
- * dataset that is open: the position of its outer element, and the position within the inner dataset. It also contains the number of the current inner
- * dataset, and how many elements that dataset has yielded in this turn.
+ * dataset that is open: the position of its outer element, and the position within the inner dataset. It also contains the number of the
+ * current inner dataset, and how many elements that dataset has yielded in this turn.
  */
 export function interleaveNode<T, U>(
   inner: DatasetNode<T>,
