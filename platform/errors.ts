@@ -165,7 +165,7 @@ export const ERROR_CODES = {
   },
   PROBE_FAILED: {
     exit: 3,
-    means: 'The application of `tony-ts doctor --probe` failed before it reported its results.',
+    means: 'The YARN application that `tony-ts doctor --probe` started failed before it reported its results.',
     hint: 'If the message names GLIBC, the shipped Node.js does not start on the node of the ApplicationMaster. Otherwise, read its log with `yarn logs`.',
   },
   JOB_TOO_LARGE: {
@@ -250,7 +250,7 @@ export const ERROR_CODES = {
   S3_CREDENTIALS_MISSING: {
     exit: 2,
     means: 'An s3:// URI is used, but no access key is configured.',
-    hint: 'Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, or fs.s3a.access.key and fs.s3a.secret.key in core-site.xml. For programs of a job, name the s3:// URI in job.yaml: `submit` then sends the access key to the job.',
+    hint: 'Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, or fs.s3a.access.key and fs.s3a.secret.key in core-site.xml. If programs of the job use an s3:// URI, name it in job.yaml, so that `submit` sends the access key to the job.',
   },
   NOT_FOUND: {
     exit: 2,
@@ -495,7 +495,7 @@ export const ERROR_CODES = {
   },
   SESSION_ENDED: {
     exit: 1,
-    means: 'A session with a task ended early, because the program of the task, the job or the connection ended.',
+    means: "A session with a task ended early, because the task's program, the job or the connection ended.",
     hint: '`tony-ts status` shows the state of the job. If the task has restarted, run the command again.',
   },
   REMOTE_ACCESS_OFF: {
