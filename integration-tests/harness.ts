@@ -1,6 +1,6 @@
 /** Fixtures of the integration tests: the shared cluster of the test run, the `tony-ts` command for this cluster, and temporary folders. */
 import { once } from 'node:events';
-import { mkdtemp, readdir, readFile, readlink, rm } from 'node:fs/promises';
+import { mkdtemp, rm } from 'node:fs/promises';
 import { request as httpRequest, type IncomingMessage } from 'node:http';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -8,6 +8,7 @@ import { afterAll, beforeAll, inject, onTestFinished } from 'vitest';
 import { Cluster } from './cluster/cluster.mjs';
 import type { SiteProperties } from './cluster/configuration.mjs';
 import { OWN_CLUSTER_OFFSET } from './cluster/layout.mjs';
+import { processesWorkingIn } from './cluster/processes.mjs';
 import { type Command, type CommandOptions, type CommandResult, runCommand, startCommand } from './command.ts';
 import { until } from './until.ts';
 
@@ -259,20 +260,10 @@ export async function temporaryFolder(): Promise<string> {
   const folder = await mkdtemp(path.join(tmpdir(), 'tony-ts-test-'));
   onTestFinished(async () => {
     // The ApplicationMaster of a local job still writes to the folder after the job has ended, and would create the folder again.
-    await until(async () => (await workingIn(folder)).length === 0, {
-      describe: async () => `processes that outlived their test: ${(await workingIn(folder)).join(', ')}`,
+    await until(() => processesWorkingIn(folder).length === 0, {
+      describe: () => `processes that outlived their test: ${processesWorkingIn(folder).join(', ')}`,
     });
     await rm(folder, { recursive: true, force: true, maxRetries: 10 });
   });
   return folder;
-}
-
-/** Returns the command lines of the processes whose working directory is in the folder. */
-async function workingIn(folder: string): Promise<string[]> {
-  const pids = (await readdir('/proc')).filter((name) => /^\d+$/.test(name));
-  const found = pids.map(async (pid) => {
-    const cwd = await readlink(`/proc/${pid}/cwd`).catch(() => '');
-    return `${cwd}/`.startsWith(`${folder}/`) ? [await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '')] : [];
-  });
-  return (await Promise.all(found)).flat().map((line) => line.replaceAll('\0', ' ').trim());
 }

@@ -41,6 +41,16 @@ function orElse(missing, attempt) {
   }
 }
 
+/** @param {number} pid */
+function commandLine(pid) {
+  return read(pid, 'cmdline').split('\0').join(' ').trim();
+}
+
+/** @param {number} pid */
+function workingDirectory(pid) {
+  return orElse('', () => readlinkSync(`/proc/${pid}/cwd`));
+}
+
 /**
  * Returns the parent and the session of a running process. A zombie process counts as ended.
  * @param {number} pid
@@ -70,6 +80,17 @@ export function processesWithArgument(prefix) {
 }
 
 /**
+ * Returns the command lines of the processes whose working directory is `folder` or below it.
+ * @param {string} folder
+ * @returns {string[]}
+ */
+export function processesWorkingIn(folder) {
+  return pids()
+    .filter((pid) => `${workingDirectory(pid)}/`.startsWith(`${folder}/`))
+    .map(commandLine);
+}
+
+/**
  * Lists the running processes of containers whose directories are below `folder`: the launch scripts and all their descendants. The
  * environment, the working directory, the parent or the session identifies a process.
  * @param {string} folder
@@ -93,7 +114,7 @@ export function containerProcesses(folder) {
   }
   return [...found].map(([pid, containerId]) => ({
     pid,
-    command: read(pid, 'cmdline').split('\0').join(' ').trim(),
+    command: commandLine(pid),
     containerId,
     applicationId: containerId?.replace(CONTAINER_ID, 'application_$1') ?? null,
   }));
@@ -106,7 +127,7 @@ export function containerProcesses(folder) {
  * @param {string} folder
  */
 function containerOf(pid, folder) {
-  const cwd = orElse('', () => readlinkSync(`/proc/${pid}/cwd`));
+  const cwd = workingDirectory(pid);
   const environment = `\0${read(pid, 'environ')}`;
   if (!cwd.startsWith(`${folder}/`) && !environment.includes(`\0LOCAL_DIRS=${folder}/`)) {
     return undefined;
@@ -152,7 +173,7 @@ export function listenerOf(port) {
   for (const pid of pids()) {
     const descriptors = orElse([], () => readdirSync(`/proc/${pid}/fd`));
     if (descriptors.some((fd) => inodes.has(orElse('', () => readlinkSync(`/proc/${pid}/fd/${fd}`))))) {
-      return `process ${pid} (${read(pid, 'cmdline').split('\0').join(' ').slice(0, 80).trim()})`;
+      return `process ${pid} (${commandLine(pid).slice(0, 80).trim()})`;
     }
   }
   return null;
