@@ -92,9 +92,8 @@ describe('the job’s page', () => {
 
     await page.getByRole('tab', { name: 'Timeline' }).click();
     await page.getByRole('button', { name: 'worker:1' }).click();
-    const phases = await page.locator('table.plain tbody').innerText();
     for (const phase of ['waiting for a container', 'container starting', 'waiting for the gang', 'running', 'failed: ']) {
-      expect(phases).toContain(phase);
+      await expect.poll(() => page.locator('table.plain tbody').innerText()).toContain(phase);
     }
 
     await page.getByRole('tab', { name: 'Events' }).click();
@@ -160,8 +159,9 @@ describe('the job’s page', () => {
     expect(await page.locator('.roles').innerText()).toMatch(/prepare\s+1 running\s+worker\s+2 waiting for prepare/);
     await screenshot(page, 'staged-overview');
     await page.getByRole('tab', { name: 'Tasks' }).click();
-    const states = await page.locator('tr.task .c-state').allInnerTexts();
-    expect(states).toEqual(['running', ...Array.from({ length: 2 }, () => 'waiting until prepare has succeeded')]);
+    await expect
+      .poll(() => page.locator('tr.task .c-state').allInnerTexts())
+      .toEqual(['running', ...Array.from({ length: 2 }, () => 'waiting until prepare has succeeded')]);
     await screenshot(page, 'staged-tasks');
     expect(complaints).toEqual([]);
   });
@@ -240,7 +240,7 @@ describe('the job’s page', () => {
     await expect.poll(() => page.locator('tr.task').count()).toBe(1);
     await search.fill('');
     await page.getByRole('button', { name: 'Memory' }).click();
-    expect(await page.locator('th[aria-sort=descending]').innerText()).toContain('Memory');
+    await expect.poll(() => page.locator('th[aria-sort=descending]').innerText()).toContain('Memory');
     await page.getByRole('button', { name: /^worker/ }).click();
     await expect.poll(() => page.locator('tr.task').count()).toBe(8);
   });
