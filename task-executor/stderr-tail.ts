@@ -17,7 +17,7 @@ export async function tailOf(file: string, from: number, folder: string): Promis
         return '';
       }
       const { buffer, bytesRead } = await handle.read({ buffer: Buffer.alloc(size - start), position: start });
-      return lastLines(buffer.subarray(0, bytesRead), start > from).replaceAll(`${folder}/`, '');
+      return lastLines(buffer.subarray(0, bytesRead), start > from, folder);
     } finally {
       await handle.close();
     }
@@ -26,12 +26,31 @@ export async function tailOf(file: string, from: number, folder: string): Promis
   }
 }
 
-/** @param cut true if the bytes may start in the middle of a line or character */
-export function lastLines(bytes: Uint8Array, cut: boolean): string {
+/**
+ * Returns the last lines of a program's output, shortened for reading.
+ * @param cut true if the bytes may start in the middle of a line or character
+ * @param folder the program's folder
+ */
+export function lastLines(bytes: Uint8Array, cut: boolean, folder: string): string {
   let text = Buffer.from(bytes).toString('utf8').trimEnd();
   if (cut) {
     const firstBreak = text.indexOf('\n');
     text = firstBreak >= 0 ? text.slice(firstBreak + 1) : text.replace(/^\uFFFD+/, '');
   }
-  return text.split('\n').slice(-MAX_LINES).join('\n');
+  return shortened(text, folder).split('\n').slice(-MAX_LINES).join('\n');
+}
+
+/** Where Node.js loads a package or the training library from. The folders above have long names that tell the user nothing. */
+const LIBRARY = String.raw`(?:file://)?/\S*?/(?=node_modules/|tony/training\.mjs)`;
+/** The failing source line of a library, which Node.js prints above an uncaught error. */
+const LIBRARY_SOURCE = new RegExp(String.raw`^${LIBRARY}\S+:\d+\n.*\n[ \t]*\^+\n+`, 'm');
+const NODE_VERSION = /\n+Node\.js v[\d.]+$/;
+
+function shortened(text: string, folder: string): string {
+  return text
+    .replace(LIBRARY_SOURCE, '')
+    .replace(NODE_VERSION, '')
+    .replaceAll(new RegExp(LIBRARY, 'g'), '')
+    .replaceAll(`file://${folder}/`, '')
+    .replaceAll(`${folder}/`, '');
 }
