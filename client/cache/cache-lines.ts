@@ -27,7 +27,6 @@ export function cacheTable(entries: readonly CacheEntry[], terminal: Terminal): 
   return [...fittedTable(entries, COLUMNS, terminal), '', `${entryCount(entries.length)}, ${formatBytes(bytes)}`];
 }
 
-/** Describes an entry in one line, with a short hash. */
 export function entryText({ contents, hash, bytes, lastWritten, lastUse }: CacheEntry): string {
   const used = lastUse === null ? 'unused' : `last used by ${lastUse.applicationId} on ${day(lastUse.submittedAt)}`;
   return `${contentText(contents)} ${hash.slice(0, 8)} (${formatBytes(bytes)}, written ${day(lastWritten)}, ${used})`;

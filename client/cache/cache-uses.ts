@@ -11,9 +11,7 @@ import { mayRun } from '../records/stored-status.ts';
 import { severalAtOnce } from '../terminal/several-at-once.ts';
 
 const AT_ONCE = 8;
-/**
- * Until its job.json reaches this age (ms), a job without a YARN application is considered running. Its client may still be submitting it.
- */
+/** Age of job.json (ms) up to which a job without a YARN application counts as running, because its client may still be submitting it. */
 const STARTING_MS = 3_600_000;
 /** Maximum size of job.json in bytes, as in records/job-record.ts. */
 const LARGEST_JOB = 4 << 20;
@@ -21,7 +19,7 @@ const HASH = /(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])/g;
 
 export interface CacheUse {
   readonly applicationId: string;
-  /** Name of the job; empty if unknown. */
+  /** Job name, or '' if it is unknown. */
   readonly name: string;
   /** Time of the submission in ms since the epoch. */
   readonly submittedAt: number;
@@ -30,13 +28,13 @@ export interface CacheUse {
 export interface JobUses {
   readonly use: CacheUse;
   readonly hashes: ReadonlySet<string>;
-  /** True if job.json is truncated, so that further references may be missing. */
+  /** Whether job.json is truncated. If so, some references to cache entries may be missing. */
   readonly damaged: boolean;
 }
 
 /**
- * Returns all cache hashes in the text of a job.json of any version. Searches the whole text, because resources, data, commands and
- * environment variables can refer to cache entries.
+ * Returns all cache hashes in the text of a job.json, whichever version of tony-ts wrote it. Searches the whole text, because resources,
+ * data, commands and environment variables can refer to cache entries.
  */
 export function parseUses(text: string, applicationId: string, writtenAt: number): JobUses {
   const job = parseJson(text);
@@ -54,13 +52,13 @@ interface ReadJob extends JobUses {
   readonly writtenAt: number;
 }
 
-/** Finds, for each entry of a user's cache, the jobs that use or used it. */
+/** Finds the jobs that use or have used each entry of a user's cache. */
 export class CacheUses {
-  /** Reasons why the result may be incomplete. If there are any, every entry is treated as in use. */
+  /** Reasons why some uses may be missing. If there are any, a prune stops. */
   readonly gaps: string[] = [];
   readonly #store: HistoryStore;
   readonly #byHash = new Map<string, { last: CacheUse; readonly running: Set<string> }>();
-  /** IDs of the staged jobs that `read` has processed. */
+  /** IDs of the staged jobs whose job.json has been read. */
   readonly #submitted = new Set<string>();
 
   private constructor(store: HistoryStore) {
@@ -69,7 +67,7 @@ export class CacheUses {
 
   static async read(store: HistoryStore, now: number): Promise<CacheUses> {
     const uses = new CacheUses(store);
-    // Read staged jobs before histories: when a job ends, its staging folder is removed, but its history remains.
+    // Read staged jobs before histories. If a job ends between the two reads, its staging folder disappears, but its history remains.
     const submitted = await uses.#readSubmitted();
     const { found: places, message } = await store.places(store.user);
     if (message !== '') {
@@ -83,7 +81,7 @@ export class CacheUses {
     for (const job of submitted) {
       const id = job.use.applicationId;
       const answer = answers.get(job.folder);
-      // For cluster jobs, YARN reports whether the job has ended. For local jobs, only the job's files show this.
+      // YARN reports whether a cluster job has ended. Only the files of a local job show whether it has ended.
       const isUnknown = !ended.has(id) && (answer === 'forgotten' || isLocalId(id));
       uses.#add(job, mayRun(answer) || (isUnknown && now - job.writtenAt < STARTING_MS));
     }
@@ -98,7 +96,7 @@ export class CacheUses {
     return uses;
   }
 
-  /** Adds the jobs that were submitted after `read`. */
+  /** Adds the jobs that were submitted since the last read. */
   async readNew(): Promise<void> {
     for (const job of await this.#readSubmitted()) {
       this.#add(job, true);
@@ -111,8 +109,8 @@ export class CacheUses {
   }
 
   /**
-   * Reads the staged jobs that earlier calls have not processed. Skipping folders without a job.json is safe: a submission verifies its
-   * cache entries after writing job.json; see submit-parts.ts.
+   * Reads the staged jobs that earlier calls have not read. A folder without a job.json can be skipped, because a submission checks its
+   * cache entries after writing job.json. See submit-parts.ts.
    */
   async #readSubmitted(): Promise<ReadJob[]> {
     const { storage, root } = this.#store;
@@ -142,7 +140,7 @@ export class CacheUses {
   }
 }
 
-/** Returns [] for an invalid application ID. Such a job cannot be queried and is considered running. */
+/** Returns [] for an invalid application ID, because YARN cannot be queried for such a job. The job then counts as running. */
 function placeOf({ use, folder }: ReadJob, user: string): JobPlace[] {
   const { applicationId } = use;
   return isApplicationId(applicationId) || isLocalId(applicationId) ? [{ applicationId, user, folder }] : [];

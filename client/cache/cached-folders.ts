@@ -24,9 +24,9 @@ const ASIDE = /^\.([0-9a-f]{64})(?:-(\d{1,15}))?\./;
 const ARCHIVE = /^(.+?)(?:-\d+)?\.tar\.gz$/;
 
 export interface CacheContent {
-  /** `unfinished`: an upload or a removal that is in progress or was interrupted. */
+  /** `unfinished` means that an upload or a removal is in progress or was interrupted. */
   readonly kind: 'source' | 'bundles' | 'runtime' | 'tensorboard' | 'environment' | 'data' | 'file' | 'unfinished';
-  /** Name of an input folder in job.yaml, name of other content in containers, or name of an unfinished file or folder. */
+  /** Name of the input folder in job.yaml, file name in containers, or name of an unfinished file or folder. */
   readonly name: string;
 }
 
@@ -34,12 +34,12 @@ export interface CachedFolder {
   /** Hexadecimal SHA-256. */
   readonly hash: string;
   readonly uri: string;
-  /** Several items if jobs use the same content under different names. */
+  /** One item for each name under which jobs use the content. */
   readonly contents: readonly CacheContent[];
   readonly bytes: number;
   /** Latest modification time of its files, in ms since the epoch. */
   readonly lastWritten: number;
-  /** Latest modification time of its unfinished files, in ms since the epoch; 0 if there are none. */
+  /** Latest modification time of its unfinished files, in ms since the epoch, or 0 if there are none. */
   readonly unfinishedSince: number;
 }
 
@@ -48,8 +48,8 @@ export function cacheOf(root: string): string {
 }
 
 /**
- * Returns the temporary name of a cache folder that a prune removes. The name contains the current time, because renaming does not change
- * the modification time.
+ * Returns the name that a prune gives to a cache folder before removing it. The name contains the current time, because renaming a folder
+ * does not change its modification time.
  */
 export function asideName(hash: string, now: number): string {
   return temporaryName(`${hash}-${now}`);
@@ -96,15 +96,12 @@ async function look(storage: Storage, folder: Entry): Promise<CachedFolder[]> {
   if (contents.length > 0) {
     return [{ hash, uri, contents, bytes, lastWritten, unfinishedSince }, ...left.map((entry) => unfinished(hash, entry))];
   }
-  // An interrupted upload leaves a folder that contains only unfinished files. It becomes one unfinished entry.
+  // An interrupted upload leaves a folder with nothing but unfinished files. Report the folder as one unfinished entry.
   const size = left.reduce((sum, entry) => sum + entry.size, 0);
   return [unfinished(hash, { ...folder, name: left[0]?.name ?? '', size, modifiedAt: Math.max(unfinishedSince, folder.modifiedAt) })];
 }
 
-/**
- * Measures a folder.
- * @returns `left`: unfinished files, which `bytes` and `lastWritten` do not include
- */
+/** @returns `left`: unfinished files, which `bytes` and `lastWritten` do not include */
 async function measure(storage: Storage, folder: Entry): Promise<{ bytes: number; lastWritten: number; left: Entry[] }> {
   const left: Entry[] = [];
   let bytes = 0;
@@ -149,8 +146,8 @@ const KINDS: ReadonlyMap<string, CacheContent['kind']> = new Map([
 
 function contentOf({ name, type, uri }: Entry): CacheContent {
   const archived = type === 'file' ? ARCHIVE.exec(name)?.[1] : undefined;
-  // A folder on HDFS is always input data, even with the name `source`, because source folders are archives on HDFS. In the local cache,
-  // source folders are not archived.
+  // On HDFS, source folders are stored as archives, so a folder is always input data, even if its name is `source`. The local cache stores
+  // source folders unpacked.
   const known = KINDS.get(archived ?? (uri.startsWith('file:') ? name : ''));
   if (known !== undefined) {
     return { kind: known, name: archived ?? name };

@@ -6,7 +6,7 @@ import type { HistoryStore } from '../records/history-store.ts';
 import { type CacheUse, CacheUses } from './cache-uses.ts';
 import { asideName, type CacheContent, type CachedFolder, cachedFolders, cacheOf, isUnfinished } from './cached-folders.ts';
 
-/** Age (ms) above which an unfinished entry is considered interrupted. */
+/** Age (ms) above which an unfinished entry counts as interrupted. */
 const UNFINISHED_MS = 86_400_000;
 
 export interface CacheEntry {
@@ -19,14 +19,14 @@ export interface CacheEntry {
   readonly lastWritten: number;
   /** IDs of jobs that use the entry and may still be running. */
   readonly usedBy: readonly string[];
-  /** Newest job that used the entry, according to the histories; null if there is none. */
+  /** Newest recorded job that used the entry, or null if there is none. */
   readonly lastUse: CacheUse | null;
 }
 
 export interface CacheListing {
-  /** Entries sorted by last use or write, newest first. */
+  /** Entries in order of their last use or last write, newest first. */
   readonly entries: readonly CacheEntry[];
-  /** Why the list of uses may be incomplete; empty if it is complete. */
+  /** Reason why some uses may be missing, or '' if the list is complete. */
   readonly message: string;
 }
 
@@ -39,8 +39,7 @@ const LIST_OPTIONS: OptionNames<CacheListOptions> = { now: true };
 
 export interface PruneCacheOptions {
   /**
-   * Entries are removed only if at least this time (ms) has passed since their last write, and since the submission of the last job that
-   * used them.
+   * Minimum time (ms) since the last write of an entry, and since the submission of the last job that used it, before the entry is removed.
    */
   readonly olderThanMs: number;
   readonly dryRun: boolean;
@@ -53,7 +52,7 @@ const PRUNE_OPTIONS: OptionNames<PruneCacheOptions> = { olderThanMs: true, dryRu
 export interface PrunedEntry {
   readonly entry: CacheEntry;
   readonly bytes: number;
-  /** Why the removal failed; empty after a successful removal and in a dry run. */
+  /** Error message of a failed removal. Empty after a successful removal and in a dry run. */
   readonly failure: string;
 }
 
@@ -69,8 +68,8 @@ export async function listCache(store: HistoryStore, options: CacheListOptions):
 }
 
 /**
- * Removes entries from the user's cache, oldest first, and the remains of interrupted uploads. Keeps recently written or used entries, and
- * entries of jobs that may still be running. If the history of a finished job is damaged, considers only its readable references.
+ * Removes old, unused entries from the user's cache, oldest first, and the remains of interrupted uploads. Keeps entries of jobs that may
+ * still be running. A damaged history of a finished job counts only with its readable references.
  * @throws TonyError JOB_UNREADABLE, which stops the prune, if there are too many histories or if the job.json of a job that may be running
  *   is unreadable; HDFS_UNREACHABLE, ACCESS_DENIED
  */
@@ -92,7 +91,6 @@ export async function* pruneCache(store: HistoryStore, options: PruneCacheOption
   }
 }
 
-/** Returns true if an entry is old and unused. */
 export function isDue(
   folder: CachedFolder,
   { usedBy, lastUse }: Pick<CacheEntry, 'usedBy' | 'lastUse'>,
@@ -108,16 +106,17 @@ export function isDue(
 }
 
 /**
- * Removes a cache folder. Safe for concurrent submissions: a submission writes job.json and then verifies its cache entries, whereas this
- * function renames the folder and then reads new job.json files. In every interleaving, either the submission detects the missing folder,
- * or this function detects the job and restores the folder. Renaming preserves the modification times, which YARN verifies.
- * @returns '' after the removal; an error message if it failed; null if a new job uses the folder or a concurrent prune has removed it
+ * Removes a cache folder. A submission writes job.json and then checks that its cache entries exist. This function renames the folder and
+ * then reads new job.json files. In any order of these steps, the submission notices the missing folder, or this function notices the job
+ * and restores the folder. A rename keeps the modification times, which YARN checks.
+ * @returns '' after the removal, an error message if the removal failed, or null if a new job uses the folder or a concurrent prune has
+ *   removed it
  */
 async function removeUnused(store: HistoryStore, folder: CachedFolder, uses: CacheUses, now: number): Promise<string | null> {
   const { storage, root } = store;
   const { uri, hash } = folder;
   try {
-    // No job refers to the temporary name.
+    // The folder already has the temporary name, to which no job refers.
     if (uri !== joinUri(cacheOf(root), hash)) {
       return (await storage.remove(uri)) ? '' : null;
     }
@@ -150,7 +149,9 @@ async function removeUnused(store: HistoryStore, folder: CachedFolder, uses: Cac
   }
 }
 
-/** Restores the name of the folder. If a submission has already uploaded parts of the same content, moves only the missing entries. */
+/**
+ * Gives the folder its original name again. If a submission has already uploaded parts of the same content, moves only the missing entries.
+ */
 async function putBack(storage: Storage, aside: string, uri: string): Promise<void> {
   if (await storage.rename(aside, uri)) {
     return;
@@ -176,7 +177,7 @@ function refuseGaps({ gaps: [first] }: CacheUses): void {
 
 function entryOf(folder: CachedFolder, uses: CacheUses): CacheEntry {
   const { hash, uri, contents, bytes, lastWritten } = folder;
-  // Skip unfinished entries, which no job uses.
+  // No job uses an unfinished entry.
   const used = isUnfinished(folder) ? { usedBy: [], lastUse: null } : uses.of(hash);
   return { hash, uri, contents, bytes, lastWritten, ...used };
 }

@@ -4,7 +4,7 @@ import { pruneCache } from './prune-cache.ts';
 
 /** Minimum time (ms) between two prunes. A prune reads all histories of the user. */
 const PAUSE_MS = 86_400_000;
-/** Time (ms) after which a prune stops. The next prune continues. */
+/** Time limit (ms) for one prune. The next prune removes the remaining entries. */
 const LONGEST_MS = 10_000;
 const MARKER = 'cache-pruned';
 
@@ -22,7 +22,7 @@ export async function pruneDaily(store: HistoryStore, now: number): Promise<void
   if (now - ((await storage.stat(marker))?.modifiedAt ?? 0) < PAUSE_MS) {
     return;
   }
-  // Write the marker first, so that concurrent submissions do not prune too.
+  // Write the marker file first, so that concurrent submissions do not start a prune too.
   await storage.write(marker, Buffer.alloc(0), { permission: 0o600 });
   const end = performance.now() + LONGEST_MS;
   for await (const _ of pruneCache(store, { olderThanMs, dryRun: false, now })) {

@@ -75,7 +75,7 @@ export function describeCommandLine(): DescribedCommand {
   return describeCommands(define);
 }
 
-/** Returns the options that determine how errors are shown, even if the command line is invalid. */
+/** Returns the options that determine how errors are shown. The command line may be invalid. */
 export function errorOptions(words: readonly string[]): { readonly output: string; readonly debug: boolean } {
   const options = readAllOptions(describeCommandLine(), words);
   const debug = options.findLast(({ name }) => name === 'debug');
@@ -116,11 +116,11 @@ export async function runCommandLine(words: readonly string[]): Promise<void> {
     .wrap(Math.min(100, process.stdout.columns ?? 80))
     .epilogue(EXIT_CODES)
     .exitProcess(false)
-    // `checkWords` has already reported usage errors, so this error comes from the command itself.
+    // `checkWords` has already reported mistakes in the command line, so this error comes from the command itself.
     .fail((message, error) => {
       throw error ?? new TonyError('USAGE', message);
     });
-  // Without this callback, yargs prints help and the version itself and exits the process.
+  // Without this callback, yargs would print the help or the version and then exit the process.
   await parser.parseAsync(before, {}, (_error, _found, shown) => {
     if (shown !== '') {
       process.stdout.write(`${ownOptionsFirst(shown)}\n`);
@@ -128,7 +128,7 @@ export async function runCommandLine(words: readonly string[]): Promise<void> {
   });
 }
 
-/** Removes the keys that yargs adds, because commands pass the arguments to library functions that reject unknown options. */
+/** Removes the keys that yargs adds. Commands pass their arguments to library functions, which reject unknown options. */
 function ownArguments(given: Record<string, unknown>): void {
   for (const name of ['_', '$0', 'debug', 'verbose', 'help', 'version']) {
     delete given[name];

@@ -10,7 +10,7 @@ import { errorOptions, runCommandLine } from './command-line.ts';
  * interrupted.
  */
 
-// When stdout is closed, as in `tony-ts logs ... | head`, exit successfully.
+// Exit successfully when the reader of stdout closes the pipe, as in `tony-ts logs ... | head`.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   process.exit(error.code === 'EPIPE' ? 0 : 1);
 });
@@ -38,5 +38,5 @@ try {
   process.stderr.write(describeError(error, terminalOf(process.stderr), debug));
   process.exitCode = error.exitCode;
 }
-// Exit explicitly after flushing the output, because idle keep-alive connections would keep the process alive.
+// Exit explicitly after flushing the output, because idle keep-alive connections would otherwise keep the process running.
 process.stdout.write('', () => process.stderr.write('', () => process.exit()));

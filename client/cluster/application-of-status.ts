@@ -2,7 +2,7 @@ import { APPLICATION_TYPE } from '../../conf/job.ts';
 import { isEndState, type JobStatus } from '../../conf/status/status.ts';
 import type { Application } from '../../hadoop/yarn/resource-manager-answers.ts';
 
-/** Converts a job status to a YARN application report. Used for local jobs, and for jobs that the ResourceManager has already removed. */
+/** Converts a job status to a YARN application report, for local jobs and for jobs that the ResourceManager no longer lists. */
 export function applicationOf({ applicationId, name, user, queue, state, message, startedAt, finishedAt, tasks }: JobStatus): Application {
   const over = isEndState(state);
   return {

@@ -13,7 +13,8 @@ export function applicationTags(job: Pick<Job, 'roles' | 'master' | 'tags'>): st
 }
 
 /**
- * Rejects too many or too long tags before the upload, because the ResourceManager rejects them only after it.
+ * Rejects tags that the ResourceManager would reject, either too many or too long. Without this check, the submission would fail only after
+ * the upload.
  * @throws TonyError JOB_INVALID, HADOOP_CONF_INVALID
  */
 export function refuseTooManyTags(job: Pick<Job, 'roles' | 'master' | 'tags'>, configuration: Pick<HadoopConfiguration, 'number'>): void {

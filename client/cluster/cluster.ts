@@ -17,10 +17,7 @@ import { loadSite, siteFolders, storageProperties } from './site-file.ts';
 import { withSiteKeytab } from './site-keytab.ts';
 
 export interface ClusterOptions {
-  /**
-   * Web address of the ResourceManager from which to download the Hadoop configuration. By default, the configuration is read from
-   * HADOOP_CONF_DIR.
-   */
+  /** Web address of the ResourceManager from which to download the Hadoop configuration. Default: the configuration in HADOOP_CONF_DIR. */
   readonly resourceManager?: string | undefined;
   /** URI of the staging root. The default is `<fs.defaultFS>/user/<user>/.tony-ts`. */
   readonly staging?: string | undefined;
@@ -30,7 +27,7 @@ export interface ClusterOptions {
 export const CLUSTER_OPTIONS: OptionNames<ClusterOptions> = { resourceManager: true, staging: true, environment: true };
 
 /**
- * Timeout (ms) of the first HDFS request. A short timeout lets interactive commands report an unreachable NameNode quickly. Later requests
+ * Timeout (ms) of the first HDFS request. Kept short so that interactive commands report an unreachable NameNode quickly. Later requests
  * wait until a failover is complete.
  */
 const FIRST_ANSWER_MS = 4_000;
@@ -54,7 +51,7 @@ export interface HadoopCluster {
 }
 
 /**
- * Reads the Hadoop configuration in HADOOP_CONF_DIR or, if `resourceManager` is set, downloads it from there.
+ * Reads the Hadoop configuration in HADOOP_CONF_DIR, or downloads it from `resourceManager` if that option is set.
  * @throws TonyError NO_HADOOP_CONF, HADOOP_CONF_INVALID, TRUST_STORE_UNREADABLE, TLS_FAILED, RM_UNREACHABLE, KERBEROS_*
  */
 export async function readConfiguration({ resourceManager, environment = process.env }: ClusterOptions): Promise<HadoopConfiguration> {

@@ -4,7 +4,7 @@ import { readPemFile } from '../../hadoop/tls/trust-store.ts';
 import { localSite } from './site-file.ts';
 
 /**
- * Returns the certificate authorities (PEM) that the local site file specifies in `tls.ca`, or '' if it specifies none.
+ * Returns the certificate authorities (PEM) from the file that `tls.ca` names in the local site file, or '' without that key.
  * @param folders folders to search for the site file, in this order.
  * @throws TonyError TRUST_STORE_UNREADABLE
  */
@@ -14,14 +14,14 @@ export async function siteAuthorities(folders: readonly string[]): Promise<strin
 }
 
 /**
- * Returns the certificate authorities (PEM) in NODE_EXTRA_CA_CERTS of the user's machine. Ignores an unreadable file, because Node.js prints
- * a warning about it.
+ * Returns the certificate authorities (PEM) in the file that NODE_EXTRA_CA_CERTS names. Ignores an unreadable file, because Node.js already
+ * warns about it.
  */
 export async function extraAuthorities({ NODE_EXTRA_CA_CERTS: file }: NodeJS.ProcessEnv): Promise<string> {
   return file ? readPemFile(file).catch(() => '') : '';
 }
 
-/** Ignores an unreadable or invalid site file, because the commands that load it report the problem. */
+/** The commands that load the site file report an unreadable or invalid file, so this function ignores it. */
 async function authorityFile(folders: readonly string[]): Promise<string | null> {
   const site = await localSite(folders);
   const named = site === null ? null : authorityFileOf(site.text);

@@ -3,12 +3,12 @@ import { trustOf } from '../../hadoop/configuration/authorities.ts';
 import { propertiesOfDaemon } from '../../hadoop/configuration/remote-configuration.ts';
 import type { HadoopCluster } from './cluster.ts';
 
-/** Timeout in ms for each ResourceManager. A submission does not depend on the response. */
+/** Timeout (ms) of the request to each ResourceManager. Submission continues without a response. */
 const PATIENCE_MS = 2_000;
 
 /**
- * Returns the maximum time in ms for YARN to replace an ApplicationMaster on a lost node. Derives it from the ResourceManager's
- * configuration; returns undefined if no ResourceManager reports its configuration.
+ * Returns the maximum time (ms) that YARN takes to replace an ApplicationMaster on a lost node, according to the ResourceManager's
+ * configuration. Returns undefined if no ResourceManager reports its configuration.
  */
 export async function askMasterReplacementMs({
   configuration,

@@ -1,12 +1,9 @@
 /** Timeout (ms) of one request to an ApplicationMaster. */
 export const MASTER_ANSWER_MS = 2_000;
-/**
- * Interval (ms) between requests to an unresponsive ApplicationMaster. It limits the load, because each request blocks a thread of the
- * ResourceManager's proxy.
- */
+/** Interval (ms) between requests to an unresponsive ApplicationMaster. Each request blocks a thread of the ResourceManager's proxy. */
 const ASK_AGAIN_MS = 5_000;
 
-/** Tracks how long an ApplicationMaster has been silent, and limits the request rate in the meantime. */
+/** Measures how long an ApplicationMaster has not responded, and sends it fewer requests during that time. */
 export class MasterSilence {
   readonly #now: () => number;
   #since: number | null = null;
@@ -21,7 +18,7 @@ export class MasterSilence {
     return this.#since === null ? null : Math.round(this.#now() - this.#since);
   }
 
-  /** Sends a request. Returns null if it fails, or if the previous request failed less than `ASK_AGAIN_MS` ago. */
+  /** Sends a request. Returns null if the request fails, or if the last request failed less than `ASK_AGAIN_MS` ago. */
   async ask<T>(question: () => Promise<T>): Promise<T | null> {
     const askedAt = this.#now();
     if (askedAt < this.#askAt) {
@@ -38,7 +35,7 @@ export class MasterSilence {
     }
   }
 
-  /** Resets the time. Call this method when the ApplicationMaster has answered or is not running. */
+  /** Ends the measurement. Call this method when the ApplicationMaster has responded or is not running. */
   end(): void {
     this.#since = null;
     this.#askAt = Number.NEGATIVE_INFINITY;

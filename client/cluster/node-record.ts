@@ -11,7 +11,7 @@ import { joinUri } from '../../storage/uri.ts';
 const recordedNode = z.object({
   node: z.string(),
   label: z.string().nullable(),
-  /** In ms since the epoch. */
+  /** Time of the probe in ms since the epoch. */
   probedAt: z.number(),
   machine: z.string(),
   glibc: z.string(),
@@ -24,7 +24,7 @@ export type RecordedNode = z.output<typeof recordedNode>;
 
 const FILE_MODE = 0o600;
 
-/** Returns the recorded nodes. The list is empty if no probe has run or if another version of tony-ts wrote the record. */
+/** Returns the recorded nodes, or an empty list if no probe has run or another version of tony-ts wrote the record. */
 export async function readNodeRecord(storage: Pick<Storage, 'read'>, root: string): Promise<readonly RecordedNode[]> {
   const bytes = await readIfStored(storage, placeOf(root));
   if (bytes === null) {
@@ -37,7 +37,7 @@ export async function readNodeRecord(storage: Pick<Storage, 'read'>, root: strin
   }
 }
 
-/** Adds nodes to the record, and replaces those with the same name. */
+/** Adds nodes to the record. A new entry replaces an older one for the same node. */
 export async function recordNodes(storage: Storage, root: string, nodes: readonly RecordedNode[]): Promise<void> {
   const names = new Set(nodes.map(({ node }) => node));
   const others = (await readNodeRecord(storage, root)).filter(({ node }) => !names.has(node));

@@ -2,13 +2,13 @@ import { pause } from '../../platform/backoff.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import { untilAborted } from '../../platform/until-aborted.ts';
 
-/** Default time (ms) for which commands that follow a job tolerate an unreachable cluster. */
+/** Default time (ms) for which an unreachable cluster does not end a command that follows a job. */
 export const PATIENCE_MS = 600_000;
 const RETRY_EVERY_MS = 500;
 
 /**
- * Decides whether a client keeps retrying while the cluster is unreachable, for example during a failover. It gives up immediately if the
- * cluster has never answered.
+ * Decides whether a client retries while the cluster is unreachable, for example during a failover. A cluster that has never responded is
+ * not retried.
  */
 export class Patience {
   readonly #limitMs: number;
@@ -21,7 +21,7 @@ export class Patience {
     this.#clock = clock;
   }
 
-  /** Records a successful request. Returns a notice if the request ends an outage, otherwise null. */
+  /** Records a successful request. Returns a notice if the request ended an outage, or null otherwise. */
   answered(): string | null {
     const back = this.#awaySince !== null;
     this.#answered = true;
@@ -30,8 +30,8 @@ export class Patience {
   }
 
   /**
-   * Records a failed request. Returns a notice for the first failure of an outage, then null.
-   * @throws `error` if it is not a connection error, if the cluster has never answered, or if the outage exceeds the limit.
+   * Records a failed request. Returns a notice for the first failure of an outage, and null for later failures.
+   * @throws `error` if it is not a connection error, if the cluster has never responded, or if the outage exceeds the limit
    */
   missed(error: unknown): string | null {
     if (!isAway(error) || !this.#answered) {
@@ -74,7 +74,7 @@ export async function patiently<T>(
   }
 }
 
-/** Returns true for connection errors, which may be temporary. */
+/** Returns true for connection errors. They may be temporary. */
 export function isAway(error: unknown): boolean {
   return error instanceof TonyError && error.exitCode === 3;
 }

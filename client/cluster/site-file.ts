@@ -27,7 +27,7 @@ export async function loadSite({ folders, storage, defaultFs }: SitePlaces): Pro
 }
 
 /**
- * Returns the first `tony-site.yaml` in `folders`, or null if there is none.
+ * Returns the first `tony-site.yaml` in `folders`, or null if no folder contains one.
  * @throws TonyError SITE_UNREADABLE
  */
 export async function findSiteFile(folders: readonly string[]): Promise<{ readonly file: string; readonly text: string } | null> {
@@ -43,16 +43,14 @@ export async function findSiteFile(folders: readonly string[]): Promise<{ readon
   return null;
 }
 
-/**
- * Returns the first site file in the folders, or null if it is missing or unreadable. Commands that need the site file report the error.
- */
+/** Returns the first site file in the folders, or null if none can be read. The commands that need the site file report the error. */
 export function localSite(folders: readonly string[]): ReturnType<typeof findSiteFile> {
   return findSiteFile(folders).catch(() => null);
 }
 
 /**
- * Returns the Hadoop properties for the `storage` key of the first site file in the folders. Ignores mistakes in the
- * site file, because the commands that need the file report them.
+ * Returns the Hadoop properties that follow from the `storage` key of the first site file in the folders. The commands that need the site
+ * file report its mistakes, so this function ignores them.
  */
 export async function storageProperties(folders: readonly string[]): Promise<Readonly<Record<string, string>>> {
   const site = await localSite(folders);
@@ -68,9 +66,8 @@ export async function storageProperties(folders: readonly string[]): Promise<Rea
 }
 
 /**
- * Returns the local folders to search for a site file.
- * @param named whether the user specified a ResourceManager. In this case, HADOOP_CONF_DIR may belong to another cluster and is not
- *   searched.
+ * Returns the local folders in which to search for a site file.
+ * @param named whether the user specified a ResourceManager. If so, the result omits HADOOP_CONF_DIR, which may belong to another cluster.
  */
 export function siteFolders(environment: NodeJS.ProcessEnv, named: boolean): string[] {
   const { TONY_CONF_DIR, HADOOP_CONF_DIR, HADOOP_HOME } = environment;

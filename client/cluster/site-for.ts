@@ -3,7 +3,7 @@ import { type ClusterOptions, openCluster } from './cluster.ts';
 
 /**
  * Returns the site configuration of a cluster, for `loadJob(path, { site })`. Returns null if `local` is true, because site files do not
- * apply to local jobs.
+ * affect local jobs.
  * @throws TonyError SITE_INVALID, SITE_UNREADABLE, NO_HADOOP_CONF, HADOOP_CONF_INVALID, KERBEROS_*, RM_UNREACHABLE, HDFS_UNREACHABLE
  */
 export async function siteFor(options: ClusterOptions & { readonly local?: boolean } = {}): Promise<SiteConfig | null> {

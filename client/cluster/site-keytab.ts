@@ -5,8 +5,8 @@ import { fileErrorOf, TonyError } from '../../platform/errors.ts';
 import { findSiteFile } from './site-file.ts';
 
 /**
- * Adds the variables that select a keytab to the environment if the local site file names a keytab. A keytab or delegation tokens in the
- * environment take precedence.
+ * If the local site file names a keytab, adds the environment variables that select the keytab. A keytab or delegation tokens that are
+ * already in the environment take precedence.
  * @param folders folders to search for the site file, in this order
  * @throws TonyError SITE_UNREADABLE, SITE_INVALID, KERBEROS_NO_TICKET
  */

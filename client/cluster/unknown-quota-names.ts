@@ -3,7 +3,7 @@ import type { ResourceManager } from '../../hadoop/yarn/resource-manager.ts';
 import { amountsOf } from '../../hadoop/yarn/running-job.ts';
 import { suggest } from '../../platform/suggest.ts';
 
-/** A resource type or queue in the site file that does not exist in the cluster, so its limit has no effect. */
+/** A resource type or queue in the site file that the cluster does not have. Its limit has no effect. */
 export interface UnknownName {
   /** Key in the site file, such as `quotas.users.*.job.yarn.io/fgpa`. */
   readonly path: string;
@@ -16,16 +16,16 @@ export interface KnownNames {
   readonly queues: readonly string[];
 }
 
-/** Resource keys that are valid in every cluster, for example `gpus` in a cluster without GPUs. */
+/** Resource keys that are valid even if the cluster does not have the resource, for example `gpus`. */
 const OWN_KEYS: ReadonlySet<string> = new Set(['memory', 'vcores', 'gpus', 'instances']);
 
 export async function knownNames(resourceManager: Pick<ResourceManager, 'newApplication' | 'queues'>): Promise<KnownNames> {
-  // Request an application ID: with every scheduler, the response also lists the resource types. The ID is never used.
+  // Request a new application ID only to learn the resource types. No other response lists them with every scheduler.
   const [{ maximum }, queues] = await Promise.all([resourceManager.newApplication(), resourceManager.queues()]);
   return { resources: Object.keys(amountsOf(maximum)), queues: queues.flatMap(({ path }) => path.split('.')) };
 }
 
-/** Returns the resource types and queues in the site file that do not exist in the cluster. */
+/** Returns the resource types and queues in the site file that the cluster does not have. */
 export function unknownNames(quotas: Quotas, known: KnownNames): UnknownName[] {
   const resources = amountPaths(quotas)
     .filter(({ resource }) => !OWN_KEYS.has(resource) && !known.resources.includes(resource))

@@ -2,7 +2,7 @@ import { ResourceManager } from '../../hadoop/yarn/resource-manager.ts';
 import { type ClusterOptions, type HadoopCluster, openCluster } from './cluster.ts';
 
 /**
- * Runs an action with the clients for a cluster, and closes the clients when the action has ended.
+ * Runs an action with the clients for a cluster, and then closes the clients.
  * @throws TonyError the errors of `openCluster` and of the action
  */
 export async function withCluster<Result>(

@@ -1,6 +1,6 @@
-/** Diagnostics of the Capacity Scheduler (Hadoop 3.4.3) for applications whose ApplicationMaster has no container yet. */
+/** Diagnostics of the Capacity Scheduler in Hadoop 3.4.3 for applications whose ApplicationMaster has no container yet. */
 
-/** The application requests 8 vcores, which are reserved on a node. The queue usage includes the reservation. */
+/** The application requests 8 vcores, and YARN has reserved them on a node. The queue usage includes the reservation. */
 export const ACTIVATED = [
   '[Mon Nov 23 08:01:03 +0000 2026] Application is Activated, waiting for resources to be assigned for AM. ',
   ' Last Node which was processed for the application : node2:8041 ( Partition : [],',
@@ -12,7 +12,7 @@ export const ACTIVATED = [
   " Queue's max capacity (absolute resource) = <memory:16384, vCores:16, yarn.io/gpu: 8> ; ",
 ].join('');
 
-/** The application exceeds the queue's limit on resources for ApplicationMasters. */
+/** The ApplicationMasters in the queue already use as many resources as the queue allows them. */
 export const QUEUE_FULL = [
   "[Fri Nov 20 10:00:00 +0000 2026] Application is added to the scheduler and is not yet activated. Queue's AM resource limit exceeded. ",
   ' Details : AM Partition = <DEFAULT_PARTITION>; AM Resource Request = <memory:1024, vCores:1>;',

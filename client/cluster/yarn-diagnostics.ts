@@ -10,13 +10,16 @@ export interface EndedApplication {
 
 const DIAGNOSTICS_MAXIMUM = 4000;
 
-/** Returns the job result for an ended application. Replaces YARN's diagnostics with a clearer message where possible. */
+/** Returns the result of a job from its ended application. Where possible, a clearer message replaces YARN's diagnostics. */
 export function resultOf(application: EndedApplication): JobResult {
   const state = finalState(application);
   return { state, diagnostics: state === 'SUCCEEDED' ? earlyEnd(application) : explain(application) };
 }
 
-/** Extracts the ApplicationMaster's message about an early stop. YARN may prepend other messages, for example about a recovery. */
+/**
+ * Extracts the ApplicationMaster's message that training stopped early. YARN may add other messages before it, for example about a
+ * recovery.
+ */
 function earlyEnd({ diagnostics }: EndedApplication): string {
   return /stopped early at step \d+: .*/.exec(diagnostics)?.[0].trim() ?? '';
 }
@@ -28,7 +31,7 @@ function finalState({ state, finalStatus }: EndedApplication): JobResult['state'
   return state === 'FINISHED' && finalStatus === 'SUCCEEDED' ? 'SUCCEEDED' : 'FAILED';
 }
 
-/** Returns the queue name from YARN's message that the queue does not exist, or undefined for other messages. */
+/** If YARN's message says that a queue does not exist, returns the name of the queue. Returns undefined for other messages. */
 export function unknownQueue(diagnostics: string): string | undefined {
   return /submitted by user \S+ to (?:unknown|non-?existent) queue:?\s*(\S+?)\.?\s*$/im.exec(diagnostics)?.[1];
 }
@@ -63,8 +66,8 @@ function masterFailed(id: string, text: string): string {
 }
 
 /**
- * Extracts the contents of stderr and similar files that the NodeManager quotes. Each quote starts after a `Last ... bytes of` line and
- * ends at an empty line. Removes duplicates.
+ * Extracts the parts of stderr and similar files that the NodeManager quotes, without duplicates. Each quote starts after a `Last ... bytes
+ * of` line and ends at an empty line.
  */
 function writtenToStderr(text: string): string[] {
   const quotes: string[][] = [];
@@ -118,12 +121,12 @@ function shorten(text: string): string {
     .filter((line) => !/^\s+at [\w.$]+\(/.test(line))
     .join('\n')
     .trim();
-  // Keep the end, which usually contains the cause of a failure.
+  // The cause of a failure is usually at the end of the message.
   return kept.length <= DIAGNOSTICS_MAXIMUM ? kept : `…${kept.slice(-DIAGNOSTICS_MAXIMUM)}`;
 }
 
 /**
- * Returns the reason why an application waits for its ApplicationMaster's container, without YARN's resource tables.
+ * Returns the reason why an application waits for its ApplicationMaster's container. Omits YARN's resource tables.
  * @param shortage the missing resources, from `MasterShortages`
  */
 export function waitingReason(diagnostics: string, shortage: string | null = null): string {
@@ -135,8 +138,8 @@ export function waitingReason(diagnostics: string, shortage: string | null = nul
 }
 
 /**
- * Returns the node label for which the ApplicationMaster's container waits, or '' for nodes without a label. Returns null if the
- * application is not waiting for resources, or if the scheduler is not the Capacity Scheduler.
+ * Returns the node label that the request for the ApplicationMaster's container specifies, or '' for no label. Returns null if the
+ * application is not waiting for resources, or if the cluster uses another scheduler than the Capacity Scheduler.
  */
 export function awaitedPartition(diagnostics: string): string | null {
   if (!/Application is Activated, waiting for resources/.test(diagnostics)) {

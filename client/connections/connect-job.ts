@@ -5,7 +5,7 @@ import { isLocalId } from '../files/local-layout.ts';
 import type { JobConnection } from './job-connection.ts';
 
 export interface ConnectOptions extends ClusterOptions {
-  /** Folder for local jobs; default ~/.tony-ts/local. */
+  /** Folder for local jobs. Default: ~/.tony-ts/local. */
   readonly localRoot?: string | undefined;
 }
 
@@ -30,7 +30,7 @@ export async function connectJob(applicationId: string, options: ConnectOptions 
 }
 
 /**
- * Returns where the job with this ID runs: on this machine, or on a cluster.
+ * Returns whether the job with this ID is a local job or runs on a cluster.
  * @throws TonyError USAGE for an invalid ID
  */
 export function checkId(applicationId: string): 'local' | 'cluster' {

@@ -11,17 +11,17 @@ import { type LostNode, lostNodes } from './lost-nodes.ts';
 
 export interface JobDescription {
   readonly applicationId: string;
-  /** First failure of a task, from which the job may have recovered; null if no task has failed. */
+  /** First task failure, or null if no task has failed. The job may have recovered from the failure. */
   readonly failure: FirstFailure | null;
   readonly name: string;
   readonly user: string;
   readonly queue: string;
-  /** State reported by the ApplicationMaster; before its first report, YARN's state. */
+  /** State that the ApplicationMaster reports, or YARN's state before the first report. */
   readonly state: string;
-  /** Why the job is waiting, or the cause of its result. */
+  /** Reason why the job is waiting, or the cause of its result. */
   readonly message: string;
   readonly result: JobResult | null;
-  /** Time in ms since the epoch; null if unknown. */
+  /** Start time in ms since the epoch, or null if it is unknown. */
   readonly startedAt: number | null;
   readonly finishedAt: number | null;
   readonly step: number;
@@ -29,16 +29,16 @@ export interface JobDescription {
   readonly generations: number;
   readonly notices: readonly string[];
   readonly lostNodes: readonly LostNode[];
-  /** Orphaned containers whose programs may still be running. For a finished job, the list at the time it ended. */
+  /** Orphaned containers whose programs may still be running. For a job that has ended, the list from that time. */
   readonly orphanedContainers: readonly OrphanedContainer[];
   readonly pages: string | null;
-  /** null for a local job. */
+  /** YARN's information about the job, or null for a local job. */
   readonly yarn: YarnFacts | null;
-  /** Roles in job.yaml; empty if the configuration is unavailable. */
+  /** Roles in job.yaml. Empty if the configuration is unavailable. */
   readonly roles: readonly Role[];
   readonly tasks: readonly DescribedTask[];
   readonly checkpoints: DescribedCheckpoints | null;
-  /** Paths of the job's files; null if unknown or not created yet. */
+  /** Locations of the job's files. Null for files that do not exist yet or whose location is unknown. */
   readonly places: {
     readonly history: string | null;
     readonly checkpoints: string | null;
@@ -46,7 +46,7 @@ export interface JobDescription {
     readonly output: string | null;
     readonly logs: string | null;
   };
-  /** The frozen job.json with probable secrets replaced with `***`; null if it is unavailable. */
+  /** The frozen job.json, in which `***` replaces probable secrets, or null if the file is unavailable. */
   readonly configuration: unknown;
 }
 
@@ -57,17 +57,17 @@ export interface DescribedTask extends TaskStatus {
 
 export interface DescribedCheckpoints {
   readonly dir: string;
-  /** Newest step that the job reported; 0 before the first checkpoint. */
+  /** Step of the newest checkpoint that the job reported, or 0 before the first checkpoint. */
   readonly newest: number;
-  /** Steps of the stored checkpoints, oldest first; null if they cannot be listed. */
+  /** Steps of the stored checkpoints, oldest first, or null if the checkpoint folder cannot be listed. */
   readonly kept: readonly number[] | null;
-  /** Checkpoint with the best metric of the evaluator; null if there is no evaluator. */
+  /** Checkpoint with the evaluator's best metric, or null if there is no evaluator. */
   readonly best: { readonly step: number; readonly metric: string; readonly value: number } | null;
 }
 
 /**
- * Collects all information about a job from YARN, the ApplicationMaster and the history.
- * @throws TonyError APPLICATION_UNKNOWN, or a connection error if the cluster is unreachable.
+ * Collects the information about a job from YARN, the ApplicationMaster and the history.
+ * @throws TonyError APPLICATION_UNKNOWN, or a connection error if the cluster is unreachable
  */
 export async function describeJob(connection: JobConnection): Promise<JobDescription> {
   const { applicationId, records } = connection;
@@ -107,7 +107,7 @@ export async function describeJob(connection: JobConnection): Promise<JobDescrip
     roles: frozen?.job.roles ?? [],
     tasks: (status?.tasks ?? []).map((task) => {
       const own = containers.filter((each) => each.task === `${task.role}:${task.index}`);
-      // A finished task has neither resource usage nor heartbeats.
+      // A task that has ended has neither resource usage nor heartbeats.
       const now = over ? { ...task, usage: null, silentMs: null } : task;
       return { ...now, containers: own.map(({ containerId, node }) => ({ containerId, node })) };
     }),
@@ -123,7 +123,7 @@ export async function describeJob(connection: JobConnection): Promise<JobDescrip
   };
 }
 
-/** Returns null for a job.json from an older version of tony-ts. */
+/** Returns null if an older version of tony-ts wrote the job.json. */
 function frozenOf(configuration: unknown): FrozenJob | null {
   try {
     return configuration === null ? null : parseFrozenJob(JSON.stringify(configuration));

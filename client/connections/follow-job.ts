@@ -9,46 +9,48 @@ import { changes, type JobEvent } from './job-events.ts';
 export interface JobReport {
   readonly applicationId: string;
   readonly state: JobResult['state'];
-  /** After a failure: the cause and the next step. After a success: why training stopped early, or empty if it ran all epochs. */
+  /**
+   * For a failed job, the cause and the next step. For a successful job, the reason why training stopped early, or '' if all epochs ran.
+   */
   readonly diagnostics: string;
   readonly tasks: readonly TaskStatus[];
   readonly metrics: Readonly<Record<string, number>>;
   readonly step: number;
   readonly generations: number;
-  /** 0 if the job has no checkpoint. */
+  /** Step of the newest checkpoint, or 0 if there is none. */
   readonly checkpointStep: number;
-  /** URI of the checkpoint folder; null if the ApplicationMaster never ran. */
+  /** URI of the checkpoint folder, or null if no ApplicationMaster ever ran. */
   readonly checkpointDir: string | null;
   readonly summaryDir: string | null;
 }
 
-/** An observation of a job, with the events since the previous observation. */
+/** An observation of a job, and the events since the previous observation. */
 export interface Look {
   readonly observation: Observation;
   readonly events: readonly JobEvent[];
 }
 
 export interface FollowOptions {
-  /** Interval between observations in ms. The default is 250 ms, and up to 1 s while no task changes its state. */
+  /** Interval between observations in ms. Default: 250 ms, which grows to 1 s while no task changes its state. */
   readonly intervalMs?: number;
-  /** Maximum time (ms) for which the cluster may be unreachable; default ten minutes. An outage does not stop the job. */
+  /** Maximum length of an outage of the cluster in ms. Default: ten minutes. The job continues during an outage. */
   readonly patienceMs?: number;
-  /** Aborting this signal ends the observation, but not the job. The generator throws the abort reason. */
+  /** Signal that stops the observation, but not the job. The generator then throws the abort reason. */
   readonly signal?: AbortSignal;
 }
 
 const SHORTEST_INTERVAL_MS = 250;
-/** With the default heartbeat interval, executors report to the ApplicationMaster this often. */
+/** Equal to the executors' default heartbeat interval, because the ApplicationMaster's status changes no faster. */
 const LONGEST_INTERVAL_MS = 1_000;
-/** Maximum delay until the client notices a change, as a share of the time since the previous change. */
+/** Interval between observations, as a share of the time since the last change. */
 const INTERVAL_SHARE = 0.02;
 
 const FOLLOW_OPTIONS: OptionNames<FollowOptions> = { intervalMs: true, patienceMs: true, signal: true };
 
 /**
- * Observes a job until it ends, and returns its report.
- * @throws TonyError RM_UNREACHABLE or HDFS_UNREACHABLE if the first observation fails, or if a later outage exceeds `patienceMs`;
- *   APPLICATION_UNKNOWN if the job does not exist.
+ * Observes a job until it ends, and returns a report.
+ * @throws TonyError APPLICATION_UNKNOWN if the job does not exist; RM_UNREACHABLE or HDFS_UNREACHABLE if the first observation fails, or if
+ *   a later outage exceeds `patienceMs`
  */
 export async function* followJob(connection: JobConnection, options: FollowOptions = {}): AsyncGenerator<Look, JobReport> {
   checkOptions('followJob', options, FOLLOW_OPTIONS);
@@ -83,7 +85,7 @@ export async function* followJob(connection: JobConnection, options: FollowOptio
   }
 }
 
-/** Returns the interval between observations of a job whose tasks have not changed their states for this time (ms). */
+/** Returns the interval (ms) until the next observation of a job.\n@param unchangedMs time since a task last changed its state */
 export function intervalAfter(unchangedMs: number): number {
   return Math.min(LONGEST_INTERVAL_MS, Math.max(SHORTEST_INTERVAL_MS, unchangedMs * INTERVAL_SHARE));
 }
@@ -95,7 +97,7 @@ function eventsBetween(before: Observation | null, after: Observation): JobEvent
   if (before !== null && before.phase === after.phase && before.waiting === after.waiting) {
     return [];
   }
-  // Skip YARN's first states, which last only milliseconds.
+  // Omit YARN's first states, which last only milliseconds.
   if (['NEW', 'NEW_SAVING', 'SUBMITTED'].includes(after.phase)) {
     return [];
   }

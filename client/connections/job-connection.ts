@@ -5,16 +5,16 @@ import type { JobRecords } from './job-records.ts';
 export interface Observation {
   /** YARN application state, such as `ACCEPTED` or `RUNNING`. */
   readonly phase: string;
-  /** Why the job is not running yet. Empty once it is running. */
+  /** Reason why the job is not running yet, or '' once it is running. */
   readonly waiting: string;
-  /** Latest status from the ApplicationMaster; null before its first status. */
+  /** Latest status from the ApplicationMaster, or null before its first status. */
   readonly status: JobStatus | null;
   /**
-   * Time (ms) since the ApplicationMaster last responded. This is also the age of `status`. Null while the ApplicationMaster responds or is
-   * not running.
+   * Time (ms) since the last response of an unresponsive ApplicationMaster, which is also the age of `status`. Null if the
+   * ApplicationMaster responds or is not running.
    */
   readonly masterSilentMs: number | null;
-  /** Result of the job; null until it ends. */
+  /** Result of the job, or null until the job ends. */
   readonly result: JobResult | null;
 }
 
@@ -22,32 +22,32 @@ export interface LogSource {
   /** Task name such as `worker:0`, or `master`. */
   readonly task: string;
   readonly containerId: string;
-  /** Reads a part of a log file: from an offset, or the last `tail` bytes. Returns null if the file does not exist yet. */
+  /** Reads a part of a log file, either from an offset or the last `tail` bytes. Returns null if the file does not exist yet. */
   read(file: string, from: { readonly offset: number } | { readonly tail: number }): Promise<LogPiece | null>;
 }
 
 /**
- * Why a client kills a job. `order`: an explicit request. `interrupt`: the command that followed the job was interrupted. `start-timeout`:
- * the ApplicationMaster did not start in time.
+ * Reason why a client kills a job: the user's request (`order`), an interruption of the command that followed the job (`interrupt`), or an
+ * ApplicationMaster that did not start in time (`start-timeout`).
  */
 export type KillReason = 'order' | 'interrupt' | 'start-timeout';
 
 export interface JobConnection {
   readonly applicationId: string;
   readonly trackingUrl: string | null;
-  /** Files and services with details of the job. */
+  /** Sources of details about the job. */
   readonly records: JobRecords;
-  /** URL of the job's pages, with an access token if necessary; null while there are no pages. */
+  /** Returns the URL of the job's pages, with an access token if necessary, or null while there are no pages. */
   pages(): Promise<string | null>;
-  /** @throws TonyError APPLICATION_UNKNOWN, or a connection error if the cluster is unreachable. */
+  /** @throws TonyError APPLICATION_UNKNOWN, or a connection error if the cluster is unreachable */
   observe(): Promise<Observation>;
-  /** Kills the job. Returns false if the job had already ended. `by` determines the reason in the job result. */
+  /** Kills the job. Returns false if the job had already ended. The job result states the reason `by`. */
   kill(by?: KillReason): Promise<boolean>;
-  /** Returns the logs of all containers, including ended ones, oldest first. */
+  /** Returns one log source for each container of the job, oldest first. Includes containers that have exited. */
   logs(): Promise<LogSource[]>;
   /**
-   * Reads a file from the job's output folder; returns null if it does not exist.
-   * @throws TonyError JOB_FAILED if the file exceeds `maxBytes`, or a connection error if the cluster is unreachable.
+   * Reads a file from the job's output folder. Returns null if the file does not exist.
+   * @throws TonyError JOB_FAILED if the file exceeds `maxBytes`, or a connection error if the cluster is unreachable
    */
   output(name: string, maxBytes: number): Promise<Buffer | null>;
   close(): void;

@@ -19,8 +19,8 @@ export type JobEvent =
   | { readonly type: 'notice'; readonly message: string };
 
 /**
- * Returns the events between two consecutive observations.
- * @param before null for the first observation
+ * Returns the events that happened between two observations.
+ * @param before null if `after` is the first observation
  */
 export function changes(before: JobStatus | null, after: JobStatus): JobEvent[] {
   const events: JobEvent[] = [];
@@ -48,14 +48,14 @@ export function changes(before: JobStatus | null, after: JobStatus): JobEvent[] 
   return events;
 }
 
-/** Removes durations, so that `waiting for 12 s` and `waiting for 13 s` are the same message. */
+/** Removes durations from a message, so that `waiting for 12 s` equals `waiting for 13 s`. */
 function timeless(message: string): string {
   return message.replace(/(?:\b\d+(?:\.\d+)? (?:ms|s|min|h)\b ?)+/g, '');
 }
 
 /**
- * Returns the number of notices at the beginning of `after` that `before` also contains. The list is bounded, so new notices may have
- * displaced the oldest.
+ * Returns how many notices at the beginning of `after` are already in `before`. The ApplicationMaster keeps only the newest notices, so the
+ * oldest ones in `before` may be missing from `after`.
  */
 function keptOf(before: readonly string[], after: readonly string[]): number {
   let at = 0;

@@ -16,21 +16,21 @@ const LAST_LINES = 20;
 
 /**
  * Handle to a running or finished job, for notebooks and programs. `T` is the type of the chief's return value. A job on a cluster
- * continues when this process exits. A local job ends with this process unless it was started with `detach`.
+ * continues when this process exits. A local job ends with this process unless `detach` was set.
  */
 export class JobHandle<T = unknown> {
   readonly id: string;
-  /** URL of the job's pages. For a local job it is null; use `pages` instead. */
+  /** URL of the job's pages. Null for a local job, for which `pages` returns the URL. */
   readonly trackingUrl: string | null;
   readonly #connection: JobConnection;
   readonly #closing = new AbortController();
-  /** Settles when `onLog` has received the last line. */
+  /** Settles after `onLog` has received the last line. */
   readonly #logged: Promise<void>;
   readonly #calls: boolean;
 
   /**
-   * @param onLog receives the output of the programs until the job ends or the handle is closed.
-   * @param calls true if the job runs a function, which must return before the job can succeed.
+   * @param onLog receives the output of the programs until the job ends or the handle is closed
+   * @param calls whether the job runs a function. Such a job succeeds only after the function has returned.
    */
   constructor(connection: JobConnection, onLog?: (line: LogLine) => void, calls = false) {
     this.#calls = calls;
@@ -52,7 +52,7 @@ export class JobHandle<T = unknown> {
       if (this.#closing.signal.aborted) {
         return;
       }
-      // The error comes from the caller's `onLog` function.
+      // Only the caller's `onLog` function throws other errors.
       if (!(error instanceof TonyError)) {
         throw error;
       }
@@ -61,19 +61,19 @@ export class JobHandle<T = unknown> {
   }
 
   /**
-   * Returns the current state of the job: `phase`, `status` with the tasks, and `result` when the job has ended.
-   * @throws TonyError APPLICATION_UNKNOWN, RM_UNREACHABLE.
+   * Returns the current state of the job, with the status of its tasks, and with `result` after the job has ended.
+   * @throws TonyError APPLICATION_UNKNOWN, RM_UNREACHABLE
    */
   status(): Promise<Observation> {
     return this.#connection.observe();
   }
 
-  /** Returns the URL of the job's pages; null while there are no pages. */
+  /** Returns the URL of the job's pages, or null while there are no pages. */
   pages(): Promise<string | null> {
     return this.#connection.pages();
   }
 
-  /** Yields the output of the programs, line by line, until the job ends. With `{ follow: false }`, yields only the output so far. */
+  /** Yields the lines that the programs write until the job ends. With `{ follow: false }`, yields only the lines written so far. */
   logs(options: LogOptions = {}): AsyncGenerator<LogLine> {
     return jobLogs(this.#connection, { follow: true, ...options });
   }
@@ -90,8 +90,9 @@ export class JobHandle<T = unknown> {
   }
 
   /**
-   * Waits until the job ends, and returns the return value of the chief's function; undefined if there is none.
-   * @throws TonyError JOB_FAILED if the job failed or was killed, with the error and the last output lines of the task that failed first.
+   * Waits until the job ends, and returns the return value of the chief's function, or undefined if the job runs no function.
+   * @throws TonyError JOB_FAILED if the job failed or was killed. The message contains the error and the last output lines of the task that
+   *   failed first.
    */
   async result(options: FollowOptions = {}): Promise<T> {
     const { state, diagnostics } = await this.report(options);
@@ -127,8 +128,9 @@ export class JobHandle<T = unknown> {
 }
 
 /**
- * Returns a handle to a submitted job: `application_..._0001`, or `local_..._0001` for a local job. Does not contact the cluster yet.
- * @throws TonyError USAGE for an invalid ID, APPLICATION_UNKNOWN for a local job that does not exist, NO_HADOOP_CONF, HADOOP_CONF_INVALID.
+ * Returns a handle to a submitted job, whose ID is `application_..._0001` on a cluster or `local_..._0001` on this machine. Does not
+ * contact the cluster yet.
+ * @throws TonyError USAGE for an invalid ID, APPLICATION_UNKNOWN for a local job that does not exist, NO_HADOOP_CONF, HADOOP_CONF_INVALID
  */
 export async function attachJob<T = unknown>(id: string, options: ConnectOptions = {}): Promise<JobHandle<T>> {
   checkOptions('attachJob', options, CONNECT_OPTIONS);

@@ -11,26 +11,25 @@ import { type LogLine, LogReader } from './log-reader.ts';
 export type { LogLine } from './log-reader.ts';
 
 export interface LogOptions {
-  /** `worker`, `worker:1` or `master`. The default is all tasks. */
+  /** Role, task or `master`, such as `worker` or `worker:1`. Default: all tasks. */
   readonly task?: string | undefined;
-  /** Names of files in the log folder of each container. The default is stdout and stderr. */
+  /** Names of the files to read from each container's log folder. Default: stdout and stderr. */
   readonly files?: readonly string[];
-  /** Maximum number of lines per file, counted from its end. */
+  /** Number of lines to read from the end of each file. Default: all lines. */
   readonly tail?: number | undefined;
   /** Whether to continue until the job ends. */
   readonly follow?: boolean;
   readonly intervalMs?: number;
-  /** Maximum time (ms) for which the cluster may be unreachable; default ten minutes. */
+  /** Maximum length of an outage of the cluster in ms. Default: ten minutes. */
   readonly patienceMs?: number;
-  /** Aborting this signal stops the generator, which then throws the abort reason. */
+  /** Signal that stops the generator. The generator then throws the abort reason. */
   readonly signal?: AbortSignal;
-  /** Called with notices, for example why the job waits, or that a task was restarted. */
+  /** Receives notices, for example why the job is waiting, or that a task was restarted. */
   readonly onNotice?: (notice: string) => void;
-  /** Called with the names of the selected tasks whenever they change. Includes tasks that have not started yet. */
+  /** Receives the names of the selected tasks whenever they change, including tasks that have not started yet. */
   readonly onTasks?: (tasks: readonly string[]) => void;
 }
 
-/** The members of a connection that reading logs needs. */
 export type LoggedJob = Pick<JobConnection, 'applicationId' | 'observe' | 'logs'>;
 
 const LOG_OPTIONS: OptionNames<LogOptions> = {
@@ -46,21 +45,22 @@ const LOG_OPTIONS: OptionNames<LogOptions> = {
 };
 
 const READS_AT_ONCE = 16;
-/** Interval (ms) at which the container list is refreshed. The list is also refreshed when a task gets a new container. */
+/** Interval (ms) at which the container list is refreshed. A new container of a task triggers an additional refresh. */
 const LIST_EVERY_MS = 5_000;
-/** Interval (ms) at which the container list is refreshed until the ApplicationMaster starts reporting tasks. */
+/** Refresh interval (ms) of the container list before the ApplicationMaster's first report of its tasks. */
 const LIST_EARLY_EVERY_MS = 1_000;
 /**
- * Minimum interval (ms) between notices about a waiting job whose state is unchanged. The reason may change often, for example whenever a
- * container starts.
+ * Minimum interval (ms) between notices about a waiting job whose state is unchanged. Without it, each container that starts could cause a
+ * notice.
  */
 const WAIT_EVERY_MS = 10_000;
 
 /**
- * Yields the output of a job, one container after another, oldest first. Reads it from the nodes while the job runs, and from YARN's
- * aggregated logs afterwards. With `follow`, yields the lines of all tasks as they are written, and includes containers that start later.
+ * Yields the output of a job, one container after another, oldest first. Reads from the nodes while the job runs, and from YARN's
+ * aggregated logs afterwards. With `follow`, yields the lines of all tasks as they are written, including those of containers that start
+ * later.
  * @throws TonyError APPLICATION_UNKNOWN, TASK_UNKNOWN, LOGS_UNAVAILABLE; RM_UNREACHABLE or HDFS_UNREACHABLE if the first request fails, or
- *   if a later outage exceeds `patienceMs`.
+ *   if a later outage exceeds `patienceMs`
  */
 export async function* jobLogs(connection: LoggedJob, options: LogOptions = {}): AsyncGenerator<LogLine> {
   checkOptions('jobLogs', options, LOG_OPTIONS);
@@ -77,7 +77,7 @@ export async function* jobLogs(connection: LoggedJob, options: LogOptions = {}):
   for (let first = true; ; ) {
     signal?.throwIfAborted();
     try {
-      // Observe the job before reading the logs. If the job has ended, its logs are complete, and this read is the last.
+      // Observe the job before reading the logs. If the job has already ended, this read finds complete logs and is the last one.
       const observation = await untilAborted(connection.observe(), signal);
       const over = !follow || observation.result !== null;
       const all = await untilAborted(seen.at(observation, over), signal);
@@ -102,13 +102,13 @@ export async function* jobLogs(connection: LoggedJob, options: LogOptions = {}):
       first = false;
       const reading = [...readers.values()].filter((reader) => over || (reader.isDue && !retired.has(reader)));
       const failures = yield* read(reading, over, signal);
-      // A replaced container has exited, so this read has reached the end of its logs.
+      // The container of a restarted task has exited, so this read has reached the end of its logs.
       for (const reader of reading) {
         if (!restarts.isNewest(reader.source)) {
           retired.add(reader);
         }
       }
-      // Only a completed read ends an outage, because the logs and the job state may come from different services.
+      // The logs and the job state may come from different services. Only a successful read of the logs ends an outage.
       const back = patience.answered();
       if (back !== null) {
         onNotice(back);
@@ -117,7 +117,7 @@ export async function* jobLogs(connection: LoggedJob, options: LogOptions = {}):
         if (over) {
           throw error;
         }
-        // Retry later: a node that is shutting down first copies its logs to HDFS.
+        // A node that is shutting down makes its logs unavailable until it has copied them to HDFS.
         if (!unreadable.has(whose)) {
           onNotice(`${messageOf(error)} Retrying.`);
         }
@@ -167,7 +167,7 @@ class Containers {
   }
 }
 
-/** Until the job's first container starts, reports why the job is waiting. */
+/** Reports why the job is waiting, until its first container starts. */
 class Waiting {
   readonly #onNotice: (notice: string) => void;
   #phase = '';
@@ -232,11 +232,11 @@ class Restarts {
     this.#onNotice = onNotice;
   }
 
-  /** @param sources containers of all tasks; containers of the same task are sorted oldest first. */
+  /** @param sources containers of all tasks, with older containers of a task before newer ones */
   report(sources: readonly LogSource[], first: boolean): void {
     const newest = new Map(sources.map(({ task, containerId }) => [task, containerId]));
     for (const [task, containerId] of newest) {
-      // Ignore known containers, because an older container may be added to the list late.
+      // An older container may appear in the list late, and is not a restart.
       if (!first && this.#newest.has(task) && !this.#known.has(containerId)) {
         this.#onNotice(`${task} was restarted in ${containerId}.`);
       }
@@ -258,8 +258,8 @@ interface Failure {
 }
 
 /**
- * Yields all lines that the files contain now. While the job runs, reads several files concurrently and yields lines as they arrive. Once
- * the job has ended, reads one file after another. Returns the read errors by task.
+ * Yields the lines that the files contain now, and returns the tasks whose files could not be read. Reads several files concurrently while
+ * the job runs, and one file after another once the job has ended.
  */
 async function* read(
   readers: readonly LogReader[],
@@ -287,7 +287,7 @@ async function* read(
         over ? queue.unshift(reader) : queue.push(reader);
       }
     } catch (error) {
-      // Before throwing, yield the lines of the other reads in progress, because their readers will not return them again.
+      // The other reads in progress may have lines that their readers will not return again. Yield those lines before throwing.
       if (error instanceof TonyError && error.code === 'LOGS_UNAVAILABLE') {
         failures.push({ task: reader.source.task, error });
       } else if (broken === null || isAway(broken.error)) {
@@ -301,7 +301,7 @@ async function* read(
   return failures;
 }
 
-/** Resolves to a function that returns the result of `work` or throws its error. Never rejects. */
+/** Waits for `work`, and returns a function that returns its result or throws its error. Never rejects. */
 async function settled<T>(work: Promise<T>): Promise<() => T> {
   try {
     const value = await work;
@@ -323,7 +323,7 @@ function chosen(sources: readonly LogSource[], observation: Observation, task: s
   const programs = [...new Set([...planned, ...sources.map((source) => source.task).filter((name) => name !== 'master')])];
   if (task === undefined) {
     const ofPrograms = sources.filter((source) => source.task !== 'master');
-    // If no program has started, the log of the ApplicationMaster is the only output.
+    // If no program has started, show the ApplicationMaster's log, which is the only output of the job.
     return ofPrograms.length > 0 || mayCome ? { tasks: programs, sources: ofPrograms } : { tasks: ['master'], sources };
   }
   const wanted = (name: string): boolean => name === task || name.split(':')[0] === task;

@@ -2,9 +2,9 @@ import { TonyError } from '../../platform/errors.ts';
 import type { Storage } from '../../storage/storage.ts';
 
 /**
- * Reads a file from a job's output folder; returns null if it does not exist. Checks the size before allocating memory.
- * @param place name to use for the file in messages
- * @throws TonyError JOB_FAILED if the file exceeds `maxBytes`.
+ * Reads a file from a job's output folder. Returns null if the file does not exist.
+ * @param place description of the file for messages
+ * @throws TonyError JOB_FAILED if the file exceeds `maxBytes`
  */
 export async function readOutput(storage: Storage, uri: string, maxBytes: number, place = uri): Promise<Buffer | null> {
   const entry = await storage.stat(uri);

@@ -1,7 +1,7 @@
 import { FileStorage } from '../../storage/file-storage.ts';
 import type { JobRecords } from './job-records.ts';
 
-/** A test double for a job without files whose ApplicationMaster does not answer. */
+/** Stands in for the records of a job that has no files and whose ApplicationMaster does not respond. */
 export function noRecords(change: Partial<JobRecords> = {}): JobRecords {
   return {
     storage: new FileStorage(),

@@ -19,21 +19,23 @@ export interface JobRecords {
   readonly storage: Storage;
   /** User name that this client sends to the cluster. */
   readonly user: string;
-  /** History folder of the job; null if it does not exist yet or cannot be read. */
+  /** Returns the history folder of the job, or null if the folder does not exist yet or cannot be read. */
   place(): Promise<JobPlace | null>;
-  /** URI of the staging folder, which contains job.json and is deleted when the job ends. */
+  /** Returns the URI of the staging folder, which contains job.json. The folder is deleted when the job ends. */
   staged(): string;
   /**
-   * Sends `GET /tony/api/<resource>` to the ApplicationMaster. Returns null if the ApplicationMaster does not answer or rejects the
-   * request.
+   * Sends `GET /tony/api/<resource>` to the ApplicationMaster. Returns null if the ApplicationMaster rejects the request or does not
+   * respond.
    */
   ask(resource: string): Promise<unknown>;
   yarn(): Promise<YarnFacts | null>;
-  /** URI of the container logs: YARN's aggregated logs on HDFS, or the folder with the containers of a local job; null if unknown. */
+  /**
+   * Returns the URI of the aggregated logs on HDFS, or of the folder that contains a local job's containers. Returns null if there is none.
+   */
   logs(): Promise<string | null>;
 }
 
-/** Reads the current history of the job; null if it does not exist or cannot be read. */
+/** Reads the history of the job, or returns null if there is none or it cannot be read. */
 export async function readHistory({ storage, place }: JobRecords): Promise<{ readonly folder: string; readonly record: JobRecord } | null> {
   const found = await place();
   if (found === null) {
@@ -43,7 +45,7 @@ export async function readHistory({ storage, place }: JobRecords): Promise<{ rea
   return record && { folder: found.folder, record };
 }
 
-/** Requests the events of a running job after position `after`; null if the ApplicationMaster does not answer. */
+/** Requests the events that follow position `after`. Returns null if the ApplicationMaster does not respond. */
 export async function askEvents(records: JobRecords, after: number): Promise<EventPage | null> {
   const page = await records.ask(`events?after=${after}`);
   if (!isRecord(page) || !Array.isArray(page.entries) || typeof page.next !== 'number') {
@@ -52,9 +54,9 @@ export async function askEvents(records: JobRecords, after: number): Promise<Eve
   return { entries: page.entries.flatMap((entry) => checkedEntry(entry) ?? []), next: page.next };
 }
 
-/** Returns the frozen job.json without probable secrets, or null if it is unavailable. */
+/** Returns the frozen job.json without probable secrets, or null if the file is unavailable. */
 export async function askConfiguration(records: JobRecords): Promise<unknown> {
-  // Redact the ApplicationMaster's response again, because an older version may not have redacted it.
+  // An ApplicationMaster of an older version may not have removed all secrets from its response.
   const answer = await records.ask('configuration');
   if (isRecord(answer)) {
     return redacted(answer);
@@ -69,7 +71,7 @@ export async function askConfiguration(records: JobRecords): Promise<unknown> {
 }
 
 /**
- * Returns null if a file cannot be read, for example because it belongs to another user.
+ * Returns the result of `reading`, or null if a file cannot be read, for example because it belongs to another user.
  * @throws TonyError HDFS_UNREACHABLE
  */
 export async function ifReadable<T>(reading: Promise<T>): Promise<T | null> {
@@ -83,7 +85,7 @@ export async function ifReadable<T>(reading: Promise<T>): Promise<T | null> {
   }
 }
 
-/** Returns null if a file cannot be read or the storage is unreachable. */
+/** Returns the result of `reading`, or null if a file cannot be read or the storage is unreachable. */
 export async function ifAvailable<T>(reading: Promise<T>): Promise<T | null> {
   try {
     return await reading;

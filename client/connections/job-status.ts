@@ -4,14 +4,14 @@ import { isRecord } from '../../platform/is-record.ts';
 import { parseJson } from '../../platform/json-value.ts';
 
 /**
- * Parses a job status from an ApplicationMaster or final.json. Returns null for other text, such as the error page of a proxy or the status
- * of another job.
+ * Parses a job status from an ApplicationMaster or from final.json. Returns null for any other text, such as a proxy's error page or
+ * another job's status.
  */
 export function parseJobStatus(text: string, applicationId: string): JobStatus | null {
   return checkedStatus(parseJson(text), applicationId);
 }
 
-/** Validates a job status that is already parsed as JSON. */
+/** Checks a job status that is already parsed as JSON, and returns null if it is invalid. */
 export function checkedStatus(value: unknown, applicationId: string): JobStatus | null {
   if (!isRecord(value) || value.applicationId !== applicationId) {
     return null;
@@ -46,7 +46,7 @@ function isOrphan(value: unknown): value is OrphanedContainer {
   );
 }
 
-/** Validates a task. Rejects invalid role names, because terminals and shell completion use role names without escaping. */
+/** Checks a task, including its role name, which terminals and shell completion use without escaping. */
 function isTask(task: unknown): boolean {
   return (
     isRecord(task) &&

@@ -3,42 +3,42 @@ import type { TaskState } from '../../conf/status/status.ts';
 import { TonyError } from '../../platform/errors.ts';
 import type { JobConnection, KillReason, Observation } from './job-connection.ts';
 
-/** How long to wait, in ms, for a killed job to end. YARN acknowledges the request immediately and kills the containers afterwards. */
+/** Time limit (ms) for the end of a killed job. YARN acknowledges a kill request immediately and stops the containers later. */
 const PATIENCE_MS = 30_000;
 
 export interface KillImpact {
   readonly applicationId: string;
-  /** Job name. Empty before the ApplicationMaster's first status. */
+  /** Job name, or '' before the ApplicationMaster's first status. */
   readonly name: string;
-  /** State that YARN or the job reports, such as `ACCEPTED` or `RUNNING`. */
+  /** State of the job or its application, such as `ACCEPTED` or `RUNNING`. */
   readonly state: string;
-  /** Tasks that have a container, with their nodes, by role in the job's order. */
+  /** Number of tasks with a container, and the nodes of these containers, for each role. Roles are in the order of the job. */
   readonly roles: readonly { readonly role: string; readonly tasks: number; readonly nodes: readonly string[] }[];
-  /** Tasks whose programs are running or about to start. */
+  /** Number of tasks whose programs are running or about to start. */
   readonly running: number;
-  /** All tasks of the job, including waiting and ended tasks. */
+  /** Number of all tasks of the job, including waiting and ended tasks. */
   readonly tasks: number;
-  /** Run time of the job (ms); null if it is not running. */
+  /** Run time of the job in ms, or null if the job is not running. */
   readonly ranMs: number | null;
   readonly step: number;
-  /** Newest step with a checkpoint; 0 if there is none. */
+  /** Step of the newest checkpoint, or 0 if there is none. */
   readonly checkpointStep: number;
   readonly stepsLost: number;
 }
 
 export interface KillReport {
-  /** False if the job had already ended. */
+  /** Whether this request killed the job. False if the job had already ended. */
   readonly killed: boolean;
-  /** Lost tasks and progress, based on the last status before the kill. */
+  /** Tasks and progress that the kill ended, according to the last status before the kill. */
   readonly impact: KillImpact;
-  /** Job state before the kill, or the result of a job that had already ended. */
+  /** State of the job before the kill, or the result of a job that had already ended. */
   readonly observation: Observation;
 }
 
 /**
- * Kills a job and waits until the cluster confirms its end.
+ * Kills a job and waits until its end is confirmed.
  * @throws TonyError APPLICATION_UNKNOWN, KILL_FAILED, RM_REFUSED for another user's job, or a connection error if the cluster is
- *   unreachable.
+ *   unreachable
  */
 export async function killJob(connection: JobConnection, by: KillReason = 'order'): Promise<KillReport> {
   const observation = await connection.observe();

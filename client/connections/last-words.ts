@@ -11,10 +11,10 @@ const MOST_LINES = 5;
 const FULL = /\b(ENOSPC|EDQUOT)\b|STORAGE_FULL/;
 
 /**
- * Explains why a local ApplicationMaster exited before its job ended.
- * @param log end of the stderr or structured log of the ApplicationMaster.
- * @param folder folder of the job.
- * @param isFull whether the disk of the folder is full.
+ * Explains why the ApplicationMaster of a local job exited before the job ended.
+ * @param log end of the ApplicationMaster's stderr or structured log
+ * @param folder folder of the job
+ * @param isFull whether the disk that contains the folder is full
  */
 export function lastWords(log: string, folder: string, isFull = false): string {
   if (isFull || FULL.test(log)) {

@@ -20,13 +20,13 @@ import { lastWords } from './last-words.ts';
 
 const ANSWER_MS = 5_000;
 const MAXIMUM_ANSWER_BYTES = 64 << 20;
-/** How long to wait, in ms, for a killed job to end. Its ApplicationMaster first stops the programs. */
+/** Time limit (ms) for the end of a killed job. The ApplicationMaster first stops the programs. */
 const KILL_MS = 30_000;
-/** Maximum time (ms) between the creation of the job folder and the start of the ApplicationMaster. */
+/** Time limit (ms) for the start of the ApplicationMaster after the job folder has been created. */
 const START_MS = 1_000;
-/** Maximum time (ms) until the next attempt starts, provided that the process that starts it is still running. */
+/** Time limit (ms) for the start of the next attempt while the process that starts attempts is running. */
 const RESTART_MS = 10_000;
-/** Maximum startup time of an ApplicationMaster (ms). */
+/** Time limit (ms) within which a new ApplicationMaster accepts requests. */
 const LISTENING_MS = 10_000;
 const LOG_PIECE = 1 << 20;
 
@@ -42,7 +42,7 @@ export class LocalJob implements JobConnection {
   readonly trackingUrl = null;
   readonly records: JobRecords;
   readonly #paths: LocalPaths;
-  /** Used instead of the global `fetch`, which loads a library on its first call. */
+  /** The global `fetch` would load a large library on its first call. */
   readonly #http = new HttpClient();
   #last: JobStatus | null = null;
 
@@ -55,7 +55,7 @@ export class LocalJob implements JobConnection {
   async observe(): Promise<Observation> {
     const final = await this.#final();
     if (final !== null) {
-      // The ApplicationMaster needs this file only while it starts.
+      // Only a starting ApplicationMaster reads the file with the credentials, so remove it now.
       await rm(join(this.#paths.work(this.#paths.masterContainer(1)), 'credentials'), { force: true });
       return ended(final);
     }
@@ -67,7 +67,7 @@ export class LocalJob implements JobConnection {
     if (await this.#masterLives()) {
       return { phase: 'STARTING', waiting: '', status: this.#last, masterSilentMs: null, result: null };
     }
-    // The job may have ended between the two checks.
+    // The job may have ended since the first check.
     const late = await this.#final();
     if (late !== null) {
       return ended(late);
@@ -96,8 +96,8 @@ export class LocalJob implements JobConnection {
           hint: `Kill its ApplicationMaster (process ${pid}) manually.`,
         });
       }
-      // Do not signal a new ApplicationMaster before its signal handler is installed. The signal would kill it, and another attempt would
-      // continue the job.
+      // Signal a new ApplicationMaster only after it has installed its signal handler. An earlier signal would kill it, and the next
+      // attempt would continue the job.
       const listens = (await this.#address())?.pid === pid || waited > LISTENING_MS;
       if (pid !== null && pid !== signalled && listens) {
         // If the ApplicationMaster has just exited, the next observation returns the result.
@@ -196,7 +196,9 @@ export class LocalJob implements JobConnection {
     return (await this.#isMaster(pid)) ? (pid ?? null) : null;
   }
 
-  /** Returns true if the process is the ApplicationMaster of this job. The operating system may have reused the process ID. */
+  /**
+   * Returns true if the process is the ApplicationMaster of this job. The check is necessary because operating systems reuse process IDs.
+   */
   async #isMaster(pid: number | undefined): Promise<boolean> {
     if (!isAlive(pid)) {
       return false;
@@ -206,7 +208,7 @@ export class LocalJob implements JobConnection {
       const variables = environment.split('\0');
       return this.#paths.masterContainers.some((containerId) => variables.includes(`CONTAINER_ID=${containerId}`));
     }
-    // Without /proc, test whether the ApplicationMaster accepts the token of this job.
+    // On systems without /proc, check whether the ApplicationMaster accepts this job's token.
     return (await this.#status()) !== null;
   }
 
@@ -214,10 +216,10 @@ export class LocalJob implements JobConnection {
     return (await readText(this.#paths.masterPid)).split(' ').map(Number);
   }
 
-  /** Returns true if an ApplicationMaster is running. If one is starting, waits for it. */
+  /** Returns true if an ApplicationMaster is running. Waits for an ApplicationMaster that is starting. */
   async #masterLives(): Promise<boolean> {
     for (const began = performance.now(); ; await delay(50)) {
-      // Read both IDs in one read, because the starting process may exit between two reads.
+      // Read both IDs at once, because the process that starts attempts may exit between two reads.
       const [pid, starter] = await this.#pids();
       if (await this.#isMaster(pid)) {
         return true;
@@ -246,7 +248,7 @@ export class LocalJob implements JobConnection {
   }
 }
 
-/** Returns the containers of the ApplicationMaster, one for each started attempt. */
+/** Returns the ApplicationMaster's containers, one for each attempt that has started. */
 export async function startedMasters({ containers, masterContainers }: LocalPaths): Promise<string[]> {
   const existing = new Set(await readdir(containers).catch(() => []));
   return masterContainers.filter((containerId) => existing.has(containerId));
@@ -264,7 +266,7 @@ function isAlive(pid: number | undefined): pid is number {
   }
 }
 
-/** Returns true if the disk of the folder is full. In this case, the ApplicationMaster cannot log the error. */
+/** Returns true if the disk that contains the folder is full. On a full disk, the ApplicationMaster cannot write its error to the log. */
 async function isFull(folder: string): Promise<boolean> {
   try {
     const { bavail, bsize } = await statfs(folder);
@@ -279,7 +281,7 @@ function ended(status: JobStatus): Observation {
   return { phase: state, waiting: '', status, masterSilentMs: null, result: { state, diagnostics: status.message } };
 }
 
-/** Reads at most 1 MiB of a file, from an offset or its last `tail` bytes; returns null if the file does not exist. */
+/** Reads at most 1 MiB of a file, either from an offset or the last `tail` bytes. Returns null if the file does not exist. */
 export async function readPiece(file: string, from: { readonly offset: number } | { readonly tail: number }): Promise<LogPiece | null> {
   const handle = await open(file, 'r').catch(() => null);
   if (handle === null) {

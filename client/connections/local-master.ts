@@ -22,8 +22,8 @@ export interface LocalMaster {
 }
 
 /**
- * Starts the ApplicationMaster of a local job in the same environment as a NodeManager would. If the ApplicationMaster is killed, this
- * process starts another attempt, which resumes from the stored state.
+ * Starts the ApplicationMaster of a local job with the environment variables that a NodeManager would set. If a signal kills the
+ * ApplicationMaster, this process starts another attempt, which resumes from the stored state.
  */
 export async function startMaster(master: LocalMaster): Promise<void> {
   const { paths } = master;
@@ -61,10 +61,10 @@ async function startAttempt(master: LocalMaster, credentials: string, attempt: n
     // Add the listener before the next await, because the ApplicationMaster may exit immediately.
     child.once('exit', (_code, signal) => {
       const next = async () => (signal === null || isLast ? writePids(paths, [child.pid]) : startAttempt(master, credentials, attempt + 1));
-      // LocalJob detects that no ApplicationMaster is running.
+      // If no attempt starts, LocalJob reports that no ApplicationMaster is running.
       written.then(next).catch(() => undefined);
     });
-    // Ignore a broken pipe; the `exit` event reports the exit.
+    // The `exit` event reports a broken pipe.
     child.stdin?.on('error', () => undefined);
     if (detach) {
       child.unref();
@@ -76,7 +76,7 @@ async function startAttempt(master: LocalMaster, credentials: string, attempt: n
   }
 }
 
-/** Write the file atomically, because other processes may read it at any time. */
+/** Writes the file atomically, because other processes may read it at any time. */
 async function writePids({ masterPid }: LocalPaths, pids: readonly (number | undefined)[]): Promise<void> {
   const whole = `${masterPid}.new`;
   await writeFile(whole, pids.join(' '), { mode: 0o600 });
@@ -87,11 +87,11 @@ function masterEnvironment(
   { environment, user }: LocalMaster,
   container: { containerId: string; credentials: string; logs: string },
 ): NodeJS.ProcessEnv {
-  // Do not pass on the client's NODE_OPTIONS.
+  // NODE_OPTIONS of the client must not affect the ApplicationMaster.
   const { NODE_OPTIONS: _options, NODE_CHANNEL_FD: _channel, ...rest } = environment;
   return {
     ...rest,
-    // Programs of a job may run `node` even if it is not in the client's PATH.
+    // The job's programs may call `node`, which the client's PATH may not contain.
     PATH: [environment.PATH, dirname(process.execPath)].filter((part) => part).join(delimiter),
     USER: user,
     CONTAINER_ID: container.containerId,

@@ -6,28 +6,28 @@ export interface LogLine {
   readonly task: string;
   readonly containerId: string;
   readonly file: string;
-  /** Line without its newline. */
+  /** Text of the line without its newline. */
   readonly text: string;
 }
 
-/** Estimated maximum length of a line (bytes). For the last `tail` lines, the reader requests `tail` times this length. */
+/** Assumed maximum length of a line in bytes. To return the last `tail` lines, the reader requests `tail` times this length. */
 const BYTES_A_LINE = 4096;
 const LONGEST_LINE = 1 << 20;
 const NEWLINE = 0x0a;
-/** Maximum length of a UTF-8 character (bytes). */
+/** Maximum length of a UTF-8 character in bytes. */
 const LONGEST_CHARACTER = 4;
-/** Replaces the beginning of a line that exceeds the requested bytes. */
+/** Marks a line whose beginning was not read. */
 const LEFT_OUT = '…';
 
-/** Pause between reads of a file that does not grow, as a share of the time since a read last returned bytes. */
+/** Pause between reads of a file that does not grow, as a share of the time since it last grew. */
 const DELAY_SHARE = 0.05;
 const LONGEST_DELAY_MS = 2_000;
 
 /** Reads a growing file in parts, and splits it into complete lines. */
 export class LogReader {
-  /** Current source of the logs, which changes when the job ends. */
+  /** Source of the log file. It changes when the job ends. */
   source: LogSource;
-  /** Whether the file has ever existed. */
+  /** Whether a read has found the file. */
   found = false;
   readonly #file: string;
   readonly #tail: number | undefined;
@@ -38,7 +38,7 @@ export class LogReader {
   #dueAt = Number.NEGATIVE_INFINITY;
   #end: number | null = null;
   #rest = '';
-  /** Newest `tail` lines until the reader reaches the end of the file; null afterwards. */
+  /** Newest `tail` lines while the reader has not reached the end of the file for the first time. Null afterwards. */
   #held: string[] | null;
 
   constructor(source: LogSource, file: string, tail: number | undefined, now: () => number = () => performance.now()) {
@@ -50,17 +50,17 @@ export class LogReader {
     this.#held = tail === undefined ? null : [];
   }
 
-  /** Whether the file should be read again. Files that do not grow are read less often, to save requests to their nodes. */
+  /** Whether to read the file again. Files that do not grow are read less often, which saves requests to their nodes. */
   get isDue(): boolean {
     return this.#now() >= this.#dueAt;
   }
 
   /**
-   * Reads the next part of the file and returns its lines. `caughtUp` is true if the reader has reached the end.
+   * Reads the next part of the file and returns its complete lines. `caughtUp` is true if there was nothing left to read.
    * @param over whether the file is complete
    */
   async next(over: boolean): Promise<{ readonly lines: readonly LogLine[]; readonly caughtUp: boolean }> {
-    // Read one additional byte to detect whether the requested bytes start at the beginning of a line.
+    // The additional byte shows whether the requested bytes start at the beginning of a line.
     const from = this.#end === null && this.#tail !== undefined ? { tail: this.#tail * BYTES_A_LINE + 1 } : { offset: this.#end ?? 0 };
     const piece = await this.source.read(this.#file, from);
     const caughtUp = piece === null || piece.bytes.length === 0;
@@ -92,7 +92,7 @@ export class LogReader {
     return { lines: lines.map((text) => this.#line(text)), caughtUp };
   }
 
-  /** Drops the incomplete line at the beginning of the first part or, if the part is within a single line, the incomplete character. */
+  /** Marks the incomplete line at the beginning of the first part, and drops an incomplete character there. */
   #begin({ bytes, end }: LogPiece): Uint8Array {
     if (end === bytes.length) {
       return bytes;
@@ -100,14 +100,14 @@ export class LogReader {
     if (bytes[0] === NEWLINE) {
       return bytes.subarray(1);
     }
-    // `#newest` drops this incomplete line if there are enough complete lines.
+    // `#newest` drops the incomplete line if there are enough complete lines.
     this.#rest = LEFT_OUT;
-    // Skip continuation bytes (10xxxxxx) of an incomplete character.
+    // An incomplete character leaves continuation bytes (10xxxxxx).
     const first = bytes.subarray(0, LONGEST_CHARACTER).findIndex((byte) => (byte & 0xc0) !== 0x80);
     return bytes.subarray(Math.max(0, first));
   }
 
-  /** Returns the newest `tail` lines. Includes an unterminated last line only if the file is complete. */
+  /** Returns the newest `tail` lines, counting an unterminated last line if the file is complete. */
   #newest(lines: string[], over: boolean): string[] {
     const wanted = (this.#tail ?? 0) - (over && this.#rest !== '' ? 1 : 0);
     return wanted <= 0 ? [] : lines.slice(-wanted);

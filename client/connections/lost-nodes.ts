@@ -9,7 +9,7 @@ export interface LostNode {
   readonly at: number;
 }
 
-/** Maximum number of losses to list in one line. Older losses are only counted. */
+/** Maximum number of losses that are listed in one line. Older losses are only counted. */
 const MOST_NAMED = 6;
 
 /** Returns the lost nodes in order of loss. A node may be lost more than once. */
@@ -17,7 +17,7 @@ export function lostNodes(entries: readonly HistoryEntry[]): LostNode[] {
   return entries.flatMap(({ at, event, node }) => (event === 'node-lost' && node !== undefined ? [{ node, at }] : []));
 }
 
-/** Formats losses as `node2:8041 at 2026-11-21 14:03:44, node3:8041 at ...`; returns '' if there are none. */
+/** Formats losses as `node2:8041 at 2026-11-21 14:03:44, node3:8041 at ...`, or returns '' if there are none. */
 export function lostNodesText(lost: readonly LostNode[]): string {
   const named = lost.slice(-MOST_NAMED).map(({ node, at }) => `${node} at ${fullTime(at)}`);
   const more = lost.length - named.length;

@@ -7,29 +7,29 @@ import type { JobConnection } from './job-connection.ts';
 import { askEvents, readHistory } from './job-records.ts';
 
 export interface EventOptions {
-  /** Event types: `task-failed`, or `task` for all types that begin with `task-`. The default is all types. */
+  /** Event types to yield. `task-failed` matches one type, and `task` matches all types that begin with `task-`. Default: all types. */
   readonly types?: readonly string[];
   /** Whether to continue until the job ends. */
   readonly follow?: boolean;
-  /** Interval between observations in ms; default 500. */
+  /** Interval between observations in ms. Default: 500. */
   readonly intervalMs?: number;
-  /** Aborting this signal stops the generator, which then throws the abort reason. */
+  /** Signal that stops the generator. The generator then throws the abort reason. */
   readonly signal?: AbortSignal;
-  /** Called with notices about the connection, for example that the cluster is unreachable. */
+  /** Receives notices about the connection, for example that the cluster is unreachable. */
   readonly onNotice?: (message: string) => void;
 }
 
 const EVENT_OPTIONS: OptionNames<EventOptions> = { types: true, follow: true, intervalMs: true, signal: true, onNotice: true };
 
-/** How long to wait, in ms, for the last events after a job has ended. */
+/** Time limit (ms) for the arrival of the last events after the end of a job. */
 const SETTLING_MS = 3_000;
 const SETTLING_EVERY_MS = 200;
-/** For this long after a job has ended, in ms, its last events may still be written. */
+/** Time (ms) after the end of a job during which its last events may still be written. */
 const LONG_OVER_MS = 30_000;
 
 /**
- * Yields the events of a job in order. The events come from the ApplicationMaster while the job runs, and then from the history.
- * @throws TonyError APPLICATION_UNKNOWN, HISTORY_UNKNOWN if no events can be read, or a connection error if the cluster is unreachable.
+ * Yields the events of a job in order. Reads the events from the ApplicationMaster while the job runs, and then from the history.
+ * @throws TonyError APPLICATION_UNKNOWN, HISTORY_UNKNOWN if no events can be read, or a connection error if the cluster is unreachable
  */
 export async function* jobEvents(connection: JobConnection, options: EventOptions = {}): AsyncGenerator<HistoryEntry> {
   checkOptions('jobEvents', options, EVENT_OPTIONS);
@@ -51,7 +51,7 @@ export async function* jobEvents(connection: JobConnection, options: EventOption
           yield entry;
         }
       }
-      // Only a completed read ends an outage, because the history and the job state may come from different services.
+      // The history and the job state may come from different services. Only a successful read of the events ends an outage.
       report(patience.answered());
       if (result !== null || !follow) {
         return;
@@ -66,19 +66,19 @@ export async function* jobEvents(connection: JobConnection, options: EventOption
   }
 }
 
-/** Returns true if an entry has one of the types. `task` matches every type that begins with `task-`. */
+/** Returns true if an entry has one of the types. The type `task` matches every type that begins with `task-`. */
 export function matches({ event }: HistoryEntry, types: readonly string[]): boolean {
   return types.length === 0 || types.some((type) => event === type || event.startsWith(`${type}-`));
 }
 
-/** Returns the entries after the most recently yielded entry `last`. */
+/** Returns the entries that follow `last`, the most recent entry that was yielded. */
 export function behind(entries: readonly HistoryEntry[], last: HistoryEntry | null): readonly HistoryEntry[] {
   if (last === null) {
     return entries;
   }
   const text = JSON.stringify(last);
   const at = entries.findLastIndex((entry) => entry.at === last.at && JSON.stringify(entry) === text);
-  // The history lacks `last` if the ApplicationMaster could not write all entries.
+  // The history does not contain `last` if the ApplicationMaster could not write all entries.
   return at >= 0 ? entries.slice(at + 1) : entries.filter((entry) => entry.at > last.at);
 }
 
@@ -93,7 +93,7 @@ class EventReader {
 
   /**
    * Yields the new events of a running job.
-   * @param patient whether the caller retries if the ApplicationMaster does not answer
+   * @param patient whether the caller tries again if the ApplicationMaster does not respond
    */
   async *fresh(patient: boolean): AsyncGenerator<HistoryEntry> {
     for (;;) {

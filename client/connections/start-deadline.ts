@@ -2,18 +2,18 @@ import { formatDuration } from '../../conf/values/units.ts';
 
 const BEFORE_START = new Set(['NEW', 'NEW_SAVING', 'SUBMITTED', 'ACCEPTED']);
 
-/** Time limit between the submission of a job and the start of its ApplicationMaster, from `master.startTimeout`. */
+/** Time limit for the start of a job's ApplicationMaster after the submission, from `master.startTimeout`. */
 export class StartDeadline {
   readonly #timeoutMs: number;
   readonly #from = performance.now();
   #isOver = false;
 
-  /** @param timeoutMs time limit, starting now */
+  /** @param timeoutMs time limit, measured from this call */
   constructor(timeoutMs: number) {
     this.#timeoutMs = timeoutMs;
   }
 
-  /** Returns true once, when the time limit is exceeded and the ApplicationMaster has not started. The caller then kills the job. */
+  /** Returns true exactly once, when the ApplicationMaster has not started within the time limit. The caller then kills the job. */
   isMissed(state: string): boolean {
     if (this.#isOver) {
       return false;

@@ -26,19 +26,19 @@ import { ifAvailable, ifReadable, type JobRecords, type YarnFacts } from './job-
 import { checkedStatus } from './job-status.ts';
 import type { StartDeadline } from './start-deadline.ts';
 
-/** Interval (ms) between requests to the ResourceManager while the ApplicationMaster answers. */
+/** Interval (ms) between requests to the ResourceManager while the ApplicationMaster responds. */
 const APPLICATION_EVERY_MS = 2_000;
 /**
- * Maximum time (ms) to wait for log aggregation after the end of a job, by YARN's aggregation state. Some clusters never leave the state
- * NOT_START.
+ * Maximum time (ms) to wait for log aggregation after the end of a job, for each of YARN's aggregation states. Some clusters never leave
+ * the state NOT_START.
  */
 const COLLECTING_MS: Readonly<Record<string, number>> = { NOT_START: 15_000, RUNNING: 60_000 };
 const COLLECTED_EVERY_MS = 300;
-/** If a job ended longer ago than this time (ms), the client does not wait for log aggregation. */
+/** Time (ms) since the end of a job after which the client no longer waits for log aggregation. */
 const LONG_COLLECTED_MS = 120_000;
 const ENDED = new Set(['FINISHED', 'FAILED', 'KILLED']);
 
-/** Connection to a job on a cluster. Sends requests to the ResourceManager and the ApplicationMaster, and reads the history. */
+/** Connection to a job on a cluster. Reads from the ResourceManager, the ApplicationMaster and the history. */
 export class YarnJob implements JobConnection {
   readonly applicationId: string;
   readonly trackingUrl: string;
@@ -46,8 +46,8 @@ export class YarnJob implements JobConnection {
   readonly #cluster: HadoopCluster;
   readonly #resourceManager: ResourceManager;
   /**
-   * Client with a short timeout for requests to the ApplicationMaster, which the ResourceManager forwards. Without it, an unresponsive
-   * ApplicationMaster would look like an unreachable ResourceManager.
+   * Client with a short timeout for requests that the ResourceManager forwards to the ApplicationMaster. With a long timeout, an
+   * unresponsive ApplicationMaster would look like an unreachable ResourceManager.
    */
   readonly #hasty: ResourceManager;
   readonly #silence = new MasterSilence();
@@ -64,8 +64,8 @@ export class YarnJob implements JobConnection {
   readonly #startDeadline: StartDeadline | null;
 
   /**
-   * @param cluster closed by `close`
-   * @param startDeadline time limit for the start of the ApplicationMaster. An observation after this time kills the job.
+   * @param cluster the cluster of the job, which `close` closes
+   * @param startDeadline time limit for the start of the ApplicationMaster. A later observation kills the job.
    */
   constructor(applicationId: string, cluster: HadoopCluster, startDeadline: StartDeadline | null = null) {
     this.#startDeadline = startDeadline;
@@ -141,7 +141,7 @@ export class YarnJob implements JobConnection {
     return state !== 'FINISHED' && state !== 'FAILED';
   }
 
-  /** Throw a clear message instead of YARN's, which contains Java class names. */
+  /** YARN's message contains Java class names. Throw a clearer one. */
   async #killRefused(error: unknown): Promise<unknown> {
     if (!(error instanceof TonyError) || error.code !== 'RM_REFUSED') {
       return error;
@@ -162,7 +162,7 @@ export class YarnJob implements JobConnection {
     const { status } = await this.observe();
     const history = await this.#readEvents();
     const containers = [...(await this.#masters(history)), ...orderContainers(status, history)];
-    // Only a running application has logs on the nodes. The history does not contain the web addresses of the nodes.
+    // The nodes have logs only of running applications, and the history does not contain the nodes' web addresses.
     const lacking = !ENDED.has(application.state) && containers.some(({ node, nodeHttp }) => !nodeHttp && node !== null);
     const nodes = lacking ? await this.#nodeAddresses() : new Map<string, string>();
     return containers.map(({ task, containerId, node, nodeHttp }) => {
@@ -200,8 +200,8 @@ export class YarnJob implements JobConnection {
   }
 
   /**
-   * Waits until all nodes have copied their logs to HDFS, and returns the application. Before that, the output of some tasks may be
-   * missing. Gives up after the times in COLLECTING_MS.
+   * Waits until all nodes have copied their logs to HDFS, because the output of some tasks may be missing before that. Gives up after the
+   * times in COLLECTING_MS. Returns the application.
    */
   async #afterAggregation(): Promise<Application> {
     const begun = performance.now();
@@ -235,7 +235,7 @@ export class YarnJob implements JobConnection {
     return this.#application;
   }
 
-  /** Returns the application as recorded in its history, after the ResourceManager has removed its record. */
+  /** Returns the application from its history, because the ResourceManager has removed its own record. */
   async #fromHistory(): Promise<Application | null> {
     const store = await ClusterHistory.open(this.#cluster);
     const place = await findPlace(store, this.applicationId);
@@ -257,7 +257,7 @@ export class YarnJob implements JobConnection {
     return status;
   }
 
-  /** Sends a request to the ApplicationMaster; returns null if it does not answer. */
+  /** Sends a request to the ApplicationMaster. Returns null if the ApplicationMaster does not respond. */
   async #ask(resource: string): Promise<unknown> {
     const answer = await this.#silence.ask(() => this.#hasty.proxy(this.applicationId, `tony/api/${resource}`));
     return answer?.status === 200 ? parseJson(answer.body) : null;
@@ -272,7 +272,7 @@ export class YarnJob implements JobConnection {
     return this.#forgotten ? null : { ...application, attempts };
   }
 
-  /** Returns the HDFS folder with the aggregated logs, or null if the nodes have not created it yet. */
+  /** Returns the HDFS folder with the aggregated logs, or null until the nodes have created the folder. */
   async #aggregatedLogs(): Promise<string | null> {
     const { user } = await this.#known();
     const masters = await this.#masters(this.#forgotten ? await this.#readEvents() : []).catch(() => []);
@@ -288,7 +288,7 @@ export class YarnJob implements JobConnection {
     return null;
   }
 
-  /** Returns the stored final status, or null if it does not exist or cannot be read. */
+  /** Returns the stored final status, or null if the file does not exist or cannot be read. */
   async #final(): Promise<JobStatus | null> {
     const folder = await ifAvailable(this.#historyFolder());
     if (folder === null) {
@@ -298,7 +298,7 @@ export class YarnJob implements JobConnection {
     return read === null || read.final === 'damaged' ? null : read.final;
   }
 
-  /** Removes the staging folder of a killed job, which its ApplicationMaster could not remove. */
+  /** Removes the staging folder of a killed job, whose ApplicationMaster had no time to remove it. */
   async #tidy(application: Application): Promise<void> {
     if (this.#tidied || application.user !== this.#cluster.user) {
       return;
@@ -307,7 +307,7 @@ export class YarnJob implements JobConnection {
     await this.#cluster.storage.remove(joinUri(this.#cluster.root, 'jobs', this.applicationId)).catch(() => false);
   }
 
-  /** Returns the stored events; [] if the history does not exist or cannot be read. */
+  /** Returns the stored events, or [] if the history does not exist or cannot be read. */
   async #readEvents(): Promise<readonly HistoryEntry[]> {
     const folder = await ifAvailable(this.#historyFolder());
     return folder === null ? [] : ((await ifAvailable(readEvents(this.#cluster.storage, folder)))?.entries ?? []);

@@ -108,7 +108,7 @@ const serveCommand = defineCommand({
     const { serverLog } = await import('./serving.ts');
     const { untilSignal } = await import('../../terminal/until-signal.ts');
     const server = await serveHistory({ ...options, log: serverLog(), onProgress: (line) => process.stderr.write(`${line}\n`) });
-    // Install the signal handlers before printing, because another program may wait for this line and then send a signal.
+    // Install the signal handlers before printing the URL, because another program may wait for this line and then send a signal.
     const ended = untilSignal();
     process.stdout.write(`history: ${server.url}\n`);
     await ended;

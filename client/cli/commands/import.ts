@@ -43,7 +43,7 @@ export const importCommand = defineCommand({
     }
     const { importLines } = await import('../../tony-import/import-lines.ts');
     const { terminalOf } = await import('../../terminal/terminal.ts');
-    // Without --to, stdout contains job.yaml, so the report goes to stderr.
+    // Without --to, stdout is reserved for job.yaml, so the report goes to stderr.
     const stream = to === undefined ? process.stderr : process.stdout;
     if (to === undefined) {
       process.stdout.write(imported.yaml);

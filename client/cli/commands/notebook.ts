@@ -8,7 +8,7 @@ export const notebookCommand = defineCommand({
     yargs
       .positional('application', { type: 'string', describe: 'ID of a running notebook to connect to' })
       .options({
-        // Options of a new notebook have no default, because yargs would combine the default with `application`.
+        // The options for a new notebook have no defaults. yargs would treat a default as given, and report a conflict with `application`.
         conf: {
           type: 'string',
           describe: 'Job file from which the notebook takes its source, environment and resources',
@@ -69,7 +69,7 @@ export const notebookCommand = defineCommand({
         say(howToConnect(job.applicationId));
         return;
       }
-      // A local job that is not detached cannot outlive this process.
+      // A local job ends with this process unless it is detached.
       const keeps = (): boolean => application !== undefined || (!local && received !== 'SIGINT');
       const show = (url: string): void => void process.stdout.write(`${url}\n`);
       const state = await runNotebook(job, { localPort, keeps, signal: stop.signal, say, show });

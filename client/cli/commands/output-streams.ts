@@ -14,14 +14,14 @@ import { terminalOf } from '../../terminal/terminal.ts';
 export interface Conversation {
   readonly output: JobOutput;
   readonly ask: (question: string) => void;
-  /** Terminal for interactive answers; null if stdin is not interactive. */
+  /** Terminal from which to read the user's answers, or null if stdin is not interactive. */
   readonly input: ReadStream | null;
 }
 
 /**
  * Opens the output of this process.
- * @param where location of staged files as worded in messages, such as `on HDFS`
- * @param options.quiet prints only the application ID, program lines and failures
+ * @param where text for messages that says where files are staged, such as `on HDFS`
+ * @param options.quiet whether to print only the application ID, program lines and failures
  */
 export async function openConversation(format: OutputFormat, where: string, { quiet = false } = {}): Promise<Conversation> {
   const write = (text: string): void => void process.stdout.write(text);
@@ -47,7 +47,7 @@ async function drained(): Promise<void> {
   }
 }
 
-/** Returns a function that writes the lines of programs to the stream to which the program wrote them. */
+/** Returns a function that writes each line of a program to stdout or stderr, as the program did. */
 function logWriter(): (lines: readonly LogLine[]) => Promise<void> {
   const format = new LogLines({ prefixed: true });
   const text = new LineOutput();

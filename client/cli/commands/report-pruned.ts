@@ -4,16 +4,16 @@ import { printable } from '../../terminal/terminal.ts';
 
 export interface Removal {
   readonly bytes: number;
-  /** Why the removal failed; empty after a successful removal and in a dry run. */
+  /** Error message of a failed removal. Empty after a successful removal and in a dry run. */
   readonly failure: string;
 }
 
 export interface PruneReport<Item> {
   readonly output: OutputFormat;
   readonly dryRun: boolean;
-  /** Returns the fields for `--output`, without `removed` and `failure`. */
+  /** Returns the fields for `--output`. The caller adds `removed` and `failure`. */
   readonly value: (item: Item) => object;
-  /** Returns the text after `removed` in the text output. */
+  /** Returns the text that follows `removed`. */
   readonly text: (item: Item) => string;
   readonly count: (items: number) => string;
 }

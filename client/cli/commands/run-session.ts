@@ -1,7 +1,7 @@
 import type { JobConnection } from '../../connections/job-connection.ts';
 import type { ClusterArguments } from './shared-options.ts';
 
-/** Runs a session with a task of the job, and sets the exit code of this process to that of the session. Ctrl-C ends the session. */
+/** Runs a session with a task of the job, and exits with the session's exit code. Ctrl-C ends the session. */
 export async function runSession(
   application: string,
   cluster: ClusterArguments,

@@ -75,7 +75,7 @@ export const submitCommand: CommandModule<object, SubmitArguments> = {
     const { output } = conversation;
     try {
       const { untilInterrupted } = await import('../../terminal/until-interrupted.ts');
-      // When the signal aborts, `begin` ensures that no job keeps running.
+      // `begin` ensures that no job keeps running after an interruption.
       const message = 'Interrupted. The job is not running.';
       const begun = await untilInterrupted(
         message,
@@ -108,7 +108,7 @@ export const submitCommand: CommandModule<object, SubmitArguments> = {
   },
 };
 
-/** Submits the job and returns a connection to it; null for a dry run. */
+/** Submits the job and returns a connection to it, or null after a dry run. */
 async function begin(
   args: SubmitArguments,
   output: JobOutput,

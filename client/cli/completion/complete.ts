@@ -6,9 +6,9 @@ import { VALUES, type Values } from './values.ts';
 const LONGEST_DESCRIPTION = 60;
 
 /**
- * Returns the output for the completion function of a shell. The first line is `words`, `files` or `folders`. After `words`, each line
- * contains a candidate, a tab and a description. The shell selects the matching candidates. Never throws, because an error message would
- * disturb the user's command line.
+ * Returns the lines that a shell's completion function reads. The first line is `words`, `files` or `folders`. After `words`, each line
+ * contains a candidate, a tab and a description, and the shell selects the candidates that match. Never throws, because an error message
+ * would garble the user's prompt.
  * @param words words before the cursor, without `tony-ts`; the last word ends at the cursor
  */
 export async function completionLines(root: DescribedCommand, words: readonly string[]): Promise<string[]> {
@@ -33,10 +33,7 @@ async function valuesOf(name: string, typed: Typed, current: string): Promise<Va
   }
 }
 
-/**
- * Returns true if a candidate contains no characters that are special to a shell. Other candidates are omitted, because bash inserts them
- * unquoted.
- */
+/** Returns true if a candidate contains no characters that are special to a shell. bash inserts candidates without quoting them. */
 function isPlain({ value }: Candidate): boolean {
   return /^[\w.:@=%+,/-]*$/.test(value);
 }

@@ -6,7 +6,7 @@ export interface Candidate {
   readonly describe: string;
 }
 
-/** What can be completed at the cursor. */
+/** Words or value to complete at the cursor. */
 export type Wanted =
   | { readonly kind: 'words'; readonly candidates: readonly Candidate[] }
   | ({ readonly kind: 'value'; readonly name: string; readonly prefix: string } & Typed);
@@ -20,7 +20,7 @@ export interface Typed {
 }
 
 /**
- * Determines what can be completed at the cursor: commands and options, or a value of an option or positional.
+ * Determines whether the word at the cursor is a command, an option, or the value of an option or positional.
  * @param words words up to the cursor, without `tony-ts`; the last word is incomplete or empty
  */
 export function wantedAt(root: DescribedCommand, words: readonly string[]): Wanted {

@@ -3,7 +3,7 @@ import type { JobSummary } from '../../listing/job-lister.ts';
 import { inTime } from './in-time.ts';
 import type { Candidate, Typed } from './typed-words.ts';
 
-/** Candidates for a value, or `files` or `folders`, which the shell completes itself. */
+/** Candidates for a value. With `files` or `folders`, the shell finds the candidates itself. */
 export type Values = readonly Candidate[] | 'files' | 'folders';
 
 /** Maximum number of suggested jobs, most recent first. */
@@ -78,7 +78,7 @@ async function errorCodes(): Promise<Candidate[]> {
   return Object.entries(ERROR_CODES).map(([value, { means }]) => ({ value, describe: means }));
 }
 
-/** Returns the keys at the level of the typed key: for `roles.w`, the keys below `roles`. */
+/** Returns the keys next to the typed key. For example, `roles.w` returns the keys below `roles`. */
 async function keys(_: Typed, current: string): Promise<Candidate[]> {
   const { explainKey } = await import('../../../conf/explain-key.ts');
   const { jobJsonSchema } = await import('../../../conf/job-schema.ts');

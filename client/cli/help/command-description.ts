@@ -28,16 +28,16 @@ export interface DescribedOption {
   readonly isFlag: boolean;
   /** Whether the option may be repeated. */
   readonly isList: boolean;
-  /** Whether the value may begin with a dash, provided that it is not an option of the command. */
+  /** Whether the value may begin with a dash. An option of the command is never taken as the value. */
   readonly takesNextWord: boolean;
   readonly choices: readonly string[];
-  /** Range of a whole number; null for other options. */
+  /** Range of a whole number, or null for other options. */
   readonly range: NumberRange | null;
   readonly conflicts: readonly string[];
   readonly hidden: boolean;
-  /** Whether the option is a flag that is on by default and that `--no-NAME` turns off. */
+  /** Whether the option is a flag that is on by default. `--no-NAME` turns it off. */
   readonly on: boolean;
-  /** Default value; empty for flags and for options without a default. */
+  /** Default value. Empty for flags and for options without a default. */
   readonly fallback: string;
   /** Normalises a value before it is compared with the choices. */
   readonly normalize: (value: string) => string;
@@ -47,15 +47,15 @@ export interface DescribedPositional {
   readonly name: string;
   readonly describe: string;
   readonly required: boolean;
-  /** Whether the positional accepts any number of words, as in `[command..]`. After `--`, the words may look like options. */
+  /** Whether the positional accepts any number of words, as in `[command..]`. */
   readonly repeats: boolean;
-  /** Whether the positional receives all words after `--`, and no others. */
+  /** Whether the positional receives exactly the words after `--`. */
   readonly followsDashes: boolean;
   readonly choices: readonly string[];
 }
 
 export interface DescribedCommand {
-  /** Command path; empty for `tony-ts` itself. */
+  /** Command path, or '' for `tony-ts` itself. */
   readonly name: string;
   readonly describe: string;
   readonly positionals: readonly DescribedPositional[];
@@ -66,7 +66,7 @@ export interface DescribedCommand {
 
 type AnyModule = CommandModule<object, never>;
 
-/** Records the commands and options that `define` declares with yargs. */
+/** Runs `define` with a recorder in place of yargs, and returns the commands and options that it declared. */
 export function describeCommands(define: (yargs: Argv) => unknown): DescribedCommand {
   return recorded('', '', define);
 }
@@ -99,7 +99,7 @@ function recorded(usage: string, describe: string, define: (yargs: Argv) => unkn
       }
     },
   };
-  // Ignore all other yargs methods, which do not affect the description.
+  // Other methods of yargs do not affect the description.
   const recorder: unknown = new Proxy(
     {},
     {

@@ -16,7 +16,7 @@ export interface ExplainedCode {
   readonly code: ErrorCode;
   readonly exitCode: 1 | 2 | 3 | 130;
   readonly meaning: string;
-  /** Next step; empty if it depends on the situation. */
+  /** Next step, or '' if it depends on the situation. */
   readonly hint: string;
 }
 

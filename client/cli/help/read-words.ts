@@ -1,13 +1,13 @@
 import type { DescribedCommand, DescribedOption } from './command-description.ts';
 
 export interface TypedOption {
-  /** Name of a known option, or an unknown option's name as the user typed it. */
+  /** Full name of a known option, or an unknown option as the user typed it. */
   readonly name: string;
   /** The option as the user typed it, without its value, such as `--no-open` or `-f`. */
   readonly typed: string;
-  /** Null for an unknown option. */
+  /** Description of the option, or null for an unknown option. */
   readonly option: DescribedOption | null;
-  /** Undefined if the user typed no value. */
+  /** Value, or undefined if the user typed none. */
   readonly value: string | undefined;
 }
 
@@ -18,27 +18,27 @@ export interface ReadWords {
   readonly runs: DescribedCommand;
   readonly known: readonly DescribedOption[];
   readonly options: readonly TypedOption[];
-  /** Positionals, including the words after `--` if `rest` is null. */
+  /** Words that are not options. If `rest` is null, they include the words after `--`. */
   readonly positionals: readonly string[];
-  /** Words after `--`, for a command whose last positional follows `--`. Null for other commands, and if there is no `--`. */
+  /** Words after `--` if the command takes its last positional from there. Null for other commands, or without `--`. */
   readonly rest: readonly string[] | null;
   readonly unknownCommand: string | undefined;
-  /** Words for yargs. A value that begins with a dash is joined to its option with an equals sign. */
+  /** Words to pass to yargs. An equals sign joins an option to a value that begins with a dash. */
   readonly joined: readonly string[];
 }
 
-/** Splits a command line at `--`, after which the user's own command follows. `behind` is null if there is no `--`. */
+/** Splits a command line at `--`. If there is no `--`, `behind` is null. */
 export function splitAtDashes(words: readonly string[]): { readonly before: readonly string[]; readonly behind: readonly string[] | null } {
   const end = words.indexOf('--');
   return end < 0 ? { before: words, behind: null } : { before: words.slice(0, end), behind: words.slice(end + 1) };
 }
 
-/** Returns the options of a command line whose command may be unknown. */
+/** Returns the options of a command line, even if its command is unknown. */
 export function readAllOptions(root: DescribedCommand, words: readonly string[]): readonly TypedOption[] {
   return readOptions(optionsBelow(root), splitAtDashes(words).before).options;
 }
 
-/** Classifies the words of a command line. Options may precede the command. */
+/** Sorts the words of a command line into commands, options and positionals. Options may precede the command. */
 export function readWords(root: DescribedCommand, words: readonly string[]): ReadWords {
   const { before, behind } = splitAtDashes(words);
   const path = [root];
@@ -107,7 +107,6 @@ function readOptions(known: readonly DescribedOption[], words: readonly string[]
   return { options, positionals, certain, joined };
 }
 
-/** Returns true if the option requires a value but the user typed none. */
 export function wantsValue(typed: TypedOption): typed is TypedOption & { readonly option: DescribedOption } {
   return typed.option !== null && !typed.option.isFlag && typed.value === undefined;
 }
@@ -121,7 +120,7 @@ function isValue(word: string, option: DescribedOption, known: readonly Describe
   if (!isOptionLike(word)) {
     return true;
   }
-  // A word with a space before `=` is a value, because option names contain no spaces.
+  // A word with a space before the `=` sign must be a value, because option names contain no spaces.
   if (/^[^=]*\s/.test(word)) {
     return true;
   }

@@ -12,7 +12,7 @@ import { withCluster } from '../../cluster/with-cluster.ts';
 
 export interface PartVersion {
   readonly part: string;
-  /** null if the component is missing or its version is unknown. */
+  /** Version, or null if the component is missing or does not report a version. */
   readonly version: string | null;
   /** Path or contents of the component, or the reason why its version is unknown. */
   readonly detail: string;
@@ -22,7 +22,7 @@ const LIBRARIES = ['@tensorflow/tfjs', '@tensorflow/tfjs-backend-wasm', '@tensor
 const NODES = [20, 22, 24] as const;
 const PYTHON_MS = 5_000;
 
-/** Returns the versions that are useful for troubleshooting. Missing components do not cause errors. */
+/** Returns the versions of the components that matter for troubleshooting. A missing component is not an error. */
 export async function versions(options: ClusterOptions = {}): Promise<PartVersion[]> {
   checkOptions('versions', options, CLUSTER_OPTIONS);
   const [system, libraries, runtimes, python, tensorBoard, cluster] = await Promise.all([
