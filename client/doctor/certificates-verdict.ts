@@ -10,14 +10,14 @@ import type { TonyError } from '../../platform/errors.ts';
 import { doubtful, good, type Verdict } from './diagnosis.ts';
 
 const TIMEOUT_MS = 5_000;
-/** The check warns if a certificate expires within this time. */
+/** Remaining validity (ms) of a certificate below which the check warns. */
 const RENEW_BEFORE_MS = 14 * 24 * 60 * 60 * 1000;
 
 type Certificate = { readonly expiresAt: number } | { readonly failure: TonyError } | 'no answer';
 
 /**
- * Checks the certificate of every ResourceManager and NameNode. Commands skip a server with an invalid certificate as long as another server
- * works. Only this check shows that commands would fail after a failover.
+ * Checks the certificate of every ResourceManager and NameNode. Other commands skip a server with an invalid certificate while another
+ * server works, so they would fail only after a failover.
  */
 export async function certificatesVerdict(configuration: HadoopConfiguration, now = Date.now()): Promise<Verdict> {
   if (offersBoth(configuration)) {

@@ -6,8 +6,8 @@ import type { HadoopCluster } from '../cluster/cluster.ts';
 import { doubtful, good, type Verdict } from './diagnosis.ts';
 
 /**
- * Clock skew above which the check fails. Larger skews make log timestamps misleading. They do not break jobs: tokens are valid for hours,
- * and each executor measures its lease with its own clock.
+ * Clock skew above which the check fails, because timestamps in logs become misleading. Jobs tolerate more: tokens are valid for hours, and
+ * each executor measures its lease with its own clock.
  */
 const SKEW_MS = 5_000;
 const CLOCK_TIMEOUT_MS = 5_000;
@@ -28,8 +28,8 @@ export async function clockVerdict({ configuration, login }: HadoopCluster): Pro
 }
 
 /**
- * Estimates the clock skew (ms) of a ResourceManager from the `Date` header of a response; null if the request fails or the header is
- * missing. The header has a resolution of one second.
+ * Estimates the clock skew (ms) of a ResourceManager from the `Date` header of a response, which has a resolution of one second. Returns
+ * null if the request fails or the response has no such header.
  */
 async function skewOf(address: string, login: Login, http: HttpClient): Promise<{ readonly address: string; readonly ms: number } | null> {
   try {
@@ -39,7 +39,7 @@ async function skewOf(address: string, login: Login, http: HttpClient): Promise<
       return http.fetch({ method: 'GET', url, headers, idleTimeoutMs: CLOCK_TIMEOUT_MS }, { maximumBytes: CLOCK_BYTES });
     };
     const response = await sendAs(login, new URL(`${address}/ws/v1/cluster/info`), ask, ({ status }) => status);
-    // Use the first of two dates, because Hadoop sends the header twice.
+    // Hadoop sends the header twice. Use the first one.
     const said = Date.parse(/^[^,]*,[^,]*/.exec(response.headers.date ?? '')?.[0] ?? '');
     const here = (before + Date.now()) / 2;
     return Number.isNaN(said) ? null : { address, ms: Math.round(said + 500 - here) };

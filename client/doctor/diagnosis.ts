@@ -3,11 +3,12 @@ import { messageOf, TonyError } from '../../platform/errors.ts';
 export interface Finding {
   readonly name: string;
   /**
-   * `bad`: jobs cannot run. `doubtful`: some jobs cannot run. `unknown`: the check was skipped, because a check that it depends on is bad.
+   * Result of the check. `bad` means that jobs cannot run, and `doubtful` that some jobs cannot run. `unknown` means that the check was
+   * skipped because a check in `needs` failed.
    */
   readonly state: 'good' | 'doubtful' | 'bad' | 'unknown';
   readonly text: string;
-  /** Next step for the user; empty if none is needed. */
+  /** Next step for the user, or '' if none is needed. */
   readonly remedy: string;
 }
 
@@ -19,12 +20,12 @@ export const bad = (text: string, remedy: string): Verdict => ({ state: 'bad', t
 
 export interface Check {
   readonly name: string;
-  /** Names of the checks that must not be bad for this check to run. */
+  /** Names of the checks without which this check cannot run. */
   readonly needs: readonly string[];
   readonly look: () => Promise<Verdict>;
 }
 
-/** Runs the checks one after the other, and yields each finding immediately. An error in a check yields a bad finding. */
+/** Runs the checks one after the other, and yields each finding immediately. A check that throws an error yields a bad finding. */
 export async function* diagnose(checks: readonly Check[]): AsyncGenerator<Finding, void> {
   const failed = new Set<string>();
   for (const { name, needs, look } of checks) {

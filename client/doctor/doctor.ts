@@ -30,20 +30,20 @@ import { masterLoss } from './master-loss.ts';
 import { secretsVerdict } from './secrets-verdict.ts';
 import { settingsVerdict } from './settings-verdict.ts';
 
-/** Minimum memory for Node.js, TensorFlow.js and a small model. */
+/** Minimum memory (MiB) for Node.js, TensorFlow.js and a small model. */
 const LEAST_CONTAINER_MB = 1024;
-/** Maximum number of nodes to query. All nodes usually have the same settings. */
+/** Maximum number of nodes to query, because all nodes usually have the same settings. */
 const NODES_TO_ASK = 3;
-/** Disk space (MB) for an unpacked runtime, which takes 609 MB. */
+/** Space (MB) for an unpacked runtime, which takes 609 MB, in a node's localisation cache. */
 const RUNTIME_MB = 700;
-/** Size of three replicas of the runtime archive (214 MB each), because HDFS quotas include all replicas. */
+/** Space (bytes) for three replicas of the runtime archive, each of which takes 214 MB. HDFS quotas count all replicas. */
 const HDFS_BYTES = 700e6;
-/** Number of files and folders that a first job creates: staging, history, a few checkpoints and summaries. */
+/** Number of files and folders that a first job creates, including its staging folder, history, checkpoints and summaries. */
 const HDFS_NAMES = 100;
 const BUILD_BYTES = 2e9;
 
 export interface DoctorOptions extends ClusterOptions {
-  /** YARN queue to check. The default is `default`. */
+  /** YARN queue to check. Default: `default`. */
   readonly queue?: string | undefined;
 }
 
@@ -212,7 +212,9 @@ async function quotas({ cluster, resourceManager }: Opened): Promise<Verdict> {
   );
 }
 
-/** Checks whether the user may submit to the queue. Uses RPC, because the REST API does not list the permitted queues for every user. */
+/**
+ * Checks whether the user may submit to the queue. Uses Hadoop RPC, because the REST API does not report the queues that a user may use.
+ */
 async function queueAccess({ configuration, user }: HadoopCluster, wanted: string): Promise<Verdict> {
   let allowed: readonly string[];
   try {
@@ -235,7 +237,9 @@ async function queueAccess({ configuration, user }: HadoopCluster, wanted: strin
 type Settings = ReadonlyMap<string, string>;
 
 /**
- * Checks the settings of the first daemon that answers. @param what finding if no daemon answers @param remedy next step if no daemon answers
+ * Checks the settings of the first daemon that responds.
+ * @param what finding if no daemon responds
+ * @param remedy next step if no daemon responds
  */
 async function judgeSettings(
   { login, configuration }: HadoopCluster,
@@ -274,7 +278,7 @@ async function nodeSettings({ cluster, resourceManager }: Opened): Promise<Verdi
   });
 }
 
-/** Uses the settings of the ResourceManager, because the local configuration may contain only client settings. */
+/** Uses the ResourceManager's own settings, because the local configuration may contain only client settings. */
 async function masterFailover(cluster: HadoopCluster): Promise<Verdict> {
   return judgeSettings(cluster, cluster.configuration.resourceManagers, masterLoss, {
     what: 'the ResourceManager does not report its intervals',

@@ -3,12 +3,12 @@ import { gatewayOf } from '../../hadoop/configuration/gateway.ts';
 import { fileSystemsOf, locationOf } from '../../hadoop/configuration/hdfs-place.ts';
 import { type FileSystemName, fileSystemUri, nameNodesOf } from '../../hadoop/configuration/name-nodes.ts';
 
-/** Maximum number of file systems to describe. A mount table may contain many. */
+/** Maximum number of file systems to describe, because a mount table may contain many. */
 const MAXIMUM = 6;
 
 /**
- * Describes how this client reaches the default file system: through the NameNodes or a gateway. Describes each file system of a mount table.
- * Returns an empty text if the default file system is not HDFS.
+ * Describes how this client reaches the default file system, or each file system of a mount table: through the NameNodes or through a
+ * gateway. Returns '' if the default file system is not HDFS.
  */
 export function hdfsAccessOf(configuration: HadoopConfiguration): string {
   const standard = locationOf(configuration.defaultFs);

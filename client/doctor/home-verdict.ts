@@ -7,9 +7,9 @@ const OWNER_WRITES = 0o300;
 
 /**
  * Checks whether the user can create the staging folder in the home folder.
- * @param identity describes the user
+ * @param identity description of the user
  * @param home URI of the home folder
- * @param entry null if the folder does not exist
+ * @param entry the home folder, or null if it does not exist
  */
 export function homeVerdict(identity: string, user: string, home: string, entry: Entry | null): Verdict {
   const [folder, name] = [shellWord(home), shellWord(user)];

@@ -1,10 +1,10 @@
 import type { HadoopCluster } from '../cluster/cluster.ts';
 import { doubtful, good, type Verdict } from './diagnosis.ts';
 
-/** Remaining validity (ms) below which the user should renew the login. */
+/** Remaining validity (ms) of a login below which the user should renew it. */
 const SOON_MS = 30 * 60_000;
 
-/** Reports the user name, the type of login, and when the login expires. */
+/** Reports the user name, the type of login, and the time at which the login expires. */
 export async function loginVerdict({ login, user }: HadoopCluster): Promise<Verdict> {
   const { text, endsAt } = await login.describe();
   if (endsAt === null) {

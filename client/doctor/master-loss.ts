@@ -3,8 +3,8 @@ import { formatDuration } from '../../conf/values/units.ts';
 import { doubtful, good, type Verdict } from './diagnosis.ts';
 
 /**
- * Reports how long a job has no ApplicationMaster after the ApplicationMaster's node was lost, and whether executors' leases are long enough.
- * The leases of ranked tasks depend on YARN's expiry intervals, up to a maximum.
+ * Reports how long a job runs without an ApplicationMaster after the loss of its node, and whether the executors' leases outlast this time.
+ * The leases of ranked tasks follow YARN's expiry intervals, up to a maximum.
  */
 export function masterLoss(settings: ReadonlyMap<string, string>): Verdict {
   const lease = (ms: number): string => formatDuration(1000 * Math.ceil(ms / 1000));

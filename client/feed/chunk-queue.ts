@@ -2,15 +2,15 @@ import { types } from 'node:util';
 import { TonyError } from '../../platform/errors.ts';
 import { MAXIMUM_RECORD_BYTES } from '../../protos/feed-protocol.ts';
 
-/** A record to send: a string (encoded as UTF-8), a typed array or a buffer. Readers receive bytes. */
+/** A record to send, which readers receive as bytes. A string is encoded as UTF-8. */
 export type FeedRecord = string | ArrayBufferView | ArrayBufferLike;
 
 const CHUNK_BYTES = 256 * 1024;
 const CHUNK_RECORDS = 256;
-/** Estimated memory overhead of a buffered record (bytes). */
+/** Estimated memory overhead of a buffered record in bytes. */
 const RECORD_COST = 64;
 
-/** Records that are sent in one message. Sequence numbers start at 1 and have no gaps. */
+/** Records to send in one message. Sequence numbers start at 1 and have no gaps. */
 export interface Chunk {
   readonly sequence: number;
   readonly records: readonly Uint8Array[];
@@ -18,8 +18,8 @@ export interface Chunk {
 }
 
 /**
- * Buffers the records of one producer until workers acknowledge them. Chunks have no sequence numbers until the job reports the next
- * expected number, because a named producer may continue the sequence of an earlier process. The caller passes this number to `numberFrom`.
+ * Buffers the records of one producer until workers acknowledge them. A named producer may continue the sequence of an earlier process. Its
+ * chunks receive their numbers when the job has reported the next expected number and the caller has passed it to `numberFrom`.
  */
 export class ChunkQueue {
   readonly #chunks: Chunk[] = [];
@@ -37,19 +37,19 @@ export class ChunkQueue {
     return this.#chunkBytes + this.#recordBytes;
   }
 
-  /** Sequence number of the oldest chunk. If the queue is empty, it is the number of the next chunk. */
+  /** Sequence number of the oldest chunk, or of the next chunk if the queue is empty. */
   get first(): number {
     return this.#chunks[0]?.sequence ?? this.#nextSequence;
   }
 
-  /** Sequence number of the newest chunk; 0 before the first chunk, null while chunks have no numbers. */
+  /** Sequence number of the newest chunk, or 0 before the first chunk. Null until chunks have numbers. */
   get last(): number | null {
     return this.#isNumbered ? this.#nextSequence - 1 : null;
   }
 
   /**
-   * Adds a record from `toRecordBytes`.
-   * @returns `full` if the pending records fill a chunk; `begun` if this is the first pending record
+   * Adds a record that `toRecordBytes` has converted.
+   * @returns `full` if the pending records fill a chunk, or `begun` if this record is the only pending one
    */
   add(record: Uint8Array): 'full' | 'begun' | 'pending' {
     if (this.#recordBytes + record.length > CHUNK_BYTES) {
@@ -63,7 +63,7 @@ export class ChunkQueue {
     return this.#records.length === 1 ? 'begun' : 'pending';
   }
 
-  /** Moves the pending records into chunks. Has no effect until chunks have numbers. */
+  /** Moves the pending records into chunks. Does nothing until chunks have numbers. */
   cut(): void {
     if (!this.#isNumbered) {
       return;
@@ -78,7 +78,7 @@ export class ChunkQueue {
       this.#chunkBytes += bytes;
       [records, bytes] = [[], 0];
     };
-    // Before the chunks had numbers, more records may have accumulated than fit into one chunk.
+    // While chunks had no numbers, more records may have accumulated than fit into one chunk.
     for (const record of this.#records) {
       const cost = record.length + RECORD_COST;
       if (records.length >= CHUNK_RECORDS || bytes + cost > CHUNK_BYTES) {
@@ -92,7 +92,7 @@ export class ChunkQueue {
     this.#recordBytes = 0;
   }
 
-  /** Assigns numbers to the chunks, starting with `sequence`. Ignores all calls except the first. */
+  /** Lets the numbers of chunks start with `sequence`. Only the first call has an effect. */
   numberFrom(sequence: number): void {
     if (!this.#isNumbered) {
       this.#isNumbered = true;
@@ -102,7 +102,7 @@ export class ChunkQueue {
   }
 
   /**
-   * Removes acknowledged chunks, up to the sequence number `taken`.
+   * Removes the chunks with sequence numbers up to `taken`, which workers have acknowledged.
    * @returns the number of removed records
    */
   acknowledge(taken: number): number {
@@ -116,14 +116,14 @@ export class ChunkQueue {
   }
 
   /**
-   * Yields the chunks from sequence number `from` that fit into a window of `windowBytes`. Earlier chunks that are not acknowledged yet
-   * also count against the window.
+   * Yields the chunks from sequence number `from` that fit into a window of `windowBytes`. Earlier unacknowledged chunks use up part of the
+   * window.
    */
   *within(windowBytes: number, from: number): Generator<Chunk> {
     let bytes = 0;
     for (const chunk of this.#chunks) {
       bytes += chunk.bytes;
-      // A chunk that exceeds the window may be sent alone, unless the window is 0.
+      // Unless the window is 0, the first chunk may exceed it.
       if (bytes > windowBytes && (bytes > chunk.bytes || windowBytes === 0)) {
         return;
       }
@@ -135,8 +135,8 @@ export class ChunkQueue {
 }
 
 /**
- * Converts a record to bytes, and copies them because the caller may reuse the buffer.
- * @throws TonyError USAGE if the value is unsupported or too large.
+ * Returns a copy of the record as bytes, because the caller may reuse its buffer.
+ * @throws TonyError USAGE if the value is unsupported or too large
  */
 export function toRecordBytes(record: FeedRecord): Uint8Array {
   const bytes = bytesOf(record);

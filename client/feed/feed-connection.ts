@@ -10,7 +10,7 @@ import {
 } from '../../protos/feed-protocol.ts';
 import { PINNED_CHANNEL_OPTIONS, pinnedCredentials } from '../../protos/pinned-channel.ts';
 
-/** Timeout (ms) for the first message from the job after connecting. */
+/** Time limit (ms) for the first message from the job after connecting. */
 const FIRST_MESSAGE_MS = 15_000;
 
 const FeedClient = makeClientConstructor(feedService(), 'Feed');
@@ -18,13 +18,13 @@ type Stream = ClientDuplexStream<ProducerMessage, FeedMessage>;
 
 export interface FeedConnectionEvents {
   readonly message: (message: FeedMessage) => void;
-  /** Called when the send buffer is empty again. */
+  /** Called when the send buffer has space again. */
   readonly room: () => void;
-  /** Called once, when the connection ends. If `isFinal` is true, reconnecting would fail with the same error. */
+  /** Called once, when the connection ends. If `isFinal` is true, a new connection would fail with the same error. */
   readonly lost: (reason: string, isFinal: boolean) => void;
 }
 
-/** TLS connection from a producer to the ApplicationMaster. Accepts only the certificate of the job. */
+/** TLS connection from a producer to the ApplicationMaster. Accepts no certificate except the job's. */
 export class FeedConnection {
   readonly #client: InstanceType<typeof FeedClient>;
   readonly #stream: Stream;
@@ -62,7 +62,7 @@ export class FeedConnection {
     this.#stream.write({ opening });
   }
 
-  /** Whether the send buffer is full. `room` is called when it is empty again. */
+  /** Whether the send buffer is full. When it has space again, `room` is called. */
   get isFull(): boolean {
     return this.#stream.writableNeedDrain;
   }

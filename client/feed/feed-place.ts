@@ -10,7 +10,7 @@ import { localRoot } from '../staging/local-folder.ts';
 
 export interface FeedPlace {
   /**
-   * Returns null if the job does not accept feeds yet.
+   * Returns the address of the job's feed server, or null if the job does not accept feeds yet.
    * @throws TonyError ACCESS_DENIED for another user's job, HDFS_UNREACHABLE
    */
   read(): Promise<FeedAddress | null>;
@@ -39,7 +39,7 @@ async function missingAsNull(read: () => Promise<Buffer>): Promise<FeedAddress |
   }
 }
 
-/** Returns null if the address is incomplete or damaged. */
+/** Parses an address, or returns null if the text is incomplete or damaged. */
 function parseAddress(text: string): FeedAddress | null {
   try {
     const address = JSON.parse(text) as Partial<FeedAddress>;

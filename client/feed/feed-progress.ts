@@ -2,7 +2,7 @@ import { counted } from '../../conf/values/quantities.ts';
 import { clip, harmless, terminalOf } from '../terminal/terminal.ts';
 import type { FeedProgress } from './feed.ts';
 
-/** Shows the progress of a feed. On a terminal, it updates one line; otherwise, it prints a line for each change of state. */
+/** Shows the progress of a feed. A terminal shows one line that changes. Other outputs receive a line for each change of state. */
 export function progressLine(stream: NodeJS.WriteStream): { show(progress: FeedProgress): void; end(): void } {
   const terminal = terminalOf(stream);
   let last = '';
@@ -29,7 +29,7 @@ export function progressLine(stream: NodeJS.WriteStream): { show(progress: FeedP
   };
 }
 
-/** Describes the progress in one line. Removes control characters from the reason: it comes from the job, which may belong to another user. */
+/** Describes the progress in one line. Removes control characters from the reason, because the job may belong to another user. */
 export function describeProgress({ state, reason: text, written, taken, readers }: FeedProgress): string {
   const reason = harmless(text);
   const counts = `${written} records written, ${taken} received`;

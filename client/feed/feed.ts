@@ -11,33 +11,33 @@ import { type FeedPlace, openFeedPlace } from './feed-place.ts';
 
 export interface FeedProgress {
   /**
-   * `waiting`: the job does not accept records yet, or is unreachable. `connected`: the job accepts records. `full`: the buffers of the job
-   * are full. `over`: the feed has ended.
+   * State of the feed. `waiting` means that the job does not accept records yet or is unreachable, `connected` that the job accepts
+   * records, `full` that the job's buffers are full, and `over` that the feed has ended.
    */
   readonly state: 'waiting' | 'connected' | 'full' | 'over';
-  /** Why no records are sent, without a final period; empty while records are sent. */
+  /** Reason why no records are being sent, without a final period. Empty while records are being sent. */
   readonly reason: string;
   /** Number of records passed to `write`. */
   readonly written: number;
-  /** Number of records acknowledged by workers. */
+  /** Number of records that workers have acknowledged. */
   readonly taken: number;
   readonly readers: number;
 }
 
 export interface FeedOptions extends ConnectOptions {
   /**
-   * Name of this producer; default: a random name. The feed ends when all producers have called `end`. If a producer crashes before `end`,
-   * a new process with the same name can continue or end the feed. The records that the crashed process had not sent are lost.
+   * Name of this producer. Default: a random name. The feed ends when all producers have called `end`. If a producer crashes before that, a
+   * new process with the same name can continue or end the feed, but the records that the crashed process had not sent are lost.
    */
   readonly producer?: string;
-  /** Called when the progress changes, at most a few times per second. */
+  /** Receives the progress when it has changed, at most a few times per second. */
   readonly onProgress?: (progress: FeedProgress) => void;
   readonly signal?: AbortSignal;
 }
 
 const FEED_OPTIONS: OptionNames<FeedOptions> = { ...CONNECT_OPTIONS, producer: true, onProgress: true, signal: true };
 
-/** Maximum buffer size until the job announces its window. */
+/** Size of the window (bytes) until the job announces its own. */
 const FIRST_WINDOW_BYTES = 1024 * 1024;
 const BACKOFF = { firstMs: 200, mostMs: 2_000 };
 /** Interval (ms) at which the client checks whether an unreachable job has ended. */
@@ -45,13 +45,12 @@ const CHECK_EVERY_MS = 2_000;
 const PROGRESS_MS = 250;
 
 /**
- * Opens a feed to a running job. The program in the job reads the records with `fromFeed(name)`.
- *
- * Each record is delivered to exactly one worker. After a lost connection or a restart of the ApplicationMaster, the client resends all
- * records that no worker has acknowledged. While the buffers of the job are full, `write` waits without a timeout.
+ * Opens a feed to a running job. The program in the job reads the records with `fromFeed(name)`. Exactly one worker receives each record.
+ * After a lost connection or a restart of the ApplicationMaster, the client resends the records that no worker has acknowledged. While the
+ * job's buffers are full, `write` waits without a timeout.
  * @param name name of the feed in the program
- * @throws TonyError USAGE, APPLICATION_UNKNOWN. `write` and `end` throw FEED_ENDED with the result when the job has ended, FEED_REFUSED,
- *   ACCESS_DENIED
+ * @throws TonyError USAGE, APPLICATION_UNKNOWN. When the job has ended, `write` and `end` throw FEED_ENDED with its result. They can also
+ *   throw FEED_REFUSED and ACCESS_DENIED
  */
 export async function openFeed(applicationId: string, name: string, options: FeedOptions = {}): Promise<FeedWriter> {
   checkOptions('openFeed', options, FEED_OPTIONS);
@@ -94,7 +93,7 @@ export class FeedWriter {
   #endSent = false;
   #window = FIRST_WINDOW_BYTES;
   #connection: FeedConnection | null = null;
-  /** Sequence number of the next chunk to send; null until the job has reported the first expected number. */
+  /** Sequence number of the next chunk to send. Null until the job has reported the number that it expects. */
   #sendFrom: number | null = null;
   #isOver = false;
   #failure: unknown = null;
@@ -123,9 +122,9 @@ export class FeedWriter {
   }
 
   /**
-   * Adds a record. Resolves when the buffer has space for the next record. Await each call to bound the memory use. The
-   * bytes are copied before the call returns.
-   * @throws TonyError USAGE for an unsupported value, for a record that is too large, and after `end`. Other records are not affected
+   * Adds a record, and resolves when the buffer has space for the next one. Await each call to limit memory use. The caller may reuse the
+   * bytes immediately.
+   * @throws TonyError USAGE for an unsupported value, for a record that is too large, and after `end`
    */
   async write(record: FeedRecord): Promise<void> {
     const bytes = toRecordBytes(record);
@@ -138,7 +137,7 @@ export class FeedWriter {
     if (state === 'full') {
       this.#cut();
     } else if (state === 'begun') {
-      // Combine the records of one turn of the event loop into a chunk.
+      // Combine the records from one turn of the event loop into a chunk.
       setImmediate(() => this.#cut());
     }
     while (this.#queue.bytes > this.#window && this.#failure === null) {
@@ -147,7 +146,7 @@ export class FeedWriter {
     this.#throwFailure();
   }
 
-  /** Ends the feed for this producer. Resolves when workers have acknowledged all records. */
+  /** Ends the feed for this producer, and resolves when workers have acknowledged all records. */
   async end(): Promise<void> {
     this.#isEnded = true;
     this.#cut();
@@ -159,8 +158,8 @@ export class FeedWriter {
   }
 
   /**
-   * Closes the connection without ending the feed, so the job waits for another producer with the same name. Unacknowledged records may be
-   * lost.
+   * Closes the connection but does not end the feed. The job then waits for another producer with the same name. Unacknowledged records may
+   * be lost.
    */
   async close(): Promise<void> {
     this.#failure ??= new TonyError('USAGE', 'The feed was closed.');
@@ -187,7 +186,7 @@ export class FeedWriter {
     for (let failures = 1; !signal.aborted && !this.#isOver; failures++) {
       try {
         const address = await this.#place.read();
-        // `close` was called while the address was being read.
+        // The caller may have called `close` during the read.
         if (signal.aborted) {
           break;
         }
@@ -223,8 +222,8 @@ export class FeedWriter {
   }
 
   /**
-   * Opens a connection and resolves when it is lost.
-   * @returns true if the job has sent a message on this connection
+   * Opens a connection, and resolves when the connection is lost.
+   * @returns whether the job has sent a message on this connection
    */
   #connect(address: FeedAddress): Promise<boolean> {
     const opening = { feed: this.#feed, producer: this.producer, first: this.#queue.first };
@@ -276,7 +275,7 @@ export class FeedWriter {
     this.#pump();
   }
 
-  /** Sequence number of this producer's last chunk. Null until `end` is called and chunks have numbers. */
+  /** Sequence number of this producer's last chunk. Null until `end` has been called and chunks have numbers. */
   get #last(): number | null {
     return this.#isEnded ? this.#queue.last : null;
   }

@@ -1,6 +1,6 @@
 import path from 'node:path';
 
-/** Returns the paths of a local job's files. LocalNegotiator in the ApplicationMaster uses the same container paths. */
+/** Returns the paths of a local job's files. LocalNegotiator in the ApplicationMaster uses the same paths for containers. */
 export function localPaths(root: string, applicationId: string) {
   const job = path.join(root, 'jobs', applicationId);
   const containers = path.join(job, 'containers');
@@ -12,10 +12,10 @@ export function localPaths(root: string, applicationId: string) {
     output: path.join(root, 'output', applicationId),
     /** Host, ports and token of the ApplicationMaster. The file has mode 0600. */
     masterAddress: path.join(job, 'am.json'),
-    /** Process IDs of the ApplicationMaster and of the process that starts the next attempt. The last attempt has no such process. */
+    /** Process IDs of the ApplicationMaster and, except for the last attempt, of the process that starts the next attempt. */
     masterPid: path.join(job, 'master.pid'),
     containers,
-    /** Returns the container ID for an ApplicationMaster attempt. The first attempt is 1. */
+    /** Returns the container ID of an ApplicationMaster attempt. The first attempt has the number 1. */
     masterContainer,
     /** Container IDs of all possible attempts. */
     masterContainers: Array.from({ length: LOCAL_ATTEMPTS }, (_, at) => masterContainer(at + 1)),
@@ -26,7 +26,7 @@ export function localPaths(root: string, applicationId: string) {
 
 export type LocalPaths = ReturnType<typeof localPaths>;
 
-/** Maximum number of attempts, as in YARN's default configuration. */
+/** Maximum number of ApplicationMaster attempts, as in YARN's default configuration. */
 export const LOCAL_ATTEMPTS = 2;
 
 export function isLocalId(applicationId: string): boolean {

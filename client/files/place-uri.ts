@@ -2,7 +2,7 @@ import path from 'node:path';
 import { isUri } from '../../conf/values/is-uri.ts';
 import { fileUri, joinUri } from '../../storage/uri.ts';
 
-/** Converts `out/x`, `/out/x`, `hdfs:///out/x` or `hdfs://host/out/x` to a complete URI. */
+/** Converts a location such as `out/x`, `/out/x`, `hdfs:///out/x` or `hdfs://host/out/x` to a complete URI. */
 export function placeUri(place: string | null, home: string): string | null {
   if (place === null) {
     return null;

@@ -2,8 +2,8 @@ import { writeFile } from 'node:fs/promises';
 import { fileErrorOf, TonyError } from '../../platform/errors.ts';
 
 /**
- * Writes a new file, and never overwrites an existing file.
- * @param hint next step for the user if the file exists.
+ * Writes a new file. Never overwrites an existing file.
+ * @param hint next step for the user if the file exists
  * @throws TonyError ALREADY_EXISTS, STORAGE_REFUSED
  */
 export async function writeNewFile(file: string, text: string, hint: string): Promise<void> {

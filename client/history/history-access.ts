@@ -6,19 +6,22 @@ import { answer, answerText } from '../../web/answer.ts';
 import type { JobPlace } from '../records/job-place.ts';
 
 export interface Visitor {
-  /** null with token access, which grants the rights of the user who runs the server. */
+  /** User name, or null with token access, which grants the rights of the user who runs the server. */
   readonly user: string | null;
 }
 
 export interface HistoryAccess {
-  /** Authenticates a request. Returns null if it has already sent a rejection or redirect. */
+  /** Authenticates a request. Returns null after sending a rejection or a redirect. */
   admit(request: IncomingMessage, response: ServerResponse): Promise<Visitor | null>;
   mayView(visitor: Visitor, place: JobPlace): Promise<boolean>;
-  /** Returns whether visitors may connect from this address. Without this method, visitors may connect from all addresses. */
+  /** Returns whether visitors may connect from this address. If the method is missing, visitors may connect from any address. */
   expects?(address: string): boolean;
 }
 
-/** Grants access to everyone with the token in the printed URL. Visitors can read everything that the user who runs the server can read. */
+/**
+ * Grants access to everyone who has the printed URL with the token. Visitors can read everything that the user who runs the server can
+ * read.
+ */
 export class TokenAccess implements HistoryAccess {
   readonly #gate: Gate;
 
@@ -37,20 +40,22 @@ export class TokenAccess implements HistoryAccess {
 
 const COOKIE = 'tony-history-user';
 /**
- * Cookie against cross-site requests. The hidden field of the form must contain the value of this cookie, which other sites cannot read.
+ * Cookie that prevents cross-site requests. The form repeats the value of this cookie in a hidden field, and other sites cannot read the
+ * value.
  */
 const FORM_COOKIE = 'tony-history-form';
 const FORM_FIELD = 'sign-in';
 const FORM_SECRET = /^[\w-]{24}$/;
 const CHALLENGE = { 'WWW-Authenticate': 'PseudoAuth' };
 const LIFE_MS = 12 * 3_600_000;
-/** Pattern of Linux user names. The maximum length ensures that the cookie fits into a header. */
+/** Pattern of Linux user names. The length limit ensures that the cookie fits into a header. */
 const USER = /^[A-Za-z0-9_][\w.@-]{0,127}\$?$/;
 
 /**
  * Grants access to all users of a cluster without Kerberos, where Hadoop trusts the user name in a request. Programs add `?user.name=` to
- * each request, as for Hadoop's own pages. In a browser, users sign in with a form and receive a signed cookie. A link with `?user.name=`
- * only fills in the form, because an attacker could send such a link to a user. The view ACL of each job controls access to its history.
+ * each request, as they do for Hadoop's own pages. Browsers show a form for the user name, and receive a signed cookie. A link with
+ * `?user.name=` only fills in the form, because an attacker could send such a link to a user. The view ACL of each job controls access to
+ * its history.
  */
 export class SimpleAccess implements HistoryAccess {
   readonly #key = randomBytes(32);
@@ -147,7 +152,7 @@ function wantsPage(request: IncomingMessage): boolean {
   return (request.headers.accept ?? '').includes('text/html');
 }
 
-/** Returns the URL without the user name in the query. The URL is relative, so it also works behind a proxy with another path. */
+/** Returns the URL without the user name in its query. The URL is relative, so it remains valid behind a proxy that adds a path. */
 function withoutName(target: string): string {
   const [path = '', query = ''] = target.split('?', 2);
   const rest = query
@@ -162,7 +167,7 @@ const STYLE =
 
 const POLICY = `default-src 'none'; style-src 'sha256-${createHash('sha256').update(STYLE).digest('base64')}'; form-action 'self'; base-uri 'none'; frame-ancestors 'self'`;
 
-/** `name` and `secret` contain no HTML special characters. */
+/** Returns the form for the user name. Assumes that `name` and `secret` contain no HTML special characters. */
 function signInPage(sentence: string, name: string, secret: string): string {
   return `<!doctype html>
 <html lang="en">

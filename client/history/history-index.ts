@@ -10,19 +10,19 @@ import { ListBudget, type ListLimits } from './list-budget.ts';
 
 const AT_ONCE = 16;
 const REMEMBERED = 2_000;
-/** Limits for one list, sufficient for several thousand typical jobs. Jobs beyond these limits are omitted. */
+/** Limits for one job list. They suffice for several thousand typical jobs, and the list omits jobs beyond them. */
 const LIMITS: ListLimits = { userBytes: 128 << 20, userMs: 10_000, ms: 30_000 };
-/** Number of bytes charged for listing a job folder. */
+/** Number of bytes that a listing of a job folder counts against the limit. */
 const FOLDER_BYTES = 4 << 10;
-/** Timeout (ms) for reading the files of one job. */
+/** Time limit (ms) for reading the files of one job. */
 const JOB_MS = 10_000;
 const MOST_MESSAGES = 3;
 
 export interface HistoryQuery {
-  /** Owner of the jobs; null for all users. */
+  /** Owner of the jobs, or null for the jobs of all users. */
   readonly user: string | null;
   readonly state?: JobStatus['state'] | undefined;
-  /** Part of the job name; ignores case. */
+  /** Part of the job name, in upper or lower case. */
   readonly name?: string | undefined;
   readonly limit: number;
   /** Returns true if the visitor may view the job. Called only for jobs that match the other criteria. */
@@ -38,7 +38,7 @@ export interface ListedJob {
 
 export interface HistoryListing {
   readonly jobs: readonly ListedJob[];
-  /** Why some jobs are missing; empty if the list is complete. */
+  /** Reason why some jobs are missing, or '' if the list is complete. */
   readonly message: string;
 }
 
@@ -50,12 +50,12 @@ interface Known {
 
 interface Looked {
   readonly place: JobPlace;
-  /** null if the job was omitted or cannot be read. */
+  /** Contents of the job's files, or null if the job was omitted or cannot be read. */
   readonly found: Known['found'] | null;
   readonly bytes: number;
 }
 
-/** Lists jobs from their histories, newest first. Caches each job, and reads only changed files. */
+/** Lists jobs from their histories, newest first. Caches the jobs, and reads only the files that have changed. */
 export class HistoryIndex {
   readonly #store: HistoryStore;
   readonly #limits: ListLimits;
@@ -171,7 +171,7 @@ export class HistoryIndex {
 
   /**
    * Reads one job. Reports all errors as STORAGE_REFUSED, so that the list omits only this job. The storage has just answered another
-   * request, so the job's files must be the cause.
+   * request, so the cause must be the files of this job.
    */
   async #read(place: JobPlace, files: OutlineFiles): Promise<ReadOutline> {
     try {
@@ -187,7 +187,7 @@ export class HistoryIndex {
     if (mayView === undefined) {
       return true;
     }
-    // Access checks also read files, so they use up the time budget.
+    // The access check also reads files, so its time counts against the limits.
     if (budget.isOver(place.user)) {
       budget.leaveOut(place.user);
       return false;
@@ -219,8 +219,8 @@ function matches({ status }: ListedJob, { state, name }: HistoryQuery): boolean 
 }
 
 /**
- * Returns the message for a job or folder that cannot be read. Rethrows the error if the storage is unreachable, so that the whole list
- * fails.
+ * Returns the message for a job or folder that cannot be read. If the storage is unreachable, throws the error again, because the whole
+ * list must then fail.
  */
 function passOver(error: unknown, what: string): string {
   if (error instanceof TonyError && error.exitCode === 3) {

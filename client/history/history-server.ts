@@ -19,15 +19,15 @@ import { StoredJobView } from './stored-job-view.ts';
 import { PooledTensorBoard, type TensorBoardPool } from './tensorboard-pool.ts';
 
 const APPLICATION_ID = /^(?:application|local)_\w{1,100}$/;
-/** Represents the user who runs the server. The name cannot conflict with real users, because it is empty. */
+/** Stands for the user who runs the server. Real user names are never empty. */
 const OWNER = '';
 const DEFAULT_JOBS = 200;
 const MOST_JOBS = 1_000;
-/** Limits for the jobs in memory: number of jobs, and total size of their files (bytes). */
+/** Limits for the number of jobs in memory and the total size of their files in bytes. */
 const MOST_OPEN = 16;
 const MOST_OPEN_BYTES = 48 << 20;
 const STATES: readonly string[] = ['SUCCEEDED', 'FAILED', 'KILLED', 'RUNNING', 'STARTING', 'WAITING', 'RECOVERING'];
-/** How long a job list is cached for all viewers (ms). */
+/** Time (ms) for which a job list is cached. */
 const LIST_LIFE_MS = 2_000;
 const MOST_LISTS = 50;
 
@@ -37,7 +37,7 @@ export interface HistoryServerOptions {
   readonly tensorBoards: TensorBoardPool;
   /** See StoredJobView. */
   readonly anywhere: boolean;
-  /** Requests the status of a running job. Set only for token access, where visitors have the rights of this process. */
+  /** Requests the status of a running job. Set only for token access, which grants visitors the rights of this process. */
   readonly live?: ((place: JobPlace) => Promise<JobStatus | null>) | undefined;
   readonly log: Logger;
 }
@@ -112,7 +112,7 @@ export class HistoryServer implements JobPages {
 
   async #job(request: IncomingMessage, response: ServerResponse, visitor: Visitor, parts: RegExpExecArray): Promise<void> {
     const [, name = '', applicationId = '', rest, query = ''] = parts;
-    // Validate the ID before the redirect. With a colon in the ID, the URL could point to another site.
+    // Validate the ID before the redirect, because an ID with a colon could turn the URL into a link to another site.
     if (!APPLICATION_ID.test(applicationId)) {
       return answerText(request, response, 404, 'This is not an application ID.');
     }
@@ -124,7 +124,7 @@ export class HistoryServer implements JobPages {
     const { access, store } = this.#options;
     const place = user === null ? null : await store.place(user, applicationId);
     if (place === null || !(await access.mayView(visitor, place))) {
-      // A visitor without access gets the same response whether or not the job exists.
+      // Send the same response whether or not the job exists, so that visitors without access learn nothing.
       const who = visitor.user === null ? '' : ` that ${visitor.user} may view: ask its owner to add you to acls.view`;
       return answerText(
         request,
@@ -138,7 +138,7 @@ export class HistoryServer implements JobPages {
       await this.#wake(job, visitor.user ?? OWNER);
     }
     await job.site.handle(request, response, `${rest}${query}`);
-    // The size of a job is known only after its files are read.
+    // The sizes of jobs are known only after their files have been read.
     this.#closeOthers(job);
   }
 
@@ -250,14 +250,14 @@ function close({ site, view }: OpenJob): void {
   view.close();
 }
 
-/** Replaces the job's own TensorBoard, which ended with the job, with the TensorBoard of this server. */
+/** Returns a view that shows this server's TensorBoard in place of the job's own TensorBoard, which has ended with the job. */
 function withTensorBoard(view: StoredJobView, tensorBoard: PooledTensorBoard): JobView {
   let shown: { readonly of: JobStatus; readonly status: JobStatus } | null = null;
   return {
     status: async () => {
       const of = await view.status();
       const tensorboard = tensorBoard.status();
-      // Return the same object until a value changes, because JobSite serialises each status object only once.
+      // JobSite serialises each status object once, so return the same object until a value changes.
       const same =
         shown?.of === of &&
         shown.status.tensorboard.state === tensorboard.state &&

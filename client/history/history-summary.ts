@@ -1,7 +1,7 @@
 import type { HistorySummary } from '../../web/history-list.ts';
 import type { ListedJob } from './history-index.ts';
 
-/** Maximum length of a message in the job list (characters). The job's own page shows the full message. */
+/** Maximum length (characters) of a message in the job list. The page of the job shows the full message. */
 const LONGEST_MESSAGE = 2_000;
 
 /** Returns a row of the job list. */
@@ -12,7 +12,7 @@ export function historySummary({ place, status }: ListedJob): HistorySummary {
   return { applicationId, user, name, queue, state, startedAt, finishedAt, step, message, href: `${jobPath(user, applicationId)}tony/` };
 }
 
-/** Returns the path of a job's pages, relative to the job list. */
+/** Returns the path of a job's pages relative to the job list. */
 export function jobPath(user: string, applicationId: string): string {
   return `jobs/${encodeURIComponent(user)}/${applicationId}/`;
 }

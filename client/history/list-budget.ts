@@ -2,9 +2,9 @@ import { counted } from '../../conf/values/quantities.ts';
 
 export interface ListLimits {
   readonly userBytes: number;
-  /** Maximum time (ms) per user. */
+  /** Time limit (ms) for the histories of one user. */
   readonly userMs: number;
-  /** Maximum total time (ms). */
+  /** Time limit (ms) for all histories. */
   readonly ms: number;
 }
 
@@ -17,8 +17,8 @@ interface Share {
 }
 
 /**
- * Limits the work for one job list. Each user has a separate budget, so that many or large histories of one user cannot displace the jobs
- * of other users.
+ * Limits the work for one job list. Users have separate budgets, so many or large histories of one user do not displace the jobs of other
+ * users.
  */
 export class ListBudget {
   readonly #limits: ListLimits;
@@ -34,8 +34,8 @@ export class ListBudget {
   }
 
   /**
-   * Charges bytes to the budget of a user. Returns false if the rest of the budget is too small. Later calls for this user then also return
-   * false, so that the list contains the newest jobs of the user without gaps.
+   * Charges bytes to the budget of a user. Returns false if too little remains, and then for all later calls for this user, so that the
+   * list contains the user's newest jobs without gaps.
    */
   take(user: string, bytes: number): boolean {
     const share = this.#of(user);
@@ -47,7 +47,7 @@ export class ListBudget {
     return true;
   }
 
-  /** Charges bytes that were read in addition to the estimate passed to `take`. */
+  /** Charges the bytes by which a read exceeded the estimate passed to `take`. */
   takeMore(user: string, bytes: number): void {
     this.#of(user).bytes -= bytes;
   }
@@ -56,7 +56,7 @@ export class ListBudget {
     return this.#of(user).ms <= 0 || this.#now() >= this.#end;
   }
 
-  /** Distributes the time of a concurrent read among the users whose histories were read, in proportion to their bytes. */
+  /** Charges the time of a concurrent read to the users whose histories were read, in proportion to their bytes. */
   spend(ms: number, read: readonly { readonly user: string; readonly bytes: number }[]): void {
     const sum = read.reduce((total, { bytes }) => total + bytes, 0);
     for (const { user, bytes } of read) {
@@ -70,7 +70,7 @@ export class ListBudget {
     this.#of(user).leftOut++;
   }
 
-  /** Describes the omitted jobs; returns '' if there are none. */
+  /** Description of the omitted jobs, or '' if none were omitted. */
   get message(): string {
     const all = [...this.#shares].filter(([, { leftOut }]) => leftOut > 0).sort(([, a], [, b]) => b.leftOut - a.leftOut);
     if (all.length === 0) {

@@ -8,7 +8,7 @@ import { LocalHistory } from './local-history.ts';
 
 export interface StoreOptions extends ClusterOptions {
   readonly local: boolean;
-  /** Folder for local jobs; default ~/.tony-ts/local. */
+  /** Folder for local jobs. Default: ~/.tony-ts/local. */
   readonly localRoot?: string | undefined;
 }
 

@@ -6,12 +6,12 @@ import { HostAddresses } from '../../web/host-addresses.ts';
 import type { JobPlace } from '../records/job-place.ts';
 import type { HistoryAccess, Visitor } from './history-access.ts';
 
-/** A user name, or a principal with up to two components and a realm. */
+/** A user name, or a Kerberos principal with one or two components and an optional realm. */
 const USER = /^[\w][\w.-]{0,127}\$?(?:\/[\w.-]{1,253})?(?:@[\w.-]{1,253})?$/;
 
 /**
- * Grants access to users whom a reverse proxy has authenticated, for example by SPNEGO. The proxy sends the user in a header. The server
- * accepts this header only from the addresses of the proxy. The view ACL of each job controls access to its history.
+ * Grants access to users whom a reverse proxy has authenticated, for example by SPNEGO. The proxy sends the user name in a header, which
+ * the server accepts only from the proxy's addresses. The view ACL of each job controls access to its history.
  */
 export class ProxyAccess implements HistoryAccess {
   readonly #proxies: HostAddresses;
@@ -22,7 +22,7 @@ export class ProxyAccess implements HistoryAccess {
 
   /**
    * @param options.header name of the header, in lower case
-   * @param options.userOf returns the short user name for a principal
+   * @param options.userOf returns the short user name of a principal
    * @param options.hosts additional host names of the server, in lower case
    */
   constructor(options: {
@@ -52,7 +52,7 @@ export class ProxyAccess implements HistoryAccess {
         'This server does not accept requests for this host name. To allow it, set history.url in tony-site.yaml to the address that users open.',
       );
     }
-    // A client may have sent its own header. Several headers with this name mean that the proxy does not replace it.
+    // A client may send the same header. If the header occurs more than once, the proxy adds its own but does not remove the client's.
     const [name = '', ...others] = request.headersDistinct[this.#header] ?? [];
     if (others.length > 0) {
       return refuse(`The proxy sent several ${this.#header} headers. It must replace the header that the client sends.`);

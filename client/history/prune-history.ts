@@ -10,9 +10,9 @@ import { mayRun } from '../records/stored-status.ts';
 const AT_ONCE = 8;
 
 export interface PruneOptions {
-  /** Owner of the histories; null for all users whose histories this user may remove. */
+  /** Owner of the histories, or null for all histories that the current user may remove. */
   readonly user: string | null;
-  /** Minimum age (ms) of histories to remove, measured from their last write. */
+  /** Minimum time (ms) since the last write of a history before the history is removed. */
   readonly olderThanMs: number;
   readonly dryRun: boolean;
   /** Current time in ms since the epoch. */
@@ -26,11 +26,11 @@ export interface Pruned {
   readonly bytes: number;
   /** Time in ms since the epoch. */
   readonly lastWritten: number;
-  /** Why the removal failed; empty after a successful removal and in a dry run. */
+  /** Error message of a failed removal. Empty after a successful removal and in a dry run. */
   readonly failure: string;
 }
 
-/** Removes old histories, oldest first, and yields each removed history. Keeps the histories of jobs that may still be running. */
+/** Removes old histories, oldest first, and yields a result for each. Keeps the histories of jobs that may still be running. */
 export async function* pruneHistory(store: HistoryStore, options: PruneOptions): AsyncGenerator<Pruned> {
   checkOptions('pruneHistory', options, PRUNE_OPTIONS);
   const { user, olderThanMs, dryRun, now } = options;
@@ -40,7 +40,7 @@ export async function* pruneHistory(store: HistoryStore, options: PruneOptions):
     try {
       places = (await store.places(each)).found.toSorted(byAge).reverse();
     } catch (error) {
-      // Skip folders that this user can neither read nor change.
+      // The current user can neither read nor change this folder.
       if (error instanceof TonyError && error.code === 'ACCESS_DENIED') {
         continue;
       }
@@ -53,7 +53,7 @@ export async function* pruneHistory(store: HistoryStore, options: PruneOptions):
         if (outcome.status === 'fulfilled') {
           looked.push(outcome.value);
         }
-        // Skip a history that this user may not read.
+        // The current user may not read this history.
         else if (!(outcome.reason instanceof TonyError && outcome.reason.code === 'ACCESS_DENIED')) {
           throw outcome.reason;
         }

@@ -23,35 +23,36 @@ import { openHistoryStore, STORE_OPTIONS, type StoreOptions } from './open-store
 import { ProxyAccess } from './proxy-access.ts';
 import { TensorBoardPool, type TensorBoardPoolOptions } from './tensorboard-pool.ts';
 
-/** Disk limit (bytes) of each TensorBoard on a server for several users, so that no user can fill the disk. */
+/** Disk space limit (bytes) for each TensorBoard on a server for several users. */
 const SHARED_COPY_BYTES = 4 * 1024 ** 3;
-/** Size of the cache for view ACLs (characters). Entries never expire, because job.json does not change. */
+/** Size of the cache for view ACLs (characters). Entries never expire, because job.json never changes. */
 const REMEMBERED_CHARACTERS = 8 << 20;
-/** Estimated overhead of a list entry (characters). */
+/** Estimated overhead of a cache entry (characters). */
 const LIST_CHARACTERS = 32;
 
 export interface ServeOptions extends ClusterOptions {
   readonly local: boolean;
   readonly localRoot?: string | undefined;
   /**
-   * `token`: visitors need the printed URL and have the rights of this process. `simple`: all users of the cluster have access, subject to
-   * the view ACL of each job. `proxy`: as `simple`, but a reverse proxy authenticates the users.
+   * How visitors are authenticated. With `token`, they need the printed URL and have the rights of this process. With `simple`, they state
+   * their user name. With `proxy`, a reverse proxy authenticates them. With `simple` and `proxy`, the view ACL of each job controls access
+   * to its history.
    */
   readonly auth: 'token' | 'simple' | 'proxy';
-  /** Host names or addresses of the reverse proxy; required for `proxy`, and only for it. */
+  /** Host names or addresses of the reverse proxy. Required with `proxy`, and invalid otherwise. */
   readonly trustedProxy?: readonly string[] | undefined;
-  /** Header in which the reverse proxy sends the user. Default: X-Remote-User. */
+  /** Header in which the reverse proxy sends the user name. Default: X-Remote-User. */
   readonly userHeader?: string | undefined;
   readonly listen: string;
-  /** Port to listen on; 0 selects a free port. */
+  /** Port to listen on. The value 0 selects a free port. */
   readonly port: number;
   readonly log: Logger;
-  /** Called with progress messages while the first TensorBoard is downloaded. */
+  /** Receives progress messages while TensorBoard is downloaded for the first time. */
   readonly onProgress: (line: string) => void;
 }
 
 export interface RunningHistoryServer {
-  /** URL of the job list. For `--auth token`, the URL contains the token. */
+  /** URL of the job list. With `--auth token`, the URL contains the token. */
   readonly url: string;
   jobUrl(place: JobPlace): string;
   prepare(place: JobPlace): Promise<void>;
@@ -103,7 +104,7 @@ export async function serveHistory(options: ServeOptions): Promise<RunningHistor
   }
 }
 
-/** Checks the options before `openCluster`, which requires a Kerberos ticket. */
+/** Checks the options before the server opens the cluster, which requires a Kerberos ticket. */
 async function checkAccessOptions(options: ServeOptions): Promise<void> {
   const { auth, local, trustedProxy = [], userHeader } = options;
   if (auth !== 'token' && local) {
@@ -127,7 +128,7 @@ async function checkAccessOptions(options: ServeOptions): Promise<void> {
   }
 }
 
-/** Returns a function that starts TensorBoard on this machine, and downloads it if necessary. */
+/** Returns a function that starts TensorBoard on this machine. The function downloads TensorBoard if necessary. */
 function tensorBoardStarter({ auth, log, onProgress }: ServeOptions, { storage }: HistoryStore): TensorBoardPoolOptions['start'] {
   return async ({ summaryDir, folder }) => {
     const { ensureTensorBoard } = await import('../python/ensure-tensorboard.ts');
@@ -148,7 +149,10 @@ async function listening(options: { address: string; port: number; site: JobPage
   }
 }
 
-/** Reads the view ACL of a job from job.json. If the file cannot be read, only the owner and administrators have access. */
+/**
+ * Creates the access check for a server with several users. If the job.json of a job is unreadable, only the job's owner and administrators
+ * may view the job.
+ */
 async function sharedAccess(
   options: ServeOptions,
   store: HistoryStore,
@@ -171,7 +175,7 @@ async function sharedAccess(
     }
     return jobViewers(configuration, { user: place.user, view });
   };
-  // Remove the brackets of IPv6 addresses.
+  // A URL contains an IPv6 address in brackets.
   const named = url === null ? [] : [new URL(url).hostname.toLowerCase().replace(/^\[(.*)\]$/, '$1')];
   const shared = { viewers, hosts: [...hosts, ...named] };
   if (options.auth === 'simple') {
@@ -182,7 +186,7 @@ async function sharedAccess(
   return new ProxyAccess({ ...shared, proxies: trustedProxy, header: userHeader.toLowerCase(), userOf });
 }
 
-/** Requests the status of a running job; returns null if the job does not answer. */
+/** Requests the status of a running job. Returns null if the job does not respond. */
 async function askJob({ applicationId }: JobPlace, options: ServeOptions): Promise<JobStatus | null> {
   const connection = await connectJob(applicationId, pickOptions<ConnectOptions>(options, CONNECT_OPTIONS));
   try {

@@ -11,20 +11,20 @@ import type { JobPlace } from '../records/job-place.ts';
 import { readConfiguration, readRecord, readSamples } from '../records/job-record.ts';
 import { storedStatus } from '../records/stored-status.ts';
 
-/** How long, in ms, a job's files are cached while the job has no final status. The time is short because the job may still change them. */
+/** Time (ms) for which the files of an unfinished job are cached. Kept short because the job may still change its files. */
 const FRESH_MS = 2_000;
 const EVENTS_AT_ONCE = 5_000;
-/** Estimated memory for one task in a status (bytes). A short job.json can define very many tasks. */
+/** Estimated memory (bytes) for each task of a status. Even a short job.json can define very many tasks. */
 const TASK_BYTES = 300;
 
 export interface StoredJobViewOptions {
   readonly store: HistoryStore;
   readonly place: JobPlace;
-  /** Requests the status of the running job; resolves to null if the job does not answer. */
+  /** Requests the status of the running job. Resolves to null if the job does not respond. */
   readonly live?: (() => Promise<JobStatus | null>) | undefined;
   /**
-   * Whether a job's files may refer to a summary folder outside the job's history. True for token access. False if the server reads files
-   * for other users, who could otherwise read files without permission.
+   * Whether the job's files may refer to a summary folder outside the job's history. Only true with token access. Otherwise, a job's files
+   * could give visitors access to files that they may not read.
    */
   readonly anywhere: boolean;
   readonly log: Logger;
@@ -33,13 +33,13 @@ export interface StoredJobViewOptions {
 interface Loaded {
   readonly entries: readonly HistoryEntry[];
   readonly status: JobStatus;
-  /** Whether the job has written its final status, which may be damaged. After that, the files do not change. */
+  /** Whether the job has written its final status. The job's files no longer change, even if that status is damaged. */
   readonly isFinal: boolean;
   readonly bytes: number;
   readonly at: number;
 }
 
-/** Data for the pages of a job, read from its history. */
+/** Data for the pages of a job, from its history. */
 export class StoredJobView implements JobView {
   readonly #options: StoredJobViewOptions;
   #loaded: Loaded | null = null;
@@ -103,7 +103,7 @@ export class StoredJobView implements JobView {
     return this.#scalars.reader.charts();
   }
 
-  /** Returns the URI of the summary folder, or null if the server must not read it. */
+  /** Returns the URI of the summary folder, or null if the server must not read the folder. */
   async summaryDir(): Promise<string | null> {
     const { folder } = this.#options.place;
     const { summaryDir } = await this.status();
@@ -135,7 +135,7 @@ export class StoredJobView implements JobView {
     this.#scalars?.reader.close();
   }
 
-  /** Estimated memory use, measured as the size of the files. */
+  /** Estimated memory use (bytes), based on the sizes of the files. */
   get bytes(): number {
     return (this.#loaded?.bytes ?? 0) + this.#sampleBytes;
   }
@@ -151,7 +151,7 @@ export class StoredJobView implements JobView {
     return found?.containerId ?? null;
   }
 
-  /** Returns the record of the job. Uses the cached record if it is final or recent. */
+  /** Returns the contents of the job's files. A cached result is used if it is final or recent. */
   async #load(): Promise<Loaded> {
     const known = this.#loaded;
     if (known !== null && (known.isFinal || performance.now() - known.at < FRESH_MS)) {

@@ -5,15 +5,15 @@ import { messageOf } from '../../platform/errors.ts';
 import type { Logger } from '../../platform/log.ts';
 import type { TensorBoardTarget } from '../../web/tensorboard-target.ts';
 
-/** Maximum number of running TensorBoards. Each needs several hundred MB of memory. */
+/** Maximum number of running TensorBoards. Each one needs several hundred MB of memory. */
 const MOST = 3;
-/** Time (ms) without viewers after which a TensorBoard stops. */
+/** Time (ms) since the last access after which a TensorBoard stops. */
 const IDLE_MS = 10 * 60_000;
-/** Time (ms) without viewers after which a TensorBoard stops if another job needs its slot. */
+/** Time (ms) since the last access after which another job's TensorBoard may replace a TensorBoard. */
 const SPARE_MS = 60_000;
 /**
- * Run time (ms) after which a TensorBoard may be replaced even if it has viewers. Without this limit, an open page would block the slot,
- * because it polls its TensorBoard.
+ * Run time (ms) after which a TensorBoard may be replaced even if it is in use. An open page polls its TensorBoard, and would otherwise
+ * keep it running forever.
  */
 const TURN_MS = 10 * 60_000;
 const LOOK_MS = 15_000;
@@ -36,14 +36,14 @@ export interface TensorBoardPoolOptions {
 interface Slot {
   readonly running: Promise<RunningTensorBoard>;
   ready: RunningTensorBoard | null;
-  /** Error message of a failed start; otherwise empty. */
+  /** Error message of a failed start, or '' if the start has not failed. */
   failure: string;
   usedAt: number;
   readonly startedAt: number;
   readonly visitor: string;
 }
 
-/** Runs one TensorBoard per viewed job, and limits their number. */
+/** Runs a TensorBoard for each viewed job, up to a maximum number. */
 export class TensorBoardPool {
   readonly #options: TensorBoardPoolOptions;
   readonly #slots = new Map<string, Slot>();
@@ -61,8 +61,8 @@ export class TensorBoardPool {
   }
 
   /**
-   * Starts a TensorBoard for these summaries if none runs, and records the access.
-   * @param visitor the viewer. The pool first replaces TensorBoards that this visitor has started
+   * Starts a TensorBoard for these summaries unless one is running, and records the access.
+   * @param visitor the viewer, whose own TensorBoards are replaced first
    * @returns '', or the reason why no TensorBoard can start
    */
   wake(summaryDir: string, visitor: string): string {
@@ -100,8 +100,8 @@ export class TensorBoardPool {
   }
 
   /**
-   * Returns the TensorBoard to replace, or undefined if there is none. Prefers an idle TensorBoard, then a TensorBoard of this visitor that
-   * has run longer than `TURN_MS`, then any other that has.
+   * Returns the summary folder of the TensorBoard to replace, or undefined if none may be replaced. Prefers idle TensorBoards. Next come
+   * those that have run longer than `TURN_MS`, first this visitor's and then those of other visitors.
    */
   #expendable(running: readonly (readonly [string, Slot])[], visitor: string): string | undefined {
     const now = this.#now();
@@ -122,7 +122,7 @@ export class TensorBoardPool {
     return slot.ready?.status() ?? { state: 'starting', message: 'TensorBoard is starting.' };
   }
 
-  /** Returns a function that connects to the TensorBoard of these summaries; null while it is not ready. */
+  /** Returns a function that connects to the TensorBoard of these summaries, or null while it is not ready. */
   connect(summaryDir: string): (() => Duplex) | null {
     const slot = this.#slots.get(summaryDir);
     const ready = slot?.ready ?? null;
@@ -149,7 +149,7 @@ export class TensorBoardPool {
     for (const summaryDir of this.#slots.keys()) {
       this.#end(summaryDir);
     }
-    // Also wait for TensorBoards that are already stopping.
+    // TensorBoards that are already stopping must also exit.
     await Promise.all(this.#endings);
   }
 
@@ -163,7 +163,7 @@ export class TensorBoardPool {
   }
 }
 
-/** TensorBoard of one job, which starts on first access. */
+/** TensorBoard of one job. The first access starts it. */
 export class PooledTensorBoard implements TensorBoardTarget {
   readonly #pool: TensorBoardPool;
   #summaryDir: string | null = null;
@@ -179,7 +179,7 @@ export class PooledTensorBoard implements TensorBoardTarget {
     this.#refusal = why === '' ? null : { state: 'waiting', message: why };
   }
 
-  /** Whether TensorBoard has been started. It may not be ready yet. */
+  /** Whether TensorBoard has been started, even if it is not ready yet. */
   get isAwake(): boolean {
     return this.#summaryDir !== null && this.#refusal === null;
   }

@@ -2,7 +2,10 @@ import { stat } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { TonyError } from '../../platform/errors.ts';
 
-/** Returns the folder with the bundles that run in containers. It is next to the built command, or dist/ when running from source. */
+/**
+ * Returns the folder with the bundles that run in containers. The folder is next to the built command, or in dist/ when the command runs
+ * from source.
+ */
 export async function bundlesFolder(): Promise<string> {
   for (const place of ['./container/', '../../dist/container/']) {
     const folder = fileURLToPath(new URL(place, import.meta.url));
@@ -13,5 +16,5 @@ export async function bundlesFolder(): Promise<string> {
   throw new TonyError('BUNDLES_MISSING', 'The bundles that run in containers have not been built.');
 }
 
-/** Node.js flags that limit the memory of the ApplicationMaster, because its container takes up queue capacity. */
+/** Node.js flags that limit the memory of the ApplicationMaster, whose container counts against the queue's capacity. */
 export const MASTER_NODE_FLAGS = ['--max-semi-space-size=2', '--max-old-space-size=96'] as const;

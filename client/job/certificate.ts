@@ -30,7 +30,7 @@ const EXTENDED_KEY_USAGE = oid('551d25');
 const SERVER_AUTH = oid('2b06010505070301');
 const CLIENT_AUTH = oid('2b06010505070302');
 const TRUE = Buffer.from('0101ff', 'hex');
-/** BIT STRING with bit 0 of KeyUsage. Its seven unused bits are padding. */
+/** BIT STRING with bit 0 of KeyUsage and seven bits of padding. */
 const DIGITAL_SIGNATURE = Buffer.from('03020780', 'hex');
 
 export interface CertificateRequest {
@@ -88,8 +88,8 @@ function oid(hexadecimal: string): Buffer {
 }
 
 /**
- * Encodes an unsigned number in DER without redundant leading zeros. If the first bit is 1, prepends a zero byte, because the first bit is
- * the sign bit.
+ * Encodes an unsigned number in DER without leading zero bytes. A number whose first bit is 1 gets one leading zero byte, because DER uses
+ * that bit as the sign.
  */
 function unsigned(bytes: Uint8Array): Buffer {
   const first = bytes.findIndex((byte) => byte !== 0);
@@ -97,7 +97,7 @@ function unsigned(bytes: Uint8Array): Buffer {
   return (significant[0] ?? 0) >= 0x80 ? Buffer.concat([Buffer.from([0]), significant]) : significant;
 }
 
-/** UTCTime has a two-digit year, so it ends in 2049. */
+/** UTCTime has a two-digit year and cannot represent years after 2049. */
 function time(date: Date): Buffer {
   const text = `${date.toISOString().replace(/[-:T]|\.\d+/g, '')}`;
   return date.getUTCFullYear() < 2050 ? der(UTC_TIME, Buffer.from(text.slice(2))) : der(GENERALIZED_TIME, Buffer.from(text));

@@ -12,24 +12,24 @@ export interface FreezeOptions {
   readonly submittedAt: number;
   /** URI of the staging root. */
   readonly root: string;
-  /** Location of the user's histories. The default is the staging root, which only the user can read. */
+  /** Location of the user's histories. Default: the staging root, which only the user can read. */
   readonly history?: HistoryPlace;
   readonly data: Readonly<Record<string, string>>;
   readonly resources: readonly Resource[];
   /** Files and archives that job.yaml lists. */
   readonly files: ByRole<Resource>;
-  /** See FrozenJob; default: null. */
+  /** Kerberos principal of the job; see FrozenJob. Default: null. */
   readonly principal?: string | null;
-  /** Archive with TensorBoard; null if the job does not need it or the build failed. */
+  /** Archive with TensorBoard, or null if the job does not need TensorBoard or the archive could not be built. */
   readonly tensorboard?: Resource | null;
-  /** Archive with the Python environment of the programs; null if there is none. */
+  /** Archive with the Python environment of the programs, or null if there is none. */
   readonly pythonEnvironment?: Resource | null;
   readonly cluster: FrozenJob['cluster'];
-  /** Base URI of relative locations: `hdfs://host:8020/user/alice`, or the file:// URI of a folder. */
+  /** Base URI for relative locations, such as `hdfs://host:8020/user/alice` or the file:// URI of a folder. */
   readonly home: string;
 }
 
-/** Returns the content of job.json, in which all locations are absolute URIs. */
+/** Returns the content of job.json. All locations in it are absolute URIs. */
 export function freezeJob(job: Job, options: FreezeOptions): FrozenJob {
   const { applicationId, root, home } = options;
   const place = options.history ?? { folder: joinUri(root, 'history'), shared: false, url: null };
@@ -67,7 +67,7 @@ function roleResources({ roles }: Job, { files, tensorboard, pythonEnvironment }
 
 /**
  * Returns the URI of a job's output folder.
- * @param root URI of the staging root.
+ * @param root URI of the staging root
  */
 export function jobOutput(root: string, applicationId: string): string {
   return joinUri(root, 'output', applicationId);

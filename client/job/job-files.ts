@@ -9,12 +9,12 @@ import { TonyError } from '../../platform/errors.ts';
 import { type HashedFolder, hashFile, hashFolder } from './source-archive.ts';
 import { type FolderListing, listFolder } from './source-folder.ts';
 
-/** Formats that NodeManagers unpack. They recognise the format by the file name. */
+/** Archive formats that NodeManagers unpack. NodeManagers recognise a format by the file name. */
 const ARCHIVE_FORMAT = /\.(?:tar\.gz|tgz|tar|zip)$/i;
 
-/** A file of job.yaml, with its content if it is on this machine. */
+/** A file that job.yaml lists, and its content if the file is on this machine. */
 export interface JobFile {
-  /** Key in job.yaml to use in messages, such as `files.vocab.txt`. */
+  /** Key in job.yaml for messages, such as `files.vocab.txt`. */
   readonly key: string;
   /** Path in the working directory of containers. */
   readonly place: string;
@@ -23,7 +23,7 @@ export interface JobFile {
 }
 
 export type LocalContent =
-  /** A file, or an archive in one of the formats that NodeManagers unpack. */
+  /** A file, or an archive that NodeManagers can unpack. */
   | { readonly hash: string; readonly size: number }
   /** A folder, which tony-ts packs. */
   | { readonly folder: HashedFolder };
@@ -37,7 +37,7 @@ export function mapRoles<From, To>(values: ByRole<From>, map: (value: From) => T
 
 /**
  * Finds and hashes the files and archives that job.yaml lists.
- * @param source the source folder, whose files must not have the same names; null if there is none
+ * @param source the source folder, whose files must have other names, or null if there is none
  * @throws TonyError SOURCE_MISSING, SOURCE_UNREADABLE, JOB_INVALID
  */
 export async function findJobFiles(job: Job, source: FolderListing | null): Promise<ByRole<JobFile>> {
@@ -78,7 +78,7 @@ export function keyOf({ type, name }: ShippedFile): string {
   return `${type === 'file' ? 'files' : 'archives'}.${name}`;
 }
 
-/** Returns the ending of an archive's file name, which determines how NodeManagers unpack it. */
+/** Returns the end of an archive's file name, by which NodeManagers recognise the format. */
 export function archiveEnding({ key, shipped }: Pick<JobFile, 'key' | 'shipped'>): string {
   const ending = ARCHIVE_FORMAT.exec(shipped.path)?.[0].toLowerCase();
   if (ending === undefined) {

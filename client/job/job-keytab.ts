@@ -13,7 +13,7 @@ import { Secret } from '../../platform/secret.ts';
 export interface JobKeytab {
   readonly principal: string;
   readonly content: Secret;
-  /** True if the mode of the file lets other users of this machine read it. */
+  /** Whether other users of this machine can read the file. */
   readonly isExposed: boolean;
 }
 
@@ -22,10 +22,9 @@ const MAXIMUM_BYTES = 1024 * 1024;
 const MAGIC = 0x05;
 
 /**
- * Reads the keytab of a job, and verifies that it contains valid keys of the user who submits the job. Without this check, the job would
- * fail only days later.
- *
- * @returns null if the job names no keytab, or if the cluster does not use Kerberos
+ * Reads the keytab of a job, and checks that its keys are valid and belong to the user who submits the job. Without this check, the job
+ * would fail only after days.
+ * @returns the keytab, or null if the job names none or the cluster does not use Kerberos
  * @throws TonyError KEYTAB_INVALID, KERBEROS_*
  */
 export async function readJobKeytab(
@@ -47,7 +46,7 @@ export async function readJobKeytab(
       hint: `Set kerberos.principal to a principal of ${user}, and kerberos.keytab to its keytab.`,
     });
   }
-  // With _HOST, the principal of the ticket has the name of this machine.
+  // If the configured principal contains _HOST, the ticket's principal contains the name of this machine.
   const ticket = await tryKeytab(principal, keytab.keytab, environment);
   return { principal: ticket.principal, ...file };
 }
@@ -71,7 +70,7 @@ async function readKeytab(file: string): Promise<Pick<JobKeytab, 'content' | 'is
   }
 }
 
-/** Obtains a ticket with the keytab, in a temporary cache. */
+/** Obtains a ticket with the keytab, and stores it in a temporary cache. */
 async function tryKeytab(principal: string, file: string, environment: NodeJS.ProcessEnv): Promise<Ticket> {
   const cacheFolder = await mkdtemp(path.join(tmpdir(), 'tony-ts-keytab-'));
   try {

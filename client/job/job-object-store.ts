@@ -5,9 +5,9 @@ import type { FindS3Connection, JobConnections } from '../../storage/s3/s3-conne
 const S3_URI = /\bs3[an]?:\/\/([\w.-]*)/gi;
 
 /**
- * Returns the object stores for a job; null if the job names no s3:// URI. Only jobs that name an object store receive access keys: the keys of
- * the buckets that the job names, and the key for all buckets without their own key.
- * @param find finds the store of a bucket and the access key of the user
+ * Returns the object stores of a job, or null if the job names no s3:// URI. The job receives only the access keys of the buckets that it
+ * names, and the default key.
+ * @param find finds the store and the access key for a bucket
  * @throws TonyError S3_CREDENTIALS_MISSING, HADOOP_CONF_INVALID
  */
 export async function objectStoreOf(job: Job, find: FindS3Connection): Promise<JobConnections | null> {

@@ -5,16 +5,17 @@ import { encodeJobConnections, type JobConnections } from '../../storage/s3/s3-c
 import { selfSignedCertificate } from './certificate.ts';
 
 const HOUR = 3_600_000;
-/** Lifetime of the certificate (ms). It must exceed the run time of any job. */
+/** Validity of the certificate (ms). It must exceed the run time of any job. */
 const VALIDITY = 365 * 24 * HOUR;
-/** Maximum time (ms) by which the clock of a node may be behind the clock of the client. */
+/** Maximum time (ms) by which a node's clock may be behind the client's. */
 const CLOCK_SKEW = 24 * HOUR;
 
 /**
- * Creates the secrets with which the processes of a job authenticate each other: a shared secret, a private key and its certificate. The
- * keys of the map are the names in `CREDENTIALS`. YARN passes the secrets to the ApplicationMaster in the credentials of its container.
- * @param jobFile text of job.json. The ApplicationMaster verifies its digest.
- * @param s3 the object stores that the job uses; null if the job names no s3:// URI.
+ * Creates the secrets of a job: a shared secret, and a private key with its certificate. Processes of the job authenticate each other with
+ * them. The keys of the map are the names in `CREDENTIALS`. YARN passes the secrets to the ApplicationMaster in the credentials of its
+ * container.
+ * @param jobFile text of job.json, whose digest the ApplicationMaster checks
+ * @param s3 object stores of the job, or null if the job names no s3:// URI
  */
 export function createJobSecrets(now: number, jobFile: string, s3: JobConnections | null = null): ReadonlyMap<string, Secret> {
   const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });

@@ -1,26 +1,26 @@
 import path from 'node:path';
 
 /**
- * Before a NodeManager starts a container, its launch script lists this many levels of the container's folder and follows links. The container
- * fails if the listing contains a loop. The source folder is the first level.
+ * Number of folder levels that a NodeManager's launch script lists before it starts a container. The script follows links, and the
+ * container fails if there is a loop. The source folder is the first level.
  */
 const LISTED_LEVELS = 5;
 
-/** A link that makes a folder contain itself, perhaps together with other links, or that leads only to itself. */
+/** A link through which a folder contains itself, or a link that leads only to itself. */
 export interface LinkLoop {
   readonly link: string;
-  /** A path through the link that reaches `folder` a second time; null if the link leads only to itself. */
+  /** A path through the link that leads to `folder` again, or null if the link leads only to itself. */
   readonly again: { readonly path: string; readonly folder: string } | null;
 }
 
 /**
- * Returns a loop that YARN would find, or null. All paths are relative to the uploaded folder, which is the empty path.
- * @param links maps the path of each link to its final target, a path without links; null if the link leads only to itself
+ * Returns a loop that YARN would find, or null if there is none. All paths are relative to the uploaded folder, whose own path is empty.
+ * @param links the final target of each link, which is a path without links, or null if the link leads only to itself
  */
 export function findLinkLoop(folders: Iterable<string>, links: ReadonlyMap<string, string | null>): LinkLoop | null {
   const known = new Set(['', ...folders]);
   const relevant = [...links].filter(([, target]) => target === null || known.has(target));
-  // A loop contains a link, so only links and the folders that contain them matter.
+  // Every loop contains a link, so only links and the folders that contain links are relevant.
   const contents = new Map<string, Map<string, string | null>>();
   for (const [link, target] of relevant) {
     contentsOf(contents, link).set(path.basename(link), target);

@@ -1,5 +1,2 @@
-/**
- * Maximum number of ApplicationMaster attempts. With two attempts, the job survives the loss of a node, but a crashing
- * ApplicationMaster does not restart forever.
- */
+/** Maximum number of ApplicationMaster attempts. A second attempt lets the job survive the loss of a node. */
 export const MASTER_ATTEMPTS = 2;

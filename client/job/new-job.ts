@@ -15,7 +15,7 @@ const NEW_JOB: OptionNames<NewJob> = { name: true, workers: true, gpus: true, qu
 
 const LIBRARY = 'tony-ts/training';
 
-/** Returns a job.yaml and a runnable program that trains a small model on generated data. */
+/** Returns a job.yaml and a program that trains a small model on generated data. */
 function newJobFiles({ name, workers, gpus, queue }: NewJob): Readonly<Record<string, string>> {
   const job = `# tony-ts submit --conf job.yaml [--local]        tony-ts config explain lists all keys
 name: ${name}
@@ -55,8 +55,8 @@ if (cluster.rank === 0) console.log(\`accuracy: \${(100 * (history.acc?.at(-1) ?
 }
 
 /**
- * Creates a folder with the files of a new job, and never changes existing files.
- * @returns the names of the files.
+ * Creates a folder with the files of a new job. Never changes existing files.
+ * @returns the names of the files
  * @throws TonyError ALREADY_EXISTS, JOB_INVALID
  */
 export async function initJob(folder: string, job: NewJob): Promise<string[]> {

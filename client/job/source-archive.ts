@@ -7,20 +7,20 @@ import { TonyError } from '../../platform/errors.ts';
 import type { FolderEntry, FolderListing } from './source-folder.ts';
 
 /**
- * Version of the archive format. Increment it whenever the bytes of archives change; otherwise, cached archives in the old format are
- * reused.
+ * Version of the archive format. Increment the number whenever the same files would result in another archive. Otherwise, jobs use cached
+ * archives in the old format.
  */
 const FORMAT = 'tony-archive-2';
-/** Modification time of every entry. It is constant, so that the archive depends only on names and contents. */
+/** Modification time of every entry. A constant, because archives must depend only on names and contents. */
 const MODIFIED = new Date('2000-01-01T00:00:00Z');
 const BLOCK = 512;
 const FILES_AT_ONCE = 16;
 
-/** A folder listing with a hash over all names, contents, executable bits and links. */
+/** A list of a folder's entries, with a hash over their names, contents, executable bits and links. */
 export interface HashedFolder extends FolderListing {
   /** Hexadecimal SHA-256. */
   readonly hash: string;
-  /** SHA-256 of each file, by path. */
+  /** SHA-256 of each file. The keys are paths. */
   readonly digests: ReadonlyMap<string, string>;
 }
 
@@ -65,9 +65,9 @@ function identity(entry: FolderEntry, digest: string | undefined): readonly (str
 }
 
 /**
- * Packs a folder as a reproducible tar.gz: entries are sorted, and owner and time are constant. The stream fails if a file has changed
- * since it was hashed, because the archive is cached under the hash. Uses compression level 1: the default level takes more than twice
- * as long, which costs more time than the smaller upload saves.
+ * Packs a folder as a tar.gz file whose bytes depend only on names and contents. The stream fails if a file has changed since it was
+ * hashed, because the hash is the archive's key in the cache. Compression level 1 is used because higher levels take longer than the
+ * smaller upload saves.
  */
 export function packFolder(folder: HashedFolder): Readable {
   const gzip = createGzip({ level: 1 });
@@ -83,7 +83,7 @@ function modeOf(entry: FolderEntry): number {
   return entry.type === 'file' && !entry.executable ? 0o644 : 0o755;
 }
 
-/** Writes the ustar format with pax headers for long names (POSIX.1-2008, pax, "ustar Interchange Format"). */
+/** Writes the ustar format, with pax headers for long names (POSIX.1-2008, pax, "ustar Interchange Format"). */
 async function* tarBlocks(folder: HashedFolder): AsyncGenerator<Buffer> {
   const { Header, Pax } = await import('tar');
   for (const entry of folder.entries) {
@@ -111,7 +111,7 @@ async function* tarBlocks(folder: HashedFolder): AsyncGenerator<Buffer> {
 async function* paddedContent(file: string, size: number, digest: string | undefined): AsyncGenerator<Buffer> {
   const hash = createHash('sha256');
   let sent = 0;
-  // `end` is inclusive. The additional byte reveals that the file has grown.
+  // `end` is inclusive, so this requests one byte more than expected. If that byte arrives, the file has grown.
   for await (const chunk of createReadStream(file, { end: size, highWaterMark: 256 * 1024 })) {
     sent += (chunk as Buffer).length;
     if (sent > size) {

@@ -4,26 +4,26 @@ import type { Ignore } from 'ignore';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import { findLinkLoop } from './link-loop.ts';
 
-/** An entry in a folder to upload. Paths are relative and use `/`. */
+/** An entry of a folder to upload. Paths are relative and use `/`. */
 export type FolderEntry =
   | { readonly type: 'folder'; readonly path: string }
   | { readonly type: 'file'; readonly path: string; readonly size: number; readonly executable: boolean }
-  /** `target` is relative to the folder of the link, and within the uploaded folder. */
+  /** The path `target` is relative to the folder that contains the link, and never leaves the uploaded folder. */
   | { readonly type: 'link'; readonly path: string; readonly target: string };
 
 export interface FolderListing {
   /** Absolute path without links. */
   readonly root: string;
-  /** Sorted by path; a folder precedes its contents. */
+  /** Entries in the order of their paths, with each folder before its contents. */
   readonly entries: readonly FolderEntry[];
   readonly bytes: number;
-  /** Paths that are not uploaded because their names suggest that they contain secrets. Folders end with `/`. */
+  /** Paths that are not uploaded because their names suggest that they contain secrets. The paths of folders end with `/`. */
   readonly withheld: readonly string[];
 }
 
 /**
- * Files that usually contain passwords, tokens or private keys. A line such as `!.env` in .tonyignore includes such a file. Installed
- * packages are exempt, because they contain public certificates.
+ * Files that usually contain passwords, tokens or private keys. To upload such a file, users add a line such as `!.env` to .tonyignore.
+ * Installed packages are exempt, because they contain public certificates.
  */
 const SECRETS = [
   ...['.env', '.env.*', '!.env.example', '!.env.sample', '!.env.template', '.envrc', '.npmrc', '.netrc', '_netrc', '.pypirc', '.pgpass'],
@@ -34,14 +34,14 @@ const SECRETS = [
   ...['!**/node_modules/**', '!**/site-packages/**'],
 ];
 
-/** Paths that jobs do not need. A line such as `!.git/` in .tonyignore includes such a path. */
+/** Paths that jobs do not need. To upload such a path, users add a line such as `!.git/` to .tonyignore. */
 const NEVER_WANTED = ['.git/', '.hg/', '.svn/', '.DS_Store'];
 const IGNORE_FILE = '.tonyignore';
 
 /**
  * Lists the files of a source folder to upload. Excludes version control folders, files whose names suggest that they contain secrets, and
- * everything that matches `exclude` and .tonyignore (gitignore syntax). Rejects links to targets outside the folder, because containers do
- * not have these targets.
+ * everything that `exclude` or .tonyignore matches in gitignore syntax. Rejects a link to a target outside the folder, because the target
+ * would not exist in containers.
  */
 export async function listSource(folder: string, exclude: readonly string[]): Promise<FolderListing> {
   const root = await resolveFolder(folder, 'source folder');
@@ -60,12 +60,14 @@ export async function listSource(folder: string, exclude: readonly string[]): Pr
   });
 }
 
-/** Lists all files and folders in a folder. */
 export async function listFolder(folder: string, what: string): Promise<FolderListing> {
   return walk(await resolveFolder(folder, what), null);
 }
 
-/** Lists input data: a folder with all of its contents, or a single file. Follows links to files, because only contents are uploaded. */
+/**
+ * Lists input data, which is a single file or a folder with all of its contents. Follows links to files, because only contents are
+ * uploaded.
+ */
 export async function listData(place: string, name: string): Promise<FolderListing> {
   const found = await stat(place).catch(() => null);
   if (found?.isFile()) {
@@ -101,7 +103,7 @@ async function ignoreFile(root: string): Promise<string> {
 
 interface Rules {
   readonly rules: Ignore;
-  /** Applies all rules except SECRETS. The user gets a note about the files that only SECRETS excludes. */
+  /** All rules except SECRETS. A note tells the user about the files that only SECRETS excludes. */
   readonly withoutSecrets: Ignore;
 }
 
@@ -171,7 +173,7 @@ async function linkedFile(link: string): Promise<{ size: number }> {
   });
 }
 
-/** Returns the target of a link, and its final target, because the link may point to another link. */
+/** Returns the target of a link, and the final target if the link leads to another link. */
 async function insideTarget(root: string, link: string): Promise<{ target: string; final: string | null }> {
   const target = await readlink(link);
   const aim = path.resolve(path.dirname(link), target);

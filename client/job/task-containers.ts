@@ -10,7 +10,10 @@ export interface TaskContainer {
   readonly nodeHttp: string | null;
 }
 
-/** Returns all containers of all tasks, including ended containers. Sorted by task in the order of the job, then oldest first. */
+/**
+ * Returns all containers of all tasks, including those that have exited. Tasks are in the order of the job, and the containers of each task
+ * are sorted oldest first.
+ */
 export function orderContainers(status: JobStatus | null, history: readonly HistoryEntry[]): TaskContainer[] {
   const found = new Map<string, TaskContainer>();
   for (const { containerId, role, index, node } of history) {
@@ -25,6 +28,6 @@ export function orderContainers(status: JobStatus | null, history: readonly Hist
     }
   }
   const order = new Map(status?.tasks.map(({ role, index }, at) => [`${role}:${index}`, at]));
-  // Sorting is stable, so the containers of a task stay in the order of the history.
+  // The sort is stable and keeps each task's containers in the order of the history.
   return [...found.values()].toSorted((a, b) => (order.get(a.task) ?? order.size) - (order.get(b.task) ?? order.size));
 }

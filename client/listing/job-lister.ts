@@ -12,7 +12,7 @@ import { waitingReason } from '../cluster/yarn-diagnostics.ts';
 import { checkedStatus } from '../connections/job-status.ts';
 import type { MasterShortages } from '../plan/master-shortage.ts';
 
-/** States in a job list: YARN states before the job runs, states that the ApplicationMaster reports, and results. */
+/** States in a job list: YARN's states before a job runs, the states that an ApplicationMaster reports, and the results of jobs. */
 export const LISTED_STATES = [
   'SUBMITTED',
   'ACCEPTED',
@@ -28,33 +28,33 @@ export type ListedState = (typeof LISTED_STATES)[number];
 
 export interface ListOptions extends ClusterOptions {
   /**
-   * Whether to list local jobs instead of a cluster's jobs; default false. `user` and `ask` have no effect on local jobs, which always
-   * belong to the caller and always report their state.
+   * Whether to list local jobs instead of a cluster's jobs. Default: false. Local jobs always belong to the caller and always report their
+   * state, so `user` and `ask` do not affect them.
    */
   readonly local?: boolean | undefined;
-  /** Folder for local jobs; default ~/.tony-ts/local. */
+  /** Folder for local jobs. Default: ~/.tony-ts/local. */
   readonly localRoot?: string | undefined;
-  /** Owner of the jobs; null for all users. The default is the caller. */
+  /** Owner of the jobs, or null for the jobs of all users. Default: the caller. */
   readonly user?: string | null | undefined;
-  /** Whether to include finished jobs that the ResourceManager still lists; default false. */
+  /** Whether to include jobs that have ended and that the ResourceManager still lists. Default: false. */
   readonly ended?: boolean | undefined;
-  /** Part of the job name; ignores case. */
+  /** Part of the job name, in upper or lower case. */
   readonly name?: string | undefined;
   readonly queue?: string | undefined;
-  /** State of the jobs. A final state implies `ended`. `WAITING` matches waiting jobs, and jobs with a waiting task. */
+  /** State of the jobs. A final state implies `ended`. `WAITING` also matches jobs with a waiting task. */
   readonly state?: ListedState | undefined;
   readonly limit?: number | undefined;
-  /** Whether to query the ApplicationMasters of running jobs. By default, only YARN is queried and `job` is null. */
+  /** Whether to query the ApplicationMasters of running jobs. If false, `job` is null for jobs on a cluster. Default: false. */
   readonly ask?: boolean | undefined;
 }
 
 export interface JobSummary extends Application {
   readonly phase: ListedState;
-  /** Why the job or some of its tasks are waiting; empty if all tasks are running or the reason is unknown. */
+  /** Reason why the job or some of its tasks are waiting. Empty if no task is waiting or the reason is unknown. */
   readonly waiting: string;
-  /** Report of the ApplicationMaster; null if it was not queried, does not answer, or denies access. */
+  /** Report of the ApplicationMaster, or null if it was not queried, does not respond, or denies access. */
   readonly job: JobProgress | null;
-  /** Time (ms) since the ApplicationMaster's last response. Null if it responds or was not queried. */
+  /** Time (ms) since the last response of an unresponsive ApplicationMaster. Null if the ApplicationMaster responds or was not queried. */
   readonly masterSilentMs: number | null;
 }
 
@@ -69,7 +69,7 @@ export interface JobProgress {
   readonly tasks: number;
 }
 
-/** Maximum number of jobs to query. The list shows the YARN state of all other jobs. */
+/** Maximum number of jobs whose ApplicationMasters are queried. For all other jobs, the list shows YARN's state. */
 const MOST_ASKED = 200;
 const ASKED_AT_ONCE = 50;
 
@@ -85,7 +85,7 @@ export async function openLister(options: ClusterOptions = {}): Promise<JobListe
 export class JobLister {
   readonly #cluster: HadoopCluster;
   readonly #resourceManager: ResourceManager;
-  /** Client with a short timeout, so that an unresponsive ApplicationMaster does not delay the list. */
+  /** Client with a short timeout, so that unresponsive ApplicationMasters do not delay the list. */
   readonly #hasty: ResourceManager;
   #shortages: MasterShortages | null = null;
   /** By application ID. */
@@ -117,7 +117,7 @@ export class JobLister {
       .filter((each) => each.name.toLowerCase().includes(name.toLowerCase()) && (queue === undefined || isQueue(each.queue, queue)))
       .sort((a, b) => b.startedAt - a.startedAt || (a.id < b.id ? 1 : -1));
     const mayBe = found.filter((each) => state === undefined || isIn(wordOf(each), state) || each.state === 'RUNNING');
-    // With `state`, apply the limit later, because the state of a running job is known only after the query.
+    // The state of a running job is known only after the query, so apply the limit after filtering by `state`.
     const chosen = state === undefined ? mayBe.slice(0, limit) : mayBe;
     const statuses = ask || isReported(state) ? await this.#ask(chosen) : new Map<string, JobStatus>();
     const shortages = ask ? await this.#shortagesOf(chosen) : new Map<string, string>();
@@ -145,7 +145,7 @@ export class JobLister {
     const next = silences.entries();
     const ask = async (): Promise<void> => {
       for (const [id, silence] of next) {
-        // After the deadline, show the YARN state of the remaining jobs.
+        // The time limit is reached. The list shows YARN's state of the remaining jobs.
         if (performance.now() > deadline) {
           return;
         }
@@ -185,8 +185,8 @@ export class JobLister {
 }
 
 /**
- * Combines the information from YARN and from the ApplicationMaster.
- * @param shortage the explanation from `MasterShortages`
+ * Combines what YARN and the ApplicationMaster report.
+ * @param shortage explanation from `MasterShortages`
  */
 export function summaryOf(
   application: Application,
@@ -194,7 +194,7 @@ export function summaryOf(
   { masterSilentMs = null, shortage = null }: { readonly masterSilentMs?: number | null; readonly shortage?: string | null } = {},
 ): JobSummary {
   const job = status && progressOf(status);
-  // For a short time after the end of a job, YARN still reports RUNNING.
+  // For a short time after a job has ended, YARN still reports RUNNING, so prefer the state from the ApplicationMaster.
   const phase = job?.state ?? wordOf(application);
   const yarnReason = application.state === 'ACCEPTED' ? waitingReason(application.diagnostics, shortage) : '';
   const waiting = job === null ? yarnReason : isEndState(job.state) ? '' : job.message;
@@ -206,7 +206,6 @@ export function progressOf({ state, message, step, metrics, checkpointStep, gene
   return { state, message, step, metrics, checkpointStep, generations, tasksRunning, tasks: tasks.length };
 }
 
-/** Returns true if a job matches the list options. */
 export function matchesListing(
   { name, queue, phase, waiting }: JobSummary,
   options: Pick<ListOptions, 'ended' | 'name' | 'queue' | 'state'>,
@@ -241,7 +240,9 @@ function isReported(state: ListedState | undefined): boolean {
   return state === 'STARTING' || state === 'WAITING' || state === 'RECOVERING' || state === 'RUNNING';
 }
 
-/** Compares queue names. The ResourceManager reports either the last component or the full path. */
+/**
+ * Returns true if the names mean the same queue. The ResourceManager reports either the full path of a queue or only its last component.
+ */
 function isQueue(actual: string, wanted: string): boolean {
   return actual === wanted || actual === `root.${wanted}` || actual.endsWith(`.${wanted}`);
 }

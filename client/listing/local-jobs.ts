@@ -13,7 +13,7 @@ import { type JobSummary, type ListOptions, matchesListing, summaryOf } from './
 const MOST_LOOKED_AT = 10_000;
 
 export interface LocalListOptions extends Pick<ListOptions, 'ended' | 'name' | 'queue' | 'state' | 'limit'> {
-  /** Folder for local jobs; default ~/.tony-ts/local. */
+  /** Folder for local jobs. Default: ~/.tony-ts/local. */
   readonly localRoot?: string | undefined;
   readonly environment?: NodeJS.ProcessEnv;
 }
@@ -55,7 +55,7 @@ export class LocalLister {
     if (isEndState(known.state)) {
       return summaryOf(applicationOf(known), null);
     }
-    // Query an unfinished job, because its history contains neither its step nor its metrics.
+    // The history of an unfinished job contains neither its step nor its metrics, so query the job.
     const { status } = await closing(new LocalJob(known.applicationId, this.#root), (job) => job.observe());
     return summaryOf(applicationOf(status ?? known), status ?? known);
   }

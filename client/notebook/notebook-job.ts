@@ -1,26 +1,26 @@
 import { Document, parseDocument } from 'yaml';
 import { TonyError } from '../../platform/errors.ts';
 
-/** The role of a notebook's only task. */
+/** Role of a notebook's only task. */
 export const NOTEBOOK_ROLE = 'notebook';
-/** The settings of the chosen role that also apply to the notebook. */
+/** Role settings that the notebook takes from the chosen role. */
 const KEPT = ['resources', 'files', 'archives', 'env', 'nodeLabel', 'docker'] as const;
-/** Settings of a job with several tasks. */
+/** Job settings that do not apply to a job with a single task. */
 const DROPPED = ['command', 'success', 'gang', 'strategy', 'tensorboard', 'processesPerTask'] as const;
 const DEFAULT_RESOURCES = { memory: '4g', vcores: 2 };
 
 export interface NotebookOptions {
-  /** Role whose resources and environment the notebook uses; default: the first role. */
+  /** Role from which the notebook takes its resources and environment. Default: the first role. */
   readonly role?: string | undefined;
-  /** Time in ms after which an idle notebook ends. */
+  /** Time (ms) after which an idle notebook ends. */
   readonly idleMs: number;
-  /** Source folder of the job; null if it has none. */
+  /** Source folder of the job, or null if the job has none. */
   readonly source: { readonly path: string; readonly exclude: readonly string[] } | null;
 }
 
 /**
  * Returns the text of a job file for a job that runs only JupyterLab.
- * @param text a valid job file, whose environment the notebook shares; null for a notebook without a job file
+ * @param text a valid job file from which the notebook takes its environment, or null for a notebook without a job file
  * @throws TonyError USAGE if the role does not exist
  */
 export function notebookJobText(text: string | null, { role, idleMs, source }: NotebookOptions): string {

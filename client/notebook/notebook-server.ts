@@ -8,22 +8,22 @@ import { execInTask } from '../sessions/exec.ts';
 import { NOTEBOOK_ROLE } from './notebook-job.ts';
 
 export const NOTEBOOK_TASK = `${NOTEBOOK_ROLE}:0`;
-/** Interval (ms) at which the client looks for the server. */
+/** Interval (ms) at which the client checks whether the server is running. */
 const LOOK_MS = 500;
 const LONGEST_DESCRIPTION = 64 * 1024;
 
 export interface NotebookServer {
-  /** Port on the loopback address of the node. */
+  /** Port on the node's loopback address. */
   readonly port: number;
   readonly token: string;
 }
 
 /**
- * Waits until the notebook's server is running, and returns its port and token. A command in the task reads them from the server's own
- * file.
- * @param onWaiting receives the reason for waiting, whenever it changes
- * @throws TonyError JOB_FAILED with the last output lines if the job has failed, or SESSION_ENDED if it has ended otherwise; the reason of
- *   `signal`; the errors of `execInTask`
+ * Waits until the notebook's server is running, and returns its port and token. The server writes them to a file, which a command in the
+ * task reads.
+ * @param onWaiting receives the reason for waiting whenever it changes
+ * @throws TonyError JOB_FAILED with the last output lines if the job has failed, SESSION_ENDED if it has ended otherwise, and the errors of
+ *   `execInTask`; also the abort reason of `signal`
  */
 export async function notebookServer(
   job: JobConnection,
@@ -52,7 +52,7 @@ export async function notebookServer(
   }
 }
 
-/** Returns null if the server is not running yet. */
+/** Returns the port and token of the server, or null if the server is not running yet. */
 async function readServer(job: JobConnection, signal: AbortSignal): Promise<NotebookServer | null> {
   const output = new Collector();
   const words = ['sh', '-c', 'cat .tony-notebook/runtime/jpserver-*.json'];
@@ -60,7 +60,7 @@ async function readServer(job: JobConnection, signal: AbortSignal): Promise<Note
     const streams = { input: Readable.from([]), output, errors: new Collector(), signal };
     return (await execInTask(job, NOTEBOOK_TASK, words, streams)) === 0 ? parseServer(output.text) : null;
   } catch (error) {
-    // The program may be starting or ending. The next observation shows how the job continues.
+    // The program may be starting or ending. The next observation shows which.
     if (error instanceof TonyError && (error.code === 'SESSION_REFUSED' || error.code === 'SESSION_ENDED')) {
       return null;
     }
@@ -68,7 +68,7 @@ async function readServer(job: JobConnection, signal: AbortSignal): Promise<Note
   }
 }
 
-/** Returns null if the description is incomplete. */
+/** Parses the file that the server has written. Returns null if the text is incomplete. */
 export function parseServer(text: string): NotebookServer | null {
   try {
     const server: unknown = JSON.parse(text);

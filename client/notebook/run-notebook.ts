@@ -7,17 +7,18 @@ import { NOTEBOOK_TASK, notebookServer } from './notebook-server.ts';
 
 export interface RunNotebookOptions {
   readonly localPort: number | undefined;
-  /** Aborting this signal ends this function before the notebook ends. */
+  /** Signal that stops waiting for the notebook. */
   readonly signal: AbortSignal;
-  /** Whether the job continues when this function ends before the notebook. */
+  /** Whether the job continues if the wait is stopped. */
   readonly keeps: () => boolean;
   readonly say: (line: string) => void;
-  /** Receives the URL with the token. */
+  /** Receives the notebook's URL, which contains the token. */
   readonly show: (url: string) => void;
 }
 
 /**
- * Opens a tunnel to a notebook, and waits until the notebook ends or `signal` is aborted. Then ends the job unless `keeps` returns true.
+ * Opens a tunnel to a notebook, and waits until the notebook ends or `signal` is aborted. In the second case, kills the job unless `keeps`
+ * returns true.
  * @throws TonyError JOB_FAILED if the notebook fails, and the errors of `forwardPort` and `killJob`
  */
 export async function runNotebook(job: JobConnection, options: RunNotebookOptions): Promise<'ended' | 'interrupted'> {
@@ -43,7 +44,7 @@ export async function runNotebook(job: JobConnection, options: RunNotebookOption
   return 'interrupted';
 }
 
-/** Errors of a notebook that has ended. */
+/** Error codes that mean that the notebook has ended. */
 const ENDED: ReadonlySet<string> = new Set(['JOB_FAILED', 'SESSION_ENDED']);
 
 export function howToConnect(applicationId: string): string {

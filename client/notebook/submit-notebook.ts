@@ -9,10 +9,10 @@ import type { SubmitOptions } from '../submit/submit-options.ts';
 import { notebookJobText } from './notebook-job.ts';
 
 export interface NotebookRequest {
-  /** Job file; undefined for a notebook without one. */
+  /** Path of the job file, or undefined for a notebook without one. */
   readonly conf?: string | undefined;
   readonly role?: string | undefined;
-  /** Overrides of the notebook's own job, in `--set` syntax. */
+  /** Values that override those of the notebook's own job, in `--set` syntax. */
   readonly set: readonly string[];
   readonly idleMs: number;
   readonly local: boolean;
@@ -20,7 +20,7 @@ export interface NotebookRequest {
 
 /**
  * Submits a job that runs JupyterLab.
- * @throws TonyError the errors of `submit` and `loadJob`; USAGE for an unknown role
+ * @throws TonyError USAGE for an unknown role, and the errors of `submit` and `loadJob`
  */
 export async function submitNotebook(
   { conf, role, set, idleMs, local }: NotebookRequest,
@@ -30,7 +30,7 @@ export async function submitNotebook(
 ): Promise<JobConnection> {
   const folder = path.dirname(path.resolve(conf ?? 'job.yaml'));
   const load = async (site: SiteConfig | null): Promise<Job> => {
-    // Validates the file as the user has written it, so that mistakes show their lines.
+    // Validate the user's own file first, so that error messages refer to its lines.
     const source = conf === undefined ? null : (await loadJob(conf, { site })).source;
     const text = notebookJobText(conf === undefined ? null : await readFile(conf, 'utf8'), { role, idleMs, source });
     return parseJob(text, { file: conf ?? 'notebook', folder, set, site, onOverridden: say });

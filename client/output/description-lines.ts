@@ -16,10 +16,10 @@ import { gpuText, jobStyle, memoryText, metricsText, nodeName, oneLine, STATE_ST
 const LABEL = 13;
 const INDENT = '  ';
 const TEXT_LINES = 12;
-/** Maximum number of checkpoints to list. The newest are listed. */
+/** Maximum number of checkpoints to list. Older checkpoints are only counted. */
 const STEPS_NAMED = 12;
 
-/** Describes a job on one page, starting with its first failure. Wraps lines to the terminal width, except URLs and YAML. */
+/** Describes a job on one page, starting with its first failure. Lines wrap to the terminal width, except URLs and YAML. */
 export function descriptionLines(job: JobDescription, terminal: Terminal, now: number): string[] {
   return [
     ...failureSection(job, terminal),
@@ -34,7 +34,7 @@ export function descriptionLines(job: JobDescription, terminal: Terminal, now: n
   ];
 }
 
-/** Describes the first task failure. If the job failed without a task failure, shows the diagnostics of the job. */
+/** Describes the first task failure, or the cause of the job's failure if no task has failed. */
 function failureSection({ failure, result }: JobDescription, terminal: Terminal): string[] {
   const hasFailed = result?.state === 'FAILED';
   if (failure === null && !hasFailed) {
@@ -60,7 +60,7 @@ function headSection(job: JobDescription, terminal: Terminal, now: number): stri
     terminal.paint('bold', applicationId),
     ...fact('name', name, terminal),
     ...fact('state', state, terminal).map((line) => line.replace(state, painted)),
-    // Omit the message that failureSection has already shown.
+    // failureSection has already shown the message of a failed job.
     ...fact('', job.failure === null && job.result?.state !== 'FAILED' ? message : (message.split('\n')[0] ?? ''), terminal),
     ...fact('user', user, terminal),
     ...fact('queue', queue, terminal),
@@ -176,7 +176,7 @@ const TASK_COLUMNS: readonly FittedColumn<DescribedTask>[] = [
   },
 ];
 
-/** Returns the task table. Additional lines describe the failure of a failed task. */
+/** Returns the task table. Additional lines below a failed task describe its failure. */
 function taskLines(tasks: readonly DescribedTask[], terminal: Terminal): string[] {
   if (tasks.length === 0) {
     return [];
@@ -224,7 +224,7 @@ function placeLines({ places }: JobDescription): string[] {
   return Object.entries(places).flatMap(([name, place]) => (place === null ? [] : [address(name, place, 0)]));
 }
 
-/** Returns the configuration of the job without the paths of its staged files. (`--output yaml` shows them.) */
+/** Returns the configuration of the job without the paths of its staged files, which only `--output yaml` shows. */
 function configurationLines(configuration: unknown): string[] {
   if (typeof configuration !== 'object' || configuration === null) {
     return [];
@@ -258,7 +258,7 @@ function roomOf(terminal: Terminal): number {
   return Math.max(40, terminal.columns - 1) - INDENT.length;
 }
 
-/** Returns a narrower terminal, for lines that are indented below a title. */
+/** Returns a terminal whose width excludes the indentation below a title. */
 function narrower(terminal: Terminal): Terminal {
   return {
     live: terminal.live,

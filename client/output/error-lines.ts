@@ -3,17 +3,17 @@ import type { TonyError } from '../../platform/errors.ts';
 import { harmless, printable, type Terminal } from '../terminal/terminal.ts';
 import { fold } from '../terminal/text-width.ts';
 
-/** Formats an error with its hint. Includes the stack trace if --debug is set, and for internal errors. */
+/** Formats an error with its hint. Adds the stack trace to internal errors, and to all errors with --debug. */
 export function describeError(error: TonyError, terminal: Terminal, debug: boolean): string {
   const lines = linesOf(error, terminal.paint('red', 'error:'), terminal);
   if (debug || error.code === 'INTERNAL') {
     lines.push(terminal.paint('dim', inspect(error, { depth: 5 })));
   }
-  // Sanitize the message and the stack, because they may contain another user's text.
+  // The message and the stack trace may contain text from another user, so remove control characters.
   return `${printable(lines.join('\n'))}\n`;
 }
 
-/** Formats a warning that a server failed and the command continues with another server. */
+/** Formats a warning that a server has failed and that the command continues with another server. */
 export function describeSkippedServer({ message, hint }: TonyError, terminal: Terminal): string {
   const skipped = { message: `${message} This command uses another server.`, hint };
   return `${printable(linesOf(skipped, terminal.paint('yellow', 'warning:'), terminal).join('\n'))}\n`;

@@ -1,10 +1,12 @@
 import { harmless, wrap } from '../terminal/terminal.ts';
 import { oneLine } from './job-table.ts';
 
-/** Maximum number of terminal lines for the sentence and for each output line. A long line often ends with the location of an error. */
+/**
+ * Maximum number of terminal lines for the sentence and for each output line. The location of an error is often at the end of a long line.
+ */
 const MOST_LINES = 4;
 
-/** Formats a failure as `sentence` and the last output lines of its program, wrapped to `width` columns. */
+/** Formats a failure as a sentence and the last output lines of the failed program, wrapped to `width` columns. */
 export function failureLines(sentence: string, lines: readonly string[], width: number): string[] {
   const written = lines.flatMap((line) => wrap(harmless(line).replace(/\s/g, ' '), width - 2, MOST_LINES));
   return [...wrap(oneLine(sentence), width, MOST_LINES), ...written.map((line) => `  ${line}`)];

@@ -9,10 +9,10 @@ import type { ProgramLines } from './program-lines.ts';
 export interface FollowToEndOptions {
   readonly output: JobOutput;
   readonly ask: (question: string) => void;
-  /** Terminal for interactive answers; null if stdin is not interactive. */
+  /** Terminal from which to read the user's answers, or null if stdin is not interactive. */
   readonly input: ReadStream | null;
   readonly mayDetach: boolean;
-  /** The lines of programs to show. */
+  /** Output of the programs to show. */
   readonly programs?: ProgramLines;
 }
 
@@ -24,7 +24,7 @@ class Detached extends Error {
   }
 }
 
-/** Shows the progress of a job until it ends or the user detaches. Returns the exit code. */
+/** Shows the progress of a job until the job ends or the user detaches. Returns the exit code of the command. */
 export async function followToEnd(connection: JobConnection, options: FollowToEndOptions): Promise<number> {
   const { output, ask, input, mayDetach, programs } = options;
   const away = new AbortController();
@@ -56,7 +56,7 @@ export async function followToEnd(connection: JobConnection, options: FollowToEn
       }
       output.look(next.value);
       programs?.observed(next.value.observation);
-      // Report the URL again, because each ApplicationMaster attempt has its own URL.
+      // Each ApplicationMaster attempt has its own URL, so show the URL again after a restart.
       const master = next.value.observation.status?.masterAttempt ?? 0;
       if (connection.trackingUrl !== null || master === shownBy) {
         continue;

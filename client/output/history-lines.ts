@@ -10,7 +10,7 @@ import { failureLines } from './failure-lines.ts';
 import { jobStyle, nodeName, oneLine } from './job-table.ts';
 import { statusLines } from './status-lines.ts';
 
-/** Maximum number of events to show. The newest are shown. */
+/** Maximum number of events to show. Older events are omitted. */
 const EVENTS_SHOWN = 20;
 const LONGEST_USER = 12;
 const LOST_LINES = 3;
@@ -31,7 +31,7 @@ export function historyTable(jobs: readonly ListedJob[], terminal: Terminal, wit
   );
 }
 
-/** Describes a job from its history. The failure is at the end, so that it is visible above the shell prompt. */
+/** Describes a job from its history. A failure comes last, so that users see it above the shell prompt. */
 export function historyDetails(
   job: { readonly folder: string; readonly status: JobStatus; readonly entries: readonly HistoryEntry[] },
   terminal: Terminal,
@@ -44,7 +44,7 @@ export function historyDetails(
     `started ${startOf(status)}${status.finishedAt === null ? '' : `, ended ${fullTime(status.finishedAt)}, took ${took(status)}`}`,
     `history: ${oneLine(folder)}`,
   ];
-  // Nodes may have been lost before the first event shown below.
+  // Nodes may have been lost before the first event in the list below.
   const lost = lostNodesText(lostNodes(entries));
   if (lost !== '') {
     lines.push(...wrap(oneLine(`lost nodes: ${lost}`), width, LOST_LINES));

@@ -8,26 +8,26 @@ export interface SubmittedNotice {
   readonly applicationId: string;
   readonly name: string;
   readonly queue: string;
-  /** URL for browsers; null for local jobs. */
+  /** URL of the job's pages, or null for local jobs. */
   readonly trackingUrl: string | null;
 }
 
-/** Shows the submission and progress of a job as a live table, lines of text, or lines of JSON. */
+/** Shows the submission and the progress of a job, either as a live table, lines of text, or lines of JSON. */
 export interface JobOutput {
   plan(plan: JobPlan): void;
   request(request: SubmitRequest): void;
   staging(event: StagingEvent): void;
   submitted(notice: SubmittedNotice): void;
-  /** Shows the URL of the job's pages if it was not known at the submission. */
+  /** Shows the URL of the job's pages. Called only if the submission did not know the URL. */
   pages(url: string): void;
   look(look: Look): void;
   /**
-   * Shows lines of programs. Resolves when the output accepts more.
+   * Shows lines of programs, and resolves when the output accepts more.
    * @param tasks names of all tasks whose lines are shown
    */
   log(lines: readonly LogLine[], tasks: readonly string[]): Promise<void>;
   report(report: JobReport): void;
-  /** Shows a final text when the user detaches from the job. Keeps the previous output. */
+  /** Shows a last message when the user detaches from the job. The previous output remains visible. */
   leave(text: string): void;
   say(text: string): void;
   close(): void;

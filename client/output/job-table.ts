@@ -32,7 +32,7 @@ export const TASK_COLUMNS: readonly FittedColumn<TaskStatus>[] = [
   { title: 'METRICS', cell: (task) => metricsText(task.metrics), least: 10, keep: 4 },
 ];
 const MESSAGE_LINES = 3;
-/** Maximum number of lines about orphaned containers, per sentence (`each`) and in total (`all`). */
+/** Maximum number of lines about orphaned containers, for one sentence (`each`) and in total (`all`). */
 const ORPHAN_LINES = { each: 2, all: 4 };
 
 export const STATE_STYLE: Readonly<Record<TaskState, Style>> = {
@@ -46,7 +46,7 @@ export const STATE_STYLE: Readonly<Record<TaskState, Style>> = {
   stopped: 'dim',
 };
 
-/** Returns a line for the job and one line per task. The result fits the terminal and leaves a line for the prompt. */
+/** Returns a line for the job and a line for each task. Omits tasks that do not fit on the terminal. */
 export function jobTable(status: JobStatus, terminal: Terminal, now: number): string[] {
   const width = Math.max(20, terminal.columns - 1);
   const head = jobLines(status, terminal, now, width);
@@ -57,7 +57,7 @@ export function jobTable(status: JobStatus, terminal: Terminal, now: number): st
   return [...head, ...lines, ...(hidden > 0 ? [terminal.paint('dim', clip(`and ${hidden} more tasks`, width))] : [])];
 }
 
-/** Returns the job's progress, why it waits, and the orphaned containers whose programs may still be running. */
+/** Returns lines with the job's progress, the reason why it waits, and the orphaned containers whose programs may still be running. */
 export function jobLines(status: JobStatus, terminal: Terminal, now: number, width: number): string[] {
   const facts = [
     status.step > 0 ? `step ${status.step}${percent(status.progress ?? 0)}` : '',
@@ -76,12 +76,12 @@ export function jobLines(status: JobStatus, terminal: Terminal, now: number, wid
   ];
 }
 
-/** Formats a share from 0 to 1, such as ` (34 %)`; '' for a share that shows no progress yet. */
+/** Formats a share between 0 and 1, such as ` (34 %)`. Returns '' below half a percent, and for 1. */
 export function percent(share: number): string {
   return share >= 0.005 && share < 1 ? ` (${Math.round(share * 100)} %)` : '';
 }
 
-/** Formats numbers of tasks, such as `3 of 2..8 worker`. */
+/** Formats the size of a gang, such as `3 of 2..8 worker`. */
 function elasticText({ role, running, least, most }: ElasticStatus): string {
   return `${running} of ${least}..${most} ${oneLine(role)}`;
 }
@@ -102,13 +102,13 @@ export function jobStyle(state: JobStatus['state']): Style {
   }
 }
 
-/** Selects the tasks to show if not all tasks fit. Prefers failed and waiting tasks. */
+/** Selects the most important tasks if not all tasks fit: failed tasks first, then waiting tasks. */
 function mostUrgent(tasks: readonly TaskStatus[], room: number): TaskStatus[] {
   const chosen = tasks.toSorted((a, b) => urgency(a.state) - urgency(b.state)).slice(0, room);
   return tasks.filter((task) => chosen.includes(task));
 }
 
-/** Returns the sort key of a task state; the most urgent state has the lowest key. */
+/** Returns the sort key of a task state. More urgent states have lower keys. */
 export function urgency(state: TaskState): number {
   switch (state) {
     case 'failed':
@@ -133,7 +133,7 @@ export function stateText(task: TaskStatus): string {
   return task.usage?.stopped === true ? 'suspended' : oneLine(taskStateText(task));
 }
 
-/** Returns the mean utilisation of the task's GPUs, and their memory use. */
+/** Returns the mean utilisation of the task's GPUs, and the memory that they use. */
 export function gpuText({ usage }: TaskStatus): string {
   const busy = usage && gpuUtilization(usage);
   if (usage === null || busy === null) {
@@ -162,7 +162,7 @@ export function hostOf(node: string | null): string {
   return /^[\d.]+$|:/.test(host) ? host : (host.split('.')[0] ?? host);
 }
 
-/** Returns the host name of a node. Adds the port if several NodeManagers run on this host. */
+/** Returns the host name of a node, with the port if several NodeManagers run on this host. */
 export function nodeName(node: string | null, rows: readonly { readonly node: string | null }[]): string {
   const host = hostOf(node);
   const isShared = node !== null && rows.some((row) => row.node !== node && row.node?.startsWith(host) && hostOf(row.node) === host);

@@ -1,9 +1,9 @@
-/** Maximum number of lines that wait for a slow output. */
+/** Maximum number of lines that may wait for a slow output. */
 const MOST_LINES = 256;
 
 /**
- * Combines lines into batches for an output that may be slow. The lines that arrive while the output is busy, or in the same turn of the
- * event loop, form the next batch.
+ * Combines lines into batches for an output that may be slow. A batch contains the lines that arrived while the output was busy, or in the
+ * same turn of the event loop.
  */
 export class LineBatches<Line> {
   readonly #show: (lines: readonly Line[]) => Promise<void>;
@@ -21,7 +21,8 @@ export class LineBatches<Line> {
   async add(line: Line): Promise<void> {
     this.#waiting.push(line);
     this.#showing ??= this.#showAll();
-    // An error before the next wait must not be an unhandled rejection. `#showing` keeps the error for the next call.
+    // If the output fails before the next call, the rejection must not remain unhandled. The next call still receives it through
+    // `#showing`.
     this.#showing.catch(() => undefined);
     if (this.#waiting.length >= MOST_LINES) {
       await this.#showing;

@@ -11,8 +11,8 @@ const REASON_LINES = 2;
 const GPUS = 'yarn.io/gpu';
 
 /**
- * Returns one line per job, clipped to the terminal width. A second line explains why the job waits, or that its ApplicationMaster does not
- * answer.
+ * Returns a line for each job, clipped to the terminal width. A second line explains why a job waits, or says that its ApplicationMaster
+ * does not respond.
  */
 export function jobListLines(
   jobs: readonly JobSummary[],
@@ -58,7 +58,7 @@ function listColumns({ withUsers, now }: { readonly withUsers: boolean; readonly
   ];
 }
 
-/** Returns the columns of `top`: the columns of a job list and the metrics. */
+/** Returns the columns of `top`, which are those of a job list and a column with metrics. */
 export function progressColumns(options: { readonly withUsers: boolean; readonly now: number }): FittedColumn<JobSummary>[] {
   return [
     ...listColumns(options),
@@ -77,7 +77,7 @@ function some(holds: (job: JobSummary) => boolean): (jobs: readonly JobSummary[]
 }
 
 function tookText({ startedAt, finishedAt }: JobSummary, now: number): string {
-  // YARN reports 0 if the view ACL of the job denies access.
+  // YARN reports 0 as the start time if the job's view ACL denies access.
   return startedAt === 0 ? '-' : formatDuration(1000 * Math.round(Math.max(0, (finishedAt ?? now) - startedAt) / 1000));
 }
 

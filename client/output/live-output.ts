@@ -15,7 +15,7 @@ import { eventLine, reportLines, stagingLine, uploadBar } from './report-lines.t
 const HIDE_CURSOR = '\x1b[?25l';
 const SHOW_CURSOR = '\x1b[?25h';
 
-/** Redraws the upload bars or the job table in the last lines of a terminal. Permanent lines scroll up above them. */
+/** Redraws the upload bars or the job table in the last lines of a terminal. All other lines scroll up above them. */
 export class LiveOutput implements JobOutput {
   readonly #write: (text: string) => void;
   readonly #terminal: Terminal;
@@ -68,7 +68,7 @@ export class LiveOutput implements JobOutput {
 
   look(look: Look): void {
     this.#look = look;
-    // Print notices and failures permanently, because the table shows only the current state.
+    // The table shows only the current state, so print notices and failures above it.
     this.#draw(
       look.events
         .filter((event) => event.type === 'notice' || (event.type === 'task' && (event.state === 'failed' || event.state === 'lost')))
@@ -76,7 +76,7 @@ export class LiveOutput implements JobOutput {
     );
   }
 
-  /** Writes to a terminal are synchronous, so the output always accepts more. */
+  /** Node.js writes to a terminal synchronously, so the output always accepts more. */
   async log(lines: readonly LogLine[], tasks: readonly string[]): Promise<void> {
     this.#programs.expect(tasks);
     this.#draw(lines.map((line) => this.#programs.line(line, this.#terminal).trimEnd()));
@@ -84,7 +84,7 @@ export class LiveOutput implements JobOutput {
 
   report(report: JobReport): void {
     this.#question = '';
-    // Print the last table permanently. Omit the message, which is part of the report below.
+    // Leave the last table on the screen, but omit its message, because the report repeats it.
     if (this.#look?.observation.status) {
       this.#look = { ...this.#look, observation: withoutMessage(this.#look.observation) };
     }

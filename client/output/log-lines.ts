@@ -2,31 +2,31 @@ import type { LogLine } from '../connections/log-reader.ts';
 import { harmless, type Style, type Terminal } from '../terminal/terminal.ts';
 import { fold, widthOf } from '../terminal/text-width.ts';
 
-/** Colours of task names. Red is reserved for errors. */
+/** Colours of task names. Red marks errors only. */
 const COLOURS: readonly Style[] = ['cyan', 'green', 'yellow', 'magenta', 'blue'];
 const LONGEST_PREFIX = 32;
 const LEAST_ROOM = 20;
 const TAB = 8;
 
 /**
- * Formats the log lines of several tasks. Each line starts with the task name. On a terminal, names are coloured and aligned, and long
- * lines wrap to the right of the names.
+ * Formats the log lines of several tasks, each with the task name in front. On a terminal, names are coloured and aligned, and long lines
+ * wrap to the right of the names.
  */
 export class LogLines {
   readonly #prefixed: boolean;
   #width = 0;
 
-  /** @param options.prefixed whether lines start with the task name; false for a single task */
+  /** @param options.prefixed whether each line starts with the task name */
   constructor({ prefixed }: { readonly prefixed: boolean }) {
     this.#prefixed = prefixed;
   }
 
-  /** Sets the tasks, whose names determine the width of the prefix. */
+  /** Sets the width of the prefix to the longest name of these tasks. */
   expect(tasks: readonly string[]): void {
     this.#width = Math.max(this.#width, ...tasks.map((task) => Math.min(task.length, LONGEST_PREFIX)));
   }
 
-  /** Returns a line with its newline. Output to a pipe contains the unchanged text, so that programs can parse it. */
+  /** Returns a line with its newline. In a pipe, the text remains unchanged, so that programs can parse it. */
   line({ task: name, text }: LogLine, terminal: Terminal): string {
     const task = terminal.live ? harmless(name) : name;
     const shown = terminal.live ? visible(text) : text;
@@ -44,7 +44,7 @@ export class LogLines {
   }
 }
 
-/** Returns the colour of a task, which depends only on its name. Neighbouring tasks of a role have different colours. */
+/** Returns the colour of a task name. Tasks with consecutive indexes have different colours. */
 export function colourOf(task: string): Style {
   const [role = '', index = '0'] = task.split(':');
   const sum = [...role].reduce((hash, letter) => (hash * 31 + (letter.codePointAt(0) ?? 0)) % 65_521, 0);
@@ -54,7 +54,7 @@ export function colourOf(task: string): Style {
 /** Removes text that a carriage return overwrites on a terminal. */
 function visible(text: string): string {
   const last = harmless(text.slice(text.lastIndexOf('\r') + 1));
-  // Expand tabs, because the prefix shifts the tab stops.
+  // The prefix would shift the tab stops, so replace tabs with spaces.
   const parts = last.split('\t');
   return parts.map((part, at) => (at === parts.length - 1 ? part : part + ' '.repeat(TAB - (widthOf(part) % TAB)))).join('');
 }

@@ -4,15 +4,12 @@ import { jobLogs } from '../connections/job-logs.ts';
 import type { LogLine } from '../connections/log-reader.ts';
 import { LineBatches } from './line-batches.ts';
 
-/**
- * After a job has ended, at least one further line must arrive in each interval of this length (ms). YARN may still be copying the logs to
- * HDFS.
- */
+/** Time (ms) after the end of a job within which another line must arrive. YARN may still be copying the logs to HDFS. */
 const QUIET_MS = 15_000;
 
 /**
- * Shows the output of programs while a command follows their job. A slow terminal delays only the output: neither the programs nor the
- * observation of the job wait for it.
+ * Shows the output of programs while a command follows their job. A slow terminal delays neither the programs nor the observation of the
+ * job.
  */
 export class ProgramLines {
   readonly #connection: Pick<JobConnection, 'applicationId' | 'logs'>;
@@ -25,8 +22,9 @@ export class ProgramLines {
   #shown = 0;
 
   /**
-   * @param task a task such as `worker:0`; undefined for all tasks
-   * @param show shows lines in order; resolves when the output accepts more lines. `tasks` are the names of the selected tasks.
+   * @param task task such as `worker:0`, or undefined for all tasks
+   * @param show shows lines in order, and resolves when the output accepts more. The argument `tasks` contains the names of the selected
+   *   tasks
    */
   constructor(
     connection: Pick<JobConnection, 'applicationId' | 'logs'>,
@@ -40,16 +38,14 @@ export class ProgramLines {
     this.#quietMs = quietMs;
   }
 
-  /**
-   * Receives the caller's observations of the job, so that this class does not observe the job again. The first call starts reading the logs.
-   */
+  /** Takes over an observation of the job, which this class does not observe itself. The first call starts to read the logs. */
   observed(observation: Observation): void {
     this.#latest = observation;
     this.#reading ??= this.#read(observation).catch(() => false);
   }
 
   /**
-   * After the end of the job, waits until all lines are shown, until no further line arrives, or until `signal` aborts. Returns whether all
+   * Waits after the end of the job until all lines have been shown, no further line arrives, or `signal` is aborted. Returns whether all
    * lines have been shown.
    */
   async end(signal: AbortSignal): Promise<boolean> {
@@ -69,7 +65,7 @@ export class ProgramLines {
     this.#stop.abort();
   }
 
-  /** Resolves to true when all lines of the job have been shown. */
+  /** Shows all lines of the job, and then returns true. */
   async #read(first: Observation): Promise<boolean> {
     let tasks: readonly string[] = [];
     const batches = new LineBatches<LogLine>(async (lines) => {
@@ -87,7 +83,7 @@ export class ProgramLines {
       },
     });
     for await (const line of lines) {
-      // Without any program, the log of the ApplicationMaster would be the only output.
+      // If no program has started, `jobLogs` yields the ApplicationMaster's log instead.
       if (line.task !== 'master') {
         await batches.add(line);
       }

@@ -4,20 +4,20 @@ import { printable, type Terminal } from '../terminal/terminal.ts';
 import type { JobOutput, SubmittedNotice } from './job-output.ts';
 import { reportLines } from './report-lines.ts';
 
-/** Where a quiet command writes: `stdout` receives the application ID, and `stderr` receives the report of a job that failed. */
+/** Streams of a quiet command. The application ID goes to `stdout`, and the report of a failed job to `stderr`. */
 export interface QuietStreams {
   readonly stdout: (text: string) => void;
   readonly stderr: (text: string) => void;
-  /** Writes lines of programs; resolves when the output accepts more. */
+  /** Writes lines of programs, and resolves when the output accepts more. */
   readonly writeLog: (lines: readonly LogLine[]) => Promise<void>;
 }
 
-/** Prints only the application ID, the lines of the requested programs, and why the job failed. For scripts. */
+/** Output for scripts, which contains only the application ID, the lines of the requested programs, and the cause of a failure. */
 export class QuietOutput implements JobOutput {
   readonly #streams: QuietStreams;
   readonly #terminal: Terminal;
 
-  /** @param terminal the terminal behind `stderr` */
+  /** @param terminal terminal to which `stderr` writes */
   constructor(streams: QuietStreams, terminal: Terminal) {
     this.#streams = streams;
     this.#terminal = terminal;

@@ -9,7 +9,7 @@ import { clip, harmless, type Terminal } from '../terminal/terminal.ts';
 import { fold } from '../terminal/text-width.ts';
 import { metricsText, nodeName } from './job-table.ts';
 
-/** Returns a line such as `source unchanged (12.3 kB already on HDFS)`; undefined during an upload. */
+/** Returns a line such as `source unchanged (12.3 kB already on HDFS)`, or undefined while an upload is in progress. */
 export function stagingLine(event: StagingEvent, where: string): string | undefined {
   if (event.type === 'unchanged') {
     return `${event.name} unchanged (${formatBytes(event.bytes)} already ${where})`;
@@ -18,8 +18,8 @@ export function stagingLine(event: StagingEvent, where: string): string | undefi
 }
 
 /**
- * Returns a line such as `runtime  [#####-----]  45 %  81.0 MB of 180.0 MB  64.2 MB/s  2 s left`. On a narrow terminal, omits the bar
- * first, then the amounts.
+ * Returns a line such as `runtime [#####-----] 45 % 81.0 MB of 180.0 MB 64.2 MB/s 2 s left`. A narrow terminal gets no bar, and a very
+ * narrow one no amounts.
  */
 export function uploadBar(name: string, sent: number, total: number, elapsedMs: number, columns: number): string {
   const { percent, amounts, speed } = factsOf(sent, total, elapsedMs);
@@ -51,19 +51,20 @@ function factsOf(sent: number, total: number, elapsedMs: number): { percent: str
   };
 }
 
-/** Task states in which a failure is reported. `requested` is the state of a failed task that restarts. */
+/** Task states in which a failure is reported. A failed task that will restart has the state `requested`. */
 const ENDED_BADLY: ReadonlySet<string> = new Set(['requested', 'failed', 'lost']);
 
 /**
  * Formats an event.
- * @param rows the tasks of the job, from which to determine whether node names need a port; undefined if unknown
+ * @param rows tasks of the job, or undefined if they are unknown. Node names include a port if several NodeManagers of these tasks share a
+ *   host
  */
 export function eventLine(event: JobEvent, terminal: Terminal, rows?: readonly { readonly node: string | null }[]): string {
   switch (event.type) {
     case 'state':
       return [terminal.paint('bold', harmless(event.state)), harmless(event.message).trim()].filter((part) => part !== '').join(': ');
     case 'task': {
-      // In all other states, `failure` is an earlier failure that has already been reported.
+      // In other states, the failure is an earlier one that has already been reported.
       const failure = ENDED_BADLY.has(event.state) ? event.failure : null;
       const why = failure === null ? '' : `: ${describeFailure(failure, event.role)}`;
       const node =
@@ -81,7 +82,7 @@ export function eventLine(event: JobEvent, terminal: Terminal, rows?: readonly {
   }
 }
 
-/** Returns the final report of a job: the cause of a failure, or the results and their paths. */
+/** Returns the final report of a job, with the cause of its failure, or its results and their locations. */
 export function reportLines(report: JobReport, terminal: Terminal): string[] {
   const lines: string[] = [];
   if (report.state === 'SUCCEEDED') {
@@ -112,7 +113,7 @@ export function reportLines(report: JobReport, terminal: Terminal): string[] {
   return terminal.live ? lines.flatMap((line) => fold(line, terminal.columns - 1)) : lines;
 }
 
-/** Formats the profile, such as `step time: 6.2 ms exchange, 3.6 ms compute; rank 0 was the slowest`. */
+/** Formats the profile of a step, such as `step time: 6.2 ms exchange, 3.6 ms compute; rank 0 was the slowest`. */
 function profileLine(metrics: Readonly<Record<string, number>>): string[] {
   const profile = stepProfile(metrics);
   if (profile === null) {

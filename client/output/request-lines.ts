@@ -2,8 +2,8 @@ import { subscribe } from 'node:diagnostics_channel';
 import type { ClientRequest, IncomingMessage } from 'node:http';
 
 /**
- * Writes a line for each HTTP request of this process: its method, address, status, and duration until the response begins. Omits the query
- * except for the WebHDFS operation, because a query may contain a token.
+ * Writes a line for each HTTP request of this process, with its method, address, status, and time until the response begins. Omits the
+ * query, which may contain a token, except for the WebHDFS operation.
  */
 export function showRequests(write: (line: string) => void): void {
   const started = new WeakMap<ClientRequest, number>();

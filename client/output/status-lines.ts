@@ -5,7 +5,7 @@ import { harmless, type Terminal } from '../terminal/terminal.ts';
 import { jobTable } from './job-table.ts';
 import { reportLines } from './report-lines.ts';
 
-/** Returns the output of `tony-ts status`. The failure is at the end, so that it is visible above the shell prompt. */
+/** Returns the output of `tony-ts status`. A failure comes last, so that users see it above the shell prompt. */
 export function statusLines(
   { applicationId, pages }: { readonly applicationId: string; readonly pages: string | null },
   { status, phase, waiting, masterSilentMs, result }: Observation,
@@ -14,7 +14,7 @@ export function statusLines(
 ): string[] {
   const lines: string[] = [];
   if (status !== null) {
-    // Show all tasks, because this output is not redrawn. Omit the message, which is part of the report below.
+    // Show all tasks, because lines that are not redrawn may scroll. Omit the message, because the report repeats it.
     const whole = { ...terminal, columns: terminal.columns, rows: Number.POSITIVE_INFINITY };
     lines.push(...jobTable(result === null ? status : { ...status, state: result.state, message: '' }, whole, now));
     for (const notice of status.notices) {

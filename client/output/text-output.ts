@@ -10,14 +10,14 @@ import { printable, type Terminal } from '../terminal/terminal.ts';
 import type { JobOutput, SubmittedNotice } from './job-output.ts';
 import { eventLine, reportLines, stagingLine, uploadFacts } from './report-lines.ts';
 
-/** Minimum interval (ms) between lines with metrics, to limit the size of log files. */
+/** Minimum interval (ms) between lines with metrics. Limits the size of log files. */
 const METRICS_EVERY_MS = 10_000;
-/** Minimum interval (ms) between lines that explain why a job waits, because the reason may change with each container. */
+/** Minimum interval (ms) between lines that explain why a job waits. Without it, each new container could cause a line. */
 const WAIT_EVERY_MS = 10_000;
 /** Minimum interval (ms) between progress lines of an upload. */
 const UPLOAD_EVERY_MS = 10_000;
 
-/** Prints one line of text per change, for logs, pipes and CI. */
+/** Prints a line of text for each change, for logs, pipes and CI. */
 export class TextOutput implements JobOutput {
   readonly #write: (text: string) => void;
   readonly #terminal: Terminal;
@@ -30,8 +30,8 @@ export class TextOutput implements JobOutput {
   #stateAt = Number.NEGATIVE_INFINITY;
 
   /**
-   * @param where location of staged files as worded in messages, such as `on HDFS`
-   * @param writeLog writes lines of programs; resolves when the output accepts more
+   * @param where text for messages that says where files are staged, such as `on HDFS`
+   * @param writeLog writes lines of programs, and resolves when the output accepts more
    */
   constructor(
     write: (text: string) => void,
@@ -62,7 +62,7 @@ export class TextOutput implements JobOutput {
     }
   }
 
-  /** Returns a progress line if the last one was printed more than UPLOAD_EVERY_MS ago. */
+  /** Returns a progress line, unless the last one was printed less than UPLOAD_EVERY_MS ago. */
   #progress(event: StagingEvent): string | undefined {
     if (event.type === 'unchanged') {
       return undefined;
@@ -98,7 +98,7 @@ export class TextOutput implements JobOutput {
     const now = this.#clock();
     switch (event.type) {
       case 'state':
-        // Omit the final state, which is part of the report.
+        // The report contains the final state.
         if (isEndState(event.state) || (event.state === this.#state && now - this.#stateAt < WAIT_EVERY_MS)) {
           return false;
         }
@@ -112,7 +112,7 @@ export class TextOutput implements JobOutput {
         this.#metricsAt = now;
         return true;
       case 'task':
-        // Without a failure, `requested` is the initial state of a task.
+        // Every task begins in the state `requested`. Only a failed task returns to it.
         return event.state !== 'requested' || event.failure !== null;
       case 'checkpoint':
       case 'notice':

@@ -2,8 +2,8 @@ export const OUTPUT_FORMATS = ['table', 'json', 'yaml'] as const;
 export type OutputFormat = (typeof OUTPUT_FORMATS)[number];
 
 /**
- * Characters that JSON and YAML do not escape, but that a terminal may interpret: C1 control characters, and characters that change the
- * text direction.
+ * Characters that terminals may interpret but that JSON and YAML do not escape: C1 control characters, and characters that change the text
+ * direction.
  */
 const UNSAFE = /[\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
 
@@ -11,16 +11,16 @@ function escaped(character: string): string {
   return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`;
 }
 
-/** Formats values: JSON with one line per value, YAML with one document per value. */
+/** Returns a function that formats values. In JSON, each value is a line. In YAML, each value is a document. */
 export async function valueFormatter(format: Exclude<OutputFormat, 'table'>): Promise<(value: unknown) => string> {
   if (format === 'json') {
     return (value) => `${JSON.stringify(value).replace(UNSAFE, escaped)}\n`;
   }
   const { Document, Scalar, visit } = await import('yaml');
   return (value) => {
-    // Convert to JSON first, so that both formats omit undefined and contain dates as strings.
+    // The conversion to JSON removes undefined and turns dates into strings, so that both formats are equal.
     const document = new Document(JSON.parse(JSON.stringify(value)));
-    // YAML supports escape sequences only in double quotes.
+    // In YAML, only double-quoted strings may contain escape sequences.
     const quote = (_: unknown, scalar: InstanceType<typeof Scalar>): void => {
       if (typeof scalar.value === 'string' && scalar.value.search(UNSAFE) >= 0) {
         scalar.type = Scalar.QUOTE_DOUBLE;

@@ -12,22 +12,22 @@ import type { HadoopCluster } from '../cluster/cluster.ts';
 import { countedJobs } from '../quotas/running-jobs.ts';
 import type { NodeRoom } from './placement.ts';
 
-/** The state of the cluster for a plan. The timeout is short and parts may be missing, because a plan is informational only. */
+/** State of the cluster for a plan. A plan is only informational, so parts of the state may be missing. */
 export interface Answers {
   readonly nodes: readonly NodeRoom[] | null;
   readonly queue: QueueRoom | null;
-  /** Limits on total usage that the job would exceed; null if the running jobs are unknown. */
+  /** Quota totals that the job would exceed, or null if the running jobs are unknown. */
   readonly shortages: readonly Shortage[] | null;
-  /** Missing parts, and the reasons. */
+  /** Parts that are missing, with the reasons. */
   readonly notes: readonly string[];
 }
 
-/** Timeout (ms), measured from the call to `answers`. */
+/** Time limit (ms), measured from the call to `answers`. */
 const PATIENCE_MS = 2_000;
 
 /**
- * Starts the requests. `answers` waits up to `patienceMs` for the remaining responses.
- * @throws TonyError JOB_INVALID (from `answers`) if the queue of the job does not exist.
+ * Starts the requests. The returned `answers` waits up to `patienceMs` for the responses.
+ * @throws TonyError JOB_INVALID (from `answers`) if the queue of the job does not exist
  */
 export function askCluster(
   job: Job,

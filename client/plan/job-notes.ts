@@ -7,15 +7,15 @@ const ALLOWED_RUNTIMES = 'yarn.nodemanager.runtime.linux.allowed-runtimes';
 const MOST_NAMED = 5;
 
 export interface NotedParts {
-  /** Files that `listSource` excludes because their names suggest that they contain secrets. */
+  /** Files that `listSource` withholds because their names suggest that they contain secrets. */
   readonly withheld: readonly string[];
-  /** Hadoop configuration; null for a local job. */
+  /** Hadoop configuration, or null for a local job. */
   readonly configuration: HadoopConfiguration | null;
-  /** Keytab of the job; null if the job runs locally or on a cluster without Kerberos. */
+  /** Keytab of the job. Null for a local job, or on a cluster without Kerberos. */
   readonly keytab: Pick<JobKeytab, 'isExposed'> | null;
 }
 
-/** Returns what the user should know about a job that is valid, but may not run as intended. */
+/** Returns notes about parts of a valid job that may not work as the user expects. */
 export function jobNotes(job: Pick<Job, 'master' | 'roles' | 'env' | 'kerberos'>, parts: NotedParts): string[] {
   return [withheldNote(parts.withheld), pathNote(job), dockerNote(job, parts.configuration), keytabNote(job, parts.keytab)].filter(
     (note) => note !== null,
@@ -29,7 +29,7 @@ export function withheldNote(withheld: readonly string[]): string | null {
     : `Not uploaded because the names suggest that these files contain secrets: ${firstNames(withheld, MOST_NAMED)}. To include ${first}, add the line !${first} to .tonyignore.`;
 }
 
-/** If a job sets PATH, the shell finds commands only in the folders on the new PATH. */
+/** Warns about jobs that set PATH, because the shell then finds no commands outside the folders on the new PATH. */
 function pathNote({ env, roles }: Pick<Job, 'env' | 'roles'>): string | null {
   const places = [
     ...(Object.hasOwn(env, 'PATH') ? ['env'] : []),
@@ -40,7 +40,10 @@ function pathNote({ env, roles }: Pick<Job, 'env' | 'roles'>): string | null {
     : `${places.join(' and ')} ${places.length === 1 ? 'replaces' : 'replace'} the whole PATH. The shell finds commands such as node only in the folders on the new PATH.`;
 }
 
-/** A container with `docker` runs without its image, and without an error, on nodes whose container executor does not support Docker. */
+/**
+ * Warns about `docker`. If the container executor of a node does not support Docker, the node starts the container without its image, and
+ * reports no error.
+ */
 function dockerNote({ master, roles }: Pick<Job, 'master' | 'roles'>, configuration: HadoopConfiguration | null): string | null {
   const names = [
     ...(master.docker === null ? [] : ['the ApplicationMaster']),

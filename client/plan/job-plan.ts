@@ -1,15 +1,15 @@
 import type { Room } from '../../hadoop/yarn/queue-room.ts';
 
-/** Result of a dry run: the requested containers, whether the cluster can run them, and the uploads. */
+/** Result of a dry run, with the requested containers, the uploads, and whether the cluster can run the job. */
 export interface JobPlan {
   readonly name: string;
   readonly user: string;
   readonly where: 'yarn' | 'local';
   readonly queue: string;
-  /** Container requests in order, starting with the ApplicationMaster. */
+  /** Container requests. The ApplicationMaster's is the first. */
   readonly containers: readonly PlannedContainers[];
   readonly total: { readonly containers: Span; readonly resources: Readonly<Record<string, Span>> };
-  /** Resources of the queue; null if unknown. */
+  /** Resources of the queue, or null if they are unknown. */
   readonly headroom: Headroom | null;
   readonly verdict: Verdict;
   readonly uploads: readonly PlannedUpload[];
@@ -17,7 +17,7 @@ export interface JobPlan {
   readonly notes: readonly string[];
 }
 
-/** Minimum that the job needs, and maximum that it can use. */
+/** Amount that the job needs (`least`), and amount that it can use (`most`). */
 export interface Span {
   readonly least: number;
   readonly most: number;
@@ -27,13 +27,13 @@ export interface PlannedContainers {
   /** `ApplicationMaster`, or the name of the role. */
   readonly role: string;
   readonly instances: Span;
-  /** Resources per container: memory (MiB), vcores, gpus, other resource types. */
+  /** Resources of each container: memory (MiB), vcores, gpus, and other resource types. */
   readonly resources: Room;
   readonly nodeLabel: string | null;
   readonly optional: boolean;
-  /** Number of containers that fit now; null if unknown. */
+  /** Number of containers that fit now, or null if it is unknown. */
   readonly fitNow: number | null;
-  /** Command, as in job.yaml; null for the ApplicationMaster and other containers that tony-ts adds. */
+  /** Command in job.yaml. Null for the ApplicationMaster and for a TensorBoard role that tony-ts adds. */
   readonly command: string | null;
 }
 
@@ -42,22 +42,22 @@ export interface Headroom {
   readonly queue: string;
   readonly maximum: Room;
   readonly used: Room;
-  /** Resources that this user can still request, subject to the limits of the queue, its parent queues and the user. */
+  /** Resources that this user can still request, within the limits of the queue, its parent queues and the user. */
   readonly free: Room;
 }
 
 export type Verdict =
   | { readonly type: 'fits' }
-  /** The job can start when other jobs end or the cluster grows. */
+  /** The job can start after other jobs have ended or the cluster has grown. */
   | { readonly type: 'waits'; readonly reasons: readonly string[] }
   /**
-   * YARN would reject the job, because its queue is stopped or has no access to the nodes. Also used if the job exceeds a quota total and
-   * the site file sets `over: fail`, so the ApplicationMaster would fail the job.
+   * YARN would reject the job, because the queue is stopped or may not use the nodes. Or the ApplicationMaster would fail the job, because
+   * the job exceeds a quota total and the site file sets `over: fail`.
    */
   | { readonly type: 'refused'; readonly reasons: readonly string[] }
   /** The job cannot run even on an idle cluster. */
   | { readonly type: 'never'; readonly reasons: readonly string[] }
-  /** The ResourceManager does not report enough information. */
+  /** The ResourceManager does not report enough information to decide. */
   | { readonly type: 'unknown' };
 
 export interface PlannedUpload {
@@ -65,6 +65,6 @@ export interface PlannedUpload {
   readonly name: string;
   /** Size on HDFS in bytes. */
   readonly bytes: number;
-  /** Number of bytes to upload; 0 if HDFS already has all files. */
+  /** Number of bytes to upload, or 0 if HDFS already has all files. */
   readonly missing: number;
 }

@@ -10,7 +10,6 @@ import { type ClusterRoom, type Fit, fitOf, roundedUp } from './verdict.ts';
 
 export type PlanParts = readonly Pick<Part<unknown>, 'name' | 'bytes' | 'missing'>[];
 
-/** Plans a job on a cluster with the given resources. */
 export function planOf(job: Job, room: ClusterRoom, parts: PlanParts, notes: readonly string[]): JobPlan {
   const asks = asksOf(job);
   const stages = stagesOf(withTensorBoard(job));
@@ -29,7 +28,7 @@ export function planOf(job: Job, room: ClusterRoom, parts: PlanParts, notes: rea
   };
 }
 
-/** Plans a local job. Its processes run on this machine without resource limits. */
+/** Plans a local job. There are no resource limits, because its processes run on this machine. */
 export function localPlan(job: Job, user: string, parts: PlanParts, notes: readonly string[]): JobPlan {
   const containers = asksOf(job).map((ask) => ({ ...ask, fitNow: null }));
   return { ...commonPlan(job, user, containers, parts), where: 'local', headroom: null, verdict: { type: 'fits' }, notes };
@@ -50,7 +49,7 @@ function commonPlan(
   return { name, user, queue, containers, total: totalOf(stages), uploads, uploadBytes };
 }
 
-/** Returns the container requests of the ApplicationMaster and of each role, including the TensorBoard role. */
+/** Returns the container requests of the ApplicationMaster and of all roles, including an added TensorBoard role. */
 function asksOf(job: Job): Ask[] {
   const { memoryMb, vcores, nodeLabel } = job.master;
   return [
@@ -70,7 +69,7 @@ function asksOf(job: Job): Ask[] {
   ];
 }
 
-/** Returns the job's peak: the maximum over its stages. */
+/** Returns the maximum over the stages of the job. */
 function totalOf(stages: readonly (readonly PlannedContainers[])[]): JobPlan['total'] {
   const names = [...new Set(stages.flat().flatMap(({ resources }) => Object.keys(resources)))];
   const most = (amount: (each: PlannedContainers) => number): Span => {
@@ -84,14 +83,17 @@ function totalOf(stages: readonly (readonly PlannedContainers[])[]): JobPlan['to
   };
 }
 
-/** Returns the container requests of the ApplicationMaster and the roles of a stage. */
+/** Returns the container requests of the ApplicationMaster and of the roles in a stage. */
 function asksIn<T extends Pick<Ask, 'role'>>(asks: readonly T[], stage: readonly string[]): T[] {
   return asks.filter(({ role }) => role === MASTER || stage.includes(role));
 }
 
 const WORST_FIRST = ['never', 'refused', 'waits', 'unknown', 'fits'] as const satisfies readonly Verdict['type'][];
 
-/** Combines the fits of all stages: the worst verdict with all its reasons, and the fewest containers of each role. */
+/**
+ * Combines the results of all stages into the worst verdict with all its reasons, and the smallest number of fitting containers for each
+ * role.
+ */
 function fitOfStages(stages: readonly (readonly Ask[])[], room: ClusterRoom): Fit {
   const fits = stages.map((asks) => fitOf(asks, room));
   const type = WORST_FIRST.find((each) => fits.some(({ verdict }) => verdict.type === each)) ?? 'unknown';

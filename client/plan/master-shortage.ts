@@ -7,14 +7,14 @@ import { nodeRoom } from './ask-cluster.ts';
 import { type Ask, masterAsk, type NodeRoom } from './placement.ts';
 import { fitOf } from './verdict.ts';
 
-/** Usual time until YARN starts an ApplicationMaster (ms). */
+/** Time (ms) in which YARN usually starts an ApplicationMaster. */
 const USUAL_WAIT_MS = 3_000;
-/** How long responses about nodes and queues are cached (ms). */
+/** Time (ms) for which responses about nodes and queues are cached. */
 const ANSWERS_LAST_MS = 10_000;
 
 /**
- * Determines which resource an ApplicationMaster is waiting for. YARN's diagnostics do not say, so this class compares the request with the
- * free resources of nodes and queues.
+ * Determines which resource an ApplicationMaster is waiting for. YARN's diagnostics do not contain it, so this class compares the request
+ * with the free resources of nodes and queues.
  */
 export class MasterShortages {
   readonly #resourceManager: Pick<ResourceManager, 'nodes' | 'queueRoom'>;
@@ -24,7 +24,7 @@ export class MasterShortages {
   readonly #answers = new Map<string, { readonly at: number; readonly value: Promise<unknown> }>();
 
   /**
-   * @param user user of this process
+   * @param user current user
    * @param now returns the current time in ms since the epoch
    */
   constructor(resourceManager: Pick<ResourceManager, 'nodes' | 'queueRoom'>, user: string, now: () => number = Date.now) {
@@ -33,7 +33,7 @@ export class MasterShortages {
     this.#now = now;
   }
 
-  /** Returns the reason without a final period, or null if the reason is uncertain or the wait has just begun. Never rejects. */
+  /** Returns the reason without a final period. Returns null if the reason is uncertain or the wait has just begun. Never rejects. */
   async of(application: Application): Promise<string | null> {
     const ask = masterAskOf(application);
     if (ask === null || !this.#waitsLong(application)) {
@@ -51,8 +51,8 @@ export class MasterShortages {
   }
 
   /**
-   * Returns true if the application has waited longer than usual. Because clocks differ, the start of the wait is the earlier of YARN's
-   * start time and the time at which this process first saw the application.
+   * Returns true if the application has waited longer than usual. YARN's clock may differ from this machine's, so the wait begins at YARN's
+   * start time or when this process first saw the application, whichever is earlier.
    */
   #waitsLong({ id, startedAt }: Application): boolean {
     const first = this.#seen.get(id) ?? this.#now();
@@ -60,7 +60,7 @@ export class MasterShortages {
     return this.#now() - Math.min(first, startedAt) >= USUAL_WAIT_MS;
   }
 
-  /** Returns the cached response, or sends the request. Failures are also cached. */
+  /** Returns the cached response or sends a request. Failed requests are cached too. */
   #asked<T>(key: string, ask: () => Promise<T>): Promise<T> {
     const known = this.#answers.get(key);
     if (known !== undefined && this.#now() - known.at < ANSWERS_LAST_MS) {
@@ -73,8 +73,8 @@ export class MasterShortages {
 }
 
 /**
- * Returns the request for the ApplicationMaster's container, or null if the application is not waiting for resources or is not a tony-ts
- * job.
+ * Returns the request for the ApplicationMaster's container. Returns null if the application is not waiting for resources, or if it is not
+ * a tony-ts job.
  */
 export function masterAskOf({ state, diagnostics, tags }: Pick<Application, 'state' | 'diagnostics' | 'tags'>): Ask | null {
   const partition = state === 'ACCEPTED' ? awaitedPartition(diagnostics) : null;
@@ -91,9 +91,8 @@ export function shortageOf(
   queue: QueueRoom | null,
   { user, knowsUser }: { readonly user: string; readonly knowsUser: boolean },
 ): string | null {
-  // YARN has already accepted the application, so the state of the queue, its labels and its limit for ApplicationMasters cannot be the
-  // reason. If a node has reserved resources, possibly for this ApplicationMaster, the queue usage includes the reservation. In this case,
-  // only the free resources of the nodes are reliable.
+  // YARN has accepted the application, so the queue's state, labels and limit for ApplicationMasters are not the reason. The queue usage
+  // includes resources that are reserved on nodes, possibly for this ApplicationMaster. If there are any, ignore the limits of the queue.
   const isExact = queue?.reservedContainers === 0;
   const labels = Object.entries(queue?.labels ?? {}).map(([label, { levels, user: own }]) => {
     return [label, { levels: isExact ? levels : [], user: isExact && knowsUser ? own : null, masters: null }] as const;

@@ -5,18 +5,18 @@ export type Ask = Omit<PlannedContainers, 'fitNow'>;
 
 export interface NodeRoom {
   readonly host: string;
-  /** False if YARN does not start containers on the node now, for example because it is unhealthy. */
+  /** Whether YARN starts containers on the node now. False for an unhealthy node, for example. */
   readonly usable: boolean;
   readonly labels: readonly string[];
-  /** Resources of the node. The amount of a missing resource type is unknown. */
+  /** Resources of the node. The amount of a resource type that is missing here is unknown. */
   readonly total: Room;
   readonly free: Room;
 }
 
-/** Returns true if the scheduler considers a resource type. */
+/** Returns true if the scheduler takes a resource type into account. */
 export type Counted = (resource: string) => boolean;
 
-/** Role name of the ApplicationMaster's container, which is placed first. */
+/** Name that the ApplicationMaster's container has in place of a role name. */
 export const MASTER = 'ApplicationMaster';
 
 export function masterAsk(resources: Room, nodeLabel: string | null): Ask {
@@ -24,16 +24,16 @@ export function masterAsk(resources: Room, nodeLabel: string | null): Ask {
 }
 
 interface PlacementOptions {
-  /** Node label for requests without a label. */
+  /** Node label that requests without a label get. */
   readonly defaultLabel: string;
   readonly counted: Counted;
-  /** Free resources under each limit of the queue, by label; see `budgetsOf`. */
+  /** Free resources under each limit of the queue; see `budgetsOf`. The keys are node labels. */
   readonly budgets?: ReadonlyMap<string, readonly Room[]>;
 }
 
 /**
- * Returns the number of containers that fit on the nodes, by role. Simulates a placement: required containers before optional containers,
- * large before small, each on the node with the least free resources. YARN may place containers differently.
+ * Returns how many containers of each role fit on the nodes. Simulates a placement with required containers before optional ones, and large
+ * before small ones. Each container is placed on the node with the fewest free resources. YARN may place containers differently.
  */
 export function placed(
   asks: readonly Ask[],
@@ -48,13 +48,13 @@ export function placed(
   const place = ({ role, resources, nodeLabel }: Ask, wanted: number): void => {
     const label = nodeLabel ?? defaultLabel;
     const bounds = budgets === undefined ? [] : limits.get(label);
-    // The queue has no access to nodes with this label.
+    // The queue may not use nodes with this label.
     if (bounds === undefined) {
       return;
     }
     const fitting = free.filter(({ node, left }) => isOf(node, label) && holds(left, resources, counted));
     let count = 0;
-    // Placing a container leaves the node with even fewer free resources, so it remains the best fit.
+    // A placed container leaves the node with even fewer free resources, so the next one also goes there if it fits.
     for (const { left } of fitting.sort((a, b) => byTightness(a.left, b.left))) {
       while (count < wanted && holds(left, resources, counted) && bounds.every((bound) => allows(bound, resources, counted))) {
         for (const room of [left, ...bounds]) {
@@ -90,7 +90,10 @@ export function placed(
   return counts;
 }
 
-/** Returns the free resources of the queue, of its parent queues, and of the user, by label. Missing resource types are unlimited. */
+/**
+ * Returns the free resources of the queue, of its parent queues, and of the user, for each node label. A resource type that is missing is
+ * unlimited.
+ */
 export function budgetsOf(queue: QueueRoom): Map<string, Room[]> {
   return new Map(
     Object.entries(queue.labels).map(([label, { levels, user }]) => {
@@ -100,7 +103,7 @@ export function budgetsOf(queue: QueueRoom): Map<string, Room[]> {
   );
 }
 
-/** Returns the resources that the user can still request in the queue, subject to all limits. */
+/** Returns the resources that the user can still request in the queue, within all limits. */
 export function freeInQueue(queue: QueueRoom): Room {
   const free: Record<string, number> = {};
   for (const left of budgetsOf(queue).get(queue.defaultLabel) ?? []) {
@@ -115,17 +118,17 @@ function lessUsed(maximum: Room, used: Room): Room {
   return Object.fromEntries(Object.entries(maximum).map(([resource, most]) => [resource, most - (used[resource] ?? 0)]));
 }
 
-/** Returns true if YARN places requests with this label on the node. Requests without a label need a node without a label. */
+/** Returns true if YARN may place requests with this label on the node. Requests without a label need a node without a label. */
 export function isOf({ labels }: NodeRoom, label: string): boolean {
   return label === '' ? labels.every((each) => each === '') : labels.includes(label);
 }
 
-/** Returns true if `room` contains enough of all considered resources. */
+/** Returns true if `room` contains enough of every resource that the scheduler takes into account. */
 export function holds(room: Room, resources: Room, counted: Counted): boolean {
   return asked(resources).every(([name, amount]) => !counted(name) || (room[name] ?? 0) >= amount);
 }
 
-/** Returns true if the resources are within the limit. Missing resource types are unlimited. */
+/** Returns true if the resources are within the limit. A resource type that is missing there is unlimited. */
 export function allows(bound: Room, resources: Room, counted: Counted): boolean {
   return asked(resources).every(([name, amount]) => !counted(name) || bound[name] === undefined || bound[name] >= amount);
 }

@@ -8,7 +8,7 @@ import type { SubmitRequest } from './submit-request.ts';
 const LINES_OF_A_REASON = 6;
 const INDENT = '  ';
 
-/** Formats a plan: the container table, the free resources of the queue, the uploads, and whether the job fits. */
+/** Formats a plan as a table of the containers, followed by the free resources of the queue, the uploads, and the verdict. */
 export function planLines(plan: JobPlan, terminal: Terminal): string[] {
   return plan.where === 'local' ? localLines(plan, terminal) : yarnLines(plan, terminal);
 }
@@ -73,7 +73,7 @@ function uploadLines({ uploads, uploadBytes }: JobPlan, verb: string, there: str
   return wrapped(`${first}${second}`, terminal);
 }
 
-/** Formats a request as `POST URL` and the JSON body. */
+/** Formats a request as `POST URL` and its JSON body. */
 export function requestLines({ method, url, body }: SubmitRequest): string[] {
   return [`${method} ${url}`, ...JSON.stringify(body, null, 2).split('\n')];
 }
@@ -139,11 +139,11 @@ function amountText(resource: string, span: Span | undefined): string {
     return '';
   }
   const text = spanText(span, resource === 'memory' ? formatMemory : String);
-  // Shortens `4 GiB..5 GiB` to `4..5 GiB`.
+  // For example, `4 GiB..5 GiB` becomes `4..5 GiB`.
   return text.replace(/^(\S+) (\S+)\.\.(\S+) \2$/, '$1..$3 $2');
 }
 
-/** Formats a range as `4` or `2..4`. */
+/** Formats a range, such as `2..4`, or `4` if both ends are equal. */
 function spanText({ least, most }: Span, text: (amount: number) => string): string {
   return least === most ? text(least) : `${text(least)}..${text(most)}`;
 }

@@ -5,15 +5,15 @@ import type { RecordedNode } from '../cluster/node-record.ts';
 import type { EnvironmentDescription } from '../python/build-environment.ts';
 import { compareGlibc } from '../python/wheel-name.ts';
 
-/** Properties of the nodes that a job's packages require. */
+/** Requirements of a job's packages, which nodes must meet. */
 export type PythonNeeds = Pick<EnvironmentDescription, 'python' | 'machine' | 'glibc' | 'packages'>;
 
 const MOST_NAMED = 3;
 
 /**
- * Compares the packages of a job with the nodes that `doctor --probe` recorded.
- * @returns a note for the plan about the nodes that cannot load the packages, if other nodes can
- * @throws TonyError PYTHON_NODES if none of the nodes on which a role may run can load the packages
+ * Compares the packages of a job with the nodes that `doctor --probe` has recorded.
+ * @returns a note if some of the nodes cannot load the packages
+ * @throws TonyError PYTHON_NODES if none of the nodes for a role can load the packages
  */
 export function pythonNotes({ roles }: Pick<Job, 'roles'>, needs: PythonNeeds, nodes: readonly RecordedNode[]): string[] {
   const notes = roles.flatMap((role) => {
@@ -36,7 +36,7 @@ export function pythonNotes({ roles }: Pick<Job, 'roles'>, needs: PythonNeeds, n
   return [...new Set(notes)];
 }
 
-/** Returns null if the node can load the packages. */
+/** Returns the reason why the node cannot load the packages, or null if it can. */
 function whyUnfit(node: RecordedNode, { python, machine, glibc, packages }: PythonNeeds): string | null {
   if (!node.pythons.includes(python)) {
     const found = node.pythons.length === 0 ? 'none' : node.pythons.join(', ');
@@ -64,7 +64,7 @@ function refusal(role: string, candidates: readonly RecordedNode[], first: Recor
   return new TonyError('PYTHON_NODES', message, { hint: `${advice} If the nodes have changed, run \`tony-ts doctor --probe\` again.` });
 }
 
-/** Returns settings that work on all nodes, or null if there are none. */
+/** Returns settings that work on all nodes, or null if no settings do. */
 function commonTarget(nodes: readonly RecordedNode[]): string | null {
   const [first, ...others] = nodes;
   const versions = (first?.pythons ?? []).filter((version) => others.every(({ pythons }) => pythons.includes(version)));

@@ -1,6 +1,6 @@
 export interface SubmitRequest {
   readonly method: 'POST';
   readonly url: string;
-  /** Request body, with secrets replaced with `***`. */
+  /** Request body, in which `***` replaces secrets. */
   readonly body: Readonly<Record<string, unknown>>;
 }

@@ -5,26 +5,26 @@ import { type Ask, allows, asked, budgetsOf, type Counted, holds, isOf, MASTER, 
 
 export interface ClusterRoom {
   readonly user: string;
-  /** Maximum resources of a container, including every resource type of the cluster. */
+  /** Maximum resources of a container. Includes every resource type of the cluster. */
   readonly largest: Room;
-  /** null if unknown. */
+  /** Nodes of the cluster, or null if they are unknown. */
   readonly nodes: readonly NodeRoom[] | null;
-  /** null if unknown. */
+  /** Queue of the job, or null if it is unknown. */
   readonly queue: QueueRoom | null;
-  /** Totals in the site file that the job would exceed; null if the running jobs are unknown. */
+  /** Quota totals that the job would exceed, or null if the running jobs are unknown. */
   readonly shortages: readonly Shortage[] | null;
   readonly over: 'wait' | 'fail';
 }
 
 export interface Fit {
   readonly verdict: Verdict;
-  /** Number of containers that fit now, by role; null if unknown. */
+  /** Number of containers that fit now, for each role, or null if it is unknown. */
   readonly fitNow: ReadonlyMap<string, number> | null;
 }
 
 /**
  * Determines whether a job can run now, later or never.
- * @param subject name of the job in the reasons
+ * @param subject what the reasons call the job
  */
 export function fitOf(wanted: readonly Ask[], room: ClusterRoom, subject = 'the job'): Fit {
   const { nodes, queue, shortages } = room;
@@ -51,15 +51,15 @@ export function fitOf(wanted: readonly Ask[], room: ClusterRoom, subject = 'the 
   return { verdict: { type: isKnown ? 'fits' : 'unknown' }, fitNow };
 }
 
-/** Rounds memory up to a multiple of the minimum allocation, like the ResourceManager. */
+/** Rounds memory up to a multiple of the minimum allocation, as the ResourceManager does. */
 export function roundedUp(resources: Room, queue: QueueRoom | null): Room {
   const step = queue?.memoryStep ?? 1;
   return { ...resources, memory: Math.ceil((resources.memory ?? 0) / step) * step };
 }
 
 /**
- * Returns which resources the scheduler considers. The default calculator considers only memory. Clusters with GPUs need a calculator that
- * considers all resources.
+ * Returns a function that tells which resources the scheduler takes into account. The default calculator considers only memory. On clusters
+ * with GPUs, the calculator must consider all resources.
  */
 function countedBy({ queue, largest }: ClusterRoom): Counted {
   const all = queue?.countsAll ?? Object.keys(largest).some((name) => name !== 'memory' && name !== 'vcores');
@@ -87,7 +87,7 @@ function impossibleReasons({ role, resources, nodeLabel }: Ask, room: ClusterRoo
     return reasons;
   }
   const counted = countedBy(room);
-  // Nodes with a label may also accept requests without a label.
+  // Requests without a label may also run on nodes with a label.
   const candidates = nodeLabel === null ? nodes : nodes.filter(({ labels }) => labels.includes(nodeLabel));
   if (candidates.length === 0 || candidates.some(({ total }) => allows(total, resources, counted))) {
     return [];
@@ -109,7 +109,7 @@ function labelsOf(asks: readonly Ask[], { defaultLabel }: QueueRoom): string[] {
 }
 
 interface QueueReason {
-  /** Missing resource type; null for other reasons. */
+  /** Resource type that is missing, or null if the reason is another one. */
   readonly resource: string | null;
   readonly text: string;
 }
@@ -182,7 +182,7 @@ function userReason(
   return `${user} is limited to ${describeAmount(resource, most)} in queue ${path} and has ${describeAmount(resource, used)}; ${subject} requests ${describeAmount(resource, amount)}`;
 }
 
-/** Returns a reason if the limit for ApplicationMasters is reached. YARN always allows the first ApplicationMaster of a queue. */
+/** Returns a reason if the queue's limit for ApplicationMasters is reached. YARN always accepts a queue's first ApplicationMaster. */
 function masterReason({ masters }: LabelRoom, { path, runningApplications }: QueueRoom, { resources }: Ask): string | null {
   if (masters === null || runningApplications === 0) {
     return null;

@@ -1,18 +1,18 @@
 import type { ProbedNode } from '../../../conf/node-probe.ts';
 
-/** The facts of one node, parsed. Absent facts are '' or null. */
+/** Parsed facts about one node. A fact that is missing is '' or null. */
 export interface NodeFacts {
   readonly node: string;
-  /** Why the node has no facts, or empty if it has some. */
+  /** Reason why the node has no facts, or '' if it has some. */
   readonly notProbed: string;
   readonly user: string;
   readonly os: string;
   readonly kernel: string;
   readonly machine: string;
   readonly glibc: string;
-  /** The newest version of glibc whose symbols the shipped runtime uses. */
+  /** Newest version of glibc that the shipped runtime requires. */
   readonly runtimeGlibc: string;
-  /** Version of the shipped Node.js; empty if it did not start. */
+  /** Version of the shipped Node.js, or '' if Node.js did not start. */
   readonly runtime: string;
   readonly runtimeError: string;
   readonly cpu: string;
@@ -26,10 +26,10 @@ export interface NodeFacts {
   readonly openFiles: string;
   /** Range of the ports on which tasks listen. */
   readonly ports: string;
-  /** Command, version, and which of the modules `pip` and `venv` are installed. */
+  /** Command and version of each Python interpreter, and whether it has the modules `pip` and `venv`. */
   readonly pythons: readonly string[];
   readonly gpuDriver: string;
-  /** Number of devices /dev/nvidiaN in a container that has requested no GPU. */
+  /** Number of NVIDIA devices that are visible in a container without GPUs. */
   readonly gpuDevices: number;
   readonly gpus: readonly string[];
   readonly docker: boolean;

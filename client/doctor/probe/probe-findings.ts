@@ -5,18 +5,18 @@ import { bad, doubtful, type Finding, good, type Verdict } from '../diagnosis.ts
 import type { NodeFacts } from './node-facts.ts';
 
 const MOST_NAMED = 5;
-/** Enough for the unpacked runtime. */
+/** Free disk space that the unpacked runtime requires. */
 const LEAST_DISK_BYTES = 1e9;
 const LEAST_SHM_BYTES = 64 * 1024 * 1024;
 
 interface Expectation {
-  /** User of the client. */
+  /** User who runs the probe. */
   readonly user: string;
-  /** GPUs that YARN schedules, by node. */
+  /** Number of GPUs that YARN schedules on each node. */
   readonly yarnGpus: ReadonlyMap<string, number>;
 }
 
-/** Returns one finding per problem, naming the affected nodes, or a single success finding if there are no problems. */
+/** Returns one finding for each problem, with the names of the affected nodes, or a single good finding if there are no problems. */
 export function probeFindings(nodes: readonly NodeFacts[], expected: Expectation): Finding[] {
   const probed = nodes.filter(({ notProbed }) => notProbed === '');
   const verdicts: readonly (readonly [string, Verdict | null])[] = [

@@ -19,28 +19,31 @@ import { createJobSecrets } from '../../job/job-secrets.ts';
 import { findArchive, findFolder, openStaging, removedFromCache, type StagingPlace, stageJob } from '../../staging/staging.ts';
 import { hashedBundles } from '../../submit/submit-parts.ts';
 
-/** Application type of a probe. Jobs have another type, so lists of jobs do not include probes. */
+/** Application type of a probe. Lists of jobs omit probes, because jobs have another type. */
 const APPLICATION_TYPE = 'TONY-PROBE';
 const MASTER_MB = 512;
 const MASTER_ATTEMPTS = 2;
 const POLL_MS = 500;
-/** Time in ms that a probe may take in addition to `timeoutMs`: to start the ApplicationMaster, test connections between nodes, and exit. */
+/** Time (ms) that a probe may take in addition to `timeoutMs`, to start the ApplicationMaster, test connections between nodes, and exit. */
 const OVERHEAD_MS = 180_000;
 const MOST_NAMED = 20;
 
 export interface ProbeOptions {
   readonly queue: string;
-  /** Hosts or NodeManagers (`host:port`) to which the probe is limited; empty for no limit. */
+  /** Hosts or NodeManagers (`host:port`) to probe. If the list is empty, all nodes may be probed. */
   readonly only: readonly string[];
-  /** Number of nodes to probe; null for all nodes. */
+  /** Number of nodes to probe, or null for all nodes. */
   readonly sample: number | null;
-  /** How long YARN may take, in ms, to allocate the containers, and how long the containers may take to report. */
+  /** Time limit (ms) for YARN to allocate the containers, and for the containers to report. */
   readonly timeoutMs: number;
   readonly onProgress: (line: string) => void;
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Chooses the nodes to probe. @throws TonyError USAGE if `only` contains a name that no active node has */
+/**
+ * Chooses the nodes to probe.
+ * @throws TonyError USAGE if `only` contains a name that is not an active node
+ */
 export function chooseNodes(all: readonly Node[], { only, sample }: Pick<ProbeOptions, 'only' | 'sample'>): readonly Node[] {
   const active = all.filter(({ state }) => state === 'RUNNING').toSorted((a, b) => (a.id < b.id ? -1 : 1));
   const unknown = only.find((name) => !active.some(({ id, host }) => id === name || host === name));
@@ -50,11 +53,14 @@ export function chooseNodes(all: readonly Node[], { only, sample }: Pick<ProbeOp
   }
   const named = only.length === 0 ? active : active.filter(({ id, host }) => only.includes(id) || only.includes(host));
   const count = Math.min(sample ?? named.length, named.length);
-  // Take evenly spaced names, because nodes with adjacent names often have the same hardware.
+  // Nodes with similar names often have the same hardware, so choose evenly spaced names.
   return Array.from({ length: count }, (_, at) => named[Math.floor((at * named.length) / count)]).filter((node) => node !== undefined);
 }
 
-/** Runs a container on each node, and returns their reports. Removes the probe's files and, if the caller aborts, kills its application. */
+/**
+ * Runs a container on each node, and returns the containers' reports. Removes the files of the probe. If the caller aborts the probe, kills
+ * its application.
+ */
 export async function probeNodes(cluster: HadoopCluster, nodes: readonly Node[], options: ProbeOptions): Promise<ProbeResult> {
   const resourceManager = ResourceManager.of(cluster.configuration, cluster.user);
   const { applicationId } = await resourceManager.newApplication();
@@ -109,7 +115,7 @@ async function stagedSubmission(
     };
     const text = JSON.stringify(order);
     const file = await stageJob(place, staging, text);
-    // A concurrent prune removed the files before it could read the order; see submit-parts.ts.
+    // A concurrent prune may have removed files before it could read job.json; see submit-parts.ts.
     const isThere = await Promise.all(parts.map((part, at) => part.isStaged(staged[at] as Resource)));
     if (isThere.includes(false)) {
       throw removedFromCache(parts.filter((_, at) => !isThere[at]).map(({ name }) => name));

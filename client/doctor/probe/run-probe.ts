@@ -34,7 +34,7 @@ export async function runProbe(options: ClusterOptions & ProbeOptions): Promise<
   });
 }
 
-/** Returns the facts that later submissions compare with their packages. */
+/** Returns the facts with which later submissions compare the packages of a job. */
 function recordable(facts: readonly NodeFacts[], chosen: readonly Node[]): RecordedNode[] {
   const probedAt = Date.now();
   return facts
