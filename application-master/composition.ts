@@ -39,7 +39,7 @@ import { Services } from './services/services.ts';
 import type { MasterSettings } from './settings.ts';
 import { TokenKeeper } from './tokens/token-keeper.ts';
 
-/** Node.js flags that save 20 MiB of memory per container (measured). Executors need little memory, so the user's program gets the rest. */
+/** Node.js flags that save 20 MiB of memory per executor (measured). The user's program can use this memory. */
 const EXECUTOR_NODE_FLAGS = [
   '--max-semi-space-size=1',
   '--max-old-space-size=64',
@@ -51,10 +51,10 @@ const EXECUTOR_NODE_FLAGS = [
 /** Minimum interval in ms between two writes of the services' state to HDFS. */
 const NOTES_PAUSE_MS = 100;
 
-/** The parts of an attempt that must exist before the attempt accepts connections from executors. */
+/** Everything that an attempt creates before it opens ports. */
 export type Parts = ReturnType<typeof compose>;
 
-/** Creates and connects the parts of this attempt, without opening ports or registering. */
+/** Creates and connects the parts of this attempt. Does not open ports or register with YARN. */
 export function compose(settings: MasterSettings, log: Logger) {
   const { frozen, attempt, host, secrets } = settings;
   const hadoop = frozen.cluster.kind === 'yarn' ? HadoopConfiguration.fromProperties(frozen.cluster.hadoop) : null;
@@ -81,7 +81,7 @@ export function compose(settings: MasterSettings, log: Logger) {
       return endpoint && (() => dialTls({ ...endpoint, ringKey: ringKey(secrets.jobSecret) }));
     },
   };
-  /** The client of a local job uses this token to read the pages. */
+  /** Token with which the client of a local job reads the job's pages. */
   const token = randomBytes(32).toString('hex');
   const site = new JobSite({ view, tensorboard, access: viewAccess(frozen, token), log });
 
@@ -214,7 +214,7 @@ function executorCommand(frozen: FrozenJob): string {
   return [node, ...EXECUTOR_NODE_FLAGS, `${CONTAINER_LAYOUT.bundles}/task-executor.mjs`].join(' ');
 }
 
-/** Returns the files that job.json lists, and job.json itself, by URIs that NodeManagers can read. */
+/** Returns job.json and the files that it lists, with URIs that NodeManagers can read. */
 async function containerResources(frozen: FrozenJob, files: JobFiles): Promise<readonly Resource[]> {
   const name = CONTAINER_LAYOUT.job;
   const { size, modifiedAt } = await files.staged(name);

@@ -20,7 +20,7 @@ export interface JobShellOptions {
   readonly frozen: FrozenJob;
   readonly attempt: number;
   readonly secrets: MasterSecrets;
-  /** Shell command that starts an executor, without special characters. */
+  /** Shell command that starts an executor. */
   readonly command: string;
   readonly log: Logger;
 }
@@ -28,7 +28,7 @@ export interface JobShellOptions {
 /** The result of an attempt: the job's final state, or `FENCED` if the attempt no longer manages the job. */
 export type Outcome = JobResult['state'] | 'FENCED';
 
-/** The components that the shell calls. Their constructors require the shell's callbacks, so they are connected after construction. */
+/** Components that the shell calls. `connect` sets them later, because their constructors need the shell's callbacks. */
 export interface Components {
   readonly files: JobFiles;
   readonly executors: ExecutorService;
@@ -42,10 +42,7 @@ export class JobShell {
   readonly #options: JobShellOptions;
   #components: Components | null = null;
   #state: JobState | null = null;
-  /**
-   * Queued events. They wait until an earlier attempt's state has been loaded. They also wait while actions are carried out, because an
-   * action can emit an event synchronously.
-   */
+  /** Events that wait until the saved state has been loaded, or until the current actions have been carried out. */
   readonly #waiting: UntimedEvent[] = [];
   #performing = false;
   #ticker: NodeJS.Timeout | null = null;
@@ -66,7 +63,7 @@ export class JobShell {
     this.#components = components;
   }
 
-  /** Starts the job machine with the state saved by an earlier attempt; null starts a new job. */
+  /** Starts the job machine with the state that an earlier attempt saved, or with a new job if `snapshot` is null. */
   begin(snapshot: Snapshot | null): void {
     const { frozen, attempt } = this.#options;
     this.#state = createJob(frozen, snapshot, { attempt, now: now() });
@@ -116,7 +113,7 @@ export class JobShell {
   readonly assignmentOf = (containerId: string): { role: string; index: number } | null | undefined =>
     this.#state === null ? undefined : assignmentOf(this.#state, containerId);
 
-  /** Returns the address of a task's running program; null otherwise. */
+  /** Returns the address of a task's program, or null if the program is not running. */
   readonly endpointOf = (role: string, index: number): { host: string; port: number } | null => {
     const task = this.#state?.tasks.find((each) => each.role.name === role && each.index === index);
     return task?.state === 'running' && task.executor !== null ? { host: task.executor.host, port: task.executor.port } : null;
@@ -124,7 +121,7 @@ export class JobShell {
 
   readonly runningContainer = (role: string, index: number): RunningContainer => runningContainer(this.#state?.tasks ?? null, role, index);
 
-  /** Returns true if a program of this generation may be running in the container, according to the job's state. */
+  /** Returns true if a program of this generation may be running in the container. */
   readonly isAlive = (containerId: string, generation: number): boolean => {
     const slot = this.#state?.byContainer.get(containerId);
     const task = slot === undefined ? undefined : this.#state?.tasks[slot];
@@ -134,7 +131,7 @@ export class JobShell {
     if (task === undefined || task.state === 'succeeded' || task.state === 'failed') {
       return false;
     }
-    // The program may be running if the executor has not reattached yet.
+    // Until the executor has reattached, its program may be running.
     const program = task.executor?.program ?? null;
     if (task.executor === null) {
       return true;
@@ -215,7 +212,8 @@ export class JobShell {
         }
         break;
       case 'record':
-        // Omit the entry's `attempt`, the number of the task's containers: in this log, `attempt` is the ApplicationMaster attempt.
+        // Omit `attempt`. In history entries, this field counts the task's containers, but in the log it means the ApplicationMaster
+        // attempt.
         this.#options.log.info(
           { ...action.entry, at: undefined, attempt: undefined, failure: undefined, detail: describeEntry(action.entry) },
           action.entry.event,
@@ -280,8 +278,8 @@ export class JobShell {
   }
 
   /**
-   * Ends the job: stores the result, reports it to the cluster and removes staging files. If several attempts store a result, the first one
-   * in final.json is valid.
+   * Ends the job: stores the result, reports it to the cluster and removes staging files. If an earlier attempt has stored a result, that
+   * result stays valid.
    */
   async #finish(result: JobResult): Promise<void> {
     if (this.#over) {
@@ -317,10 +315,7 @@ export class JobShell {
   }
 }
 
-/**
- * Returns PATH for the shell that starts the executor, because it must find `node`. The program's other variables are in the Welcome
- * message.
- */
+/** Returns the PATH for the shell that starts the executor with `node`. The program's other variables are in the Welcome message. */
 function pathOf(frozen: FrozenJob, name: string): { PATH?: string } {
   const role: Role | undefined = frozen.job.roles.find((each) => each.name === name);
   const PATH = role?.env.PATH ?? frozen.job.env.PATH;

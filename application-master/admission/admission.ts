@@ -20,24 +20,23 @@ import type { Snapshot } from '../job/state/snapshot-format.ts';
 
 export type AdmissionDecision =
   | { readonly type: 'admitted' }
-  /** Other jobs are using the requested resources. The job can start after they end. */
+  /** The job cannot start yet. The gatekeeper checks the job again later. */
   | { readonly type: 'waits'; readonly reason: string }
   | { readonly type: 'refused'; readonly reason: string };
 
-/** Facts about the job that come from the cluster. The user can edit job.json, but not these facts. */
+/** Data about the job that the cluster reports. Users can edit job.json, but not this data. */
 export interface ClusterView {
   readonly applicationId: string;
   readonly user: string;
   readonly site: SiteConfig;
   readonly queue: string;
-  /** The job's application, as reported by the ResourceManager; null if not reported. */
+  /** The ResourceManager's report on the job's application, or null if there is no report. */
   readonly own: Application | null;
-  /** YARN rounds memory requests up to a multiple of this value (MiB). */
+  /** Size of the cluster's smallest container in MiB. YARN rounds memory requests up to a multiple of this size. */
   readonly minimumMemoryMb: number;
-  /** All running tony-ts applications, including this one; empty if the site sets no totals. */
+  /** All running tony-ts applications, including this one. Empty if the site file does not limit total usage. */
   readonly applications: readonly Application[];
   readonly earlier: ReadonlySet<string>;
-  /** Returns the groups of the job's owner or of another application's owner. */
   readonly groupsOf: (user: string) => readonly string[];
 }
 
@@ -45,7 +44,10 @@ function ownerOf({ user, ...view }: ClusterView): Owner {
   return { user, groups: view.groupsOf(user), queue: queueName(view.queue) };
 }
 
-/** Returns the limits for a running job. If the admin lowers a limit, the job keeps its containers but cannot request more. */
+/**
+ * Returns the limits for a running job. If the admin lowers a limit below the job's usage, the job keeps its containers but cannot request
+ * more.
+ */
 export function limitsFor(frozen: FrozenJob, view: ClusterView): JobLimits {
   const { quotas } = view.site;
   const owner = ownerOf(view);
@@ -75,8 +77,8 @@ export function checkLimits(frozen: FrozenJob, view: ClusterView): AdmissionDeci
 }
 
 /**
- * Adds values that are missing from job.json: the ApplicationMaster's resources, and the application's node label for roles without a
- * label. YARN may have rounded the requested memory up to a multiple of its smallest container. In this case, keeps the requested amount.
+ * Completes the job with values from YARN: the ApplicationMaster's resources, and the application's node label for roles that set none. If
+ * YARN has only rounded the ApplicationMaster's memory up, keeps the requested amount.
  */
 function asGranted(job: Job, { own, minimumMemoryMb }: ClusterView): Job {
   const { memory = 0, vcores = 0 } = amountsOf(own?.usedByMaster ?? {});
@@ -89,11 +91,10 @@ function asGranted(job: Job, { own, minimumMemoryMb }: ClusterView): Job {
 }
 
 /**
- * Returns the reason to end a running job, or null if it may continue. If the user moves the job to another queue, the limits of the new
- * queue apply.
- * @param queue the queue in which this attempt admitted the job; null if this attempt adopted running containers of the previous attempt.
- * Running containers prove that the job was admitted, in the queue of its submission and with the resources in its tags. (Tags never
- * change.) The limits are checked again only if the queue or the requested resources have changed since then.
+ * Returns the reason to end a running job, or null if it may continue. Checks the limits only if the user has moved the job to another
+ * queue, or if the resources in job.json differ from the application's tags, which cannot change.
+ * @param queue the queue in which this attempt admitted the job, or null if this attempt took over running containers. These containers
+ * prove that an earlier attempt admitted the job in the queue of its submission.
  */
 export function refusalOfRunning(frozen: FrozenJob, view: ClusterView, queue: string | null): string | null {
   const { job } = frozen;
@@ -114,9 +115,9 @@ export function refusalOfRunning(frozen: FrozenJob, view: ClusterView, queue: st
 }
 
 /**
- * Returns the check for a starting attempt, or null if running containers prove that the job was admitted. The saved state does not prove
- * admission, because the user can write it. If the saved state says that the job has run before, a job over the limits waits instead of
- * failing: limits set later must not end a job.
+ * Returns the function that decides whether the job may start, or null if running containers prove that an earlier attempt admitted the
+ * job. The saved state is no proof, because the user can edit its file. If the saved state says that the job has run before, a job that
+ * exceeds the limits waits instead of failing, because a limit that the admin sets later must not end a job.
  */
 export function admissionPolicy(snapshot: Pick<Snapshot, 'generation'> | null, survivors: number): typeof checkLimits | null {
   if (survivors > 0) {
@@ -126,8 +127,8 @@ export function admissionPolicy(snapshot: Pick<Snapshot, 'generation'> | null, s
 }
 
 function checkLimitsAgain(frozen: FrozenJob, view: ClusterView): AdmissionDecision {
-  // After a restart, the ResourceManager takes a while to report containers to the ApplicationMaster. The application report includes them
-  // earlier.
+  // After the ResourceManager has restarted, its application report includes running containers earlier than its responses to the
+  // ApplicationMaster.
   const { own } = view;
   if (own !== null && holdsTasks(own) && tagsMatch(own, frozen.job)) {
     return { type: 'admitted' };
@@ -152,7 +153,7 @@ function checkQuotas(job: Job, view: ClusterView): AdmissionDecision {
     const reason = `The ResourceManager does not list the job among the applications of type ${APPLICATION_TYPE}, which the quotas count.`;
     return { type: 'refused', reason: `${reason} Submit it with tony-ts.` };
   }
-  // Use the requested amounts in the tags: schedulers round granted amounts up in different ways.
+  // Totals use the requested amounts from the tags, because each scheduler rounds granted amounts differently.
   if (!tagsMatch(own, job)) {
     const expected = roleTags(job).join(' ') || 'the role names are too long for tags';
     const reason = `The application's tags do not state the resources that the job requests for each role (${expected}).`;
@@ -174,7 +175,7 @@ function checkQuotas(job: Job, view: ClusterView): AdmissionDecision {
     : { type: 'refused', reason: `Too little of the quota is left: ${reason}. Submit the job again when other jobs have ended.` };
 }
 
-/** Describes a mismatch of the user or application ID between job.json and YARN; null if they match. */
+/** Returns a sentence if YARN and job.json name different users or applications, or null if they match. */
 function identityMismatch(frozen: FrozenJob, { user, applicationId }: ClusterView): string | null {
   if (frozen.user !== user) {
     return `job.json belongs to user ${frozen.user}, but YARN runs the application for ${user}.`;
@@ -184,13 +185,16 @@ function identityMismatch(frozen: FrozenJob, { user, applicationId }: ClusterVie
     : `job.json belongs to ${frozen.applicationId}, but YARN runs it as ${applicationId}.`;
 }
 
-/** job.json may name a different queue. Compare the site's final value with the queue reported by the ResourceManager. */
+/**
+ * Returns the required queue if the job runs in another queue. Uses the queue that the ResourceManager reports, because users can edit
+ * job.json.
+ */
 function otherQueue({ queue, site }: ClusterView): FinalValue[] {
   const is = site.final.queue;
   return is === undefined || queueName(is) === queueName(queue) ? [] : [{ path: ['queue'], was: queue, is }];
 }
 
-/** Returns true if the tags and job.json declare the same resources. Totals are computed from the tags of all jobs. */
+/** Returns true if the tags and job.json declare the same resources. */
 function tagsMatch({ tags }: Application, job: Job): boolean {
   const declared = demandOfTags(tags);
   return declared !== null && isSameDemand(declared, demandOf(job));

@@ -19,10 +19,7 @@ import type { Storage } from '../../storage/storage.ts';
 import type { JobLimits } from '../job/state/events.ts';
 import { type AdmissionDecision, type ClusterView, type checkLimits, limitsFor, refusalOfRunning } from './admission.ts';
 
-/**
- * Values from the container's environment, set by the NodeManager. They are trusted because the user cannot override them. job.json, in
- * contrast, is not trusted.
- */
+/** Values that the NodeManager sets in the container's environment. Unlike job.json, users cannot change them, so they are trusted. */
 export interface OwnNode {
   readonly applicationId: string;
   /** Empty for a local job, which has no NodeManager. */
@@ -38,12 +35,12 @@ const WATCH_EVERY_MS = 30_000;
 /** Timeout in ms for reading the NodeManager's configuration. */
 const NODE_MS = 5_000;
 
-/** A ClusterView without the queue. The ResourceManager reports the queue at registration. */
+/** A ClusterView without the queue, because the ResourceManager reports the queue only at registration. */
 type Observation = Omit<ClusterView, 'queue'>;
 
 export interface GatekeeperOptions {
   readonly frozen: FrozenJob;
-  /** The job's own configuration. It locates the cluster if the NodeManager reports no configuration. */
+  /** The configuration from the job's submission. It locates the cluster if the NodeManager reports no configuration. */
   readonly configuration: HadoopConfiguration;
   readonly host: string;
   readonly token: Token | undefined;
@@ -59,7 +56,8 @@ interface Sources {
 }
 
 /**
- * Admits a job if the cluster's site file and running applications permit it. Reads this information from the cluster, not from job.json.
+ * Decides whether the cluster's site file and running applications permit the job. Reads both from the cluster and not from job.json,
+ * because users can edit job.json.
  */
 export class Gatekeeper {
   readonly #options: GatekeeperOptions;
@@ -70,8 +68,8 @@ export class Gatekeeper {
   readonly #closing = new AbortController();
   #admittedIn: string | null = null;
   /**
-   * The observation that the next call of `#take` uses. The gatekeeper starts the first observation while the ApplicationMaster registers,
-   * so a job without limits starts without delay.
+   * An observation that has started but has not been used. The constructor starts the first observation, so that it runs while the
+   * ApplicationMaster registers.
    */
   #seen: Promise<Observation> | null;
 
@@ -106,7 +104,7 @@ export class Gatekeeper {
         }),
       );
       if (decision.type !== 'waits') {
-        // Derive the first limits of the running job from the same observation.
+        // Reuse this observation for the first limits of the running job.
         this.#seen = observing;
         this.#admittedIn = await observing.then((seen) => queueName(viewOf(seen, queue).queue));
         return decision;
@@ -183,8 +181,8 @@ export class Gatekeeper {
   }
 
   /**
-   * Returns the job's application, or null if the ResourceManager does not respond. If the site sets no totals, the application is not
-   * needed.
+   * Returns the job's application, or null if the ResourceManager does not respond. Quotas without totals can be checked without the
+   * application.
    */
   async #ownOf(resourceManager: ResourceManager): Promise<Application | null> {
     const { node, log } = this.#options;
@@ -195,8 +193,8 @@ export class Gatekeeper {
   }
 
   /**
-   * Opens the sources. Prefers the NodeManager's configuration: the user may have edited the job's own configuration to use another site
-   * file.
+   * Connects to the cluster, if possible with the NodeManager's configuration. The user may have edited the job's own configuration to use
+   * another site file.
    */
   async #open(): Promise<Sources> {
     const { frozen, configuration: own, host, token, node, log } = this.#options;
@@ -261,7 +259,7 @@ async function allOf(
   return { own, applications, earlier };
 }
 
-/** Users can move their applications to another queue after registration. */
+/** Prefers the queue in the application report, because the user may have moved the application after its registration. */
 function viewOf(seen: Observation, registeredQueue: string): ClusterView {
   return { ...seen, queue: seen.own?.queue || registeredQueue };
 }

@@ -18,20 +18,22 @@ import { askedResources } from '../job/pending-reasons.ts';
 import type { Container } from '../job/state/events.ts';
 import type { LaunchSpecification, Negotiator, NegotiatorListener, Registration } from './negotiator.ts';
 
-/** Delay in ms between SIGTERM and SIGKILL; the same as the NodeManager default (yarn.nodemanager.sleep-delay-before-sigkill.ms). */
+/** Delay in ms between SIGTERM and SIGKILL. Same as the default of yarn.nodemanager.sleep-delay-before-sigkill.ms. */
 const KILL_AFTER_MS = 250;
-/** Poll interval in ms for processes started by an earlier attempt: they are not child processes of this one. */
+/** Poll interval in ms for processes of an earlier attempt. Node.js reports only the exits of this process's own children. */
 const WATCH_MS = 200;
-/** Timeout in ms for killed processes to exit at the end of the job. */
+/** Maximum time in ms to wait for killed processes at the end of the job. */
 const END_MS = 5_000;
 const STOPPED_BY_MASTER = -105;
 const ABORTED = -100;
-/** Exit status for processes of an earlier attempt, whose real exit status is unknown. */
+/** Exit status reported for processes of an earlier attempt, because their real status is unknown. */
 const KILLED = 137;
 
-/** The name of the only node. It has no port, because no NodeManager listens on this machine. */
+/** Name of the only node. It has no port, because no NodeManager listens on this machine. */
 const NODE = 'localhost';
-/** A container's folder contains this file while its process is running. A later attempt reads the file to find the process. */
+/**
+ * File that a container's folder contains while the container's process is running. A later attempt finds the process through this file.
+ */
 const RECORD = 'container.json';
 
 interface ContainerRecord {
@@ -39,7 +41,7 @@ interface ContainerRecord {
   readonly role: string;
   readonly memoryMb: number;
   readonly pid: number;
-  /** Start time in clock ticks since boot. The pid and the start time together identify a process uniquely. */
+  /** Start time in clock ticks since boot. The kernel reuses pids, so only the pid and the start time together identify a process. */
   readonly startTime: string;
 }
 
@@ -58,8 +60,8 @@ export interface LocalNegotiatorOptions {
 }
 
 /**
- * Runs containers as processes on this machine. Uses the same folders and signals as a NodeManager. Like on YARN, containers keep running
- * when an attempt fails, and the next attempt adopts them.
+ * Runs containers as processes on this machine, with the same folders and signals as a NodeManager. As on YARN, containers keep running
+ * when an attempt fails, and the next attempt takes them over.
  */
 export class LocalNegotiator implements Negotiator {
   readonly #options: LocalNegotiatorOptions;
@@ -311,7 +313,7 @@ export class LocalNegotiator implements Negotiator {
         clearTimeout(killTimer);
       }
     }
-    // Wait for the cleanups, because this process exits next. Copying a job's data may take a long time.
+    // This process exits next, and the removal of a job's files may take a long time.
     await Promise.all(this.#clearing);
   }
 
@@ -344,7 +346,7 @@ function signalGroup(group: number, signal: NodeJS.Signals): void {
   } catch {}
 }
 
-/** Returns the start time of a process, or null if it does not exist or is a zombie (state Z or X). */
+/** Returns the start time of a process, or null if the process has ended. */
 function startTimeOf(pid: number): string | null {
   const stat = readStat(pid);
   return stat === null || stat.state === 'Z' || stat.state === 'X' ? null : String(stat.startTime);

@@ -4,24 +4,24 @@ import type { ContainerEnd } from '../../conf/status/task-failure.ts';
 import type { Container } from '../job/state/events.ts';
 
 /**
- * The source of containers: YARN or the local machine. Methods return before the operation has taken effect. The listener then receives all
- * events of a container in order, including failures.
+ * The source of containers: YARN or the local machine. Each method only starts an operation. The listener receives each container's events
+ * in order, including failures.
  */
 export interface Negotiator {
   /** Registers this attempt and returns the cluster's capabilities. Throws a TonyError if registration cannot succeed. */
   register(endpoint: { host: string; rpcPort: number; trackingUrl: string }): Promise<Registration>;
-  /** Sets the number of containers to allocate for a role; replaces the previous number. */
+  /** Sets the number of containers that a role still needs. Replaces the role's previous request. */
   ask(role: Role, count: number, excludedNodes: readonly string[]): void;
   release(containerId: string): void;
   launch(containerId: string, specification: LaunchSpecification): void;
   stop(containerId: string): void;
-  /** Reports the end of the job to the cluster and returns all containers. Resolves when the cluster has confirmed the report. */
+  /** Reports the job's result to the cluster and gives up all containers. Resolves when the cluster has confirmed the report. */
   finish(result: JobResult, trackingUrl: string): Promise<void>;
   close(): Promise<void>;
 }
 
 export interface Registration {
-  /** Resources of the largest container that the cluster allocates, keyed by resource name: `memory-mb`, `vcores`, `yarn.io/gpu`, ... */
+  /** Resources of the largest container that the cluster allocates, keyed by resource name, such as `memory-mb` or `yarn.io/gpu`. */
   readonly maximum: Readonly<Record<string, number>>;
   readonly resourceTypes: readonly string[];
   readonly survivors: readonly Container[];
@@ -30,9 +30,9 @@ export interface Registration {
 
 export interface LaunchSpecification {
   readonly environment: Readonly<Record<string, string>>;
-  /** Shell command without special characters. All variable data is in the environment or in files. */
+  /** Shell command that contains no user input. */
   readonly command: string;
-  /** Entries for the container's credentials file (CREDENTIALS in conf/job.ts). */
+  /** Entries of the container's credentials file, keyed by the names in CREDENTIALS (conf/job.ts). */
   readonly secrets: ReadonlyMap<string, Uint8Array>;
 }
 
@@ -42,11 +42,11 @@ export interface NegotiatorListener {
   launchFailed(containerId: string, message: string): void;
   ended(containerId: string, end: ContainerEnd, exitStatus: number, diagnostics: string): void;
   /**
-   * The cluster has announced that it will preempt these containers for another application. The cluster may withdraw the announcement.
-   * Each container is announced once.
+   * The cluster will soon preempt these containers for another application, unless it withdraws the announcement. Each container is
+   * announced once.
    */
   preempting(containerIds: readonly string[]): void;
   cluster(nodes: number, headroom: Readonly<Record<string, number>>): void;
-  /** The ResourceManager has removed this attempt or orders it to exit. Exit immediately without unregistering. */
+  /** The ResourceManager has removed this attempt or has ordered it to exit. The attempt must exit without unregistering. */
   fenced(message: string): void;
 }

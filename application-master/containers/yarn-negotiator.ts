@@ -16,8 +16,8 @@ import type { Container } from '../job/state/events.ts';
 import type { LaunchSpecification, Negotiator, NegotiatorListener, Registration } from './negotiator.ts';
 
 /**
- * Heartbeat interval in ms while containers are requested. The scheduler allocates containers between heartbeats and returns them with the
- * next response.
+ * Heartbeat interval in ms while containers are requested. Heartbeat responses deliver the containers, so a short interval starts tasks
+ * sooner.
  */
 const BEAT_WHILE_ASKING_MS = 150;
 /** Heartbeat interval in ms while no containers are requested. */
@@ -27,7 +27,7 @@ export interface YarnNegotiatorOptions {
   readonly frozen: FrozenJob;
   /** Returns the newest credentials. */
   readonly credentials: () => Credentials;
-  /** The files to localise, including job.json. The promise allows registration to start before job.json has been looked up. */
+  /** Files that YARN localises for each container. A promise, because registration need not wait until job.json has been looked up. */
   readonly resources: Promise<readonly Resource[]>;
   readonly listener: NegotiatorListener;
   readonly log: Logger;
@@ -36,10 +36,7 @@ export interface YarnNegotiatorOptions {
   readonly progress: () => number;
 }
 
-/**
- * Negotiates containers with YARN. Sends requests to the ResourceManager, which also reports completions. Sends launch and stop orders to
- * NodeManagers.
- */
+/** Requests containers from the ResourceManager, and starts and stops them through NodeManagers. */
 export class YarnNegotiator implements Negotiator {
   readonly #options: YarnNegotiatorOptions;
   readonly #scheduler: ApplicationMasterClient;
@@ -47,7 +44,7 @@ export class YarnNegotiator implements Negotiator {
   readonly #containers = new Map<string, AllocatedContainer>();
   readonly #excludedNodes = new Map<string, readonly string[]>();
   readonly #hosts: Set<string>;
-  /** Highest progress that this attempt has reported. It never decreases, although a new generation repeats steps. */
+  /** Highest progress that this attempt has reported. The reported progress never decreases, although a new generation repeats steps. */
   #highestProgress = 0;
   #wake: (() => void) | null = null;
   #stopping = false;
@@ -106,7 +103,7 @@ export class YarnNegotiator implements Negotiator {
 
   launch(containerId: string, specification: LaunchSpecification): void {
     void this.#launch(containerId, specification).catch((error: unknown) => {
-      // If only the response was lost, the NodeManager may have started the container. Releasing the container then also ends it.
+      // If only the response was lost, the container may be running. Releasing the container also ends it.
       this.release(containerId);
       this.#options.listener.launchFailed(containerId, messageOf(error));
     });
@@ -234,7 +231,10 @@ export class YarnNegotiator implements Negotiator {
     return [{ id: container.id, role, node: container.node, nodeHttp: container.nodeHttp, memoryMb }];
   }
 
-  /** Each role has a unique priority, which identifies the role of an allocated container. YARN serves earlier roles first. */
+  /**
+   * Returns the priority of a role's requests. Each role has its own priority, which identifies the role of an allocated container. YARN
+   * serves earlier roles first.
+   */
   #priorityOf(role: string): number {
     return this.#options.frozen.job.roles.findIndex((candidate) => candidate.name === role) + 1;
   }
@@ -244,9 +244,8 @@ export class YarnNegotiator implements Negotiator {
   }
 
   /**
-   * Returns the hosts to exclude. YARN excludes whole hosts for the whole application. Returns no hosts if all known hosts would be
-   * excluded: several NodeManagers may share a single host. If YARN nevertheless allocates a container on an excluded node, the job machine
-   * releases it.
+   * Returns the hosts that YARN must not use for this application. Returns no hosts if the exclusion would cover all known hosts, because
+   * several NodeManagers may share a host. The job machine releases containers on excluded nodes.
    */
   #avoidedHosts(): ReadonlySet<string> {
     const avoided = new Set([...this.#excludedNodes.values()].flat().map(hostOf));

@@ -37,10 +37,7 @@ export function wantedTasks(state: JobState, role: Role): Task[] {
   }
 }
 
-/**
- * Returns true if all required tasks have containers. Extra tasks of an elastic role must not take room from required tasks, so they are
- * requested only in this case.
- */
+/** Returns true if all required tasks have containers. Only then may the job request extra tasks of an elastic role. */
 function othersHaveContainers(state: JobState): boolean {
   return (
     state.tasks.every(
@@ -65,7 +62,7 @@ export function assignContainers(transition: Transition, containers: readonly Co
     transition.askAgain.add(container.role);
     const role = transition.state.frozen.job.roles.find((each) => each.name === container.role);
     const task = role === undefined ? undefined : wantedTasks(transition.state, role)[0];
-    // No task needs the container, or its node was excluded after the request.
+    // No task needs this container, or its node has been excluded since the request.
     if (task === undefined || excludedNodes(transition.state, task.role).includes(container.node)) {
       transition.act({ type: 'release', containerId: container.id });
       continue;
@@ -78,7 +75,7 @@ export function assignContainers(transition: Transition, containers: readonly Co
       wait: { since: restartsAlone(transition.state, task) ? transition.now : task.wait.since, asked: false },
       exit: null,
       startedAt: null,
-      // Clear the metrics of the previous TensorBoard. The new TensorBoard sends metrics when it is ready.
+      // TensorBoard counts as ready when it has metrics, so a new TensorBoard must start without any.
       ...(isTensorBoardRole(transition.state.frozen.job, task.role) && { progress: { metrics: {} } }),
     });
     transition.assign(container.id, task.slot);
@@ -92,7 +89,7 @@ export function assignContainers(transition: Transition, containers: readonly Co
   }
 }
 
-/** Updates the request of each role that needs a different number of containers than last requested. */
+/** Sends a new request for each role whose needed containers or excluded nodes have changed. */
 export function ask(transition: Transition): void {
   const { state } = transition;
   if (state.cluster.registration === null) {
@@ -121,7 +118,9 @@ export function ask(transition: Transition): void {
   }
 }
 
-/** Returns the nodes on which the role's tasks failed too often, ordered by number of failures. Never excludes all nodes of the cluster. */
+/**
+ * Returns the nodes on which the role's tasks failed too often, beginning with the most failures. Never returns all nodes of the cluster.
+ */
 export function excludedNodes(state: JobState, role: Role): readonly string[] {
   const failures = new Map<string, number>();
   for (const task of state.tasks) {

@@ -35,8 +35,8 @@ export function detach(transition: Transition, slot: number, how: Detachment, re
   if (how === 'release') {
     transition.act({ type: 'release', containerId: container.id });
   } else {
-    // The executor ends its program's whole process group, which the cluster's signals may not reach. If the container is considered lost
-    // or about to be preempted, skip the grace period, because the replacement cannot start until the program has exited.
+    // Only the executor reliably ends the program's whole process group. If the container is lost or will be preempted, skip the program's
+    // grace period, because the replacement cannot start until the program has exited.
     if (attached) {
       transition.act({ type: 'stop-program', containerId: container.id, reason, atOnce: presumed });
     }
@@ -82,8 +82,8 @@ export function letLeave(transition: Transition): void {
 }
 
 /**
- * Handles the ResourceManager's report that a stopped container has ended. In two cases the ResourceManager only presumes the end: the node
- * is lost, or the container was released because its NodeManager did not respond.
+ * Handles the ResourceManager's report that a stopped container has ended. The container may still be running if its node is lost, or if
+ * the ResourceManager released the container because the NodeManager did not respond.
  */
 export function forget(transition: Transition, containerId: string, end: ContainerEnd): void {
   const ending = transition.state.ending.get(containerId);
@@ -102,10 +102,7 @@ export function forget(transition: Transition, containerId: string, end: Contain
   }
 }
 
-/**
- * Records a lost node once, although the ResourceManager reports each of its containers. After the job has got a new container on the node,
- * the node can be recorded again. Ignores containers that are unknown to the job, because their nodes are unknown too.
- */
+/** Records the loss of a container's node once, although the ResourceManager reports each container of the node. */
 export function noteLostNode(transition: Transition, containerId: string): void {
   const { byContainer, ending, cluster, tasks } = transition.state;
   const node = tasks[byContainer.get(containerId) ?? -1]?.container?.node ?? ending.get(containerId)?.node ?? '';
@@ -120,7 +117,10 @@ export function noteLostNode(transition: Transition, containerId: string): void 
   });
 }
 
-/** Stops a container without a task: a container of an earlier attempt, or one that already has a stop order. `index` is -1 if unknown. */
+/**
+ * Stops a container that has no task, for example a container of an earlier attempt. `index` is the task that the container had before, or
+ * -1 if unknown.
+ */
 export function stopUnassigned(
   transition: Transition,
   container: { containerId: string; role: string; index: number; node: string },
@@ -158,8 +158,8 @@ export function greetUnassigned(
 }
 
 /**
- * Handles other messages from a container that has no task assigned. The executor is connected, so it can be told to stop. Its program may
- * still be running.
+ * Handles a message from a container that has no task. Orders an unknown container to stop. A container with a stop order counts as
+ * connected again, because its program may still be running.
  */
 export function recordUnassigned(transition: Transition, containerId: string): void {
   const ending = transition.state.ending.get(containerId);
@@ -193,8 +193,8 @@ export function noteLeft(transition: Transition, containerId: string): void {
 }
 
 /**
- * Handles the end of an executor's stream. The executor may keep running until its lease expires. A preempted container, however, has ended
- * when its stream ends: its NodeManager kills the executor and the program together.
+ * Handles the end of the stream from a container that has no task. The executor may keep running until its lease expires. A preempted
+ * container has ended, because its NodeManager kills the executor and the program together.
  */
 export function noteStreamLost(transition: Transition, containerId: string): void {
   const ending = transition.state.ending.get(containerId);
@@ -209,8 +209,8 @@ export function noteStreamLost(transition: Transition, containerId: string): voi
 }
 
 /**
- * Returns earlier containers whose program may still be running. They belong to this task or to an unknown task of its role. A new program
- * must wait until they have exited.
+ * Returns the containers whose programs must exit before the task's next program can start. Each of them was assigned to this task, or to
+ * an unknown task of the role.
  */
 export function predecessorsOf(state: JobState, task: Task): Ending[] {
   return [...state.ending.values()].filter(
@@ -218,7 +218,7 @@ export function predecessorsOf(state: JobState, task: Task): Ending[] {
   );
 }
 
-/** Returns true if the cluster or the ApplicationMaster ended the container. The task is not charged for such an end. */
+/** Returns true if the cluster or the ApplicationMaster ended the container. Such an end does not count against the task's restarts. */
 export function isFree(end: ContainerEnd): boolean {
   switch (end) {
     case 'exited':
@@ -235,7 +235,7 @@ export function isFree(end: ContainerEnd): boolean {
   }
 }
 
-/** Repeats stop orders that have had no effect. Drops containers whose end the cluster will not report. */
+/** Repeats stop orders that have had no effect. Forgets containers whose end the cluster will not report. */
 export function chaseEnding(transition: Transition): void {
   for (const ending of transition.state.ending.values()) {
     const { containerId, reported, since, until, attached, stopAt } = ending;

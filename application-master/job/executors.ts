@@ -14,7 +14,7 @@ import type { Transition } from './state/transition.ts';
 // Handlers for messages from executors. A handler first finds the task to which the container is assigned. A container without a task
 // receives a stop order.
 
-/** Only a program that computes uses at least this fraction of a core or GPU. */
+/** A program counts as busy if it uses at least this fraction of a CPU core or GPU. */
 const BUSY_SHARE = 0.05;
 
 type Said<Type extends ExecutorEvent['type']> = Extract<ExecutorEvent, { type: Type }>;
@@ -40,7 +40,7 @@ export function heardFromExecutor(transition: Transition, event: ExecutorEvent):
       streamLost(transition, event);
       break;
     case 'left':
-      // This affects only containers without a task. If a container has a task, the cluster reports when the container exits.
+      // Only containers without a task need this message. The cluster reports the exits of all other containers.
       noteLeft(transition, event.containerId);
       break;
     default:
@@ -101,7 +101,7 @@ function hello(transition: Transition, event: Said<'hello'>): void {
   }
 }
 
-/** Handles the Hello from a task that is not in a running generation: prepares the task for the next generation. */
+/** Handles the Hello of a task outside the running generation, and prepares the task for the next generation. */
 function prepareForNext(transition: Transition, slot: number, event: Said<'hello'>, before: Executor | null): void {
   const generation = next(transition.state.generation);
   const unused = event.generation === 0 && (before?.ranIn ?? 0) === 0;
@@ -264,7 +264,7 @@ function noteEarlyEnd(transition: Transition, task: Task, { step, reason }: NonN
     return;
   }
   transition.patchTraining({ earlyEnd });
-  // Save the reason: the chief may have exited when a later attempt writes the final diagnostics.
+  // Save the reason, because a later attempt may need it after the chief has exited.
   transition.dirty = true;
   transition.recordTask('early-end', task, { detail: earlyEnd });
 }
@@ -282,7 +282,7 @@ function exited(transition: Transition, event: Said<'exited'>): void {
 
 function streamLost(transition: Transition, event: Said<'stream-lost'>): void {
   const slot = transition.state.byContainer.get(event.containerId);
-  // A lost stream is not a failure. The executor is lost only after it has been silent for too long.
+  // A lost stream is not a failure. An executor counts as lost only after it has been silent for too long.
   if (slot !== undefined) {
     transition.updateExecutor(slot, { attached: false });
   } else {
@@ -293,7 +293,7 @@ function streamLost(transition: Transition, event: Said<'stream-lost'>): void {
 function handleExit(transition: Transition, slot: number, exit: ProgramExit): void {
   const task = transition.task(slot);
   const program = task.executor?.program ?? null;
-  // The exit belongs to an older generation or has already been reported.
+  // Ignore repeated exits, and exits of older generations.
   if (program === null || program.phase === 'ended' || program.generation !== exit.generation) {
     return;
   }
@@ -318,7 +318,7 @@ function handleExit(transition: Transition, slot: number, exit: ProgramExit): vo
   }
 }
 
-/** Returns the time until which to wait for another report that may explain a failed exit. */
+/** Returns the time until which to wait for a report that may explain a failed exit. */
 function deferredUntil(transition: Transition, task: Task, exit: ProgramExit): number {
   const lostRank = task.executor?.lostRank ?? null;
   // Some members have not reattached yet. One of them may be the lost peer.
@@ -332,8 +332,8 @@ function deferredUntil(transition: Transition, task: Task, exit: ProgramExit): n
 }
 
 /**
- * Marks the task as succeeded. Its executor runs until the success has been saved: without the executor and the saved success, a later
- * attempt would consider the task lost.
+ * Marks the task as succeeded. Its executor keeps running until the success has been saved, because a later attempt would otherwise
+ * consider the task lost.
  */
 function succeed(transition: Transition, slot: number): void {
   transition.update(slot, { state: 'succeeded', exit: { code: 0, signal: null } });
@@ -361,8 +361,8 @@ function nowRunning(transition: Transition, slot: number, generation: Generation
 }
 
 /**
- * Records a message from the container's executor. Returns the slot of the container's task; null if the container has no task or its
- * executor has not registered.
+ * Records that a container's executor has sent a message. Returns the slot of the container's task, or null if the container has no task or
+ * its executor has not registered.
  */
 function recordMessage(transition: Transition, containerId: string): number | null {
   const slot = transition.state.byContainer.get(containerId);

@@ -19,11 +19,13 @@ export interface Failure {
   readonly facts: TaskFailure;
   /** True if the cluster may still report a different cause. */
   readonly refundable: boolean;
-  /** Number of consecutive generations without progress that ended with a charged failure; 0 if this failure ends no generation. */
+  /**
+   * Number of consecutive generations that failed without progress, including the current one. 0 if the failure does not end a generation.
+   */
   readonly fruitless: number;
 }
 
-/** Returns the cause if the task is lost, otherwise null. */
+/** Returns the reason why the task counts as lost, or null if the task is not lost. */
 export function lossOf(state: JobState, { container, executor, role, startedAt }: Task): Cause | null {
   if (container === null) {
     return null;
@@ -34,8 +36,7 @@ export function lossOf(state: JobState, { container, executor, role, startedAt }
   const { pendingExit } = executor;
   const job = jobOf(state);
   const msSince = (time: number | null | undefined) => (typeof time === 'number' ? state.now - Math.max(time, state.heardFloor) : 0);
-  // Evaluate the exit at `until`, even if the executor is silent. The cause of the exit may have ended the executor too. An exit, or a
-  // later report from the cluster, explains the failure better than silence.
+  // A pending exit takes precedence over silence, because the cause of the exit may also have ended the executor.
   if (pendingExit !== null && executor.lostRank === null) {
     return state.now >= pendingExit.until ? { kind: 'program', exit: pendingExit.exit } : null;
   }
@@ -63,8 +64,8 @@ export function lossOf(state: JobState, { container, executor, role, startedAt }
 }
 
 /**
- * Returns the member to charge for lost-peer reports that no failure has explained within `graceMs`, or null if there are no such reports.
- * Selects the member with the most reports. In case of a tie, prefers a member that has not reported a lost peer itself.
+ * Returns the member to charge if members have reported a lost peer and no failure has explained the reports within `graceMs`. Returns null
+ * if there are no such reports. Selects the member that most reports name. If several members qualify, prefers one that has sent no report.
  */
 export function findBlamedMember(state: JobState): { readonly slot: number; readonly cause: Cause } | null {
   if (state.gang?.phase !== 'started') {
@@ -83,7 +84,7 @@ export function findBlamedMember(state: JobState): { readonly slot: number; read
   const named = tasks
     .filter((task) => task.container !== null && votes(task) > 0)
     .sort((a, b) => votes(b) - votes(a) || Number(reporters.includes(a)) - Number(reporters.includes(b)) || number(a) - number(b));
-  // If no reported member has a container, charge a reporting member, because it cannot continue.
+  // If no reported member has a container, charge a member that sent a report, because it cannot continue.
   const { slot, executor } = named[0] ?? due;
   const pendingExit = executor?.pendingExit ?? null;
   if (pendingExit !== null) {
@@ -93,9 +94,9 @@ export function findBlamedMember(state: JobState): { readonly slot: number; read
 }
 
 /**
- * Charges a failure to the task. If the failure ends a generation, also charges the failure to the gang. The limit `maxRestarts` applies to
- * each task separately, so a hundred tasks may each fail that often. The same limit applies to consecutive generations without progress,
- * because a bug may hit a different task each time. A charge is refunded only if the cluster reports itself as the cause.
+ * Counts a failure against the task's restarts. A failure that ends a generation also counts against the gang's restarts, because a bug may
+ * hit a different task each time. `maxRestarts` limits both counts. A failure stops counting only if the cluster later reports that it
+ * caused the failure.
  */
 export function chargeFailure(transition: Transition, task: Task, cause: Cause): Failure {
   const { state } = transition;
@@ -140,8 +141,8 @@ export function recordFailure(transition: Transition, { task, cause, facts }: Fa
 }
 
 /**
- * Returns true if the task's next charged failure may end the job. The job then waits briefly for the cluster's report before it charges
- * the exit of a program that was killed by a signal.
+ * Returns true if the task's next charged failure may end the job. Before the job charges such a failure, it waits briefly for a report
+ * that the cluster killed the program.
  */
 export function isLastStraw(state: JobState, task: Task): boolean {
   const { policy, maxRestarts } = task.role.restart;
@@ -154,8 +155,7 @@ export function isLastStraw(state: JobState, task: Task): boolean {
 }
 
 /**
- * Corrects a charged failure whose real cause the cluster reports later: the cluster ended the container, or the container exceeded its
- * memory limit. The charged cause was silence or a signal.
+ * Corrects a charged failure when the cluster later reports that it ended the container, or that the container exceeded its memory limit.
  */
 export function correctFailure(transition: Transition, containerId: string, cause: Extract<Cause, { kind: 'container' }>): void {
   const ending = transition.state.ending.get(containerId);
@@ -166,7 +166,7 @@ export function correctFailure(transition: Transition, containerId: string, caus
   if (task === undefined || (!isFree(cause.end) && cause.end !== 'memory-exceeded')) {
     return;
   }
-  // The ApplicationMaster itself stopped or released the container.
+  // The ApplicationMaster itself stopped or released the container, so this end is not the cause of the failure.
   if (cause.end === 'stopped-by-master' || cause.end === 'released') {
     return;
   }
@@ -186,10 +186,7 @@ export function correctFailure(transition: Transition, containerId: string, caus
   transition.dirty = true;
 }
 
-/**
- * Records a failure that ends a generation. Returns the number of consecutive generations without progress; 0 if the gang is already
- * forming.
- */
+/** Counts a failed generation. Returns the number of consecutive generations without progress, or 0 if the gang is already forming. */
 function countFruitless(transition: Transition): number {
   const { gang, training } = transition.state;
   if (gang === null || gang.phase === 'forming') {
@@ -224,7 +221,7 @@ function costOf(state: JobState, task: Task, cause: Cause): FailureCost {
   }
 }
 
-/** Returns true if the cluster may report a different cause later: preemptions and lost nodes can also cause silence or a signal. */
+/** Returns true if the cluster may later report a different cause, such as a preemption or a lost node. */
 function mayBeCorrected(cause: Cause): boolean {
   return cause.kind === 'silent' || cause.kind === 'unanswered' || (cause.kind === 'program' && cause.exit.code === -1);
 }
@@ -253,9 +250,10 @@ function wasStarted(task: Task): boolean {
 }
 
 /**
- * Returns the reason not to restart the task, phrased as a predicate, or null if the task is restarted.
- * - `task`: the task has exhausted its restarts. Other tasks may continue without it.
- * - `job`: the gang as a whole has exhausted its restarts.
+ * Returns the reason not to restart the task, or null if the task is restarted. The text continues a sentence that begins with the task's
+ * name.
+ * - `task`: the task has no restarts left. Other tasks may continue without it.
+ * - `job`: the gang has no restarts left.
  */
 export function whyNotRestarted(
   transition: Transition,
@@ -266,7 +264,7 @@ export function whyNotRestarted(
   }
   const { charged, free, unstarted } = transition.task(task.slot).failures;
   const { policy, maxRestarts } = task.role.restart;
-  // A bug that affects one task after another must not exhaust all tasks of an elastic role.
+  // If a bug hits one task after another, the job must fail before an elastic role has lost all of its tasks.
   const inVain = isElastic(task.role) ? Math.max(maxRestarts, LIMITS.rounds) : maxRestarts;
   const own = (text: string) => ({ kind: 'task', text }) as const;
   const together = { kind: 'job', text: `failed after ${inVain} restart${inVain === 1 ? '' : 's'} without a new checkpoint` } as const;
@@ -300,7 +298,7 @@ export function whyNotRestarted(
   return null;
 }
 
-/** Returns true if `retryOn` permits a restart after a program has exited in this way. */
+/** Returns true if `retryOn` permits a restart after this exit. */
 function isRetried({ retryOn }: Role, { code, signal }: ProgramExit): boolean {
   const number = (constants.signals as Readonly<Record<string, number>>)[signal];
   return retryOn === null || retryOn.includes(number === undefined ? code : 128 + number);
@@ -311,8 +309,8 @@ function describeCodes(codes: readonly number[]): string {
 }
 
 /**
- * Returns the delay in ms before a failed task requests its next container. The delay grows with each container that fails before its
- * program starts.
+ * Returns the delay in ms before a failed task requests its next container. The delay grows with the number of consecutive containers in
+ * which no program started.
  */
 export function restartPause(transition: Transition, slot: number): number {
   const { role, failures } = transition.task(slot);
@@ -328,10 +326,7 @@ export function failureDiagnostics(state: JobState, { task, facts }: Failure, en
   return `${nameOf(task)} ${end}: ${describeFailure(facts, task.role.name)}.${next}${stderr}${earlierFailure(state, task, facts)}`;
 }
 
-/**
- * Describes the job's first failure. Returns an empty string for an identical failure. If the failures differ only in stderr, omits the
- * stderr lines.
- */
+/** Describes the job's first failure, or returns an empty string if `facts` describes the same failure. */
 function earlierFailure({ firstFailure }: JobState, task: Task, facts: TaskFailure): string {
   if (firstFailure === null) {
     return '';

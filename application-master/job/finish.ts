@@ -20,10 +20,10 @@ export function decide(transition: Transition, result: JobResult): void {
   }
 }
 
-/** Checks whether the job has succeeded: all tracked tasks or the chief, depending on `success` in job.yaml. */
+/** Ends the job as succeeded when all tracked tasks have ended. With `success: chief`, only the chief must have ended. */
 export function decideSuccess(transition: Transition): void {
   const { tasks, frozen, gang } = transition.state;
-  // In an elastic role, only the members of the running generation matter.
+  // In an elastic role, only the members of the running generation count.
   if (gang !== null && gang.phase !== 'started' && frozen.job.roles.some(isElastic)) {
     return;
   }
@@ -71,7 +71,7 @@ function stopAll(transition: Transition, result: JobResult): void {
   const reason =
     result.state === 'SUCCEEDED' ? 'the job has succeeded' : result.state === 'KILLED' ? 'the job was killed' : 'the job has failed';
   for (const { slot, container, role } of transition.state.tasks) {
-    // Do not wait for TensorBoard, because it has no state to save.
+    // TensorBoard has no state to save, so do not wait for it.
     if (container !== null) {
       detach(transition, slot, isTensorBoardRole(transition.state.frozen.job, role) ? 'stop' : 'drain', reason);
     }

@@ -47,7 +47,7 @@ export function unclaim(transition: Transition): void {
   transition.dirty = true;
 }
 
-/** Orders an executor to end its program and to bind a port for the next generation. */
+/** Orders an executor to stop its program and to bind a port for the next generation. */
 export function prepare(transition: Transition, slot: number): void {
   const { executor, container } = transition.task(slot);
   if (executor === null || container === null) {
@@ -90,8 +90,8 @@ export function claimGeneration(transition: Transition): void {
 }
 
 /**
- * Returns the members of the next generation, or null if the gang must wait. Without an elastic role, all tasks must have a container. With
- * an elastic role, enough tasks must be ready, and no further tasks may be expected soon.
+ * Returns the members of the next generation, or null if the gang must wait. Without an elastic role, all tasks must have containers. With
+ * an elastic role, enough tasks must be ready, and no other task may be about to become ready.
  */
 function chooseMembers(transition: Transition): Task[] | null {
   const { state } = transition;
@@ -173,7 +173,7 @@ export function startReplacements(transition: Transition): void {
   }
 }
 
-/** Starts tasks outside the gang. They do not depend on the gang, so they start when their executors have registered. */
+/** Starts each task outside the gang when its executor has registered. */
 export function startUnranked(transition: Transition): void {
   for (const task of transition.state.tasks) {
     const { container, executor } = task;
@@ -237,8 +237,8 @@ export function membersOf(state: JobState): Member[] {
 }
 
 /**
- * Ends a forming round that timed out. The gang returns its containers, because two incomplete gangs could otherwise block each other
- * forever. The gang requests containers again after a pause, which differs between jobs.
+ * Handles the gang timeout. The gang gives its containers back, because two incomplete gangs could otherwise block each other forever.
+ * After a pause that differs between jobs, the gang requests containers again.
  */
 export function endRound(transition: Transition): void {
   const { gang, cluster, decision } = transition.state;
@@ -257,7 +257,7 @@ export function endRound(transition: Transition): void {
   }
   const generation = next(transition.state.generation);
   const missing = missingTasks(transition.state);
-  // If all members are ready and the gang waits only for storage, the round does not count as timed out.
+  // The gang is complete and waits only for storage, so the timeout does not apply.
   if (missing.length === 0) {
     transition.patchGang({ since: transition.now });
     return;
@@ -288,8 +288,8 @@ export function endRound(transition: Transition): void {
 }
 
 /**
- * Returns the pause before a new round: 5 to 15% of the gang timeout per finished round, with deterministic jitter derived from the
- * application ID.
+ * Returns the pause in ms before the gang requests containers again. The pause grows with each timeout. Its jitter is derived from the
+ * application ID, so that jobs do not retry together.
  */
 function pause(state: JobState, round: number): number {
   const dice = createHash('sha256').update(`${state.frozen.applicationId} ${round}`).digest().readUInt16BE() / 0xffff;

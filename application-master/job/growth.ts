@@ -6,10 +6,10 @@ import { isChief } from './state/ranks.ts';
 import { isTensorBoardRole } from './state/tensorboard-task.ts';
 import type { Transition } from './state/transition.ts';
 
-// Elastic jobs grow when the cluster has free resources. Extra containers are allocated and stay idle until the next checkpoint, when a new
-// generation loses no progress. Each growth restarts all members, so there is a minimum interval between growths.
+// Elastic jobs grow when the cluster has free resources. Extra tasks wait until the next checkpoint, because a restart at that point loses
+// no progress. A minimum interval limits the number of restarts.
 
-/** At a checkpoint, forms a new generation that includes the newly available tasks. */
+/** At a checkpoint, forms a new generation that includes the extra tasks that are waiting. */
 export function grow(transition: Transition): void {
   const { gang, now } = transition.state;
   if (!transition.checkpointed || gang === null) {
@@ -24,7 +24,7 @@ export function grow(transition: Transition): void {
   if (newcomers.length === 0 || !isInFullSwing(transition.state)) {
     return;
   }
-  // The next checkpoint will follow soon. Grow then, so that the arriving tasks are included.
+  // If checkpoints are frequent and more tasks are starting, wait for the next checkpoint, so that these tasks are included.
   const soon = before !== null && now - before < LIMITS.arrivingMs;
   if (soon && transition.state.tasks.some((task) => !isMember(task) && isArriving(transition.state, task))) {
     return;
@@ -33,7 +33,10 @@ export function grow(transition: Transition): void {
   newGeneration(transition, { incidentUntil: null, why: `the cluster has room for ${newcomers.map(nameOf).join(', ')}` });
 }
 
-/** Returns idle extra tasks with a container, if another task has waited for a container for longer than `LIMITS.yieldMs`. */
+/**
+ * Returns the extra tasks that have a container but wait for a checkpoint, if another task has waited for a container for longer than
+ * `LIMITS.yieldMs`.
+ */
 export function sparesInTheWay(state: JobState): Task[] {
   const role = elasticRole(jobOf(state));
   if (state.gang?.phase !== 'started' || role === null) {
@@ -49,8 +52,8 @@ export function sparesInTheWay(state: JobState): Task[] {
 }
 
 /**
- * Frees resources for a required task that has waited long for a container by removing one optional member of the elastic role. Returns
- * false if there is no optional member.
+ * Removes an optional member of the elastic role, so that a required task can get a container. Returns false if there is no optional
+ * member.
  */
 export function shrinkFor(transition: Transition, needy: Task): boolean {
   const role = elasticRole(jobOf(transition.state));

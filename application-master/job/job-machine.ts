@@ -25,9 +25,8 @@ import { Transition } from './state/transition.ts';
 import { tokensReported } from './tokens.ts';
 import { isStall, watch } from './watch.ts';
 
-// The job state machine makes all decisions of the ApplicationMaster. It is a pure function from a state and an event to the next state and
-// a list of actions, without clock, sockets, promises or randomness. `step` first applies the event and then calls the rules in `follow`,
-// which depend only on the state.
+// The job state machine makes all decisions of the ApplicationMaster. `step` is a pure function. It takes a state and an event, and returns
+// the next state and a list of actions. It first applies the event, and then calls the rules in `follow`, which depend only on the state.
 
 export { statusOf } from './job-status.ts';
 export type { JobState } from './state/job-state.ts';
@@ -189,7 +188,8 @@ function registered(transition: Transition, event: Extract<Event, { type: 'regis
     detail: `attempt ${transition.state.attempt}, queue ${queue}, ${event.survivors.length} containers of the previous attempt`,
   });
   matchSurvivors(transition, event);
-  // An earlier attempt has run on this cluster, so the request is satisfiable. The largest node may be temporarily unavailable.
+  // Skip the check. An earlier attempt has run on this cluster, so the resources exist, although a large node may be temporarily
+  // unavailable.
   if (transition.state.restored) {
     return;
   }
@@ -204,10 +204,7 @@ function registered(transition: Transition, event: Extract<Event, { type: 'regis
   }
 }
 
-/**
- * Ends the hold: the job may now request containers. Its run time and its wait for containers start now. A job that was running before this
- * attempt keeps its start time.
- */
+/** Allows the job to request containers. The job's run time starts now, unless the job was running before this attempt. */
 function admitted(transition: Transition): void {
   const { admission, generation, startedAt, now } = transition.state;
   if (admission.held === null) {
@@ -234,8 +231,8 @@ function goWithout(transition: Transition, role: Role, sentence: string): void {
 }
 
 /**
- * Before the job's first container has run, a refusal means that the request is invalid, and the job fails. Later refusals may be
- * temporary, for example because a node is unavailable. In this case, the gang timeout limits the wait.
+ * Fails the job if the ResourceManager refuses a request before any container has run, because such a request is invalid. Later refusals
+ * may be temporary, for example because a node is unavailable, so the job waits until the gang timeout.
  */
 function askRefused(transition: Transition, name: string, message: string): void {
   const { requests } = transition.state;
@@ -283,8 +280,8 @@ function containerEnded(transition: Transition, event: Extract<Event, { type: 'c
     return;
   }
   const pendingExit = transition.task(slot).executor?.pendingExit ?? null;
-  // If the program has already failed, the executor's own exit adds no information. If the cluster ended the container, use the cause
-  // reported by the cluster.
+  // If the program has already failed, use the program's exit instead of the executor's. A cause that the cluster reports takes precedence
+  // over both.
   if (pendingExit !== null && end === 'exited') {
     failTask(transition, slot, { kind: 'program', exit: pendingExit.exit }, 'ended');
   } else {

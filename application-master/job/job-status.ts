@@ -9,7 +9,7 @@ import { isOver, type JobState, nameOf, type Task } from './state/job-state.ts';
 import { awaitedTasks, elasticRole, inGang, isIndependentlyReplaceable, isMember } from './state/membership.ts';
 import { mergedMetrics } from './state/snapshot.ts';
 
-/** Shorter waits are normal and not reported. */
+/** Time in ms after which the status mentions a wait. Shorter waits are normal. */
 const PATIENCE_MS = 5_000;
 
 export function statusOf(state: JobState, now: number): JobStatus {
@@ -68,8 +68,7 @@ function phaseOf(state: JobState): readonly [JobStatus['state'], string] {
   if (ranWell) {
     return ['RUNNING', message];
   }
-  // Without a gang, tasks start individually. The first start of a task is therefore not a recovery, even if other tasks are already
-  // running.
+  // Without a gang, tasks start individually, so the first start of a task is not a recovery.
   const before =
     gang === null
       ? awaited.some((task) => task.generation > 0 && (waited.includes(task) || (task.state === 'registered' && task.attempts > 1)))
@@ -82,8 +81,8 @@ function phaseOf(state: JobState): readonly [JobStatus['state'], string] {
 }
 
 /**
- * Returns the status of the job's TensorBoard. The task's metrics show that TensorBoard is ready, or its notices explain why TensorBoard is
- * not ready. A user-defined role with the same name is not TensorBoard.
+ * Returns the status of the job's TensorBoard, which is ready when its task has metrics. A user-defined role with the same name is not
+ * TensorBoard.
  */
 function tensorBoardOf(state: JobState): TensorBoardStatus {
   const task = state.frozen.job.tensorboard.serve ? state.tasks.find((each) => each.role.name === TENSORBOARD_ROLE) : undefined;
@@ -135,7 +134,7 @@ function isListed(task: Task): boolean {
   return task.index < task.role.instances || task.attempts > 0;
 }
 
-/** Returns the chief's step. Without ranked tasks, returns the highest step of all tasks. */
+/** Returns the step of rank 0, or the highest step of all tasks if no task has a rank. */
 function stepOf(state: JobState): number {
   return state.tasks.find((task) => task.rank === 0)?.progress.step ?? Math.max(0, ...state.tasks.map((task) => task.progress.step));
 }

@@ -10,11 +10,11 @@ export const GPU = 'yarn.io/gpu';
 export function askedResources(role: Role): Record<string, number> {
   const { memoryMb, vcores, gpus, other } = role.resources;
   const counted = { 'memory-mb': memoryMb, vcores, ...(gpus > 0 ? { [GPU]: gpus } : {}) };
-  // The first `counted` fixes the order of the keys. The second prevents `other` from overriding the amounts that quotas use.
+  // The first `counted` fixes the order of the keys. The second `counted` prevents `other` from replacing these amounts.
   return { ...counted, ...other, ...counted };
 }
 
-/** Explains why this cluster can never satisfy the role's request, with a remedy. Returns null if it can. */
+/** Explains why this cluster can never satisfy the role's request, and what to do. Returns null if the cluster can satisfy the request. */
 export function impossibleAsk(state: JobState, role: Role): string | null {
   const registration = state.cluster.registration;
   if (registration === null) {
@@ -44,7 +44,7 @@ export function impossibleAsk(state: JobState, role: Role): string | null {
   return null;
 }
 
-/** Explains in sentences which tasks are missing and why, one sentence per reason. */
+/** Explains why tasks are missing, in one sentence per reason. */
 export function describeMissing(state: JobState, missing: readonly Task[]): string {
   const reasons = new Map<string, Task[]>();
   for (const task of missing) {
@@ -99,7 +99,7 @@ function describeAmount(name: string, amount: number): string {
   return `${amount} ${name}`;
 }
 
-/** Formats tasks as ranges in the order of the job's roles, e.g. `worker:0-6, worker:9, ps:1`. */
+/** Formats tasks as ranges, for example `worker:0-6, worker:9, ps:1`. */
 function list(tasks: readonly Task[]): string {
   const runs: { first: Task; last: Task }[] = [];
   for (const task of tasks) {
@@ -114,7 +114,7 @@ function list(tasks: readonly Task[]): string {
   return names.length <= 10 ? names.join(', ') : `${names.slice(0, 10).join(', ')} and others (${tasks.length} in total)`;
 }
 
-/** Describes how long the job has waited, and for which tasks. Lists recently launched executors as starting. */
+/** Describes how long the job has waited, and for which tasks. A task whose executor has not connected yet is described as starting. */
 export function describeWait(state: JobState, missing: readonly Task[], since: number): string {
   const starting = missing.filter((task) => task.container !== null && task.executor === null);
   const others = missing.filter((task) => !starting.includes(task));
@@ -128,12 +128,12 @@ export function describeWait(state: JobState, missing: readonly Task[], since: n
   return sentences.join(' ');
 }
 
-/** Describes the newest failure of a task; an empty string if the task has not failed. */
+/** Describes the newest failure of a task. Returns an empty string if the task has not failed. */
 export function describeNewestFailure({ failures: { newest }, role }: Task): string {
   return newest === null ? '' : describeFailure(newest, role.name);
 }
 
-/** Explains why ready tasks do not start: their previous programs may still be running. Returns one sentence per node. */
+/** Explains that ready tasks wait until their previous programs have exited. Returns one sentence per node. */
 export function describePredecessors(state: JobState, tasks: readonly Task[]): string[] {
   const waits = new Map<string, { readonly tasks: Set<Task>; until: number; attached: boolean }>();
   for (const task of tasks) {

@@ -39,8 +39,8 @@ export function detectLostTasks(transition: Transition): void {
 }
 
 /**
- * Step 2: charges the failure, stops the task's container, and restarts the task if its restart budget permits. Failures reported by
- * executors or by the cluster start here.
+ * Step 2: charges the failure to the task, stops the task's container, and restarts the task if it has restarts left. If an executor or the
+ * cluster reports a failure, the recovery begins with this step.
  */
 export function failTask(transition: Transition, slot: number, cause: Cause, how: Detachment = 'stop'): void {
   const task = transition.task(slot);
@@ -70,7 +70,7 @@ function restart(transition: Transition, { task, facts }: Failure): void {
 function giveUp(transition: Transition, failure: Failure, end: NonNullable<ReturnType<typeof whyNotRestarted>>): void {
   const { task, cause } = failure;
   transition.update(task.slot, { state: cause.kind === 'program' ? 'failed' : 'lost' });
-  // The job can continue without a sidecar, which is not in the gang. Without a gang member, however, the ring would lack a rank.
+  // The job can continue without a sidecar, but not without a member of the gang.
   if (task.role.tracking === 'sidecar' && !inGang(task)) {
     return;
   }
@@ -98,8 +98,8 @@ function endGeneration(transition: Transition, task: Task, what: string): void {
 }
 
 /**
- * Step 3: ends the running generation. Its members stop their programs and bind new ports; members without an executor get new containers.
- * Until `incidentUntil`, further failures of members are considered consequences of the first failure.
+ * Step 3: ends the running generation. Members with an executor stop their programs and bind new ports. Members without an executor get new
+ * containers. Until `incidentUntil`, the failure of another member counts as a consequence of the first failure.
  */
 export function newGeneration(transition: Transition, options: { incidentUntil: number | null; why: string }): void {
   const ended = transition.state.generation;
@@ -125,8 +125,8 @@ export function newGeneration(transition: Transition, options: { incidentUntil: 
 }
 
 /**
- * Step 4, after every event: starts programs that can start, and requests containers for tasks without one. The cluster responds with
- * `allocated`, the executor in a new container with `hello`, and a prepared executor with `ready`.
+ * Step 4, after every event: starts programs that can start, and requests containers for tasks that have none. The next events are
+ * `allocated` from the cluster, `hello` from the executor in a new container, and `ready` from a prepared executor.
  */
 export function recover(transition: Transition): void {
   if (transition.gang?.phase === 'forming') {
@@ -139,8 +139,8 @@ export function recover(transition: Transition): void {
 }
 
 /**
- * Step 5: selects the members when the next generation is complete. Starts their programs when all members are ready and the snapshot with
- * their names is durable.
+ * Step 5: selects the members of the next generation. Starts their programs when all members are ready and a stored snapshot contains the
+ * selection.
  */
 function formGeneration(transition: Transition): void {
   const claimRevision = transition.gang?.claimRevision ?? null;

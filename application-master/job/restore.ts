@@ -10,15 +10,14 @@ import type { Snapshot, SnapshotTask } from './state/snapshot-format.ts';
 import { reattachMs } from './state/timeouts.ts';
 import type { Transition } from './state/transition.ts';
 
-// A later attempt continues from a snapshot without interrupting running programs. The snapshot contains the job's containers and the
-// highest generation that may have been started. This number is never reused for other members. Executors report which programs are
-// running.
+// A later attempt continues from a snapshot without interrupting running programs. The snapshot lists the job's containers and the highest
+// generation that may have started. Other members never get the number of that generation. The executors report which programs are running.
 
 export function withSnapshot(fresh: JobState, snapshot: Snapshot): JobState {
   const saved = new Map(snapshot.tasks.map((task) => [`${task.role}:${task.index}`, task]));
   const tasks = withoutStarted(fresh.tasks.map((task) => withSaved(task, saved.get(`${task.role.name}:${task.index}`), snapshot)));
   const { job } = fresh.frozen;
-  // Ranks exist only if a generation was claimed or started.
+  // Tasks have ranks only after the members of a generation have been selected.
   const whole =
     snapshot.generation > 0 &&
     tasks.some(({ rank }) => rank !== null) &&
@@ -82,13 +81,13 @@ function withSaved(task: Task, saved: SnapshotTask | undefined, snapshot: Snapsh
       memoryMb: task.role.resources.memoryMb,
       savedRevision: snapshot.revision,
       leaveRevision: null,
-      // A preliminary value: `matchSurvivors` sets the deadline at registration, because executors can find this attempt only then.
+      // `matchSurvivors` sets the real deadline at registration, because executors cannot find this attempt earlier.
       reattachBy: Number.MAX_SAFE_INTEGER,
     },
   };
 }
 
-/** Matches the restored tasks with the cluster's list of running containers. */
+/** Compares the restored tasks with the cluster's list of running containers. */
 export function matchSurvivors(transition: Transition, event: Extract<Event, { type: 'registered' }>): void {
   const alive = new Map(event.survivors.map((container) => [container.id, container]));
   for (const task of transition.state.tasks) {
@@ -97,7 +96,7 @@ export function matchSurvivors(transition: Transition, event: Extract<Event, { t
       continue;
     }
     const survivor = alive.get(container.id);
-    // A missing container has either ended, in which case the cluster will report the cause, or it will be listed later.
+    // For a missing container, the cluster will either report its end or list it later.
     const patience = survivor === undefined ? LIMITS.unlistedMs : reattachMs(jobOf(transition.state));
     transition.update(task.slot, { container: { ...container, ...survivor, reattachBy: transition.now + patience } });
   }
@@ -109,7 +108,7 @@ export function matchSurvivors(transition: Transition, event: Extract<Event, { t
   }
 }
 
-/** Resumes the generation after all members have reattached. If the generation is not running, forms a new one. */
+/** Resumes the generation after all members have reattached, or forms a new generation if the old one is not running. */
 export function settle(transition: Transition): void {
   const { gang, generation, cluster } = transition.state;
   if (gang === null || gang.phase !== 'reattaching' || cluster.registration === null) {
@@ -123,13 +122,13 @@ export function settle(transition: Transition): void {
   const active = tasks.filter((task) => !hasEnded(task));
   const inGeneration = active.filter((task) => task.executor?.program?.generation === generation);
   const rest = active.filter((task) => !inGeneration.includes(task));
-  // In a job with parameter servers, workers may be absent, because they are replaced individually.
+  // In a job with parameter servers, workers may be missing, because they are replaced individually.
   const bound = rest.filter((task) => !loose(task) || task.executor !== null);
   const startable = bound.every(
     ({ executor }) => executor?.program === null && executor.port > 0 && (executor.portFor === 0 || executor.portFor === generation),
   );
-  // If the previous attempt failed while sending start orders, this attempt sends the remaining ones. Rebuilding the member list requires
-  // all members.
+  // The previous attempt may have failed while it sent start orders. This attempt sends the remaining orders if it can rebuild the complete
+  // member list.
   const nameable = tasks.every((task) => !hasEnded(task) || loose(task));
   const completable = bound.length === 0 || (startable && inGeneration.length > 0 && nameable);
   if (!completable) {

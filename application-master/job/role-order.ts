@@ -7,16 +7,16 @@ import { hasEnded, isOver, type JobState, jobOf, nameOf, type Task } from './sta
 import { inGang, isElastic, isGivenUp, isMember } from './state/membership.ts';
 import type { Transition } from './state/transition.ts';
 
-// Two options of a role order the roles in time. `after` holds the role's tasks until other roles have reached a state; the job requests no
-// containers for held tasks. `endAfter` limits the time for which the role's tasks may run after other roles have ended.
+// The options `after` and `endAfter` order roles in time. With `after`, a role requests no containers until the named roles have reached a
+// state. `endAfter` limits how long a role's tasks may run after the named roles have ended.
 
-/** Releases the tasks of all roles that have had a container: these roles met their conditions in an earlier attempt. */
+/** Ends the wait of each role that has had a container, because the role met its conditions in an earlier attempt. */
 export function withoutStarted(tasks: readonly Task[]): Task[] {
   const hasStarted = (task: Task) => tasks.some((each) => each.attempts > 0 && (each.role === task.role || (inGang(each) && inGang(task))));
   return tasks.map((task) => (task.wait.held && hasStarted(task) ? { ...task, wait: { ...task.wait, held: false } } : task));
 }
 
-/** Releases the roles whose conditions are met. Fails the job if a role waits for tasks that have failed permanently. */
+/** Ends the wait of each role whose conditions are met. Fails the job if a role waits for tasks that have failed permanently. */
 export function releaseRoles(transition: Transition): void {
   const { state } = transition;
   // Before the registration, the containers of an earlier attempt are unknown.
@@ -64,9 +64,9 @@ function isMet(state: JobState, condition: RoleCondition): boolean {
 }
 
 /**
- * Returns true until the ResourceManager has reported that all of a role's containers have ended. Quotas count the maximum that a job holds
- * at the same time (conf/role-stages.ts), so the next role must not get its containers earlier. Ranked roles succeed together, and their
- * parameter servers end with them.
+ * Returns true until the ResourceManager has reported the end of all containers of a role. For a ranked role, these include the containers
+ * of the whole gang. The next role must not get containers earlier, because quotas count only the maximum that the job holds at a time
+ * (conf/role-stages.ts).
  */
 function holdsContainers({ tasks, ending }: JobState, name: string): boolean {
   const isRanked = tasks.some(({ role }) => role.name === name && role.ranked);
@@ -78,7 +78,8 @@ function holdsContainers({ tasks, ending }: JobState, name: string): boolean {
 }
 
 /**
- * Returns the tasks that a condition concerns. Ranked tasks succeed together, because the failure of one task repeats all of their work.
+ * Returns the tasks that must reach the state of a condition. For the success of a ranked role, these are all ranked tasks, because the
+ * failure of one of them makes all of them train again.
  */
 function decidingTasks(state: JobState, condition: RoleCondition): Task[] {
   const own = tasksOf(state, condition.role);
@@ -94,14 +95,14 @@ function tasksOf(state: JobState, name: string): Task[] {
   return state.tasks.filter((task) => task.role.name === name && (!isElastic(task.role) || isMember(task)));
 }
 
-/** Records when roles have ended, and stops tasks that have exceeded the time limit of `endAfter`. */
+/** Records the end of roles, and stops tasks that exceed the time limit of `endAfter`. */
 export function endFollowers(transition: Transition): void {
   const followers = jobOf(transition.state).roles.filter(({ endAfter }) => endAfter !== null);
   for (const name of new Set(followers.flatMap(({ endAfter }) => endAfter?.roles ?? []))) {
     noteEnd(transition, name);
   }
   for (const role of followers) {
-    // Only a complete generation can lose members.
+    // A gang that is still forming cannot lose members.
     if (role.endAfter !== null && isDue(transition, role.endAfter) && (!inGang({ role }) || transition.gang?.phase === 'started')) {
       endRole(transition, role, role.endAfter);
     }
@@ -144,8 +145,8 @@ function endRole(transition: Transition, role: Role, { roles, withinMs, late }: 
 }
 
 /**
- * Stops the parameter servers when all ranked tasks have ended. Other tasks, such as an evaluator, read checkpoints. A server that failed
- * while they run would repeat training that has succeeded.
+ * Stops the parameter servers when all ranked tasks have ended, although other tasks, such as an evaluator, may still be running.
+ * Otherwise, the failure of a server would repeat training that has succeeded.
  */
 export function endServers(transition: Transition): void {
   const { tasks, gang } = transition.state;
@@ -174,7 +175,7 @@ function heldRoles(state: JobState): Role[] {
   return jobOf(state).roles.filter((role) => state.tasks.some((task) => task.role === role && task.wait.held));
 }
 
-/** Returns a sentence about the roles that wait for this task; an empty string if there are none. */
+/** Returns a sentence for each role that waits for this task, or an empty string if no role waits. */
 export function describeWaitingRoles(state: JobState, task: Task): string {
   return heldRoles(state)
     .map((role) => ({ role, conditions: conditionsOf(jobOf(state), role) }))

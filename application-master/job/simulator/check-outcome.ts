@@ -72,7 +72,7 @@ function checkFailure({ world, state, result: { diagnostics } }: FinishedRun): v
     violate(world, 'failed with a message that is too long');
   }
   for (const task of state.tasks) {
-    // In an elastic role, a single failed task must not fail the job: too few tasks must remain.
+    // A failed task of an elastic role may fail the job only if too few tasks remain.
     if (!isElastic(task.role) || isChief(task)) {
       continue;
     }
@@ -110,7 +110,7 @@ function checkSuccess({ world, state, training }: FinishedRun): void {
   }
 }
 
-/** Verifies that every new generation had a reason, and that a job with enough restarts succeeded. */
+/** Verifies that no generation was formed without a reason, and that a job with enough restarts succeeded. */
 function checkEffort({ world, state, result, roomy, killed, calm, earlyCrashes }: FinishedRun): void {
   const job = jobOf(state);
   if (calm && roomy && state.generation > 1 + earlyCrashes && !job.roles.some(isElastic)) {

@@ -4,8 +4,8 @@ import type { Cluster } from './cluster.ts';
 import { violate, type World } from './world.ts';
 
 /**
- * Verifies that the job never holds more containers than the quotas count for it. A replacement may start before the container that it
- * replaces has ended, so the check counts at most one container per task.
+ * Verifies that the job never holds more containers than the quotas count. Counts at most one container per task, because a replacement may
+ * start before the previous container has ended.
  */
 export function checkPeak(world: World, job: Job, { containers }: Cluster): void {
   const held = [...containers.values()].filter(({ phase }) => phase === 'launching' || phase === 'live');

@@ -18,9 +18,7 @@ export interface SimulatedContainer {
   readonly node: SimulatedNode;
   phase: 'allocated' | 'launching' | 'live' | 'ended';
   executor: Executor | null;
-  /**
-   * The cluster's decision to end the container. It determines the reported cause, even if the container ends earlier for another reason.
-   */
+  /** The cluster's reason to end the container. The cluster reports this reason even if the container exits earlier for a different one. */
   fate: { readonly end: ContainerEnd; readonly status: number } | null;
   /** True if the ApplicationMaster has stopped or released the container. */
   reported: boolean;
@@ -194,14 +192,14 @@ export class Cluster {
     });
   }
 
-  /** Disconnects the machine from the network. Its processes continue, even if the ResourceManager reports their end. */
+  /** Disconnects the machine from the network. Its processes keep running, even after the ResourceManager has reported them as ended. */
   cut(node: SimulatedNode, ms: number, noticeAfter: number): void {
     node.cut = true;
     const affected = [...this.containers.values()].filter((each) => each.node === node && each.phase !== 'ended');
     for (const each of affected) {
       each.executor?.stream?.break(30_000);
     }
-    // A frozen process cannot enforce its lease. The model kills it, because the job gives no guarantee for both faults together.
+    // A suspended executor cannot enforce its lease. Kill it, because tony-ts gives no guarantee if both faults occur together.
     for (const each of affected) {
       if (each.executor?.frozen === true) {
         each.executor.die();
@@ -210,7 +208,7 @@ export class Cluster {
     this.#giveUp(affected, ms, noticeAfter, () => (node.cut = false));
   }
 
-  /** Stops the NodeManager. Its containers continue. */
+  /** Stops the NodeManager. Its containers keep running. */
   abandon(node: SimulatedNode, ms: number, noticeAfter: number): void {
     node.unmanaged = true;
     const affected = [...this.containers.values()].filter((each) => each.node === node && each.phase !== 'ended');
@@ -254,7 +252,7 @@ export class Cluster {
   #tell(containerId: string, end: ContainerEnd, status: number, diagnostics: string): void {
     const wait = this.#downUntil - this.#world.timeline.now;
     if (wait > 0) {
-      // Until the ResourceManager can report the cause, the job machine detects only a silent executor and charges the failure.
+      // Until the ResourceManager reports the cause, the job machine sees only a silent executor and charges the failure.
       this.#world.charges++;
       this.#world.timeline.after(wait + 1, () => this.#tell(containerId, end, status, diagnostics));
     } else if (this.#listener === null) {

@@ -20,12 +20,12 @@ export interface ExecutorOptions {
   readonly intervalMs: number;
   readonly leaseMs: number;
   readonly training: Training;
-  /** Null while no ApplicationMaster is running or its network is disconnected. */
+  /** Returns null while the ApplicationMaster cannot be reached. */
   readonly master: () => Endpoint | null;
   readonly exit: (status: number) => void;
 }
 
-/** An ordered stream with latency. Messages in flight are lost when it breaks. */
+/** An ordered stream with latency. When the stream breaks, messages in flight are lost. */
 export class Stream {
   open = true;
   #upAt = 0;
@@ -50,10 +50,7 @@ export class Stream {
     this.#world.timeline.after(this.#downAt - this.#world.timeline.now, () => this.open && deliver());
   }
 
-  /**
-   * @param noticedWithin maximum time in ms until the executor detects the broken stream. A stream to a machine that does not respond
-   * breaks late.
-   */
+  /** @param noticedWithin maximum time in ms until the executor detects the broken stream */
   break(noticedWithin = 1_500): void {
     if (!this.open) {
       return;
@@ -69,11 +66,11 @@ export class Stream {
   }
 }
 
-/** The executor process in a container, with the behaviour that the ApplicationMaster can observe. */
+/** Simulates an executor as far as the ApplicationMaster can observe it. */
 export class Executor {
   readonly options: ExecutorOptions;
   alive = true;
-  /** True while SIGSTOP suspends the executor. Its program continues. */
+  /** True while SIGSTOP suspends the executor. The program keeps running. */
   frozen = false;
   program: Program | null = null;
   stream: Stream | null = null;
@@ -145,7 +142,7 @@ export class Executor {
     if (generation < this.#portFor) {
       return;
     }
-    // This is a repeated order: the executor is still carrying out the first one.
+    // The executor is still carrying out the same order.
     if (generation === this.#portFor && this.#changing) {
       return;
     }
@@ -243,7 +240,7 @@ export class Executor {
     this.stream?.break();
   }
 
-  /** The cluster kills the container. Programs receive a signal, and the executor may still report the exit. */
+  /** Handles a kill of the container by the cluster. The program receives SIGTERM, and the executor may still report its exit. */
   terminated(): void {
     if (!this.frozen) {
       this.#endProgram('SIGTERM', true);
@@ -283,7 +280,7 @@ export class Executor {
     if (this.#exit !== null) {
       return { type: 'hello', ...where, generation: this.#exit.generation, phase: 'ended', port: this.#port, exit: this.#exit };
     }
-    // A program is considered running as soon as it is ordered to start.
+    // A program counts as running as soon as the executor has been ordered to start it.
     const phase = this.#portUsed ? 'running' : 'idle';
     return {
       type: 'hello',

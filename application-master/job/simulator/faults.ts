@@ -26,12 +26,12 @@ export function allFaults(targets: FaultTargets): Fault[] {
   return [...programFaults(targets), ...containerFaults(targets), ...nodeFaults(targets), ...masterFaults(targets)];
 }
 
-/** Returns the number of programs that may crash as a consequence of a fault and be charged before the root cause is known. */
+/** Returns how many programs may crash because of a fault and be charged before the job knows the cause. */
 function extraChargesOf({ manners, roles }: FaultTargets): number {
   if (manners !== 'crashes') {
     return 0;
   }
-  // In a ring, only the first crash is charged. Workers with parameter servers restart individually.
+  // In a ring, only the first crash is charged. Workers with parameter servers restart individually, so each crash is charged.
   if (!roles.some((each) => each.servesParameters)) {
     return 1;
   }
@@ -71,7 +71,7 @@ function programFaults(targets: FaultTargets): Fault[] {
         if (victim.part === null || victim.mute || !training.hasPeers(victim)) {
           return;
         }
-        // If a silent server makes workers crash, the machine cannot determine which program failed.
+        // If a silent server makes workers crash, the machine cannot determine which program failed first.
         if (victim.part === 'server' && manners === 'crashes') {
           return;
         }
@@ -120,8 +120,8 @@ function containerFaults(targets: FaultTargets): Fault[] {
         if (each.executor === null) {
           return;
         }
-        // A frozen process cannot enforce its lease. If the NodeManager cannot kill it either, the model kills it, because a job gives no
-        // guarantee for both faults together.
+        // A suspended executor cannot enforce its lease. If the NodeManager cannot kill the executor either, kill it here, because tony-ts
+        // gives no guarantee if both faults occur together.
         if (each.node.cut || each.node.unmanaged) {
           each.executor.die();
         } else {

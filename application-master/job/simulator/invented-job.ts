@@ -48,7 +48,7 @@ export function inventJob(random: Random): FrozenJob {
   return { ...job, applicationId, cluster: { kind: 'yarn', hadoop: {}, ...(number % 2 === 0 && { masterReplacementMs: 300_000 }) } };
 }
 
-/** Makes some roles wait for others: the gang for a preparation, and the evaluator for the workers. */
+/** Makes some gangs wait for a preparation role, and some evaluators wait for the workers. */
 function inventOrder(random: Random, roles: Role[], restart: Role['restart']): void {
   if (random.chance(0.25)) {
     roles.push(role({ name: 'prepare', instances: random.between(1, 2), restart }));
@@ -62,7 +62,8 @@ function inventOrder(random: Random, roles: Role[], restart: Role['restart']): v
 }
 
 /**
- * Creates the nodes. With `roomy`, the job fits even if one node is down and containers are being stopped. Otherwise, the job never fits.
+ * Creates the nodes. If `roomy` is true, the job fits even while one node is down. If `roomy` is false, the nodes have too little room for
+ * the job.
  */
 export function inventNodes(random: Random, roomy: boolean, tasks: number): SimulatedNode[] {
   const count = random.between(1, 4);

@@ -9,12 +9,12 @@ import { parseSnapshot, type Snapshot } from '../state/snapshot-format.ts';
 
 const RUNNING: Usage = { rssBytes: 1, cpuCores: 1, gpus: [], stopped: false };
 
-/** The same type with plain numbers, because tests write generations as literals. */
+/** `Value` with plain numbers instead of branded ones, because tests write generations as literals. */
 type Plain<Value> = Value extends number ? number : Value extends object ? { readonly [Key in keyof Value]: Plain<Value[Key]> } : Value;
 
 /**
- * A scripted job. A test sends events and inspects the machine's actions. Snapshots become durable immediately, and all executors except
- * `silent` ones send heartbeats, so a test contains only the relevant events.
+ * A job for tests that send events and inspect the machine's actions. Snapshots become durable immediately, and executors send heartbeats
+ * unless they are `silent`, so a test contains only the relevant events.
  */
 export class JobScenario {
   state: JobState;
@@ -124,7 +124,7 @@ export class JobScenario {
     this.say({ type: 'exited', containerId, exit: { generation, code, signal: options.signal ?? '', stderrTail: options.stderr ?? '' } });
   }
 
-  /** Ends the program of a task with success, and then its container. */
+  /** Ends a task's program successfully, and then ends the container. */
   leave(name: string): void {
     const containerId = this.container(name);
     this.exit(containerId, 0);
@@ -154,7 +154,7 @@ export class JobScenario {
     });
   }
 
-  /** Responds to the job's requests and orders (containers, Hello, ports, starts) until no unanswered one is left. */
+  /** Responds to all requests and orders of the job, including those that result from the responses. */
   serve(): void {
     for (let before = -1; before !== this.actions.length; ) {
       before = this.actions.length;

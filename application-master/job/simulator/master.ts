@@ -61,7 +61,7 @@ export class Master implements Endpoint {
     }
     const { containerId } = hello;
     this.#streams.set(containerId, stream);
-    // The program's earlier reports must arrive before its exit is evaluated.
+    // Deliver the report about a lost rank before the program's exit.
     const exit = lostRank === null ? null : hello.exit;
     this.dispatch(exit === null ? hello : { ...hello, phase: 'running', exit: null });
     if (lostRank !== null) {
@@ -135,13 +135,13 @@ export class Master implements Endpoint {
 
   crash(): void {
     this.alive = false;
-    // The cluster reports each event only once to an attempt.
+    // The cluster does not repeat these reports for the next attempt, so the next attempt may charge a different cause.
     for (const news of this.#stalled ?? []) {
       if (news.type === 'container-ended') {
         this.#world.charges++;
       }
     }
-    // A write in flight may succeed or fail, but only before the next attempt reads the snapshot.
+    // A write in flight may still succeed, but only before the next attempt reads the snapshot.
     if (this.#writing !== null && this.#world.random.chance(0.5)) {
       this.#options.storage.durable = this.#writing;
     }
@@ -287,7 +287,7 @@ export class Master implements Endpoint {
     stream?.down(() => deliver(stream.executor));
   }
 
-  /** Verifies that a program starts only after the stored snapshot contains it. */
+  /** Verifies that a program starts only after a stored snapshot contains its container and generation. */
   #checkDurable(action: Extract<Action, { type: 'start' }>): void {
     const { durable } = this.#options.storage;
     const saved = durable?.tasks.find((task) => task.containerId === action.containerId);

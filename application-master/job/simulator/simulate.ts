@@ -12,7 +12,7 @@ import { Timeline } from './timeline.ts';
 import { type Manners, Training } from './training.ts';
 import { trace, violate, type World } from './world.ts';
 
-// Simulates a day determined by a seed: a job, a cluster and random faults. Faults occur only in the first minutes. The job must then end
+// Simulates a job on a cluster with random faults, all derived from one seed. Faults occur only in the first minutes. The job must then end
 // correctly.
 
 export interface Outcome {
@@ -68,7 +68,7 @@ class SimulatedRun {
     this.#frozen = inventJob(random);
     const { roles } = this.#frozen.job;
     const least = roles.reduce((sum, each) => sum + each.instances, 0);
-    // At first, the cluster may have little more room than the elastic job's minimum.
+    // An elastic job may start on a cluster that has little more room than the job's minimum.
     const tasks = roles.some(isElastic) ? least - random.between(0, 3) : least;
     this.#roomy = random.chance(0.93);
     this.#cluster = new Cluster(this.#world, inventNodes(random, this.#roomy, tasks));
@@ -77,7 +77,8 @@ class SimulatedRun {
       servers: roles.reduce((sum, each) => sum + (each.servesParameters ? each.instances : 0), 0),
       work: random.between(2, 40) * (roles.some(isElastic) ? 4_000 : 1_000),
       manners: this.#manners,
-      // Run times of tracked tasks outside the gang. Some exceed every lease. Parameter servers and TensorBoard run until they are stopped.
+      // Run times of tracked tasks outside the gang. Some are longer than any lease. Parameter servers and TensorBoard run until they are
+      // stopped.
       alone: new Map(
         roles
           .filter((each) => each.tracking === 'tracked')
@@ -201,7 +202,7 @@ class SimulatedRun {
     if (!this.#training.isProgressing) {
       this.#earlyCrashes++;
     }
-    // The crashed attempt may not have saved its last failures. The next attempt may account for them differently.
+    // The crashed attempt may not have saved its last failures, so the next attempt may charge them differently.
     this.#world.charges += this.#manners === 'crashes' ? 1 : 0;
     this.#master.crash();
     this.#timeline.after(this.#random.between(500, 20_000), () => {

@@ -4,7 +4,7 @@ interface Entry {
   readonly run: () => void;
 }
 
-/** Virtual time. Events run in order of time; events with the same time run in the order in which they were scheduled. */
+/** Virtual clock. Runs events in order of time, and simultaneous events in the order in which they were scheduled. */
 export class Timeline {
   now: number;
   #heap: Entry[] = [];

@@ -25,11 +25,11 @@ const CHECKPOINT_MS = 2_000;
 export type Manners = 'waits' | 'says so' | 'crashes';
 
 /**
- * Simulates all of the user's programs. Ranked programs make progress together, in one generation, from the newest checkpoint. With
+ * Simulates all of the user's programs. The ranked programs of a generation make progress together, starting at the newest checkpoint. With
  * parameter servers, each worker makes progress while all servers are running.
  */
 export class Training {
-  /** Tasks that exited with code 0, with the newest generation in which they exited. */
+  /** Newest generation in which each task exited with code 0. */
   readonly succeeded = new Map<string, number>();
   /** Number of programs that will fail at the end of their work. */
   failAtEnd = 0;
@@ -61,8 +61,8 @@ export class Training {
       if (other.role !== program.role || other.index !== program.index) {
         continue;
       }
-      // In the gang, an older program may still be running: newer generations reject its messages. Programs outside the gang lack this
-      // protection.
+      // An older program of the gang may still be running, because newer generations reject its messages. Outside the gang, two programs of
+      // one task must never run at the same time.
       if (program.part === null || other.generation === program.generation) {
         violate(
           this.#world,
@@ -221,7 +221,7 @@ export class Training {
       }
       this.#saved = this.#work;
       this.#since = null;
-      // With a large spread, some programs have already exited when another fails.
+      // With a large spread, some programs exit before another one fails.
       const spread = random.chance(0.2) ? 8_000 : 400;
       for (const program of this.#workers(generation)) {
         timeline.after(random.between(0, spread), () => {
