@@ -13,15 +13,15 @@ import type { Negotiator } from './containers/negotiator.ts';
 import type { JobShell, Outcome } from './job-shell.ts';
 import { readSettings } from './settings.ts';
 
-/** Flag from a client that runs the ApplicationMaster on its own machine: the job ends when the client exits. */
+/** Option with which a client runs the ApplicationMaster on its own machine. The job ends when the client exits. */
 const END_WITH_STDIN = '--end-with-stdin';
 const EXIT_CODES: Readonly<Record<Outcome, number>> = { SUCCEEDED: 0, FAILED: 1, KILLED: 1, FENCED: 1 };
 
-/** How long a later attempt waits for new delegation tokens before it starts (ms). */
+/** Maximum time in ms that a later attempt waits for new delegation tokens before it starts. */
 const FIRST_TOKENS_MS = 30_000;
 
 let log = createLogger({ container: process.env.CONTAINER_ID ?? '' });
-/** Null until this process can end the job after an unexpected error. */
+/** Null until the job can record an unexpected error as its result. */
 let shell: JobShell | null = null;
 
 function fail(error: unknown): void {
@@ -47,7 +47,7 @@ try {
   const parts = compose(settings, log);
   const kept = parts.tokens?.start();
   if (settings.attempt > 1 && kept !== undefined) {
-    // The tokens of the submission may have expired.
+    // The tokens from the submission may have expired.
     await withTimeout(kept, FIRST_TOKENS_MS, () => undefined);
   }
   const connections = await start(parts);
@@ -95,7 +95,7 @@ async function beginJob(
   endpoint: { readonly rpcPort: number; readonly trackingUrl: string },
 ): Promise<void> {
   const registering = negotiator.register({ host, ...endpoint }).catch((error: unknown) => {
-    // End this attempt without deciding the job's result. A later attempt may be able to register.
+    // End this attempt without deciding the job's result, because a later attempt may be able to register.
     process.stderr.write(`${messageOf(error)}\n`);
     job.fence(messageOf(error));
     return null;
@@ -117,7 +117,7 @@ async function beginJob(
   job.hear({ type: 'registered', ...registration });
 }
 
-/** Holds the job until the admin's limits permit it, then enforces the limits while it runs. */
+/** Starts the job when the admin's limits permit it, and enforces the limits while the job runs. */
 async function guard(gatekeeper: Gatekeeper, job: JobShell, queue: string, policy: ReturnType<typeof admissionPolicy>): Promise<void> {
   if (policy !== null) {
     job.hear({ type: 'held', reason: '' });
@@ -157,8 +157,8 @@ function endWithThisProcess(job: JobShell, frozen: FrozenJob, log: Logger): void
       if (frozen.cluster.kind === 'local') {
         job.hear({ type: 'kill', reason: endOfLocalJob(signal) });
       } else {
-        // Exit without stopping containers. Either YARN has killed the application and also kills the containers, or it starts another
-        // attempt that adopts them.
+        // Exit without stopping containers. YARN either kills the application with its containers, or starts another attempt that takes the
+        // containers over.
         log.warn(`ended by ${signal}`);
         process.exit(1);
       }

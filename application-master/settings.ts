@@ -12,16 +12,16 @@ export interface MasterSecrets {
   readonly jobSecret: Secret;
   readonly certificate: Secret;
   readonly privateKey: Secret;
-  /** The encoded JobConnections; null if the job names no s3:// URI. */
+  /** The encoded JobConnections, or null if the job uses no s3:// URI. */
   readonly s3: Secret | null;
 }
 
-/** The ApplicationMaster's settings, read from its environment, credentials and job.json. */
+/** The ApplicationMaster's settings from its environment, its credentials and job.json. */
 export interface MasterSettings {
   readonly frozen: FrozenJob;
   readonly frozenText: string;
   readonly attempt: number;
-  /** Host name that other hosts use to connect to this machine. */
+  /** Host name under which other hosts can reach this machine. */
   readonly host: string;
   readonly node: OwnNode;
   readonly credentials: Credentials;
@@ -71,7 +71,7 @@ function refuseReplaced(job: Buffer, digest: Secret): void {
   }
 }
 
-/** Rejects a local job in a YARN container: local jobs have no gatekeeper, so the job would bypass all quotas. */
+/** Rejects a local job in a YARN container. A local job has no gatekeeper and would bypass all quotas. */
 function refuseLocal({ cluster }: FrozenJob, { tokens }: Credentials): void {
   if (cluster.kind === 'yarn' || !tokens.some(({ token }) => token.kind === MASTER_TOKEN_KIND)) {
     return;

@@ -3,8 +3,8 @@ import { sameSecret } from '../platform/same-secret.ts';
 import type { Secret } from '../platform/secret.ts';
 
 /**
- * Returns false if job.json was modified after the submission; users can write the file.
- * @param digest from the credentials. YARN stores them at submission and passes them to every attempt.
+ * Returns false if job.json was modified after the submission.
+ * @param digest digest from the credentials. Unlike job.json, users cannot change it, because YARN stores the credentials at submission.
  */
 export function isSubmitted(job: Buffer, digest: Secret): boolean {
   return sameSecret(createHash('sha256').update(job).digest(), digest.reveal());

@@ -3,10 +3,10 @@ import type { Event } from './state/events.ts';
 import { LIMITS } from './state/job-state.ts';
 import type { Transition } from './state/transition.ts';
 
-/** The subject of notices about delegation tokens. These notices concern the whole job, so their `task` is empty. */
+/** Value of `about` in notices on delegation tokens. These notices concern the whole job, so their `task` is empty. */
 const ABOUT = 'tokens';
 
-/** Records a report about the delegation tokens. Its notice replaces the previous one. */
+/** Records a report about the delegation tokens. The report's notice replaces the previous one. */
 export function tokensReported(transition: Transition, { event, detail, notice }: Extract<Event, { type: 'tokens' }>): void {
   transition.record(event, { detail: oneLine(detail) });
   const others = transition.state.training.notices.filter(({ task, about }) => task !== '' || about !== ABOUT);

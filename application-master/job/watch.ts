@@ -14,7 +14,7 @@ import type { Transition } from './state/transition.ts';
 
 export function watch(transition: Transition): void {
   chaseEnding(transition);
-  // A held job has no tasks to monitor, and its timeouts are suspended.
+  // A job that must not request containers yet has no tasks to monitor, and its timeouts are suspended.
   if (transition.state.decision !== null || transition.state.admission.held !== null) {
     return;
   }
@@ -34,9 +34,7 @@ export function watch(transition: Transition): void {
   endRound(transition);
 }
 
-/**
- * Returns true if the ApplicationMaster itself was stalled, based on the gap between events. This time does not count as executor silence.
- */
+/** Returns true if the gap between events shows that this ApplicationMaster was stalled. That time does not count as executor silence. */
 export function isStall(transition: Transition, before: number): boolean {
   const job = jobOf(transition.state);
   return transition.now - before > Math.max(heartbeatIntervalMs(job) * 2, silenceMs(job) / 2);
@@ -65,7 +63,7 @@ function endIdleJob(transition: Transition): void {
     return;
   }
   const { idle } = admission.limits;
-  // A job without running programs is not idle: it is waiting for containers.
+  // A job without running programs is not idle, because it waits for containers.
   if (!tasks.some((task) => task.state === 'running')) {
     transition.patch({ busyAt: transition.now });
   } else if (idle !== null && transition.now - busyAt >= idle.ms) {
@@ -80,7 +78,10 @@ function fail(transition: Transition, diagnostics: string): void {
   decide(transition, { state: 'FAILED', diagnostics });
 }
 
-/** Ends a wait that timed out for a task that restarts alone. Other tasks do not depend on it, so only this task returns its container. */
+/**
+ * Handles the timeout of a task that restarts alone and was not ready in time. Only this task gives up its container, because no other task
+ * depends on it.
+ */
 function endLoneRound(transition: Transition, slot: number): void {
   const task = transition.task(slot);
   const { timeoutMs } = jobOf(transition.state).gang;

@@ -12,12 +12,9 @@ import type { LogOwner, TaskLogs } from '../records/task-logs.ts';
 import { sampleOf, UsageHistory } from '../records/usage-history.ts';
 
 const SAMPLE_MS = 5_000;
-/** Lifetime in ms of the cached status. Many viewers may poll at the same time. */
+/** How long the status is cached, in ms. Many viewers may poll at the same time. */
 const STATUS_LIFE_MS = 250;
-/**
- * Timeout in ms for loading the events of earlier attempts. After the timeout, the page is served without these events and requests them
- * again.
- */
+/** Timeout in ms for loading the events of earlier attempts. After the timeout, the page is served without these events. */
 const EARLIER_MS = 3_000;
 
 export interface LiveJobViewOptions {
@@ -39,7 +36,7 @@ export class LiveJobView implements JobView {
   readonly #usage = new UsageHistory();
   readonly #configuration: unknown;
   readonly #timer: NodeJS.Timeout;
-  /** Web addresses of all nodes on which the job has had a container. */
+  /** Web addresses of all nodes that have run a container of the job. */
   readonly #nodes = new Map<string, string>();
   #status: { readonly at: number; readonly status: JobStatus } | null = null;
   #earlier: Promise<void> | null = null;
@@ -65,7 +62,7 @@ export class LiveJobView implements JobView {
   }
 
   async events(after: number): Promise<EventPage> {
-    // To keep the events in order, return no events of this attempt before the events of earlier attempts.
+    // Return no events of this attempt before those of earlier attempts have been loaded, so that the order is kept.
     return (await this.#haveEarlier()) ? this.#events.page(after) : { entries: [], next: after };
   }
 
@@ -113,7 +110,7 @@ export class LiveJobView implements JobView {
     }
   }
 
-  /** Loads the records of earlier attempts once. After a failure, the next request tries again. */
+  /** Loads the records of earlier attempts once. After a failure, the next request loads them again. */
   async #haveEarlier(): Promise<boolean> {
     if (this.#knowsEarlier) {
       return true;
@@ -137,7 +134,8 @@ export class LiveJobView implements JobView {
   }
 
   /**
-   * Finds the container for a log request. `worker:0` selects the task's current or last container; a container ID selects that container.
+   * Finds the container whose log is requested. `task` is a container ID, or a name such as `worker:0`, which stands for the task's newest
+   * container.
    */
   async #ownerOf(task: string): Promise<LogOwner | null> {
     const present = this.#statusNow().tasks.find(({ role, index, containerId }) => `${role}:${index}` === task || containerId === task);

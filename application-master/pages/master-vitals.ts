@@ -5,15 +5,12 @@ const BEAT_MS = 500;
 const WINDOW_MS = 60_000;
 const BEATS = WINDOW_MS / BEAT_MS;
 
-/** The delays (ms) of a timer during the last minute. */
+/** Measures how late a timer fired during the last minute, in ms. */
 export class Lateness {
   readonly #ring = new Float32Array(BEATS);
   #count = 0;
 
-  /**
-   * Records that a timer fired `late` ms after its due time. Beats that were due during the delay were late too, so a delay of one second
-   * adds one value for each of them.
-   */
+  /** Records that a timer fired `late` ms after its due time. Also records the beats that were missed during this delay. */
   record(late: number): void {
     for (let rest = Math.max(0, late), beats = 0; beats < BEATS; rest -= BEAT_MS, beats++) {
       this.#ring[this.#count++ % BEATS] = Math.max(0, rest);
@@ -48,7 +45,7 @@ export class MasterVitals {
       () => {
         const late = Math.max(0, performance.now() - due);
         this.#lateness.record(late);
-        // Skip the missed beats: `record` has already added them.
+        // Skip the missed beats, because `record` has already added them.
         this.#next(due + BEAT_MS * (1 + Math.floor(late / BEAT_MS)));
       },
       Math.max(0, due - performance.now()),
@@ -56,7 +53,7 @@ export class MasterVitals {
     this.#timer.unref();
   }
 
-  /** Returns the current measurements, which are updated at most once per second. CPU usage is the average since the last update. */
+  /** Returns the current measurements, updated at most once per second. The CPU usage is the average since the last update. */
   read(): MasterStatus {
     const elapsed = performance.now() - this.#cpuAt;
     if (elapsed >= 1000) {

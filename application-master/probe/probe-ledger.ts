@@ -8,7 +8,7 @@ import {
 } from '../../conf/node-probe.ts';
 import { describeExit } from '../../hadoop/yarn/container-exit.ts';
 
-/** Maximum number of nodes to which one node connects. It bounds the connections per node in a large cluster. */
+/** Maximum number of nodes to which one node connects, so that a large cluster does not cause too many connections. */
 const MOST_PEERS = 64;
 
 interface Entry {
@@ -49,7 +49,7 @@ export class ProbeLedger {
     return true;
   }
 
-  /** Number of containers that YARN still has to allocate on a host: several NodeManagers can share a host. */
+  /** Returns the number of containers that YARN must still allocate on a host. Several NodeManagers can share a host. */
   missingOn(host: string): number {
     return this.#entries.filter(({ target, containerId, failure }) => target.host === host && containerId === null && failure === '')
       .length;
@@ -83,8 +83,8 @@ export class ProbeLedger {
   }
 
   /**
-   * Records the end of a container. If the shipped Node.js does not start on a node, the facts are at the end of stderr, which the
-   * NodeManager copies into the diagnostics.
+   * Records the end of a container. If the shipped Node.js cannot start on a node, reads the facts from the diagnostics, to which the
+   * NodeManager has copied the end of stderr.
    */
   ended(containerId: string, exitStatus: number, diagnostics: string): void {
     const entry = this.#of(containerId);
@@ -103,17 +103,17 @@ export class ProbeLedger {
     }
   }
 
-  /** True when each node has reported facts or failed. */
+  /** True when each node has reported its facts or has failed. */
   get hasAllFacts(): boolean {
     return this.#entries.every(({ facts, failure }) => facts !== null || failure !== '');
   }
 
-  /** True when each listening container has reported which nodes it reaches, or has ended. */
+  /** True when each listening container has ended, or has reported which nodes it can reach. */
   get hasAllReached(): boolean {
     return this.#listening().every(({ reached, ended }) => reached !== null || ended);
   }
 
-  /** Returns the nodes to which each container connects: the ones that follow its own node in a circular list. */
+  /** Returns the nodes to which each container connects. In a circular list of all nodes, these are the next ones. */
   peers(): ReadonlyMap<string, ProbePeers> {
     const all = this.#listening();
     const ring = [...all, ...all];

@@ -14,11 +14,11 @@ import { ProbeLedger } from './probe-ledger.ts';
 import { ProbeServer } from './probe-server.ts';
 
 const BEAT_MS = 200;
-/** Node.js maps about 1 GiB, and YARN may check virtual memory. */
+/** Memory of a probe container. Node.js maps about 1 GiB of virtual memory, and YARN may check this amount. */
 const CONTAINER_MB = 1024;
 /**
- * Timeout in ms for the containers to connect to each other. Each connects to up to MOST_PEERS nodes, 16 at the same time, for at most 5 s
- * each.
+ * Timeout in ms for the containers to connect to each other. Each container connects to up to MOST_PEERS nodes, 16 at a time. A connection
+ * takes at most 5 s.
  */
 const REACH_MS = 30_000;
 
@@ -40,7 +40,7 @@ export class ProbeRun {
   readonly #scheduler: ApplicationMasterClient;
   readonly #nodes: NodeManagerClient;
   readonly #server: ProbeServer;
-  /** Hosts to probe. The allocation request ID of a host's ask is its index in this list plus 1. */
+  /** Hosts to probe. The request for a host has the allocation request ID `index + 1`. */
   readonly #hosts: readonly NodeToProbe[];
   #port = 0;
 
@@ -123,7 +123,8 @@ export class ProbeRun {
   #start(container: AllocatedContainer): void {
     const { id, node, allocationRequestId } = container;
     if (!this.#ledger.allocated(id, node)) {
-      // Several NodeManagers share the host, and this one already has a container. Request again until the other NodeManager allocates one.
+      // Several NodeManagers share the host, and this one already has a container. Request again until another NodeManager of the host
+      // allocates one.
       this.#scheduler.release(id);
       this.#ask(allocationRequestId - 1);
       return;

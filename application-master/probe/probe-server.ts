@@ -29,7 +29,7 @@ export interface ProbeServerEvents {
   readonly reached: (containerId: string, reached: ProbeReached) => void;
 }
 
-/** Receives the reports of the probe's containers: lines of JSON over TLS. The handshake succeeds only with the key of this application. */
+/** Receives reports from the probe's containers as lines of JSON over TLS. Only clients with the application's key can connect. */
 export class ProbeServer {
   readonly #server: Server;
   readonly #events: ProbeServerEvents;
@@ -52,7 +52,7 @@ export class ProbeServer {
     this.#sockets.get(containerId)?.write(`${JSON.stringify(peers)}\n`);
   }
 
-  /** Closes all connections, which ends the containers. */
+  /** Closes all connections. The containers end when they lose their connection. */
   close(): void {
     this.#server.close();
     for (const socket of this.#sockets.values()) {

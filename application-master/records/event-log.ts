@@ -1,11 +1,11 @@
 import type { HistoryEntry } from '../../conf/status/status.ts';
 import type { EventPage } from '../../web/job-view.ts';
 
-/** Number of entries kept per attempt. The log keeps the first entries, which show how the job started, and the newest entries. */
+/** Numbers of entries kept per attempt. The first entries show how the job started. */
 const FIRST_ENTRIES = 5_000;
 const NEWEST_ENTRIES = 15_000;
 const ENTRIES_A_PAGE = 5_000;
-/** Each attempt numbers its entries from a multiple of this value, so that the entries of earlier attempts can be loaded later. */
+/** The numbers of each attempt begin at a multiple of this value, so that the entries of earlier attempts can be loaded later. */
 const NUMBERS_PER_ATTEMPT = 1_000_000_000;
 
 export class EventLog {
@@ -26,7 +26,7 @@ export class EventLog {
       return;
     }
     this.#newest.push(entry);
-    // Truncate rarely, and remove many entries each time, to keep the cost per entry low.
+    // Truncate rarely, because each truncation copies all remaining entries.
     if (this.#newest.length >= NEWEST_ENTRIES * 1.25) {
       this.#newest = this.#newest.slice(-NEWEST_ENTRIES);
     }

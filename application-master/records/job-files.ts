@@ -12,11 +12,11 @@ import { parseSnapshot, type Snapshot } from '../job/state/snapshot-format.ts';
 import { RewrittenFile } from './rewritten-file.ts';
 import { retryStorage, STORAGE_BACKOFF } from './storage-retry.ts';
 
-/** Delay in ms before events are written. One ms is added per event. */
+/** Delay in ms before events are written. The delay grows by 1 ms per event. */
 const EVENTS_PAUSE_MS = 1000;
 /** Delay in ms before usage samples are written. */
 const SAMPLES_PAUSE_MS = 30_000;
-/** Beyond this maximum, the job keeps its first events, which show how it started, and its newest events. */
+/** Numbers of events to keep. The first events show how the job started. */
 const FIRST_EVENTS = 5_000;
 const MAXIMUM_EVENTS = 25_000;
 
@@ -32,7 +32,7 @@ export interface JobFilesOptions {
   readonly history: string;
   readonly historyShared?: boolean;
   readonly attempt: number;
-  /** Called if the staging folder no longer exists. */
+  /** Called when the staging folder no longer exists. */
   readonly gone: () => void;
   readonly log: Logger;
 }
@@ -40,10 +40,9 @@ export interface JobFilesOptions {
 /**
  * Reads and writes the files of an ApplicationMaster attempt:
  * - `<staging>/am.json`: addresses of the newest attempt, for executors and for sessions of the job's user.
- * - `<staging>/state-<attempt>.json`: state of the job. Each attempt has its own file, so that an older attempt that is still running
- *   cannot overwrite newer state.
- * - `<staging>/services-<attempt>.json`: commitments to the job's programs (see DurableNotes).
- * - `<staging>/feed.json`: address of the feed server. Producers connect to this address.
+ * - `<staging>/state-<attempt>.json`: state of the job. Each attempt has its own file, so that an old attempt cannot overwrite newer state.
+ * - `<staging>/services-<attempt>.json`: promises to the job's programs (see DurableNotes).
+ * - `<staging>/feed.json`: address of the feed server, to which producers connect.
  * - `<history>/`: `events-<attempt>.jsonl`, `metrics-<attempt>.jsonl`, `job.json` and `final.json`.
  */
 export class JobFiles {
@@ -51,7 +50,7 @@ export class JobFiles {
   readonly #historyPermission: number;
   readonly #closing = new AbortController();
   #publish = (): void => {};
-  /** Resolves when `writeAddress` has published this attempt's address or `close` has been called. */
+  /** Resolves when `writeAddress` has published this attempt's address, or when `close` has been called. */
   readonly addressed = new Promise<void>((resolve) => {
     this.#publish = resolve;
   });
@@ -84,9 +83,9 @@ export class JobFiles {
   }
 
   /**
-   * Writes the newest snapshot; only one write runs at a time. After each write, calls `durable`, or `superseded` if a newer attempt has
-   * published its address. A new attempt publishes its address before it reads the state. Therefore, either the new attempt reads this
-   * snapshot, or this attempt detects the new attempt before it acts on the snapshot.
+   * Writes the newest snapshot, then calls `durable`, or `superseded` if a newer attempt has published its address. A new attempt publishes
+   * its address before it reads the state. It therefore either reads this snapshot, or stops this attempt before the attempt acts on the
+   * snapshot.
    */
   persist(snapshot: Snapshot, durable: (snapshot: Snapshot) => void, superseded: (attempt: number) => void): void {
     this.#waiting = snapshot;
@@ -119,8 +118,8 @@ export class JobFiles {
   }
 
   /**
-   * Writes a file that only the job's user may read. If the staging folder does not exist, the write fails: a client that kills the job
-   * removes the folder, possibly before YARN has stopped this process.
+   * Writes a file that only the job's user may read. Fails if the staging folder does not exist. A client that kills the job removes the
+   * folder, possibly before YARN has stopped this process.
    */
   async #stage(uri: string, content: object): Promise<void> {
     try {
@@ -139,14 +138,14 @@ export class JobFiles {
     }
   }
 
-  /** Returns the number of the newest attempt that has published its address; 0 if there is none. */
+  /** Returns the number of the newest attempt that has published its address, or 0 if there is none. */
   async newestAttempt(): Promise<number> {
     const address = await readIfStored(this.#options.storage, joinUri(this.#options.staging, 'am.json'));
     const { attempt } = address === null ? {} : (JSON.parse(address.toString()) as { attempt?: unknown });
     return typeof attempt === 'number' ? attempt : 0;
   }
 
-  /** Reads the newest readable state of an earlier attempt; returns null if there is none. */
+  /** Reads the newest readable state of an earlier attempt. Returns null if there is none. */
   async #readSnapshot(): Promise<Snapshot | null> {
     for (let attempt = this.#options.attempt - 1; attempt >= 1; attempt--) {
       const uri = this.#stateUri(attempt);
@@ -178,8 +177,8 @@ export class JobFiles {
   }
 
   /**
-   * Writes the feed server's address and the producers' token. Skips the write if a newer attempt has published its address: producers must
-   * connect to the newer attempt.
+   * Writes the feed server's address and the producers' token. Writes nothing if a newer attempt has published its address, because
+   * producers must connect to the newer attempt.
    */
   async writeFeedAddress(address: FeedAddress): Promise<void> {
     await this.#retry("could not write the address of the job's feeds; trying again", async () => {
@@ -190,10 +189,7 @@ export class JobFiles {
     });
   }
 
-  /**
-   * Reads the job's final status, if it exists, and the newest state of an earlier attempt. Retries while storage is unavailable. The job's
-   * programs continue during this time.
-   */
+  /** Reads the job's final status, if there is one, and the newest state of an earlier attempt. Retries while storage is unavailable. */
   async recover(): Promise<{ final: JobStatus | null; snapshot: Snapshot | null }> {
     const read = await this.#retry('could not read the state of the earlier attempt; trying again', async () => {
       const [final, snapshot] = await Promise.all([this.#readFinal(), this.#readSnapshot()]);
@@ -202,7 +198,6 @@ export class JobFiles {
     return read ?? { final: null, snapshot: null };
   }
 
-  /** Resolves to undefined if `close` is called before the action succeeds. */
   #retry<T>(message: string, action: () => Promise<T>): Promise<T | undefined> {
     return retryStorage(message, action, { log: this.#options.log, signal: this.#closing.signal });
   }
@@ -255,8 +250,8 @@ export class JobFiles {
   }
 
   /**
-   * Writes the final status unless another attempt has already stored one. The first stored status is valid. Returns the valid status and
-   * whether it is stored. Gives up if storage is unavailable for longer than `patienceMs`.
+   * Writes the final status, unless another attempt has stored one. Returns the status that is valid for the job, and whether it is stored.
+   * Gives up if storage is unavailable for longer than `patienceMs`.
    */
   async writeFinal(status: JobStatus, patienceMs: number): Promise<{ status: JobStatus; written: boolean }> {
     const uri = joinUri(this.#options.history, 'final.json');
@@ -291,7 +286,7 @@ export class JobFiles {
     await Promise.all([this.#writing, this.#eventsFile.close(), this.#samplesFile.close()]);
   }
 
-  /** Removes the files that only a running job needs. `everything` removes the whole folder. */
+  /** Removes the files that only a running job needs. With `everything`, removes the whole folder. */
   async removeStaging(everything: boolean): Promise<void> {
     if (everything) {
       await this.#options.storage.remove(this.#options.staging);

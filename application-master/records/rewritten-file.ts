@@ -12,7 +12,7 @@ export interface RewrittenFileOptions {
   readonly log: Logger;
 }
 
-/** A growing file on storage without append operations. Rewrites the whole file periodically. */
+/** A growing file on a storage that cannot append. Rewrites the whole file at intervals. */
 export class RewrittenFile {
   readonly #options: RewrittenFileOptions;
   #isStale = false;

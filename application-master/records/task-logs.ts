@@ -14,25 +14,25 @@ const MAXIMUM_READS = 8;
 
 export interface LogOwner {
   readonly containerId: string;
-  /** Web address of the container's NodeManager (`host:port`); null if unknown. */
+  /** Web address of the container's NodeManager as `host:port`, or null if unknown. */
   readonly nodeHttp: string | null;
 }
 
-/** Reads the last bytes of this process's log files and of those of the job's containers. */
+/** Reads the ends of log files, both of this process and of the job's containers. */
 export class TaskLogs {
   readonly #frozen: FrozenJob;
   readonly #ownFolders: readonly string[];
   readonly #cluster: ContainerLogs | null;
   #reads = 0;
 
-  /** @param options.logDirs the environment variable `LOG_DIRS`: comma-separated folders */
+  /** @param options.logDirs value of the environment variable `LOG_DIRS`: folders separated by commas */
   constructor(options: { frozen: FrozenJob; hadoop: HadoopConfiguration | null; logDirs: string }) {
     this.#frozen = options.frozen;
     this.#ownFolders = options.logDirs.split(',').filter((folder) => folder !== '');
     this.#cluster = options.hadoop === null ? null : new ContainerLogs({ configuration: options.hadoop, user: options.frozen.user });
   }
 
-  /** Reads a log file of the ApplicationMaster; returns null if the file does not exist. */
+  /** Reads a log file of the ApplicationMaster. Returns null if the file does not exist. */
   async own(file: LogFile, tail: number): Promise<LogTail | null> {
     for (const folder of this.#ownFolders) {
       const found = await tailOf(path.join(folder, file), bounded(tail));
@@ -44,7 +44,7 @@ export class TaskLogs {
   }
 
   /**
-   * Reads a container's log file; returns null if the file does not exist.
+   * Reads a container's log file. Returns null if the file does not exist.
    * @throws TonyError LOGS_UNAVAILABLE, and the errors of hadoop/logs/container-logs.ts
    */
   async read(owner: LogOwner, file: LogFile, tail: number): Promise<LogTail | null> {

@@ -4,13 +4,13 @@ import type { UsagePage } from '../../web/job-view.ts';
 /** Maximum number of samples, and maximum number of task entries in all samples. */
 const MAXIMUM_SAMPLES = 1_000;
 const MAXIMUM_TASK_SAMPLES = 20_000;
-/** Minimum number of samples to keep. In very large jobs, only the first `MAXIMUM_TASKS` tasks are sampled. */
+/** Minimum number of samples to keep. A sample contains at most `MAXIMUM_TASKS` tasks. */
 const FEWEST_SAMPLES = 20;
 const MAXIMUM_TASKS = MAXIMUM_TASK_SAMPLES / FEWEST_SAMPLES;
 
 /**
- * The tasks' resource usage since the start of the job. If there are too many samples, neighbouring samples are merged in pairs and the
- * sampling interval doubles. The history therefore covers the whole job, and its resolution decreases with the run time.
+ * The tasks' resource usage since the start of the job. When there are too many samples, pairs of samples are merged and the sampling
+ * interval doubles. The history thus always covers the whole job.
  */
 export class UsageHistory {
   #samples: UsageSample[] = [];
@@ -67,7 +67,7 @@ export class UsageHistory {
       const [one, two] = [this.#samples[at] as UsageSample, this.#samples[at + 1]];
       pairs.push(two === undefined ? one : merged(one, two, 1 / 2));
     }
-    // The newest sample has no partner yet, so it still gathers values.
+    // The newest sample has no partner yet and still collects values.
     if (this.#samples.length % 2 === 0) {
       this.#gathered += this.#gather;
     }
@@ -110,8 +110,8 @@ export function sampleOf(tasks: readonly TaskStatus[], at: number): UsageSample 
 }
 
 /**
- * Merges two neighbouring samples. Averages the load (`share` is the weight of the later sample), uses the maximum of the memory, and
- * copies all other values from the later sample.
+ * Merges two successive samples. Averages the load, and takes the higher memory usage and all other values of the later sample. `share` is
+ * the weight of the later sample.
  */
 function merged(earlier: UsageSample, later: UsageSample, share: number): UsageSample {
   const before = new Map(earlier.tasks.map((task) => [task.task, task]));
@@ -140,7 +140,7 @@ function mean(old: number | null, fresh: number | null, share: number): number |
   return old === null || fresh === null ? (fresh ?? old) : rounded(old + (fresh - old) * share);
 }
 
-/** Rounds to three decimals, because further digits are noise and take up space. */
+/** Rounds to three decimals, because further digits only take up space. */
 function rounded(value: number): number {
   return Math.round(value * 1000) / 1000;
 }

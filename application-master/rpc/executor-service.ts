@@ -30,8 +30,8 @@ import { listenPinned, onStreamEnd, type PinnedListener } from './pinned-server.
 type ExecutorStream = ServerDuplexStream<ExecutorMessage, MasterMessage>;
 
 /**
- * Maximum number of concurrent requests per container. A program sends few requests at a time, but a service may hold each request for
- * seconds.
+ * Maximum number of concurrent requests per container. A service may hold a request for seconds, but a program sends few requests at a
+ * time.
  */
 const CALLS_OF_CONTAINER = 32;
 const HELLO_DEADLINE_MS = 10_000;
@@ -51,7 +51,7 @@ export interface ExecutorServiceOptions {
   readonly assignmentOf: (containerId: string) => { role: string; index: number } | null | undefined;
   readonly welcomeFor: (role: string) => Omit<Welcome, 'masterAttempt'>;
   readonly hear: (event: UntimedEvent) => void;
-  /** Handles a program's request; returns null if another attempt has taken over. */
+  /** Handles a program's request. Returns null if another attempt has taken over. */
   readonly serve: (call: Omit<ServiceCall, 'ranked'>) => Promise<ServiceAnswer | null>;
   /** Receives the stream that a container has opened for a session. Returns false if the container has no such session. */
   readonly join: (containerId: string, id: string, stream: SessionStream) => boolean;
@@ -64,7 +64,7 @@ export class ExecutorService {
   readonly #server = new Server({ 'grpc.max_receive_message_length': 1 << 20, 'grpc.keepalive_permit_without_calls': 1 });
   readonly #streams = new Map<string, ExecutorStream>();
   readonly #calls = new Map<string, number>();
-  /** The newest encoded tokens; null while executors already start with the newest tokens. */
+  /** The newest tokens in encoded form, or null while new executors start with the newest tokens. */
   #tokens: Uint8Array | null = null;
   #listener: PinnedListener | null = null;
   #closed = false;
@@ -106,11 +106,11 @@ export class ExecutorService {
     return this.#streams.has(containerId);
   }
 
-  /** Passes new delegation tokens to all executors, and to those that connect later. */
+  /** Passes new delegation tokens to all executors, including those that connect later. */
   replaceTokens(credentials: Credentials): void {
     this.#tokens = encodeCredentials(credentialsForTasks(credentials, new Map()));
     for (const containerId of this.#streams.keys()) {
-      // A container that is not part of the job is about to stop.
+      // Skip containers that are not part of the job, because they are about to stop.
       if (this.#options.assignmentOf(containerId) !== null) {
         this.#send(containerId, { tokens: { credentials: this.#tokens } });
       }
@@ -127,7 +127,7 @@ export class ExecutorService {
     this.#server.forceShutdown();
   }
 
-  /** Sends a message, or drops it if the executor has no stream. The job machine repeats its order after the next Hello. */
+  /** Sends a message, or drops it if the executor has no stream. After the next Hello, the job machine sends its order again. */
   #send(containerId: string, message: MasterMessage): void {
     this.#streams.get(containerId)?.write(message);
   }
@@ -163,7 +163,7 @@ export class ExecutorService {
     onStreamEnd(stream, ended);
   }
 
-  /** Authenticates a Hello and returns the container's ID. Otherwise, rejects the stream and returns null. */
+  /** Authenticates a Hello and returns the container's ID. Rejects the stream and returns null if the Hello is not valid. */
   #welcome(stream: ExecutorStream, hello: Hello | null): string | null {
     const { attempt, log } = this.#options;
     if (hello === null || !this.#isProof(hello)) {
@@ -173,7 +173,7 @@ export class ExecutorService {
     }
     const { containerId } = hello;
     if (hello.masterAttempt > attempt) {
-      // The executor has been in contact with a newer attempt and will reconnect to it.
+      // The executor has been connected to a newer attempt and will connect to it again.
       log.error({ container: containerId, newer: hello.masterAttempt }, 'another ApplicationMaster attempt has taken over');
       this.#refuse(stream, status.ABORTED, 'a newer ApplicationMaster has taken over');
       return null;
@@ -182,7 +182,7 @@ export class ExecutorService {
       this.#refuse(stream, status.UNAVAILABLE, 'the job is being restored');
       return null;
     }
-    // Also accept containers that are not part of the job. The job machine sends them stop orders and waits for their responses.
+    // Also accept containers that are not part of the job, so that the job machine can order them to stop.
     this.#streams.get(containerId)?.end();
     this.#streams.set(containerId, stream);
     stream.write({ welcome: { ...this.#options.welcomeFor(hello.role), masterAttempt: attempt } });
@@ -197,7 +197,7 @@ export class ExecutorService {
 
   #refuse(stream: ExecutorStream, code: status, details: string): void {
     const metadata = new Metadata();
-    // This number lets an executor ignore rejections from an outdated attempt.
+    // With this number, an executor ignores rejections from an outdated attempt.
     metadata.set('tony-attempt', String(this.#options.attempt));
     stream.emit('error', { code, details, metadata });
   }
@@ -278,7 +278,7 @@ export class ExecutorService {
   }
 }
 
-/** Returns the secret that proves a container's identity. Only the ApplicationMaster and the container have this secret. */
+/** Returns the secret with which a container proves its identity. Only the ApplicationMaster and this container know the secret. */
 export function containerProof(jobSecret: Secret, containerId: string): Buffer {
   return createHmac('sha256', jobSecret.reveal()).update(`container|${containerId}`).digest();
 }
@@ -288,8 +288,8 @@ export function ringKey(jobSecret: Secret): Buffer {
 }
 
 /**
- * Converts a Hello to events. A Hello repeats everything that the program has reported. A lost-peer report comes before the exit, because
- * it explains the exit.
+ * Converts a Hello to events. A Hello repeats everything that the program has reported. The report about a lost peer comes first, because
+ * it explains the program's exit.
  */
 function eventsOf(hello: Hello): UntimedEvent[] {
   const { containerId, role, index, host, port } = hello;

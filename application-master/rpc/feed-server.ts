@@ -31,12 +31,12 @@ export interface FeedServerOptions extends ProducerEvents {
   readonly log: Logger;
 }
 
-/** Returns the feed token. Users who may read the job's staging folder can also read it there. */
+/** Returns the feed token. Every user who may read the job's staging folder can read this token there. */
 export function feedToken(jobSecret: Secret): string {
   return createHmac('sha256', jobSecret.reveal()).update('feed').digest('hex');
 }
 
-/** Accepts connections from producers, authenticates them and passes their messages to the feeds. */
+/** Accepts connections from producers, authenticates the producers and passes their messages to the feeds. */
 export class FeedServer {
   readonly #options: FeedServerOptions;
   readonly #server = createClientServer({ messageBytes: MAXIMUM_MESSAGE_BYTES, streams: MAXIMUM_STREAMS });
@@ -72,7 +72,7 @@ export class FeedServer {
     }
   }
 
-  /** Passes an authenticated producer's messages to the feeds until its stream ends or is rejected. */
+  /** Passes an authenticated producer's messages to the feeds until the stream ends or is rejected. */
   #accept(stream: ProducerStream): void {
     const { opened, received, closed, log } = this.#options;
     let link: ProducerLink | null = null;

@@ -4,8 +4,8 @@ import { Server, ServerCredentials, type ServerDuplexStream } from '@grpc/grpc-j
 import { createPinnedTls, type PinnedTlsOptions } from './pinned-tls.ts';
 
 /**
- * Interval in ms of keepalive pings. They detect clients on failed machines, which would otherwise occupy streams and buffers, and whose
- * commands would continue to run.
+ * Interval in ms of keepalive pings, which detect clients on failed machines. Otherwise, their streams would stay open and their commands
+ * would continue to run.
  */
 const KEEPALIVE_MS = 20_000;
 const KEEPALIVE_ANSWER_MS = 10_000;
@@ -23,15 +23,15 @@ export function createClientServer(limits: { readonly messageBytes: number; read
 
 export interface PinnedListener {
   readonly port: number;
-  /** Marks a client's connection as authenticated. `peer` is in gRPC's form `address:port`. */
+  /** Marks a client's connection as authenticated. `peer` is the address in gRPC's form, `address:port`. */
   proven(peer: string): void;
   /** Stops accepting connections. Existing connections remain until the gRPC server closes them. */
   close(): void;
 }
 
 /**
- * Listens on the address with the job's self-signed certificate. gRPC's own listener can neither limit the number of connections nor set a
- * handshake timeout below two minutes. This listener therefore performs the handshake and then passes the connection to gRPC.
+ * Listens on the address with the job's self-signed certificate. This server performs the handshake itself and then passes the connection
+ * to gRPC, because gRPC can neither limit the number of connections nor set a handshake timeout below two minutes.
  */
 export async function listenPinned(server: Server, address: string, options: PinnedTlsOptions): Promise<PinnedListener> {
   const injector = server.createConnectionInjector(ServerCredentials.createInsecure());
@@ -48,7 +48,7 @@ export async function listenPinned(server: Server, address: string, options: Pin
   };
 }
 
-/** Calls `ended` when a client's stream ends in any way, and ends the server's side of the stream. */
+/** Calls `ended` when a client's stream ends for any reason, and ends the server's side of the stream. */
 export function onStreamEnd<Request, Response>(stream: ServerDuplexStream<Request, Response>, ended: () => void): void {
   stream.on('end', () => {
     ended();

@@ -2,11 +2,11 @@ import { createServer, type Server, type TLSSocket } from 'node:tls';
 import { ConnectionLimit } from '../../platform/connection-limit.ts';
 import type { Secret } from '../../platform/secret.ts';
 
-/** Timeout in ms for the handshake, and for sending the token if clients authenticate with a token. */
+/** Timeout in ms for the handshake. If clients authenticate with a token, the timeout includes the message with the token. */
 const PROOF_MS = 10_000;
 /**
- * Minimum age in ms at which an unauthenticated connection may be closed to make room for a new one. Authentication takes milliseconds, but
- * handshakes queue if many executors connect at the same time.
+ * Minimum age in ms at which an unauthenticated connection may be closed to make room for a new one. Authentication itself takes
+ * milliseconds, but handshakes must wait when many executors connect at the same time.
  */
 const GRACE_MS = 1_000;
 const MAX_UNPROVEN = 512;
@@ -18,8 +18,7 @@ export interface PinnedTlsOptions {
   /**
    * Authentication method of the clients:
    * - `certificate`: the handshake succeeds only with the job's key.
-   * - `token`: clients verify the job's certificate and send a token in their messages. The caller then marks the connection of an
-   *   authenticated client as proven.
+   * - `token`: clients verify the job's certificate and send a token in a message. The caller then marks the connection as proven.
    */
   readonly clients: 'certificate' | 'token';
   /** Maximum number of unauthenticated connections (default 512). */
@@ -30,8 +29,8 @@ export interface PinnedTlsOptions {
 }
 
 /**
- * Creates a TLS 1.3 server with the job's self-signed certificate, which limits the number of unauthenticated connections. It does not
- * listen yet.
+ * Creates a TLS 1.3 server with the job's self-signed certificate. The server limits the number of unauthenticated connections, and does
+ * not listen yet.
  * @param protocols the protocols that the server offers by ALPN; none if empty
  */
 export function createPinnedTls(
@@ -61,7 +60,7 @@ export function createPinnedTls(
     }
     onConnection(socket);
   });
-  // The client is unknown, or the connection broke during the handshake.
+  // The client is not authenticated, or the connection broke during the handshake.
   server.on('tlsClientError', (_, socket) => socket.destroy());
   return { server, limit };
 }

@@ -24,7 +24,7 @@ interface Waiting {
   readonly joined: (stream: SessionStream) => void;
 }
 
-/** Connects each client's stream with the stream that an executor opens for it, and relays the messages. */
+/** Connects the stream of each client with a stream that an executor opens, and relays the messages between them. */
 export class SessionRelay {
   readonly #options: SessionRelayOptions;
   readonly #waiting = new Map<string, Waiting>();
@@ -34,7 +34,7 @@ export class SessionRelay {
     this.#options = options;
   }
 
-  /** Relays a client's session until either end closes it. The client is authenticated. */
+  /** Relays the session of an authenticated client until either side closes it. */
   async open(client: SessionStream, request: SessionRequest): Promise<void> {
     const container = this.#options.runningContainer(request.role, request.index);
     if ('missing' in container) {
@@ -63,7 +63,7 @@ export class SessionRelay {
     }
   }
 
-  /** Receives the stream that an executor has opened. Returns false if the container has no such session. */
+  /** Receives a stream that an executor has opened. Returns false if the container has no such session. */
   join(containerId: string, id: string, stream: SessionStream): boolean {
     const waiting = this.#waiting.get(id);
     if (waiting?.containerId !== containerId) {
@@ -74,7 +74,10 @@ export class SessionRelay {
     return true;
   }
 
-  /** Orders the executor to join, and returns its stream. Refuses the client and returns null if the executor does not join in time. */
+  /**
+   * Orders the executor to join the session, and returns the executor's stream. If the executor does not join in time, refuses the client
+   * and returns null.
+   */
   async #join(client: SessionStream, containerId: string): Promise<SessionStream | null> {
     const id = randomBytes(16).toString('hex');
     const joining = new Promise<SessionStream>((joined) => this.#waiting.set(id, { containerId, joined }));
@@ -106,7 +109,7 @@ async function relay(client: SessionStream, executor: SessionStream, request: Se
   executor.close();
 }
 
-/** Relays a message, or closes the session if its sender must not send it. */
+/** Relays a message, or closes the session if the sender must not send such a message. */
 function pass(message: SessionMessage, to: SessionStream, isAllowed: boolean): Promise<void> {
   if (!isAllowed) {
     throw new Error('unexpected message in a session');

@@ -7,14 +7,14 @@ export interface Requester {
   readonly containerId: string;
   readonly role: string;
   readonly generation: number;
-  /** True if the role's programs run in generations. Programs of other roles start and end independently. */
+  /** True if the role's programs belong to a generation. Programs of other roles start and end independently. */
   readonly ranked: boolean;
 }
 
 const count = z.number().int().nonnegative();
 const split = count.max(MAXIMUM_SPLITS - 1);
 
-/** The format of the requests from training/data/reading/split-assigner.ts. */
+/** Format of the requests that training/data/reading/split-assigner.ts sends. */
 const question = z.object({
   kind: z.enum(['shares', 'workers']),
   fingerprint: z.string().max(200),
@@ -39,10 +39,10 @@ export interface StoredDispatcher {
   readonly passes: readonly { readonly key: string; readonly role: string; readonly generation: number; readonly pass: StoredPass }[];
 }
 
-/** Number of recently used passes to keep. After a pass is dropped, its readers must report their splits again. */
+/** Maximum number of passes over datasets to keep. After a pass has been dropped, its readers must report their splits again. */
 const KEPT_PASSES = 64;
 
-/** Assigns the splits of datasets to readers. It uses neither clock nor network; the caller decides when to store its state. */
+/** Assigns the splits of datasets to readers. Uses neither a clock nor the network. The caller decides when to store the state. */
 export class Dispatcher {
   readonly #passes = new Map<string, KeptPass>();
 
@@ -59,7 +59,7 @@ export class Dispatcher {
   }
 
   /**
-   * Registers a reader and the splits that it has already received.
+   * Registers a reader, and records the splits that the reader has already received.
    * @returns true if the state must be stored
    * @throws TonyError DATA_INVALID
    */
@@ -83,10 +83,7 @@ export class Dispatcher {
     return true;
   }
 
-  /**
-   * Returns the next split for a reader.
-   * @returns the response, and whether the state must be stored before it is sent
-   */
+  /** @returns the response with the reader's next split, and whether the state must be stored before the response is sent */
   next(requester: Requester, body: unknown): { readonly answer: NextSplit | typeof SPLITS_FORGOTTEN; readonly isNew: boolean } {
     const asked = parse(body);
     this.#forgetBefore(requester);
@@ -97,7 +94,7 @@ export class Dispatcher {
     if (kept === undefined || before === null || (asked.at ?? 0) > before) {
       return { answer: SPLITS_FORGOTTEN, isNew: false };
     }
-    // Move the pass to the end, because the oldest passes are dropped first.
+    // Move the pass to the end, because the least recently used pass is dropped first.
     this.#passes.delete(key);
     this.#passes.set(key, kept);
     const finished = (asked.done ?? []).map((split) => kept.pass.done(reader, split)).includes(true);
@@ -107,7 +104,7 @@ export class Dispatcher {
 
   /**
    * Takes back the splits of workers that are no longer running.
-   * @returns true if there were any
+   * @returns true if such splits existed
    */
   sweep(isAlive: (containerId: string, generation: number) => boolean): boolean {
     let found = false;
@@ -131,7 +128,7 @@ export class Dispatcher {
     return this.#passes.size === 0;
   }
 
-  /** Drops passes of the role's older generations. A new generation continues from its checkpoint and reports its splits again. */
+  /** Drops the passes of older generations of the role. A new generation continues from its checkpoint and reports its splits again. */
   #forgetBefore(requester: Requester): void {
     const { role } = requester;
     const generation = generationOf(requester);
@@ -160,8 +157,8 @@ function parse(body: unknown): Question {
 }
 
 /**
- * For shares, a reader is identified by its share, even if several programs read the share one after the other. For workers, a reader is
- * identified by its running program.
+ * Identifies a reader. For `shares`, several programs may read the same share one after the other, so the share is the identity. For
+ * `workers`, the running program is the identity.
  */
 function readerOf({ containerId, generation }: Requester, { kind, share }: Question): string {
   return kind === 'shares' ? String(share.index) : JSON.stringify([containerId, generation]);

@@ -18,14 +18,14 @@ export interface DurableNotesOptions {
 }
 
 /**
- * Stores the assignments of splits and chunks to readers before they are sent. The file is `<staging>/services-<attempt>.json`. Concurrent
- * assignments share one write. The next attempt learns of every assignment that was sent. Either the next attempt reads the assignment from
- * the file, or this attempt detects the next attempt after the write and does not send the assignment.
+ * Stores the assignments of splits and chunks to readers in `<staging>/services-<attempt>.json` before they are sent. Concurrent
+ * assignments share one write. No assignment that was sent is lost: the next attempt reads the file after it has published its address, and
+ * this attempt sends an assignment only if no newer address was published before its write had ended.
  */
 export class DurableNotes {
   readonly #options: DurableNotesOptions;
   readonly #closing = new AbortController();
-  /** The next write, which has not started yet. Concurrent calls of `save` share it. */
+  /** The next write, which has not started yet. Concurrent calls of `save` share this write. */
   #next: Promise<boolean> | null = null;
   #running: Promise<unknown> = Promise.resolve();
   #begunAt = Number.NEGATIVE_INFINITY;
@@ -34,7 +34,7 @@ export class DurableNotes {
     this.#options = options;
   }
 
-  /** Reads the state stored by the newest earlier attempt; returns null if there is none. Retries while storage is unavailable. */
+  /** Reads the state that the newest earlier attempt has stored. Returns null if there is none. Retries while storage is unavailable. */
   async earlier(): Promise<string | null> {
     const { attempt, storage } = this.#options;
     const read = await this.#retry('could not read the commitments of an earlier attempt; trying again', async () => {
@@ -49,7 +49,7 @@ export class DurableNotes {
     return read ?? null;
   }
 
-  /** Resolves to true when the current state is durable, or to false if another attempt has taken over. */
+  /** Resolves to true when the current state has been stored, or to false if another attempt has taken over. */
   save(): Promise<boolean> {
     this.#next ??= this.#running.then(async () => {
       const wait = this.#begunAt + this.#options.pauseMs - performance.now();
@@ -68,7 +68,7 @@ export class DurableNotes {
   async #write(): Promise<boolean> {
     const { attempt, content, newestAttempt, storage } = this.#options;
     const isOurs = await this.#retry('could not write the commitments; trying again', async () => {
-      // Do not create parent folders: a missing staging folder means that the job has ended.
+      // Do not create parent folders. If the staging folder is missing, the job has ended.
       await storage.write(this.#uri(attempt), Buffer.from(content()), { permission: 0o600, makeParents: false });
       return (await newestAttempt()) <= attempt;
     });
@@ -83,7 +83,6 @@ export class DurableNotes {
     return joinUri(this.#options.staging, `services-${attempt}.json`);
   }
 
-  /** Resolves to undefined if `close` is called before the action succeeds. */
   #retry<T>(message: string, action: () => Promise<T>): Promise<T | undefined> {
     return retryStorage(message, action, { log: this.#options.log, signal: this.#closing.signal });
   }

@@ -5,12 +5,12 @@ export type Taken = { readonly records: readonly Uint8Array[] } | 'wait' | 'over
 type ChunkId = readonly [producer: string, sequence: number];
 
 interface Producer {
-  /** Number of the last chunk received by this process. All earlier chunks have been received, too. */
+  /** Number of the last chunk that this process has received. All earlier chunks have been received too. */
   received: number;
-  /** All chunks up to this number have been consumed. `takenAhead` contains the numbers of later chunks that have been consumed. */
+  /** Number up to which all chunks have been consumed. `takenAhead` contains the numbers of later chunks that have been consumed. */
   taken: number;
   readonly takenAhead: Set<number>;
-  /** Number of the producer's last chunk; null until the producer reports it. */
+  /** Number of the producer's last chunk, or null until the producer reports it. */
   last: number | null;
   bytes: number;
 }
@@ -21,7 +21,7 @@ interface Reader {
   given: readonly ChunkId[];
 }
 
-/** The stored state. It does not contain records: producers keep them until they are consumed. */
+/** The stored state, without the records. Producers keep the records until they have been consumed. */
 export interface StoredFeed {
   readonly producers: readonly {
     readonly id: string;
@@ -34,13 +34,13 @@ export interface StoredFeed {
 
 /** Maximum size of a response in bytes. A single chunk may be larger. */
 const ANSWER_BYTES = 1024 * 1024;
-/** Maximum number of producers. It includes ended producers, because the end of the feed depends on them. */
+/** Maximum number of producers of a feed, including producers that have ended. */
 const MAXIMUM_PRODUCERS = 10_000;
 
 /**
- * A queue of records between a feed's producers and the workers that read it. It delivers each chunk to exactly one reader. Producers keep
- * a chunk until it is consumed, and resend it to the next ApplicationMaster attempt. Assignments are stored, so a repeated request gets the
- * same response, even from the next attempt. Readers are responsible for the records that they have consumed.
+ * A queue of records from a feed's producers to the workers that read the feed. Each chunk goes to exactly one reader. Producers keep a
+ * chunk until it has been consumed, and resend it to the next ApplicationMaster attempt. The assignments are stored, so that a repeated
+ * request gets the same response, even from the next attempt.
  */
 export class FeedQueue {
   readonly #producers = new Map<string, Producer>();
@@ -73,7 +73,7 @@ export class FeedQueue {
 
   /**
    * Registers a producer that connects or reconnects.
-   * @param first number of the producer's first unconsumed chunk; any number is valid
+   * @param first number of the first chunk that the producer still has; any number is valid
    * @returns the number of the chunk that the producer must send next
    */
   open(id: string, first: number): number {
@@ -87,15 +87,15 @@ export class FeedQueue {
     }
     this.#passOver(id, producer, first - 1);
     producer.received = Math.max(producer.received, first - 1);
-    // A producer that has sent its last chunk reports this again after it reconnects. If it does not report this, a different process has
-    // taken over the ID.
+    // A producer that has sent its last chunk reports this again after each connection. Without this report, another process may be using
+    // the ID.
     producer.last = null;
     return producer.received + 1;
   }
 
   /**
    * Adds a chunk.
-   * @returns false if the chunk was received before
+   * @returns false if the chunk has been received before
    * @throws TonyError DATA_INVALID if an earlier chunk is missing
    */
   put(id: string, sequence: number, records: readonly Uint8Array[]): boolean {
@@ -132,9 +132,9 @@ export class FeedQueue {
   }
 
   /**
-   * Returns the response to the reader's request with number `at`.
+   * Returns the response to request number `at` of a reader.
    * @param producers minimum number of producers that must have ended before the feed ends
-   * @returns the response, and whether the state must be stored before it is sent
+   * @returns the response, and whether the state must be stored before the response is sent
    */
   take(id: string, at: number, producers: number): { readonly answer: Taken; readonly isNew: boolean } {
     let reader = this.#readers.get(id);
@@ -142,7 +142,7 @@ export class FeedQueue {
       reader = { at, given: [] };
       this.#readers.set(id, reader);
     }
-    // The reader has already sent a newer request and ignores this response.
+    // The reader has sent a newer request and ignores this response.
     if (at < reader.at) {
       return { answer: 'wait', isNew: false };
     }
@@ -164,7 +164,7 @@ export class FeedQueue {
     const records: Uint8Array[] = [];
     for (const chunk of reader.given) {
       const held = this.#chunks.get(keyOf(chunk));
-      // This attempt has not received the records yet. The producer will resend them.
+      // Wait until the producer resends the records, because this attempt has not received them.
       if (held === undefined && !this.#isTaken(chunk)) {
         return { answer: 'wait', isNew };
       }
@@ -191,7 +191,7 @@ export class FeedQueue {
     return found;
   }
 
-  /** Returns true if all producers have ended and all of their chunks are assigned. */
+  /** Returns true if all producers have ended and all of their chunks have been assigned. */
   isOver(producers: number): boolean {
     const all = [...this.#producers.values()];
     return (
@@ -205,7 +205,7 @@ export class FeedQueue {
     return this.#known(id).taken;
   }
 
-  /** Returns true if the producer has reported its last chunk and all of its chunks are consumed. */
+  /** Returns true if the producer has reported its last chunk and all of its chunks have been consumed. */
   isDone(id: string): boolean {
     const { last, taken } = this.#known(id);
     return last !== null && taken >= last;
@@ -215,14 +215,14 @@ export class FeedQueue {
     return this.#known(id).bytes;
   }
 
-  /** Returns true if a reader waits for this chunk or a later chunk of the producer. */
+  /** Returns true if a reader is waiting for this chunk, or for a later chunk of the producer. */
   isAwaited(id: string, sequence: number): boolean {
     const isMissing = (chunk: ChunkId): boolean =>
       chunk[0] === id && chunk[1] >= sequence && !this.#chunks.has(keyOf(chunk)) && !this.#isTaken(chunk);
     return [...this.#readers.values()].some(({ given }) => given.some(isMissing));
   }
 
-  /** Returns the number of bytes buffered for all producers, including disconnected ones. */
+  /** Number of bytes buffered for all producers, including disconnected producers. */
   get bytes(): number {
     return this.#bytes;
   }
@@ -238,7 +238,7 @@ export class FeedQueue {
     let bytes = 0;
     for (const chunk of this.#queue) {
       const records = this.#chunks.get(keyOf(chunk));
-      // An earlier attempt received these records. The producer will resend this chunk and all later chunks.
+      // An earlier attempt received these records. The producer will resend them.
       if (records === undefined) {
         continue;
       }
@@ -325,7 +325,7 @@ function keyOf([producer, sequence]: ChunkId): string {
   return `${sequence} ${producer}`;
 }
 
-/** Returns the memory usage of records in bytes, including an overhead per record. */
+/** Returns the memory usage of records in bytes, including a fixed overhead per record. */
 export function bytesOf(records: readonly Uint8Array[]): number {
   return records.reduce((sum, { length }) => sum + length + 64, 0);
 }

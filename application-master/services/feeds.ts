@@ -12,20 +12,20 @@ import type { Requester } from './dispatcher.ts';
 import { bytesOf, FeedQueue, type StoredFeed, type Taken } from './feed-queue.ts';
 import type { ProducerLink } from './producer-link.ts';
 
-/** Approximate capacity of all feeds in bytes. */
+/** Buffer size for all feeds in bytes. Senders may exceed it by a few chunks. */
 const CAPACITY_BYTES = 64 * 1024 * 1024;
-/** Hard limit in bytes. It also includes chunks of disconnected producers, and large records that exceed a window. */
+/** Hard limit in bytes. Also covers chunks of disconnected producers, and records that are larger than a window. */
 const MAXIMUM_HELD_BYTES = 4 * CAPACITY_BYTES;
-/** Minimum window of each producer in bytes, regardless of the number of producers. */
+/** Minimum send window of a producer in bytes, regardless of the number of producers. */
 const LEAST_WINDOW_BYTES = 512 * 1024;
-/** A window that pauses a producer. All other windows permit at least one chunk of any size. */
+/** Send window that pauses a producer. All other windows permit at least one chunk of any size. */
 const NO_WINDOW = 0;
 const MAXIMUM_FEEDS = 64;
 
-/** The format of the requests from training/data/sources/feed-source.ts. */
+/** Format of the requests that training/data/sources/feed-source.ts sends. */
 const question = z.object({
   feed: z.string().regex(/^[\w.-]{1,100}$/),
-  /** Identifies the reader within its process. */
+  /** Name of the reader within its process. */
   reader: z.string().max(100),
   at: z.number().int().nonnegative(),
   producers: z.number().int().positive(),
@@ -39,7 +39,7 @@ interface Feed {
   readonly reported: Map<ProducerLink, string>;
 }
 
-/** Free buffer space. With `scarce`, only producers without buffered chunks may send. */
+/** Free buffer space. If it is `scarce`, only producers without buffered chunks may send. */
 type Room = 'enough' | 'scarce' | 'none';
 
 export type StoredFeeds = Readonly<Record<string, StoredFeed>>;
@@ -47,18 +47,18 @@ export type StoredFeeds = Readonly<Record<string, StoredFeed>>;
 export interface FeedsOptions {
   /** Called when the state has changed and must be stored. */
   readonly note: () => void;
-  /** Called when a waiting request may have become answerable. */
+  /** Called when a request that is waiting may have become answerable. */
   readonly changed: () => void;
   /** Resolves to true when the current state is stored, or to false if another attempt has taken over. */
   readonly isDurable: () => Promise<boolean>;
   readonly log: Logger;
 }
 
-/** Manages all feeds of a job: assigns chunks to readers and limits how much each producer may send. */
+/** Manages all feeds of a job. Assigns chunks to readers, and limits how much each producer may send. */
 export class Feeds {
   readonly #options: FeedsOptions;
   readonly #feeds = new Map<string, Feed>();
-  /** The free buffer space last reported to producers. */
+  /** The state of the buffer that producers were last told. */
   #reportedRoom: Room = 'enough';
 
   constructor(options: FeedsOptions) {
@@ -92,7 +92,7 @@ export class Feeds {
   }
 
   /**
-   * Removes a reader and returns its unconfirmed chunks to the queue.
+   * Removes a reader, and returns its unconfirmed chunks to the queue.
    * @returns false if the reader is unknown
    */
   leave(requester: Requester, body: unknown): boolean {
@@ -103,16 +103,16 @@ export class Feeds {
   readonly opened = (link: ProducerLink, first: number): void => {
     const feed = this.#open(link.feed);
     const { queue, links } = feed;
-    // Throws if there are too many producers. Check this first: a rejected producer must not replace another connection.
+    // Throws if there are too many producers. Check this first, because a rejected producer must not replace another connection.
     const expected = queue.open(link.producer, first);
     const before = links.get(link.producer);
     links.set(link.producer, link);
-    // A producer has only one connection, so the previous one is dead.
+    // A producer has only one connection, so the previous connection is broken.
     before?.refuse(new Error('the producer has reconnected on another connection'));
     this.#options.note();
     this.#options.log.info({ feed: link.feed, producer: link.producer, expected }, 'a producer has connected');
     link.send({ expected, ...this.#progress(feed, link, this.#room()), over: false });
-    // An additional producer reduces all windows.
+    // Each additional producer reduces the windows of all producers.
     this.#reportAll();
   };
 
@@ -127,13 +127,13 @@ export class Feeds {
       if (records.length > MAXIMUM_CHUNK_RECORDS) {
         throw new TonyError('USAGE', `a chunk may contain at most ${MAXIMUM_CHUNK_RECORDS} records`);
       }
-      // The limit includes one chunk beyond the window, because a single record may be larger than the window. A producer exceeds the limit
-      // if it still uses a window from a time with fewer producers. It then reconnects, receives its current window, and waits.
+      // The limit is one chunk above the window, because a single record may be larger than the window. A producer exceeds this limit only
+      // if its window has been reduced since. It then reconnects and receives its current window.
       if (queue.bytesOf(link.producer) > this.#window() * 2 + MAXIMUM_RECORD_BYTES) {
         throw new TonyError('INTERNAL', 'the producer has exceeded its send window');
       }
-      // Other chunks filled the buffer while this chunk was in flight. The producer reconnects, receives a window of 0, and waits. Still
-      // accept a chunk that is already assigned to a reader, because the reader waits for it.
+      // Other chunks have filled the buffer while this chunk was in flight. The producer reconnects with a window of 0 and waits. A chunk
+      // that is already assigned is accepted, because its reader waits for it.
       if (this.#held() + bytesOf(records) > MAXIMUM_HELD_BYTES && !queue.isAwaited(link.producer, message.chunk.sequence)) {
         throw new TonyError('INTERNAL', 'the buffer of the feeds is full');
       }
@@ -214,8 +214,8 @@ export class Feeds {
   }
 
   /**
-   * Informs producers about their new progress. When a producer learns that all of its records are consumed, it exits, and no process has
-   * the records any more. The state must therefore be stored before this message is sent.
+   * Reports to the producers how many of their records have been consumed. A producer exits when all of its records have been consumed, and
+   * nobody else has a copy. The state must therefore be stored before this message is sent.
    */
   #report(feed: Feed): void {
     const room = this.#room();
@@ -244,7 +244,7 @@ export class Feeds {
     return { taken: queue.takenOf(producer), windowBytes, over: queue.isDone(producer), readers: queue.readers };
   }
 
-  /** Returns the free buffer space. Windows limit only connected producers, but chunks of disconnected producers also occupy the buffer. */
+  /** Returns the state of the buffer. Includes chunks of disconnected producers, although windows limit only connected ones. */
   #room(): Room {
     const held = this.#held();
     if (held + MAXIMUM_MESSAGE_BYTES > MAXIMUM_HELD_BYTES) {

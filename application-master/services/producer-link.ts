@@ -8,9 +8,9 @@ export interface ProducerLink {
   refuse(error: unknown): void;
 }
 
-/** Handles events on producers' connections. An error thrown by a handler is sent to the producer. */
+/** Handles events on producers' connections. An error that a handler throws is sent to the producer. */
 export interface ProducerEvents {
-  /** @param first number of the producer's first unconsumed chunk */
+  /** @param first number of the first chunk that the producer still has */
   readonly opened: (link: ProducerLink, first: number) => void;
   readonly received: (link: ProducerLink, message: ProducerMessage) => void;
   readonly closed: (link: ProducerLink) => void;

@@ -5,18 +5,18 @@ import { LARGEST_RENDEZVOUS_KEY, LARGEST_RENDEZVOUS_VALUE } from '../../training
 
 /** Maximum size of all keys and values in bytes. Horovod stores about 100 bytes for each pair of processes. */
 const LARGEST_TOTAL = 64 * 1024 * 1024;
-/** Estimated memory in bytes of an entry, in addition to its key and value. */
+/** Estimated memory of an entry in bytes, in addition to its key and value. */
 const ENTRY_BYTES = 200;
 /** Maximum time in ms to hold a request for a missing key. */
 const HOLD_MS = 2_000;
 
 export interface RendezvousCall {
   readonly generation: number;
-  /** Aborted when the client is no longer waiting for the response. */
+  /** Aborted when the client no longer waits for the response. */
   readonly signal: AbortSignal;
 }
 
-/** A missing key, with the number of requests that wait for it. */
+/** A missing key, with the number of requests that are waiting for it. */
 interface Awaited {
   /** Aborted when the key arrives. */
   readonly arrival: AbortController;
@@ -24,8 +24,8 @@ interface Awaited {
 }
 
 /**
- * The key-value store in which the processes of a gang publish their addresses (framework `horovod`). It holds the keys of one generation,
- * in memory only: after a failure of the ApplicationMaster, the executors repeat their entries.
+ * The key-value store in which the processes of a gang publish their addresses (framework `horovod`). The store holds the keys of one
+ * generation in memory. After a failure of the ApplicationMaster, the executors send their entries again.
  */
 export class Rendezvous {
   readonly #mostBytes: number;
@@ -57,7 +57,7 @@ export class Rendezvous {
   }
 
   /**
-   * Returns the value, or null if the key is missing. With `wait`, first waits some seconds for the key.
+   * Returns the value, or null if the key is missing. With `wait`, waits some seconds for a missing key.
    * @throws TonyError DATA_INVALID, SERVICE_LOST
    */
   async get({ generation, signal }: RendezvousCall, body: unknown): Promise<Buffer | null> {
@@ -89,7 +89,7 @@ export class Rendezvous {
     }
   }
 
-  /** Forgets the keys of earlier generations. */
+  /** Drops the keys of earlier generations. */
   #enter(generation: number): void {
     if (generation < this.#generation) {
       throw new TonyError('SERVICE_LOST', `generation ${generation} has ended: generation ${this.#generation} has started`);

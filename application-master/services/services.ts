@@ -18,7 +18,7 @@ import { Feeds, type StoredFeeds } from './feeds.ts';
 import type { ProducerEvents } from './producer-link.ts';
 import { Rendezvous } from './rendezvous.ts';
 
-/** Maximum time in ms to hold a request without responding. The client then repeats the request. */
+/** Maximum time in ms to hold a request. After this time, the client repeats the request. */
 const HOLD_MS = 10_000;
 /** Interval in ms between checks whether readers and workers are still running. */
 const SWEEP_MS = 1_000;
@@ -27,11 +27,11 @@ const NOTHING = Buffer.alloc(0);
 export interface ServicesOptions {
   /** @param content returns the complete state to store */
   readonly notes: (content: () => string) => DurableNotes;
-  /** Resolves when this attempt has published its address. The attempt must not read the previous attempt's notes before that. */
+  /** Resolves when this attempt has published its address. Before that, this attempt must not read the previous attempt's notes. */
   readonly addressed: Promise<unknown>;
   /** Returns true if a program of this generation may be running in the container. */
   readonly isAlive: (containerId: string, generation: number) => boolean;
-  /** Starts the server for producers. Called when a program first reads a feed. */
+  /** Starts the server for producers. Called when a program reads a feed for the first time. */
   readonly openFeedServer: (events: ProducerEvents) => Promise<{ close(): void }>;
   readonly log: Logger;
 }
@@ -39,7 +39,7 @@ export interface ServicesOptions {
 export interface ServiceCall extends Requester {
   readonly service: string;
   readonly body: Uint8Array;
-  /** Aborted when the client is no longer waiting for the response. */
+  /** Aborted when the client no longer waits for the response. */
   readonly signal: AbortSignal;
 }
 
@@ -48,7 +48,7 @@ interface Answered {
   readonly body?: Uint8Array;
 }
 
-/** The ApplicationMaster's services for the job's programs: splits, feeds and the rendezvous of Horovod's processes. */
+/** The ApplicationMaster's services for the job's programs: splits, feeds, and the rendezvous of Horovod processes. */
 export class Services {
   readonly #options: ServicesOptions;
   readonly #notes: DurableNotes;
@@ -58,7 +58,7 @@ export class Services {
   #feedServer: Promise<{ close(): void }> | null = null;
   #restored: Promise<void> | null = null;
   #unsaved: Promise<boolean> | null = null;
-  /** Aborted and replaced whenever the state changes. Unanswered requests wait for the abort. */
+  /** Aborted and replaced at each change of the state. Requests without a response wait for the abort. */
   #change = new AbortController();
   readonly #sweeper: NodeJS.Timeout;
   #closed = false;
@@ -75,7 +75,7 @@ export class Services {
     this.#sweeper = setInterval(() => this.#sweep(), SWEEP_MS);
   }
 
-  /** Handles a request. Returns null if another attempt has taken over; the client must then send the request to that attempt. */
+  /** Handles a request. Returns null if another attempt has taken over, so that the client sends the request to the new attempt. */
   async serve(call: ServiceCall): Promise<ServiceAnswer | null> {
     try {
       this.#restored ??= this.#restore();
@@ -91,7 +91,7 @@ export class Services {
         { container: call.containerId, service: call.service, error: messageOf(error) },
         'a service rejected a request',
       );
-      // An error is a commitment, too. A superseded attempt must not send it.
+      // The client relies on an error too, so an attempt that has been replaced must not send it.
       this.#note();
       if (!(await this.#isDurable())) {
         return null;
@@ -168,13 +168,13 @@ export class Services {
     return { answer: { lengths: records.map(({ length }) => length) }, body: Buffer.concat(records) };
   }
 
-  /** Retries a request until it gets a response. Returns the response once the state has been stored. */
+  /** Retries a request until there is a response. Returns the response after the state has been stored. */
   async #held(call: ServiceCall, ask: (body: unknown) => unknown): Promise<Answered | null> {
     const until = performance.now() + HOLD_MS;
     const body = parseBody(call.body);
     for (;;) {
       const answer = ask(body);
-      // Also wait for the write if this is a repeated request: the first one may have changed the state.
+      // Also store the state for a repeated request, because the first request may have changed it.
       if (answer !== 'wait' && !(await this.#isDurable())) {
         return null;
       }
@@ -190,7 +190,7 @@ export class Services {
     const saving = this.#notes.save();
     this.#unsaved = saving;
     void saving.then((isOurs) => {
-      // A takeover is final. Discard unsaved state.
+      // Discard unsaved state, because a takeover is final.
       if (!isOurs) {
         this.#closed = true;
       }
@@ -230,10 +230,10 @@ export class Services {
       this.#dispatcher = Dispatcher.restore(splits);
       this.#feeds.restore(feeds);
     } catch (error) {
-      // Readers receive the error SPLITS_FORGOTTEN and report their splits again.
+      // Readers receive the response SPLITS_FORGOTTEN and report their splits again.
       this.#options.log.error({ error: messageOf(error) }, 'could not read the commitments of an earlier attempt');
     }
-    // The notes may contain commitments that the previous attempt did not send. Store them for this attempt before answering any request.
+    // The previous attempt may not have sent all stored assignments. Store them for this attempt before it responds to any request.
     this.#note();
   }
 }

@@ -9,33 +9,33 @@ import { announcedAt, lifetimeOf, replacedAt, retryPauseMs, type TokenLifetime }
 
 export interface TokenKeeperOptions {
   readonly credentials: Credentials;
-  /** The container's credentials file, which storage reads. */
+  /** The container's credentials file, from which storage reads the tokens. */
   readonly file: string;
-  /** Obtains new tokens with the job's keytab; null if there is no keytab. */
+  /** Obtains new tokens with the job's keytab. Null if there is no keytab. */
   readonly fetch: (() => Promise<IssuedTokens>) | null;
   /** Passes new tokens to the running executors. */
   readonly handOver: (credentials: Credentials) => void;
   /** Sends a small request to HDFS with the current tokens. */
   readonly probe: () => Promise<unknown>;
-  /** URI of the folder with the job's checkpoints, for messages. */
+  /** URI of the folder with the job's checkpoints, for use in messages. */
   readonly checkpointDir: string;
   readonly hear: (event: UntimedEvent) => void;
   readonly log: Logger;
 }
 
 /**
- * The longest pause (ms) between two checks. Node.js fires a timer immediately if its delay exceeds 24.8 days, and a suspended machine
- * delays timers.
+ * Maximum pause in ms between two checks. A timer in Node.js fires immediately if its delay exceeds 24.8 days, and too late after a
+ * suspension of the machine.
  */
 const LONGEST_PAUSE_MS = 60_000;
-/** Time (ms) from the expiry of the tokens to the request that tests whether HDFS still accepts them. */
+/** Delay in ms between the expiry of the tokens and the request that tests whether HDFS still accepts them. */
 const AFTER_END_MS = 1_000;
 const SHORTEST_PAUSE_MS = 1_000;
 
 /**
- * Keeps the delegation tokens of a job valid. With a keytab, replaces them when the attempt starts, and then whenever three quarters of
- * their lifetime have passed. If it cannot replace the tokens, announces their expiry in advance. Without a keytab, ends the job after the
- * tokens have expired.
+ * Keeps the delegation tokens of a job valid. With a keytab, replaces the tokens when the attempt starts, and again after each three
+ * quarters of their lifetime. If the replacement fails, announces the expiry in advance. Without a keytab, ends the job after the tokens
+ * have expired.
  */
 export class TokenKeeper {
   readonly #options: TokenKeeperOptions;
@@ -43,9 +43,9 @@ export class TokenKeeper {
   #credentials: Credentials;
   readonly #submitted: TokenLifetime | null;
   #lifetime: TokenLifetime | null;
-  /** Time of the next replacement; infinite without a keytab. */
+  /** Time of the next replacement. Infinite without a keytab. */
   #replaceAt: number;
-  /** The reason why the last replacement failed; null after a success. */
+  /** Reason why the last replacement failed, or null if it succeeded. */
   #failure: string | null = null;
   #isAnnounced = false;
   #firstAttempt: () => void = () => {};
@@ -59,16 +59,16 @@ export class TokenKeeper {
   }
 
   /**
-   * The credentials for a new container. A NodeManager aggregates logs with the tokens of the job's first container on its node, and cannot
-   * receive newer tokens. Therefore, while the tokens from the submission are valid (the ResourceManager renews them), new containers start
-   * with those. The executor receives the newest tokens when it connects.
+   * The credentials for a new container. The tokens from the submission are preferred while they are valid, because a NodeManager
+   * aggregates logs with the tokens of the job's first container on the node and cannot receive newer ones. The executor receives the
+   * newest tokens when it connects.
    */
   get launchCredentials(): Credentials {
     const { credentials } = this.#options;
     return this.#submitted !== null && Date.now() < replacedAt(this.#submitted) ? credentials : this.#credentials;
   }
 
-  /** Starts the keeper. With a keytab, resolves after the first attempt to replace the tokens. */
+  /** Starts the keeper. With a keytab, resolves after the first try to replace the tokens. */
   async start(): Promise<void> {
     const attempted = new Promise<void>((resolve) => {
       this.#firstAttempt = resolve;
@@ -160,7 +160,7 @@ function nextStep(checkpointDir: string): string {
   return `Submit it again with --set checkpoint.dir=${checkpointDir} to continue from its newest checkpoint. With kerberos.keytab in job.yaml, a job replaces its tokens and can run longer.`;
 }
 
-/** Adds the issued tokens. Removes older tokens of the same kind and service. */
+/** Adds the issued tokens, and removes older tokens of the same kind and service. */
 function withTokens({ tokens, secrets }: Credentials, issued: readonly Token[]): Credentials {
   const isReplaced = ({ kind, service }: Token): boolean => issued.some((each) => each.kind === kind && each.service === service);
   return {

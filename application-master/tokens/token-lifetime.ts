@@ -2,22 +2,22 @@ import type { Token } from '../../hadoop/rpc/credentials.ts';
 import { decodeDelegationIdentifier } from '../../hadoop/security/delegation-identifier.ts';
 import { isFileSystemToken, KEY_SERVER_TOKEN_KIND } from '../../hadoop/security/fetch-tokens.ts';
 
-/** The period in which a job's tokens are valid. Both times are in ms since the epoch. */
+/** The period during which a job's tokens are valid. Both times are in ms since the epoch. */
 export interface TokenLifetime {
   readonly issuedAt: number;
   readonly endsAt: number;
 }
 
 const DAY_MS = 86_400_000;
-/** The fraction of their lifetime after which tokens are replaced. The rest of the lifetime is for retries. */
+/** Fraction of their lifetime after which tokens are replaced. The remaining time allows for retries. */
 const REPLACED_AFTER = 3 / 4;
-/** The pause between two attempts to replace tokens is this fraction of the remaining lifetime, within these limits. */
+/** Pause between two tries to replace tokens, as a fraction of the remaining lifetime. The limits are in ms. */
 const RETRY = { part: 1 / 20, leastMs: 2_000, mostMs: 60_000 };
 
 /**
- * Returns the lifetime of the token that expires first. Considers only the tokens that the ResourceManager renews up to their maximum
- * lifetime; returns null if there are none. Ignores the ResourceManager's own tokens: their identifiers have another format, and the
- * ApplicationMaster does not need them.
+ * Returns the lifetime of the token that expires first, or null if there is no such token. Considers only tokens that the ResourceManager
+ * renews. Ignores the ResourceManager's own tokens, because their identifiers have another format and the ApplicationMaster does not need
+ * them.
  */
 export function lifetimeOf(tokens: readonly Token[]): TokenLifetime | null {
   const renewed = tokens.filter((token) => isFileSystemToken(token) || token.kind === KEY_SERVER_TOKEN_KIND);
@@ -25,17 +25,20 @@ export function lifetimeOf(tokens: readonly Token[]): TokenLifetime | null {
   return first === undefined ? null : others.reduce((least, each) => (each.endsAt < least.endsAt ? each : least), first);
 }
 
-/** Returns the time at which to announce the expiry: one day before it, or one seventh of a lifetime shorter than a week. */
+/**
+ * Returns the time at which to announce the expiry. This is one day before the expiry, or one seventh of the lifetime before it if the
+ * lifetime is shorter than a week.
+ */
 export function announcedAt({ issuedAt, endsAt }: TokenLifetime): number {
   return endsAt - Math.min(DAY_MS, (endsAt - issuedAt) / 7);
 }
 
-/** Returns the time at which to replace tokens that have just been issued. */
+/** Returns the time at which to replace newly issued tokens. */
 export function replacedAt({ issuedAt, endsAt }: TokenLifetime): number {
   return issuedAt + REPLACED_AFTER * (endsAt - issuedAt);
 }
 
-/** Returns the pause (ms) after a failed attempt to replace tokens. */
+/** Returns the pause after a failed try to replace tokens, in ms. */
 export function retryPauseMs({ endsAt }: TokenLifetime, now: number): number {
   return Math.min(RETRY.mostMs, Math.max(RETRY.leastMs, (endsAt - now) * RETRY.part));
 }

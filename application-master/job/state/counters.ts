@@ -3,7 +3,7 @@ declare const counted: unique symbol;
 /** Number of times the gang has been formed; 0 before the first time. */
 export type Generation = number & { readonly [counted]: 'generations' };
 
-/** Number of a snapshot; 0 before the first. */
+/** Number of a snapshot, or 0 before the first one. */
 export type Revision = number & { readonly [counted]: 'snapshots' };
 
 export function asGeneration(value: number): Generation {

@@ -4,7 +4,7 @@ import { unusableFile } from '../../../hadoop/yarn/container-exit.ts';
 import type { ProgramExit } from './events.ts';
 import { LIMITS } from './job-state.ts';
 
-/** Cause of a task's failure. `taskFailure` cleans and shortens its texts for storage. */
+/** Cause of a task's failure. `taskFailure` shortens the texts and removes control characters from them. */
 export type Cause =
   | Exclude<FailureCause, { kind: 'program' | 'container' | 'launch' | 'impossible' }>
   | { readonly kind: 'program'; readonly exit: ProgramExit }
@@ -59,7 +59,7 @@ export function printable(text: string): string {
   return text.replace(/\u001b\[[0-9;?]*[A-Za-z]/g, '').replace(/[\u0000-\u0008\u000b-\u001f\u007f]/g, '');
 }
 
-/** Returns the last `limit` bytes of a text, starting at a line break if possible. The last lines usually contain the cause. */
+/** Returns the end of a text, at most `limit` bytes and preferably whole lines. The last lines usually contain the cause. */
 export function lastBytes(text: string, limit: number): string {
   const bytes = Buffer.from(text);
   if (bytes.length <= limit) {

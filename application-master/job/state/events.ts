@@ -6,20 +6,20 @@ import type { Member } from '../../../training/process/task-context.ts';
 import type { Generation, Revision } from './counters.ts';
 import type { Snapshot } from './snapshot-format.ts';
 
-/** An allocated container. `id` is YARN's string form; YARN never reuses IDs. */
+/** An allocated container. `id` is YARN's container ID, which is never reused. */
 export interface Container {
   readonly id: string;
   readonly role: string;
   /** NodeManager address, `host:port`. */
   readonly node: string;
-  /** Web address of the NodeManager for logs, `host:port`; empty in local mode. */
+  /** Address of the NodeManager's web server, `host:port`. Empty for a local job. */
   readonly nodeHttp: string;
   readonly memoryMb: number;
 }
 
 export interface ProgramExit {
   readonly generation: Generation;
-  /** Exit code; -1 if a signal ended the program. */
+  /** Exit code, or -1 if a signal ended the program. */
   readonly code: number;
   readonly signal: string;
   readonly stderrTail: string;
@@ -34,7 +34,7 @@ export interface Progress {
   readonly earlyEnd: { readonly step: number; readonly reason: string } | null;
   /** True after the program's last training step. */
   readonly ending: boolean;
-  /** Expected number of steps at the end of training; 0 or undefined if unknown. */
+  /** Expected number of steps of the training. 0 or undefined if unknown. */
   readonly total?: number;
 }
 
@@ -52,10 +52,10 @@ export interface TimeLimit {
   readonly path: string;
 }
 
-/** An input of the job machine. `now` is the time in ms since the epoch; it never goes backwards within an attempt. */
+/** An input of the job machine. `now` is the time in ms since the epoch, and never decreases within an attempt. */
 export type Event = { readonly now: number } & (
   | {
-      /** The ResourceManager has registered this attempt. Survivors are running containers of the previous attempt. */
+      /** The ResourceManager has registered this attempt. `survivors` are containers of the previous attempt that are still running. */
       readonly type: 'registered';
       readonly maximum: Readonly<Record<string, number>>;
       readonly resourceTypes: readonly string[];
@@ -94,18 +94,18 @@ export type Event = { readonly now: number } & (
     }
   | { readonly type: 'exited'; readonly containerId: string; readonly exit: ProgramExit }
   | { readonly type: 'stream-lost'; readonly containerId: string }
-  /** The executor's last message: all of its program's processes have exited. */
+  /** The executor's last message, sent after all processes of its program have exited. */
   | { readonly type: 'left'; readonly containerId: string }
   | { readonly type: 'preempting'; readonly containerIds: readonly string[] }
-  /** The snapshot with this revision is durable and replaces all earlier snapshots. Actions that wait for this revision can now start. */
+  /** A snapshot with this revision has been stored. Actions that wait for the revision can now start. */
   | { readonly type: 'persisted'; readonly revision: Revision }
   | { readonly type: 'cluster'; readonly nodes: number; readonly headroom: Readonly<Record<string, number>> }
-  /** The job must not request containers yet, for example because other jobs use up the quota. The reason is empty until it is known. */
+  /** The job must not request containers yet, for example because other jobs use up the quota. `reason` is empty until it is known. */
   | { readonly type: 'held'; readonly reason: string }
   | { readonly type: 'admitted' }
   | { readonly type: 'limits'; readonly limits: JobLimits }
   | { readonly type: 'refused'; readonly reason: string }
-  /** A report about the delegation tokens. `notice` tells users what to do; null removes an earlier notice. */
+  /** A report about the delegation tokens. `notice` tells users what to do. If it is null, an earlier notice is removed. */
   | {
       readonly type: 'tokens';
       readonly event: 'tokens-replaced' | 'tokens-failed' | 'tokens-ending';
@@ -118,23 +118,23 @@ export type Event = { readonly now: number } & (
   | { readonly type: 'tick' }
 );
 
-/** An event without its time. */
+/** An event without `now`. */
 export type UntimedEvent = Event extends infer Each ? (Each extends Event ? Omit<Each, 'now'> : never) : never;
 
 export type ExecutorEvent = Extract<Event, { type: 'hello' | 'ready' | 'started' | 'heartbeat' | 'exited' | 'stream-lost' | 'left' }>;
 
 /** An output of the job machine. Actions are carried out in order, without waiting for their results. */
 export type Action =
-  /** Sets the number of containers to allocate for the role, on any node that is not excluded. Replaces the previous request. */
+  /** Sets the number of containers that the role still needs, on nodes that are not excluded. Replaces the role's previous request. */
   | { readonly type: 'ask'; readonly role: Role; readonly count: number; readonly excludedNodes: readonly string[] }
   | { readonly type: 'release'; readonly containerId: string }
   | { readonly type: 'launch'; readonly containerId: string; readonly role: string; readonly index: number }
   | { readonly type: 'stop-container'; readonly containerId: string }
   | { readonly type: 'prepare'; readonly containerId: string; readonly generation: Generation }
   | { readonly type: 'start'; readonly containerId: string; readonly generation: Generation; readonly members: readonly Member[] }
-  /** Orders a program of this generation to store a checkpoint immediately. The executor forwards the order. */
+  /** Orders a program of this generation to store a checkpoint immediately. */
   | { readonly type: 'order-checkpoint'; readonly containerId: string; readonly generation: Generation }
-  /** Orders the executor to end its program and exit. `atOnce` skips the grace period for a final checkpoint. */
+  /** Orders the executor to stop its program and exit. `atOnce` skips the grace period for a final checkpoint. */
   | { readonly type: 'stop-program'; readonly containerId: string; readonly reason: string; readonly atOnce: boolean }
   | { readonly type: 'persist'; readonly snapshot: Snapshot }
   | { readonly type: 'record'; readonly entry: HistoryEntry }

@@ -2,8 +2,9 @@ import type { JobState, Task } from './job-state.ts';
 import { isMember } from './membership.ts';
 
 /**
- * Returns the completed share of the job, from 0 to 1: the steps of rank 0, or of the task with the highest share if no task has a rank. If no
- * program has reported its expected number of steps, returns the share of tracked tasks that have succeeded.
+ * Returns the completed share of the job, from 0 to 1. This is the share of steps that rank 0 has completed, or the highest share of any
+ * task if no task has a rank. If no program has reported its expected number of steps, returns the share of tracked tasks that have
+ * succeeded.
  */
 export function progressOf({ tasks }: JobState): number {
   const tracked = tasks.filter((task) => task.role.tracking === 'tracked' && (task.index < task.role.instances || isMember(task)));

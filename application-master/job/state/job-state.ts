@@ -14,24 +14,24 @@ export interface JobState {
   readonly restored: boolean;
   readonly startedAt: number;
   readonly now: number;
-  /** Ignore executor silence before this time: the ApplicationMaster itself was stalled until then. */
+  /** Time until which this ApplicationMaster was stalled. Silence of executors before this time does not count. */
   readonly heardFloor: number;
   /** Time at which a program last used CPU or GPU, or reported progress. */
   readonly busyAt: number;
   readonly admission: Admission;
   readonly cluster: ClusterState;
   readonly requests: ContainerRequests;
-  /** The highest generation that may have been started. The forming gang will become the next generation. */
+  /** Number of the newest generation that may have started. A gang that is forming gets the next number. */
   readonly generation: Generation;
   /** Null if no role of the job belongs to the gang. */
   readonly gang: Gang | null;
-  /** Ordered by role and index. The `slot` of a task is its position in this array. */
+  /** Tasks in order of role and index. The `slot` of a task is its position in this array. */
   readonly tasks: readonly Task[];
-  /** Maps container IDs to task slots. No other containers belong to the job. */
+  /** Slot of the task to which a container is assigned, keyed by container ID. */
   readonly byContainer: ReadonlyMap<string, number>;
-  /** Containers that have been told to stop but are not yet confirmed to have stopped. */
+  /** Containers that have been ordered to stop and whose end has not been confirmed. */
   readonly ending: ReadonlyMap<string, Ending>;
-  /** The time at which the last task of a role ended, for each role that another role's `endAfter` names. */
+  /** Time at which a role ended, keyed by role. Contains only roles that an `endAfter` option names. */
   readonly roleEnds: ReadonlyMap<string, number>;
   readonly revisions: { readonly newest: Revision; readonly durable: Revision };
   readonly firstFailure: { readonly failure: FirstFailure; readonly containerId: string | null } | null;
@@ -41,7 +41,7 @@ export interface JobState {
 }
 
 export interface Admission {
-  /** Reason why the job must not request containers yet. Empty if the reason is unknown, and null if the job may request containers. */
+  /** Reason why the job must not request containers yet. Empty if the reason is unknown. Null if the job may request containers. */
   readonly held: string | null;
   readonly limits: JobLimits;
 }
@@ -51,13 +51,13 @@ export interface ClusterState {
   readonly registration: Registration | null;
   readonly nodes: number;
   readonly headroom: Readonly<Record<string, number>>;
-  /** Lost nodes with earlier containers of the job. A node is removed from this set when the job gets a new container on it. */
+  /** Lost nodes that ran containers of the job. A node leaves the set when the job gets a new container on that node. */
   readonly lostNodes: ReadonlySet<string>;
 }
 
 export interface ContainerRequests {
   readonly asks: ReadonlyMap<string, Ask>;
-  /** The ResourceManager's refusal message, keyed by role. */
+  /** Message with which the ResourceManager refused a request, keyed by role. */
   readonly refusals: ReadonlyMap<string, string>;
 }
 
@@ -65,7 +65,7 @@ export interface TrainingReports {
   readonly metrics: Readonly<Record<string, number>>;
   readonly checkpointStep: number;
   readonly notices: readonly TaskNotice[];
-  /** Reason why training ends before its last epoch, for the final diagnostics; null if it does not end early. */
+  /** Reason why training ends before its last epoch, or null if training does not end early. */
   readonly earlyEnd: string | null;
 }
 
@@ -74,13 +74,13 @@ export interface Decision {
   readonly at: number;
   /** Revision of the first snapshot that contains the result. */
   readonly revision: Revision;
-  /** Time of the stop orders; null before that. */
+  /** Time at which stop orders were sent, or null before that time. */
   readonly stoppedAt: number | null;
   readonly finished: boolean;
 }
 
 export interface TaskNotice extends Notice {
-  /** `worker:1`, whose program reported it; empty for a message about the whole job. */
+  /** Task whose program sent the notice, for example `worker:1`. Empty for a notice about the whole job. */
   readonly task: string;
 }
 
@@ -93,36 +93,38 @@ export interface Registration {
 export interface Ask {
   readonly count: number;
   readonly excludedNodes: readonly string[];
-  /** Time of the first identical request. No container has been allocated since then. */
+  /** Time since which the same request has been waiting without an allocation. */
   readonly since: number;
 }
 
 export interface Gang {
   /**
-   * - `forming`: generation + 1 is waiting for its members.
+   * - `forming`: the next generation is waiting for its members.
    * - `started`: `generation` is running.
-   * - `reattaching`: a later attempt waits for the executors to reattach and to report whether `generation` is running.
+   * - `reattaching`: this attempt waits until the executors have reported whether `generation` is still running.
    */
   readonly phase: 'forming' | 'started' | 'reattaching';
-  /** Start time of the current phase or forming round. */
+  /** Time at which the current phase began, or at which the newest try to form the gang began. */
   readonly since: number;
   readonly rounds: number;
   readonly notBefore: number;
-  /** Revision of the snapshot that contains the next generation and its members; null until the members are selected. */
+  /** Revision of the snapshot that contains the members of the next generation, or null before they are selected. */
   readonly claimRevision: Revision | null;
-  /** Number of consecutive generations that failed without a new checkpoint before they had run for `LIMITS.fruitfulMs`. */
+  /** Number of consecutive generations that failed within `LIMITS.fruitfulMs` and without a new checkpoint. */
   readonly fruitless: number;
-  /** Step of the newest checkpoint at the start of `generation`. */
+  /** Step of the newest checkpoint when `generation` started. */
   readonly startedFrom: number;
-  /** The member list sent to the members of `generation`. Repeated start orders contain the same list. */
+  /** Member list that the members of `generation` received. Repeated start orders contain the same list. */
   readonly members: readonly Member[];
-  /** The failure that ended a generation. Until `until`, further failures of that generation's tasks are considered consequences. */
+  /** Generation that a failure has ended. Until `until`, failures of its other tasks count as consequences of that failure. */
   readonly incident: { readonly generation: Generation; readonly until: number } | null;
-  /** Reason to form the generation, for the history; empty for the first generation. */
+  /** Reason for the newest generation, as shown in the history. Empty for the first generation. */
   readonly why: string;
-  /** Elastic jobs: time at which enough members were ready. The gang then waits briefly for more members. Null while there are too few. */
+  /**
+   * Time since which an elastic gang has had enough ready members. The gang waits briefly for more members. Null while there are too few.
+   */
   readonly enoughSince: number | null;
-  /** Number of consecutive growths. Each growth doubles the pause before the next. */
+  /** Number of consecutive growths. Each growth doubles the pause before the next one. */
   readonly growths: number;
   readonly checkpointAt: number | null;
 }
@@ -131,18 +133,18 @@ export interface Task {
   readonly slot: number;
   readonly role: Role;
   readonly index: number;
-  /** Rank in the newest claimed or started generation; null if the task has no rank. */
+  /** Rank in the newest generation that has been selected or started, or null if the task has no rank. */
   readonly rank: number | null;
   readonly state: TaskState;
   readonly container: TaskContainer | null;
-  /** Null until the executor sends its Hello. */
+  /** Null until the executor has sent its Hello. */
   readonly executor: Executor | null;
   readonly attempts: number;
   readonly failures: TaskFailures;
   readonly wait: Wait;
   readonly generation: Generation;
   readonly exit: ProgramEnd | null;
-  /** Time at which the newest program started. Null until one has started. */
+  /** Start time of the newest program, or null if no program has started. */
   readonly startedAt: number | null;
   readonly progress: { readonly step: number; readonly total: number; readonly metrics: Readonly<Record<string, number>> };
 }
@@ -150,9 +152,9 @@ export interface Task {
 export interface TaskContainer extends Container {
   /** Revision of the first snapshot that contains the container. */
   readonly savedRevision: Revision;
-  /** A succeeded task keeps its container until the snapshot with this revision is durable. Null for other tasks. */
+  /** Revision that must be stored before an ended task gives up its container. Null for other tasks. */
   readonly leaveRevision: Revision | null;
-  /** Deadline for the executor to reattach to a later attempt; null if the attempt is not waiting for it. */
+  /** Time until which the executor must reattach to this attempt, or null if this attempt does not wait for the executor. */
   readonly reattachBy: number | null;
 }
 
@@ -160,23 +162,23 @@ export interface TaskFailures {
   readonly charged: number;
   /** Number of failures that are not charged, because the cluster or another task's failure caused them. */
   readonly free: number;
-  /** Number of consecutive failures before a program was started. */
+  /** Number of consecutive failures that occurred before a program started. */
   readonly unstarted: number;
   /** Number of consecutive failures; used only for TensorBoard. */
   readonly inARow: number;
   readonly newest: TaskFailure | null;
   readonly launch: string | null;
-  /** Nodes on which failures occurred that a faulty node may have caused; one entry per failure. */
+  /** Nodes of failures that a faulty node may have caused, with one entry per failure. */
   readonly nodes: readonly string[];
 }
 
 export interface Wait {
   readonly since: number;
-  /** Number of waits that timed out. Counted only for tasks that restart without the gang. */
+  /** Number of times that the task was not ready within the gang timeout. Counted only for tasks that restart without the gang. */
   readonly rounds: number;
   readonly notBefore: number;
   readonly asked: boolean;
-  /** True until the roles for which the task waits (`after`) have reached their states. */
+  /** True while the task waits for the roles in its `after` option. */
   readonly held: boolean;
 }
 
@@ -185,21 +187,21 @@ export interface Executor {
   readonly attached: boolean;
   readonly host: string;
   readonly port: number;
-  /** Generation for which the port was bound; 0 for an unused port. */
+  /** Generation for which the port was bound, or 0 if no program has used the port. */
   readonly portFor: Generation;
   readonly lastHeard: number;
   readonly stoppedSince: number | null;
   readonly awaiting: { readonly answer: 'ready' | 'started'; readonly since: number } | null;
   readonly program: Program | null;
-  /** Newest generation in which the executor ran a program; 0 for none. */
+  /** Newest generation in which the executor ran a program, or 0 if it has run none. */
   readonly ranIn: Generation;
-  /** True if the executor may be running a program of any generation. */
+  /** True if a program of any generation may be running in the container. */
   readonly mayRun: boolean;
   /** The rank that the program reported as lost, and the time of the report. */
   readonly lostRank: { readonly rank: number; readonly since: number } | null;
   /** True after the program's last training step. */
   readonly ending: boolean;
-  /** A failed exit. Its evaluation is deferred to `until`, because another report may reveal the cause. */
+  /** A failed exit that is not charged before `until`, because another report may reveal its cause. */
   readonly pendingExit: { readonly exit: ProgramExit; readonly until: number } | null;
   readonly usage: Usage | null;
 }
@@ -212,76 +214,75 @@ export interface Program {
 export interface Ending {
   readonly containerId: string;
   readonly role: string;
-  /** Index of the task; -1 if the container may belong to any task of the role. */
+  /** Index of the task, or -1 if the container may belong to any task of the role. */
   readonly index: number;
   readonly node: string;
   readonly since: number;
-  /** The program may run until this time, when the executor's lease ends. 0 if no program can be running. */
+  /** Time until which the program may run, based on the executor's lease. 0 if no program can be running. */
   readonly until: number;
   readonly attached: boolean;
   /**
-   * The kind of report received from the ResourceManager. The container's processes may still be running after a report: either the
-   * ResourceManager only presumes the end, or the NodeManager has not killed the preempted container yet.
+   * The ResourceManager's newest report on the container. After `presumed` and `preempted`, the container's processes may still be running.
    */
   readonly reported: 'nothing' | 'presumed' | 'preempted';
   readonly stopAt: number;
-  /** True if the container was stopped at the end of the job. The job waits briefly for the end of such containers. */
+  /** True if the job waits briefly for this container at its end. */
   readonly drains: boolean;
-  /** True for a charged failure for which the cluster may still report a different cause. */
+  /** True if the container's failure was charged and the cluster may still report a different cause. */
   readonly refundable: boolean;
 }
 
-/** Job limits that cannot be configured. */
+/** Limits that cannot be configured. */
 export const LIMITS = {
-  /** The job fails after this many timeouts, whether of the forming gang or of a single task. */
+  /** The job fails after this many consecutive timeouts of the gang, or of a task that restarts alone. */
   rounds: 3,
   /**
-   * A task fails permanently after `unstarted` consecutive failures before its program started, or after `freeFailures` uncharged failures
-   * in total.
+   * A task fails permanently after `unstarted` consecutive failures in which no program started, or after `freeFailures` failures that were
+   * not charged.
    */
   unstarted: 10,
   freeFailures: 200,
-  /** A role excludes a node after this number of failures on it. */
+  /** Number of failures after which a role excludes a node. */
   failuresPerNode: 2,
-  /** A generation that ran this long is considered productive, even without a new checkpoint. */
+  /** Run time after which a generation counts as progress, even without a new checkpoint. */
   fruitfulMs: 10 * 60_000,
   /**
-   * How long a gang with enough ready members waits for further members. `arrivingMs` applies to members that already have a container, and
-   * `moreMs` to members that may still get one.
+   * How long a gang with enough ready members waits for more members. `arrivingMs` applies while a missing member has a container, and
+   * `moreMs` applies otherwise.
    */
   arrivingMs: 20_000,
   moreMs: 3_000,
-  /** Minimum run time of an elastic generation before it grows. Each growth doubles it, up to `longestGrowMs`. */
+  /** Minimum run time of an elastic generation before it grows. Each growth doubles this time, up to `longestGrowMs`. */
   growMs: 10_000,
   longestGrowMs: 5 * 60_000,
   /**
-   * An elastic job requests extra containers only in the first `growAskMs` of each `growAskEveryMs`. If the request stayed open, YARN would
-   * reserve resources for it on a full cluster.
+   * An elastic job requests extra containers only in the first `growAskMs` of each `growAskEveryMs`. On a full cluster, YARN would reserve
+   * resources for a request that is always open.
    */
   growAskMs: 8_000,
   growAskEveryMs: 30_000,
-  /** A request that waits this long for a container no longer excludes nodes. */
+  /** Time after which a request that waits for a container no longer excludes nodes. */
   choosyMs: 30_000,
-  /** If another task waits this long for a container, TensorBoard or an idle elastic task returns its container. */
+  /** If another task has waited this long for a container, TensorBoard and extra elastic tasks give up theirs. */
   yieldMs: 15_000,
-  /** TensorBoard is considered stable after this run time. */
+  /** Run time after which TensorBoard counts as stable. */
   tensorBoardSteadyMs: 2 * 60_000,
   tensorBoardPauseMs: 60_000,
   /** Timeout for saving the result at the end of the job. */
   saveMs: 30_000,
   /** How long programs may take to exit after the result has been saved. */
   drainMs: 5_000,
-  /** Timeout for an executor to exit. After it, the cluster receives an order to stop the container. */
+  /** Time that an executor has to exit. After this time, the cluster is ordered to stop the container. */
   leaveMs: 10_000,
   stopAgainMs: 30_000,
-  /** Time within which a NodeManager kills a preempted container, at its next heartbeat. */
+  /** Maximum time until a NodeManager kills a preempted container. The NodeManager receives the order with its next heartbeat. */
   preemptedMs: 10_000,
   /**
-   * A stopped container is removed from the state after this time. By default, YARN declares a silent node lost within 10 minutes and then
-   * reports the end of its containers.
+   * Time after which a stopped container is removed from the state even without a report. By default, YARN declares a silent node lost
+   * within 10 minutes.
    */
   forgetMs: 15 * 60_000,
-  /** If a program's death by a signal would end the job, the job waits this long for the cluster to report the cause. */
+  /** How long the job waits for the cluster to report a cause, if the job would otherwise fail because a signal ended a program. */
   truthMs: 3_000,
   /** How long a later attempt waits for a report on a container that the cluster does not list. */
   unlistedMs: 10_000,
@@ -295,7 +296,7 @@ export function jobOf(state: JobState): Job {
   return state.frozen.job;
 }
 
-/** Returns the generation that messages from gang tasks must contain. */
+/** Returns the generation that messages of gang tasks must contain. */
 export function currentGeneration(state: JobState): Generation {
   return state.gang?.phase === 'forming' ? next(state.generation) : state.generation;
 }
@@ -308,7 +309,7 @@ export function isOver(task: Task): boolean {
   return isTaskOver(task.state);
 }
 
-/** Returns true if the task has succeeded, or tony-ts has stopped it after the end of other roles. */
+/** Returns true if the task has succeeded, or if tony-ts has stopped it after the end of other roles. */
 export function hasEnded(task: Task): boolean {
   return task.state === 'succeeded' || task.state === 'stopped';
 }

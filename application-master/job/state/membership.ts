@@ -3,14 +3,14 @@ import { backoffMs } from '../../../platform/backoff.ts';
 import { currentGeneration, isOver, isReady, type JobState, jobOf, LIMITS, type Task } from './job-state.ts';
 import { isChief } from './ranks.ts';
 
-// A generation consists of the tasks that train and the parameter servers. All available tasks of an elastic role are members, but
-// no generation has fewer than the role's minimum.
+// The members of a generation are the ranked tasks and the parameter servers. An elastic role contributes all available tasks, but at least
+// its minimum.
 
 export function inGang({ role }: { readonly role: Role }): boolean {
   return role.ranked || role.servesParameters;
 }
 
-/** Returns true if the task belongs to the newest claimed or started generation. */
+/** Returns true if the task is a member of the newest generation that has been selected or started. */
 export function isMember(task: Task): boolean {
   return task.role.servesParameters || task.rank !== null;
 }
@@ -23,7 +23,10 @@ export function memberTasks(state: JobState): Task[] {
   return state.tasks.filter(isMember);
 }
 
-/** Returns true if a failed worker is replaced while the others continue. With parameter servers, workers do not connect to each other. */
+/**
+ * Returns true if a failed worker is replaced while the other workers continue. With parameter servers, workers do not connect to each
+ * other.
+ */
 export function isIndependentlyReplaceable(job: Job, role: Role): boolean {
   return role.ranked && job.roles.some(({ servesParameters }) => servesParameters);
 }
@@ -43,7 +46,7 @@ export function isElastic(role: Role): boolean {
   return role.maxInstances > role.instances;
 }
 
-/** Formats the allowed number of tasks as a range, e.g. `2..8`. */
+/** Formats the allowed number of tasks as a range, for example `2..8`. */
 export function describeRange(role: Role): string {
   return `${role.instances}..${role.maxInstances}`;
 }
@@ -72,7 +75,7 @@ export function lackingTasks(state: JobState, eligible: (task: Task) => boolean 
   return lacking;
 }
 
-/** Returns the tasks that the job is waiting for or running with. */
+/** Returns the tasks that the job currently needs. Excludes tasks that wait for other roles, and optional tasks that are not in use. */
 export function awaitedTasks(state: JobState): Task[] {
   const forming = state.gang?.phase === 'forming';
   const lacking = new Set(forming ? lackingTasks(state) : []);
@@ -94,8 +97,8 @@ export function isExpendable(state: JobState, task: Task): boolean {
 }
 
 /**
- * Returns true if the job continues after this task has exhausted its restarts: enough other tasks remain, or the chief alone decides the
- * result. Parameter servers hold the weights, so the job always needs them.
+ * Returns true if the job continues after this task has used all its restarts. This is the case if enough other tasks remain, or if the
+ * chief alone decides the result. The job always needs its parameter servers, because they hold the weights.
  */
 export function canBeGivenUp(state: JobState, task: Task): boolean {
   const { success } = jobOf(state);
@@ -103,7 +106,7 @@ export function canBeGivenUp(state: JobState, task: Task): boolean {
   return shielded || isExpendable(state, task);
 }
 
-/** Returns true if the task has exhausted its restarts or was lost permanently. */
+/** Returns true if the task has used all its restarts or was lost permanently. */
 export function isGivenUp(task: Task): boolean {
   return task.state === 'failed' || task.state === 'lost';
 }
@@ -130,7 +133,7 @@ export function missingTasks(state: JobState): Task[] {
   return missing;
 }
 
-/** Returns true if the job should request extra containers: it may grow soon, and the request window is open. */
+/** Returns true if the job should request extra containers now, because it may grow soon (see `LIMITS.growAskMs`). */
 export function mayGrowSoon(state: JobState): boolean {
   const { gang, training, now, admission } = state;
   if (!admission.limits.mayGrow) {
@@ -150,7 +153,7 @@ export function isInFullSwing(state: JobState): boolean {
   );
 }
 
-/** Returns the minimum run time in ms of a generation before it grows. */
+/** Returns how long a generation must run before the job may grow, in ms. */
 export function growPause(growths: number): number {
   return backoffMs(growths + 1, { firstMs: LIMITS.growMs, mostMs: LIMITS.longestGrowMs });
 }

@@ -17,7 +17,7 @@ const taskSchema = z.object({
   node: z.string().nullable(),
   attempts: count,
   failures: count,
-  /** Only shown to users, so an unreadable failure does not make the state unreadable. */
+  /** Only shown to users, so an unreadable failure does not make the snapshot invalid. */
   failure: taskFailureSchema.nullable().catch(null),
   failedNodes: z.array(z.string()).readonly(),
   exit: programEndSchema.nullable(),
@@ -39,9 +39,9 @@ const endingSchema = z.object({
 
 const schema = z.object({
   version: z.literal(1),
-  /** Increases with each snapshot of an attempt. The highest revision is valid. */
+  /** Increases with each snapshot of an attempt. The snapshot with the highest revision is valid. */
   revision: count.transform(asRevision),
-  /** The highest generation that may have been started once this snapshot is durable. */
+  /** Newest generation that may start once this snapshot is durable. */
   generation,
   startedAt: z.number(),
   tasks: z.array(taskSchema),

@@ -8,7 +8,7 @@ export function snapshotOf(state: JobState): Snapshot {
   return {
     version: 1,
     revision: state.revisions.newest,
-    // A claimed generation may start as soon as this snapshot is durable.
+    // The selected members of the next generation may start as soon as this snapshot is durable.
     generation: state.gang?.phase === 'forming' && state.gang.claimRevision !== null ? next(state.generation) : state.generation,
     startedAt: state.startedAt,
     tasks: state.tasks.map((task) => ({
@@ -42,7 +42,7 @@ export function snapshotOf(state: JobState): Snapshot {
     fruitless: state.gang?.fruitless ?? 0,
     metrics: mergedMetrics(state),
     earlyEnd: state.training.earlyEnd,
-    // Notices about delegation tokens belong to no task, and each attempt creates its own.
+    // Omit notices about delegation tokens, because each attempt creates its own.
     notices: state.training.notices.filter(({ task }) => task !== ''),
     result: state.decision?.result ?? null,
   };

@@ -3,14 +3,14 @@ import { backoffMs } from '../../../platform/backoff.ts';
 import { isOver, type JobState, jobOf, LIMITS, type Task } from './job-state.ts';
 import { awaitedTasks, restartsAlone } from './membership.ts';
 
-// The job's TensorBoard task uses only spare capacity. It returns its container if another task waits for one. Its failures do not affect
-// the job.
+// The job's TensorBoard task uses only spare capacity. The task gives up its container if another task waits for one. Its failures do not
+// affect the job.
 
 export function isTensorBoardRole(job: Job, role: Role): boolean {
   return job.tensorboard.serve && role.name === TENSORBOARD_ROLE && role.tracking === 'sidecar' && !role.ranked;
 }
 
-/** Returns the tasks, other than TensorBoard, that the job is waiting for or running with. */
+/** Returns the tasks that the job currently needs, without TensorBoard. */
 function others(state: JobState): Task[] {
   return awaitedTasks(state).filter((task) => !isTensorBoardRole(jobOf(state), task.role));
 }
@@ -22,7 +22,7 @@ export function othersRun(state: JobState): boolean {
   return others(state).every((task) => task.state === 'running' || isOver(task));
 }
 
-/** Returns TensorBoard tasks with a container if another task has waited long for one. */
+/** Returns the TensorBoard tasks that must give up their containers, because another task has waited too long for one. */
 export function tensorBoardTasksInTheWay(state: JobState): Task[] {
   if (state.cluster.registration === null || state.decision !== null) {
     return [];
@@ -46,7 +46,7 @@ export function failuresInARow(state: JobState, task: Task): number {
   return state.now - task.wait.since >= LIMITS.tensorBoardSteadyMs ? 1 : task.failures.inARow + 1;
 }
 
-/** Returns the pause in ms before the next restart. The pause doubles up to a maximum; the number of restarts is unlimited. */
+/** Returns the pause in ms before the next restart. The pause doubles up to a maximum. The number of restarts is not limited. */
 export function tensorBoardPause(count: number): number {
   return backoffMs(count, { firstMs: 1_000, mostMs: LIMITS.tensorBoardPauseMs });
 }

@@ -7,14 +7,14 @@ type Group = 'failures' | 'wait' | 'progress';
 export type TaskChanges = Partial<Omit<Task, Group>> & { readonly [Name in Group]?: Partial<Task[Name]> };
 
 /**
- * The working copy of one step. It copies only the changed parts of the state, and the old state remains valid. A heartbeat in a job with
- * thousands of tasks costs one shallow array copy.
+ * The changes of one step. Copies only the parts of the state that change, so the old state remains valid. In a job with thousands of
+ * tasks, a heartbeat costs one shallow array copy.
  */
 export class Transition {
   readonly actions: Action[] = [];
   /** True if this step changes state that a later attempt needs. */
   dirty = false;
-  /** True if this step reports a new checkpoint. A new generation would lose no progress now. */
+  /** True if this step reports a new checkpoint, so that a new generation would lose no progress. */
   checkpointed = false;
   /** Roles whose request must be sent again even if the number of containers is unchanged. */
   readonly askAgain = new Set<string>();
@@ -24,7 +24,7 @@ export class Transition {
   #ending: Map<string, Ending> | null = null;
 
   constructor(state: JobState, now: number) {
-    // Time never goes backwards, because that would postpone deadlines.
+    // A clock that goes backwards would postpone deadlines.
     this.#state = now > state.now ? { ...state, now } : state;
   }
 
@@ -68,7 +68,7 @@ export class Transition {
     }
   }
 
-  /** Updates fields of a task. Merges the groups `failures`, `wait` and `progress` with their current values. */
+  /** Updates fields of a task. In the groups `failures`, `wait` and `progress`, omitted fields keep their values. */
   update(slot: number, changes: TaskChanges): void {
     if (this.#tasks === null) {
       this.#tasks = [...this.#state.tasks];
