@@ -12,7 +12,7 @@ export interface AuthToLocal {
   readonly rules: string;
   /** `hadoop` rejects results that contain `/` or `@`. `mit` permits them and keeps a principal unchanged if no rule matches. */
   readonly mechanism: 'hadoop' | 'mit';
-  /** The default realm of this machine. If it is null (unknown), DEFAULT accepts principals of any realm. */
+  /** The machine's default realm, or null if it is unknown. If it is null, the rule DEFAULT accepts principals of every realm. */
   readonly defaultRealm: string | null;
 }
 
@@ -78,7 +78,6 @@ function applyRule(rule: Rule, parts: readonly string[], defaultRealm: string | 
   return rule.lowerCase ? name.toLowerCase() : name;
 }
 
-/** Replaces `$0`, `$1`, ... in a rule's format. */
 function expand(text: string, values: readonly string[], rule: string): string {
   return text.replace(/\$(\d*)/g, (reference, index: string) => {
     const value = index === '' ? undefined : values[Number(index)];
@@ -90,8 +89,8 @@ function expand(text: string, values: readonly string[], rule: string): string {
 }
 
 /**
- * Replaces matches as Java does. In Java's replacement text, `$0` is the whole match, and a backslash quotes the next character. A group
- * reference consists of the most digits that form the number of an existing group.
+ * Replaces matches as Java does. In Java's replacement text, `$0` is the whole match, and a backslash quotes the next character. If several
+ * digits follow `$`, the group number consists of as many of them as still name an existing group.
  */
 function substitute(base: string, from: RegExp, to: string): string {
   return base.replace(from, (...found: readonly unknown[]) => {
@@ -143,8 +142,8 @@ function ruleOf([, isDefault, components = '', format = '', match, from, to = ''
 }
 
 /**
- * Syntax in Java's patterns that JavaScript interprets differently: `\p{Lower}`, `\Q...\E`, `\A`, `\z`, `[a&&b]` and possessive
- * quantifiers.
+ * Regular expression syntax of Java that has another meaning, or none, in JavaScript: `\p{Lower}`, `\Q...\E`, `\A`, `\z`, `[a&&b]` and
+ * possessive quantifiers.
  */
 const JAVA_ONLY = /\\[pPQEAzZGhHR]|&&|[*+?}]\+/;
 

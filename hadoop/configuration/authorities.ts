@@ -3,8 +3,8 @@ import { additionalAuthorities, ServerTrust } from '../tls/server-trust.ts';
 import { readTrustStore } from '../tls/trust-store.ts';
 
 /**
- * A property that tony-ts adds to Hadoop's: the cluster's certificate authorities in PEM format, from the client's truststore. Certificates
- * are public, so job.json can contain this property.
+ * The cluster's certificate authorities in PEM format, from the client's truststore. Only tony-ts knows this property. Certificates are
+ * public, so job.json can contain it.
  */
 export const AUTHORITIES = 'tony.tls.authorities';
 
@@ -12,7 +12,6 @@ interface Properties {
   get(key: string): string | undefined;
 }
 
-/** Returns the trust settings for HTTPS connections to the cluster's daemons. */
 export function trustOf(configuration: Properties): ServerTrust {
   return ServerTrust.of(configuration.get(AUTHORITIES) ?? '');
 }
@@ -23,11 +22,11 @@ const PASSWORD = 'ssl.client.truststore.password';
 /**
  * Reads the truststore named in ssl-client.xml. If the file names no truststore, clients trust the default authorities, as in Hadoop.
  *
- * Also decides how this client and its jobs connect to an HDFS that offers both HTTP and HTTPS: they use HTTPS if the configuration names
- * authorities to trust, and HTTP if the truststore is unreadable. The decision depends only on the configuration. With a fallback at run
- * time, an attacker who breaks HTTPS connections could read tokens and data.
- * @param given authorities from the user, in PEM format. If this is not empty, an unreadable truststore is ignored.
- * @param read reads a file from the configuration folder; returns null if the file does not exist
+ * If HDFS offers both HTTP and HTTPS, the result also selects the protocol for this client and its jobs: HTTPS if there are authorities to
+ * trust, otherwise HTTP. A client never falls back to HTTP when a connection fails, because an attacker who blocks HTTPS connections could
+ * then read tokens and data.
+ * @param given authorities from the user, in PEM format. If they are given, an unreadable truststore is ignored.
+ * @param read reads a file from the configuration folder, and returns null if the file does not exist
  * @throws TonyError HADOOP_CONF_INVALID, TRUST_STORE_UNREADABLE
  */
 export async function readAuthorities(
@@ -56,20 +55,20 @@ export async function readAuthorities(
   return { [AUTHORITIES]: additionalAuthorities(pem), ...httpsIfTrusted(configuration, pem) };
 }
 
-/** Returns true if HDFS offers HTTP and HTTPS, and the configuration names no authority that this client could trust. */
+/** Returns true if HDFS offers HTTP and HTTPS, and `readAuthorities` has not selected HTTPS. */
 export function offersBoth(configuration: Properties): boolean {
   return configuration.get(HDFS_POLICY) === 'HTTP_AND_HTTPS';
 }
 
 /**
- * Chooses HTTPS for an HDFS that offers both protocols if the cluster has authorities to trust. Authorities in a truststore count even if
- * Node.js trusts them anyway. NODE_EXTRA_CA_CERTS alone does not count, because it is often set for other connections of the machine.
+ * Selects HTTPS if HDFS offers both protocols and `pem` contains authorities. Authorities in a truststore count even if Node.js trusts them
+ * by default. NODE_EXTRA_CA_CERTS alone does not count, because users often set it for servers outside the cluster.
  */
 export function httpsIfTrusted(configuration: Properties, pem: string): Readonly<Record<string, string>> {
   return offersBoth(configuration) && pem.trim() !== '' ? { [HDFS_POLICY]: 'HTTPS_ONLY' } : {};
 }
 
-/** Adds certificate authorities in PEM format to those of the configuration. */
+/** Adds certificate authorities in PEM format to the configuration. */
 export function withAuthorities<C extends Properties & { with(properties: Readonly<Record<string, string>>): C }>(
   configuration: C,
   pem: string,

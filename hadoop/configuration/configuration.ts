@@ -41,7 +41,9 @@ const DEFAULTS: Readonly<Record<string, string>> = {
   'yarn.scheduler.minimum-allocation-vcores': '1',
 };
 
-/** The properties copied into job.json. The ApplicationMaster, the executors and programs use them to connect to the cluster. */
+/**
+ * The properties copied into job.json. The ApplicationMaster, the executors and the user's programs need them to connect to the cluster.
+ */
 const FROZEN = [
   /^(fs\.defaultFS|tony\.tls\.authorities)$/,
   /^tony\.storage\.gateway(\.|$)/,
@@ -60,16 +62,16 @@ const FROZEN = [
   /^yarn\.scheduler\.(minimum|maximum)-allocation-/,
 ];
 
-/** Properties of viewfs:// mount tables. Their keys contain file system paths, so SENSITIVE does not apply to them. */
+/** Properties of viewfs:// mount tables. Their keys contain file system paths, which may contain a word that SENSITIVE matches. */
 const MOUNTS = /^fs\.viewfs\.mounttable\./;
 
-/** The key provider of encryption zones. The name looks like a secret, but the value is a kms:// URI, which is not secret. */
+/** The key provider of encryption zones. The name contains `key`, but the value is a kms:// URI and not a secret. */
 const KEY_PROVIDER = 'hadoop.security.key.provider.path';
 
-/** Properties that must not appear in job.json, even if FROZEN matches them. */
+/** Matches the keys of secret properties, which are not copied into job.json even if FROZEN matches them. */
 const SENSITIVE = /password|passwd|secret|credential|keytab|private|access[._-]?key|(^|[._-])(token|key)s?([._-]|$)/i;
 
-/** Hadoop's own client has the same limit. */
+/** Maximum number of variable substitutions per value, as in Hadoop's own client. */
 const SUBSTITUTION_LIMIT = 20;
 const VARIABLE = /\$\{([^${}\s]+)\}/;
 
@@ -85,7 +87,7 @@ export class HadoopConfiguration {
   /**
    * Reads the site files in a HADOOP_CONF_DIR. If the cluster offers HTTPS, also reads the trusted certificate authorities.
    * @param authorities returns additional authorities in PEM format
-   * @param additional properties that no file sets
+   * @param additional properties to add to those in the files
    * @throws TonyError NO_HADOOP_CONF, HADOOP_CONF_INVALID, TRUST_STORE_UNREADABLE
    */
   static async fromDirectory(
@@ -127,7 +129,7 @@ export class HadoopConfiguration {
     return found === 0 ? null : new HadoopConfiguration(properties, environment);
   }
 
-  /** Reads the site files in HADOOP_CONF_DIR or, if it is not set, in $HADOOP_HOME/etc/hadoop. */
+  /** Reads the site files in HADOOP_CONF_DIR. If HADOOP_CONF_DIR is not set, reads those in $HADOOP_HOME/etc/hadoop. */
   static async fromEnvironment(
     environment: Environment = process.env,
     authorities?: () => Promise<string>,
@@ -145,7 +147,7 @@ export class HadoopConfiguration {
     throw new TonyError('NO_HADOOP_CONF', 'HADOOP_CONF_DIR is not set, so no Hadoop cluster is configured.');
   }
 
-  /** Does the same as `fromEnvironment`, but returns null if the environment names no configuration. */
+  /** Like `fromEnvironment`, but returns null if the environment names no configuration. */
   static async ifConfigured(environment: Environment = process.env): Promise<HadoopConfiguration | null> {
     try {
       return await HadoopConfiguration.fromEnvironment(environment);
@@ -187,7 +189,6 @@ export class HadoopConfiguration {
     return this.get(key)?.toLowerCase() === 'true';
   }
 
-  /** Splits the value at commas, trims the parts and drops empty parts. */
   list(key: string): string[] {
     return (this.get(key) ?? '')
       .split(',')
@@ -195,13 +196,16 @@ export class HadoopConfiguration {
       .filter((item) => item !== '');
   }
 
-  /** Returns the properties whose keys start with the prefix, keyed by the rest of the key, with variables substituted. */
+  /**
+   * Returns the properties whose keys start with the prefix. The keys of the result lack the prefix, and variables in the values are
+   * substituted.
+   */
   withPrefix(prefix: string): ReadonlyMap<string, string> {
     const keys = [...this.#properties.keys()].filter((key) => key.startsWith(prefix));
     return new Map(keys.map((key) => [key.slice(prefix.length), this.get(key) ?? '']));
   }
 
-  /** Returns the properties for job.json: without secrets, and with variables substituted. */
+  /** Returns the properties to store in job.json. They contain no secrets, and their variables are substituted. */
   freeze(): Record<string, string> {
     const isFrozen = (key: string): boolean => MOUNTS.test(key) || (FROZEN.some((pattern) => pattern.test(key)) && !SENSITIVE.test(key));
     const keys = [...this.#properties.keys()].filter(isFrozen).sort();
@@ -243,12 +247,12 @@ export class HadoopConfiguration {
     return QOPS.find((qop) => allowed.includes(qop)) ?? 'auth';
   }
 
-  /** URI of the key provider for encryption zones, or an empty string if there is none. */
+  /** The URI of the key provider for encryption zones, or an empty string if the cluster has none. */
   get keyProvider(): string {
     return this.get(KEY_PROVIDER) ?? '';
   }
 
-  /** The default file system, without a trailing slash. `viewfs:///` is the mount table `default`, unless the configuration renames it. */
+  /** The default file system, without a trailing slash. For `viewfs:///`, this is the default mount table, whose name can be configured. */
   get defaultFs(): string {
     const text = (this.get('fs.defaultFS') ?? '').replace(/\/+$/, '');
     return text === 'viewfs:' ? `viewfs://${this.get('fs.viewfs.mounttable.default.name.key') ?? 'default'}` : text;
@@ -263,8 +267,8 @@ export class HadoopConfiguration {
   }
 
   /**
-   * Returns the base URL of YARN's web proxy if it runs outside the ResourceManager; null otherwise. A yarn.web-proxy.address that is the
-   * ResourceManager's own web address leaves the proxy in the ResourceManager.
+   * Returns the base URL of YARN's web proxy, or null if the proxy runs in the ResourceManager. The proxy also runs there if
+   * yarn.web-proxy.address is the ResourceManager's own web address.
    */
   get separateWebProxy(): string | null {
     const address = this.get('yarn.web-proxy.address');
@@ -276,7 +280,7 @@ export class HadoopConfiguration {
     return this.resourceManagers.includes(url) ? null : url;
   }
 
-  /** Returns the base URLs of the servers that forward requests to ApplicationMasters. */
+  /** Returns the base URLs of the web proxies, which forward requests to ApplicationMasters. */
   get webProxies(): readonly string[] {
     const separate = this.separateWebProxy;
     return separate === null ? this.resourceManagers : [separate];
@@ -297,7 +301,7 @@ export class HadoopConfiguration {
     return this.list('yarn.resource-types').filter((name) => name !== 'memory-mb' && name !== 'vcores');
   }
 
-  /** YARN rounds memory requests up to a multiple of this value (MiB). */
+  /** The memory increment in MiB. YARN rounds memory requests up to a multiple of this value. */
   get minimumMemoryMb(): number {
     return this.number('yarn.scheduler.minimum-allocation-mb');
   }
@@ -328,7 +332,7 @@ export class HadoopConfiguration {
     return this.#properties.get(key) ?? DEFAULTS[key];
   }
 
-  /** Substitutes variables, innermost first. Like Hadoop, leaves an unresolvable variable unchanged. */
+  /** Substitutes variables, starting with the innermost. Leaves an unknown variable unchanged, as Hadoop does. */
   #substitute(key: string, raw: string): string {
     let value = raw;
     const seen = new Set<string>();
@@ -342,7 +346,7 @@ export class HadoopConfiguration {
       if (replacement === undefined || seen.has(match[0])) {
         return value;
       }
-      // A loop can occur only through values that contain variables, so substitute each variable of this kind only once.
+      // To prevent endless loops, substitute a variable only once if its value contains variables.
       if (replacement.includes('${')) {
         seen.add(match[0]);
       }
@@ -363,7 +367,7 @@ export class HadoopConfiguration {
   }
 }
 
-/** Returns the user name to send to a cluster without Kerberos. For any cluster, see `clusterUser`. */
+/** Returns the user name to send to a cluster without Kerberos. `clusterUser` returns the user name for any cluster. */
 export function hadoopUser(environment: Environment = process.env): string {
   return environment.HADOOP_USER_NAME || osUser(environment);
 }
@@ -372,7 +376,7 @@ function osUser(environment: Environment): string {
   try {
     return userInfo().username;
   } catch {
-    // A container's user ID may have no entry in the password file.
+    // A container may run under a user ID that has no entry in the password file.
     return environment.USER || environment.LOGNAME || 'unknown';
   }
 }

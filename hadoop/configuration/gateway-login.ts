@@ -6,19 +6,24 @@ import type { Identity, Login, LoginDescription, TokenService } from '../securit
 import type { HadoopConfiguration } from './configuration.ts';
 import { allGateways } from './gateway.ts';
 
-/** File with `USER:PASSWORD` for the gateways, on the user's machine: `storage.credentials` in the site file. Never copied to job.json. */
+/**
+ * The path of a file on the user's machine that contains `USER:PASSWORD` for the gateways. The value comes from `storage.credentials` in
+ * the site file and is never copied into job.json.
+ */
 export const GATEWAY_CREDENTIALS = 'tony.storage.credentials';
 
 /**
- * The kind of the token that carries the credentials to containers. Hadoop has no renewer for it, so the ResourceManager only passes it on. Its
- * service is the base URL of the gateway.
+ * The kind of the token that carries the credentials to containers. The token's service is the base URL of the gateway. The ResourceManager
+ * passes the token on unchanged, because Hadoop has no renewer for this kind.
  */
 const KIND = 'TONY_GATEWAY_CREDENTIALS';
 
 const OTHERS = 0o077;
 const MAXIMUM_BYTES = 4096;
 
-/** Authenticates the user to a gateway with HTTP Basic if there are credentials, and otherwise in the same way as to the NameNodes. */
+/**
+ * Authenticates the user to a gateway. Uses HTTP Basic if credentials are configured. Otherwise, uses the same login as for the NameNodes.
+ */
 export class GatewayLogin implements Login {
   readonly #inner: Login;
   readonly #read: () => Promise<Secret | null>;
@@ -55,9 +60,9 @@ export class GatewayLogin implements Login {
 }
 
 /**
- * Returns the login for a gateway. Uses the credentials that the site file names or, in containers, those in HADOOP_TOKEN_FILE_LOCATION.
- *
- * @param gateway its base URL
+ * Returns the login for a gateway. On the user's machine, the credentials come from the file named in the site file. In containers, they
+ * come from HADOOP_TOKEN_FILE_LOCATION.
+ * @param gateway the base URL of the gateway
  */
 export function gatewayLogin(
   configuration: HadoopConfiguration,
@@ -71,7 +76,7 @@ export function gatewayLogin(
   });
 }
 
-/** Returns the tokens that authenticate a job's containers to the gateways; an empty list without credentials. */
+/** Returns the tokens that authenticate a job's containers to the gateways. Returns an empty list if no credentials are configured. */
 export async function gatewayTokens(configuration: HadoopConfiguration): Promise<readonly Token[]> {
   const file = configuration.get(GATEWAY_CREDENTIALS);
   return file === undefined
@@ -91,7 +96,10 @@ async function ofContainer(gateway: string, { HADOOP_TOKEN_FILE_LOCATION: file }
   return tokens.find(({ token }) => token.kind === KIND && token.service === gateway)?.token.password ?? null;
 }
 
-/** @throws TonyError GATEWAY_CREDENTIALS, whose message does not contain the file's content */
+/**
+ * Reads and checks the credentials file.
+ * @throws TonyError GATEWAY_CREDENTIALS. The message never contains the file's content.
+ */
 async function readCredentials(file: string, gateway: string): Promise<Secret> {
   const fail = (problem: string): never => {
     throw new TonyError('GATEWAY_CREDENTIALS', `The credentials for the gateway in ${file} cannot be used: ${problem}.`);

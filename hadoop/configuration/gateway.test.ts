@@ -36,7 +36,7 @@ test('one gateway cannot serve a mount table, but one gateway per nameservice ca
 });
 
 test.each(['knox:8443', 'ftp://knox', 'https://user:pw@knox', 'https://knox?x=1'])('%s is not a gateway, and is not quoted', (address) => {
-  expect(() => gatewayOf(withGateway(address), hdfs('ns1'))).toThrow(/^The file system's gateway must be the address of a web server\.$/);
+  expect(() => gatewayOf(withGateway(address), hdfs('ns1'))).toThrow(/^storage\.gateway is not the address of a web server\.$/);
 });
 
 describe('redirects of gateways', () => {

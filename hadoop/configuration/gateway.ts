@@ -4,15 +4,15 @@ import { locationOf } from './hdfs-place.ts';
 import { type FileSystemName, isSameFileSystem } from './name-nodes.ts';
 
 /**
- * The address of HttpFS or Knox, if all WebHDFS requests to the default file system go through this gateway. Hadoop does not define this
- * property: its value comes from `storage` in the site file. `tony.storage.gateway.AUTHORITY` sets the gateway of another file system. Both
- * properties are part of the job's configuration.
+ * The address of the HttpFS server or Knox topology that receives all WebHDFS requests to the default file system.
+ * `tony.storage.gateway.AUTHORITY` is the address for another file system. Both properties come from `storage.gateway` in the site file,
+ * and are copied into job.json.
  */
 const GATEWAY = 'tony.storage.gateway';
 
 /**
- * Returns the properties for `storage.gateway` of a site file. The option contains one address, or addresses keyed by nameservice or
- * `host:port`.
+ * Converts `storage.gateway` of a site file to properties.
+ * @param gateway one address, or addresses keyed by nameservice or `host:port`
  */
 export function gatewayProperties(gateway: string | Readonly<Record<string, string>>): Readonly<Record<string, string>> {
   return typeof gateway === 'string'
@@ -21,7 +21,8 @@ export function gatewayProperties(gateway: string | Readonly<Record<string, stri
 }
 
 /**
- * Returns the base URL of the gateway of a file system, without a trailing slash; null if requests go to the NameNodes.
+ * Returns the base URL of a file system's gateway, without a trailing slash. Returns null if requests go directly to the NameNodes.
+ *
  *
  * @throws TonyError HADOOP_CONF_INVALID
  */
@@ -46,7 +47,6 @@ export function gatewayOf(configuration: HadoopConfiguration, fileSystem: FileSy
   return isStandard ? checked(address) : null;
 }
 
-/** Returns the base URLs of all gateways. */
 export function allGateways(configuration: HadoopConfiguration): readonly string[] {
   const addresses = [configuration.get(GATEWAY) ?? '', ...configuration.withPrefix(`${GATEWAY}.`).values()];
   return [...new Set(addresses.filter((address) => address !== '').map(checked))];
@@ -55,7 +55,7 @@ export function allGateways(configuration: HadoopConfiguration): readonly string
 function checked(address: string): string {
   const url = /^https?:\/\//i.test(address) && URL.canParse(address) ? new URL(address) : null;
   if (url === null || url.search !== '' || url.hash !== '' || url.username !== '' || url.password !== '') {
-    throw new TonyError('HADOOP_CONF_INVALID', "The file system's gateway must be the address of a web server.", {
+    throw new TonyError('HADOOP_CONF_INVALID', 'storage.gateway is not the address of a web server.', {
       hint: 'Set storage.gateway in tony-site.yaml to an address such as https://host:port or https://host:port/gateway/default, without user, query or #.',
     });
   }
@@ -63,11 +63,11 @@ function checked(address: string): string {
 }
 
 /**
- * Returns the URL of a redirected transfer, always on the gateway itself. Knox redirects to another path on the gateway. HttpFS redirects
- * to the same path with `data=true`, but behind a load balancer, the host or scheme may be wrong.
+ * Resolves the redirect of a file transfer, and returns a URL on the gateway. Knox redirects to another path on the gateway. HttpFS
+ * redirects to the same path with `data=true`, but if it runs behind a load balancer, the host or scheme of that URL may be wrong.
  *
- * @returns null if the redirect leads to another server. Such a redirect means that the server at the gateway's address is a NameNode, or a
- * gateway that exposes DataNodes.
+ * @returns null if the redirect leads to another server. In this case, the configured server is a NameNode, or a gateway that exposes
+ * DataNodes.
  */
 export function redirectOfGateway(gateway: URL, location: string): URL | null {
   if (!URL.canParse(location, gateway.href)) {

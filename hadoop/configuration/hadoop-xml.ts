@@ -12,27 +12,32 @@ import { TonyError } from '../../platform/errors.ts';
 export interface XmlProperty {
   readonly name: string;
   readonly value: string;
-  /** True if later files cannot override the property. */
+  /** True if later configuration files cannot override the property. */
   readonly final: boolean;
-  /** The source of the value in a daemon's /conf response, e.g. `yarn-default.xml`. Null for configuration files. */
+  /**
+   * The file that sets the value, as a daemon's /conf response reports it, e.g. `yarn-default.xml`. Null for a property read from a file.
+   */
   readonly source: string | null;
 }
 
-/** A file whose properties replace the element: `<xi:include href="mountTable.xml"/>`. */
+/** A reference to a file whose properties replace the element, such as `<xi:include href="mountTable.xml"/>`. */
 export interface XmlInclude {
   readonly include: string;
-  /** True for an element with an empty <xi:fallback>: the file may be missing. */
+  /** True if the element contains an empty <xi:fallback>, so that the file may be missing. */
   readonly optional: boolean;
   readonly line: number;
 }
 
-/** Hadoop accepts each part of a property as an attribute or as a child element. */
+/** Parts of a property. Hadoop accepts each of them as an attribute or as a child element. */
 const PARTS = new Set(['name', 'value', 'final', 'source']);
 
-/** Without this option, sax also accepts HTML's named entities. sax's type declarations lack the option. */
+/** Prevents sax from accepting HTML's named entities. The cast is necessary because sax's type declarations lack this option. */
 const ONLY_XML_ENTITIES = { strictEntities: true } as sax.SAXOptions;
 
-/** Parses a configuration file that includes no other files. */
+/**
+ * Parses a configuration file without includes.
+ * @throws TonyError HADOOP_CONF_INVALID if the file includes another file
+ */
 export function parseHadoopXml(text: string, file: string): XmlProperty[] {
   return parseWithIncludes(text, file).map((part) => {
     if ('include' in part) {

@@ -11,9 +11,9 @@ import { type FileSystemName, type HdfsScheme, parseFileSystem, rpcNameOf } from
 /** A parsed URI. */
 export interface HdfsLocation {
   readonly scheme: HdfsScheme | 'viewfs';
-  /** `host:port`, a nameservice or the name of a mount table; empty for the default file system. */
+  /** A nameservice, `host:port` or the name of a mount table. Empty for the default file system. */
   readonly authority: string;
-  /** Absolute, without trailing slash. */
+  /** An absolute path without a trailing slash. */
   readonly path: string;
 }
 
@@ -22,22 +22,21 @@ export interface HdfsPath {
   readonly path: string;
 }
 
-/** The result of resolving a URI. */
 export interface HdfsPlace {
-  /** Null for a folder that exists only in a mount table, and for a path outside all mount points. */
+  /** The path on a real file system. Null for a folder that exists only in a mount table, and for a path outside all mount points. */
   readonly target: HdfsPath | null;
-  /** Renames are possible only between places with the same value. */
+  /** An identifier of the mount point. Files can be renamed only within one mount point. */
   readonly mount: string;
-  /** True if the place is a mount point, or a folder above one. */
+  /** True for a mount point and for the folders above it. */
   readonly isFixed: boolean;
-  /** Names of the direct children of this folder that are mount points or contain mount points. */
+  /** Names of the direct children of this folder that are mount points or that contain one. */
   readonly names: readonly string[];
 }
 
-/** The schemes of URIs that `placeOf` resolves. */
+/** Matches URIs with the schemes that `placeOf` resolves. */
 export const HDFS_URI = /^(hdfs|webhdfs|swebhdfs|viewfs):/i;
 
-/** Maximum number of mount tables that one resolution may pass through. */
+/** Maximum number of nested mount tables. */
 const MAXIMUM_DEPTH = 8;
 const PREFIX = 'fs.viewfs.mounttable.';
 const DEFAULT_TABLE = 'fs.viewfs.mounttable.default.name.key';
@@ -67,14 +66,14 @@ export function placeOf(configuration: HadoopConfiguration, location: HdfsLocati
   return { target, mount: `viewfs://${authority}${found.mount ?? ' fallback'}`, isFixed: found.isFixed, names: found.names };
 }
 
-/** Returns the URI of the folder that contains the users' home folders on the default file system. */
+/** Returns the URI of the folder on the default file system that contains the users' home folders, such as `/user`. */
 export function homesOf(configuration: HadoopConfiguration): string {
   const { defaultFs } = configuration;
   const [, table] = /^viewfs:\/\/([^/]+)/i.exec(defaultFs) ?? [];
   return `${defaultFs}${table === undefined ? '/user' : tableOf(configuration, table).homes}`;
 }
 
-/** Returns the file system with the users' home folders, or null if the default file system is not HDFS. */
+/** Returns the file system that contains the users' home folders. Returns null if the default file system is not HDFS. */
 export function homeFileSystem(configuration: HadoopConfiguration): FileSystemName | null {
   const location = locationOf(homesOf(configuration));
   return location === null
@@ -83,8 +82,8 @@ export function homeFileSystem(configuration: HadoopConfiguration): FileSystemNa
 }
 
 /**
- * Returns a URI of the file for Hadoop's daemons. The URI does not depend on mount tables, which the daemons may not have. It contains the
- * RPC address of a NameNode if the configuration names one. Returns URIs of other schemes unchanged.
+ * Returns a URI that Hadoop's daemons can use for the file. The daemons may not have the mount tables, so the URI never refers to one. It
+ * contains the RPC address of a NameNode if the configuration names one. URIs of other schemes are returned unchanged.
  */
 export function daemonUri(configuration: HadoopConfiguration, uri: string): string {
   const location = locationOf(uri);
@@ -97,7 +96,7 @@ export function daemonUri(configuration: HadoopConfiguration, uri: string): stri
   return `${scheme}://${authority}${target.path}`;
 }
 
-/** Returns the file systems that a program may reach through a location: for a mount table, the targets of all of its links. */
+/** Returns the file systems that a program may access through a location. For a mount table, these are the targets of all its links. */
 export function fileSystemsOf(configuration: HadoopConfiguration, location: HdfsLocation, depth = 0): readonly FileSystemName[] {
   const { scheme, authority } = withAuthority(configuration, location);
   if (scheme !== 'viewfs') {
@@ -112,7 +111,7 @@ export function fileSystemsOf(configuration: HadoopConfiguration, location: Hdfs
   });
 }
 
-/** Parses a URI; returns null if its scheme is not in `HDFS_URI`. Does not check the path. */
+/** Parses a URI without checking its path. Returns null if the scheme is not one of those in `HDFS_URI`. */
 export function locationOf(uri: string): HdfsLocation | null {
   const [, scheme, authority = '', path = ''] = /^(hdfs|webhdfs|swebhdfs|viewfs):(?:\/\/([^/]*))?(\/.*)?$/is.exec(uri) ?? [];
   return scheme === undefined
@@ -121,8 +120,8 @@ export function locationOf(uri: string): HdfsLocation | null {
 }
 
 /**
- * Adds the default file system to a location without an authority. `hdfs:///path` is a path on the default file system, even if that file
- * system has another scheme.
+ * Adds the authority and scheme of the default file system to a location without an authority. `hdfs:///path` is therefore a path on the
+ * default file system, even if that file system has another scheme.
  */
 function withAuthority(configuration: HadoopConfiguration, location: HdfsLocation): HdfsLocation {
   if (location.authority !== '') {

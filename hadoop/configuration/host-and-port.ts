@@ -1,7 +1,7 @@
 import { TonyError } from '../../platform/errors.ts';
 
 /**
- * Splits `host:port`; uses `defaultPort` if the port is missing.
+ * Splits `host:port`. A missing port is replaced with `defaultPort`.
  * @param key property name for the error message
  * @throws TonyError HADOOP_CONF_INVALID
  */

@@ -6,16 +6,15 @@ import { fileSystemsOf, locationOf } from './hdfs-place.ts';
 import { fileSystemUri, rpcNameOf } from './name-nodes.ts';
 
 /**
- * Returns the file systems that a job uses, such as `hdfs://ns1`, and the HttpFS gateways, as `webhdfs://host:port`. The job needs one
- * delegation token for each.
+ * Returns the URIs of the servers from which a job needs delegation tokens: its file systems (`hdfs://ns1`) and the HttpFS gateways
+ * (`webhdfs://host:port`).
  */
 export function fileSystemsOfJob(frozen: Pick<FrozenJob, 'cluster'>, configuration: HadoopConfiguration): string[] {
   const { cluster, ...job } = frozen;
   const named = [...JSON.stringify(job).matchAll(/\b(?:hdfs|webhdfs|swebhdfs|viewfs):\/\/[^/"\s\\,]*/g)].map(([uri]) => uri);
   const standard = fileSystemUrisOf(configuration, configuration.defaultFs);
   const gateways = allGateways(configuration).map((address) => new URL(address));
-  // HttpFS issues its own tokens. An address with a path belongs to a Knox topology, to which containers authenticate with
-  // `storage.credentials`.
+  // HttpFS issues its own tokens. Containers authenticate to Knox, whose addresses have a path, with `storage.credentials` instead.
   const issuers = gateways.filter(({ pathname }) => pathname === '/').map(webFileSystem);
   return [...new Set([...named.flatMap((uri) => namedFileSystems(configuration, uri)), ...standard, ...issuers])];
 }
@@ -24,7 +23,7 @@ function webFileSystem({ protocol, hostname, port }: URL): string {
   return protocol === 'https:' ? `swebhdfs://${hostname}:${port || 443}` : `webhdfs://${hostname}:${port || 80}`;
 }
 
-/** Ignores URIs that do not name a known file system, because a command or variable may contain any text. */
+/** Ignores text that looks like a URI but names no known file system. Commands and variables may contain any text. */
 function namedFileSystems(configuration: HadoopConfiguration, uri: string): readonly string[] {
   try {
     return fileSystemUrisOf(configuration, uri);

@@ -4,18 +4,17 @@ import { TicketLogin } from '../security/ticket-login.ts';
 import type { HadoopConfiguration } from './configuration.ts';
 import { servicesOf } from './login-of.ts';
 
-/** A principal and a file with its keys. */
 export interface Keytab {
   readonly principal: string;
   /** Path of the keytab file. */
   readonly file: string;
-  /** A folder that only this user can read, for the ticket cache. */
+  /** A folder for the ticket cache that only this user can read. */
   readonly cacheFolder: string;
 }
 
 export interface IssuedTokens {
   readonly tokens: readonly Token[];
-  /** The earliest expiry of the tokens, in ms since the epoch. */
+  /** Earliest expiry among the tokens, in ms since the epoch. */
   readonly endsAt: number;
 }
 
@@ -23,14 +22,15 @@ export interface IssuedTokens {
 export class KeytabTokens {
   readonly #login: TicketLogin;
 
-  /** @param user the short name of the principal on the cluster */
+  /** @param user short name of the principal on the cluster */
   constructor(keytab: Keytab, configuration: HadoopConfiguration, user: string, environment: NodeJS.ProcessEnv = process.env) {
-    // The principal itself renews its tokens, because the ResourceManager renews only those that it received at submission.
+    // Tokens are renewed by the principal itself, because the ResourceManager renews only the tokens that the client submitted with the
+    // job.
     this.#login = new TicketLogin(user, servicesOf(configuration, keytab.principal), ticketSource(keytab, environment));
   }
 
   /**
-   * Requests new tokens for these file systems, the ResourceManager and the key servers.
+   * Requests new tokens for the file systems, the ResourceManager and the key servers.
    *
    * @throws TonyError KERBEROS_*, HDFS_UNREACHABLE, RM_UNREACHABLE, KMS_UNREACHABLE
    */
@@ -40,13 +40,13 @@ export class KeytabTokens {
   }
 }
 
-/** The response to a request for a token does not contain its expiry, but the response to a renewal does. */
+/** Requests a token and then renews it, because only the response to a renewal contains the expiry. */
 async function issue(source: TokenSource): Promise<{ readonly token: Token; readonly endsAt: number }> {
   const token = await source.fetch();
   return { token, endsAt: await source.renew(token) };
 }
 
-/** Returns the environment in which `findTicket` uses the keytab and a separate ticket cache. */
+/** Returns environment variables with which `findTicket` uses the keytab and a separate ticket cache. */
 export function ticketSource({ principal, file, cacheFolder }: Keytab, environment: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   return { ...environment, TONY_PRINCIPAL: principal, TONY_KEYTAB: file, XDG_CACHE_HOME: cacheFolder };
 }

@@ -19,8 +19,8 @@ import { defaultPort, nameNodesOf, parseFileSystem, rpcNameOf, tokenServicesAt }
 const logins = new WeakMap<HadoopConfiguration, Login>();
 
 /**
- * Returns this process's login for a cluster. If the cluster does not use Kerberos, the login sends the user name. Otherwise, the login
- * uses the delegation tokens in a container, and the user's Kerberos ticket elsewhere. Calls with the same configuration share one login.
+ * Returns this process's login for a cluster. On a cluster without Kerberos, the login sends the user name. On a cluster with Kerberos, it
+ * uses the delegation tokens in a container, and the user's Kerberos ticket elsewhere.
  */
 export function loginOf(configuration: HadoopConfiguration, user: string, environment: NodeJS.ProcessEnv = process.env): Login {
   if (!configuration.secure) {
@@ -37,12 +37,12 @@ export function loginOf(configuration: HadoopConfiguration, user: string, enviro
   return login;
 }
 
-/** Returns a login that sends the container's delegation tokens to one ResourceManager. */
+/** Returns a login that sends the container's delegation tokens to the given ResourceManager. */
 export function containerLogin(resourceManager: string, user: string, environment: NodeJS.ProcessEnv = process.env): Login {
   return new TokenLogin(environment.HADOOP_TOKEN_FILE_LOCATION ?? '', [resourceManager], user);
 }
 
-/** The identity of an RPC client: a user name if the cluster trusts user names, otherwise a token. */
+/** The identity of an RPC client: a token, or a user name if the cluster does not use Kerberos. */
 export type RpcCaller = { readonly user: string } | { readonly token: Token; readonly minimumQop: Qop };
 
 /**
@@ -102,7 +102,10 @@ async function defaultRealm(environment: NodeJS.ProcessEnv): Promise<string | nu
   return null;
 }
 
-/** Returns the daemons that issue tokens. @param renewer the principal that may renew the tokens */
+/**
+ * Returns the services that issue a cluster's delegation tokens.
+ * @param renewer the principal that may renew the tokens
+ */
 export function servicesOf(configuration: HadoopConfiguration, renewer: string = renewerOf(configuration)): ClusterServices {
   return {
     trust: trustOf(configuration),

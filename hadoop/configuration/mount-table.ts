@@ -15,29 +15,31 @@ export interface MountTable {
   readonly name: string;
   /** The folder that contains the users' home folders. */
   readonly homes: string;
-  /** Target URIs by path, without trailing slashes; `''` is the path of the root. */
+  /** Target URIs without trailing slashes, keyed by path. The key of the root is an empty string. */
   readonly links: ReadonlyMap<string, string>;
   readonly fallback: string | null;
-  /** The paths of links that replicate files to several file systems. */
+  /** Paths of nfly links, which replicate files to several file systems. */
   readonly nfly: ReadonlySet<string>;
 }
 
-/** The result of resolving a path in a mount table. */
 export interface Mounted {
-  /** The URI of the path's target; null for a folder that exists only in the mount table. */
+  /** The URI to which the path leads, or null for a folder that exists only in the mount table. */
   readonly target: string | null;
-  /** The path of the mount point that applies; null for the fallback, and for a folder that exists only in the mount table. */
+  /**
+   * The path of the mount point that contains the path. Null if only the fallback applies, and for a folder that exists only in the mount
+   * table.
+   */
   readonly mount: string | null;
-  /** True if the path itself is a mount point, or a folder above one. Neither can be renamed or removed. */
+  /** True for a mount point and for the folders above it, which cannot be renamed or removed. */
   readonly isFixed: boolean;
-  /** Names of the direct children of this folder that are mount points or contain mount points. */
+  /** Names of the direct children of this folder that are mount points or that contain one. */
   readonly names: readonly string[];
 }
 
 /**
  * Reads a mount table.
  *
- * @param properties the properties of the table, keyed by the rest of the key
+ * @param properties the table's properties, keyed by the part of the key after the table's name
  * @throws TonyError HADOOP_CONF_INVALID
  */
 export function mountTable(name: string, properties: ReadonlyMap<string, string>): MountTable {
@@ -78,10 +80,10 @@ export function mountTable(name: string, properties: ReadonlyMap<string, string>
 }
 
 /**
- * Resolves an absolute path without trailing slash (`/` for the root).
+ * Resolves an absolute path without a trailing slash, or `/` for the root.
  *
- * @returns null if the path is outside of all mount points, and the table has no fallback.
- * @throws TonyError STORAGE_REFUSED below a mount point that is not supported
+ * @returns null if the path is outside all mount points and the table has no fallback
+ * @throws TonyError STORAGE_REFUSED for a path below an nfly link
  */
 export function resolveMount(table: MountTable, path: string): Mounted | null {
   const own = path === '/' ? '' : path;
@@ -103,7 +105,6 @@ export function resolveMount(table: MountTable, path: string): Mounted | null {
   return isFixed || own === '' ? { target: null, mount: null, isFixed: true, names } : null;
 }
 
-/** Returns the target URIs of all links in a mount table. */
 export function targetsOf({ links, fallback }: MountTable): readonly string[] {
   return [...new Set([...links.values(), ...(fallback === null ? [] : [fallback])])];
 }

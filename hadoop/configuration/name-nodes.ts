@@ -25,7 +25,10 @@ const RPC_PORT = 8020;
 const HTTP_PORT = 9870;
 const HTTPS_PORT = 9871;
 
-/** Parses `hdfs://ns1`, `webhdfs://nn:9870` and the like; returns null for other URIs, and for URIs with a path other than `/`. */
+/**
+ * Parses the URI of a file system, such as `hdfs://ns1` or `webhdfs://nn:9870`. Returns null for other URIs, and for URIs with a path other
+ * than `/`.
+ */
 export function parseFileSystem(uri: string): FileSystemName | null {
   const [, scheme, authority = ''] = /^(hdfs|webhdfs|swebhdfs):\/\/([^/]+)\/*$/i.exec(uri) ?? [];
   return scheme === undefined ? null : { scheme: scheme.toLowerCase() as HdfsScheme, authority };
@@ -35,7 +38,7 @@ export function fileSystemUri({ scheme, authority }: FileSystemName): string {
   return `${scheme}://${authority}`;
 }
 
-/** Returns the base URLs of a file system's NameNode web servers. */
+/** Returns the base URLs of the web servers of a file system's NameNodes. */
 export function nameNodesOf(configuration: HadoopConfiguration, { scheme, authority }: FileSystemName): readonly string[] {
   const isHttps = scheme === 'hdfs' ? configuration.get('dfs.http.policy') === 'HTTPS_ONLY' : scheme === 'swebhdfs';
   const { suffixes } = membersOf(configuration, { scheme, authority });
@@ -49,8 +52,8 @@ export function nameNodesOf(configuration: HadoopConfiguration, { scheme, author
 }
 
 /**
- * Returns the RPC addresses of a file system's NameNodes; empty for a webhdfs:// or swebhdfs:// address that belongs to no NameNode in the
- * configuration.
+ * Returns the RPC addresses of a file system's NameNodes. Returns an empty list for a webhdfs:// or swebhdfs:// address that belongs to no
+ * NameNode in the configuration.
  *
  * @throws TonyError HADOOP_CONF_INVALID
  */
@@ -70,8 +73,9 @@ export function nameNodeEndpointsOf(configuration: HadoopConfiguration, { scheme
 }
 
 /**
- * Returns the name that Hadoop's daemons use for the file system over RPC: the nameservice of a NameNode, or the RPC address for a
- * webhdfs:// address. Without such a name, returns the file system unchanged.
+ * Returns the name that Hadoop's daemons use for the file system in RPC calls. The name is the nameservice if there is one, and the RPC
+ * address for a webhdfs:// or swebhdfs:// address of a single NameNode. Returns the file system unchanged if the configuration contains
+ * neither.
  */
 export function rpcNameOf(configuration: HadoopConfiguration, { scheme, authority }: FileSystemName): FileSystemName {
   const { service, suffixes } = membersOf(configuration, { scheme, authority });
@@ -83,7 +87,7 @@ export function rpcNameOf(configuration: HadoopConfiguration, { scheme, authorit
   return rpc === undefined ? { scheme, authority } : { scheme: 'hdfs', authority: rpc };
 }
 
-/** True if two names denote the same file system, for example a nameservice and the address of one of its NameNodes. */
+/** Returns true if two names denote the same file system, for example a nameservice and the address of one of its NameNodes. */
 export function isSameFileSystem(configuration: HadoopConfiguration, one: FileSystemName, other: FileSystemName): boolean {
   const [a, b] = [rpcNameOf(configuration, one), rpcNameOf(configuration, other)];
   if (a.scheme !== b.scheme) {
@@ -100,8 +104,8 @@ export function isSameFileSystem(configuration: HadoopConfiguration, one: FileSy
 }
 
 /**
- * Explains why the servers of a file system may be unknown: its authority has no port, and is not one of the configured nameservices.
- * Returns null if this cannot be the cause.
+ * Explains why the servers of a file system may be unknown: its authority has no port, and is not a configured nameservice. Returns null if
+ * this is not the case.
  */
 export function unknownNameservice(configuration: HadoopConfiguration, { scheme, authority }: FileSystemName): string | null {
   if (/:\d+$/.test(authority) || membersOf(configuration, { scheme, authority }).suffixes.length > 0) {
@@ -113,8 +117,8 @@ export function unknownNameservice(configuration: HadoopConfiguration, { scheme,
 }
 
 /**
- * Returns the service names that tokens use for the NameNodes at an origin, such as `http://nn1:9870`: `ha-hdfs:NAMESERVICE`, or the RPC
- * address `host:port`.
+ * Returns the service names of delegation tokens that the NameNodes at an origin, such as `http://nn1:9870`, accept: `ha-hdfs:NAMESERVICE`,
+ * or the RPC address `host:port`.
  */
 export function tokenServicesAt(configuration: HadoopConfiguration, origin: string): readonly string[] {
   const services = configuration.list('dfs.nameservices');
@@ -127,7 +131,10 @@ export function tokenServicesAt(configuration: HadoopConfiguration, origin: stri
   return [...found.map((service) => `ha-hdfs:${service}`), ...(isSingle ? [single] : [])];
 }
 
-/** Returns the property suffixes of the NameNodes that an authority denotes, and their nameservice; empty for unknown addresses. */
+/**
+ * Returns the nameservice of an authority, and the suffixes of the properties that configure its NameNodes. Returns no suffixes for an
+ * unknown address.
+ */
 function membersOf(
   configuration: HadoopConfiguration,
   { scheme, authority }: FileSystemName,
@@ -154,7 +161,7 @@ function suffixesOf(configuration: HadoopConfiguration, service: string): readon
   return ids.length > 0 ? ids.map((id) => `.${service}.${id}`) : [`.${service}`];
 }
 
-/** True if the NameNode with these properties listens at the address. */
+/** Returns true if the NameNode whose properties have this suffix listens at the address. */
 function isAt(configuration: HadoopConfiguration, suffix: string, scheme: HdfsScheme, wanted: Endpoint): boolean {
   const key = `dfs.namenode.${scheme === 'hdfs' ? 'rpc' : scheme === 'webhdfs' ? 'http' : 'https'}-address${suffix}`;
   const own = configuration.get(key) ?? (suffix === '' && scheme === 'hdfs' ? defaultAuthority(configuration) : undefined);
@@ -165,7 +172,7 @@ function isAt(configuration: HadoopConfiguration, suffix: string, scheme: HdfsSc
   return sameAddress(address.host === '0.0.0.0' ? { ...address, host: hostOfMember(configuration, suffix, wanted.host) } : address, wanted);
 }
 
-/** Returns the host of a NameNode. The address of its web server may lack the host. */
+/** Returns the host of a NameNode from its RPC address, because its web address may be 0.0.0.0. */
 function hostOfMember(configuration: HadoopConfiguration, suffix: string, otherwise: string): string {
   const key = `dfs.namenode.rpc-address${suffix}`;
   const rpc = configuration.get(key) ?? (suffix === '' ? defaultAuthority(configuration) : undefined);
@@ -193,7 +200,7 @@ function webPort(isHttps: boolean): number {
   return isHttps ? HTTPS_PORT : HTTP_PORT;
 }
 
-/** Returns the port that applies if an authority contains none. */
+/** Returns the port of an authority without an explicit port. */
 export function defaultPort(scheme: HdfsScheme): number {
   return scheme === 'hdfs' ? RPC_PORT : webPort(scheme === 'swebhdfs');
 }

@@ -5,20 +5,20 @@ import { HadoopConfiguration } from './configuration.ts';
 import { nameNodesOf } from './name-nodes.ts';
 import { propertiesOfDaemon, UnexpectedStatus, withoutDefaults } from './remote-configuration.ts';
 
-/** The web server of a NodeManager, from NM_HOST and NM_HTTP_PORT in a container's environment. */
+/** The address of a NodeManager's web server, from NM_HOST and NM_HTTP_PORT in a container's environment. */
 export interface NodeAddress {
   readonly host: string;
   readonly port: number;
 }
 
-/** Properties that a NodeManager does not use, so its configuration may lack them. */
+/** Properties that may be missing from a NodeManager's configuration, because NodeManagers do not use them. */
 const NAME_NODES = /^dfs\./;
 const RESOURCE_MANAGERS = /^yarn\.resourcemanager\.(hostname|webapp|ha)\b/;
 
 /**
- * Reads the configuration of the NodeManager on this host. Users of the cluster cannot change this configuration. If the configuration
- * lacks the web addresses of NameNodes or ResourceManagers, `otherwise` supplies them. However, only addresses on hosts that the
- * NodeManager's configuration names are accepted.
+ * Reads the configuration of the NodeManager on this host, which users of the cluster cannot change. If it lacks the web addresses of
+ * NameNodes or ResourceManagers, they come from `otherwise`. For security, only addresses on hosts that the NodeManager's configuration
+ * names are accepted.
  * @param onRefused called if the NodeManager requires a login; returns a configuration from another trusted source
  * @returns null if the NodeManager does not publish its configuration or does not respond in time
  * @throws any error of `onRefused`
@@ -41,9 +41,9 @@ export async function configurationOfNode(
 }
 
 /**
- * Completes a daemon's configuration. Missing addresses come from `otherwise`, but only on hosts that `own` names. The trusted authorities
- * also come from `otherwise`, because daemons do not report them. If HDFS offers both HTTP and HTTPS, `otherwise` also decides between the
- * two.
+ * Adds missing properties to a daemon's configuration. Addresses come from `otherwise`, but only on hosts that `own` names. The trusted
+ * authorities also come from `otherwise`, because daemons do not report them. If HDFS offers both HTTP and HTTPS, `otherwise` determines
+ * which of them is used.
  */
 export function completed(own: Properties, otherwise: Properties): HadoopConfiguration {
   const { [AUTHORITIES]: authorities = '' } = otherwise;
@@ -60,9 +60,9 @@ function isLoginRequired(error: unknown): boolean {
 type Properties = Readonly<Record<string, string>>;
 
 /**
- * Returns the NameNode properties that are missing from `own`. If `own` sets fs.defaultFS to a host and port, the result contains only the
- * web address on that host. If `own` sets fs.defaultFS to a nameservice, the result contains all NameNode properties from `otherwise`, the
- * only source of the hosts.
+ * Returns the NameNode properties that are missing from `own`. If fs.defaultFS in `own` is a host and port, the result contains only the
+ * web address on that host. If fs.defaultFS is a nameservice, the result contains all NameNode properties in `otherwise`, because `own`
+ * does not name the hosts.
  */
 function missingNameNodes(own: Properties, otherwise: Properties): Properties {
   if (setsAny(own, NAME_NODES)) {
@@ -72,8 +72,8 @@ function missingNameNodes(own: Properties, otherwise: Properties): Properties {
   const { defaultFs } = HadoopConfiguration.fromProperties(own);
   const authority = defaultFs.slice('hdfs://'.length);
   if (/^(s?webhdfs|viewfs):/i.test(defaultFs)) {
-    // The node itself must define the nameservices behind these URIs. Addresses from job.json could point to servers that the user
-    // controls.
+    // For these schemes, accept only nameservices that the node itself defines. The user may have changed addresses in job.json to servers
+    // under their control.
     return {};
   }
   if (!defaultFs.startsWith('hdfs://') || !/:\d+$/.test(authority)) {
@@ -93,7 +93,7 @@ function missingNameNodes(own: Properties, otherwise: Properties): Properties {
 
 /**
  * Returns the ResourceManager properties that are missing from `own`. If `own` contains the resource tracker address, the result contains
- * only addresses on that host.
+ * only addresses on the same host.
  */
 function missingResourceManagers(own: Properties, otherwise: Properties): Properties {
   if (setsAny(own, RESOURCE_MANAGERS)) {
@@ -110,7 +110,9 @@ function missingResourceManagers(own: Properties, otherwise: Properties): Proper
   return { ...Object.fromEntries(onThatHost), 'yarn.resourcemanager.hostname': hostOf(registersAt) };
 }
 
-/** Returns an empty list for invalid settings, so that an error in `otherwise` does not discard the NodeManager's configuration. */
+/**
+ * Returns an empty list if `otherwise` contains invalid settings, so that they do not prevent the use of the NodeManager's configuration.
+ */
 function addressesOf(find: () => readonly string[]): readonly string[] {
   try {
     return find();
@@ -135,7 +137,7 @@ function hostOf(address: string): string {
   return address.replace(/:\d+$/, '');
 }
 
-/** Tries HTTP first, then HTTPS, because no trusted source for the protocol is available yet. */
+/** Tries HTTP first, then HTTPS, because no trusted setting for the protocol is available yet. */
 async function ownProperties(authority: string, timeoutMs: number): Promise<Record<string, string>> {
   const all = await propertiesOfDaemon(new URL(`http://${authority}`), { timeoutMs }).catch((error: unknown) => {
     if (isLoginRequired(error)) {
@@ -143,6 +145,6 @@ async function ownProperties(authority: string, timeoutMs: number): Promise<Reco
     }
     return propertiesOfDaemon(new URL(`https://${authority}`), { timeoutMs, anyCertificate: true });
   });
-  // The NodeManager may run another Hadoop version. `HadoopConfiguration` supplies the defaults instead.
+  // Omit default values, because the NodeManager may run another version of Hadoop than the one whose defaults tony-ts uses.
   return withoutDefaults(all);
 }

@@ -21,10 +21,12 @@ export interface ProvenOptions {
 }
 
 /**
- * Reads the configuration of the ResourceManager that runs this application. ApplicationMasters use this function if the local NodeManager
- * requires a login to read its configuration. The ResourceManager's address comes from job.json, which the user may have edited. The server
- * at this address must therefore prove its identity first: over Hadoop RPC, it must show that it has the password of the attempt's token.
- * Only the ResourceManager has this password. The configuration then comes from the web server on the same host.
+ * Reads the configuration of the ResourceManager that runs this application. ApplicationMasters call this function if the local NodeManager
+ * requires a login to read its configuration.
+ *
+ * The ResourceManager's address comes from job.json, which the user may have edited. The server at this address must therefore prove over
+ * Hadoop RPC that it knows the password of the attempt's token. Only the ResourceManager knows this password. After this proof, the
+ * function reads the configuration from the web server on the same host.
  * @throws TonyError RM_UNREACHABLE if no ResourceManager proves its identity and returns its configuration
  */
 export async function provenConfiguration({ own, otherwise, token, login, timeoutMs }: ProvenOptions): Promise<HadoopConfiguration> {
@@ -54,10 +56,7 @@ export async function provenConfiguration({ own, otherwise, token, login, timeou
   );
 }
 
-/**
- * Returns the web server of the ResourceManager at this position of the HA list, or the web server of another ResourceManager on the same
- * host.
- */
+/** Returns the address of the web server on this host, preferring the one at the same position in the HA list. */
 function webServerOf(index: number, host: string, { resourceManagers }: HadoopConfiguration): string {
   const onHost = (address: string | undefined): boolean =>
     address !== undefined && new URL(address).hostname.toLowerCase() === host.toLowerCase();

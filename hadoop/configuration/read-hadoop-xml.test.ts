@@ -40,7 +40,7 @@ test('a missing file is an error unless the element has a fallback', async () =>
 test.each([
   ['<xi:include href="http://example.com/mountTable.xml"/>', 'only local files'],
   ['<xi:include href="file://host/mountTable.xml"/>', 'only local files'],
-  ['<xi:include href="self.xml"/>', 'more than 8 times'],
+  ['<xi:include href="self.xml"/>', 'more than 8 levels'],
   ['<xi:include/>', 'name a file with href'],
   ['<xi:include href="x" parse="text"/>', 'name a file with href'],
   ['<property><xi:include href="x"/></property>', 'must be a child of <configuration>'],

@@ -8,7 +8,7 @@ import { parseWithIncludes, type XmlInclude, type XmlProperty } from './hadoop-x
 const MAXIMUM_DEPTH = 8;
 
 /**
- * Reads a configuration file and the files that it includes. Mount tables of viewfs:// are often in a separate file.
+ * Reads a configuration file and the files that it includes.
  *
  * @returns null if the file does not exist
  * @throws TonyError HADOOP_CONF_INVALID
@@ -36,7 +36,7 @@ async function included({ include, optional, line }: XmlInclude, file: string, d
     return fail(`includes ${include}: only local files can be included`);
   }
   if (depth === MAXIMUM_DEPTH) {
-    return fail(`includes ${include}: files include one another more than ${MAXIMUM_DEPTH} times`);
+    return fail(`includes ${include}: includes are nested more than ${MAXIMUM_DEPTH} levels deep`);
   }
   const path = isUrl ? fileURLToPath(include) : resolve(dirname(file), include);
   return (await readHadoopXml(path, depth + 1)) ?? (optional ? [] : fail(`includes ${path}, which does not exist`));

@@ -11,14 +11,14 @@ const TIMEOUT_MS = 10_000;
 const MAXIMUM_BYTES = 16 * 1024 * 1024;
 const ANONYMOUS = new SimpleLogin(null);
 
-/** A daemon's configuration as JSON (org.apache.hadoop.conf.Configuration.dumpConfiguration). */
+/** A daemon's configuration in the JSON format of org.apache.hadoop.conf.Configuration.dumpConfiguration. */
 const REPORTED = z.object({
   properties: z.array(z.object({ key: z.string(), value: z.string().nullish(), isFinal: z.boolean(), resource: z.string().nullish() })),
 });
 
 /**
- * Reads a cluster's configuration from its ResourceManager's web server (`http://rm:8088/conf`). Omits the ResourceManager's default values,
- * because a client may have other default values.
+ * Reads a cluster's configuration from its ResourceManager's web server (`http://rm:8088/conf`). The result omits default values, because
+ * this client may have other default values than the ResourceManager.
  */
 export async function configurationOfResourceManager(
   address: string,
@@ -35,7 +35,7 @@ export async function configurationOfResourceManager(
   return HadoopConfiguration.fromProperties(reachedAt(base, withoutDefaults(all)));
 }
 
-/** The web server responded with a status other than 200. */
+/** Thrown if a web server responds with a status other than 200. */
 export class UnexpectedStatus extends Error {
   readonly status: number;
 
@@ -45,15 +45,15 @@ export class UnexpectedStatus extends Error {
   }
 }
 
-/** Omits properties with values from Hadoop's *-default.xml files. */
+/** Removes the properties that come from Hadoop's *-default.xml files. */
 export function withoutDefaults(properties: readonly XmlProperty[]): Record<string, string> {
   const set = properties.filter(({ source }) => source === null || !source.endsWith('-default.xml'));
   return Object.fromEntries(set.map(({ name, value }) => [name, value]));
 }
 
 /**
- * Reads a daemon's effective configuration, including default values, from its web server. Throws if the request fails. Prefers JSON: XML
- * with the 1,500 properties of a daemon takes 35 ms to parse, and as long for the daemon to write.
+ * Reads a daemon's effective configuration, including default values, from its web server. Throws if the request fails. Prefers JSON,
+ * because the daemon needs about 35 ms to write the XML with its 1,500 properties, and this client as long to parse it.
  */
 export async function propertiesOfDaemon(
   base: URL,
@@ -104,7 +104,10 @@ function parseReported(text: string, url: string): XmlProperty[] {
   );
 }
 
-/** Without HA, takes the ResourceManager's host and web address from `base`, because a ResourceManager may report 0.0.0.0. */
+/**
+ * Fills in the ResourceManager's host and web address from `base`, because a ResourceManager may report 0.0.0.0. With HA, returns the
+ * properties unchanged.
+ */
 export function reachedAt(base: URL, properties: Readonly<Record<string, string>>): Record<string, string> {
   const isHttps = base.protocol === 'https:';
   const known: Record<string, string> = { ...properties };
@@ -128,7 +131,7 @@ function baseUrl(address: string): URL {
       hint: 'Use the web address of a ResourceManager, e.g. http://rm:8088.',
     });
   }
-  // Hadoop's default port applies if the port is missing. URL also drops port 80 of http and port 443 of https.
+  // If the address has no port, use Hadoop's default port. `URL` also omits port 80 of http and port 443 of https.
   if (url.port === '') {
     return new URL(`${url.protocol}//${url.hostname}:${url.protocol === 'https:' ? 8090 : 8088}`);
   }

@@ -6,7 +6,7 @@ import { rpcCallerOf } from './login-of.ts';
 import { fileSystemUri, nameNodeEndpointsOf } from './name-nodes.ts';
 
 /**
- * Returns a user's groups as resolved by the NameNode (`hdfs groups USER`).
+ * Returns a user's groups according to the NameNode, like `hdfs groups USER`.
  * @param caller the user who sends the request
  * @throws TonyError HDFS_UNREACHABLE, KERBEROS_*, TOKEN_MISSING
  */

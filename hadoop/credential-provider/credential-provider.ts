@@ -10,10 +10,10 @@ import { type CredentialStore, readCredentialStore } from './credential-store.ts
  * and jceks://SCHEME/PATH is the file SCHEME:///PATH. localjceks://file/PATH is also a local file.
  */
 
-/** The property that lists the stores. All of Hadoop's programs read it. */
+/** The property that lists the credential stores for all Hadoop programs. */
 export const CREDENTIAL_PROVIDERS = 'hadoop.security.credential.provider.path';
 const PASSWORD_FILE = 'hadoop.security.credstore.java-keystore-provider.password-file';
-/** The password that Hadoop uses for a store without a configured password. */
+/** Hadoop's password for stores if no password is configured. */
 const DEFAULT_PASSWORD = 'none';
 const LOCAL_STORE = /^(?:local)?jceks:\/\/file@?(\/.+)$/i;
 const HDFS_STORE = /^jceks:\/\/(hdfs|webhdfs|swebhdfs|viewfs)(?:@([^/]*))?(\/.+)$/i;
@@ -25,13 +25,13 @@ interface Properties {
 export interface CredentialSearch {
   readonly properties: Properties;
   readonly environment: Readonly<Record<string, string | undefined>>;
-  /** The properties that list stores, in the order of the search. */
+  /** The properties that list stores, in search order. */
   readonly keys?: readonly string[];
-  /** Reads a file on HDFS; returns null if the file does not exist. Without this function, stores on HDFS are ignored. */
+  /** Reads a file on HDFS, and returns null if the file does not exist. If this function is missing, stores on HDFS are ignored. */
   readonly readHdfs?: (uri: string) => Promise<Buffer | null>;
 }
 
-/** Returns the stores in the configuration that tony-ts cannot read, each with the reason. */
+/** Returns the configured stores that tony-ts cannot read, each with the reason. */
 export function unsupportedStores({
   properties,
   keys = [CREDENTIAL_PROVIDERS],
@@ -46,14 +46,14 @@ function reasonFor(store: string): string {
     return "it exists only inside Hadoop's Java programs";
   }
   if (/^(local)?bcfks:/i.test(store)) {
-    return 'only Java programs with the library Bouncy Castle FIPS can read its format';
+    return 'only Java programs with the Bouncy Castle FIPS library can read its format';
   }
   return /^(local)?jceks:/i.test(store) ? 'it is neither a local file nor on HDFS' : 'its type is unknown';
 }
 
 /**
- * Returns a function that finds passwords in Hadoop's credential providers, and returns null for an alias that no readable store has. Like
- * Hadoop, the function ignores a store that does not exist, and prefers the first store with the alias. It reads each store once.
+ * Returns a function that looks up a password by its alias in Hadoop's credential providers. The function returns the password from the
+ * first store that contains the alias, or null if none does. As in Hadoop, missing stores are ignored. Each store is read only once.
  * @throws CredentialStoreError from the returned function
  */
 export function credentialFinder(search: CredentialSearch): (alias: string) => Promise<string | null> {
@@ -76,7 +76,7 @@ export function credentialFinder(search: CredentialSearch): (alias: string) => P
   };
 }
 
-/** Returns null for a store that does not exist or is not supported. */
+/** Returns null if the store does not exist or is not supported. */
 async function openStore(name: string, search: CredentialSearch): Promise<CredentialStore | null> {
   const bytes = await readStore(name, search);
   return bytes && readCredentialStore(bytes, await passwordOfStores(search));
@@ -102,14 +102,14 @@ function storesOf(properties: Properties, keys: readonly string[]): readonly str
   );
 }
 
-/** Returns the password that opens the stores. It comes from the environment, or from a file that a property names. */
+/** Returns the password of the stores. The password comes from the environment or from the file that PASSWORD_FILE names. */
 async function passwordOfStores({ properties, environment }: CredentialSearch): Promise<string> {
   const { HADOOP_CREDSTORE_PASSWORD: given, HADOOP_CONF_DIR: folder, HADOOP_HOME: home } = environment;
   const file = properties.get(PASSWORD_FILE);
   if (given !== undefined || !file) {
     return given ?? DEFAULT_PASSWORD;
   }
-  // Hadoop searches its class path, which starts with the configuration folder.
+  // Hadoop looks for the file on its class path, which starts with the configuration folder.
   const configuration = folder || join(home ?? '', 'etc', 'hadoop');
   return (await readFile(isAbsolute(file) ? file : join(configuration, file), 'utf8')).trim();
 }

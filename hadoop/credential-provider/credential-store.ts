@@ -16,14 +16,17 @@ import { type JavaObject, readJavaObject } from './java-serialization.ts';
 const MAGIC = 0xcececece;
 const [PRIVATE_KEY, TRUSTED_CERTIFICATE, SECRET_KEY] = [1, 2, 3];
 const ALGORITHM = 'PBEWithMD5AndTripleDES';
-/** Java uses 200,000 iterations. */
+/** Limit for iterations, to reject crafted files. Java uses 200,000. */
 const MAXIMUM_ITERATIONS = 5_000_000;
 const SALT_BYTES = 8;
 
-/** The credentials of a store, keyed by alias. Each is decrypted on request. */
+/** The credentials of a store, keyed by alias. Each function decrypts one credential. */
 export type CredentialStore = ReadonlyMap<string, () => string>;
 
-/** @throws RangeError for a damaged file, WrongPassword */
+/**
+ * Reads a JCEKS key store.
+ * @throws RangeError for a damaged file, WrongPassword
+ */
 export function readCredentialStore(bytes: Buffer, password: string): CredentialStore {
   const reader = new BigEndianReader(keyStoreContent(bytes, null));
   const [magic, version] = [reader.u32(), reader.u32()];
@@ -87,7 +90,7 @@ function deriveKey(salt: Buffer, password: string, iterations: number): Buffer {
   const secret = Buffer.from(password, 'latin1');
   const halves = [Buffer.from(salt.subarray(0, SALT_BYTES / 2)), salt.subarray(SALT_BYTES / 2)] as const;
   if (halves[0].equals(halves[1])) {
-    // Java is supposed to reverse the first half, but overwrites bytes that it has not moved yet.
+    // Repeat a bug of Java: it should reverse the first half, but overwrites bytes before it has moved them.
     const [a = 0, b = 0, , d = 0] = halves[0];
     halves[0].set([d, a, b, d]);
   }
