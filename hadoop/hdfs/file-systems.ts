@@ -3,13 +3,13 @@ import { type HdfsLocation, type HdfsPlace, placeOf } from '../configuration/hdf
 import { WebHdfs } from './web-hdfs.ts';
 import type { WebHdfsOptions } from './web-hdfs-transport.ts';
 
-/** A resolved location, with the client for its file system. */
+/** A resolved location with a client for its file system. */
 export interface OpenedPlace extends Omit<HdfsPlace, 'target'> {
-  /** Null for a folder that exists only in a mount table, and for a path outside all mount points. */
+  /** The file system and path. Null for a folder that exists only in a mount table, and for a path outside all mount points. */
   readonly target: { readonly fileSystem: WebHdfs; readonly path: string } | null;
 }
 
-/** The file systems of a configuration, each opened on first use. */
+/** The clients for the file systems of a configuration. Each client is created on first use. */
 export class FileSystems {
   readonly #configuration: HadoopConfiguration;
   readonly #user: string;

@@ -87,7 +87,7 @@ test('a gateway that redirects to a DataNode is rejected before the DataNode rec
     .catch((thrown: unknown) => thrown);
   expect(error).toMatchObject({
     code: 'HDFS_UNREACHABLE',
-    message: `The gateway ${nameNode} redirects transfers of files to ${dataNode}.`,
+    message: `The gateway ${nameNode} redirects file transfers to ${dataNode}.`,
   });
   await expect(hdfs?.read('/file')).rejects.toMatchObject({ code: 'HDFS_UNREACHABLE' });
   expect(reached).toEqual([]);

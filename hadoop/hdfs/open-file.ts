@@ -4,7 +4,7 @@ import { TonyError } from '../../platform/errors.ts';
 import { ResumingReader } from '../http/resuming-reader.ts';
 import { type FileStatus, isSameFile } from './web-hdfs-answers.ts';
 
-/** A range of a file in bytes; by default, the whole file. */
+/** A range in bytes. By default, the range is the whole file. */
 export interface FileRange {
   readonly offset?: number;
   readonly length?: number;
@@ -15,7 +15,7 @@ export interface FileRequests {
   /** Returns the status of the file and the path that currently holds its content, or null if the file does not exist. */
   readonly find: () => Promise<{ readonly status: FileStatus; readonly path: string } | null>;
   readonly status: (path: string) => Promise<FileStatus | null>;
-  /** Requests `length` bytes; without a length, requests the rest of the file. */
+  /** Requests `length` bytes, or the rest of the file if there is no length. */
   readonly open: (
     path: string,
     range: { readonly offset: number; readonly length?: number },
@@ -23,23 +23,20 @@ export interface FileRequests {
   ) => Promise<IncomingMessage>;
 }
 
-/** A range of one version of a file. */
 interface Version {
   readonly status: FileStatus;
-  /** The path that currently holds the content. */
+  /** The path at which the version's content is currently stored. */
   readonly path: string;
   readonly offset: number;
   readonly length: number;
 }
 
-/**
- * Number of times that the reader tolerates a replacement of the file between the request for its status and the request for its content.
- */
+/** Maximum number of attempts to open a file that another process is replacing. */
 const MOST_REPLACEMENTS = 5;
 
 /**
- * Streams one version of a file. If the file is replaced before the first byte arrives, the stream delivers the new version. The stream
- * fails if the file is replaced later and the connection breaks.
+ * Streams one version of a file. If the file is replaced before the first byte arrives, streams the new version instead. If the file is
+ * replaced later and the connection then breaks, the stream fails.
  */
 export async function openFile(path: string, range: FileRange, requests: FileRequests): Promise<Readable> {
   const changed = (): TonyError => new TonyError('STORAGE_REFUSED', `${path} was changed while it was read.`, { hint: 'Read it again.' });
@@ -87,7 +84,7 @@ async function versionOf(path: string, range: FileRange, { find }: FileRequests)
   return { ...found, offset, length };
 }
 
-/** Requests the rest of a version. Returns null if the response shows that the file has another length now. */
+/** Requests the rest of a version. Returns null if the length of the response shows that the file was replaced. */
 async function openVersion(
   { path, status, offset, length }: Version,
   at: number,
@@ -95,7 +92,7 @@ async function openVersion(
   requests: FileRequests,
 ): Promise<{ readonly response: IncomingMessage; readonly remaining: number } | null> {
   const remaining = offset + length - at;
-  // If the request has no length, the length of the response reveals whether the file has changed.
+  // Request the file to its end where possible: the length of the response then shows whether the file has changed.
   const toEnd = offset + length === status.length;
   const response = await requests.open(path, toEnd ? { offset: at } : { offset: at, length: remaining }, isHeldByUs);
   const promised = response.headers['content-length'];

@@ -14,16 +14,16 @@ import type { FileStatus } from './web-hdfs-answers.ts';
  */
 
 const KEPT = /^\.(.+)\.0{16}\.writing$/;
-/** An attempt fails only if another writer replaces the file at the same moment. */
+/** Maximum number of attempts. An attempt fails only if another writer replaces the file at the same time. */
 const ATTEMPTS = 5;
 
-/** Returns the path at which the old file is kept while it is being replaced. Listings omit this path, like all temporary files. */
+/** Returns the temporary path of the old file during a replacement. Listings omit this path, like all temporary files. */
 export function keptPath(path: string): string {
   const cut = path.lastIndexOf('/') + 1;
   return `${path.slice(0, cut)}.${path.slice(cut)}.${'0'.repeat(16)}.writing`;
 }
 
-/** Returns a listing in which files that are being replaced have their own names. */
+/** Gives files that are being replaced their own names in a listing. */
 export function withKept(statuses: readonly FileStatus[]): FileStatus[] {
   const names = new Set(statuses.map(({ name }) => name));
   return statuses.map((status) => {
@@ -32,7 +32,7 @@ export function withKept(statuses: readonly FileStatus[]): FileStatus[] {
   });
 }
 
-/** The file system operations that HttpFS supports. */
+/** The file system operations that `completeRename` needs. HttpFS supports all of them. */
 export interface SimpleFileSystem {
   status(path: string): Promise<FileStatus | null>;
   /** Returns the result of `FileSystem.rename`. */
@@ -93,12 +93,12 @@ async function replace(files: SimpleFileSystem, from: string, to: string): Promi
     return false;
   }
   const isDone = await files.rename(from, to);
-  // If another writer was faster, its file exists, and the kept file is obsolete as well.
+  // Also correct if the rename failed because another writer was faster: the old file is obsolete in both cases.
   await files.remove(kept);
   return isDone;
 }
 
-/** Checks whether the source was moved into an existing folder, and moves it back. */
+/** Moves the source back if the server moved it into an existing folder. Returns true in this case. */
 async function isStray(files: SimpleFileSystem, { from, to, before }: SimpleRename): Promise<boolean> {
   const after = await files.status(to);
   if (after === null || files.isSame(before, after)) {

@@ -2,21 +2,21 @@ import { TonyError } from '../../platform/errors.ts';
 import { isMissingBelowFile, type RemoteException } from '../http/remote-exception.ts';
 
 export interface FileStatus {
-  /** Path relative to the listed folder. Empty if the request was for a single path. */
+  /** Path relative to the listed folder. Empty if the request was for a single file or folder. */
   readonly name: string;
   readonly type: 'file' | 'folder';
   readonly length: number;
-  /** Time in ms since the epoch. */
+  /** Time of the last modification, in ms since the epoch. */
   readonly modificationTime: number;
   readonly permission: number;
   readonly owner: string;
-  /** File ID, which does not change when the file is renamed; 0 if the server does not report it. */
+  /** File ID, which stays the same when the file is renamed. The value is 0 if the server does not report an ID. */
   readonly fileId: number;
   /** True for a file or folder in an encryption zone. */
   readonly encrypted?: boolean;
 }
 
-/** Classifies an error response that contains no RemoteException. Returns the reason for a retry, or throws. */
+/** Handles an error response without a RemoteException. Returns the reason if a retry may help, and throws otherwise. */
 export function refusal(status: number, path: string): { again: string } {
   if (status === 401 || status === 403) {
     throw new TonyError('ACCESS_DENIED', `${path}: the NameNode requires authentication (HTTP ${status}).`, {
@@ -35,7 +35,7 @@ export function notWebHdfs(what: string): TonyError {
   });
 }
 
-/** @param doubt explains why the addresses of the servers may be wrong; null if they are certain */
+/** @param doubt the reason why the addresses of the servers may be wrong, or null if they are certain */
 export function unreachable(what: string, reason: string, doubt: string | null = null): TonyError {
   const message = `${what}: no NameNode or DataNode served the request. Last response from ${reason}`;
   return doubt === null
@@ -43,16 +43,19 @@ export function unreachable(what: string, reason: string, doubt: string | null =
     : new TonyError('HDFS_UNREACHABLE', `${message}. ${doubt}.`, { hint: 'Correct the URI, or add the nameservice to hdfs-site.xml.' });
 }
 
-/** The error for a gateway that sends clients to another server. Omits the query of the location, which may contain a token. */
+/**
+ * Returns the error for a gateway that redirects clients to another server. The message omits the query of the location, because the query
+ * may contain a token.
+ */
 export function leavesGateway({ origin }: URL, location: string): TonyError {
   const target = URL.canParse(location) ? new URL(location).origin : 'another server';
-  return new TonyError('HDFS_UNREACHABLE', `The gateway ${origin} redirects transfers of files to ${target}.`, {
+  return new TonyError('HDFS_UNREACHABLE', `The gateway ${origin} redirects file transfers to ${target}.`, {
     hint: 'Set storage.gateway in tony-site.yaml to the address of HttpFS or Knox. A NameNode is not a gateway: remove storage.gateway to use it directly.',
   });
 }
 
 export function jsonOf(text: string, operation: string): Record<string, unknown> {
-  // SETPERMISSION, and RENAME with options, return 200 with an empty body.
+  // SETPERMISSION returns status 200 with an empty body. So does RENAME with `renameoptions`.
   if (text === '') {
     return {};
   }
@@ -70,7 +73,7 @@ export function statusesOf({ FileStatuses }: Record<string, unknown>, operation:
   if (!Array.isArray(statuses)) {
     throw notWebHdfs(`the response to ${operation} has no FileStatuses`);
   }
-  // LISTSTATUS of a file returns the file itself, with an empty name.
+  // If the path is a file, LISTSTATUS returns the file itself with an empty name.
   return statuses.map(fileStatusOf).filter((entry) => entry.name !== '');
 }
 
@@ -96,7 +99,7 @@ export function fileStatusOf(value: unknown): FileStatus {
   };
 }
 
-/** True if two statuses describe the same file, before and after a rename. */
+/** Returns true if a status before a rename and a status after it describe the same file. */
 export function isSameFile(a: FileStatus, b: FileStatus): boolean {
   if (a.fileId > 0) {
     return a.fileId === b.fileId;
@@ -108,7 +111,7 @@ export function parentOf(path: string): string {
   return path.slice(0, path.lastIndexOf('/')) || '/';
 }
 
-/** Handles NOT_FOUND, and rethrows all other errors. */
+/** Returns an error handler that calls `otherwise` for NOT_FOUND and rethrows all other errors. */
 export function unlessMissing<T>(otherwise: () => Promise<T>): (error: unknown) => Promise<T> {
   return (error) => {
     if (error instanceof TonyError && error.code === 'NOT_FOUND') {
@@ -126,10 +129,10 @@ export function isMissing(remote: RemoteException): boolean {
   return remote.exception === 'FileNotFoundException' || isMissingBelowFile(remote);
 }
 
-/** Replaces the response to an operation that the server does not support. */
+/** Stands for the response if the server does not support the operation. */
 export const UNSUPPORTED = Symbol('unsupported');
 
-/** Routers do not support LISTSTATUS_BATCH. Rethrows all other errors. */
+/** Returns UNSUPPORTED if the server does not support LISTSTATUS_BATCH, as is the case for routers. Rethrows all other errors. */
 export function unlessUnsupported(error: unknown): typeof UNSUPPORTED {
   if (error instanceof TonyError && error.message.endsWith('(UnsupportedOperationException)')) {
     return UNSUPPORTED;

@@ -10,29 +10,29 @@ import { reportSkippedServer } from '../tls/skipped-servers.ts';
 import { jsonOf, leavesGateway, notWebHdfs, refusal, unreachable } from './web-hdfs-answers.ts';
 
 export interface WebHdfsOptions {
-  /** How long to look, in ms, for an active NameNode. */
+  /** Maximum time in ms to find an active NameNode. */
   readonly patienceMs?: number;
-  /** How long to look, in ms, for an active NameNode before any NameNode has responded. Defaults to `patienceMs`. */
+  /** Maximum time in ms to find an active NameNode while none has responded yet. Defaults to `patienceMs`. */
   readonly firstPatienceMs?: number;
-  /** Idle timeout in ms of a connection. */
+  /** Time in ms after which a connection without traffic is closed. */
   readonly idleTimeoutMs?: number;
 }
 
-/** The servers of a file system. */
+/** The servers that serve a file system. */
 export interface WebHdfsServers {
-  /** Base URLs of the web servers of the NameNodes, or of the gateway. */
+  /** Base URLs of the NameNodes' web servers, or of the gateway. */
   readonly addresses: readonly string[];
   readonly login: Login;
   readonly trust?: ServerTrust;
-  /** True for HttpFS and Knox: all requests go to the gateway, including those that transfer file content. */
+  /** True for HttpFS and Knox. All requests then go to the gateway, including those that transfer file content. */
   readonly isGateway?: boolean;
-  /** Explains why the addresses may be wrong. */
+  /** The reason why the addresses may be wrong, or null if they are certain. */
   readonly doubt?: string | null;
 }
 
 const PATIENCE_MS = 15_000;
 const IDLE_TIMEOUT_MS = 60_000;
-/** Large enough for a folder with about 300,000 files. */
+/** Maximum size of a response. A listing of about 300,000 files fits. */
 const MAXIMUM_ANSWER_BYTES = 96 * 1024 * 1024;
 const MAXIMUM_ERROR_BYTES = 256 * 1024;
 
@@ -50,23 +50,23 @@ export interface Transfer<T> {
     idleTimeoutMs: number,
     headers: Readonly<Record<string, string>>,
   ) => Promise<{ readonly response: IncomingMessage; readonly result: T }>;
-  /** Called before a retry. Throws to prevent the retry. `untrusted` is set if this client does not trust the DataNode. */
+  /** Called before a retry; throws to prevent it. `untrusted` is the error if the client does not trust the DataNode's certificate. */
   readonly beforeRepeat?: (reason: string, untrusted: TonyError | undefined) => void | Promise<void>;
 }
 
-/** The server that transfers the content of a file. */
+/** The server to which a transfer is sent. */
 interface TransferUrl {
   readonly url: URL;
-  /** True for a server that requires the sender's identity. The URL of a DataNode already contains a token. */
+  /** True if the server requires the sender's identity. For a DataNode, the value is false because the URL already contains a token. */
   readonly needsIdentity: boolean;
 }
 
 /**
- * Sends WebHDFS requests and tries the NameNodes one after the other. A NameNode serves metadata directly. For file content, the NameNode
- * returns a DataNode URL, either as a redirect with status 307 or, with `noredirect=true`, as `{"Location": ...}` with status 200.
+ * Sends WebHDFS requests to the active NameNode. A NameNode serves metadata itself. For file content, the NameNode returns the URL of a
+ * DataNode, either as a redirect with status 307 or, with `noredirect=true`, as `{"Location": ...}` with status 200.
  *
- * Gateways differ. HttpFS sends the content of a file without a redirect, and redirects an upload to itself with `data=true`. Knox
- * redirects both downloads and uploads to itself, and does not rewrite the JSON of `noredirect=true`.
+ * Gateways differ: HttpFS sends file content without a redirect, and redirects uploads to itself with `data=true`. Knox redirects both
+ * downloads and uploads to itself, but does not rewrite the JSON of `noredirect=true`.
  */
 export class WebHdfsTransport {
   readonly #round: AddressRound;
@@ -86,8 +86,8 @@ export class WebHdfsTransport {
   }
 
   /**
-   * Runs an operation on the NameNode. `mayHaveHappened` is true if the response to an earlier attempt was lost, so the operation may have
-   * been executed already.
+   * Runs an operation on the NameNode. In the result, `mayHaveHappened` is true if the response to an earlier attempt was lost, because the
+   * NameNode may already have executed the operation then.
    */
   async call(
     method: 'GET' | 'PUT' | 'DELETE',
@@ -133,8 +133,8 @@ export class WebHdfsTransport {
   }
 
   /**
-   * Transfers file content to or from the DataNode that the NameNode selects. After a failure, including an untrusted certificate, asks a
-   * NameNode again: it may select another replica.
+   * Transfers file content to or from the DataNode that the NameNode selects. If the transfer fails or the DataNode's certificate is not
+   * trusted, asks a NameNode again, because it may select another DataNode.
    */
   async transfer<T>(what: string, { method, operation, path, parameters, successes, send, beforeRepeat }: Transfer<T>): Promise<T> {
     const untrusted = new Map<string, TonyError>();
@@ -179,7 +179,7 @@ export class WebHdfsTransport {
     this.#http.close();
   }
 
-  /** Requests the URL of the server that transfers the content. Do not log this URL: it may contain a token. */
+  /** Requests the URL of the server that transfers the content. The URL may contain a token, so it must not be logged. */
   async #locate(method: 'GET' | 'PUT', url: URL, path: string): Promise<Outcome<TransferUrl>> {
     const asked = new URL(url);
     if (!this.#isGateway) {
@@ -226,7 +226,8 @@ export class WebHdfsTransport {
   }
 
   /**
-   * Sends the request of a transfer. Only a download is repeated after HTTP 401, because the source of an upload may be readable only once.
+   * Sends the request of a transfer. After HTTP 401, only a download is repeated, because the source of an upload may be readable only
+   * once.
    */
   async #sendContent<T>(
     method: 'GET' | 'PUT',
@@ -244,7 +245,7 @@ export class WebHdfsTransport {
     return sendTo(withQuery(url, query), headers);
   }
 
-  /** Makes one attempt. Returns the result or the reason for a retry; throws if the server rejects the request. */
+  /** Makes one attempt. Returns its result, or the reason for a retry. Throws if the server rejects the request. */
   async #interpret<T>(
     path: string,
     successes: readonly number[],
@@ -258,7 +259,7 @@ export class WebHdfsTransport {
         return { result };
       }
       refused = { status, text: (await readWhole(response, MAXIMUM_ERROR_BYTES)).toString('utf8') };
-      // The server may reject an upload without reading all of its data.
+      // The server may have rejected an upload without reading all data.
       response.destroy();
     } catch (error) {
       if (error instanceof TonyError || !isConnectionFailure(error)) {
@@ -277,7 +278,7 @@ export class WebHdfsTransport {
   }
 }
 
-/** Reads the rest of a redirect, so that the connection can be reused, and returns its location. */
+/** Discards the body of a redirect, so that the connection can be reused. Returns the redirect's location. */
 function drained(response: IncomingMessage): string | undefined {
   response.resume();
   return response.headers.location;
@@ -289,7 +290,7 @@ function webHdfsUrl(address: string, path: string, operation: string, parameters
   return url;
 }
 
-/** Returns true for socket and HTTP parser errors. They have a code; programming errors do not. */
+/** Returns true for errors of sockets and of the HTTP parser. Unlike programming errors, they have a code. */
 function isConnectionFailure(error: unknown): boolean {
   return error instanceof Error && typeof (error as NodeJS.ErrnoException).code === 'string' && !(error instanceof TypeError);
 }

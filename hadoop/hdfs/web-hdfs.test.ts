@@ -432,7 +432,7 @@ describe('reading a file', () => {
     const huge = await file((response) => void response.writeHead(200, { 'Content-Length': 5e9 }).write('x'));
     await expect(client([huge]).read('/a')).rejects.toMatchObject({
       code: 'STORAGE_REFUSED',
-      message: expect.stringContaining('the limit for a file'),
+      message: expect.stringContaining('the limit for files'),
     });
   });
 

@@ -37,28 +37,28 @@ export interface CreateOptions {
   readonly overwrite: boolean;
   readonly makeParents?: boolean | undefined;
   readonly permission: number;
-  /** Length in bytes, if known. */
+  /** Length of the content in bytes, if it is known. */
   readonly length?: number | undefined;
   readonly onProgress?: ((bytes: number) => void) | undefined;
 }
 
 /**
  * A client for one HDFS file system, based on WebHDFS (https://hadoop.apache.org/docs/stable/hadoop-project-dist/hadoop-hdfs/WebHDFS.html).
- * The client retries an operation after a connection failure. If a response is lost, the client checks whether the operation was executed.
- * All paths are absolute and not percent-encoded.
+ * The client retries an operation after a connection failure. If a response is lost, the client checks whether the server executed the
+ * operation. All paths are absolute and not percent-encoded.
  */
 export class WebHdfs {
   readonly #transport: WebHdfsTransport;
-  /** False for HttpFS, which lacks `renameoptions` and `createparent`. */
+  /** False for HttpFS, which does not support `renameoptions` and `createparent`. */
   #hasAllOptions: boolean;
 
   constructor(options: WebHdfsOptions & WebHdfsServers) {
     this.#transport = new WebHdfsTransport(options);
-    // The first rename reveals which options a gateway supports.
+    // For a gateway, the first rename shows whether the gateway supports all options.
     this.#hasAllOptions = !options.isGateway;
   }
 
-  /** Creates a client for a file system, through its gateway if it has one. */
+  /** Creates a client for a file system. The client uses the file system's gateway if one is configured. */
   static of(configuration: HadoopConfiguration, fileSystem: FileSystemName, user: string, options: WebHdfsOptions = {}): WebHdfs {
     const gateway = gatewayOf(configuration, fileSystem);
     const login = loginOf(configuration, user);
@@ -77,15 +77,14 @@ export class WebHdfs {
     return (await this.#find(path))?.status ?? null;
   }
 
-  /** Lists a folder; returns an empty list for a file, and null if the path does not exist. */
+  /** Lists a folder. Returns an empty list for a file, or null if the path does not exist. */
   async list(path: string): Promise<FileStatus[] | null> {
     const answer = await this.#read('LISTSTATUS', path);
     return answer === null ? null : withKept(statusesOf(answer, 'LISTSTATUS'));
   }
 
   /**
-   * Lists the first `most` entries of a folder. A folder can have any number of entries: each response contains at most `dfs.ls.limit`
-   * (1,000 by default).
+   * Lists the first `most` entries of a folder of any size. Each response contains at most `dfs.ls.limit` entries (1,000 by default).
    */
   async listFirst(path: string, most: number): Promise<FileStatus[] | null> {
     const found: FileStatus[] = [];
@@ -111,8 +110,8 @@ export class WebHdfs {
   }
 
   /**
-   * Streams a file from `offset` (default 0). Resumes after a broken connection if the file is unchanged. If the file is replaced before its
-   * first byte arrives, the stream delivers the new version.
+   * Streams a file from `offset` (default 0). If the connection breaks, the stream continues on a new connection, provided that the file is
+   * unchanged. If the file is replaced before the first byte arrives, streams the new version instead.
    */
   async open(path: string, range: FileRange = {}): Promise<Readable> {
     return openFile(path, range, {
@@ -148,7 +147,7 @@ export class WebHdfs {
           response.destroy();
           throw new TonyError(
             'STORAGE_REFUSED',
-            `${path} is larger than ${MAXIMUM_READ_BYTES} bytes, the limit for a file that is read as a whole.`,
+            `${path} is larger than ${MAXIMUM_READ_BYTES} bytes, the limit for files that are read into memory.`,
           );
         }
         return { response, result: await readWhole(response, MAXIMUM_READ_BYTES) };
@@ -157,8 +156,8 @@ export class WebHdfs {
   }
 
   /**
-   * Writes a file. Creates missing parent folders by default. Sends the data again after a connection failure if `source` can be read
-   * twice.
+   * Writes a file. Creates missing parent folders by default. After a connection failure, sends the data again if `source` can be read a
+   * second time.
    */
   async create(path: string, data: ByteSource, options: CreateOptions): Promise<void> {
     if (options.makeParents === false && !this.#hasAllOptions && (await this.status(parentOf(path))) === null) {
@@ -175,15 +174,16 @@ export class WebHdfs {
         'HDFS_UNREACHABLE',
         `Writing ${path} was interrupted, and its source cannot be read again: ${reason}`,
       );
-      // A DataNode closes the connection when it rejects an upload, so its response may be lost. Writing one byte beside the file, whose
-      // blocks still count towards a quota, reveals the cause.
+      // A DataNode that rejects an upload closes the connection, so its response may be lost. To obtain the error, write one byte to
+      // another file in the same folder. The blocks of the interrupted upload still count towards a quota, so this write fails for the same
+      // reason.
       const beside = `${path}.probe`;
       try {
         await this.#put(beside, Buffer.alloc(1), { ...options, overwrite: true, length: 1, onProgress: undefined }, () => {
           throw interrupted;
         });
       } finally {
-        // Report the error of the write, even if the file of one byte cannot be removed.
+        // If the removal also fails, report only the error of the write.
         await this.remove(beside).catch(() => false);
       }
       throw interrupted;
@@ -228,8 +228,8 @@ export class WebHdfs {
   }
 
   /**
-   * Renames a file or folder atomically. Unlike `hdfs dfs -mv`, it never moves the source into an existing folder. The parent folder of
-   * `to` must exist.
+   * Renames a file or folder atomically. Unlike `hdfs dfs -mv`, this method never moves the source into an existing folder. The parent
+   * folder of `to` must exist.
    */
   async rename(from: string, to: string, options: { readonly overwrite: boolean }): Promise<RenameOutcome> {
     const before = await this.status(from);
@@ -241,7 +241,7 @@ export class WebHdfs {
       renameoptions: options.overwrite ? 'OVERWRITE' : 'NONE',
     });
     if (!('remote' in answer)) {
-      // A NameNode that respects `renameoptions` responds without a body.
+      // A server that supports `renameoptions` responds without a body.
       this.#hasAllOptions = typeof answer.json.boolean !== 'boolean';
       return this.#hasAllOptions
         ? 'renamed'
@@ -249,7 +249,7 @@ export class WebHdfs {
     }
     const { exception } = answer.remote;
     if (exception === 'FileNotFoundException' || exception === 'FileAlreadyExistsException') {
-      // If the response to an earlier attempt was lost, this error may mean that the earlier attempt succeeded.
+      // The error may mean that an earlier attempt succeeded and its response was lost.
       const after = answer.mayHaveHappened ? await this.status(to) : null;
       if (after !== null && isSameFile(before, after) && from !== to) {
         return 'renamed';
@@ -262,7 +262,7 @@ export class WebHdfs {
       }
     }
     if (exception === 'IOException') {
-      // The NameNode responds with "must both be directories" if exactly one of the two paths is a folder.
+      // The NameNode's error is "must both be directories" if only one of the two paths is a folder.
       const target = await this.status(to);
       if (target !== null && !options.overwrite) {
         return 'target-exists';
@@ -294,8 +294,8 @@ export class WebHdfs {
   }
 
   /**
-   * Returns the free space for a folder: the remaining bytes of its space quota, the remaining entries of its name quota, and the free
-   * bytes of the file system. A value is null if no quota is set or if the NameNode does not report it.
+   * Returns how much a folder can still take: bytes of its space quota, entries of its name quota, and free bytes of the file system. A
+   * value is null if there is no quota or the NameNode does not report it.
    */
   async room(
     path: string,
@@ -319,7 +319,10 @@ export class WebHdfs {
     this.#transport.close();
   }
 
-  /** Returns the status of a path, and the path that currently holds its content. The two paths differ while HttpFS replaces the file. */
+  /**
+   * Returns a path's status and the path that currently holds its content. The two paths differ only while a file on HttpFS is being
+   * replaced.
+   */
   async #find(path: string): Promise<{ readonly status: FileStatus; readonly path: string } | null> {
     const places = this.#hasAllOptions || path === '/' ? [path] : [path, keptPath(path), path];
     for (const place of places) {
@@ -336,7 +339,7 @@ export class WebHdfs {
     return answer === null ? null : fileStatusOf(answer.FileStatus);
   }
 
-  /** Operations for `completeRename`, on HttpFS. */
+  /** Returns the operations that `completeRename` needs. */
   #simple(): SimpleFileSystem {
     return {
       status: (path) => this.#statusAt(path),
@@ -352,7 +355,7 @@ export class WebHdfs {
     };
   }
 
-  /** Sends a read request to the NameNode; returns null if the path does not exist. */
+  /** Sends a read request to the NameNode. Returns null if the path does not exist. */
   async #read(operation: string, path: string, parameters: Readonly<Record<string, string>> = {}): Promise<Record<string, unknown> | null> {
     const answer = await this.#transport.call('GET', operation, path, parameters);
     if ('json' in answer) {

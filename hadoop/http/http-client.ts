@@ -8,19 +8,19 @@ export interface HttpRequest {
   readonly method: string;
   readonly url: URL;
   readonly headers?: OutgoingHttpHeaders;
-  /** How long, in ms, the connection may carry no data in either direction. The total duration of a request is unlimited. */
+  /** Maximum time in ms without any data in either direction. The total duration of a request is unlimited. */
   readonly idleTimeoutMs: number;
-  /** Returns true while this process is the slow side of the transfer. Meanwhile, the idle timeout is suspended. */
+  /** Returns true while the transfer waits for this process. The idle timeout does not apply during this time. */
   readonly isHeldByUs?: () => boolean;
 }
 
-/** Connection timeout in ms. A host that is switched off sends no response. */
+/** Connection timeout in ms. It detects hosts that are switched off, which send no response. */
 const CONNECT_TIMEOUT_MS = 5_000;
 const MAX_SOCKETS_PER_HOST = 32;
 
 /**
- * An HTTP client with keep-alive connections and idle timeouts. It ignores proxy settings in the environment, because a cluster's daemons
- * are in the local network. It uses only Node's built-in modules to save memory in executors.
+ * An HTTP client with keep-alive connections and idle timeouts. The client ignores proxy settings in the environment, because a cluster's
+ * daemons are in the local network. It uses only Node's built-in modules, to save memory in executors.
  */
 export class HttpClient {
   readonly #http = new HttpAgent({ keepAlive: true, maxSockets: MAX_SOCKETS_PER_HOST });
@@ -30,8 +30,8 @@ export class HttpClient {
 
   /**
    * @param options.trust defaults to Node's certificate authorities
-   * @param options.anyCertificate accepts any server certificate. Use it only if the address alone identifies the server, for example a
-   * server on this host.
+   * @param options.anyCertificate disables the verification of certificates; only for servers that the address alone identifies, such as a
+   * server on this host
    */
   constructor(options: { readonly trust?: ServerTrust; readonly anyCertificate?: boolean } = {}) {
     this.#trust = options.trust ?? DEFAULT_TRUST;
@@ -77,11 +77,11 @@ export interface HttpAnswer {
   readonly body: Buffer;
 }
 
-/** Resolves when the response headers have arrived; rejects on an earlier error. TLS errors become TonyError TLS_FAILED. */
+/** Resolves when the response headers have arrived. Rejects if the request fails before that, for TLS errors with TonyError TLS_FAILED. */
 export function headOf(sent: ClientRequest): Promise<IncomingMessage> {
   return new Promise((resolve, reject) => {
     sent.once('response', resolve);
-    // Keep this listener for later errors: Node.js throws an `error` event that has no listener.
+    // Keep this listener after the first error, because Node.js throws an `error` event without a listener.
     sent.on('error', (error) => reject(tlsFailure(error, new URL(`${sent.protocol}//${sent.getHeader('host')}`)) ?? error));
   });
 }
@@ -92,7 +92,7 @@ export async function readWhole(response: IncomingMessage, maximumBytes: number)
   let size = 0;
   for await (const chunk of response as AsyncIterable<Buffer>) {
     size += chunk.length;
-    // Leaving the loop destroys the response and its connection.
+    // Throwing inside the loop also destroys the response and its connection.
     if (size > maximumBytes) {
       throw new Error(`the response is larger than ${maximumBytes} bytes`);
     }

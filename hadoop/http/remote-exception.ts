@@ -8,7 +8,7 @@ export interface RemoteException {
   readonly message: string;
 }
 
-/** Parses an error response. Returns null if the text is not a RemoteException. */
+/** Parses an error response. Returns null if the text contains no RemoteException. */
 export function parseRemoteException(text: string): RemoteException | null {
   let answer: unknown;
   try {
@@ -20,14 +20,14 @@ export function parseRemoteException(text: string): RemoteException | null {
   if (!isRecord(remote) || typeof remote.exception !== 'string') {
     return null;
   }
-  // Some exception messages contain a Java stack trace after the first line.
+  // The first line can be followed by a Java stack trace.
   const message = typeof remote.message === 'string' ? (remote.message.split(/\n\s*at /)[0] ?? '').trim() : '';
   return { exception: remote.exception, message };
 }
 
 /**
- * Temporary errors: a retry or a request to another NameNode may succeed. The last entries come from a DataNode that has no connection to
- * its NameNode.
+ * Temporary errors. A retry, or a request to another NameNode, may succeed. From `ConnectException` on, the errors come from a DataNode
+ * that cannot connect to its NameNode.
  */
 const TRANSIENT = new Set([
   'StandbyException',
@@ -45,7 +45,7 @@ const TRANSIENT = new Set([
 ]);
 
 export function isTransient(remote: RemoteException): boolean {
-  // An IOException with this message means that no DataNode has registered yet.
+  // No DataNode has registered yet. The NameNode reports this as an IOException.
   return TRANSIENT.has(remote.exception) || remote.message.startsWith('Failed to find datanode');
 }
 
@@ -69,7 +69,7 @@ export function storageError(remote: RemoteException, what: string): TonyError {
   if (isMissingBelowFile(remote)) {
     return new TonyError('NOT_FOUND', `${what}: ${text}`);
   }
-  // WebHDFS wraps the rejection of a token in a SecurityException.
+  // WebHDFS reports a rejected token as a SecurityException.
   if (remote.message.includes('SecretManager$InvalidToken')) {
     return new TonyError('TOKEN_EXPIRED', `${what}: ${text}`);
   }
@@ -81,7 +81,7 @@ export function storageError(remote: RemoteException, what: string): TonyError {
   return new TonyError(CODES[remote.exception] ?? 'STORAGE_REFUSED', `${what}: ${text}`);
 }
 
-/** Returns true if a parent of the path is a file. The NameNode reports this case as an access error. */
+/** Returns true if a part of the path is a file instead of a folder. The NameNode reports this as an access error. */
 export function isMissingBelowFile(remote: RemoteException): boolean {
   return remote.exception === 'AccessControlException' && remote.message.endsWith('(is not a directory)');
 }

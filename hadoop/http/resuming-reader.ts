@@ -3,8 +3,8 @@ import { Readable } from 'node:stream';
 import { TonyError } from '../../platform/errors.ts';
 
 /**
- * Opens the file at `offset` and returns the number of bytes to read from there. While `isHeldByUs` returns true, the reader is the slow
- * side and the idle timeout is suspended.
+ * Opens the file at `offset`. Returns the response, and the number of bytes from there to the end of the range. `isHeldByUs` returns true
+ * while the transfer waits for this process, so that the idle timeout does not apply.
  */
 export type OpenAt = (
   offset: number,
@@ -14,8 +14,8 @@ export type OpenAt = (
 const HIGH_WATER_MARK = 256 * 1024;
 
 /**
- * Streams a range of a file. After a broken connection, it calls `beforeResume` and reopens the file at the current offset. `beforeResume`
- * throws if the file has changed. The stream fails after two consecutive failures without new data.
+ * Streams a range of a file. If the connection breaks, calls `beforeResume` and reopens the file at the current offset. `beforeResume`
+ * throws if the file has changed. The stream fails if the connection breaks twice without new data in between.
  */
 export class ResumingReader extends Readable {
   readonly #open: OpenAt;

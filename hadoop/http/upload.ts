@@ -8,14 +8,14 @@ const PIECE_BYTES = 1024 * 1024;
 export interface UploadOptions {
   readonly idleTimeoutMs: number;
   readonly headers?: Readonly<Record<string, string>> | undefined;
-  /** Stream length in bytes, if known. */
+  /** Length of the stream in bytes, if it is known. */
   readonly length?: number | undefined;
   readonly onProgress?: ((bytes: number) => void) | undefined;
 }
 
 /**
- * Sends a PUT request with a body of any length; uses chunked encoding if the length is unknown. Resolves when the response headers have
- * arrived. A server that rejects the request may respond before the whole body is sent.
+ * Sends a PUT request with a body of any length. Resolves when the response headers have arrived. If the server rejects the request, this
+ * can be before the whole body has been sent.
  */
 export async function upload(
   http: HttpClient,
@@ -43,7 +43,7 @@ export async function upload(
     settled = true;
     wake();
   });
-  // The code below awaits the promise later. Until then, this handler prevents an unhandled rejection.
+  // Prevents an unhandled rejection before the code below awaits the promise.
   answer.catch(() => undefined);
 
   /** Resolves when the socket has accepted the bytes, or when the request has failed or received a response. */
@@ -103,8 +103,8 @@ function* slices(data: Uint8Array): Iterable<Uint8Array> {
 }
 
 /**
- * Regroups chunks into pieces of 1 MiB. Alternates two buffers: one is filled while the other is sent. Piece n stays valid until the
- * consumer requests piece n + 2.
+ * Regroups chunks into pieces of 1 MiB. Uses two buffers in turn, so that one can be filled while the other is being sent. Each piece is
+ * valid until the consumer requests the piece after the next one.
  */
 export async function* regroup(source: AsyncIterable<Uint8Array>, pieceBytes = PIECE_BYTES): AsyncIterable<Uint8Array> {
   let filling: Uint8Array | null = null;
