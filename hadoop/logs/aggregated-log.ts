@@ -15,18 +15,18 @@ export interface AggregatedFile {
   readonly size: number;
   readonly compression: Compression;
   readonly block: Region;
-  /** Locations of the file's bytes, in file order. */
+  /** The file's bytes in the block, in file order. */
   readonly spans: readonly Span[];
 }
 
 /**
- * Maximum number of files and spans in a node's aggregated log. Users can write to the folder, so a crafted log could otherwise occupy too
- * much memory. NodeManagers write chunks of 1 MiB and stay far below this limit.
+ * Maximum number of files and spans in one aggregated log. Without it, a crafted log could occupy too much memory, because users can write
+ * to the folder. NodeManagers write chunks of 1 MiB and stay far below this limit.
  */
 const MAXIMUM_PARTS = 200_000;
 const LONGEST_NAME = 1_024;
 
-/** Scans an aggregated log and returns its log files. Throws a RangeError if the file is not an aggregated log or has too many parts. */
+/** Lists the log files in an aggregated log. Throws a RangeError if the file is not an aggregated log or has too many parts. */
 export async function indexAggregatedLog(source: ByteSource, most = MAXIMUM_PARTS): Promise<AggregatedFile[]> {
   const { compression, blocks } = await readBlockIndex(source);
   const files: AggregatedFile[] = [];
@@ -50,7 +50,7 @@ export async function indexAggregatedLog(source: ByteSource, most = MAXIMUM_PART
   return files;
 }
 
-/** Returns the number of files and spans, which determines the memory usage. */
+/** Returns the number of files and spans, as a measure of memory usage. */
 export function partsOf(files: readonly AggregatedFile[]): number {
   return files.reduce((sum, { spans }) => sum + 1 + spans.length, 1);
 }
@@ -66,7 +66,7 @@ export async function readAggregatedFile(source: ByteSource, file: AggregatedFil
     return Buffer.alloc(0);
   }
   const cursor = await openBlock(source, file.compression, file.block, first.at);
-  // A new cursor starts at position 0. In a compressed block, it starts at the offset in the block.
+  // The cursor of an uncompressed block counts from `first.at`, the cursor of a compressed block from the start of the block.
   const base = first.at - cursor.position;
   const parts: Buffer[] = [];
   try {
@@ -106,7 +106,7 @@ async function* readRecord(cursor: ByteCursor, compression: Compression, block: 
   }
 }
 
-/** Returns the spans of `length` bytes from `offset` on. */
+/** Returns the parts of the spans that contain `length` bytes from `offset` on. */
 function clip(spans: readonly Span[], offset: number, length: number): Span[] {
   const clipped: Span[] = [];
   let start = 0;

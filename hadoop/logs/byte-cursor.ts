@@ -22,8 +22,8 @@ export class ByteCursor {
   }
 
   /**
-   * Returns a copy of the next `length` bytes; throws if the stream ends early. Callers must limit `length`, because the whole buffer is
-   * allocated immediately.
+   * Returns a copy of the next `length` bytes. Throws if the stream ends early. Callers must limit `length`, because the method allocates
+   * the whole buffer before it reads.
    */
   async take(length: number): Promise<Buffer> {
     const bytes = Buffer.allocUnsafe(length);
@@ -39,7 +39,7 @@ export class ByteCursor {
     await this.#advance(length, () => undefined);
   }
 
-  /** Returns the bytes up to and including the first `marker`. Throws if `maximum` bytes contain no marker. */
+  /** Returns the bytes up to the end of the first `marker`. Throws if there is no marker within `maximum` bytes. */
   async takeThrough(marker: Buffer, maximum: number): Promise<Buffer> {
     let taken = Buffer.alloc(0);
     for (;;) {
@@ -60,7 +60,7 @@ export class ByteCursor {
     }
   }
 
-  /** Returns the rest of the stream. Throws if it exceeds `maximum` bytes. */
+  /** Returns the rest of the stream. Throws if the rest is larger than `maximum` bytes. */
   async takeRest(maximum: number): Promise<Buffer> {
     const parts: Buffer[] = [];
     for (let size = 0; await this.#fill(); ) {

@@ -17,8 +17,8 @@ import type { ByteSource } from './tfile.ts';
 export interface LogOwner {
   readonly containerId: string;
   /**
-   * The NodeManager's web address (`host:port`), if known. The NodeManager serves the logs until the application ends. The value may come
-   * from data written by another user, so an invalid value is treated as unknown.
+   * The NodeManager's web address (`host:port`), or null if it is unknown. The NodeManager serves the logs until the application ends.
+   * Another user may have written this address, so an invalid address is treated like an unknown one.
    */
   readonly nodeHttp: string | null;
   readonly owner: string;
@@ -33,35 +33,37 @@ export interface LogPiece {
   readonly bytes: Buffer;
   /** Offset of `bytes` in the file. */
   readonly offset: number;
-  /** Current file size in bytes. */
+  /** Size of the file in bytes at the time of the request. */
   readonly size: number;
-  /** True if the file is complete and `bytes` extends to its end. */
+  /** True if the program can write no more to the file, and `bytes` extends to the file's end. */
   readonly complete: boolean;
 }
 
-/** Either the range from `offset` on, or the last `tail` bytes of the file. */
+/** A range of a file: either everything from `offset` on, or the last `tail` bytes. */
 export type LogRange = ({ readonly offset: number } | { readonly tail: number }) & {
-  /** Maximum number of bytes to return, from the start of the range; default 4 MiB. */
+  /** Maximum number of bytes to return, counted from the start of the range. Defaults to 4 MiB. */
   readonly limit?: number;
 };
 
 const LIMIT_BYTES = 4 * 1024 * 1024;
 const IDLE_TIMEOUT_MS = 10_000;
 const MAXIMUM_ANSWER_BYTES = 1024 * 1024;
-/** Number of extra bytes to request, because the program may write more output in the meantime. */
+/** Number of additional bytes to request. The file may grow between two requests. */
 const SLACK_BYTES = 64 * 1024;
 const MAXIMUM_TRIES = 6;
-/** Maximum number of cached log locations, about 100 bytes each. */
+/** Maximum number of cached log files and spans, of about 100 bytes each. */
 const REMEMBERED_PARTS = 400_000;
 
-/** Reads container logs: from NodeManagers while the application is running, then from the aggregated logs on HDFS. */
+/**
+ * Reads container logs. While an application is running, its logs are on the NodeManagers. Afterwards, they are in aggregated logs on HDFS.
+ */
 export class ContainerLogs {
   readonly #configuration: HadoopConfiguration;
   readonly #user: string;
   readonly #login: Login;
   readonly #http: HttpClient;
   readonly #fileSystems: FileSystems;
-  /** Keyed by HDFS path. Entries never expire, because aggregated logs do not change. */
+  /** Indexes of aggregated logs, keyed by path. They never become outdated, because aggregated logs do not change. */
   readonly #indexed = new WeightedCache<string, readonly AggregatedFile[]>(REMEMBERED_PARTS);
   readonly #indexing = new Map<string, Promise<readonly AggregatedFile[]>>();
 
@@ -77,7 +79,7 @@ export class ContainerLogs {
   async files(owner: LogOwner): Promise<LogFile[]> {
     const container = checkedOwner(owner);
     const live = container.nodeHttp === null ? null : await this.#liveFiles(container, container.nodeHttp);
-    // A NodeManager returns an empty list for an unknown container.
+    // For a container that it does not know, a NodeManager returns an empty list.
     if (live !== null && live.length > 0) {
       return live;
     }
@@ -85,7 +87,7 @@ export class ContainerLogs {
     return aggregated?.files.map(({ name, size }) => ({ name, size })) ?? [];
   }
 
-  /** Reads a range of a log file; returns null if the file does not exist yet. */
+  /** Reads a range of a log file. Returns null if the file does not exist yet. */
   async read(owner: LogOwner, file: string, range: LogRange): Promise<LogPiece | null> {
     const container = checkedOwner(owner);
     const live = container.nodeHttp === null ? 'unknown container' : await this.#readLive(container, container.nodeHttp, file, range);
@@ -93,8 +95,8 @@ export class ContainerLogs {
       return live;
     }
     const looking = this.#aggregated(container);
-    // A NodeManager deletes aggregated files before it removes the container. A file that is missing on the node may therefore be on HDFS.
-    // If HDFS is unreachable, the file is treated as missing.
+    // If the file is missing on the node, it may already be on HDFS, because a NodeManager deletes aggregated files before it removes the
+    // container. The file counts as missing if HDFS is unreachable.
     const aggregated = await (live === null ? looking.catch(() => null) : looking);
     const found = aggregated?.files.find(({ name }) => name === file);
     if (aggregated === null || found === undefined) {
@@ -118,7 +120,7 @@ export class ContainerLogs {
       return null;
     }
     const listed = (parsed(answer.body) as { containerLogsInfo?: unknown } | null)?.containerLogsInfo;
-    // Jersey writes a list with one element as the element itself. Both nested lists can have this form.
+    // Jersey writes a list with one element as the element itself. Here, both the outer and the inner list can have this form.
     const infos = asList(listed).flatMap((info) => asList((info as { containerLogInfo?: unknown }).containerLogInfo));
     return infos.flatMap((info) => {
       const { fileName, fileSize } = info as { fileName?: unknown; fileSize?: unknown };
@@ -127,8 +129,8 @@ export class ContainerLogs {
   }
 
   /**
-   * Reads a range from a NodeManager, which can return only the first or the last bytes of a file. For a range with an offset, it requests
-   * more and more of the last bytes until the response contains the offset.
+   * Reads a range from a NodeManager. A NodeManager can return only the first or the last bytes of a file. To read from an offset, the
+   * method increases the number of last bytes until they include the offset.
    */
   async #readLive(container: LogOwner, nodeHttp: string, file: string, range: LogRange): Promise<LogPiece | null | 'unknown container'> {
     const limit = range.limit ?? LIMIT_BYTES;
@@ -155,8 +157,8 @@ export class ContainerLogs {
   }
 
   /**
-   * Requests the last `fromEnd` bytes of a file. `choose` selects the part to return, or returns null if the response starts after the
-   * requested offset.
+   * Requests the last `fromEnd` bytes of a file. `choose` selects the bytes to return, or returns null if the requested offset is not among
+   * them.
    */
   async #askForEnd(
     container: LogOwner,
@@ -251,7 +253,7 @@ export class ContainerLogs {
       }
       const { fileSystem, path: folder } = target;
       const entries = ((await fileSystem.list(folder)) ?? []).filter(({ name, type }) => type === 'file' && !name.endsWith('.tmp'));
-      // Each NodeManager writes one file, named host_port. Try the file of the container's node first.
+      // Each NodeManager writes one file, whose name begins with its host. Try the file of the container's node first.
       entries.sort((a, b) => Number(b.name.startsWith(`${host}_`)) - Number(a.name.startsWith(`${host}_`)));
       for (const entry of entries) {
         const path = `${folder}/${entry.name}`;
@@ -279,7 +281,7 @@ export class ContainerLogs {
         this.#indexed.set(path, files, partsOf(files));
         return files;
       })
-      // Do not cache a failed read.
+      // Remove failed reads as well, so that the next call tries again.
       .finally(() => this.#indexing.delete(path));
     this.#indexing.set(path, indexing);
     return indexing;
@@ -287,8 +289,8 @@ export class ContainerLogs {
 }
 
 /**
- * Returns the URIs of the folders that may contain an application's aggregated logs: first the folder of Hadoop 3.3 and newer, then that of
- * older versions.
+ * Returns the URIs of the folders that can contain an application's aggregated logs. The first two are used by Hadoop 3.3 and newer, the
+ * last one by older versions.
  */
 export function aggregatedFolders(
   configuration: HadoopConfiguration,
@@ -312,7 +314,10 @@ export function aggregatedFolders(
   ];
 }
 
-/** Accepts a host name or address and a port. The value becomes part of a URL, so it must not contain characters that change the URL. */
+/**
+ * Matches `host:port`, where the host is a name or an address. The match becomes part of a URL, so it must not contain characters that
+ * change the URL.
+ */
 export const HOST_AND_PORT = /^(?:[A-Za-z0-9][A-Za-z0-9._-]{0,254}|\[[0-9A-Fa-f:.]{2,45}\]):\d{1,5}$/;
 
 function checkedOwner(owner: LogOwner): LogOwner {
@@ -321,7 +326,10 @@ function checkedOwner(owner: LogOwner): LogOwner {
   return isAddress ? owner : { ...owner, nodeHttp: null };
 }
 
-/** Treats a connection failure as an unknown container. Rethrows errors with an explanation, such as a missing ticket. */
+/**
+ * Returns null for a connection failure, so that the container is treated as unknown. Rethrows errors that already explain their cause,
+ * such as a missing ticket.
+ */
 function unlessExplained(error: unknown): null {
   if (error instanceof TonyError) {
     throw error;
@@ -329,7 +337,7 @@ function unlessExplained(error: unknown): null {
   return null;
 }
 
-/** NodeManagers do not accept delegation tokens. */
+/** Returns the error for a process without a Kerberos ticket, because NodeManagers do not accept delegation tokens. */
 function needsTicket(nodeHttp: string): TonyError {
   return new TonyError('LOGS_UNAVAILABLE', `The NodeManager ${nodeHttp} shows logs only to users with a Kerberos ticket.`, {
     hint: 'Run `tony-ts logs APPLICATION_ID` on a machine where you have a ticket.',

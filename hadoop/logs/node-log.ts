@@ -14,10 +14,10 @@
  */
 
 export const CONTENTS = Buffer.from('\nLogContents:\n');
-/** Maximum length of a header (usually 300 bytes) or footer (250 bytes). */
+/** Maximum length of a header or footer. They usually have about 300 and 250 bytes. */
 export const MAXIMUM_HEAD_BYTES = 16 * 1024;
 
-/** Returns the length in bytes of the whole file at the time of the request. Throws a RangeError if the header contains no length. */
+/** Returns the length of the whole file in bytes at the time of the request. Throws a RangeError if the header contains no length. */
 export function logLengthOf(head: Buffer): number {
   const length = /^LogLength:(\d{1,15})$/m.exec(head.toString('latin1'))?.[1];
   if (length === undefined) {

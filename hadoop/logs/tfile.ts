@@ -18,7 +18,7 @@ import { ByteCursor } from './byte-cursor.ts';
 const MAGIC = Buffer.from('d111d36891b5d7b639df414092bae150', 'hex');
 const TRAILER_BYTES = 8 + 2 + 2 + MAGIC.length;
 const MAJOR_VERSION = 1;
-/** Limits for sizes declared in a file, which bound memory usage. They allow about 100,000 blocks of at least 256 KiB each. */
+/** Limits for sizes that a file declares, to bound memory usage. They allow about 100,000 blocks, and each block has at least 256 KiB. */
 const MAXIMUM_INDEX_BYTES = 4 * 1024 * 1024;
 const MAXIMUM_BLOCKS = 200_000;
 const MAXIMUM_KEY_BYTES = 64 * 1024;
@@ -42,7 +42,7 @@ export interface BlockIndex {
   readonly blocks: readonly Region[];
 }
 
-/** Returns the locations of the data blocks. Throws a RangeError if the file is not a TFile. */
+/** Returns the locations of the data blocks. Throws a RangeError if the file is not a valid TFile. */
 export async function readBlockIndex(source: ByteSource): Promise<BlockIndex> {
   if (source.size < MAGIC.length + TRAILER_BYTES) {
     throw new RangeError('too short for a TFile');
@@ -74,7 +74,7 @@ export async function readBlockIndex(source: ByteSource): Promise<BlockIndex> {
   throw new RangeError('a TFile without BCFile.index');
 }
 
-/** Opens a block and streams its uncompressed bytes from `from` on. */
+/** Opens a block and streams its uncompressed bytes, starting at `from`. */
 export async function openBlock(source: ByteSource, compression: Compression, region: Region, from = 0): Promise<ByteCursor> {
   if (compression === 'none') {
     return new ByteCursor(await source.stream(region.offset + from, region.size - from));
@@ -88,7 +88,7 @@ export async function openBlock(source: ByteSource, compression: Compression, re
   return cursor;
 }
 
-/** Reads one record's value and joins its chunks. */
+/** Reads the value of one record, which can consist of several chunks. */
 export class ValueCursor {
   readonly #block: ByteCursor;
   #left = 0;
@@ -107,13 +107,13 @@ export class ValueCursor {
     return this.#left === 0;
   }
 
-  /** Reads a string written by Java's DataOutput.writeUTF: int16 length, UTF-8. */
+  /** Reads a string in the format of Java's DataOutput.writeUTF: a 16-bit length, then UTF-8. */
   async takeUtf(): Promise<string> {
     const length = (await this.#take(2)).readUInt16BE(0);
     return (await this.#take(length)).toString('utf8');
   }
 
-  /** Skips bytes and returns their locations in the block. Returns null if they occupy more than `most` spans. */
+  /** Skips bytes of the value and returns their locations in the block, or null if there would be more than `most` spans. */
   async locate(length: number, most: number): Promise<Span[] | null> {
     const spans: Span[] = [];
     for (let wanted = length; wanted > 0; ) {
@@ -226,7 +226,8 @@ async function readDataIndex(source: ByteSource, compression: Compression, regio
       throw new RangeError(`an invalid count of ${count} data blocks`);
     }
     const blocks: Region[] = [];
-    // Blocks must be in file order. Otherwise, a small file with overlapping blocks could cause up to 200,000 reads of the same bytes.
+    // Blocks must be in file order and must not overlap. Otherwise, a small crafted file could make this client read the same bytes up to
+    // 200,000 times.
     for (let end = 0; blocks.length < count; ) {
       const block = await readRegion(cursor, source.size);
       if (block.offset < end) {
