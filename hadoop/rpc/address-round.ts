@@ -5,14 +5,14 @@ import { reportSkippedServer } from '../tls/skipped-servers.ts';
 const BACKOFF = { firstMs: 50, mostMs: 2_000 };
 
 /**
- * The result of an attempt, or the reason for a retry. `rejected` is set if this client does not trust the server: retrying the same
- * address would not help.
+ * The result of an attempt, or the reason for a retry. `rejected` is set if this client does not trust the server's certificate. A retry at
+ * the same address would then fail as well.
  */
 export type Outcome<T> = { readonly result: T } | { readonly again: string; readonly rejected?: TonyError };
 
 /**
- * Returns the outcome of an attempt that a TonyError has ended: TLS failures affect only one server. Throws all other errors, because they
- * would occur on every server.
+ * Converts an error to an outcome if the error affects only one server, as TLS failures do. Throws all other errors, because they would
+ * occur on every server.
  */
 export function outcomeOf(error: TonyError): { readonly again: string; readonly rejected: TonyError } {
   if (error.code !== 'TLS_FAILED') {
@@ -21,11 +21,11 @@ export function outcomeOf(error: TonyError): { readonly again: string; readonly 
   return { again: error.message.replace(/\.$/, ''), rejected: error };
 }
 
-/** Supplies time, jitter and delays. Tests pass a simulated implementation. */
+/** Clock, random numbers and delays. Tests replace them with a simulation. */
 export interface Pacing {
   /** Returns a monotonic time in ms. */
   readonly now: () => number;
-  /** Returns a random number in [0, 1). The jitter prevents many clients from reconnecting at the same moment. */
+  /** Returns a random number in [0, 1). It varies the delays, so that many clients do not reconnect at the same moment. */
   readonly random: () => number;
   /** Waits for `ms`, or until the signal aborts. */
   readonly wait: (ms: number, signal: AbortSignal) => Promise<void>;
@@ -38,9 +38,9 @@ const REAL_PACING: Pacing = {
 };
 
 /**
- * Tries addresses one after the other until an attempt returns a result, an attempt throws, or the timeout `patienceMs` expires. Starts
- * with the address that responded last. The delay between rounds grows exponentially. Skips servers that this client does not trust, and
- * reports them once another server has responded.
+ * Tries addresses one after the other until an attempt returns a result or throws, or until a timeout. Starts with the address that
+ * responded last. The delay between rounds grows exponentially. Servers whose certificates this client does not trust are skipped, and
+ * reported after another server has responded.
  */
 export class AddressRound {
   readonly #addresses: readonly string[];
@@ -51,7 +51,10 @@ export class AddressRound {
   #answered = 0;
   #hasAnswered = false;
 
-  /** @param options.firstPatienceMs timeout in ms before any address has responded; `patienceMs` is the default and the maximum */
+  /**
+   * @param patienceMs timeout in ms
+   * @param options.firstPatienceMs timeout in ms while no address has responded yet; at most `patienceMs`, which is also the default
+   */
   constructor(
     addresses: readonly string[],
     patienceMs: number,
@@ -67,7 +70,7 @@ export class AddressRound {
   }
 
   /**
-   * Returns the first result. After the timeout, returns the reason of the last failure instead.
+   * Returns the first result. If the timeout expires before that, returns the reason of the last failure.
    * @throws TonyError TLS_FAILED if this client trusts none of the servers
    */
   async run<T>(attempt: (address: string) => Promise<Outcome<T>>): Promise<{ readonly result: T } | { readonly reason: string }> {
@@ -111,7 +114,7 @@ export class AddressRound {
     }
   }
 
-  /** Ends the current delay and prevents further rounds. */
+  /** Interrupts the current delay and prevents further rounds. */
   close(): void {
     this.#closing.abort();
   }

@@ -7,11 +7,11 @@ export interface ApplicationId {
 }
 
 export interface ContainerId {
-  /** Number of ResourceManager restarts. The string form omits the number 0. */
+  /** Number of times that the ResourceManager has restarted. The string form omits an epoch of 0. */
   readonly epoch: number;
   readonly application: ApplicationId;
   readonly attempt: number;
-  /** Number of the container within the attempt and the epoch, starting at 1. */
+  /** Number of the container within its attempt and epoch, starting at 1. */
   readonly sequence: number;
 }
 

@@ -5,7 +5,7 @@ import { messageOf, TonyError } from '../../platform/errors.ts';
 import type { Secret } from '../../platform/secret.ts';
 import { type Credentials, decodeCredentials } from './credentials.ts';
 
-/** The inputs of a process in a YARN container: environment variables, job.json and credentials. */
+/** The data with which a process in a YARN container starts: environment variables, job.json and credentials. */
 export interface ContainerInputs {
   /**
    * Returns an environment variable.

@@ -16,7 +16,7 @@ import { WritableReader, writeBytes, writeText, writeVInt } from './writable.ts'
  */
 const MAGIC = Buffer.from('HDTS');
 
-/** The user or the container that the token identifies. Only the password is secret. */
+/** The user or container to which the token belongs. The identifier is not secret, unlike the password. */
 export interface Token {
   readonly identifier: Uint8Array;
   readonly password: Secret;
@@ -30,8 +30,8 @@ export interface Credentials {
 }
 
 /**
- * The kind of the token that authenticates an ApplicationMaster to the ResourceManager. In the credentials file, the token has an empty
- * alias and an empty service.
+ * The kind of the token with which an ApplicationMaster authenticates to the ResourceManager. Its alias and service in the credentials file
+ * are empty.
  */
 export const MASTER_TOKEN_KIND = 'YARN_AM_RM_TOKEN';
 
@@ -82,7 +82,7 @@ export interface TokenMessage {
   readonly service: string;
 }
 
-/** Creates a token from a decoded message. Copies its bytes, which are views on the received buffer. */
+/** Creates a token from a decoded message. The token keeps no references to the received buffer. */
 export function tokenOfMessage(message: TokenMessage): Token {
   return {
     identifier: Uint8Array.from(message.identifier),
@@ -141,21 +141,21 @@ export function findToken(credentials: Credentials, kind: string): Token | undef
   return credentials.tokens.find(({ token }) => token.kind === kind)?.token;
 }
 
-/** The kind of the delegation token that authenticates a user to the ResourceManager. */
+/** The kind of the delegation token with which a user authenticates to the ResourceManager. */
 export const RESOURCE_MANAGER_TOKEN_KIND = 'RM_DELEGATION_TOKEN';
 
 const OF_MASTER: ReadonlySet<string> = new Set([MASTER_TOKEN_KIND, RESOURCE_MANAGER_TOKEN_KIND]);
 
 /**
- * Returns the credentials for a task's container: the given secrets and all tokens, except those for the ResourceManager. Only the
- * ApplicationMaster uses tokens for the ResourceManager.
+ * Returns the credentials for a task's container. They consist of the given secrets and of all tokens except those for the ResourceManager,
+ * which only the ApplicationMaster needs.
  */
 export function credentialsForTasks(credentials: Credentials, secrets: ReadonlyMap<string, Secret>): Credentials {
   return { tokens: credentials.tokens.filter(({ token }) => !OF_MASTER.has(token.kind)), secrets };
 }
 
 /**
- * Decodes a token from a REST or WebHDFS response: a Writable in URL-safe base64 without padding.
+ * Decodes a token from a response of YARN's REST API or of WebHDFS. The text is a Writable in URL-safe base64 without padding.
  * @throws TonyError CREDENTIALS_INVALID
  */
 export function decodeTokenUrl(text: string): Token {

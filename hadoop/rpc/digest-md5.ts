@@ -17,21 +17,21 @@ export type Cipher = '3des' | 'rc4';
 export interface Challenge {
   readonly realm: string;
   readonly nonce: string;
-  /** The supported values, in the server's order. */
+  /** The protections that both sides support, in the server's order. */
   readonly qops: readonly Qop[];
   readonly ciphers: readonly Cipher[];
-  /** Maximum length in bytes of a token that the server accepts. */
+  /** Maximum length in bytes of a message that the server accepts. */
   readonly maxBuffer: number;
 }
 
-/** The limit in RFC 2831, section 2.1.1. */
+/** Maximum length of a challenge, according to RFC 2831, section 2.1.1. */
 const MAX_CHALLENGE_BYTES = 2048;
-/** Ordered from weakest to strongest. */
+/** All protections, from the weakest to the strongest. */
 export const QOPS: readonly Qop[] = ['auth', 'auth-int', 'auth-conf'];
-/** Ordered by preference: Node.js implements 3des natively, whereas rc4 is implemented in JavaScript. */
+/** Ciphers in order of preference. Node.js implements 3des natively, but rc4 only exists here in JavaScript. */
 const CIPHERS: readonly Cipher[] = ['3des', 'rc4'];
 
-/** Parses a challenge. Throws an Error if it is malformed or unsupported. */
+/** Parses a challenge. Throws an Error for a malformed or unsupported challenge. */
 export function parseChallenge(bytes: Uint8Array): Challenge {
   if (bytes.length > MAX_CHALLENGE_BYTES) {
     throw new Error(`the challenge is longer than ${MAX_CHALLENGE_BYTES} bytes`);
@@ -67,7 +67,10 @@ function list(text: string): string[] {
   return text.split(',').map((item) => item.trim());
 }
 
-/** Parses comma-separated `name=value` or `name="value"` directives with backslash escapes. Rejects duplicate names. */
+/**
+ * Parses comma-separated directives of the form `name=value` or `name="value"`. Values in quotes can contain backslash escapes. Throws an
+ * Error for duplicate names.
+ */
 export function parseDirectives(text: string): Map<string, string> {
   const directives = new Map<string, string>();
   const pattern = /[\s,]*([!#$%&'*+.^_`|~\w-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s",]*))\s*(?=,|$)/gsy;
@@ -95,19 +98,19 @@ export interface DigestInput {
   readonly qop: Qop;
 }
 
-/** Returns HA1 (16 bytes), the session secret for proofs and keys. */
+/** Returns HA1 (16 bytes), the secret from which proofs and keys are derived. */
 export function sessionKey(input: DigestInput): Buffer {
   return md5(md5(`${input.user}:${input.realm}:${input.password}`), `:${input.nonce}:${input.cnonce}`);
 }
 
-/** Returns the client's proof if the prefix is AUTHENTICATE, and the server's proof if the prefix is empty. */
+/** Returns the client's proof for the prefix AUTHENTICATE, or the server's proof for an empty prefix. */
 export function digestProof(ha1: Buffer, input: DigestInput, prefix: 'AUTHENTICATE' | ''): string {
   const tail = input.qop === 'auth' ? '' : ':00000000000000000000000000000000';
   const a2 = md5(`${prefix}:${input.uri}${tail}`).toString('hex');
   return md5(`${ha1.toString('hex')}:${input.nonce}:00000001:${input.cnonce}:${input.qop}:${a2}`).toString('hex');
 }
 
-/** Formats the client's response in the same order and with the same quoting as Hadoop's Java client. */
+/** Formats the client's response. The order and the quoting of directives are the same as in Hadoop's Java client. */
 export function digestResponse(ha1: Buffer, input: DigestInput, cipher: Cipher | null): string {
   const parts = [
     'charset=utf-8',
@@ -146,7 +149,7 @@ export interface LayerKeys {
   readonly serverSealing: Buffer;
 }
 
-/** Derives the keys of the security layer (RFC 2831, sections 2.3 and 2.4) for ciphers that use all 16 bytes of HA1. */
+/** Derives the keys of the security layer (RFC 2831, sections 2.3 and 2.4). Valid only for ciphers that use all 16 bytes of HA1. */
 export function layerKeys(ha1: Buffer): LayerKeys {
   return {
     clientIntegrity: md5(ha1, 'Digest session key to client-to-server signing key magic constant'),

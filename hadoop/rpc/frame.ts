@@ -9,7 +9,7 @@ import { Buffer } from 'node:buffer';
 const LENGTH_BYTES = 4;
 const CRUMB_BYTES = 16_384;
 
-/** A server sends this value instead of a length if it does not support the client's protocol version. */
+/** What a server sends instead of a length if it does not support the client's protocol version. */
 const OLD_REFUSAL = -1;
 
 export function encodeFrame(...messages: readonly Uint8Array[]): Buffer {
@@ -19,7 +19,8 @@ export function encodeFrame(...messages: readonly Uint8Array[]): Buffer {
 }
 
 /**
- * Splits a byte stream into frames. Checks each length as soon as its four bytes have arrived. Allocates memory only for received bytes.
+ * Splits a byte stream into frames. An invalid length fails as soon as its four bytes have arrived. Memory is allocated only for received
+ * bytes.
  */
 export class FrameReader {
   readonly #maxBytes: number;
@@ -30,14 +31,14 @@ export class FrameReader {
     this.#maxBytes = maxBytes;
   }
 
-  /** Returns the number of buffered bytes of an incomplete frame. */
+  /** The number of received bytes that do not form a complete frame yet. */
   get pending(): number {
     return this.#buffered;
   }
 
   /**
-   * Adds received bytes. Returns the frames that are now complete, without their length prefixes. Throws an Error for an invalid length.
-   * After that, the reader is unusable.
+   * Adds received bytes, and returns the frames that are now complete, without their length prefixes. Throws an Error for an invalid
+   * length; the reader is then unusable.
    */
   push(chunk: Buffer): Buffer[] {
     this.#chunks.push(chunk);
@@ -58,7 +59,7 @@ export class FrameReader {
     return frames;
   }
 
-  /** Merges small adjacent chunks to reduce the memory overhead of Buffer objects. */
+  /** Merges small chunks, because each Buffer object has a memory overhead. */
   #mergeSmallChunks(): void {
     for (;;) {
       const last = this.#chunks.at(-1);

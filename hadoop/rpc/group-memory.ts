@@ -1,9 +1,8 @@
-/** How long a user's groups are cached, in ms. */
+/** Time in ms for which a user's groups are cached. */
 const CACHED_MS = 60_000;
-/** Maximum number of concurrent lookups. Each lookup opens a connection. */
+/** Maximum number of concurrent lookups. Each lookup needs its own connection. */
 const MAX_CONCURRENT = 8;
 
-/** Caches users' groups and limits the number of concurrent lookups. */
 export class GroupMemory {
   readonly #ask: (user: string) => Promise<readonly string[]>;
   readonly #now: () => number;
@@ -15,7 +14,7 @@ export class GroupMemory {
     this.#now = now;
   }
 
-  /** Returns the groups of each user. Rejects at the first failed lookup and starts no further lookups. */
+  /** Returns the groups of each user. If a lookup fails, rejects and starts no further lookups. */
   async of(users: Iterable<string>): Promise<ReadonlyMap<string, readonly string[]>> {
     for (const [user, { until }] of this.#known) {
       if (until <= this.#now()) {

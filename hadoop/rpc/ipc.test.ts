@@ -161,7 +161,7 @@ describe('a captured refusal', () => {
     ['err-unknown-attempt.hex', { fatal: true, exceptionClassName: 'org.apache.hadoop.security.token.SecretManager$InvalidToken' }],
     [
       'err-garbage-identifier.hex',
-      { code: 'RPC_REFUSED', message: expect.stringContaining('closed the connection during the authentication') },
+      { code: 'RPC_REFUSED', message: expect.stringContaining('closed the connection during authentication') },
     ],
   ];
   test.each(errors)('causes a specific error: %s', async (name, expected) => {

@@ -35,14 +35,14 @@ const SIMPLE_PREAMBLE = Buffer.from([...Buffer.from('hrpc'), 9, 0, 0]);
 const SASL_CALL = -33;
 const CONTEXT_CALL = -3;
 /**
- * Maximum frame length in bytes. Java's default (`ipc.maximum.response.length`, 128 MiB) is larger than the memory of a typical
+ * Maximum frame length in bytes. Java's default of 128 MiB (`ipc.maximum.response.length`) exceeds the memory of a typical
  * ApplicationMaster.
  */
 const MAX_FRAME_BYTES = 32 * 1024 * 1024;
 const MAX_CALLS_IN_FLIGHT = 1024;
 const KEEP_ALIVE_MS = 60_000;
 
-/** A Hadoop RPC protocol: the name of its Java interface, and its version. */
+/** A Hadoop RPC protocol, identified by the name and version of its Java interface. */
 export interface Protocol {
   readonly name: string;
   readonly version: number;
@@ -56,11 +56,11 @@ export interface Endpoint {
 export interface IpcOptions {
   readonly endpoint: Endpoint;
   readonly protocol: Protocol;
-  /** The identity of the caller: a token with the weakest acceptable protection, or a user name if the server trusts user names. */
+  /** The caller's identity: a token and the weakest acceptable protection. For a server without Kerberos, it is a user name. */
   readonly caller: { readonly token: Token; readonly minimumQop: Qop } | { readonly user: string };
   /** Client ID of 16 bytes, shared by all connections of this process. */
   readonly clientId: Uint8Array;
-  /** How long, in ms, connecting and authenticating may take. */
+  /** Maximum time in ms for connecting and authenticating. */
   readonly connectTimeoutMs: number;
   readonly clientNonce?: () => string;
 }
@@ -80,17 +80,17 @@ interface PendingCall {
 }
 
 /**
- * A single connection that never reconnects. If the connection fails, all pending calls reject with the same error, in call order. The
- * caller can then open a new connection.
+ * A single connection that never reconnects. If the connection fails, all pending calls reject with the same error, in the order of the
+ * calls. After that, a caller needs a new connection.
  */
 export class IpcConnection {
   readonly #options: IpcOptions;
   readonly #where: string;
   readonly #socket: Socket;
-  /** Null for `simple` authentication. */
+  /** Null if the cluster uses `simple` authentication. */
   readonly #sasl: SaslClient | null;
   readonly #pending = new Map<number, PendingCall>();
-  /** IDs of calls that timed out. Late responses with these IDs are discarded. */
+  /** IDs of calls that have timed out. A late response to one of them is discarded. */
   readonly #abandoned = new Set<number>();
   readonly #outer = new FrameReader(MAX_FRAME_BYTES);
   readonly #inner = new FrameReader(MAX_FRAME_BYTES);
@@ -110,7 +110,7 @@ export class IpcConnection {
     this.#opened = new Promise((resolve, reject) => {
       this.#settleOpened = { resolve, reject };
     });
-    // Callers of `opened()` handle the rejection. Without such a caller, this handler prevents an unhandled rejection.
+    // Prevents an unhandled rejection if there is no caller of `opened()`.
     this.#opened.catch(() => {});
     const deadline = setTimeout(() => {
       this.#fail(new TonyError('RPC_UNREACHABLE', `${this.#where} did not answer within ${options.connectTimeoutMs} ms.`));
@@ -134,7 +134,7 @@ export class IpcConnection {
     this.#socket.on('close', () => this.#fail(this.#ended(null)));
   }
 
-  /** Resolves when the connection accepts calls. */
+  /** Resolves when the connection is ready for calls. */
   opened(): Promise<void> {
     return this.#opened;
   }
@@ -144,9 +144,9 @@ export class IpcConnection {
   }
 
   /**
-   * Sends a call and returns the response message. Rejects with a RemoteError if the server responds with an exception. Rejects with
-   * RPC_TIMEOUT if no response arrives in time; the server may have executed the call. If the connection fails, rejects with the error of
-   * the connection.
+   * Sends a call and returns the response message. Rejects with a RemoteError if the server responds with an exception, and with the
+   * connection's error if the connection fails. Rejects with RPC_TIMEOUT if no response arrives in time. The server may still have executed
+   * the call in this case.
    */
   async call(method: string, requestName: string, request: object, timeoutMs: number): Promise<Buffer> {
     await this.#opened;
@@ -196,7 +196,7 @@ export class IpcConnection {
         }
       }
     } catch (error) {
-      // After a parse error, the start of the next message is unknown, so the connection is unusable.
+      // An invalid message makes the connection unusable, because the start of the next message is unknown.
       this.#fail(
         error instanceof TonyError
           ? error
@@ -216,18 +216,18 @@ export class IpcConnection {
     } else if (header.callId === SASL_CALL) {
       this.#saslReceived(header, body);
     } else {
-      throw new Error('a response to a call before the authentication was complete');
+      throw new Error('a response to a call before authentication was complete');
     }
   }
 
-  /** Rejects frames outside the security layer: an attacker on the network may have sent them. */
+  /** Throws for frames without protection, because an attacker on the network may have sent them. */
   #protectedFrame(header: ResponseHeader, body: Buffer, layer: SecurityLayer): void {
     if (header.callId !== SASL_CALL || header.status !== 'SUCCESS') {
       throw new Error(`an unprotected frame (${header.status}) on a protected connection`);
     }
     const message = decodeMessage<SaslMessage>('RpcSaslProto', splitDelimited(body, 0).message);
     if (message.state !== 'WRAP' || message.token === undefined) {
-      throw new Error(`${message.state} after the authentication`);
+      throw new Error(`${message.state} after authentication`);
     }
     for (const inner of this.#inner.push(layer.unwrap(message.token))) {
       const response = responseOf(inner);
@@ -319,7 +319,7 @@ export class IpcConnection {
     return encodeFrame(this.#requestHeader(SASL_CALL, new Uint8Array(), -1), encodeDelimited('RpcSaslProto', message));
   }
 
-  /** RPC_FINAL_PACKET must be set explicitly, although its value is 0. */
+  /** Encodes a request header. `rpcOp` must be set explicitly, although the value of RPC_FINAL_PACKET is 0. */
   #requestHeader(callId: number, clientId: Uint8Array, retryCount: number): Buffer {
     return encodeDelimited('RpcRequestHeaderProto', {
       rpcKind: 'RPC_PROTOCOL_BUFFER',
@@ -345,15 +345,15 @@ export class IpcConnection {
     if (!this.#connected) {
       return new TonyError('RPC_UNREACHABLE', `${this.#where} is not reachable${why}.`, options);
     }
-    // A server closes the connection without a response if it does not recognise the token.
+    // The server may have rejected the token: it then closes the connection without a response.
     if (this.#state === 'authenticating') {
-      return new TonyError('RPC_REFUSED', `${this.#where} closed the connection during the authentication${why}.`, options);
+      return new TonyError('RPC_REFUSED', `${this.#where} closed the connection during authentication${why}.`, options);
     }
     const cut = this.#outer.pending + this.#inner.pending > 0 ? ' within a response' : '';
     return new TonyError('RPC_UNREACHABLE', `${this.#where} closed the connection${cut}${why}.`, options);
   }
 
-  /** Closes the connection and rejects all pending calls. Later errors are ignored. */
+  /** Closes the connection and rejects all pending calls. Ignores all further errors. */
   #fail(error: TonyError): void {
     if (this.#failure !== null) {
       return;
@@ -373,7 +373,7 @@ export class IpcConnection {
   }
 }
 
-/** A negative call ID n is encoded as 2^32 + n. */
+/** Parses the header of a response. The conversion to int32 restores negative call IDs, because -n arrives as 2^32 - n. */
 function responseOf(frame: Buffer): { header: ResponseHeader; body: Buffer } {
   const { message, next } = splitDelimited(frame, 0);
   const header = decodeMessage<ResponseHeader>('RpcResponseHeaderProto', message);

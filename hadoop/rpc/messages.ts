@@ -4,15 +4,15 @@ import descriptor from '../../protos/hadoop.json' with { type: 'json' };
 
 let root: protobuf.Root | undefined;
 
-/** Reads the descriptors only for the first message, because most processes exchange none. */
+/** Loads the message descriptors on first use, because most processes never use them. */
 function typeOf(name: string): protobuf.Type {
   root ??= protobuf.Root.fromJSON(descriptor as protobuf.INamespace);
   return root.lookupType(`hadoop.${name}`);
 }
 
 /**
- * Encodes a message. Field names are those in protos/hadoop. 64-bit integers can be numbers or decimal strings. Fields with default values
- * are also written.
+ * Encodes a message. Field names are the same as in protos/hadoop. 64-bit integers can be numbers or decimal strings. Fields are written
+ * even if they have their default values.
  */
 export function encodeMessage(name: string, value: object): Buffer {
   const type = typeOf(name);
@@ -20,8 +20,9 @@ export function encodeMessage(name: string, value: object): Buffer {
 }
 
 /**
- * Decodes a message. Missing fields remain missing, but lists are always present. 64-bit integers become decimal strings, and enums become
- * names. Byte fields are views on `bytes`: copy them to keep them. Throws if the bytes are not a message of this type.
+ * Decodes a message. Missing fields are missing in the result, but lists are always present. 64-bit integers become decimal strings, and
+ * enum values become names. Byte fields share memory with `bytes`, so callers must copy them to keep them. Throws if the bytes are not a
+ * message of this type.
  */
 export function decodeMessage<T>(name: string, bytes: Uint8Array): T {
   const type = typeOf(name);
@@ -45,7 +46,8 @@ function varint(value: number): Buffer {
 }
 
 /**
- * Returns a view on the length-delimited message at `offset`, and the offset after the message. Throws a RangeError if the bytes end early.
+ * Splits off the length-delimited message at `offset`. Returns the message, which shares memory with `bytes`, and the offset after it.
+ * Throws a RangeError if the bytes end early.
  */
 export function splitDelimited(bytes: Buffer, offset: number): { message: Buffer; next: number } {
   let length = 0;

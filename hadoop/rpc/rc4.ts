@@ -1,8 +1,8 @@
 import { Buffer } from 'node:buffer';
 
 /**
- * The RC4 stream cipher, which OpenSSL 3 disables by default. The key stream continues across calls. Encryption and decryption are the same
- * operation.
+ * Returns a function that encrypts or decrypts with RC4. Each call continues the key stream of the previous call. OpenSSL 3 disables RC4 by
+ * default.
  */
 export function rc4(key: Uint8Array): (bytes: Uint8Array) => Buffer {
   const state = Uint8Array.from({ length: 256 }, (_, index) => index);

@@ -13,7 +13,7 @@ export interface AllocatedContainer {
   readonly node: string;
   /** Web address of the NodeManager (`host:port`). */
   readonly nodeHttp: string;
-  /** Allocated resources. They may exceed the request, because YARN rounds memory up. */
+  /** The resources that YARN has allocated. They may exceed the request, because YARN rounds memory up. */
   readonly resources: Resources;
   readonly priority: number;
   readonly allocationRequestId: number;
@@ -80,8 +80,8 @@ export function resourcesOfMessage(message: ResourceMessage | undefined): Resour
 }
 
 /**
- * Encodes resource amounts. YARN accepts memory and vcores only in their own fields, and all other types only in the map. `units` contains
- * the configured unit of each resource type.
+ * Encodes resource amounts. YARN accepts memory and vcores only in fields of their own, and all other types only in the map.
+ * @param units the configured unit of each resource type
  */
 export function messageOfResources(resources: Resources, units: ReadonlyMap<string, string>): ResourceMessage {
   const others = Object.entries(resources).filter(([key]) => key !== MEMORY && key !== VCORES);
@@ -101,7 +101,7 @@ export function nodeOfMessage(message: NodeIdMessage | undefined): string {
   return `${message?.host ?? ''}:${message?.port ?? 0}`;
 }
 
-/** Splits `host:port`. The host can be an IPv6 address. */
+/** Splits `host:port`. The host can be an IPv6 address in brackets. */
 export function endpointOfNode(node: string): { host: string; port: number } {
   const colon = node.lastIndexOf(':');
   return { host: node.slice(0, colon).replace(/^\[(.*)\]$/, '$1'), port: Number(node.slice(colon + 1)) };
@@ -138,7 +138,7 @@ export interface ContainerStatusMessage {
   readonly exit_status?: number;
 }
 
-/** YARN's default if the exit status is missing: the container could not be created. */
+/** The exit status that YARN assumes if there is none: YARN could not create the container. */
 const INVALID_EXIT_STATUS = -1000;
 
 export function completedOfMessage(message: ContainerStatusMessage): CompletedContainer {

@@ -1,18 +1,18 @@
 import { TonyError } from '../../platform/errors.ts';
 
 export interface RemoteFailure {
-  /** The failed action for the error message, e.g. "allocate at rm1:8030". */
+  /** The action that failed, for the error message. Example: `allocate at rm1:8030`. */
   readonly action: string;
   readonly exceptionClassName: string;
-  /** The daemon's complete error text: the exception message and the Java stack trace. */
+  /** The daemon's complete error text, which consists of the exception message and the Java stack trace. */
   readonly errorMessage: string;
-  /** True if the server has closed the connection because of the error. */
+  /** True if the server has closed the connection because of the exception. */
   readonly fatal: boolean;
 }
 
-/** An exception returned by a Hadoop daemon. */
+/** An exception that a Hadoop daemon has returned. */
 export class RemoteError extends TonyError {
-  /** Qualified class name, e.g. org.apache.hadoop.yarn.exceptions.ApplicationAttemptNotFoundException. */
+  /** Fully qualified class name, e.g. org.apache.hadoop.yarn.exceptions.ApplicationAttemptNotFoundException. */
   readonly exceptionClassName: string;
   readonly fatal: boolean;
   readonly remoteMessage: string;
@@ -26,7 +26,10 @@ export class RemoteError extends TonyError {
     this.remoteMessage = remoteMessage;
   }
 
-  /** Returns true if the exception has one of these simple class names, e.g. `InvalidToken` for `...SecretManager$InvalidToken`. */
+  /**
+   * Returns true if the exception's class has one of these simple names. Example: the simple name of `...SecretManager$InvalidToken` is
+   * `InvalidToken`.
+   */
   is(...names: readonly string[]): boolean {
     return names.includes(simpleName(this.exceptionClassName));
   }

@@ -30,16 +30,16 @@ export interface SaslAuth {
 
 export type SaslStep =
   | { readonly done: false; readonly send: SaslMessage }
-  /** `layer` protects all later bytes in both directions. It is null if the connection is only authenticated. */
+  /** `layer` protects all bytes that follow, in both directions. It is null if client and server have agreed on authentication only. */
   | { readonly done: true; readonly layer: SecurityLayer | null };
 
-/** The server offers less protection than the configuration requires. */
+/** Thrown if the server offers less protection than the configuration requires. */
 export class WeakProtection extends Error {}
 
 type State =
   | { readonly name: 'new' }
   | { readonly name: 'negotiating' }
-  /** The server has announced its method and will send the challenge in a separate message. */
+  /** The server has announced its method, but sends the challenge in a separate message. */
   | { readonly name: 'awaiting challenge'; readonly auth: SaslAuth }
   | { readonly name: 'responded'; readonly expectedProof: string; readonly layer: SecurityLayer | null }
   | { readonly name: 'done' }
@@ -48,8 +48,8 @@ type State =
 export type ClientNonce = () => string;
 
 /**
- * Authenticates the client with a token, and verifies that the server has the same token. An error ends the exchange: each step sets the
- * state to `errored` before it processes a message.
+ * Authenticates the client with a token, and verifies that the server knows the token's password. After an error, every further step fails
+ * too.
  */
 export class SaslClient {
   readonly #token: Token;
@@ -58,7 +58,7 @@ export class SaslClient {
   #state: State = { name: 'new' };
 
   /**
-   * @param minimum weakest acceptable protection. Without this limit, an attacker on the network could remove the stronger options from the
+   * @param minimum weakest acceptable protection. It prevents an attacker on the network from removing the stronger options from the
    * server's offer.
    */
   constructor(token: Token, minimum: Qop, clientNonce: ClientNonce) {
@@ -72,7 +72,7 @@ export class SaslClient {
     return { state: 'NEGOTIATE' };
   }
 
-  /** Processes a message from the server. Throws an Error if the message is unexpected, unacceptable, or lacks a valid proof. */
+  /** Processes a message from the server. Throws an Error for an unexpected message, and for a message without a valid proof. */
   step(message: SaslMessage): SaslStep {
     const state = this.#state;
     this.#state = { name: 'errored' };
@@ -81,7 +81,7 @@ export class SaslClient {
         return this.#negotiated(message);
       case 'awaiting challenge':
         if (message.state !== 'CHALLENGE' || message.token === undefined) {
-          throw new Error(`the server answered ${message.state} instead of a challenge`);
+          throw new Error(`the server sent ${message.state} instead of a challenge`);
         }
         return { done: false, send: { state: 'RESPONSE', token: this.#respond(state.auth, message.token) } };
       case 'responded':
@@ -94,22 +94,22 @@ export class SaslClient {
   }
 
   #negotiated(message: SaslMessage): SaslStep {
-    // Reject a server that skips authentication, because its identity would remain unverified.
+    // A server that skips authentication does not prove its identity.
     if (message.state === 'SUCCESS') {
       throw new Error('the server requires no authentication');
     }
     if (message.state !== 'NEGOTIATE') {
-      throw new Error(`the server answered ${message.state} instead of its methods`);
+      throw new Error(`the server sent ${message.state} instead of its methods`);
     }
     const offered = message.auths ?? [];
     const auth = offered.find(({ method }) => method === 'TOKEN');
     if (auth === undefined) {
-      throw new Error(`the server offers ${offered.map(({ method }) => method).join(', ') || 'nothing'} and no authentication by token`);
+      throw new Error(`the server offers ${offered.map(({ method }) => method).join(', ') || 'nothing'}, but no authentication by token`);
     }
     if (auth.mechanism !== 'DIGEST-MD5') {
       throw new Error(`the server requires the SASL mechanism ${auth.mechanism}; only DIGEST-MD5 is supported`);
     }
-    // Hadoop requires the exact offer, including an empty protocol, but without the challenge.
+    // Hadoop requires that the client repeats the offer unchanged, including an empty protocol, but without the challenge.
     const { challenge, ...chosen } = auth;
     if (challenge === undefined) {
       this.#state = { name: 'awaiting challenge', auth };
@@ -155,7 +155,7 @@ export class SaslClient {
       throw new Error('the server could not prove that it knows the token');
     }
     if (message.state !== 'SUCCESS') {
-      throw new Error(`the server answered ${message.state} instead of SUCCESS`);
+      throw new Error(`the server sent ${message.state} instead of SUCCESS`);
     }
     this.#state = { name: 'done' };
     return { done: true, layer: state.layer };

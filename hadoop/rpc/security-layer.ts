@@ -18,13 +18,13 @@ import { rc4 } from './rc4.ts';
 const MAC_BYTES = 10;
 const TRAILER_BYTES = 6;
 const BLOCK_BYTES = 8;
-/** Maximum number of bytes that `wrap` adds to a message. */
+/** Maximum number of bytes that `wrap` adds to a piece of a message. */
 const OVERHEAD_BYTES = 40;
 
 export interface SecurityLayer {
-  /** Returns the tokens for these bytes. Send them in this order. */
+  /** Returns one or more tokens that contain these bytes. They must be sent in order. */
   wrap(bytes: Uint8Array): Buffer[];
-  /** Returns the message in the peer's next token. Throws an Error for any other token. */
+  /** Returns the content of the peer's next token. Throws an Error for any other token. */
   unwrap(token: Uint8Array): Buffer;
 }
 
@@ -35,8 +35,8 @@ interface Sealing {
 }
 
 /**
- * Creates the client side of the security layer. For the server side, swap the keys. `cipher` is null for integrity protection without
- * encryption.
+ * Creates the client side of the security layer. To obtain the server side, swap the keys. If `cipher` is null, messages are signed but not
+ * encrypted.
  */
 export function securityLayer(keys: LayerKeys, cipher: Cipher | null, peerMaxBuffer: number): SecurityLayer {
   const sealing = cipher === null ? null : sealingOf(cipher, keys);
@@ -121,13 +121,13 @@ function sealingOf(cipher: Cipher, keys: LayerKeys): Sealing {
   }
 }
 
-/** Two-key triple DES (EDE). K1 and K2 are derived from 7 bytes of the sealing key each; the third key is K1. */
+/** Returns the keys K1, K2 and K1 of two-key Triple DES. K1 and K2 are derived from 7 bytes of the sealing key each. */
 function desKeys(sealing: Buffer): Buffer {
   const first = spread(sealing.subarray(0, 7));
   return Buffer.concat([first, spread(sealing.subarray(7, 14)), first]);
 }
 
-/** Expands 56 bits to 8 bytes: 7 key bits and an odd parity bit per byte. */
+/** Expands 7 bytes to 8 bytes, each with 7 key bits and an odd parity bit. */
 function spread(bytes: Buffer): Buffer {
   const bits = [...bytes].reduce((value, byte) => (value << 8n) | BigInt(byte), 0n);
   return Buffer.from(

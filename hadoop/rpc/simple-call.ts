@@ -19,15 +19,15 @@ export interface SimpleCall {
   readonly request: string;
   readonly response: string;
   readonly value: Readonly<Record<string, unknown>>;
-  /** Error code and start of the error message if no daemon responds. */
+  /** Error code if no daemon responds. The error message starts with `failure`. */
   readonly code: 'HDFS_UNREACHABLE' | 'RM_UNREACHABLE';
   readonly failure: string;
 }
 
 /**
- * Makes one Hadoop RPC call on a new connection. Tries several daemons to find the active one, and starts no further round of attempts
- * after 10 s. An attempt takes at most 10 s to connect and 10 s for the response.
- * @throws TonyError with `code` if no daemon responds; RPC_REFUSED if a daemon offers less protection than the configuration requires
+ * Makes one Hadoop RPC call on a new connection. Tries the daemons in turn to find the active one. The call starts no further round after
+ * 10 s. Each attempt has 10 s to connect and 10 s to receive the response.
+ * @throws TonyError with `code` if no daemon responds, and RPC_REFUSED if a daemon offers less protection than the configuration requires
  */
 export async function simpleCall<Answer>({
   endpoints,

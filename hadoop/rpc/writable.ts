@@ -23,7 +23,7 @@ export class WritableReader {
     return this.#bytes.length - this.#offset;
   }
 
-  /** Reads an integer. Rejects integers of more than 32 bits, because Hadoop uses this encoding only for lengths and counts. */
+  /** Reads a VInt. Throws for numbers of more than 32 bits, because Hadoop uses a VInt only for lengths and counts. */
   vInt(): number {
     const value = this.vLong();
     if (value > 0x7fffffff || value < -0x80000000) {
@@ -32,7 +32,7 @@ export class WritableReader {
     return value;
   }
 
-  /** Reads an integer. Rejects integers that a JavaScript number cannot represent exactly. */
+  /** Reads a VLong. Throws for numbers that JavaScript cannot represent exactly. */
   vLong(): number {
     const first = this.#take(1).readInt8();
     if (first >= -112) {
@@ -58,7 +58,10 @@ export class WritableReader {
     return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(this.#take(this.#length()));
   }
 
-  /** Reads the number of elements. Rejects it if elements of `least` bytes each would exceed the rest of the buffer. */
+  /**
+   * Reads a number of elements. To protect against damaged data, throws if elements of at least `least` bytes each would not fit into the
+   * rest of the buffer.
+   */
   count(least: number): number {
     const count = this.vInt();
     if (count < 0 || count * least > this.remaining) {

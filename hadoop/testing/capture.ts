@@ -1,10 +1,10 @@
 import { Buffer } from 'node:buffer';
 import { readFileSync } from 'node:fs';
 
-/** One line of a recording in golden/: bytes that a real daemon or its client sent. */
+/** One line of a recording in golden/. Its bytes were sent by a real daemon or by a client of that daemon. */
 export interface Captured {
   readonly from: 'client' | 'server';
-  /** True if these bytes are the decrypted content of the protected message on the adjacent line. */
+  /** True if these bytes are the decrypted content of the protected message on the line before or after this one. */
   readonly inside: boolean;
   readonly bytes: Buffer;
   readonly comment: string;

@@ -12,7 +12,7 @@ export interface FakeCall {
   readonly method: string;
   readonly protocol: string;
   readonly callId: number;
-  /** The encoded request. Its type depends on the method. */
+  /** The encoded request. The type of the message depends on the method. */
   readonly request: Buffer;
   readonly connection: FakeConnection;
 }
@@ -21,20 +21,20 @@ export type Answer =
   | { readonly success: string; readonly message: object }
   | { readonly error: string; readonly message: string }
   | { readonly fatal: string; readonly message: string }
-  /** Null sends no response. */
+  /** With null, the daemon sends no response. */
   | null;
 
 export interface FakeDaemonOptions {
   readonly answer: (call: FakeCall) => Answer | Promise<Answer>;
-  /** Returns the accepted tokens. The daemon rejects other tokens with InvalidToken. */
+  /** Returns the tokens that the daemon accepts. The daemon rejects all other tokens with InvalidToken. */
   readonly tokens: () => readonly Token[];
   readonly qop?: Qop;
   readonly cipher?: Cipher;
-  /** Port to listen on; defaults to a free port. */
+  /** Port on which the daemon listens. Defaults to a free port. */
   readonly port?: number;
 }
 
-/** Simulates a Hadoop daemon's RPC interface over TCP, to reproduce behaviour that a real daemon shows only rarely. */
+/** Simulates a Hadoop daemon's RPC interface over TCP. Used for behaviour that a real daemon shows only rarely. */
 export class FakeDaemon {
   readonly calls: FakeCall[] = [];
   readonly connections: FakeConnection[] = [];
@@ -71,7 +71,7 @@ export class FakeDaemon {
     return this.calls.map(({ method }) => method);
   }
 
-  /** Simulates a killed process: closes the listener and all connections without a message. */
+  /** Simulates a killed process: closes the listening socket and all connections, without a message to the clients. */
   async stop(): Promise<void> {
     for (const connection of this.connections) {
       connection.socket.destroy();
