@@ -1,14 +1,14 @@
 /** The cookie that a Hadoop daemon issues to an authenticated client (org.apache.hadoop.security.authentication). */
 export interface AuthCookie {
-  /** Value for the `Cookie` header. Do not log it: it is a secret until it expires. */
+  /** Value for the `Cookie` header. The value is a secret until it expires, so it must not be logged. */
   readonly header: string;
-  /** Expiry in ms since the epoch; null if the cookie contains none. */
+  /** Expiry in ms since the epoch, or null if the cookie contains no expiry. */
   readonly expiresAt: number | null;
 }
 
 /**
- * Finds the cookie in the response headers. Its value is `u=SHORT_NAME&p=PRINCIPAL&t=TYPE&e=MS&s=SIGNATURE`. An empty value deletes the
- * cookie.
+ * Finds the authentication cookie in response headers. Its value is `u=SHORT_NAME&p=PRINCIPAL&t=TYPE&e=MS&s=SIGNATURE`. An empty value
+ * means that the server deletes the cookie.
  */
 export function findAuthCookie(head: string): AuthCookie | null {
   const [last] = [...head.matchAll(/^set-cookie:[ \t]*hadoop\.auth=("[^"\r\n]*"|[^;\r\n]*)/gim)].reverse();

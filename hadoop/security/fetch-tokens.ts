@@ -11,42 +11,45 @@ import type { KeyServers } from './key-servers.ts';
 import { type Login, sendAs } from './login.ts';
 
 const NAME_NODE_TOKEN_KIND = 'HDFS_DELEGATION_TOKEN';
-/** The kind of the tokens that key servers (KMS) issue. */
+/** The kind of tokens that key servers (KMS) issue. */
 export const KEY_SERVER_TOKEN_KIND = 'kms-dt';
 
-/** The token kinds that Hadoop's daemons use for webhdfs:// and swebhdfs:// URIs. */
+/** Token kinds for file systems that Hadoop's daemons access through webhdfs:// and swebhdfs:// URIs. */
 const WEB_TOKEN_KINDS: Readonly<Record<string, string>> = { webhdfs: 'WEBHDFS delegation', swebhdfs: 'SWEBHDFS delegation' };
 
 const FILE_SYSTEM_TOKEN_KINDS: ReadonlySet<string> = new Set([NAME_NODE_TOKEN_KIND, ...Object.values(WEB_TOKEN_KINDS)]);
 
-/** True for tokens that a NameNode has issued. */
+/** Returns true for a token that a NameNode has issued. */
 export function isFileSystemToken({ kind }: Pick<Token, 'kind'>): boolean {
   return FILE_SYSTEM_TOKEN_KINDS.has(kind);
 }
 
-/** The NameNodes that issue the tokens of a file system. */
+/** The NameNodes of a file system, which issue its tokens. */
 export interface TokenIssuer {
-  /** Base URLs of their web servers. */
+  /** Base URLs of the NameNodes' web servers. */
   readonly addresses: readonly string[];
-  /** The scheme that Hadoop's daemons use for the file system: `hdfs`, or `webhdfs` or `swebhdfs` if only a web address is known. */
+  /**
+   * The scheme of the URIs with which Hadoop's daemons access the file system: `hdfs`, or `webhdfs` or `swebhdfs` if only a web address is
+   * known.
+   */
   readonly scheme: string;
-  /** The address in the tokens' service; null for a nameservice, because its tokens contain the name of the nameservice. */
+  /** The server whose address appears in the tokens' service. Null for a nameservice, whose name appears there instead. */
   readonly endpoint: Endpoint | null;
   readonly authority: string;
 }
 
-/** The daemons that issue a cluster's delegation tokens. */
+/** The services that issue a cluster's delegation tokens. */
 export interface ClusterServices {
   readonly trust: ServerTrust;
-  /** Base URLs of the ResourceManager web servers. */
+  /** Base URLs of the ResourceManagers' web servers. */
   readonly resourceManagers: readonly string[];
-  /** ResourceManager RPC addresses for clients. */
+  /** RPC addresses of the ResourceManagers for clients. */
   readonly resourceManagerEndpoints: readonly Endpoint[];
   /** The principal that may renew the tokens. */
   readonly renewer: string;
-  /** Returns the token issuer of a file system, such as `hdfs://ns1`. */
+  /** Returns the NameNodes of a file system, such as `hdfs://ns1`. */
   readonly tokenIssuer: (fileSystem: string) => TokenIssuer;
-  /** The key servers of the encryption zones; null if the cluster has none. */
+  /** The key servers for the encryption zones, or null if the cluster has none. */
   readonly keyServers: KeyServers | null;
 }
 
@@ -56,13 +59,13 @@ const MAXIMUM_BYTES = 64 * 1024;
 
 /** A service that issues delegation tokens. */
 export interface TokenSource {
-  /** Requests a new token and sets its kind and service, which Hadoop's clients use to find it. */
+  /** Requests a new token. Sets the token's kind and service, by which Hadoop's clients find it. */
   fetch(): Promise<Token>;
-  /** Renews a token whose renewer is the user of the login. Returns the new expiry in ms since the epoch. */
+  /** Renews a token and returns its new expiry in ms since the epoch. The renewer of the token must be the user of the login. */
   renew(token: Token): Promise<number>;
 }
 
-/** Returns the token source for the NameNodes of a file system, such as `hdfs://ns1`. */
+/** Returns the source of tokens for a file system, such as `hdfs://ns1`. */
 export function nameNodeTokens(login: Login, services: ClusterServices, fileSystem: string): TokenSource {
   const { addresses, scheme, endpoint, authority } = services.tokenIssuer(fileSystem);
   const who = { from: `the NameNode of ${fileSystem}`, code: 'HDFS_UNREACHABLE' } as const;
@@ -81,7 +84,7 @@ export function nameNodeTokens(login: Login, services: ClusterServices, fileSyst
   };
 }
 
-/** Returns the token source for the key servers. Their tokens let Hadoop's clients read files in encryption zones. */
+/** Returns the source of tokens for the key servers. With such a token, Hadoop's clients can read files in encryption zones. */
 export function keyServerTokens(login: Login, services: ClusterServices, servers: KeyServers): TokenSource {
   const who = { from: `the key server ${servers.service}`, code: 'KMS_UNREACHABLE' } as const;
   const send = sender(login, services, servers.addresses, who);
@@ -98,7 +101,7 @@ export function keyServerTokens(login: Login, services: ClusterServices, servers
   };
 }
 
-/** Returns the token source for the ResourceManager. Its tokens are valid for all ResourceManagers of an HA list. */
+/** Returns the source of tokens for the ResourceManager. A token is valid for all ResourceManagers of an HA list. */
 export function resourceManagerTokens(login: Login, services: ClusterServices): TokenSource {
   const who = { from: 'the ResourceManager', code: 'RM_UNREACHABLE' } as const;
   const path = '/ws/v1/cluster/delegation-token';
@@ -125,7 +128,7 @@ interface Issuer {
   readonly code: 'HDFS_UNREACHABLE' | 'RM_UNREACHABLE' | 'KMS_UNREACHABLE';
 }
 
-/** Decodes the response of WebHDFS and of key servers: `{"Token":{"urlString":"..."}}`. */
+/** Decodes a token in a response of WebHDFS or of a key server: `{"Token":{"urlString":"..."}}`. */
 function webToken(answer: object, who: Issuer): Token {
   const urlString = (answer as { Token?: { urlString?: unknown } | null }).Token?.urlString;
   if (typeof urlString !== 'string') {
@@ -134,11 +137,11 @@ function webToken(answer: object, who: Issuer): Token {
   return decodeTokenUrl(urlString);
 }
 
-/** Decodes the response to a renewal: `{"long":1795529211369}`. */
+/** Decodes the expiry in the response to a renewal: `{"long":1795529211369}`. */
 function expiryOf(answer: object, { from, code }: Issuer): number {
   const { long } = answer as { long?: unknown };
   if (typeof long !== 'number' || !Number.isSafeInteger(long)) {
-    throw new TonyError(code, `The response of ${from} to the renewal of a delegation token has no expiry.`);
+    throw new TonyError(code, `${from.charAt(0).toUpperCase()}${from.slice(1)} renewed a delegation token, but reported no expiry.`);
   }
   return long;
 }
@@ -147,7 +150,9 @@ function issuedNothing({ from, code }: Issuer): TonyError {
   return new TonyError(code, `${from.charAt(0).toUpperCase()}${from.slice(1)} issued no delegation token.`);
 }
 
-/** Returns the service name of a token as Hadoop sets it: the server's IP address and port (hadoop.security.token.service.use_ip). */
+/**
+ * Returns the service name that Hadoop gives to a token: the server's IP address and port, as with hadoop.security.token.service.use_ip.
+ */
 async function serviceOf({ host, port }: Endpoint): Promise<string> {
   const { address } = await lookup(host.replace(/^\[|\]$/g, ''), { family: host.startsWith('[') ? 6 : 4 });
   return formatAddress({ host: address, port });
@@ -160,7 +165,7 @@ interface TokenRequest {
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** Returns a function that tries the addresses in order until one serves the request. */
+/** Returns a function that sends a request to one address after another until a server responds. */
 function sender(login: Login, services: ClusterServices, addresses: readonly string[], who: Issuer) {
   return (request: TokenRequest): Promise<object> => send(login, services, addresses, request, who);
 }

@@ -6,7 +6,10 @@ interface Cause {
   readonly hint?: string;
 }
 
-/** Known messages with their error codes and hints. They come from MIT Kerberos, or from Java's Kerberos in daemon responses. */
+/**
+ * Known error messages, each with an error code and a hint. The messages come from MIT Kerberos, or from a daemon whose Java runtime
+ * reports a Kerberos error.
+ */
 const CAUSES: readonly Cause[] = [
   { pattern: /clock skew/i, code: 'KERBEROS_CLOCK_SKEW' },
   { pattern: /ticket expired|credentials have expired/i, code: 'KERBEROS_TICKET_EXPIRED' },
@@ -29,8 +32,8 @@ const CAUSES: readonly Cause[] = [
 
 /**
  * Creates the error for a Kerberos failure.
- * @param text the message from the local Kerberos tools or from a daemon
- * @param what the rejected identity for the error message, e.g. `the identity of this user at rm:8088`
+ * @param text the message from a local Kerberos tool or from a daemon
+ * @param what the rejected identity, for the error message, e.g. `the identity of this user at rm:8088`
  */
 export function kerberosFailure(text: string, what: string): TonyError {
   const found = CAUSES.find(({ pattern }) => pattern.test(text));

@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream';
 import type { Token } from '../rpc/credentials.ts';
 
-/** Query parameters and headers that identify the sender of an HTTP request. They may contain secrets: do not log them. */
+/** Query parameters and headers that identify the sender of an HTTP request. They may contain secrets, so they must not be logged. */
 export interface Identity {
   readonly query: Readonly<Record<string, string>>;
   readonly headers: Readonly<Record<string, string>>;
@@ -10,40 +10,40 @@ export interface Identity {
 /** Authenticates the current user to the daemons of one cluster. */
 export interface Login {
   /**
-   * Describes the login for the user.
+   * Describes the login in words for the user.
    * @throws TonyError KERBEROS_*, TOKEN_MISSING
    */
   describe(): Promise<LoginDescription>;
   /**
-   * Returns the identity for a request to `url`.
+   * Returns the query parameters and headers for a request to `url`.
    * @throws TonyError KERBEROS_*, TOKEN_MISSING
    */
   identify(url: URL): Promise<Identity>;
-  /** Reports HTTP 401 for an identity. Returns true if a retry with a new result of `identify` may succeed. */
+  /** Called if a server rejects an identity with HTTP 401. Returns true if a retry with a new identity may succeed. */
   refused(url: URL, identity: Identity): boolean;
-  /** Returns the token for RPC calls to a service, or null if the cluster trusts user names. */
+  /** Returns the token for RPC calls to a service. Returns null on a cluster without Kerberos, which accepts a user name instead. */
   rpcToken(service: TokenService): Promise<Token | null>;
   /**
-   * Returns the tokens that a job needs for these file systems (such as `hdfs://ns1`) and the ResourceManager; an empty list if the
-   * cluster trusts user names.
+   * Returns the tokens that a job needs for the file systems (such as `hdfs://ns1`) and the ResourceManager. Returns an empty list on a
+   * cluster without Kerberos.
    */
   jobTokens(fileSystems: readonly string[]): Promise<readonly Token[]>;
 }
 
 export interface LoginDescription {
   readonly text: string;
-  /** Expiry in ms since the epoch; null if the login does not expire. */
+  /** Expiry in ms since the epoch, or null if the login does not expire. */
   readonly endsAt: number | null;
 }
 
-/** The service that accepts a token: a file system, such as `hdfs://ns1`, or the ResourceManager. */
+/** A service that accepts tokens: a file system, such as `hdfs://ns1`, or the ResourceManager. */
 export type TokenService = { readonly fileSystem: string } | 'resource-manager';
 
-/** Sends an unverified user name. Clusters without Kerberos accept it. */
+/** Sends a user name without proof of identity. Clusters without Kerberos accept such requests. */
 export class SimpleLogin implements Login {
   readonly #identity: Identity;
 
-  /** @param user null to send no name; the cluster then uses its static user, dr.who */
+  /** @param user the name to send, or null to send none; the cluster then uses its static user, dr.who */
   constructor(user: string | null) {
     this.#identity = { query: user === null ? {} : { 'user.name': user }, headers: {} };
   }
@@ -82,14 +82,14 @@ export async function sendAs<T>(
     return answer;
   }
   if (answer instanceof Readable) {
-    // Read the rest of the response so that the connection can be reused.
+    // Consume the response, so that the connection can be reused.
     answer.resume();
   }
   const renewed = await login.identify(url);
   return send(withQuery(url, renewed.query), renewed.headers);
 }
 
-/** Adds the query parameters of an identity to a URL. Never print the result: it may contain secrets. */
+/** Adds the query parameters of an identity to a URL. They may contain secrets, so the result must not be logged. */
 export function withQuery(url: URL, query: Readonly<Record<string, string>>): URL {
   const whole = new URL(url);
   for (const [name, value] of Object.entries(query)) {

@@ -15,14 +15,14 @@ const UNSUPPORTED_OPTION = 2;
 const CONNECTION_FAILURES: ReadonlySet<number> = new Set([6, 7, 28, 52, 56]);
 
 const CERTIFICATE_TIME_HINT = 'Check the clock of this machine. If the clock is correct, ask the cluster admin to renew the certificate.';
-/** curl's exit codes for a failed TLS handshake and a rejected certificate. */
+/** curl's exit codes for a failed TLS handshake and for an untrusted certificate. */
 const TLS_FAILURES: ReadonlySet<number> = new Set([35, 60]);
 
 /**
- * Authenticates the user to a web server with SPNEGO and returns the cookie issued by the server. It runs the system's curl, which shares
- * its Kerberos library, configuration and ticket cache with `kinit`. The ticket does not appear in curl's arguments. A cookie is valid for
- * hours, so one run per server is enough.
- * @returns `no answer` if the server does not respond. The caller's own request reports the cause.
+ * Authenticates the user to a web server with SPNEGO and returns the server's cookie. Runs the system's curl, which uses the same Kerberos
+ * library, configuration and ticket cache as `kinit`. The ticket does not appear in curl's arguments. Because a cookie is valid for hours,
+ * one run per server is enough.
+ * @returns `no answer` if the server does not respond. The request that follows then reports the cause.
  * @throws TonyError KERBEROS_*, TLS_FAILED
  */
 export async function negotiate(
@@ -50,7 +50,7 @@ async function runCurl(
   environment: NodeJS.ProcessEnv,
   authority: readonly string[],
 ): Promise<AuthCookie | 'no login required' | 'no answer'> {
-  // The first argument must be -q: it ignores the user's .curlrc. Cluster hosts need no proxy.
+  // -q makes curl ignore the user's .curlrc, and must be the first argument. Hosts of the cluster are reachable without a proxy.
   const args = [
     '-q',
     '--silent',
@@ -84,7 +84,7 @@ async function runCurl(
     return cookie;
   }
   const reason = /^\* gss_init_sec_context\(\) failed: (.*)$/m.exec(stderr)?.[1];
-  // A daemon returns HTTP 500 for a principal without a rule in hadoop.security.auth_to_local.
+  // If no rule in hadoop.security.auth_to_local matches the principal, a daemon returns HTTP 500.
   if (status === 401 || status === 403 || body.includes('NoMatchingRule') || reason !== undefined) {
     throw kerberosFailure(reason ?? reasonIn(body), `the identity of this user at ${url.host}`);
   }
@@ -102,7 +102,7 @@ function lastAnswer(text: string): { head: string; status: number; body: string 
   return { head, status: Number(/^HTTP\/\S+ (\d{3})/.exec(head)?.[1] ?? 0), body: rest };
 }
 
-/** Returns the reason in a daemon's error page, without the name of the Java exception. */
+/** Extracts the reason from a daemon's error page, without the name of the Java exception. */
 function reasonIn(html: string): string {
   const message = /MESSAGE:<\/th>\s*<td>([\s\S]*?)<\/td>/i.exec(html)?.[1];
   return plainText(message ?? html).replace(/^(?:[\w$]+\.)+[\w$]+: /, '');

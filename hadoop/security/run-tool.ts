@@ -11,9 +11,9 @@ export interface ToolResult {
 }
 
 /**
- * Runs a Kerberos tool of the operating system without a shell and returns its output, which may contain secrets. Messages are in English,
- * and times are in UTC.
- * @throws TonyError KERBEROS_TOOL_MISSING; KERBEROS_FAILED after a timeout of 30 s
+ * Runs an operating system program, such as a Kerberos tool, without a shell. The output is in English with times in UTC, and may contain
+ * secrets.
+ * @throws TonyError KERBEROS_TOOL_MISSING if the program is missing, KERBEROS_FAILED after a timeout of 30 s
  */
 export function runTool(program: string, args: readonly string[], environment: NodeJS.ProcessEnv): Promise<ToolResult> {
   return new Promise((resolve, reject) => {

@@ -6,10 +6,10 @@ import type { Identity, Login, LoginDescription, TokenService } from './login.ts
 import { negotiate } from './negotiate.ts';
 import { findTicket, ticketEnvironment } from './tickets.ts';
 
-/** A cookie is renewed if it expires within this time (ms). */
+/** Time in ms before its expiry at which a cookie is replaced. */
 const RENEW_BEFORE_MS = 60_000;
 
-/** Authenticates the user with a Kerberos ticket, once per web server. Later requests reuse the cookie issued by the server. */
+/** Authenticates the user with a Kerberos ticket. Signs in once per web server, and sends the server's cookie with later requests. */
 export class TicketLogin implements Login {
   readonly #environment: NodeJS.ProcessEnv;
   readonly #user: string;
@@ -18,7 +18,7 @@ export class TicketLogin implements Login {
   readonly #rejected = new WeakSet<Identity>();
   readonly #tokens = new Map<string, Promise<Token>>();
 
-  /** @param user short user name, for servers that do not require authentication */
+  /** @param user short user name, which servers without authentication require */
   constructor(user: string, services: ClusterServices, environment: NodeJS.ProcessEnv) {
     this.#user = user;
     this.#services = services;
@@ -28,7 +28,7 @@ export class TicketLogin implements Login {
   async describe(): Promise<LoginDescription> {
     const { principal, expiresAt } = await findTicket(this.#environment);
     const { TONY_KEYTAB: keytab } = this.#environment;
-    // Tickets from a keytab are renewed automatically.
+    // The ticket is renewed automatically.
     return keytab
       ? { text: `by the keytab ${keytab} of ${principal}`, endsAt: null }
       : { text: `by the Kerberos ticket of ${principal}`, endsAt: expiresAt };
@@ -42,7 +42,7 @@ export class TicketLogin implements Login {
       if (known !== undefined && known.expiresAt - Date.now() > RENEW_BEFORE_MS && !this.#rejected.has(known.identity)) {
         return known.identity;
       }
-      // A concurrent request has already started to sign in. Use its result.
+      // If a concurrent request has already started to sign in, use its result.
       if (this.#known.get(key) !== current) {
         continue;
       }
@@ -57,7 +57,10 @@ export class TicketLogin implements Login {
     }
   }
 
-  /** Handles two causes of HTTP 401: the server now requires authentication, or it has replaced the key that signed the cookie. */
+  /**
+   * Always allows a retry. A server responds with HTTP 401 if it has started to require authentication, or if it has replaced the key with
+   * which it signs cookies.
+   */
   refused(_url: URL, identity: Identity): boolean {
     this.#rejected.add(identity);
     return true;
@@ -84,12 +87,12 @@ export class TicketLogin implements Login {
     });
   }
 
-  /** Requests new tokens for each job, because the ResourceManager cancels tokens when their job ends. */
+  /** Requests new tokens for each job, because the ResourceManager cancels a job's tokens when the job ends. */
   async jobTokens(fileSystems: readonly string[]): Promise<readonly Token[]> {
     return Promise.all((await this.tokenSources(fileSystems)).map((source) => source.fetch()));
   }
 
-  /** Returns the services whose tokens a job needs. */
+  /** Returns the sources of the tokens that a job needs. */
   async tokenSources(fileSystems: readonly string[]): Promise<readonly TokenSource[]> {
     const { keyServers } = this.#services;
     return [
@@ -100,8 +103,8 @@ export class TicketLogin implements Login {
   }
 
   /**
-   * Returns true if the ResourceManager requires authentication over HTTP. With hadoop.http.authentication.type `simple`, it requires none
-   * and issues no tokens over HTTP.
+   * Returns true if the ResourceManager requires authentication over HTTP. If not (hadoop.http.authentication.type is `simple`), it issues
+   * no tokens over HTTP.
    */
   async #isLoginRequired(): Promise<boolean> {
     const tried = await Promise.allSettled(
@@ -109,7 +112,7 @@ export class TicketLogin implements Login {
     );
     const found = tried.flatMap((each) => (each.status === 'fulfilled' ? [each.value] : []));
     const failures = tried.flatMap((each) => (each.status === 'rejected' ? [each.reason as unknown] : []));
-    // Ignore a server with an untrusted certificate if another server responds.
+    // Ignore servers with untrusted certificates if another server has responded.
     const [failure] = failures.filter((each) => found.length === 0 || !(each instanceof TonyError && each.code === 'TLS_FAILED'));
     if (failure !== undefined) {
       throw failure;
@@ -127,7 +130,7 @@ export class TicketLogin implements Login {
   }
 }
 
-/** The path of WebHDFS; a gateway has a prefix. */
+/** Matches the path of WebHDFS. On a Knox gateway, the path has a prefix. */
 const WEB_HDFS = /^(?:\/gateway\/[^/]+)?\/webhdfs\//;
 
 const NO_SERVICES: ClusterServices = {
@@ -139,7 +142,7 @@ const NO_SERVICES: ClusterServices = {
   keyServers: null,
 };
 
-/** Signs in only after a server has rejected an unauthenticated request. Used while the cluster's configuration is still unknown. */
+/** A login for use before the cluster's configuration is known. It signs in only if a server rejects a request without authentication. */
 export class TicketOnDemand extends TicketLogin {
   #isLoginRequired = false;
 
@@ -158,12 +161,15 @@ export class TicketOnDemand extends TicketLogin {
   }
 }
 
-/** Returns the scope of a cookie. On a NameNode, WebHDFS and the other pages have different signing keys. */
+/**
+ * Returns the part of a server for which a cookie is valid. A NameNode signs the cookies for WebHDFS and for its other pages with different
+ * keys.
+ */
 function serverOf({ origin, pathname }: URL): string {
   return `${origin}${WEB_HDFS.exec(pathname)?.[0] ?? ''}`;
 }
 
-/** Returns the URL of a small page with the same authentication as `url`. */
+/** Returns the URL of a small page that requires the same authentication as `url`. */
 function probeOf({ origin, pathname }: URL): URL {
   const webHdfs = WEB_HDFS.exec(pathname)?.[0];
   if (webHdfs !== undefined) {
@@ -172,7 +178,7 @@ function probeOf({ origin, pathname }: URL): URL {
   if (pathname.startsWith('/ws/v1/node/')) {
     return new URL(`${origin}/ws/v1/node/info`);
   }
-  // A key server authenticates a request before it looks up the path.
+  // A key server checks the authentication first, so the path does not have to exist.
   if (pathname.endsWith('/v1/')) {
     return new URL(`${origin}${pathname}`);
   }

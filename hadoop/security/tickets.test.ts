@@ -24,7 +24,11 @@ test("a login expires with the ticket-granting ticket of the user's realm", () =
 });
 
 test.each([
-  ['a cache with other tickets only', LISTED.replace(/^.*krbtgt\/EXAMPLE.*$/m, ''), /has no ticket-granting ticket of alice@EXAMPLE\.TEST/],
+  [
+    'a cache with other tickets only',
+    LISTED.replace(/^.*krbtgt\/EXAMPLE.*$/m, ''),
+    /has no ticket-granting ticket for alice@EXAMPLE\.TEST/,
+  ],
   ['text of another program', 'Credentials cache: API:1', /has no ticket-granting ticket/],
 ])('%s is not a login', (_, text, message) => {
   expect(() => parseTickets(text)).toThrow(

@@ -16,11 +16,12 @@ export interface Ticket {
   readonly cache: string;
 }
 
-/** A ticket from a keytab is renewed if it expires within this time (ms). */
+/** Time in ms before its expiry at which a ticket from a keytab is replaced. */
 const RENEW_BEFORE_MS = 5 * 60_000;
 
 /**
- * Returns the user's ticket. If TONY_KEYTAB names a keytab, the ticket comes from this keytab; otherwise from the ticket cache of `kinit`.
+ * Returns the user's ticket. The ticket comes from the keytab that TONY_KEYTAB names or, without TONY_KEYTAB, from the ticket cache of
+ * `kinit`.
  * @throws TonyError KERBEROS_NO_TICKET, KERBEROS_TICKET_EXPIRED, KERBEROS_TOOL_MISSING, KERBEROS_*
  */
 export async function findTicket(environment: NodeJS.ProcessEnv, now: number = Date.now()): Promise<Ticket> {
@@ -34,7 +35,7 @@ export async function findTicket(environment: NodeJS.ProcessEnv, now: number = D
   return ticket;
 }
 
-/** Returns the environment variables that tell Kerberos programs where the ticket is. */
+/** Returns an environment in which Kerberos programs find the ticket. */
 export async function ticketEnvironment(environment: NodeJS.ProcessEnv): Promise<NodeJS.ProcessEnv> {
   const { cache } = await findTicket(environment);
   return { ...environment, KRB5CCNAME: cache };
@@ -54,7 +55,7 @@ async function ticketOfKeytab(environment: NodeJS.ProcessEnv, now: number): Prom
   if (known !== null && known.expiresAt - now > RENEW_BEFORE_MS) {
     return known;
   }
-  // kinit writes a temporary file, so that concurrent commands never read an incomplete cache.
+  // kinit writes a temporary file that then replaces the cache, so that concurrent commands never read an incomplete cache.
   const file = cache.slice('FILE:'.length);
   const unfinished = `${file}.${randomBytes(8).toString('hex')}`;
   try {
@@ -85,7 +86,7 @@ async function withHost(principal: string): Promise<string> {
   return principal.replace(pattern, `/${name.toLowerCase()}`);
 }
 
-/** Returns a separate ticket cache that only the user can read. The user's own ticket cache remains unchanged. */
+/** Returns a ticket cache that only the user can read. It is separate from the user's own ticket cache, which must not change. */
 async function ownCache(environment: NodeJS.ProcessEnv, principal: string, keytab: string): Promise<string> {
   const folder = join(environment.XDG_CACHE_HOME || join(environment.HOME || homedir(), '.cache'), 'tony-ts', 'tickets');
   await makeFolders(folder, 0o700);
@@ -102,7 +103,7 @@ async function listTicket(environment: NodeJS.ProcessEnv): Promise<Ticket> {
 }
 
 /**
- * Parses `klist` output of MIT Kerberos in the C locale and UTC:
+ * Parses the output of MIT Kerberos's `klist` in the C locale and in UTC:
  *
  *   Ticket cache: FILE:/tmp/krb5cc_1000
  *   Default principal: alice@EXAMPLE.COM
@@ -122,7 +123,7 @@ export function parseTickets(text: string): Ticket {
       Date.UTC(2000 + Number(year), Number(month) - 1, Number(day), Number(hours), Number(minutes), Number(seconds)),
     );
   if (cache === undefined || principal === undefined || expirations.length === 0) {
-    throw new TonyError('KERBEROS_NO_TICKET', `The cache ${cache ?? ''} has no ticket-granting ticket of ${principal ?? 'a user'}.`);
+    throw new TonyError('KERBEROS_NO_TICKET', `The cache ${cache ?? ''} has no ticket-granting ticket for ${principal ?? 'a user'}.`);
   }
   return { principal, expiresAt: Math.max(...expirations), cache };
 }

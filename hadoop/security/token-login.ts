@@ -6,19 +6,20 @@ import { decodeDelegationIdentifier } from './delegation-identifier.ts';
 import { isFileSystemToken } from './fetch-tokens.ts';
 import type { Identity, Login, LoginDescription, TokenService } from './login.ts';
 
-/** Authenticates a process in a container with the delegation tokens in its credentials file. Reads the file again when it changes. */
+/**
+ * Authenticates a process in a container with the delegation tokens in its credentials file. If the file changes, the login reads it again.
+ */
 export class TokenLogin implements Login {
   readonly #file: string;
   readonly #user: string;
-  /** Origins of the ResourceManager web servers. Only these servers receive the ResourceManager token. */
+  /** Origins of the ResourceManagers' web servers, which are the only servers to receive the ResourceManager token. */
   readonly #resourceManagers: ReadonlySet<string>;
   readonly #servicesAt: (origin: string) => readonly string[];
   #read: { readonly version: string; readonly tokens: readonly Token[] } | null = null;
 
   /**
-   * @param user the name to send to a ResourceManager if the file contains no token for it. Such a ResourceManager requires no
-   * authentication
-   * @param servicesAt returns the services of the NameNodes at an origin, according to the configuration: `ha-hdfs:NAMESERVICE` or the RPC
+   * @param user user name for a ResourceManager without a token in the file, because such a ResourceManager requires no authentication
+   * @param servicesAt returns the services of the NameNodes at an origin according to the configuration: `ha-hdfs:NAMESERVICE` or the RPC
    * address `host:port`
    */
   constructor(
@@ -80,9 +81,10 @@ export class TokenLogin implements Login {
   }
 
   /**
-   * Selects a token by its service if the file contains several: `ip:port` or `ha-hdfs:NAMESERVICE`.
+   * Returns the token of a file system. If the file contains tokens of several file systems, selects one by its service, which is `ip:port`
+   * or `ha-hdfs:NAMESERVICE`.
    *
-   * @param candidates services, `host:port` addresses, nameservices and hosts, in order of preference
+   * @param candidates services, `host:port` addresses, nameservices and hosts to look for, in order of preference
    */
   async #fileSystemToken(candidates: readonly string[]): Promise<Token> {
     const [only, ...others] = (await this.#tokens()).filter(isFileSystemToken);

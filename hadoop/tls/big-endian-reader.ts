@@ -1,4 +1,4 @@
-/** Reads the integers and texts of Java's file formats. Throws RangeError at the end of the bytes. */
+/** Reads numbers and strings in the formats of Java's key stores. Throws a RangeError if the bytes end early. */
 export class BigEndianReader {
   readonly #from: Buffer;
   #at = 0;
@@ -7,7 +7,6 @@ export class BigEndianReader {
     this.#from = from;
   }
 
-  /** Returns the offset of the next byte. */
   get at(): number {
     return this.#at;
   }

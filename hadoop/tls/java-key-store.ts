@@ -29,7 +29,7 @@ export interface JavaKeyStore {
 }
 
 export interface ProtectedKey {
-  /** EncryptedPrivateKeyInfo in DER format, the input of `privateKeyOf`. */
+  /** EncryptedPrivateKeyInfo in DER format. `privateKeyOf` decrypts it. */
   readonly encrypted: Buffer;
   /** Certificate chain in DER format, from the leaf to the root. */
   readonly chain: readonly Buffer[];
@@ -40,7 +40,7 @@ export function isJavaKeyStore(bytes: Buffer): boolean {
 }
 
 /**
- * Reads a JKS file. Like Java, skips the integrity check if there is no password: the certificates are not encrypted.
+ * Reads a JKS file. If there is no password, skips the integrity check, as Java does. The certificates are not encrypted.
  * @throws RangeError for a damaged file, WrongPassword
  */
 export function readJavaKeyStore(bytes: Buffer, password: string | null): JavaKeyStore {
@@ -79,7 +79,7 @@ export function readJavaKeyStore(bytes: Buffer, password: string | null): JavaKe
 }
 
 /**
- * Returns a key store without the digest at its end. Checks the digest if there is a password.
+ * Returns a key store without the digest at its end. If there is a password, verifies the digest.
  * @throws WrongPassword
  */
 export function keyStoreContent(bytes: Buffer, password: string | null): Buffer {
@@ -94,7 +94,7 @@ export function keyStoreContent(bytes: Buffer, password: string | null): Buffer 
   return content;
 }
 
-/** The password of a key store or key is wrong, or the file has been modified. */
+/** Thrown if the password of a key store or key is wrong. A modified file causes the same error. */
 export class WrongPassword extends Error {
   constructor() {
     super('the password is wrong, or the file has been altered');
@@ -102,7 +102,7 @@ export class WrongPassword extends Error {
 }
 
 /**
- * Decrypts a private key from a JKS file. Returns PKCS #8 in DER format.
+ * Decrypts a private key from a JKS file. The result is PKCS #8 in DER format.
  * @throws RangeError for a damaged key, WrongPassword
  */
 export function privateKeyOf({ encrypted }: ProtectedKey, password: string): Buffer {
@@ -132,7 +132,7 @@ function utf16(text: string): Buffer {
   return Buffer.from(text, 'utf16le').swap16();
 }
 
-/** The JKS format prescribes SHA-1. */
+/** JKS uses SHA-1. */
 function sha1(...parts: readonly Uint8Array[]): Buffer {
   const hash = createHash('sha1');
   for (const part of parts) {

@@ -2,15 +2,18 @@ import { readFileSync } from 'node:fs';
 import { Agent, type AgentOptions } from 'node:https';
 import tls, { createSecureContext, rootCertificates, type SecureContext } from 'node:tls';
 
-/** Cached by certificate authorities: a secure context with all root certificates takes milliseconds and a megabyte of memory. */
+/**
+ * All instances, keyed by their authorities. They are shared because a secure context with all root certificates costs milliseconds and a
+ * megabyte of memory.
+ */
 const known = new Map<string, ServerTrust>();
 
 /**
- * Defines which HTTPS servers this process trusts. All HTTPS connections to a cluster use its agent. A server's certificate must be signed
- * by one of Node's default authorities or by one of the cluster's authorities. Host names are always verified.
+ * The HTTPS servers that this process trusts. A server's certificate must be signed by one of Node's default authorities or by one of the
+ * cluster's authorities. Host names are always verified.
  */
 export class ServerTrust {
-  /** The cluster's certificate authorities; empty if only Node's default authorities are trusted. */
+  /** The cluster's certificate authorities in PEM format. Empty if only Node's default authorities are trusted. */
   readonly pem: string;
   #context: SecureContext | null = null;
 
@@ -32,7 +35,7 @@ export class ServerTrust {
     return new Agent({ keepAlive: true, ...options, ...this.connectionOptions() });
   }
 
-  /** Returns the options of `tls.connect` that make a connection trust these authorities. */
+  /** Returns options for `tls.connect`, so that the connection trusts these authorities. */
   connectionOptions(): { readonly secureContext?: SecureContext } {
     if (this.pem === '') {
       return {};
@@ -42,8 +45,8 @@ export class ServerTrust {
   }
 
   /**
-   * Returns all trusted authorities in PEM format, for programs that read them from a file. Returns null if the system already trusts all
-   * of them.
+   * Returns all trusted authorities in PEM format, for programs that read authorities from a file. Returns null if the default authorities
+   * are sufficient.
    */
   bundle(): string | null {
     return this.pem === '' ? null : [...defaultAuthorities(), this.pem].join('\n');
@@ -53,7 +56,8 @@ export class ServerTrust {
 export const DEFAULT_TRUST = ServerTrust.of('');
 
 /**
- * Returns the distinct certificates in `pem` that Node.js does not already trust. Java truststores often contain all public authorities.
+ * Returns the certificates in `pem`, without duplicates and without those that Node.js trusts by default. Java truststores often contain
+ * all public authorities.
  */
 export function additionalAuthorities(pem: string): string {
   const own = new Set(rootCertificates.map((each) => each.trim()));
@@ -61,12 +65,9 @@ export function additionalAuthorities(pem: string): string {
   return [...new Set(given)].filter((each) => each !== '' && !own.has(each)).join('\n');
 }
 
-/**
- * Returns Node's default authorities. TLS options with explicit authorities must include them, because the option `ca` replaces the
- * defaults.
- */
+/** Returns Node's default authorities, which must be passed explicitly because the TLS option `ca` replaces them. */
 function defaultAuthorities(): readonly string[] {
-  // Available in Node.js 22.15 and newer.
+  // Only Node.js 22.15 and newer have this function.
   const { getCACertificates } = tls as { readonly getCACertificates?: (type: 'default') => string[] };
   if (getCACertificates !== undefined) {
     return getCACertificates('default');
@@ -75,7 +76,7 @@ function defaultAuthorities(): readonly string[] {
   try {
     return extra ? [...rootCertificates, readFileSync(extra, 'latin1')] : rootCertificates;
   } catch {
-    // Node.js itself warns about an unreadable file.
+    // Node.js itself prints a warning about the unreadable file.
     return rootCertificates;
   }
 }

@@ -5,8 +5,8 @@ const SKIPPED = channel('tony-ts.skipped-server');
 const reported = new Set<string>();
 
 /**
- * Reports once that this process skips a server, such as a DataNode, because it does not trust the server's certificate. The report goes
- * through a diagnostics channel, because any request can cause it.
+ * Reports, once per server, that this process does not use a server because it does not trust the server's certificate. Such a server can
+ * be a DataNode. The report goes through a diagnostics channel, because any request can cause it.
  */
 export function reportSkippedServer(failure: TonyError): void {
   if (!reported.has(failure.message)) {
@@ -15,7 +15,7 @@ export function reportSkippedServer(failure: TonyError): void {
   }
 }
 
-/** Calls `listener` for each server that this process skips from now on. */
+/** Calls `listener` for each server that this process reports as skipped from now on. */
 export function onSkippedServer(listener: (failure: TonyError) => void): void {
   SKIPPED.subscribe((failure) => listener(failure as TonyError));
 }

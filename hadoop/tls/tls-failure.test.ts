@@ -101,7 +101,7 @@ test('a server with a certificate from a trusted authority is accepted, but only
   const port = await serve('good');
   expect(await ask(`https://localhost:${port}`, TRUST)).toBe('answered');
   expect(await ask(`https://127.0.0.1:${port}`, TRUST)).toMatch(
-    /^TLS_FAILED The certificate of 127\.0\.0\.1:\d+ is not for this host name, but for localhost\. Use a name/,
+    /^TLS_FAILED The certificate of 127\.0\.0\.1:\d+ is not valid for this host name, but for localhost\. Use a name/,
   );
 });
 
@@ -114,7 +114,7 @@ test('a server of an unknown authority is rejected', async () => {
 
 test('a certificate for other hosts and an expired one are rejected', async () => {
   expect(await ask(`https://localhost:${await serve('other')}`, TRUST)).toContain(
-    'is not for this host name, but for rm.example.com, 10.0.0.1.',
+    'is not valid for this host name, but for rm.example.com, 10.0.0.1.',
   );
   expect(await ask(`https://localhost:${await serve('expired')}`, TRUST)).toContain(
     'or its certificate authority has expired. Check the clock',

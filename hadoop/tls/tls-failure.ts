@@ -8,14 +8,14 @@ const UNKNOWN_AUTHORITY: ReadonlySet<string> = new Set([
   'DEPTH_ZERO_SELF_SIGNED_CERT',
   'CERT_SIGNATURE_FAILURE',
 ]);
-/** OpenSSL's error reasons if the first message from the server is not TLS. */
+/** OpenSSL's error reasons for a server that does not respond with TLS. */
 const NOT_TLS: ReadonlySet<string> = new Set(['wrong version number', 'packet length too long', 'http request', 'unknown protocol']);
-/** First byte of a TLS alert. TLS servers send an alert in response to plain HTTP. */
+/** First byte of a TLS alert. A TLS server sends an alert if it receives plain HTTP. */
 const TLS_ALERT = 0x15;
 
 /**
- * Explains a TLS error of an HTTPS request, or of a plain HTTP request to an HTTPS server. Returns null for other errors. A retry would
- * fail in the same way.
+ * Explains the TLS error of an HTTPS request, or the error of a plain HTTP request to an HTTPS server. A retry would fail in the same way.
+ * Returns null for other errors, for which a retry may help.
  */
 export function tlsFailure(error: unknown, server: URL): TonyError | null {
   const { code = '', cert, rawPacket, message = '' } = causeOf(error);
@@ -31,7 +31,7 @@ export function tlsFailure(error: unknown, server: URL): TonyError | null {
   if (code === 'ERR_TLS_CERT_ALTNAME_INVALID') {
     const names = (cert?.subjectaltname ?? '').replaceAll('DNS:', '').replaceAll('IP Address:', '');
     return failed(
-      `The certificate of ${host} is not for this host name${names === '' ? '' : `, but for ${names}`}.`,
+      `The certificate of ${host} is not valid for this host name${names === '' ? '' : `, but for ${names}`}.`,
       'Use a name from the certificate in the Hadoop configuration, or ask the cluster admin for a certificate with this name.',
     );
   }
@@ -56,7 +56,7 @@ export function tlsFailure(error: unknown, server: URL): TonyError | null {
   return null;
 }
 
-/** Creates the error for a plain HTTP request to an HTTPS server. */
+/** Returns the error for a plain HTTP request to an HTTPS server. */
 function speaksTls({ host }: URL, cause?: unknown): TonyError {
   return new TonyError('TLS_FAILED', `${host} speaks HTTPS, but the configuration says plain HTTP.`, {
     hint: 'Set yarn.http.policy and dfs.http.policy to HTTPS_ONLY in the Hadoop configuration if all daemons use HTTPS. Otherwise, correct the address of this server.',
@@ -65,8 +65,8 @@ function speaksTls({ host }: URL, cause?: unknown): TonyError {
 }
 
 /**
- * Returns OpenSSL's error reason in lower case, or null for other errors. Node.js reports the reason in the error code or, for EPROTO, in
- * the message.
+ * Returns OpenSSL's reason for the error in lower case. Node.js reports it in the error code or, for EPROTO, in the message. Returns null
+ * if the error does not come from OpenSSL.
  */
 function opensslReason(code: string, message: string): string | null {
   if (code === 'EPROTO') {
@@ -82,7 +82,7 @@ interface ConnectionError {
   readonly rawPacket?: Buffer;
 }
 
-/** Returns the connection error, which HTTP libraries wrap in other errors. */
+/** Returns the original connection error. HTTP libraries wrap it in errors of their own. */
 function causeOf(error: unknown): ConnectionError {
   for (let each = error; each instanceof Error; each = each.cause) {
     if ((each as { cert?: unknown }).cert !== undefined || each.cause === undefined) {

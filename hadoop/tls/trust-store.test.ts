@@ -52,7 +52,7 @@ test('a missing file and files of other formats are reported', async () => {
   const other = join(folder, 'other');
   await writeFile(other, 'no certificate');
   expect(await complaint(readTrustStore({ location: other, password: null }))).toContain(
-    'it contains no certificate. Use a truststore in the format JKS or PKCS12. Export',
+    'it contains no certificate. Use a truststore in JKS or PKCS12 format. Export',
   );
   expect(await complaint(readPemFile(other))).toContain('it contains no certificate. Name a PEM file');
   await writeFile(other, Buffer.from([0x30, 0x03, 0x02, 0x01, 0x00]));

@@ -9,31 +9,35 @@ const LIMIT_MS = 30_000;
 const MAXIMUM_BYTES = 16 * 1024 * 1024;
 const AS_PEM = 'Export the certificate with `keytool -exportcert -rfc`, and name the PEM file as tls.ca in tony-site.yaml.';
 
-/** A Java trust store or a PEM file, as configured in ssl-client.xml. */
+/** A Java truststore or PEM file that ssl-client.xml names. */
 export interface TrustStore {
   readonly location: string;
-  /** The password in the configuration; null if there is none. */
+  /** The configured password, or null if there is none. */
   readonly password: string | null;
-  /** Returns the password in Hadoop's credential providers, which takes precedence; null if they have none. */
+  /**
+   * Looks up the password in Hadoop's credential providers, and returns null if it is not there. It takes precedence over the configured
+   * password.
+   */
   readonly storedPassword?: () => Promise<string | null>;
 }
 
 /**
- * Returns the trusted certificates of a Java trust store (JKS or PKCS #12) or a PEM file, in PEM format. Like Java, detects the format from
- * the content: Hadoop's configuration calls both Java formats `jks`.
+ * Returns the trusted certificates of a Java truststore (JKS or PKCS #12) or of a PEM file, in PEM format. Detects the format from the
+ * file's content, as Java does, because Hadoop's configuration calls both Java formats `jks`.
  * @throws TonyError TRUST_STORE_UNREADABLE
  */
 export async function readTrustStore({ location, password, storedPassword = async () => null }: TrustStore): Promise<string> {
   const bytes = await readStore(location);
   try {
     if (isJavaKeyStore(bytes)) {
-      // The certificates are readable without a password, and decrypting a stored password takes a third of a second.
+      // Use a stored password only if necessary, because its decryption takes a third of a second. The certificates in a JKS file are not
+      // encrypted.
       const used = password === null ? null : ((await storedPassword()) ?? password);
       return readJavaKeyStore(bytes, used)
         .trusted.map((each) => toPem(each))
         .join('');
     }
-    // A PKCS #12 file is a DER SEQUENCE.
+    // A PKCS #12 file starts with the tag of a DER SEQUENCE.
     return bytes[0] === 0x30 ? await readPkcs12(location, (await storedPassword()) ?? password) : certificatesIn(bytes.toString('latin1'));
   } catch (error) {
     if (error instanceof TonyError) {
@@ -44,7 +48,7 @@ export async function readTrustStore({ location, password, storedPassword = asyn
         ? 'Correct ssl.client.truststore.password in the ssl-client.xml of HADOOP_CONF_DIR.'
         : error instanceof CredentialStoreError
           ? `Correct hadoop.security.credential.provider.path, or the password of this store (HADOOP_CREDSTORE_PASSWORD). ${AS_PEM}`
-          : `Use a truststore in the format JKS or PKCS12. ${AS_PEM}`;
+          : `Use a truststore in JKS or PKCS12 format. ${AS_PEM}`;
     throw unreadable(location, messageOf(error), hint, error);
   }
 }
@@ -79,8 +83,8 @@ function unreadable(file: string, why: string, hint: string, cause?: unknown): T
 }
 
 /**
- * Decrypts the certificates with the system's openssl. Node.js reads only PKCS #12 files that contain a private key, and lacks RC2, the
- * cipher of older Java versions.
+ * Decrypts the certificates with the system's openssl. Node.js can read PKCS #12 files only if they contain a private key, and does not
+ * support RC2, the cipher of older Java versions.
  */
 async function readPkcs12(file: string, password: string | null): Promise<string> {
   let found = await openssl(file, password ?? '', []);
@@ -99,7 +103,7 @@ async function readPkcs12(file: string, password: string | null): Promise<string
   throw new WrongPassword();
 }
 
-/** Runs openssl. The password goes through stdin, because other users can see command-line arguments. */
+/** Runs openssl. The password is sent to its stdin, because other users can see command-line arguments. */
 function openssl(
   file: string,
   password: string,
@@ -124,7 +128,7 @@ function openssl(
       reject(unreadable(file, 'a PKCS12 truststore requires the program openssl, which was not found', hint, error));
     });
     child.once('close', (exitCode) => resolve({ exitCode, ...collected }));
-    // If openssl exits without reading its input, its exit code reports the cause.
+    // Ignore the error if openssl exits without reading its input. The exit code reports the cause.
     child.stdin.on('error', () => {});
     child.stdin.end(`${password}\n`);
   });

@@ -161,7 +161,7 @@ test('commands report the cause of an HTTPS failure and the next step', async ()
     /^error: The certificate of localhost:\d+ is signed by an authority that is not trusted here \(\w+\)\.\nhint: Name a truststore/,
   );
   expect(await list(otherName)).toMatch(
-    /^error: The certificate of 127\.0\.0\.1:\d+ is not for this host name, but for localhost\.\nhint: /,
+    /^error: The certificate of 127\.0\.0\.1:\d+ is not valid for this host name, but for localhost\.\nhint: /,
   );
   expect(await list(plain)).toMatch(/^error: localhost:\d+ speaks HTTPS, but the configuration says plain HTTP\.\nhint: /);
   expect(await list(password)).toMatch(/^error: The trusted certificates in .*truststore\.jks cannot be read: the password is wrong/);
@@ -209,7 +209,7 @@ test('commands skip a server of a pair whose certificate is rejected, and warn a
   ] as const) {
     const { exitCode, stderr } = await cluster.run([command], { env });
     expect(exitCode, stderr).toBe(0);
-    const warning = `warning: The certificate of 127.0.0.1:${port} is not for this host name, but for localhost. This command uses another`;
+    const warning = `warning: The certificate of 127.0.0.1:${port} is not valid for this host name, but for localhost. This command uses another`;
     expect(stderr.split(warning), stderr).toHaveLength(2);
   }
   const findings = jsonLines((await cluster.run(['doctor', '--output', 'json'], { env })).stdout);
@@ -217,7 +217,7 @@ test('commands skip a server of a pair whose certificate is rejected, and warn a
   expect(findings.find(({ name }) => name === 'staging folder')).toMatchObject({ state: 'good' });
   const certificates = findings.find(({ name }) => name === 'certificates');
   expect(certificates).toMatchObject({ state: 'doubtful', remedy: expect.stringContaining('certificate') });
-  expect(String(certificates?.text).match(/is not for this host name/g)).toHaveLength(2);
+  expect(String(certificates?.text).match(/is not valid for this host name/g)).toHaveLength(2);
 });
 
 test.each([
