@@ -27,30 +27,34 @@ export interface MasterAddress {
 }
 
 export interface Registration {
-  /** Resources of the largest container that the cluster allocates. */
+  /** Resources of the largest container that the cluster can allocate. */
   readonly maximum: Resources;
-  /** Names of all resource types. Empty if the response was lost; the client then checks allocated containers instead of asks. */
+  /**
+   * Names of all resource types. Empty if the response to the registration was lost. The client then checks the allocated containers
+   * instead of the asks.
+   */
   readonly resourceTypes: readonly string[];
   readonly queue: string;
-  /** Running containers of the previous attempt. */
+  /** Containers of the previous attempt that are still running. */
   readonly previousContainers: readonly AllocatedContainer[];
 }
 
 export interface AllocateResult {
   readonly allocated: readonly AllocatedContainer[];
   readonly completed: readonly CompletedContainer[];
-  /** Containers of the previous attempt that the ResourceManager did not report at registration. */
+  /** Running containers of the previous attempt that the ResourceManager did not yet know at the registration. */
   readonly previousContainers: readonly AllocatedContainer[];
-  /** Resources still available to this application in its queue. */
+  /** Resources that this application can still allocate in its queue. */
   readonly headroom: Resources;
   readonly nodes: number;
-  /** IDs of containers that YARN will preempt. Each ID is reported once. */
+  /** IDs of containers that YARN is about to preempt. YARN reports each ID only once. */
   readonly preempting: readonly string[];
   /**
-   * Asks that the client has cancelled. Either the ResourceManager rejected the ask, or an allocated container lacked a requested resource.
+   * Asks that the client has cancelled, because the ResourceManager rejected them or because an allocated container lacked a requested
+   * resource.
    */
   readonly refusedAsks: readonly { readonly ask: Ask; readonly message: string }[];
-  /** True if the client has registered again after a ResourceManager restart. */
+  /** True if the client has registered again because the ResourceManager has restarted. */
   readonly reregistered: boolean;
 }
 
@@ -88,7 +92,7 @@ export interface AllocateResponse {
 
 /**
  * Builds an AllocateRequestProto.
- * @param units units of the resource types, from the registration
+ * @param units the unit of each resource type, from the registration
  */
 export function allocateMessage(request: AskRequest, progress: number, units: ReadonlyMap<string, string>): object {
   const { asks, releases, avoid, readmit, responseId } = request;
@@ -102,8 +106,8 @@ export function allocateMessage(request: AskRequest, progress: number, units: Re
 }
 
 /**
- * Returns one ResourceRequestProto for an ask that any host can satisfy, and three for an ask for one host: the host, its rack and `*`.
- * Without the entries for rack and `*`, the scheduler never allocates. It rejects a node label on any entry but `*`.
+ * Returns the ResourceRequestProtos for an ask. An ask for any host needs only the entry `*`. An ask for one host also needs entries for
+ * the host and its rack: otherwise, the scheduler allocates nothing. The scheduler accepts a node label only on the entry `*`.
  */
 function messagesOfAsk(ask: Ask, units: ReadonlyMap<string, string>): object[] {
   const message = (name: string, relax: boolean, label: string | null): object => ({
@@ -121,7 +125,9 @@ function messagesOfAsk(ask: Ask, units: ReadonlyMap<string, string>): object[] {
     : [message(place.host, true, null), message(place.rack, false, null), message('*', false, nodeLabel)];
 }
 
-/** Converts an AllocateResponseProto. `refusedAsks` is empty here, because the ResourceManager reports rejected asks as exceptions. */
+/**
+ * Converts an AllocateResponseProto. The result contains no `refusedAsks`, because the ResourceManager reports rejected asks as exceptions.
+ */
 export function allocateResultOf(response: AllocateResponse): AllocateResult {
   const { strictContract, contract } = response.preempt ?? {};
   return {
@@ -147,7 +153,7 @@ export const EMPTY_RESULT: AllocateResult = {
   reregistered: false,
 };
 
-/** Merges several results in order. Fields with a current state come from the last result. */
+/** Merges the results of several requests, given in order. Fields that describe the current state come from the last result. */
 export function mergeResults(results: readonly AllocateResult[]): AllocateResult {
   return results.reduce(
     (sum, next) => ({
@@ -169,7 +175,7 @@ export function extrasOf(resources: Resources): Resources {
   return Object.fromEntries(Object.entries(resources).filter(([name, amount]) => name !== MEMORY && name !== VCORES && amount > 0));
 }
 
-/** Returns true if a container lacks a requested resource such as a GPU. Without this check, a job could train without GPUs. */
+/** Returns true if a container lacks a requested resource, such as a GPU. Otherwise, a job could train on CPUs without notice. */
 export function lacksResources(wanted: Ask | undefined, container: AllocatedContainer): boolean {
   return Object.entries(extrasOf(wanted?.resources ?? {})).some(([name, amount]) => (container.resources[name] ?? 0) < amount);
 }

@@ -51,13 +51,14 @@ export type { AllocatedContainer, CompletedContainer, Resources } from '../rpc/r
 export type { AllocateResult, FinalStatus, MasterAddress, Registration } from './allocate-messages.ts';
 export type { Ask, Place } from './ask-ledger.ts';
 
-/** Maximum number of rejections by the ResourceManager before a heartbeat fails. */
+/** Maximum number of rejected requests per heartbeat. */
 const MAX_OBJECTIONS_PER_HEARTBEAT = 8;
 const REPEAT_FINISH_MS = 50;
 
 /**
- * An ApplicationMaster's client for the ResourceManager (ApplicationMasterProtocol). It handles lost responses, ResourceManager restarts
- * and failovers, and token renewal. All methods throw ATTEMPT_FENCED if the ResourceManager has removed the attempt.
+ * The client with which an ApplicationMaster communicates with the ResourceManager (ApplicationMasterProtocol). The client handles lost
+ * responses, ResourceManager restarts and failovers, and new tokens. All methods throw ATTEMPT_FENCED if the ResourceManager has removed
+ * the attempt.
  */
 export class ApplicationMasterClient {
   readonly #log: Logger;
@@ -67,9 +68,12 @@ export class ApplicationMasterClient {
   #address: MasterAddress | null = null;
   #maximum: Resources = {};
   #units: ReadonlyMap<string, string> = new Map();
-  /** Results to return from the next successful heartbeat. A heartbeat can send several requests and fail after its first response. */
+  /**
+   * Results for the next successful heartbeat to return. A heartbeat can send several requests and then fail, so the results of the first
+   * ones must not get lost.
+   */
   readonly #undelivered: AllocateResult[] = [];
-  /** Serialises heartbeats: each request must contain the response ID of the previous response. */
+  /** Makes heartbeats run one after the other, because each request must contain the response ID of the previous response. */
   #turn: Promise<unknown> = Promise.resolve();
 
   constructor(options: SchedulerOptions) {
@@ -77,12 +81,12 @@ export class ApplicationMasterClient {
     this.#connection = new SchedulerConnection(options);
   }
 
-  /** NodeManager tokens keyed by `host:port`. The ResourceManager sends each token once, with the first container on the node. */
+  /** NodeManager tokens, keyed by `host:port`. The ResourceManager sends a node's token only with the first container on this node. */
   get nodeTokens(): ReadonlyMap<string, Token> {
     return this.#nodeTokens;
   }
 
-  /** True while containers are requested. Send heartbeats every 100 to 250 ms in this case, otherwise every second. */
+  /** True while containers are requested. Heartbeats should then follow every 100 to 250 ms, and otherwise every second. */
   get hasOpenAsks(): boolean {
     return hasOpenAsks(this.#ledger);
   }
@@ -93,8 +97,8 @@ export class ApplicationMasterClient {
   }
 
   /**
-   * Sets the number of containers to allocate for a priority and allocation request ID. The next heartbeat sends the ask, and each
-   * allocation decrements the number. Throws RESOURCE_UNKNOWN if the cluster lacks the resource type.
+   * Sets the number of containers to allocate for a priority and an allocation request ID. The next heartbeat sends this ask. Each
+   * allocation then reduces the number by one. Throws RESOURCE_UNKNOWN if the cluster does not have the resource type.
    */
   setAsk(wanted: Ask): void {
     if (wanted.count > 0) {
@@ -108,7 +112,7 @@ export class ApplicationMasterClient {
     this.#ledger = release(this.#ledger, containerId);
   }
 
-  /** Excludes hosts from all further allocations of the application. */
+  /** Sets the hosts on which YARN must not allocate containers for this application. */
   setAvoidedHosts(hosts: ReadonlySet<string>): void {
     this.#ledger = avoid(this.#ledger, hosts);
   }
@@ -124,8 +128,8 @@ export class ApplicationMasterClient {
   }
 
   /**
-   * Unregisters the ApplicationMaster. Resolves when the ResourceManager has recorded the end of the application. The ResourceManager then
-   * kills the remaining containers.
+   * Unregisters the ApplicationMaster. Resolves when the ResourceManager has stored the final status. After that, the ResourceManager kills
+   * the remaining containers.
    */
   async finish(final: FinalStatus, timeoutMs = 15_000): Promise<void> {
     const end = performance.now() + timeoutMs;
@@ -149,8 +153,8 @@ export class ApplicationMasterClient {
             `The ResourceManager did not confirm the end of the application within ${Math.round(leftMs)} ms.`,
           );
         });
-        // Until the ResourceManager confirms the call, the application is in state FINISHING. The ResourceManager completes it without
-        // further calls.
+        // The application is in state FINISHING until the ResourceManager has stored the final status. The ResourceManager stores it even
+        // without further calls.
         if (answer.isUnregistered === true) {
           return;
         }
@@ -161,7 +165,7 @@ export class ApplicationMasterClient {
         if (!(error instanceof RemoteError)) {
           throw error;
         }
-        // The response to an earlier call was lost, and the ResourceManager has already removed the attempt.
+        // The ResourceManager has already removed the attempt, because an earlier call succeeded and its response was lost.
         if (error.is('ApplicationAttemptNotFoundException')) {
           throw fenced(error);
         }
@@ -215,7 +219,7 @@ export class ApplicationMasterClient {
     };
   }
 
-  /** Rejects asks with unknown resource types. YARN would ignore these types and allocate containers without them. */
+  /** Throws for unknown resource types. YARN would ignore them and allocate containers without these resources. */
   #check(wanted: Ask): void {
     if (this.#units.size === 0) {
       return;
@@ -328,7 +332,7 @@ export class ApplicationMasterClient {
     this.#undelivered.push({ ...EMPTY_RESULT, previousContainers: registration.previousContainers, reregistered: true });
   }
 
-  /** Sends each ask in a separate request to find the ask that the ResourceManager rejected. */
+  /** Sends each ask in a separate request, to find out which one the ResourceManager rejects. */
   async #allocateOneByOne(request: AskRequest, progress: number): Promise<void> {
     for (const item of request.asks) {
       const taken = takeAsk(this.#ledger, askKey(item));
@@ -341,7 +345,7 @@ export class ApplicationMasterClient {
         if (!(error instanceof RemoteError)) {
           throw error;
         }
-        // Ignore other errors here: the next complete request reports them again.
+        // The next complete request fails with the same error, so it need not be handled here.
         if (!isAskRefused(error)) {
           return;
         }
@@ -361,7 +365,7 @@ export class ApplicationMasterClient {
     return `The job requested a container with ${name} ${amount}, but the cluster's largest container has ${this.#maximum[name]}. ${error.remoteMessage}`;
   }
 
-  /** Drops the releases or avoided hosts if they caused the rejection. Returns false if the rejection has another cause. */
+  /** Drops the releases or avoided hosts that caused the rejection. Returns false if neither did. */
   #dropRefused(error: RemoteError, request: AskRequest): boolean {
     if (error.is('InvalidContainerReleaseException') && request.releases.length > 0) {
       this.#ledger = forgetReleases(this.#ledger, request.releases);
@@ -370,11 +374,14 @@ export class ApplicationMasterClient {
     } else {
       return false;
     }
-    this.#log.error({ error: messageOf(error) }, 'the ResourceManager rejects a part of the heartbeat; omitting it');
+    this.#log.error({ error: messageOf(error) }, 'the ResourceManager rejects part of the heartbeat; omitting this part');
     return true;
   }
 
-  /** Adopts the response ID N from the message "Invalid responseId in AllocateRequest ..., expect responseId to be N, but get M". */
+  /**
+   * Continues with the response ID N of the error "Invalid responseId in AllocateRequest ..., expect responseId to be N, but get M".
+   * Returns false for other errors.
+   */
   #adoptResponseId(error: RemoteError): boolean {
     const expected = error.is('InvalidApplicationMasterRequestException')
       ? /expect responseId to be (\d+)/.exec(error.remoteMessage)?.[1]

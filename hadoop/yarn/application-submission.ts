@@ -5,38 +5,38 @@ import { launchEnvironment } from './launch-script.ts';
 export interface ApplicationSubmission {
   readonly applicationId: string;
   readonly name: string;
-  /** The application type in YARN's application lists and filters. */
+  /** Application type, by which YARN lists and filters applications. */
   readonly type: string;
   readonly queue: string;
   readonly tags: readonly string[];
-  /** Resources of the ApplicationMaster's container. YARN's REST API supports only memory and vcores here. */
+  /** Resources of the ApplicationMaster's container. YARN's REST API accepts no other resource types here. */
   readonly memoryMb: number;
   readonly vcores: number;
   readonly nodeLabel: string | null;
-  /** Priority within the queue. YARN starts applications with a higher priority first. */
+  /** Priority within the queue. YARN starts applications with higher numbers first. */
   readonly priority: number;
   readonly maxAttempts: number;
-  /** Time window in ms in which failed attempts count towards `maxAttempts`; null for no window. */
+  /** Time window in ms. Only failed attempts within this window count towards `maxAttempts`. With null, all of them count. */
   readonly failureWindowMs: number | null;
-  /** True if containers keep running when the ApplicationMaster fails. The next attempt then adopts them. */
+  /** True if containers keep running when the ApplicationMaster fails, so that the next attempt can adopt them. */
   readonly keepContainers: boolean;
-  /** Shell command created by `launchCommand`. YARN inserts it unchanged into the launch script. */
+  /** Shell command from `launchCommand`, which YARN copies unchanged into the launch script. */
   readonly command: string;
   /** Environment variables of the program, unescaped. */
   readonly environment: Readonly<Record<string, string>>;
   readonly resources: readonly Resource[];
   /**
-   * Delegation tokens for the container's credentials file. The ResourceManager renews the tokens and cancels them when the application
+   * Delegation tokens for the container's credentials file. The ResourceManager renews these tokens, and cancels them when the application
    * ends.
    */
   readonly tokens: readonly Token[];
   /** Secrets for the container's credentials file. */
   readonly secrets: ReadonlyMap<string, Uint8Array>;
-  /** Users with access, in addition to the application's owner and administrators; null for the cluster's default. */
+  /** Users with access in addition to the owner and the administrators. With null, the cluster's default applies. */
   readonly acls: { readonly view: Acl; readonly modify: Acl } | null;
 }
 
-/** Returns the request body without its secrets, for display. */
+/** Returns the request body without secrets, for display. */
 export function redactedBody(submission: ApplicationSubmission): Record<string, unknown> {
   const hidden = (): string => '***';
   return submissionBody(submission, hidden, hidden);
@@ -75,7 +75,7 @@ export function submissionBody(
   };
 }
 
-/** Formats an ACL for YARN as `USERS GROUPS`, e.g. `alice,bob staff,admins`. */
+/** Formats an ACL in YARN's form `USERS GROUPS`, e.g. `alice,bob staff,admins`. */
 export function aclText(acl: Acl): string {
   return `${acl.users.join(',')} ${acl.groups.join(',')}`;
 }
@@ -90,9 +90,7 @@ function localResource(resource: Resource): Record<string, unknown> {
   };
 }
 
-/**
- * Converts a map to the ResourceManager's JSON format. An empty list would cause a NullPointerException in Hadoop 2.
- */
+/** Converts a map to the ResourceManager's JSON format. Omits an empty list, because it would cause a NullPointerException in Hadoop 2. */
 function entries(map: Readonly<Record<string, unknown>>): Record<string, unknown> {
   const all = Object.entries(map).map(([key, value]) => ({ key, value }));
   return all.length === 0 ? {} : { entry: all };

@@ -15,32 +15,35 @@ import type { Resources } from '../rpc/records.ts';
  */
 
 export interface Ask {
-  /** Priority of the role. YARN serves lower numbers first. */
+  /** Priority of the role. YARN serves asks with lower numbers first. */
   readonly priority: number;
   readonly allocationRequestId: number;
   readonly resources: Resources;
   readonly count: number;
-  /** Null for the queue's default label; '' for nodes without a label. */
+  /** Node label. Null selects the queue's default label, and '' selects nodes without a label. */
   readonly nodeLabel: string | null;
-  /** The only host on which YARN may allocate the containers; undefined for any host. */
+  /** The only host on which YARN may allocate the containers. If it is undefined, YARN may use any host. */
   readonly place?: Place | undefined;
 }
 
 export interface Place {
   readonly host: string;
-  /** Network location of the host, such as `/default-rack`. */
+  /** Network location of the host, e.g. `/default-rack`. */
   readonly rack: string;
 }
 
 export interface AskLedger {
   readonly responseId: number;
-  /** Keyed by `askKey`. An ask with count 0 stays in the map until it is sent. */
+  /** Asks, keyed by `askKey`. An ask with count 0 stays in the map until it has been sent. */
   readonly asks: ReadonlyMap<string, Ask>;
   readonly unsent: ReadonlySet<string>;
-  /** `released` contains released containers until YARN reports their completion. `unsentReleases` contains those that must be sent. */
+  /**
+   * `released` contains released containers until YARN reports that they have completed. `unsentReleases` contains those whose release has
+   * not been sent yet.
+   */
   readonly released: ReadonlySet<string>;
   readonly unsentReleases: ReadonlySet<string>;
-  /** `avoided` contains the hosts to avoid. `sentAvoided` contains the hosts last sent to the ResourceManager. */
+  /** `avoided` contains the hosts to avoid. `sentAvoided` contains the hosts that the ResourceManager has been told to avoid. */
   readonly avoided: ReadonlySet<string>;
   readonly sentAvoided: ReadonlySet<string>;
 }
@@ -73,7 +76,7 @@ export function askKey(ask: { readonly priority: number; readonly allocationRequ
   return `${ask.priority}/${ask.allocationRequestId}`;
 }
 
-/** Sets an ask. Replaces negative counts with 0: they would corrupt the queue's accounting until the ResourceManager restarts. */
+/** Sets an ask. A negative count becomes 0, because it would corrupt the queue's accounting until the ResourceManager restarts. */
 export function ask(ledger: AskLedger, wanted: Ask): AskLedger {
   const key = askKey(wanted);
   const sound = { ...wanted, count: Math.max(0, Math.trunc(wanted.count) || 0) };
@@ -85,13 +88,13 @@ export function ask(ledger: AskLedger, wanted: Ask): AskLedger {
 }
 
 /**
- * Cancels an ask that the ResourceManager rejected. The ResourceManager may still hold an earlier ask with the same key, so the next
- * request sends count 0 for this key. The request omits the resources and the node label, which may have caused the rejection. A rejected
- * ask with count 0 is dropped.
+ * Cancels an ask that the ResourceManager has rejected. An earlier ask with the same key may still be valid at the ResourceManager, so the
+ * next request sets its count to 0. That request omits the resources and the node label, because they may have caused the rejection. If the
+ * rejected ask itself has count 0, it is removed.
  */
 export function cancel(ledger: AskLedger, refused: Ask): AskLedger {
   const key = askKey(refused);
-  // A newer ask has replaced the rejected ask.
+  // The ledger already contains a newer ask with this key.
   if (ledger.asks.get(key) !== refused) {
     return ledger;
   }
@@ -118,7 +121,7 @@ export function release(ledger: AskLedger, containerId: string): AskLedger {
   };
 }
 
-/** Drops releases, for example because the ResourceManager rejected them. */
+/** Forgets releases, for example after the ResourceManager has rejected them. */
 export function forgetReleases(ledger: AskLedger, containerIds: readonly string[]): AskLedger {
   return { ...ledger, released: lacking(ledger.released, containerIds), unsentReleases: lacking(ledger.unsentReleases, containerIds) };
 }
@@ -127,7 +130,7 @@ export function avoid(ledger: AskLedger, hosts: ReadonlySet<string>): AskLedger 
   return { ...ledger, avoided: new Set(hosts) };
 }
 
-/** Returns true if the ledger requests any containers, whether or not the asks have been sent. */
+/** Returns true if the ledger contains an ask with a count above 0. The ask may or may not have been sent. */
 export function hasOpenAsks(ledger: AskLedger): boolean {
   for (const { count } of ledger.asks.values()) {
     if (count > 0) {
@@ -137,7 +140,7 @@ export function hasOpenAsks(ledger: AskLedger): boolean {
   return false;
 }
 
-/** Collects all unsent items in a single request. Only one request may be in flight at a time. */
+/** Returns a request with everything that has not been sent yet. Only one request may be in flight at a time. */
 export function takeRequest(ledger: AskLedger): { readonly ledger: AskLedger; readonly request: AskRequest } {
   const request = {
     responseId: ledger.responseId,
@@ -149,7 +152,7 @@ export function takeRequest(ledger: AskLedger): { readonly ledger: AskLedger; re
   return { ledger: { ...ledger, unsent: new Set(), unsentReleases: new Set(), sentAvoided: ledger.avoided }, request };
 }
 
-/** Like `takeRequest`, but for a single ask. Returns null if the key has nothing to send. */
+/** Like `takeRequest`, but for one ask. Returns null if this ask has nothing to send. */
 export function takeAsk(ledger: AskLedger, key: string): { readonly ledger: AskLedger; readonly request: AskRequest } | null {
   const item = ledger.asks.get(key);
   if (item === undefined || !ledger.unsent.has(key)) {
@@ -159,7 +162,7 @@ export function takeAsk(ledger: AskLedger, key: string): { readonly ledger: AskL
   return { ledger: { ...ledger, unsent: lacking(ledger.unsent, [key]) }, request };
 }
 
-/** Restores the content of a failed request. Newer values take precedence. */
+/** Marks the content of a failed request as unsent, unless newer values have replaced it. */
 export function requestFailed(ledger: AskLedger, request: AskRequest): AskLedger {
   const avoided = new Set([...ledger.sentAvoided, ...request.readmit]);
   return {
@@ -200,7 +203,7 @@ export function requestAnswered(ledger: AskLedger, request: AskRequest, answer: 
   };
 }
 
-/** Marks all open asks and releases as unsent. Call it after registering again with a restarted ResourceManager. */
+/** Marks all open asks and releases as unsent. Used after registering again with a restarted ResourceManager. */
 export function reregistered(ledger: AskLedger): AskLedger {
   const asks = new Map([...ledger.asks].filter(([, { count }]) => count > 0));
   return { ...ledger, responseId: 0, asks, unsent: new Set(asks.keys()), unsentReleases: ledger.released, sentAvoided: new Set() };

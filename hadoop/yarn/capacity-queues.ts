@@ -6,16 +6,16 @@ import { listOf, resourcesSchema } from './resource-manager-answers.ts';
  * response reports them, and the resulting amounts on the current cluster.
  */
 
-/** A queue's share of the nodes with one label. Amounts are keyed by YARN's names: memory-mb, vcores, yarn.io/gpu, ... */
+/** A queue's share of the nodes that have one label. Amounts are keyed by YARN's resource names: memory-mb, vcores, yarn.io/gpu, ... */
 export interface QueuePartition {
-  /** Node label; empty for nodes without a label. */
+  /** Node label. Empty for nodes without a label. */
   readonly label: string;
   /** Capacity in percent of the parent queue. */
   readonly capacity: number;
   readonly maximumCapacity: number;
-  /** Weight; -1 if the queue has none. */
+  /** Weight, or -1 if the queue has none. */
   readonly weight: number;
-  /** Guaranteed and maximum amounts on the current cluster. */
+  /** Guaranteed and maximum amounts, given the current size of the cluster. */
   readonly minimum: Readonly<Record<string, number>>;
   readonly maximum: Readonly<Record<string, number>>;
 }
@@ -24,22 +24,22 @@ export interface CapacityQueue {
   readonly name: string;
   /** Full path, e.g. `root.a.b`. */
   readonly path: string;
-  /** True if YARN created the queue at its first use, so the configuration does not contain it. */
+  /** True if YARN created the queue on first use. Such a queue is not part of the configuration. */
   readonly dynamic: boolean;
-  /** True if YARN creates child queues at their first use. */
+  /** True if YARN creates a child queue on its first use. */
   readonly makesQueues: boolean;
   /**
-   * The configured kind of capacity. `differing` means an individual capacity for each resource, or an unknown kind. In both cases,
-   * the capacities in `partitions` are meaningless.
+   * How the queue's capacity is configured. `differing` means a different capacity for each resource, or an unknown form. The capacities in
+   * `partitions` are then meaningless.
    */
   readonly mode: 'percentage' | 'absolute' | 'weight' | 'differing';
   readonly state: string;
-  /** The first element is for the nodes without a label. */
+  /** The queue's share of the nodes with each label. The first element is for nodes without a label. */
   readonly partitions: readonly QueuePartition[];
-  /** Node labels that the queue can access; `*` for all labels. */
+  /** Node labels to which the queue has access, or `*` for all labels. */
   readonly labels: readonly string[];
   readonly defaultLabel: string | null;
-  /** ACLs in the form `USERS GROUPS`, both comma-separated. `*` allows all users, a single space none. */
+  /** ACLs of the form `USERS GROUPS`, where both lists are comma-separated. `*` allows all users, and a single space allows none. */
   readonly submitters: string;
   readonly administrators: string;
   readonly maximumAllocation: Readonly<Record<string, number>>;
@@ -50,7 +50,7 @@ export interface CapacityQueue {
   readonly masterPercent: number | null;
   readonly priority: number;
   readonly ordering: string | null;
-  /** Maximum application lifetime in seconds; -1 for no limit. */
+  /** Maximum lifetime of applications in seconds, or -1 for no limit. */
   readonly maximumLifetime: number;
   readonly defaultLifetime: number;
   readonly children: readonly CapacityQueue[];
@@ -63,7 +63,7 @@ const partitionSchema = z.object({
   weight: z.number().default(-1),
   effectiveMinResource: resourcesSchema,
   effectiveMaxResource: resourcesSchema,
-  // Capacity per resource, e.g. `40.0%`. Hadoop reports it since version 3.4.
+  // Capacity of each resource, e.g. `40.0%`. Only Hadoop 3.4 and newer report it.
   queueCapacityVectorInfo: z
     .object({ capacityVectorEntries: z.array(z.object({ resourceValue: z.string() })) })
     .optional()
@@ -79,11 +79,11 @@ const queueSchema: z.ZodType<CapacityQueue> = z
     creationMethod: z.string().default('static'),
     autoCreateChildQueueEnabled: z.boolean().default(false),
     autoCreationEligibility: z.string().default('off'),
-    // Hadoop 3.4 also reports `mixed` and `unknown`.
+    // Hadoop 3.4 can also report `mixed` and `unknown`, which count as `differing`.
     mode: z.enum(['percentage', 'absolute', 'weight', 'differing']).default('percentage').catch('differing'),
     state: z.string().default('RUNNING'),
     capacities: z.object({ queueCapacitiesByPartition: z.array(partitionSchema).min(1) }),
-    // Missing for the root queue, which can access all labels, and for other queues without access to any label.
+    // Missing for the root queue, which has access to all labels, and for queues that have access to none.
     nodeLabels: z.array(z.string()).optional(),
     defaultNodeLabelExpression: z.string().optional(),
     queueAcls: z.object({ queueAcl: z.array(z.object({ accessType: z.string(), accessControlList: z.string() })) }),
@@ -135,7 +135,10 @@ const queueSchema: z.ZodType<CapacityQueue> = z
     };
   });
 
-/** For `[memory=40%,vcores=60%]`, YARN also reports mode `percentage` and a single `capacity`. */
+/**
+ * Returns true if resources have different capacities, as in `[memory=40%,vcores=60%]`. In this case, YARN misleadingly reports mode
+ * `percentage` with a single `capacity`.
+ */
 function differsByResource({ queueCapacityVectorInfo }: z.infer<typeof partitionSchema>): boolean {
   return new Set(queueCapacityVectorInfo?.capacityVectorEntries.map(({ resourceValue }) => resourceValue)).size > 1;
 }

@@ -52,7 +52,7 @@ const ABORTED_SENTENCES: Readonly<Partial<Record<ContainerEnd, string>>> = {
   released: 'The container was released',
 };
 
-/** Exit code 128 + n means that signal n terminated the program. */
+/** Signals by exit code. The exit code is 128 plus the number of the signal that terminated the program. */
 const SIGNALS: ReadonlyMap<number, string> = new Map([
   [129, 'SIGHUP'],
   [130, 'SIGINT'],
@@ -69,7 +69,7 @@ const SIGNALS: ReadonlyMap<number, string> = new Map([
 
 const DIAGNOSTICS_CHARACTERS = 600;
 
-/** Explains a container's exit in one sentence, with YARN's diagnostics if they add information. */
+/** Explains a container's exit in one sentence. Appends YARN's diagnostics if they add information. */
 export function describeExit(exitStatus: number, diagnostics: string): string {
   const known = exitStatus === ABORTED ? ABORTED_SENTENCES[containerEnd(exitStatus, diagnostics)] : SENTENCES.get(exitStatus);
   const signal = SIGNALS.get(exitStatus);
@@ -80,7 +80,7 @@ export function describeExit(exitStatus: number, diagnostics: string): string {
   return message === '' || exitStatus === 0 ? `${what}.` : `${what}: ${message}`;
 }
 
-/** Removes exit codes, names of YARN's shell scripts and Java stack traces from YARN's diagnostics. */
+/** Removes text without information for users from YARN's diagnostics: exit codes, names of shell scripts and Java stack traces. */
 function withoutBoilerplate(diagnostics: string): string {
   const lines = diagnostics
     .split(/\r?\n/)
@@ -98,8 +98,8 @@ function withoutBoilerplate(diagnostics: string): string {
 }
 
 /**
- * Returns an explanation and a next step if localisation failed because a file was removed or modified after the submission. In this case,
- * every later attempt fails as well. Returns null for other causes.
+ * Returns an explanation and a next step if localisation failed because a file was removed or modified after the submission. Returns null
+ * for other causes. Every later attempt of the job would fail in the same way.
  */
 export function unusableFile(diagnostics: string): string | null {
   const changed = /Resource (\S+?:\/.*?) changed on src filesystem/.exec(diagnostics)?.[1];

@@ -18,10 +18,10 @@ export interface LaunchContext {
   readonly localResources: readonly Resource[];
   /** Environment variables of the program, unescaped. */
   readonly environment: Readonly<Record<string, string>>;
-  /** Shell command created by `launchCommand`. The NodeManager inserts it unchanged into the launch script. */
+  /** Shell command from `launchCommand`, which the NodeManager copies unchanged into the launch script. */
   readonly command: string;
   readonly credentials: Credentials;
-  /** ACLs in YARN's format, created by `aclText`. */
+  /** ACLs in YARN's format, from `aclText`. */
   readonly acls?: { readonly view: string; readonly modify: string };
 }
 
@@ -45,11 +45,11 @@ interface QueuedStart {
   readonly reject: (error: unknown) => void;
 }
 
-/** Maximum number of containers per call. It limits the request size. */
+/** Maximum number of containers per call, to limit the size of requests. */
 const MAX_BATCH = 32;
 const SIGNALS = { dump: 'OUTPUT_THREAD_DUMP', terminate: 'GRACEFUL_SHUTDOWN', kill: 'FORCEFUL_SHUTDOWN' } as const;
 
-/** An ApplicationMaster's client for the NodeManagers (ContainerManagementProtocol). It starts and stops containers. */
+/** The client with which an ApplicationMaster starts and stops containers on NodeManagers (ContainerManagementProtocol). */
 export class NodeManagerClient {
   readonly #connections: NodeConnections;
   readonly #log: Logger;
@@ -61,9 +61,9 @@ export class NodeManagerClient {
   }
 
   /**
-   * Starts a container. Resolves when the NodeManager has accepted the container; the container's process starts later. Errors that occur
-   * after that appear in the container's exit status. Batches concurrent starts on one node into one call. Throws a RemoteError if the
-   * NodeManager rejects the container.
+   * Starts a container. Resolves when the NodeManager has accepted the start, which is before the container's process runs. A later error
+   * appears in the container's exit status. Concurrent starts on one node are sent in one call. Throws a RemoteError if the NodeManager
+   * rejects the container.
    */
   async start(container: AllocatedContainer, context: LaunchContext): Promise<void> {
     await new Promise<void>((resolve, reject) => {
@@ -84,7 +84,10 @@ export class NodeManagerClient {
     });
   }
 
-  /** Stops containers. Returns a result for each container ID: null for a container that is stopped or has ended, otherwise the error. */
+  /**
+   * Stops containers. The result contains null for each container that is stopped or has ended, and an error for each container that could
+   * not be stopped.
+   */
   async stop(node: string, containerIds: readonly string[]): Promise<Map<string, Error | null>> {
     const answer = await this.#connections.call<ContainerFailures>(
       node,
@@ -103,8 +106,8 @@ export class NodeManagerClient {
   }
 
   /**
-   * Returns container states keyed by container ID. A NodeManager removes a container about a second after it ends. The value for a removed
-   * container is an Error.
+   * Returns the states of containers, keyed by container ID. A NodeManager removes a container about a second after it ends. For a removed
+   * container, the value is an Error.
    */
   async statuses(node: string, containerIds: readonly string[]): Promise<Map<string, ContainerState | Error>> {
     const answer = await this.#connections.call<ContainerFailures & { status: readonly ContainerStatusMessage[] }>(
@@ -155,7 +158,7 @@ export class NodeManagerClient {
       const failures = this.#failuresOf(node, 'startContainers', answer.response);
       for (const { container, resolve, reject } of batch) {
         const failure = failures.get(container.id);
-        // An earlier attempt has started this container, but the response was lost.
+        // The error means that an earlier call already started this container, but its response was lost.
         if (failure === undefined || (answer.repeated && /relaunch the same container/i.test(failure.remoteMessage))) {
           resolve();
         } else {
@@ -164,7 +167,7 @@ export class NodeManagerClient {
       }
     } catch (error) {
       if (batch.length > 1 && error instanceof RemoteError && !error.fatal) {
-        // One invalid container can make the whole call fail.
+        // A single invalid container can make the whole call fail.
         this.#log.warn(
           { node, containers: batch.length, error: messageOf(error) },
           'failed to start several containers with one call; starting them one by one',
@@ -240,8 +243,8 @@ function messageOfResource(resource: Resource): object {
 }
 
 /**
- * Converts a URI to a message. The path is not percent-encoded, because YARN encodes it again. In contrast to file:// URIs, hdfs:// URIs are
- * not encoded either. The port is -1 if the URI has none.
+ * Converts a URI to a message. YARN encodes the path itself, so the path in the message must not be percent-encoded. Only file:// URIs are
+ * encoded and must be decoded first. The port -1 stands for a URI without a port.
  */
 function messageOfUri(text: string): object {
   const [, scheme, host = '', port, path] = /^([a-z][a-z0-9+.-]*):\/\/(\[[^\]]*\]|[^/:]*)(?::(\d+))?(\/.*)$/is.exec(text) ?? [];

@@ -15,7 +15,7 @@ import { shellWord } from '../../platform/shell-word.ts';
 
 const LOG_DIR = '<LOG_DIR>';
 
-/** Escapes text for use inside double quotes in the launch script. */
+/** Escapes text so that it can be used inside double quotes in the launch script. */
 export function literal(text: string): string {
   if (text.includes('\0')) {
     throw new TonyError('USAGE', 'An environment value or a command must not contain a NUL character.');
@@ -23,14 +23,14 @@ export function literal(text: string): string {
   return (
     text
       .replace(/[\\"`$]/g, '\\$&')
-      // "" closes and reopens the quotes. It separates characters that the NodeManager would replace; the shell removes it.
+      // Separate characters that the NodeManager would replace by inserting "", which closes and reopens the quotes. The shell removes it.
       .replace(/\{(?=\{)/g, '{""')
       .replace(/\}(?=\})/g, '}""')
       .replace(/<(?=(?:CPS|LOG_DIR|ADD_OPENS)>)/g, '<""')
   );
 }
 
-/** Validates the names of environment variables and escapes their values. */
+/** Checks the names of environment variables, and escapes their values. */
 export function launchEnvironment(environment: Readonly<Record<string, string>>): Record<string, string> {
   const bad = Object.keys(environment).find((name) => !/^[A-Za-z_][A-Za-z0-9_]*$/.test(name));
   if (bad !== undefined) {
@@ -42,8 +42,8 @@ export function launchEnvironment(environment: Readonly<Record<string, string>>)
 }
 
 /**
- * Returns a container's shell command: the quoted words, with output redirected to the container's log folder. Without `stderr`, both
- * output streams go to one file. `exec` replaces the shell, so the NodeManager's signals reach the program.
+ * Returns a container's shell command, which consists of the quoted words and redirects output to the container's log folder. Without
+ * `stderr`, both output streams go to one file. `exec` replaces the shell, so that the program receives the NodeManager's signals.
  */
 export function launchCommand(words: readonly string[], output: { readonly stdout: string; readonly stderr?: string }): string {
   for (const name of [output.stdout, output.stderr ?? output.stdout]) {

@@ -10,23 +10,23 @@ import { endpointOfNode } from '../rpc/records.ts';
 import { RemoteError } from '../rpc/remote-error.ts';
 
 const PROTOCOL = { name: 'org.apache.hadoop.yarn.api.ContainerManagementProtocolPB', version: 1 };
-/** Maximum number of concurrent calls. Further calls wait. */
+/** Maximum number of concurrent calls. Additional calls wait. */
 const MAX_CONCURRENT_CALLS = 128;
 /**
- * Maximum number of idle connections. Connections above this limit are closed after each call, because thousands of them would use too much
- * memory.
+ * Number of open connections above which a connection is closed as soon as it is idle. Thousands of idle connections would use too
+ * much memory.
  */
 const MAX_IDLE_CONNECTIONS = 128;
 
 export interface NodeManagerOptions {
-  /** Tokens keyed by `host:port`, see ApplicationMasterClient.nodeTokens. */
+  /** Tokens of the NodeManagers, keyed by `host:port`. They come from ApplicationMasterClient.nodeTokens. */
   readonly tokens: ReadonlyMap<string, Token>;
-  /** Weakest acceptable protection, see HadoopConfiguration.minimumQop. */
+  /** Weakest acceptable protection, from HadoopConfiguration.minimumQop. */
   readonly minimumQop: Qop;
   readonly log: Logger;
   readonly callTimeoutMs?: number;
   readonly idleCloseMs?: number;
-  /** Time in ms during which calls to an unreachable NodeManager are retried. The NodeManager may be restarting. */
+  /** Time in ms for which a call to an unreachable NodeManager is retried, because the NodeManager may be restarting. */
   readonly patienceMs?: number;
 }
 
@@ -36,7 +36,7 @@ interface NodeConnection {
   idle: NodeJS.Timeout | null;
 }
 
-/** Sends calls to NodeManagers. Opens at most one connection per NodeManager, on demand, and closes idle connections. */
+/** Sends calls to NodeManagers. Opens at most one connection per NodeManager when it is first needed, and closes it when it is idle. */
 export class NodeConnections {
   readonly #options: Required<NodeManagerOptions>;
   readonly #clientId = randomBytes(16);
@@ -51,8 +51,9 @@ export class NodeConnections {
   }
 
   /**
-   * Sends a call and returns the response. `repeated` is true if the NodeManager may also have executed an earlier attempt. Throws a
-   * RemoteError if the NodeManager rejects the call, and RPC_UNREACHABLE if it is unreachable for `patienceMs`.
+   * Sends a call and returns the response. `repeated` is true if there were several attempts, so that the NodeManager may have executed the
+   * call more than once. Throws a RemoteError if the NodeManager rejects the call, and RPC_UNREACHABLE if the NodeManager is unreachable
+   * for `patienceMs`.
    */
   async call<T>(
     node: string,
@@ -176,7 +177,7 @@ export class NodeConnections {
   }
 }
 
-/** Returns true if the NodeManager may be restarting: it is unreachable or reports that it is not ready. */
+/** Returns true if the NodeManager may be restarting, because it is unreachable or reports that it is not ready. */
 function isWorthAnotherTry(error: unknown, tries: number): boolean {
   if (error instanceof RemoteError) {
     return error.is('NMNotYetReadyException', 'RetriableException');
@@ -184,8 +185,8 @@ function isWorthAnotherTry(error: unknown, tries: number): boolean {
   if (!(error instanceof TonyError)) {
     return false;
   }
-  // A NodeManager closes the connection during authentication for an unknown token, but also while it shuts down. A frame injected by an
-  // attacker is treated like a broken connection.
+  // A NodeManager closes the connection during authentication if it does not know the token, but also while it shuts down. An invalid frame
+  // may come from an attacker, and is treated like a broken connection.
   if (error.code === 'RPC_REFUSED' || error.code === 'RPC_PROTOCOL') {
     return tries < 3;
   }

@@ -1,14 +1,14 @@
 import { asList, childQueuesOf, record, resourcesSchema, rootQueueOf, text } from './resource-manager-answers.ts';
 import { amountsOf } from './running-job.ts';
 
-/** Amounts keyed by the names in job.yaml: memory (MiB), vcores, gpus, other resource types. */
+/** Amounts keyed by the resource names of job.yaml: memory (MiB), vcores, gpus and other resource types. */
 export type Room = Readonly<Record<string, number>>;
 
-/** Limit and usage of a queue or one of its ancestors, for the nodes with one label. */
+/** Limit and usage of a queue or of one of its ancestors, for the nodes that have one label. */
 export interface QueueLevel {
   /** Full path, e.g. `root.research.gpu`. */
   readonly path: string;
-  /** Maximum amounts that the queue may use while all other queues are idle. Null if the scheduler does not report them. */
+  /** Maximum amounts that the queue can use while all other queues are idle. Null if the scheduler does not report them. */
   readonly maximum: Room | null;
   readonly used: Room;
 }
@@ -16,28 +16,34 @@ export interface QueueLevel {
 export interface LabelRoom {
   /** The queue itself, followed by its ancestors. */
   readonly levels: readonly QueueLevel[];
-  /** The user's limit and usage in the queue. Null if the scheduler does not report them or sets no limit per user. */
+  /** The user's limit and usage in the queue. Null if the scheduler has no limit per user or does not report it. */
   readonly user: { readonly maximum: Room; readonly used: Room } | null;
-  /** Limit and usage of all ApplicationMasters in the queue. Null if the scheduler does not report them. */
+  /** Limit and usage of all ApplicationMasters in the queue together. Null if the scheduler does not report them. */
   readonly masters: { readonly maximum: Room; readonly used: Room } | null;
 }
 
-/** The state of a queue from which tony-ts predicts whether a job can start. */
+/** The state of a queue, from which tony-ts predicts whether a job can start. */
 export interface QueueRoom {
   readonly path: string;
   readonly state: string;
-  /** Node label of containers that request no label; empty for nodes without a label. */
+  /** Node label for containers that request no label. Empty for nodes without a label. */
   readonly defaultLabel: string;
   readonly runningApplications: number;
-  /** Number of containers that wait for reserved resources on a node. The queue's `used` includes the reserved resources. */
+  /**
+   * Number of containers for which YARN has reserved resources on a node, but which do not run yet. The queue's `used` includes these
+   * resources.
+   */
   readonly reservedContainers: number;
-  /** True if the scheduler takes all resource types into account, false for memory only. Null if the usage does not reveal it. */
+  /**
+   * True if the scheduler takes all resource types into account, and false if it takes only memory into account. Null if this cannot be
+   * derived from the usage.
+   */
   readonly countsAll: boolean | null;
-  /** YARN rounds a container's memory up to a multiple of this value (MiB). Null if the scheduler does not report it. */
+  /** Memory increment in MiB. YARN rounds a container's memory up to a multiple of it. Null if the scheduler does not report it. */
   readonly memoryStep: number | null;
-  /** Node labels that the queue can access; `*` for all labels. Nodes without a label are always accessible. */
+  /** Node labels to which the queue has access, or `*` for all labels. Every queue has access to nodes without a label. */
   readonly reaches: readonly string[];
-  /** Keyed by node label. Contains the labels in which the queue has a share, and always the empty label. */
+  /** Limits and usage, keyed by node label. Contains the empty label and the labels of which the queue has a share. */
   readonly labels: Readonly<Record<string, LabelRoom>>;
 }
 
@@ -45,7 +51,7 @@ type Json = Readonly<Record<string, unknown>>;
 
 /**
  * Finds a queue by name or path in the ResourceManager's scheduler response. Returns null if the response does not contain the queue.
- * Possible causes are a wrong name, missing permission to view the queue, and a queue that YARN creates at its first use. The Capacity
+ * Possible causes are a wrong name, a lack of permission to view the queue, and a queue that YARN creates on first use. The Capacity
  * Scheduler reports all fields. The Fair Scheduler reports only the queues' limits and usage.
  */
 export function queueRoomOf(answer: unknown, name: string, user: string): QueueRoom | null {
@@ -64,7 +70,7 @@ export function queueRoomOf(answer: unknown, name: string, user: string): QueueR
     reservedContainers: number(leaf.reservedContainers) ?? 0,
     countsAll: countsAll(leaf),
     memoryStep: memoryStep(leaf),
-    // Missing if the queue cannot access any label, and always missing for the Fair Scheduler.
+    // Missing if the queue has access to no label. The Fair Scheduler never reports it.
     reaches: [leaf.nodeLabels]
       .flat()
       .map(text)
@@ -74,8 +80,8 @@ export function queueRoomOf(answer: unknown, name: string, user: string): QueueR
 }
 
 /**
- * Returns the cluster's queue names if no queue has this name. Returns null if the queue exists or YARN may create it. `default` counts as
- * an existing queue, because placement rules of the scheduler may replace it.
+ * Returns the names of all queues if none of them has this name. Returns null if the queue exists or if YARN may create it. `default`
+ * counts as existing, because placement rules of the scheduler may replace it.
  */
 export function queuesWithout(answer: unknown, name: string): readonly string[] | null {
   const info = record(record(record(answer).scheduler).schedulerInfo);
@@ -83,7 +89,7 @@ export function queuesWithout(answer: unknown, name: string): readonly string[] 
     return null;
   }
   const all = allQueues(info);
-  // Hadoop before 3.4 does not report for which queues YARN creates child queues.
+  // Hadoop before 3.4 does not report this field. In this case, YARN may create child queues below any queue.
   if (all.some((queue) => text(queue.autoCreationEligibility) !== 'off')) {
     return null;
   }
@@ -136,7 +142,7 @@ function maximumOf(queue: Json, name: string): Room | null {
   return amounts(queue.maxEffectiveCapacity) ?? amounts(queue.maxResources);
 }
 
-/** Returns a queue's usage. The response contains no usage for the root queue, so the result is the sum of its child queues. */
+/** Returns a queue's usage. If the response does not contain it, as for the root queue, adds up the usage of the child queues. */
 function usedOf(queue: Json, name: string): Room {
   const reported = amounts(partition(record(queue.resources).resourceUsagesByPartition, name)?.used);
   if (reported !== null) {
@@ -157,7 +163,7 @@ function usedOf(queue: Json, name: string): Room {
 
 /**
  * Returns a user's limit and usage. The limit is the queue's share multiplied by its user-limit-factor. `userResourceLimit` in the response
- * is unsuitable because it grows with the usage.
+ * cannot be used, because it grows with the usage.
  */
 function userRoom(leaf: Json, name: string, user: string): LabelRoom['user'] {
   const factor = number(leaf.userLimitFactor);
@@ -174,8 +180,8 @@ function userRoom(leaf: Json, name: string, user: string): LabelRoom['user'] {
 }
 
 /**
- * Detects the resource calculator from the reported usage. The default calculator uses only memory; the dominant calculator uses the
- * resource with the highest usage.
+ * Derives from the reported usage whether the scheduler takes all resource types into account. The default calculator uses only memory. The
+ * dominant calculator uses the resource with the highest relative usage.
  */
 function countsAll(leaf: Json): boolean | null {
   const used = amounts(leaf.resourcesUsed);

@@ -33,28 +33,28 @@ export interface Application {
   readonly type: string;
   readonly tags: readonly string[];
   readonly state: ApplicationState;
-  /** Final status reported by the ApplicationMaster; UNDEFINED until then. */
+  /** Final status that the ApplicationMaster has reported, or UNDEFINED before that. */
   readonly finalStatus: string;
   /** Progress in percent. */
   readonly progress: number;
   readonly trackingUrl: string;
   readonly diagnostics: string;
-  /** Time in ms since the epoch. */
+  /** Start time in ms since the epoch. */
   readonly startedAt: number;
   readonly finishedAt: number | null;
-  /** Log URL of the current ApplicationMaster container. `amNodeHttp` is the web address of its NodeManager. */
+  /** URL of the logs of the current ApplicationMaster's container. `amNodeHttp` is the web address of the NodeManager on which it runs. */
   readonly amContainerLogs: string | null;
   readonly amNodeHttp: string | null;
   readonly allocatedMb: number;
   readonly allocatedVcores: number;
   readonly runningContainers: number;
-  /** Resources of all containers except the ApplicationMaster, keyed by resource name. All users of the cluster can view them. */
+  /** Resources of all containers except the ApplicationMaster's, keyed by resource name. Visible to all users of the cluster. */
   readonly used: Readonly<Record<string, number>>;
-  /** Resources of the ApplicationMaster's container. All users of the cluster can view them. */
+  /** Resources of the ApplicationMaster's container, keyed by resource name. Visible to all users of the cluster. */
   readonly usedByMaster: Readonly<Record<string, number>>;
-  /** Node label of containers that request no label; null for nodes without a label. */
+  /** Node label for containers that request no label. Null for nodes without a label. */
   readonly nodeLabel: string | null;
-  /** State of log aggregation, e.g. NOT_START, RUNNING, SUCCEEDED, FAILED or DISABLED. */
+  /** State of the log aggregation, e.g. NOT_START, RUNNING, SUCCEEDED, FAILED or DISABLED. */
   readonly logAggregation: string | null;
 }
 
@@ -101,7 +101,7 @@ export const applicationSchema = z
       finishedAt: app.finishedTime > 0 ? app.finishedTime : null,
       amContainerLogs: app.amContainerLogs ?? null,
       amNodeHttp: app.amHostHttpAddress ?? null,
-      // -1 means that the application has finished and uses no resources.
+      // YARN reports -1 for an application that has finished.
       allocatedMb: Math.max(0, app.allocatedMB),
       allocatedVcores: Math.max(0, app.allocatedVCores),
       runningContainers: Math.max(0, app.runningContainers),
@@ -112,7 +112,7 @@ export const applicationSchema = z
     }),
   );
 
-/** `<Not set>` and `<DEFAULT_PARTITION>` mean no label. These characters cannot occur in label names. */
+/** Returns a node label, or null for `<Not set>` and `<DEFAULT_PARTITION>`. Names of labels cannot contain `<`. */
 function labelOf(expression: string): string | null {
   return expression === '' || expression.startsWith('<') ? null : expression;
 }
@@ -124,7 +124,7 @@ function usedOf(partitions: readonly z.infer<typeof partitionUsageSchema>[]): Re
       sum[name] = (sum[name] ?? 0) + amount - (amUsed[name] ?? 0);
     }
   }
-  // Before the first container runs, `amUsed` may already include the ApplicationMaster while `used` does not.
+  // Before the first container runs, `amUsed` can already include the ApplicationMaster's container while `used` does not.
   return Object.fromEntries(Object.entries(sum).map(([name, amount]) => [name, Math.max(0, amount)]));
 }
 
@@ -141,7 +141,7 @@ export const attemptSchema = z
     number: attempt.id,
     attemptId: attempt.appAttemptId,
     state: attempt.appAttemptState,
-    /** ID of the ApplicationMaster's container; null before allocation. */
+    /** ID of the ApplicationMaster's container, or null before YARN has allocated it. */
     containerId: attempt.containerId || null,
     nodeHttp: hostAndPort(attempt.nodeHttpAddress),
     diagnostics: attempt.diagnosticsInfo,
@@ -172,14 +172,14 @@ export const nodeSchema = z
       /** Address of the NodeManager (`host:port`). */
       id: node.id,
       host: node.nodeHostName,
-      /** Network location, such as `/default-rack`. */
+      /** Network location, e.g. `/default-rack`. */
       rack: node.rack,
-      /** Null for a lost node. */
+      /** Web address of the NodeManager (`host:port`), or null if the node is lost. */
       nodeHttp: hostAndPort(node.nodeHTTPAddress),
       state: node.state,
       labels: node.nodeLabels,
       containers: node.numContainers,
-      /** Resource types with an unknown total are missing. */
+      /** Total resources of the node. A resource type is missing if its total is unknown. */
       total: node.totalResource ?? totalOf(used, available),
       available,
     };
@@ -190,7 +190,10 @@ function memoryAndVcores(memory: number | undefined, vcores: number | undefined)
   return memory === undefined || vcores === undefined ? {} : { 'memory-mb': memory, vcores };
 }
 
-/** Hadoop 3.2 and older report the used and available amounts of a node, but no total. For an inactive node, all amounts are 0. */
+/**
+ * Returns used plus available resources, because Hadoop 3.2 and older report no total. For an inactive node, all amounts are 0 and the
+ * total is unknown.
+ */
 function totalOf(used: Readonly<Record<string, number>>, available: Readonly<Record<string, number>>): Record<string, number> {
   const total = sumOf([used, available]);
   return total['memory-mb'] === 0 ? {} : total;
@@ -221,13 +224,13 @@ export function queuesOf(answer: unknown): Queue[] {
   return leaves(rootQueueOf(answer));
 }
 
-/** Returns the root queue. The Fair Scheduler nests it one level deeper than the Capacity Scheduler. */
+/** Returns the root queue, which the Fair Scheduler nests one level deeper than the Capacity Scheduler. */
 export function rootQueueOf(answer: unknown): Readonly<Record<string, unknown>> {
   const info = record(record(record(answer).scheduler).schedulerInfo);
   return record(info.rootQueue).queueName === undefined ? info : record(info.rootQueue);
 }
 
-/** Returns the child queues, in the format of either scheduler. */
+/** Returns the child queues. Supports the formats of both schedulers. */
 export function childQueuesOf(queue: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>>[] {
   return [...asList(record(queue.queues).queue), ...asList(record(queue.childQueues).queue)].map(record);
 }
@@ -249,7 +252,7 @@ function leaves(queue: Readonly<Record<string, unknown>>): Queue[] {
   ];
 }
 
-/** Parses `{ [key]: [...] }` in all forms that Jersey writes. */
+/** Parses `{ [key]: [...] }`, including the forms in which Jersey writes empty lists and lists of one element. */
 export function listOf<T extends z.ZodType>(key: string, element: T) {
   return z.unknown().transform((value, context): z.infer<T>[] => {
     const parsed = z.array(element).safeParse(asList(record(value)[key]));
@@ -282,7 +285,7 @@ function number(value: unknown): number {
   return typeof value === 'number' ? value : 0;
 }
 
-/** Depending on the endpoint, the value is a URL or `host:port`. It is empty for a lost node. */
+/** Returns `host:port` of an address, which is a URL in some responses. Returns null for an empty address, which lost nodes have. */
 function hostAndPort(address: string): string | null {
   return address.replace(/^https?:\/\//, '').replace(/\/.*$/, '') || null;
 }

@@ -1,10 +1,13 @@
 import { TonyError } from '../../platform/errors.ts';
 import { parseRemoteException } from '../http/remote-exception.ts';
 
-/** Creates the error for an error response to a request for `path`. */
+/**
+ * Converts an error response of the ResourceManager to an error.
+ * @param path the path of the request
+ */
 export function refusal(status: number, text: string, path: string): TonyError {
   const remote = parseRemoteException(text);
-  // The message starts with the class name of the wrapped exception.
+  // The message begins with the class name of another exception.
   const message = remote?.message.replace(/^([\w$]+\.)+[\w$]*(Exception|Error): /, '') ?? '';
   if (remote?.exception === 'NotFoundException' && path.startsWith('/ws/v1/cluster/apps/')) {
     return new TonyError('APPLICATION_NOT_FOUND', `The ResourceManager does not know ${path.split('/')[5] ?? 'this application'}.`);
@@ -17,7 +20,7 @@ export function refusal(status: number, text: string, path: string): TonyError {
   if (remote !== null) {
     return new TonyError('RM_REFUSED', `The ResourceManager rejected the request: ${message || remote.exception}`);
   }
-  // Servlet filters return errors as HTML or plain text.
+  // Errors of servlet filters are HTML or plain text.
   const plain = text
     .replace(/<[^>]*>/g, ' ')
     .replace(/\s+/g, ' ')

@@ -33,17 +33,17 @@ import { notResourceManager, refusal, unreachable } from './resource-manager-ref
 
 export interface ResourceManagerOptions {
   readonly addresses: readonly string[];
-  /** Servers that forward requests to ApplicationMasters. Defaults to `addresses`. */
+  /** Base URLs of the web proxies, which forward requests to ApplicationMasters. Defaults to `addresses`. */
   readonly proxies?: readonly string[];
-  /** Short user name; null if unknown. */
+  /** Short user name, or null if it is unknown. */
   readonly user: string | null;
-  /** Defaults to sending the user name. */
+  /** Defaults to a login that sends the user name. */
   readonly login?: Login;
-  /** Defaults to Node's certificate authorities. */
+  /** The trusted certificate authorities. Defaults to those of Node.js. */
   readonly trust?: ServerTrust;
-  /** How long to look, in ms, for an active ResourceManager. */
+  /** Maximum time in ms to find an active ResourceManager. */
   readonly patienceMs?: number;
-  /** How long to wait, in ms, for one response. */
+  /** Maximum time in ms to wait for one response. */
   readonly timeoutMs?: number;
 }
 
@@ -53,8 +53,8 @@ export interface ApplicationFilter {
   readonly types?: readonly string[];
   readonly tags?: readonly string[];
   /**
-   * Range of submission times, inclusive, in ms since the epoch. The filter also works for applications whose submission time is hidden
-   * from the caller.
+   * Range of submission times in ms since the epoch, including both limits. The ResourceManager applies this filter even to applications
+   * whose submission time it hides from the caller.
    */
   readonly submitted?: { readonly from?: number; readonly to?: number };
   readonly limit?: number;
@@ -80,14 +80,14 @@ const MAXIMUM_ANSWER_BYTES = 64 * 1024 * 1024;
 
 export const SUBMISSION_PATH = '/ws/v1/cluster/apps';
 
-/** Internal application states that appear only in responses to a kill request. */
+/** Internal states of applications, which appear only in responses to kill requests. */
 const ENDING_STATES = ['KILLING', 'FINAL_SAVING', 'FINISHING'] as const;
 
 /**
  * A client for the ResourceManager's REST API
- * (https://hadoop.apache.org/docs/stable/hadoop-yarn/hadoop-yarn-site/ResourceManagerRest.html). The client tries all ResourceManagers to
- * find the active one; a standby redirects or does not respond. The client retries a call after a connection failure, because all calls are
- * idempotent. Repeated kills and repeated submissions with the same ID have no effect, and unused application IDs are harmless.
+ * (https://hadoop.apache.org/docs/stable/hadoop-yarn/hadoop-yarn-site/ResourceManagerRest.html). To find the active ResourceManager, the
+ * client tries all of them; a standby redirects or does not respond. The client retries calls after connection failures. A retry does no
+ * harm: a second kill or a second submission with the same ID has no effect, and an unused application ID is not a problem.
  */
 export class ResourceManager {
   readonly #round: AddressRound;
@@ -106,7 +106,7 @@ export class ResourceManager {
     this.#timeoutMs = options.timeoutMs ?? TIMEOUT_MS;
     this.#agent = (options.trust ?? DEFAULT_TRUST).agent();
     this.#http = axios.create({
-      // Ignore proxy settings in the environment: they are for external addresses.
+      // Ignore proxy settings in the environment, because they are for addresses outside the cluster.
       proxy: false,
       httpsAgent: this.#agent,
       maxRedirects: 0,
@@ -130,7 +130,7 @@ export class ResourceManager {
     return new ResourceManager({ ...options, ...servers, user, login: loginOf(configuration, user) });
   }
 
-  /** Returns a new application ID and the resources of the largest possible container, keyed by resource name. */
+  /** Returns a new application ID, and the resources of the largest container that the cluster can allocate, keyed by resource name. */
   async newApplication(): Promise<{ readonly applicationId: string; readonly maximum: Readonly<Record<string, number>> }> {
     const answer = await this.#json({ method: 'POST', path: '/ws/v1/cluster/apps/new-application' });
     const schema = z.object({ 'application-id': z.string(), 'maximum-resource-capability': resourcesSchema });
@@ -143,7 +143,8 @@ export class ResourceManager {
   }
 
   /**
-   * Returns an application. Throws APPLICATION_NOT_FOUND if the ResourceManager does not know the application or has already removed it.
+   * Returns an application. Throws APPLICATION_NOT_FOUND for an application that never existed or that the ResourceManager has already
+   * removed.
    */
   async application(id: string): Promise<Application> {
     return checked(z.object({ app: applicationSchema }), await this.#json({ method: 'GET', path: pathOf(id) })).app;
@@ -164,7 +165,7 @@ export class ResourceManager {
     return checked(z.object({ apps: listOf('app', applicationSchema) }), answer).apps;
   }
 
-  /** Requests the end of an application and returns its state, which can be transitional. */
+  /** Asks the ResourceManager to kill an application. Returns the application's state, which can be a transitional one. */
   async kill(id: string, diagnostics?: string): Promise<ApplicationState | (typeof ENDING_STATES)[number]> {
     const body = { state: 'KILLED', ...(diagnostics === undefined ? {} : { diagnostics }) };
     const answer = await this.#json({ method: 'PUT', path: `${pathOf(id)}/state`, body });
@@ -176,7 +177,7 @@ export class ResourceManager {
     return checked(z.object({ appAttempts: listOf('appAttempt', attemptSchema) }), answer).appAttempts;
   }
 
-  /** Returns the active nodes, or the nodes in these NodeStates, e.g. LOST. */
+  /** Returns the active nodes. With `states`, returns the nodes in one of these states instead, e.g. LOST. */
   async nodes(states: readonly string[] = []): Promise<Node[]> {
     const query: Record<string, string> = states.length === 0 ? {} : { states: states.join(',') };
     const answer = await this.#json({ method: 'GET', path: '/ws/v1/cluster/nodes', query });
@@ -189,25 +190,25 @@ export class ResourceManager {
   }
 
   /**
-   * Finds a queue by name or path. Returns the limits and usage of the queue, its ancestors and the user. Returns null if the response does
-   * not contain the queue.
+   * Finds a queue by name or path, and returns the limits and usage of the queue, its ancestors and the user. Returns null if the response
+   * does not contain the queue.
    */
   async queueRoom(name: string): Promise<QueueRoom | null> {
     return queueRoomOf(await this.#json({ method: 'GET', path: '/ws/v1/cluster/scheduler' }), name, this.#user ?? '');
   }
 
-  /** Returns the cluster's queue names if no queue has this name and YARN cannot create it. Returns null otherwise. */
+  /** Returns the names of all queues if none of them has this name and YARN cannot create the queue. Otherwise, returns null. */
   async queuesWithout(name: string): Promise<readonly string[] | null> {
     return queuesWithout(await this.#json({ method: 'GET', path: '/ws/v1/cluster/scheduler' }), name);
   }
 
-  /** Returns the Capacity Scheduler's root queue with all descendants. Returns null if the cluster uses another scheduler. */
+  /** Returns the root queue of the Capacity Scheduler with all descendants, or null if the cluster uses another scheduler. */
   async capacityQueues(): Promise<CapacityQueue | null> {
     return checked(capacitySchedulerSchema, await this.#json({ method: 'GET', path: '/ws/v1/cluster/scheduler' }));
   }
 
   /**
-   * Returns the scheduler's complete configuration. Returns null if the configuration is stored in a file or the caller is not an
+   * Returns the scheduler's complete configuration. Returns null if the configuration comes from a file, or if the caller is not an
    * administrator.
    */
   async schedulerConfiguration(): Promise<ReadonlyMap<string, string> | null> {
@@ -226,7 +227,7 @@ export class ResourceManager {
   /** Returns the version and state of the active ResourceManager. */
   async clusterInfo(): Promise<ClusterInfo> {
     const schema = z.object({ clusterInfo: clusterInfoSchema });
-    // A standby and a starting ResourceManager respond only to this endpoint.
+    // This is the only endpoint to which a ResourceManager responds while it is a standby or starting.
     const request: Request = { method: 'GET', path: '/ws/v1/cluster/info' };
     return this.#ask<ClusterInfo>(request, (response) => {
       if (response.status !== 200) {
@@ -240,9 +241,8 @@ export class ResourceManager {
   }
 
   /**
-   * Fetches a page of the ApplicationMaster through YARN's web proxy. Returns null if no ApplicationMaster can respond. Possible
-   * causes are an unknown application, an application that has ended (the proxy then redirects), and an ApplicationMaster that has not
-   * registered yet.
+   * Fetches a page of the ApplicationMaster through YARN's web proxy. Returns null if there is no ApplicationMaster to respond: the
+   * application is unknown, the ApplicationMaster has not registered yet, or the application has ended, in which case the proxy redirects.
    */
   async proxy(id: string, path: string, options: { readonly timeoutMs?: number } = {}): Promise<ProxyAnswer | null> {
     parseApplicationId(id);
@@ -271,17 +271,17 @@ export class ResourceManager {
       if (status === 502 || status === 503 || status === 504) {
         return { again: `HTTP ${status}` };
       }
-      // A successful submission has an empty response.
+      // The body is empty after a successful submission.
       if (status >= 200 && status < 300) {
         return { result: data.trim() === '' ? {} : parsedJson(data) };
       }
-      // A starting ResourceManager responds before it has loaded its applications.
+      // While a ResourceManager is starting, it responds even though it has not loaded its applications yet.
       const state = await this.#haState(address);
       if (state !== null && state !== 'ACTIVE') {
         return { again: `this ResourceManager is in state ${state}` };
       }
       if (status === 404) {
-        // The ResourceManager may have become active between the two requests.
+        // The ResourceManager may have become active since the first request, so try again.
         const second = await this.#send(address, request);
         if ('again' in second) {
           return second;
@@ -294,7 +294,7 @@ export class ResourceManager {
     });
   }
 
-  /** Returns the HA state of a ResourceManager, or null if it is not reported. */
+  /** Returns the HA state of a ResourceManager, or null if the ResourceManager does not report it. */
   async #haState(address: string): Promise<string | null> {
     const sent = await this.#send(address, { method: 'GET', path: '/ws/v1/cluster/info' });
     if ('again' in sent) {
@@ -350,15 +350,15 @@ export class ResourceManager {
       url: url.href,
       headers: { Accept: 'application/json', ...identity, ...(hasBody ? { 'Content-Type': 'application/json' } : {}) },
       ...(hasBody ? { data: JSON.stringify(request.body) } : {}),
-      // Unlike axios's own timeout, this timeout includes connecting.
+      // Unlike axios's own timeout, this one includes the time to connect.
       signal: AbortSignal.timeout(timeoutMs),
     });
   }
 }
 
 /**
- * Returns true if the response comes from a standby. A standby redirects to the active ResourceManager with status 307, or refreshes the
- * page if none is active. The web proxy redirects with status 302 instead.
+ * Returns true if the response comes from a standby. A standby redirects to the active ResourceManager with status 307. If there is no
+ * active ResourceManager, a standby asks the browser to refresh the page. The web proxy redirects with status 302 instead.
  */
 function isStandby(response: AxiosResponse<string>, path: string): boolean {
   if (response.status === 307 || /^(This is standby RM|There is no active RM)/.test(response.data)) {

@@ -3,7 +3,7 @@ import { queueName, type RunningJob, takenBy } from '../../conf/quotas.ts';
 import { demandOfTags } from '../../conf/role-tags.ts';
 import type { Application } from './resource-manager-answers.ts';
 
-/** Maps YARN's resource names to those in job.yaml and site files. All other resource types have the same name in both. */
+/** Maps YARN's resource names to the names in job.yaml and site files. Resource types that are missing here have the same name in both. */
 const NAMES: Readonly<Record<string, string>> = { 'memory-mb': 'memory', vcores: 'vcores', 'yarn.io/gpu': 'gpus' };
 
 /** Replaces YARN's resource names with those in job.yaml. */
@@ -11,7 +11,7 @@ export function amountsOf(resources: Readonly<Record<string, number>>): Record<s
   return Object.fromEntries(Object.entries(resources).map(([name, amount]) => [NAMES[name] ?? name, amount]));
 }
 
-/** Converts an application to a running job for quota checks. */
+/** Converts an application to the form that quota checks use. */
 export function runningJob(application: Application, groupsOf: (user: string) => readonly string[]): RunningJob {
   const has: Amounts = { ...amountsOf(application.used), instances: tasksOf(application) };
   return {
@@ -24,17 +24,14 @@ export function runningJob(application: Application, groupsOf: (user: string) =>
 }
 
 /**
- * Returns true if the job has started: the application has a container other than the ApplicationMaster. YARN hides the number of
- * containers from users without permission to view the application, so this function also checks the resources in use.
+ * Returns true if the application has a container other than the ApplicationMaster's. YARN hides the number of containers from users
+ * without permission to view the application. The function therefore also checks the resources in use, which all users can see.
  */
 export function holdsTasks({ runningContainers, used }: Pick<Application, 'runningContainers' | 'used'>): boolean {
   return runningContainers > 1 || Object.values(used).some((amount) => amount > 0);
 }
 
-/**
- * Returns the number of tasks, as far as it is known. YARN hides the number of containers from users without permission to view the
- * application. In this case, the result is 1 if the application uses resources.
- */
+/** Returns the number of tasks. If YARN hides the number of containers from this user, returns 1 for an application that uses resources. */
 function tasksOf({ runningContainers, used }: Pick<Application, 'runningContainers' | 'used'>): number {
   return Math.max(holdsTasks({ runningContainers, used }) ? 1 : 0, runningContainers - 1);
 }

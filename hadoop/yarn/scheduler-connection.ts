@@ -12,25 +12,25 @@ import { RemoteError } from '../rpc/remote-error.ts';
 
 const PROTOCOL = { name: 'org.apache.hadoop.yarn.api.ApplicationMasterProtocolPB', version: 1 };
 /**
- * A call fails after this number of rejections by one ResourceManager. A single rejection can come from a ResourceManager that is shutting
- * down.
+ * Number of rejections by each ResourceManager after which a call fails. A single rejection can come from a ResourceManager that is
+ * shutting down.
  */
 const REFUSALS_BEFORE_GIVING_UP = 3;
 
 export interface SchedulerOptions {
-  /** RPC addresses of the ResourceManagers. The connection tries them one after the other. Without HA, the list has one element. */
+  /** RPC addresses of the ResourceManagers, in the order in which to try them. Without HA, there is only one. */
   readonly schedulers: readonly Endpoint[];
-  /** A YARN_AM_RM_TOKEN. All ResourceManagers accept it. */
+  /** The attempt's YARN_AM_RM_TOKEN, which all ResourceManagers accept. */
   readonly token: Token;
-  /** Weakest acceptable protection, see HadoopConfiguration.minimumQop. */
+  /** Weakest acceptable protection, from HadoopConfiguration.minimumQop. */
   readonly minimumQop: Qop;
   readonly log: Logger;
   readonly callTimeoutMs?: number;
-  /** A call fails after this time in ms if all ResourceManagers are unreachable. */
+  /** Time in ms without any reachable ResourceManager after which a call fails. */
   readonly unreachableAfterMs?: number;
 }
 
-/** Sends calls to the active ResourceManager. Repeats each call until a ResourceManager responds, so all requests must be idempotent. */
+/** Sends calls to the active ResourceManager. Repeats a call until a ResourceManager responds, so all calls must be idempotent. */
 export class SchedulerConnection {
   readonly #options: Required<SchedulerOptions>;
   readonly #round: AddressRound;
@@ -87,7 +87,7 @@ export class SchedulerConnection {
     );
   }
 
-  /** Sets the token for the next connection. The current connection is not affected. */
+  /** Sets the token for future connections. An existing connection keeps its token. */
   replaceToken(token: Token): void {
     if (Buffer.compare(token.identifier, this.#token.identifier) !== 0) {
       this.#options.log.info('the token for the ResourceManager was renewed');
