@@ -5,9 +5,9 @@ import type { Storage } from './storage.ts';
 import { joinUri } from './uri.ts';
 
 /**
- * Reads the site file on the cluster's default file system. Returns the default settings if the file does not exist.
+ * Reads the site file from the cluster's default file system. Returns the default settings if there is no site file.
  * @param defaultFs e.g. `hdfs://namenode:8020`
- * @throws TonyError SITE_INVALID with a list of all mistakes, or if HDFS is unreachable
+ * @throws TonyError SITE_INVALID with a list of all mistakes, or an error of the storage if the file cannot be read
  */
 export async function siteOfCluster(storage: Storage, defaultFs: string): Promise<SiteConfig> {
   if (!HDFS_URI.test(defaultFs)) {

@@ -7,7 +7,7 @@ import { TonyError } from '../platform/errors.ts';
 import type { Storage } from './storage.ts';
 import { joinUri } from './uri.ts';
 
-/** Maximum number of files in one folder, including its sub-folders. */
+/** Maximum number of files in a folder and its sub-folders. */
 const MOST_FILES = 10_000;
 
 export interface CopiedFile {
@@ -17,7 +17,7 @@ export interface CopiedFile {
   readonly sha256: string;
 }
 
-/** Computes the length and the checksum of the pieces that pass through it. */
+/** Computes the length and checksum of a stream. */
 class Measure {
   readonly #hash = createHash('sha256');
   #bytes = 0;
@@ -30,15 +30,15 @@ class Measure {
     }
   }
 
-  /** Call this function once, after the last piece. */
+  /** Returns the length and checksum. Must be called only once, after the last piece. */
   result(): Omit<CopiedFile, 'name'> {
     return { bytes: this.#bytes, sha256: this.#hash.digest('hex') };
   }
 }
 
 /**
- * Uploads all files of a local folder.
- * @throws TonyError DATA_INVALID if an entry is neither a file nor a folder, or if there are too many files.
+ * Uploads all files of a local folder and its sub-folders.
+ * @throws TonyError DATA_INVALID if the folder contains an entry that is neither a file nor a folder, or too many files
  */
 export async function uploadFolder(storage: Storage, local: string, uri: string, signal: AbortSignal): Promise<CopiedFile[]> {
   const copied: CopiedFile[] = [];
@@ -46,7 +46,7 @@ export async function uploadFolder(storage: Storage, local: string, uri: string,
     signal.throwIfAborted();
     const file = path.join(local, name);
     let measure = new Measure();
-    // The storage requests the pieces again if it repeats the upload.
+    // If the storage repeats the upload of a file, it calls this function again.
     const pieces = () => {
       measure = new Measure();
       return measure.pass(createReadStream(file, { signal }) as AsyncIterable<Buffer>);
@@ -58,8 +58,8 @@ export async function uploadFolder(storage: Storage, local: string, uri: string,
 }
 
 /**
- * Lists the files of a folder and its sub-folders, relative to the folder.
- * @throws TonyError DATA_INVALID, like `uploadFolder`.
+ * Returns the paths of all files in a folder and its sub-folders, relative to the folder.
+ * @throws TonyError DATA_INVALID, like `uploadFolder`
  */
 export async function listFiles(local: string, prefix = ''): Promise<string[]> {
   const names: string[] = [];
@@ -79,7 +79,7 @@ export async function listFiles(local: string, prefix = ''): Promise<string[]> {
   return names.sort();
 }
 
-/** Downloads one file, and creates its folder. Resolves with the file's length and checksum. */
+/** Downloads one file. Creates the local folder if it is missing. Resolves with the file's length and checksum. */
 export async function downloadFile(storage: Storage, uri: string, file: string, signal: AbortSignal): Promise<Omit<CopiedFile, 'name'>> {
   await mkdir(path.dirname(file), { recursive: true });
   const measure = new Measure();
@@ -88,7 +88,7 @@ export async function downloadFile(storage: Storage, uri: string, file: string, 
   return measure.result();
 }
 
-/** Downloads all files of a folder, including its sub-folders. */
+/** Downloads all files of a folder and its sub-folders. */
 export async function downloadFolder(storage: Storage, uri: string, local: string, signal: AbortSignal): Promise<CopiedFile[]> {
   const copied: CopiedFile[] = [];
   const copy = async (from: string, prefix: string): Promise<void> => {

@@ -10,16 +10,13 @@ import type { Entry, ListingOptions, Storage, WriteOptions } from './storage.ts'
 import { parseUri } from './uri.ts';
 
 export type StorageOptions = Omit<HdfsStorageOptions, 'hadoop'> & {
-  /** The cluster's configuration, or null if no cluster is configured. With null, operations on HDFS URIs fail. */
+  /** The cluster's configuration. Null if no cluster is configured; operations on HDFS URIs then fail. */
   readonly hadoop: HadoopConfiguration | null;
-  /**
-   * Finds the object store of a bucket. The storage calls this function for the first URI of each bucket. If it is missing, operations on
-   * s3:// URIs fail.
-   */
+  /** Finds the object store of a bucket. Called for the first URI of each bucket. If it is undefined, operations on s3:// URIs fail. */
   readonly s3?: FindS3Connection;
 };
 
-/** Creates a storage that handles file://, HDFS and s3:// URIs. */
+/** Creates a storage for file://, HDFS and s3:// URIs. */
 export function createStorage(options: StorageOptions): Storage {
   return new StorageByScheme(options);
 }

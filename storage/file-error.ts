@@ -13,7 +13,10 @@ const CODES: Readonly<Record<string, ErrorCode>> = {
   EDQUOT: 'STORAGE_FULL',
 };
 
-/** Converts an error of the local file system to a TonyError. The error's message usually contains the path. */
+/**
+ * Converts an error of the local file system to a TonyError.
+ * @param message defaults to the error's own message, which usually contains the path
+ */
 export function fileError(error: unknown, message = messageOf(error)): TonyError {
   return new TonyError(CODES[(error as NodeJS.ErrnoException).code ?? ''] ?? 'STORAGE_REFUSED', message, { cause: error });
 }

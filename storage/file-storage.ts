@@ -61,7 +61,7 @@ export class FileStorage implements Storage {
       await fill(uri, handle, data, options);
       return await translated(uri, () => giveName(temporary, path, options.ifAbsent ?? false));
     } finally {
-      // The temporary file still exists after a link or a failure.
+      // The temporary file still exists after a failure, and after `link`.
       await rm(temporary, { force: true }).catch(() => undefined);
     }
   }
@@ -81,7 +81,7 @@ export class FileStorage implements Storage {
         .slice(0, most)
         .map((name) => entryOf(joinUri(uri, name), name, join(path, name), raw ? lstat : stat)),
     );
-    // Skip entries that were removed in the meantime.
+    // Omit entries that have been removed since the folder was listed.
     return entries.filter((entry) => entry !== null);
   }
 
@@ -96,12 +96,12 @@ export class FileStorage implements Storage {
       if (!status.isDirectory()) {
         const isRenamed = await giveName(source, target, true);
         if (isRenamed) {
-          // Another process may have removed the source.
+          // Another process may have removed the source already.
           await unlink(source).catch(ifMissing(undefined));
         }
         return isRenamed;
       }
-      // The target is not empty if a concurrent call has renamed another folder to the same name.
+      // If another process creates the target or removes the source at the same time, the rename fails with one of these errors.
       return rename(source, target).then(
         () => true,
         (error: NodeJS.ErrnoException) => {
@@ -127,8 +127,8 @@ export class FileStorage implements Storage {
       if (!status.isDirectory()) {
         return unlink(path).then(() => true, ifMissing(false));
       }
-      // The rename makes the removal atomic, as on HDFS. Concurrent writers either write to the renamed folder, whose content is removed,
-      // or create a new folder.
+      // As on HDFS, the rename makes the removal atomic. Concurrent writers either write to the renamed folder, which is removed with all
+      // of its content, or create a new folder.
       const aside = join(dirname(path), temporaryName(basename(path)));
       if (!(await rename(path, aside).then(() => true, ifMissing(false)))) {
         return false;
@@ -147,7 +147,7 @@ export class FileStorage implements Storage {
     const path = pathOf(uri);
     await translated(uri, async () => {
       const made = await makeFolders(path, permission);
-      // Unlike mkdir, chmod does not apply the umask.
+      // chmod sets the exact permission, whereas mkdir applies the umask.
       if (made !== undefined) {
         await chmod(path, permission);
       }
@@ -155,13 +155,13 @@ export class FileStorage implements Storage {
   }
 
   close(): void {
-    // Nothing to close: this storage keeps no files or connections open.
+    // This storage has no open files or connections between operations.
   }
 }
 
 async function fill(uri: string, handle: FileHandle, data: ByteSource, options: WriteOptions): Promise<void> {
   try {
-    // Unlike open, chmod does not apply the umask.
+    // chmod sets the exact permission, whereas open applies the umask.
     await translated(uri, () => handle.chmod(options.permission ?? FILE_PERMISSION));
     let bytes = 0;
     const opened = openSource(data);
@@ -177,7 +177,7 @@ async function fill(uri: string, handle: FileHandle, data: ByteSource, options: 
   }
 }
 
-/** Renames `temporary` to `path`. With `exclusive`, keeps the temporary file and returns false if `path` exists. */
+/** Gives a file its final name. If `exclusive` is true and `path` exists, returns false and keeps the temporary file. */
 async function giveName(temporary: string, path: string, exclusive: boolean): Promise<boolean> {
   if (!exclusive) {
     await rename(temporary, path).catch((error: NodeJS.ErrnoException) => {
@@ -185,7 +185,7 @@ async function giveName(temporary: string, path: string, exclusive: boolean): Pr
     });
     return true;
   }
-  // Unlike rename, link fails if the target exists.
+  // link fails if the target exists, whereas rename would replace it.
   return link(temporary, path).then(
     () => true,
     (error: NodeJS.ErrnoException) => {
@@ -217,7 +217,7 @@ function userName(): string {
   try {
     return userInfo().username;
   } catch {
-    // The password file may have no entry for the user ID.
+    // The user ID may have no entry in the password file.
     return String(process.getuid?.() ?? '');
   }
 }

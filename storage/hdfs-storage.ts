@@ -11,16 +11,16 @@ import { joinUri, nameOf, parseUri } from './uri.ts';
 export interface HdfsStorageOptions {
   readonly hadoop: HadoopConfiguration;
   readonly user: string;
-  /** How long to look, in ms, for an active NameNode. */
+  /** Maximum time in ms to find an active NameNode. */
   readonly patienceMs?: number;
-  /** How long to look, in ms, for an active NameNode before any NameNode has responded. Defaults to `patienceMs`. */
+  /** Maximum time in ms to find an active NameNode while none has responded yet. Defaults to `patienceMs`. */
   readonly firstPatienceMs?: number;
 }
 
 const FILE_PERMISSION = 0o644;
 const FOLDER_PERMISSION = 0o755;
 
-/** Storage for hdfs://, webhdfs://, swebhdfs:// and viewfs:// URIs on all clusters in the Hadoop configuration. */
+/** Storage for hdfs://, webhdfs://, swebhdfs:// and viewfs:// URIs, on all clusters that the Hadoop configuration names. */
 export class HdfsStorage implements Storage {
   readonly #fileSystems: FileSystems;
 
@@ -53,11 +53,11 @@ export class HdfsStorage implements Storage {
         length: options.length,
         onProgress: options.onProgress,
       });
-      // The rename is atomic. With `ifAbsent`, only one of several concurrent writers succeeds.
+      // The rename is atomic, so that only one of several concurrent writers with `ifAbsent` succeeds.
       const outcome = await fileSystem.rename(temporary, path, { overwrite: !options.ifAbsent });
       isThere = outcome !== 'renamed';
       if (outcome === 'source-missing') {
-        throw new TonyError('STORAGE_REFUSED', `${uri}: the written file was removed before it was renamed.`);
+        throw new TonyError('STORAGE_REFUSED', `${uri}: the temporary file was removed before it could be renamed.`);
       }
       return outcome === 'renamed';
     } finally {
@@ -79,7 +79,7 @@ export class HdfsStorage implements Storage {
   async list(uri: string, { raw = false, most }: ListingOptions = {}): Promise<Entry[]> {
     const { target, names } = this.#locate(uri);
     const found = target === null ? null : await listing(target, most);
-    // A mount point hides an entry with the same name.
+    // A mount point hides an entry with the same name in the target of its parent folder.
     const visible = (found ?? []).filter(({ name }) => (raw || !isTemporaryName(name)) && !names.includes(name));
     const mounted = await Promise.all(names.map((name) => this.#mounted(joinUri(uri, name))));
     const entries = [...visible.map((status) => entryOf(joinUri(uri, status.name), status.name, status)), ...mounted].sort(byName);
@@ -136,8 +136,8 @@ export class HdfsStorage implements Storage {
   }
 
   /**
-   * Returns the file system and the path of a URI. @throws TonyError NOT_FOUND, STORAGE_REFUSED for a folder that exists only in the mount
-   * table
+   * Returns the file system and the path of a URI.
+   * @throws TonyError NOT_FOUND, or STORAGE_REFUSED for a folder that exists only in the mount table
    */
   #target(uri: string): NonNullable<OpenedPlace['target']> {
     const { target, isFixed } = this.#locate(uri);
@@ -151,7 +151,10 @@ export class HdfsStorage implements Storage {
       : new TonyError('NOT_FOUND', `${uri} is not below any mount point, and the mount table has no linkFallback.`);
   }
 
-  /** Describes a mount point, or a folder above one. A mount point is listed even if its target does not exist. */
+  /**
+   * Returns the entry of a mount point, or of a folder above one. If the target of the mount point is missing or unreachable, returns an
+   * entry without the target's properties.
+   */
   async #mounted(uri: string): Promise<Entry> {
     return (await this.stat(uri).catch(() => null)) ?? mountEntry(uri);
   }
@@ -167,7 +170,7 @@ function refuseFixed(uri: string, { isFixed }: OpenedPlace): void {
   }
 }
 
-/** Describes a folder that exists only in the mount table. As in Hadoop, the folder is read-only for all users. */
+/** Returns the entry of a folder that exists only in the mount table. As in Hadoop, all users can only read this folder. */
 function mountEntry(uri: string): Entry {
   return { uri, name: nameOf(uri), type: 'folder', size: 0, modifiedAt: 0, permission: 0o555, owner: '' };
 }

@@ -1,7 +1,7 @@
 import { TonyError } from '../platform/errors.ts';
 import type { Storage } from './storage.ts';
 
-/** Reads a file on storage. Returns null if it does not exist, and throws if it cannot be read. */
+/** Reads a file. Returns null if the file does not exist. Throws for all other errors. */
 export async function readIfStored(storage: Pick<Storage, 'read'>, uri: string): Promise<Buffer | null> {
   try {
     return await storage.read(uri);

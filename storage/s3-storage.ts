@@ -14,27 +14,27 @@ import { joinUri, nameOf, parseUri } from './uri.ts';
 const FILE_PERMISSION = 0o644;
 const FOLDER_PERMISSION = 0o755;
 const CONCURRENT_REMOVALS = 16;
-/** Size in bytes of the parts in which a large object is copied. */
+/** Size in bytes of the parts in which large objects are copied. */
 const COPIED_PART_BYTES = 1024 * 1024 * 1024;
 const CONFLICT_RETRIES = 5;
 const CONFLICT_PAUSE_MS = 200;
 
-/** The client of a bucket's object store. */
+/** A bucket's object store with its client. */
 interface Store {
   readonly client: S3Client;
   readonly endpoint: string | null;
 }
 
 /**
- * Storage in an S3-compatible object store, for s3:// URIs. A folder is a common prefix of keys. `makeFolder` creates an empty object
- * whose key ends in a slash, as Hadoop and the AWS console do. Exclusive writes are conditional (`If-None-Match: *`).
+ * Storage in an S3-compatible object store, for s3:// URIs. A folder is a common prefix of keys. Like Hadoop and the AWS console,
+ * `makeFolder` creates an empty object whose key ends with a slash. Exclusive writes are conditional requests (`If-None-Match: *`).
  */
 export class S3Storage implements Storage {
   readonly #find: FindS3Connection;
   /** Keyed by bucket. */
   readonly #stores = new Map<string, Promise<Store>>();
 
-  /** @param find is called with the first operation on a bucket. */
+  /** @param find finds the object store of a bucket; called for the first operation on each bucket */
   constructor(find: FindS3Connection) {
     this.#find = find;
   }
@@ -48,7 +48,7 @@ export class S3Storage implements Storage {
       }
       const range = offset === 0 && length === undefined ? undefined : `bytes=${offset}-${length === undefined ? '' : offset + length - 1}`;
       const body = await client.get(place, range).catch((error: unknown) => {
-        // The range begins at or after the end of the object.
+        // Status 416 means that the range begins at or after the end of the object.
         if (statusOf(error) === 416) {
           return Readable.from([]);
         }
@@ -115,7 +115,10 @@ export class S3Storage implements Storage {
     }
   }
 
-  /** Checks the folder immediately before the object appears, so a late write rarely recreates a removed folder. */
+  /**
+   * Checks that the parent folder exists. Called immediately before the object appears, so that a late write seldom recreates a removed
+   * folder.
+   */
   async #checkParent(uri: string, makeParents: boolean): Promise<void> {
     const { path } = parseUri(uri);
     const parent = uri.slice(0, uri.length - path.length + path.lastIndexOf('/'));
@@ -150,7 +153,7 @@ export class S3Storage implements Storage {
           const name = folder.slice(prefix.length, -1);
           found.set(name, folderEntry(joinUri(uri, name)));
         }
-        // Each page continues after the last name of the previous page.
+        // The names of each page follow those of the previous page.
         if (found.size >= most) {
           break;
         }
@@ -160,7 +163,7 @@ export class S3Storage implements Storage {
     });
   }
 
-  /** Renames an object: copies it within the store and then removes the source. A reader may see both names for a moment. */
+  /** Renames an object by copying it within the store and then removing the source. For a moment, readers may see both names. */
   async rename(from: string, to: string): Promise<boolean> {
     const [source, target] = [objectAt(from), objectAt(to)];
     return this.#request(`${from} to ${to}`, target, async (client) => {
@@ -237,7 +240,7 @@ export class S3Storage implements Storage {
     }
   }
 
-  /** Returns the store of a bucket. A failure, such as missing credentials, is final for this storage. */
+  /** Returns the store of a bucket. A failure, such as missing credentials, is not retried. */
   #storeOf({ bucket }: Pick<ObjectPlace, 'bucket'>): Promise<Store> {
     const store = this.#stores.get(bucket) ?? this.#open(bucket);
     this.#stores.set(bucket, store);
@@ -251,9 +254,9 @@ export class S3Storage implements Storage {
 }
 
 /**
- * Runs a write that fails if the object exists. If the response to the first attempt was lost, a retry finds the object that the first
- * attempt created. The object's metadata therefore names its writer.
- * @returns false if another writer's object exists.
+ * Runs a write that fails if the object exists. After a lost response, the retry fails because the first attempt has created the object.
+ * The object's metadata therefore contains the ID of its writer.
+ * @returns false if another writer has created the object
  */
 async function exclusively(
   client: S3Client,
@@ -272,7 +275,7 @@ async function exclusively(
       if (existing !== null) {
         return existing.writer === writer;
       }
-      // Two conditional writes at the same moment may both fail with a conflict.
+      // If two conditional writes arrive at the same time, both may fail with a conflict.
       if (!isExclusive || status !== 409 || conflicts === CONFLICT_RETRIES) {
         throw error;
       }
@@ -286,7 +289,7 @@ async function copyObject(client: S3Client, source: ObjectPlace, target: ObjectP
   if (size === 0) {
     return await exclusively(client, target, writer, true, () => client.put(target, new Uint8Array(), { writer, isExclusive: true }));
   }
-  // Unlike a plain copy, the completion of a multipart upload can be conditional.
+  // A multipart upload can be conditional, unlike a plain copy.
   const upload = await client.startUpload(target, writer);
   let isCopied = false;
   try {

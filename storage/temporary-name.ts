@@ -2,12 +2,12 @@ import { randomBytes } from 'node:crypto';
 
 const TEMPORARY = /^\..+\.[0-9a-f]{16}\.writing$/;
 
-/** Returns a unique name for the temporary file that will be renamed to `name`. */
+/** Returns a unique name for a temporary file that is later renamed to `name`. */
 export function temporaryName(name: string): string {
   return `.${name}.${randomBytes(8).toString('hex')}.writing`;
 }
 
-/** Returns true for names created by `temporaryName`. They belong to incomplete files of current or crashed writers. */
+/** Returns true for a name from `temporaryName`. Such a file is incomplete and belongs to a current or crashed writer. */
 export function isTemporaryName(name: string): boolean {
   return TEMPORARY.test(name);
 }

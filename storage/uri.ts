@@ -13,7 +13,7 @@ export interface FileUri {
   readonly path: string;
 }
 
-/** An object, or the common prefix of objects ("folder"), in a bucket. Hadoop's schemes s3a:// and s3n:// are equivalent to s3://. */
+/** An object in a bucket, or a folder, which is a common prefix of objects. Hadoop's schemes s3a:// and s3n:// are equivalent to s3://. */
 export interface S3Uri {
   readonly scheme: 's3';
   readonly bucket: string;
@@ -22,7 +22,7 @@ export interface S3Uri {
 
 const S3_SCHEMES = ['s3', 's3a', 's3n'];
 
-/** Returns true if the URI is in an object store, which has no folders and therefore cannot rename a folder. */
+/** Returns true for a URI in an object store, which cannot rename folders. */
 export function isObjectStoreUri(uri: string): boolean {
   return S3_SCHEMES.includes(uri.split('://', 1)[0]?.toLowerCase() ?? '');
 }
@@ -66,14 +66,14 @@ export function fileUri(path: string): string {
   return pathToFileURL(path).href.replace(/(?<=[^/])\/$/, '');
 }
 
-/** Appends unencoded names to a folder URI. */
+/** Appends names to the URI of a folder. The names must not be percent-encoded. */
 export function joinUri(folder: string, ...names: readonly string[]): string {
   const isFile = /^file:/i.test(folder);
   const parts = names.flatMap((name) => name.split('/')).filter((part) => part !== '');
   return [withoutSlash(folder), ...(isFile ? parts.map(encodeURIComponent) : parts)].join('/');
 }
 
-/** Returns the URI of the parent folder. The root is its own parent. */
+/** Returns the URI of the parent folder. The parent of the root is the root itself. */
 export function parentUri(uri: string): string {
   const trimmed = withoutSlash(uri);
   const cut = trimmed.lastIndexOf('/');
@@ -91,7 +91,7 @@ export function nameOf(uri: string): string {
   return path.slice(path.lastIndexOf('/') + 1);
 }
 
-/** Removes trailing slashes: `hdfs://nn/a/` becomes `hdfs://nn/a`, and `file:///` becomes `file://`. */
+/** Removes trailing slashes. `hdfs://nn/a/` becomes `hdfs://nn/a`, and `file:///` becomes `file://`. */
 function withoutSlash(uri: string): string {
   const [, start = '', path = ''] = /^([a-zA-Z0-9+.-]+:\/\/[^/]*)?(.*)$/s.exec(uri) ?? [];
   return start + path.replace(/\/+$/, '');
@@ -112,7 +112,7 @@ function decode(path: string): string {
   try {
     return decodeURIComponent(path);
   } catch {
-    // An invalid percent sequence means that the path is not encoded.
+    // The path contains an invalid percent sequence, so it is not encoded.
     return path;
   }
 }

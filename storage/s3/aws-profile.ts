@@ -6,8 +6,8 @@ type Environment = Readonly<Record<string, string | undefined>>;
 type Profile = Readonly<Record<string, string>>;
 
 /**
- * Reads the selected profile (AWS_PROFILE, otherwise `default`) from the shared AWS files: the credentials file, whose values take
- * precedence, and the config file. Returns no values for missing files.
+ * Reads the profile named in AWS_PROFILE, or `default`, from the shared AWS files. Values in the credentials file take precedence over
+ * those in the config file. Missing files count as empty.
  */
 export async function readAwsProfile(environment: Environment): Promise<Profile> {
   const name = environment.AWS_PROFILE || 'default';
@@ -15,11 +15,11 @@ export async function readAwsProfile(environment: Environment): Promise<Profile>
   const credentials = environment.AWS_SHARED_CREDENTIALS_FILE || path.join(folder, 'credentials');
   const config = environment.AWS_CONFIG_FILE || path.join(folder, 'config');
   const [keys, settings] = await Promise.all([readIfExists(credentials), readIfExists(config)]);
-  // In the config file, the headings of all profiles except `default` begin with `profile`.
+  // In the config file, headings of profiles begin with the word `profile`, except for `default`.
   return { ...sectionOf(settings ?? '', [`profile ${name}`, name]), ...sectionOf(keys ?? '', [name]) };
 }
 
-/** Returns the values of the named sections of an INI file. Ignores indented lines, which are nested values. */
+/** Returns the values of the named sections of an INI file. Ignores indented lines, because they contain nested values. */
 export function sectionOf(text: string, names: readonly string[]): Profile {
   const values: Record<string, string> = {};
   let isWanted = false;

@@ -5,8 +5,8 @@ export interface Properties {
 }
 
 /**
- * Returns the properties that apply to a bucket. As in Hadoop, `fs.s3a.bucket.BUCKET.KEY` overrides `fs.s3a.KEY`.
- * @param bucket '' for the properties of buckets without their own properties
+ * Returns the properties for a bucket. As in Hadoop, `fs.s3a.bucket.BUCKET.KEY` overrides `fs.s3a.KEY`.
+ * @param bucket the bucket's name, or '' for buckets without properties of their own
  */
 export function bucketProperties(properties: Properties, bucket: string): Properties {
   return {

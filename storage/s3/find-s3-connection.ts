@@ -12,24 +12,24 @@ type Keys = Pick<S3Connection, 'accessKeyId' | 'secretAccessKey' | 'sessionToken
 const DEFAULT_REGION = 'us-east-1';
 const CREDENTIAL_STORES = ['fs.s3a.security.credential.provider.path', CREDENTIAL_PROVIDERS];
 
-/** The sources of object store settings on a user's machine. */
+/** Where to look for the settings of object stores on a user's machine. */
 export interface S3Sources {
   readonly environment: Environment;
-  /** Null if no Hadoop configuration exists. */
+  /** Null if there is no Hadoop configuration. */
   readonly hadoop: HadoopSource | null;
 }
 
 export interface HadoopSource {
   readonly configuration: HadoopConfiguration;
-  /** Reads a credential provider on HDFS; returns null if the file does not exist. */
+  /** Reads a credential provider on HDFS, and returns null if the file does not exist. */
   readonly readHdfs: (uri: string) => Promise<Buffer | null>;
 }
 
 /**
- * Returns a function that finds the object store of a bucket and the user's access key for it. It uses the first source that has an access
- * key: the environment, the profile that AWS_PROFILE names, Hadoop's fs.s3a.* properties and credential providers, the profile `default`.
- * For other settings, the environment takes precedence over Hadoop's properties, and these take precedence over the profile. The function
- * searches once for each bucket.
+ * Returns a function that finds a bucket's object store and the user's access key for it. The access key comes from the first of these
+ * sources that has one: the environment, the profile that AWS_PROFILE names, Hadoop's fs.s3a.* properties and credential providers, the
+ * profile `default`. Other settings come from the environment, from Hadoop's properties or from the profile, in this order. The function
+ * searches only once for each bucket.
  */
 export function s3Finder(sources: S3Sources): FindS3Connection {
   const found = new Map<string, Promise<S3Connection>>();
@@ -63,7 +63,7 @@ async function findConnection(bucket: string, { environment, hadoop }: S3Sources
       given(properties?.get('fs.s3a.endpoint.region')) ??
       given(profile.region) ??
       DEFAULT_REGION,
-    // Host names that contain the bucket need DNS entries, which S3-compatible stores rarely have.
+    // By default, use host names that contain the bucket only for AWS. They need DNS entries, which other stores rarely have.
     pathStyle:
       style === undefined ? endpoint !== null && !/\.amazonaws\.com(\.cn)?(:\d+)?\/?$/.test(endpoint) : style.toLowerCase() === 'true',
     ...keys,
@@ -79,8 +79,8 @@ function keysOf(profile: Environment): Keys | undefined {
 }
 
 /**
- * Like Hadoop, prefers keys in credential providers to keys in properties, and the bucket's own keys to general keys. A bucket with its own
- * access key does not use the general session token.
+ * Returns the access key in Hadoop's configuration. As in Hadoop, a credential provider takes precedence over properties, and a key for the
+ * bucket over a general key. A bucket with its own access key does not use the general session token.
  */
 async function keysOfHadoop(
   bucket: string,
@@ -108,7 +108,7 @@ async function keysOfHadoop(
   }
 }
 
-/** If HDFS refused to serve a provider, uses the hint of the HDFS error. */
+/** Returns the next step. If a credential provider on HDFS could not be read, this is the one of the HDFS error. */
 function hintOf(error: unknown): string {
   const cause = error instanceof Error ? error.cause : null;
   return cause instanceof TonyError
@@ -137,7 +137,7 @@ function given(value: string | undefined): string | undefined {
   return trimmed === '' ? undefined : trimmed;
 }
 
-/** Hadoop's endpoint may lack a scheme; fs.s3a.connection.ssl.enabled then selects it. */
+/** Returns Hadoop's endpoint with a scheme. If the endpoint has none, fs.s3a.connection.ssl.enabled selects the scheme. */
 function hadoopEndpoint(properties: Properties | null): string | undefined {
   const endpoint = given(properties?.get('fs.s3a.endpoint'));
   if (endpoint === undefined || /^[a-z]+:\/\//i.test(endpoint)) {

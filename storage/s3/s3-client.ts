@@ -22,17 +22,18 @@ import type { S3Connection } from './s3-connection.ts';
  */
 
 /**
- * While this variable is set, the SDK does not warn that its later versions require a newer Node.js. The bundle contains a fixed version.
+ * An environment variable that disables a warning of the SDK. The SDK warns that its future versions will require a newer Node.js, but the
+ * bundle always contains the same version.
  */
 const NO_WARNING = 'AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED';
 
 const ATTEMPTS = 5;
 const CONNECT_MS = 10_000;
-/** Limits the wait for a response, and for the next bytes of a body. */
+/** Maximum time in ms to wait for a response, and between two pieces of a body. */
 const SILENCE_MS = 60_000;
 const SOCKETS = 64;
 
-/** Identifies the writer in an object's metadata. */
+/** Name of the metadata field that contains the ID of an object's writer. */
 const WRITER = 'tony-writer';
 
 export interface ObjectPlace {
@@ -49,7 +50,7 @@ export interface StoredObject {
 export interface ListRequest {
   readonly bucket: string;
   readonly prefix: string;
-  /** If true, returns the common prefixes up to the next slash instead of the objects below them. */
+  /** If true, the response contains only the objects and the common prefixes directly below `prefix`. */
   readonly isShallow: boolean;
   readonly most?: number | undefined;
   readonly token?: string | undefined;
@@ -58,7 +59,7 @@ export interface ListRequest {
 export interface ListPage {
   readonly objects: readonly StoredObject[];
   readonly prefixes: readonly string[];
-  /** Requests the next page; undefined after the last page. */
+  /** The token for the next page. Undefined on the last page. */
   readonly token: string | undefined;
 }
 
@@ -72,7 +73,7 @@ export interface UploadedPart {
   readonly etag: string;
 }
 
-/** A client for one object store. The SDK retries failed requests with its own exponential backoff. */
+/** A client for one object store. The SDK retries failed requests with exponential backoff. */
 export class S3Client {
   readonly #client: SdkClient;
 
@@ -95,17 +96,17 @@ export class S3Client {
         httpAgent: { maxSockets: SOCKETS },
         httpsAgent: { maxSockets: SOCKETS },
       },
-      // Many S3-compatible stores reject the SDK's checksums.
+      // Many S3-compatible stores do not support the SDK's checksums.
       requestChecksumCalculation: 'WHEN_REQUIRED',
       responseChecksumValidation: 'WHEN_REQUIRED',
     });
-    // The user's program inherits the environment.
+    // Restore the environment, because the user's program inherits it.
     if (before === undefined) {
       delete process.env[NO_WARNING];
     }
   }
 
-  /** @param range an HTTP range, such as `bytes=0-99` */
+  /** @param range an HTTP range, e.g. `bytes=0-99` */
   async get({ bucket, key }: ObjectPlace, range?: string): Promise<Readable> {
     const { Body } = await this.#client.send(new GetObjectCommand({ Bucket: bucket, Key: key, Range: range }));
     return Body as Readable;
@@ -120,7 +121,10 @@ export class S3Client {
     await this.#client.send(new HeadBucketCommand({ Bucket: bucket }));
   }
 
-  /** @param writer a unique ID of this write. With `isExclusive`, an existing object causes an error with status 412. */
+  /**
+   * Creates or replaces an object. If `isExclusive` is true and the object exists, fails with status 412.
+   * @param writer a unique ID of this write
+   */
   async put(
     { bucket, key }: ObjectPlace,
     body: Uint8Array,
@@ -176,7 +180,7 @@ export class S3Client {
     return { number, etag: ETag };
   }
 
-  /** Copies bytes `first` to `last` (inclusive) of an object within the store. */
+  /** Copies the bytes from `first` to `last`, both inclusive, of an object in the same store. */
   async copyPart({ bucket, key, id }: Upload, number: number, source: ObjectPlace, first: number, last: number): Promise<UploadedPart> {
     const { CopyPartResult } = await this.#client.send(
       new UploadPartCopyCommand({
@@ -191,7 +195,7 @@ export class S3Client {
     return { number, etag: CopyPartResult?.ETag ?? '' };
   }
 
-  /** Creates the object from its parts. With `isExclusive`, an existing object causes an error with status 412. */
+  /** Creates the object from its parts. If `isExclusive` is true and the object exists, fails with status 412. */
   async completeUpload({ bucket, key, id }: Upload, parts: readonly UploadedPart[], isExclusive: boolean): Promise<void> {
     const inOrder = [...parts].sort((a, b) => a.number - b.number).map(({ number, etag }) => ({ PartNumber: number, ETag: etag }));
     await this.#client.send(

@@ -2,37 +2,37 @@ import { TonyError } from '../../platform/errors.ts';
 import { isRecord } from '../../platform/is-record.ts';
 import { Secret } from '../../platform/secret.ts';
 
-/** How to reach an object store and how to sign requests to it. */
+/** The address of an object store, and the access key that signs requests to it. */
 export interface S3Connection {
-  /** The URL of an S3-compatible store; null for AWS, whose URL depends on the region. */
+  /** The URL of an S3-compatible store. Null for AWS, because the URL then depends on the region. */
   readonly endpoint: string | null;
   readonly region: string;
-  /** If true, the bucket is part of the path (`http://host/bucket/key`), otherwise of the host name. */
+  /** True if the bucket is part of the URL's path (`http://host/bucket/key`), and false if it is part of the host name. */
   readonly pathStyle: boolean;
   readonly accessKeyId: string;
   readonly secretAccessKey: Secret;
-  /** The token of temporary credentials; null for permanent ones. */
+  /** The session token of temporary credentials. Null for permanent credentials. */
   readonly sessionToken: Secret | null;
 }
 
-/** Finds the object store of a bucket, and the access key for it. The name '' stands for all buckets without their own settings. */
+/** Finds the object store of a bucket, and the access key for it. The name '' stands for all buckets without settings of their own. */
 export type FindS3Connection = (bucket: string) => Promise<S3Connection>;
 
-/** The connections that a job receives. */
+/** The object stores and access keys that a job receives. */
 export interface JobConnections {
-  /** The connections of the buckets in job.yaml, keyed by bucket. */
+  /** Connections of the buckets in job.yaml, keyed by bucket. */
   readonly buckets: Readonly<Record<string, S3Connection>>;
-  /** The connection of all other buckets; null if the user has access keys only for certain buckets. */
+  /** Connection of all other buckets. Null if the user has access keys only for certain buckets. */
   readonly others: S3Connection | null;
 }
 
-/** Encodes connections, with their secrets, for a container's credentials or a file of mode 0600. */
+/** Encodes connections, including their secrets, for a container's credentials or for a file with mode 0600. */
 export function encodeJobConnections({ buckets, others }: JobConnections): string {
   const named = Object.entries(buckets).map(([bucket, connection]) => [bucket, opened(connection)]);
   return JSON.stringify({ buckets: Object.fromEntries(named), others: others && opened(others) });
 }
 
-/** Decodes the output of `encodeJobConnections`. The function that it returns throws TonyError S3_CREDENTIALS_MISSING for unknown buckets. */
+/** Decodes the output of `encodeJobConnections`. Returns a function that throws TonyError S3_CREDENTIALS_MISSING for unknown buckets. */
 export function decodeJobConnections(encoded: string): FindS3Connection {
   const fields: unknown = JSON.parse(encoded);
   if (!isRecord(fields) || !isRecord(fields.buckets)) {
@@ -50,7 +50,7 @@ export function decodeJobConnections(encoded: string): FindS3Connection {
   };
 }
 
-/** The fields of an encoded connection. The secrets are plain text. */
+/** Returns the fields of an encoded connection, with the secrets as plain text. */
 function opened({ secretAccessKey, sessionToken, ...connection }: S3Connection): object {
   const text = (secret: Secret): string => Buffer.from(secret.reveal()).toString('utf8');
   return { ...connection, secretAccessKey: text(secretAccessKey), sessionToken: sessionToken && text(sessionToken) };

@@ -4,22 +4,22 @@ import { isRecord } from '../../platform/is-record.ts';
 const DENIED = ['AccessDenied', 'InvalidAccessKeyId', 'SignatureDoesNotMatch', 'ExpiredToken', 'InvalidToken', 'RequestTimeTooSkewed'];
 const FULL = ['QuotaExceeded', 'EntityTooLarge', 'InsufficientStorage', 'XMinioStorageFull'];
 
-/** Returns the HTTP status of an error of the SDK, or undefined if no response arrived. */
+/** Returns the HTTP status of an SDK error, or undefined if there was no response. */
 export function statusOf(error: unknown): number | undefined {
   const metadata = isRecord(error) ? error.$metadata : undefined;
   return isRecord(metadata) && typeof metadata.httpStatusCode === 'number' ? metadata.httpStatusCode : undefined;
 }
 
-/** Returns true for errors of requests. Errors of the caller's own streams have no metadata. */
+/** Returns true for an error of a request. Unlike it, an error of the caller's own stream has no metadata. */
 export function isRequestError(error: unknown): boolean {
   return isRecord(error) && '$metadata' in error;
 }
 
-/** Converts an error of a request or of a response's body to a TonyError. */
+/** Converts an SDK error to a TonyError. */
 export function s3Error(error: unknown, uri: string): TonyError {
   const status = statusOf(error);
   const name = error instanceof Error ? error.name : '';
-  // Responses to HEAD have no body, so their errors contain only a generic message.
+  // The response to a HEAD request has no body, so the SDK's message is only a generic one.
   const message = `${uri}: ${[name, messageOf(error)].filter((text, at, all) => text !== '' && all.indexOf(text) === at).join(': ')}`;
   const options = { cause: error };
   if (name === 'NoSuchBucket') {

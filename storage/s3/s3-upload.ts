@@ -2,24 +2,21 @@ import type { ObjectPlace, S3Client, Upload, UploadedPart } from './s3-client.ts
 
 const MIB = 1024 * 1024;
 export const PART_BYTES = 8 * MIB;
-/**
- * A store accepts at most 10,000 parts. The size of the parts doubles after each group of this number of parts, so an object may have up to
- * 8 TB.
- */
+/** Number of parts after which the part size doubles. A store accepts at most 10,000 parts, so an object can have up to 8 TB. */
 const PARTS_PER_SIZE = 1000;
-/** Maximum number of concurrent parts. It limits the memory of an upload. */
+/** Maximum number of parts that are sent concurrently, to limit memory usage. */
 const PARTS_IN_FLIGHT = 4;
 
-/** Returns the size of a part; `number` starts at 1. */
+/** Returns the size of a part in bytes. The first part has the number 1. */
 function partBytes(number: number): number {
   return PART_BYTES * 2 ** Math.floor((number - 1) / PARTS_PER_SIZE);
 }
 
 /**
- * Uploads an object in parts. Aborts the upload if a part or the source fails, because a store keeps the parts of unfinished uploads. The
- * object appears only when the caller completes the upload.
- * @param pieces the content, in pieces of at most `partBytes`. While PARTS_IN_FLIGHT parts are being sent, the upload
- *   requests no further piece.
+ * Uploads an object in parts. The object appears only when the caller completes the upload. If a part or the source fails, the function
+ * aborts the upload, because the store would otherwise keep the parts.
+ * @param pieces the content, in pieces as returned by `partsOf`. The function requests no further piece while PARTS_IN_FLIGHT parts are
+ * being sent.
  */
 export async function uploadParts(
   client: S3Client,
@@ -40,7 +37,7 @@ export async function uploadParts(
         onSent(piece.length);
         inFlight.delete(part);
       });
-      // The race below or the final wait reports the failure.
+      // Prevents an unhandled rejection. The race below or the final wait reports the failure.
       part.catch(() => {});
       inFlight.add(part);
       if (inFlight.size >= PARTS_IN_FLIGHT) {
@@ -50,19 +47,19 @@ export async function uploadParts(
     await Promise.all(inFlight);
     return { upload, parts };
   } catch (error) {
-    // Wait for all parts, because a part that arrives after the abort would remain in the store.
+    // Wait for all parts, because the store would keep a part that arrives after the abort.
     await Promise.allSettled(inFlight);
     await abortUpload(client, upload);
     throw error;
   }
 }
 
-/** Removes the parts of an upload. If the store is unreachable, its lifecycle rules remove the parts. */
+/** Removes the parts of an upload. Ignores errors: if the store is unreachable, its lifecycle rules should remove the parts. */
 export async function abortUpload(client: S3Client, upload: Upload): Promise<void> {
   await client.abortUpload(upload).catch(() => {});
 }
 
-/** Regroups chunks into pieces of exactly `partBytes` bytes; the last piece may be smaller. Yields at least one piece. */
+/** Regroups chunks into pieces of the part size. Only the last piece can be smaller. Yields at least one piece, which can be empty. */
 export async function* partsOf(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array, void> {
   let number = 1;
   let waiting: Uint8Array[] = [];

@@ -6,9 +6,8 @@ import { temporaryName } from '../temporary-name.ts';
 import { joinUri, nameOf, parentUri } from '../uri.ts';
 
 /**
- * Defines the tests that every storage must pass. `open` returns the storage and the URI of an empty folder. An object store has neither
- * permissions nor folders that can be renamed or removed atomically, and accepts a file below another file (or,
- * if the server stores objects as files, fails).
+ * Defines the tests that every storage must pass. `open` returns the storage and the URI of an empty folder. For an object store, the tests
+ * expect no permissions and no atomic operations on folders, and allow a file below another file.
  */
 export function describeStorage(
   kind: string,
