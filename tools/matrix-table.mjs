@@ -27,7 +27,8 @@ Hadoop 3.5, so the developer provides it ([development.md](development.md#a-hado
 the NodeManager's user; \`integration-tests/own-cluster/container-executor.test.ts\` covers the LinuxContainerExecutor with
 and without Kerberos, on Hadoop 3.4.3.
 
-The test cluster does not support \`ha\` with Hadoop 2.10.2: on Java 17, its ZooKeeper client cannot resolve any host name.
+Hadoop 2.10, 3.1 and 3.2 run with ZooKeeper 3.5.10, because the client of ZooKeeper 3.4, their own version, cannot
+resolve any host name on Java 17.
 
 `;
 

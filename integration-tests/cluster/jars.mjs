@@ -33,10 +33,13 @@ export async function hadoopJars({ hadoop = DEFAULT_HADOOP, log = () => {} } = {
  */
 function profilesOf(hadoop) {
   if (hadoop.startsWith('2.')) {
-    return ['-Phadoop2', '-DexcludeGroupIds=org.ow2.asm'];
+    return ['-Phadoop2,zookeeper3.5', '-DexcludeGroupIds=org.ow2.asm'];
   }
   if (hadoop.startsWith('3.1.')) {
-    return ['-Phadoop3.1'];
+    return ['-Phadoop3.1,zookeeper3.5'];
+  }
+  if (hadoop.startsWith('3.2.')) {
+    return ['-Pzookeeper3.5'];
   }
   return hadoop === DEFAULT_HADOOP ? ['-Pkey-server'] : [];
 }
