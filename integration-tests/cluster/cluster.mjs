@@ -431,12 +431,13 @@ export class Cluster {
     const { main, heap, args = () => [], flags: own = () => [], jars: from } = program;
     const classes = from === 'gateways' ? await gatewayJars() : jars;
     const archive = from === 'gateways' ? null : await this.archive(jars, java);
-    const isNative = name.startsWith('nodemanager') && hasNativeLibrary(await this.hadoopVersion());
+    const version = await this.hadoopVersion();
+    const isNative = name.startsWith('nodemanager') && hasNativeLibrary(version);
     const flags = [
       `-Xmx${heap}`,
       ...JAVA_FLAGS,
       ...(archive === null ? [] : archiveOptions(archive, temporary)),
-      ...this.profile.javaFlags(this),
+      ...this.profile.javaFlags(this, version),
       ...own(this),
       ...(isNative ? [`-Djava.library.path=${nativeLibraryFolder()}`] : []),
       `-Djava.io.tmpdir=${temporary}`,
@@ -525,7 +526,8 @@ export class Cluster {
    */
   async programOptions(configuration, jars, java) {
     const archive = await this.archive(jars, java);
-    const flags = [...JAVA_FLAGS, ...(archive === null ? [] : archiveOptions(archive)), ...this.profile.javaFlags(this)];
+    const own = this.profile.javaFlags(this, await this.hadoopVersion());
+    const flags = [...JAVA_FLAGS, ...(archive === null ? [] : archiveOptions(archive)), ...own];
     return ['-Xmx128m', ...flags, '-cp', [`${jars}/*`, path.join(this.state, 'conf', configuration)].join(':')];
   }
 

@@ -29,7 +29,11 @@ export const KEY_SERVER = {
     await Promise.all(Object.entries(files).map(([name, text]) => writeFile(path.join(folder, name), text)));
   },
   // The key server does not start without these properties.
-  javaFlags: (place) => [...KERBEROS.javaFlags(place), '-Dlog4j.configuration=log4j.properties', `-Dkms.config.dir=${folderOf(place)}`],
+  javaFlags: (place, hadoop) => [
+    ...KERBEROS.javaFlags(place, hadoop),
+    '-Dlog4j.configuration=log4j.properties',
+    `-Dkms.config.dir=${folderOf(place)}`,
+  ],
   properties: (place) => {
     const { core, ...others } = KERBEROS.properties(place);
     return { ...others, core: { ...core, 'hadoop.security.key.provider.path': keyProviderOf(place) } };

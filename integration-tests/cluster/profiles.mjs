@@ -47,7 +47,7 @@ import { WEB_PROXY } from './web-proxy.mjs';
  * @property {(place: Place) => import('./configuration.mjs').SiteProperties} properties properties that override the plain profile's
  * @property {(place: Place, daemon: string) => import('./configuration.mjs').SiteProperties} [ownProperties] properties of one daemon
  * @property {'https'} [scheme] scheme of the daemons' web servers; http by default
- * @property {(place: Place) => readonly string[]} javaFlags Java options of all daemons
+ * @property {(place: Place, hadoop: string) => readonly string[]} javaFlags Java options of all daemons, for a version of Hadoop
  * @property {(place: Place, user?: string) => Readonly<Record<string, string>>} [environment] environment variables of clients, in addition
  *   to HADOOP_CONF_DIR; by default, HADOOP_USER_NAME if there is a user
  * @property {(place: Place, url: string, init: RequestInit) => Promise<Response>} [send] sends an HTTP request to a daemon; by default,
@@ -129,7 +129,7 @@ function combined(first, second) {
     },
     properties: (place) => merged(first.properties(place), second.properties(place)),
     ownProperties: (place, daemon) => merged(first.ownProperties?.(place, daemon) ?? {}, second.ownProperties?.(place, daemon) ?? {}),
-    javaFlags: (place) => [...first.javaFlags(place), ...second.javaFlags(place)],
+    javaFlags: (place, hadoop) => [...first.javaFlags(place, hadoop), ...second.javaFlags(place, hadoop)],
   };
 }
 

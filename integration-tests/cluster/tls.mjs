@@ -28,7 +28,8 @@ export const TLS = {
   prepare,
   begin: async () => {},
   properties,
-  javaFlags: () => [],
+  // With TLS 1.3, the web servers of Hadoop 2 (Jetty 6) log "SSL renegotiate denied" and close some connections before they respond.
+  javaFlags: (_, hadoop) => (hadoop.startsWith('2.') ? ['-Djdk.tls.server.protocols=TLSv1.2'] : []),
   authorityFile: ({ state }) => authorityFile(state),
   send,
 };
