@@ -17,7 +17,7 @@ export interface LockedPackage {
   readonly name: string;
   readonly version: string;
   readonly sha256: string;
-  /** The oldest glibc that can load the package; null for a package without native code. */
+  /** Oldest glibc version that can load the package, or null if the package contains no native code. */
   readonly glibc: string | null;
 }
 
@@ -26,9 +26,9 @@ export interface EnvironmentDescription {
   readonly key: string;
   readonly python: string;
   readonly machine: string;
-  /** The oldest glibc that can load all packages, or null if no package contains native code. */
+  /** Oldest glibc version that can load all packages, or null if no package contains native code. */
   readonly glibc: string | null;
-  /** When pip chose the versions, in ms since the epoch. */
+  /** Time at which pip chose the versions, in ms since the epoch. */
   readonly resolvedAt: number;
   readonly packages: readonly LockedPackage[];
   readonly sha256: string;
@@ -91,8 +91,9 @@ export async function buildEnvironment(
 }
 
 /**
- * Compiles the packages if this machine has the same Python version. Otherwise, each program compiles them in memory. Python does not compare
- * the compiled files with their sources (`unchecked-hash`), because archives do not keep the modification times.
+ * Compiles the packages if this machine has the Python version of the nodes. Otherwise, Python compiles the packages in memory each time a
+ * program starts. `unchecked-hash` prevents Python from comparing compiled files with their sources by modification time, because archives
+ * do not keep these times.
  */
 async function compile(tree: string, site: string, say: Progress): Promise<void> {
   const packages = await readPackages(tree);
@@ -107,12 +108,12 @@ async function compile(tree: string, site: string, say: Progress): Promise<void>
 }
 
 async function compileWith(python: Python, tree: string, site: string): Promise<void> {
-  // Pass a relative path, because compiled files contain the path.
+  // Compiled files contain the path that compileall receives, so pass a relative path.
   const args = [...ISOLATION, '-m', 'compileall', '-q', '-j', '0', '--invalidation-mode', 'unchecked-hash', site];
   try {
     await runTool({ command: python.command, args, cwd: tree, timeoutMs: COMPILE_MS });
   } catch (error) {
-    // Some packages contain files that Python cannot compile, such as templates. The other files are compiled.
+    // compileall fails if a package contains files that are not valid Python, such as templates. It still compiles all other files.
     if (!(error instanceof ToolFailure)) {
       throw error;
     }

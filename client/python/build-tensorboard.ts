@@ -47,7 +47,8 @@ export async function buildTensorBoard(architecture: Architecture, key: string, 
   const download = async (version: string, signal: AbortSignal): Promise<void> => {
     downloads.set(version, await downloadFor(version, wheels, architecture, scratch, say, signal));
   };
-  // The first download includes the shared packages. It runs alone, so that an unreachable registry causes only one error.
+  // The first download includes the packages that all versions share. Wait for it before the others, so that an unreachable registry causes
+  // only one error.
   await download(first, new AbortController().signal);
   const worker = async (signal: AbortSignal): Promise<void> => {
     for (let version = rest.shift(); version !== undefined; version = rest.shift()) {
@@ -55,7 +56,7 @@ export async function buildTensorBoard(architecture: Architecture, key: string, 
     }
   };
   await sideBySide((signal) => Array.from({ length: AT_ONCE }, () => worker(signal)));
-  // One after the other, in the order of the versions: wheels of several versions share a folder and contain some of the same files.
+  // Unpack the versions one after the other, because wheels for different Python versions contain some of the same files.
   for (const { wheel, file } of versions.flatMap((version) => downloads.get(version) ?? [])) {
     await mkdir(path.join(tree, wheel.folder), { recursive: true });
     await unpackWheels([file], { folder: path.join(tree, wheel.folder) }, new AbortController().signal);
@@ -104,7 +105,7 @@ async function downloadFor(
 
 const PROOF = 'import sys, json; sys.path[:0] = json.loads(sys.argv[1]); from tensorboard import default, program; default.get_plugins()';
 
-/** Starts TensorBoard with each supported Python on this machine. The nodes may have other versions. */
+/** Starts TensorBoard with each supported Python version on this machine. The nodes may have other Python versions. */
 async function prove(tree: string, scratch: string, say: Progress): Promise<void> {
   const packages = (await readPackages(tree)) ?? 'the build wrote no packages';
   const pythons = typeof packages === 'string' ? packages : await findPythons(packages);

@@ -11,18 +11,19 @@ import { buildEnvironment, type EnvironmentDescription } from './build-environme
 import { type RequirementsFile, readRequirements } from './requirements-files.ts';
 import { platformName, targetOf } from './target.ts';
 
-/** The packages of a requirements file, in the cache of this machine. */
+/** Cached Python environment that contains the packages of a requirements file. */
 export interface Environment extends EnvironmentDescription, BuiltFiles {}
 
-/** Version of the archive layout. Increment it when the same wheels produce another archive, so that cached archives are not reused. */
+/** Version of the archive layout. Increment it when the same wheels produce a different archive, so that cached archives are rebuilt. */
 const LAYOUT = 1;
-/** Each build removes the environments that no submission has used for this time. */
+/** Time after which an unused environment is removed from the cache (ms). */
 const UNUSED_MS = 30 * 24 * 60 * 60_000;
 const DESCRIPTION = 'environment.json';
 
 /**
- * Returns the environment from the cache, or downloads its packages. The cache key is a hash of the requirements, the Python version and the
- * platform. Equal requirements therefore keep the versions that pip chose first, and need no registry. Safe for concurrent processes.
+ * Returns the environment from the cache, or downloads its packages. The cache key is a hash of the requirements, the Python version and
+ * the platform. For requirements that have not changed, the cached environment therefore keeps its versions, and pip does not contact the
+ * registry. Safe for concurrent processes.
  * @param progress called with progress lines
  * @throws TonyError PYTHON_UNRESOLVED, SOURCE_MISSING, RUNTIME_*
  */
@@ -60,7 +61,10 @@ function environmentOf(requirements: RequirementsFile, target: Target): Built<En
   };
 }
 
-/** The modification time of environment.json is the time of the last use. Leaves a shared cache of another user unchanged. */
+/**
+ * Sets the modification time of environment.json, which records when the environment was last used. Ignores errors, because another user
+ * may own a shared cache.
+ */
 async function markUsed(folder: string): Promise<void> {
   const now = new Date();
   await utimes(path.join(folder, DESCRIPTION), now, now).catch(() => {});

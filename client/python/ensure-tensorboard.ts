@@ -8,13 +8,13 @@ import { architectureOf } from '../runtime/recipe.ts';
 import { buildTensorBoard, type TensorBoardDescription } from './build-tensorboard.ts';
 import { PYTHON_FOLDERS, TENSORBOARD_VERSION, tensorBoardWheels } from './tensorboard-pins.ts';
 
-/** TensorBoard in the cache of this machine, for all supported Python versions. */
+/** Cached copy of TensorBoard for all supported Python versions. */
 export interface TensorBoardArchive extends TensorBoardDescription, BuiltFiles {}
 
-/** Version of the archive layout. Increment it when the same wheels produce another archive, so that cached archives are not reused. */
+/** Version of the archive layout. Increment it when the same wheels produce a different archive, so that cached archives are rebuilt. */
 const LAYOUT = 3;
 
-/** Returns TensorBoard from the cache, or null if it is not built. */
+/** Returns TensorBoard from the cache, or null if the cache does not contain it. */
 export async function findTensorBoard(): Promise<TensorBoardArchive | null> {
   const { shelf, key, read } = built();
   await refuseForeignShelf(shelf);

@@ -1,20 +1,17 @@
 /** Files that only compilers, type checkers and test runners need. */
 const FOLDERS = /(^|\/)(tests?|testdata|include|f2py|distutils)\//;
 const FILES = /\.(pyi|pxd|pyx|a|c|h|cc|f90)$|(^|\/)py\.typed$/;
-/** Compiled test modules of NumPy, except `_multiarray_tests`, which NumPy 2.0 imports at start-up. */
+/** Compiled test modules of NumPy, except `_multiarray_tests`, which NumPy 2.0 imports when it starts. */
 const NUMPY_TESTS = /(^|\/)numpy\/_core\/_(simd|(operand_flag|rational|struct_ufunc|umath)_tests)\./;
-/**
- * Pillow's libraries for other formats. TensorBoard uses Pillow only to detect image formats, and Pillow reads PNG, JPEG, GIF and BMP
- * without these libraries.
- */
+/** Libraries that Pillow does not need for PNG, JPEG, GIF and BMP. TensorBoard uses Pillow only to detect the format of an image. */
 const PILLOW_FORMATS = /(^|\/)PIL\/_(avif|webp|imagingft|imagingcms|imagingtk)\./;
 const PILLOW_LIBRARIES = /(^|\/)pillow\.libs\/lib(avif|brotli\w+|freetype|harfbuzz|lcms2|png16|sharpyuv|webp\w*)-/;
-/** Compiled MarkupSafe module. Its pure Python fallback works with all Python versions and on all machines. */
+/** Compiled module of MarkupSafe. MarkupSafe falls back to pure Python code, which works with all Python versions and on all machines. */
 const SPEEDUPS = /(^|\/)markupsafe\/_speedups\./;
 const INSTALLER = /\.dist-info\/(RECORD|WHEEL|top_level\.txt|INSTALLER|sboms\/.*)$/;
 
 /**
- * Returns true if the file is a licence or TensorBoard needs it at run time.
+ * Returns true if the file is a licence, or if TensorBoard needs the file at run time.
  * @param file path within the wheel
  */
 export function isNeededByTensorBoard(file: string): boolean {

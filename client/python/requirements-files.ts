@@ -7,21 +7,24 @@ import { hashFile } from '../job/source-archive.ts';
 import type { Requirements } from '../runtime/download-packages.ts';
 import { withoutLogins } from '../runtime/tool.ts';
 
-/** A file that job.yaml names under `python.requirements`. */
+/** Requirements file that job.yaml specifies as `python.requirements`. */
 export interface RequirementsFile extends Requirements {
-  /** SHA-256 over the file, the files that it includes, the local wheels that it lists, and the wheels in the folders that it lists. */
+  /** SHA-256 digests of the requirements file, the files that it includes, and the local wheels that it references. */
   readonly digests: readonly string[];
 }
 
 const MOST_FILES = 100;
 const MOST_BYTES = 16 * 1024 * 1024;
 const INCLUDES = /^(?:-r|-c|--requirement|--constraint)(?:\s+|=)?(\S+)/;
-/** An editable project, or a repository. */
+/** Matches an editable project or a repository. */
 const SOURCES = /^(?:-e\b|--editable\b)|(?:^|@\s*)(?:git|hg|svn|bzr)\+/;
 const LOCAL_WHEEL = /^(?:file:\/\/)?([^\s:;@=<>]+\.whl)(?=$|[\s;])/;
-/** A folder of wheels. */
+/** Matches the option for a folder of wheels. */
 const LINKS = /^(?:-f|--find-links)(?:\s+|=)?(\S+)/;
-/** A user name or password in a URL. Does not match `https://me:${PASSWORD}@` and `https://${TOKEN}@`, in which pip replaces the variables. */
+/**
+ * Matches a user name or password in a URL. Does not match variables, as in `https://me:${PASSWORD}@` and `https://${TOKEN}@`, because pip
+ * replaces them.
+ */
 const LOGIN = /https?:\/\/(?!(?:[^\s/@:]*:)?\$\{[A-Z0-9_]+\}@)[^\s/@"']+@/;
 
 /**
@@ -41,7 +44,7 @@ function isMany(digests: ReadonlyMap<string, string>): boolean {
 }
 
 interface Reading extends Pick<Requirements, 'kind'> {
-  /** Folder of the requirements file, in which pip runs. */
+  /** Working directory for pip: the folder of the requirements file. */
   readonly folder: string;
   readonly digests: Map<string, string>;
 }
@@ -102,14 +105,17 @@ function refuseLogin(file: string, text: string): void {
   }
 }
 
-/** pip looks for a relative path first in the folder of the file that contains it, then in its own working directory. */
+/**
+ * Resolves a path as pip does: relative to the folder of the file that contains the path or, if that folder does not exist, relative to
+ * pip's working directory.
+ */
 function localFolder(links: string, file: string, folder: string): string {
   const named = links.startsWith('file:') ? fileURLToPath(links) : links;
   const beside = path.resolve(path.dirname(file), named);
   return existsSync(beside) ? beside : path.resolve(folder, named);
 }
 
-/** A folder of wheels is a registry on this machine, so a rebuilt wheel changes the packages although its version stays the same. */
+/** Adds the digests of all wheels in a folder, because a rebuilt wheel may have the same version but different content. */
 async function addWheelsIn(folder: string, digests: Map<string, string>): Promise<void> {
   const names = await readdir(folder).catch(() => []);
   for (const name of names.filter((each) => each.endsWith('.whl')).sort()) {
@@ -117,7 +123,10 @@ async function addWheelsIn(folder: string, digests: Map<string, string>): Promis
   }
 }
 
-/** Returns the lines without comments, with continuation lines joined and, as in pip, with the values of variables such as `${WHEELS}`. */
+/**
+ * Returns the lines of a requirements file as pip reads them: without comments, with continuation lines joined, and with variables such as
+ * `${WHEELS}` replaced by their values.
+ */
 function requirementLines(text: string): string[] {
   return text
     .replace(/\\\r?\n/g, ' ')

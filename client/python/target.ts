@@ -7,7 +7,7 @@ import { glibcOf } from './wheel-name.ts';
 
 const PYTHON_MS = 20_000;
 /**
- * Returns the target that job.yaml sets. Values that it does not set come from this machine.
+ * Returns the Python version and the platform from job.yaml. Values that job.yaml does not set are those of this machine.
  * @throws TonyError RUNTIME_TOOL_MISSING, RUNTIME_UNSUPPORTED
  */
 export async function targetOf({ version, platform }: Pick<PythonRequirements, 'version' | 'platform'>): Promise<Target> {
@@ -25,7 +25,7 @@ function machineOf(platform: string): string {
 
 function thisPlatform(): Pick<Target, 'machine' | 'glibc'> {
   const machine = ({ x64: 'x86_64', arm64: 'aarch64', ppc64: 'ppc64le', s390x: 's390x' } as Readonly<Record<string, string>>)[process.arch];
-  // Without this setting, the report looks up the names of connected hosts, which can take seconds.
+  // Without `excludeNetwork`, the report resolves the names of connected hosts, which can take seconds.
   (process.report as { excludeNetwork?: boolean }).excludeNetwork = true;
   const { header } = process.report.getReport() as unknown as { readonly header: { readonly glibcVersionRuntime?: string } };
   if (machine === undefined || header.glibcVersionRuntime === undefined) {
@@ -33,7 +33,7 @@ function thisPlatform(): Pick<Target, 'machine' | 'glibc'> {
       'RUNTIME_UNSUPPORTED',
       `This machine's platform (${process.platform} ${process.arch}, without glibc) differs from the platform of the nodes.`,
       {
-        hint: 'Name the platform of the nodes: python: {requirements: FILE, version: "3.11", platform: manylinux_2_28_x86_64}.',
+        hint: 'Set the platform of the nodes in job.yaml, as in python: {requirements: FILE, version: "3.11", platform: manylinux_2_28_x86_64}.',
       },
     );
   }
@@ -45,7 +45,7 @@ async function thisVersion(): Promise<string> {
   const { stdout } = await promisify(execFile)('python3', ['-I', '-S', '-c', script], { timeout: PYTHON_MS, killSignal: 'SIGKILL' }).catch(
     (error: unknown) => {
       throw new TonyError('RUNTIME_TOOL_MISSING', `python3 does not run on this machine: ${messageOf(error)}`, {
-        hint: 'Install python3 with pip on this machine: it downloads the packages.',
+        hint: 'Install python3 and pip on this machine. tony-ts downloads the packages with pip.',
         cause: error,
       });
     },

@@ -3,8 +3,8 @@ import type { Progress } from '../runtime/progress.ts';
 import { ensureTensorBoard, type TensorBoardArchive } from './ensure-tensorboard.ts';
 
 /**
- * Returns TensorBoard for a job to submit. If the build fails, reports the reason as progress and returns null, because the job can run
- * without TensorBoard.
+ * Returns TensorBoard for a new job. If the build fails, reports the reason as progress and returns null, because the job can run without
+ * TensorBoard.
  */
 export async function tensorBoardForJob(onProgress: Progress): Promise<TensorBoardArchive | null> {
   try {

@@ -17,7 +17,7 @@ export interface PinnedWheel extends Wheel {
 
 export type Folder = 'packages' | 'python-3.9' | 'python-3.10';
 
-/** Import folders for each Python version, in order. */
+/** Folders from which each Python version imports packages, in order. */
 export const PYTHON_FOLDERS: Readonly<Record<string, readonly Folder[]>> = {
   '3.9': ['packages', 'python-3.9'],
   '3.10': ['packages', 'python-3.10'],
@@ -26,7 +26,7 @@ export const PYTHON_FOLDERS: Readonly<Record<string, readonly Folder[]>> = {
   '3.13': ['packages', 'python-3.10'],
 };
 
-/** Creates the wheel of a pure Python package, which all architectures and newer Python versions share. */
+/** Creates the entry of a pure Python package. All architectures and all newer Python versions use the same wheel. */
 function pure(name: string, version: string, folder: Folder, sha256: string): PinnedWheel {
   return { name, version, python: '3.9', folder, sha256 };
 }
@@ -46,7 +46,7 @@ interface Compiled {
   readonly name: string;
   readonly version: string;
   readonly folder: Folder;
-  /** Checksums of the wheels for x64 and arm64, by Python version. */
+  /** Checksums of the wheels for x64 and arm64, keyed by Python version. */
   readonly wheels: Readonly<Record<string, readonly [x64: string, arm64: string]>>;
 }
 

@@ -34,7 +34,7 @@ export function refuseNotFinal(job: Job, site: SiteConfig): void {
 }
 
 /**
- * Rejects a job that exceeds limits on its own, independent of other jobs.
+ * Rejects a job that exceeds limits even if no other job is running.
  * @throws TonyError QUOTA_EXCEEDED with every exceeded limit
  */
 export function refuseBeyondQuotas(job: Job, owner: Owner, site: SiteConfig): void {
@@ -44,7 +44,7 @@ export function refuseBeyondQuotas(job: Job, owner: Owner, site: SiteConfig): vo
   }
 }
 
-/** Returns the limits that the job exceeds. Includes the TensorBoard role that tony-ts adds, as the ApplicationMaster does. */
+/** Returns the limits that the job exceeds. Like the ApplicationMaster, counts the TensorBoard role that tony-ts adds. */
 export function violationsOfWhole(job: Job, owner: Owner, site: Pick<SiteConfig, 'quotas'>): Violation[] {
   return violationsOf(withTensorBoard(job), owner, site.quotas);
 }

@@ -10,17 +10,17 @@ export interface QuotaSum {
   /** Key in the site file, such as `quotas.users.*.total.gpus`. */
   readonly path: string;
   /**
-   * User, group or queue whose jobs the sum includes. At most one of the three fields is set. All are null if the sum includes all jobs.
-   * `*` stands for the names without an entry, as long as none of them has jobs.
+   * User, group or queue whose jobs the sum includes. At most one of these three fields is set. If all are null, the sum includes all jobs.
+   * If a `*` entry matches no jobs, the name is `*`.
    */
   readonly user: string | null;
   readonly group: string | null;
   readonly queue: string | null;
-  /** Role whose tasks the sum includes; null for all roles. */
+  /** Role whose tasks the sum includes, or null for all roles. */
   readonly role: string | null;
   readonly resource: string;
   readonly limit: number;
-  /** Resources of all started and admitted jobs, including containers that they have not received yet. */
+  /** Resources of all jobs that have started or may start, including requested containers. */
   readonly used: number;
   readonly jobs: readonly string[];
   /** IDs of the jobs that wait because they would exceed the total. */
@@ -34,7 +34,7 @@ export interface WaitingJob {
   readonly shortages: readonly Shortage[];
 }
 
-/** A job that uses more than the demand in its tags. The total of every role includes the excess. */
+/** Job that uses more than the demand declared in its tags. The excess counts towards the total of every role. */
 export interface UndeclaredUse {
   readonly applicationId: string;
   readonly user: string;
@@ -59,7 +59,7 @@ const EVERYBODY = '*';
 const NOBODY = { user: null, group: null, queue: null };
 
 /**
- * Calculates the usage of every total by the same rules as the ApplicationMasters.
+ * Calculates the usage of every total according to the same rules as the ApplicationMasters.
  * @param jobs in order of submission. If two jobs together exceed a total, the later job waits unless it has already started.
  */
 export function quotaSums(quotas: Quotas, jobs: readonly CountedJob[]): QuotaSums {
@@ -143,7 +143,10 @@ function scopesOf(quotas: Quotas, jobs: readonly CountedJob[]): Scope[] {
   ];
 }
 
-/** Returns all names with an entry. Replaces `*` with the names in `found` that have no entry; keeps `*` if there are none. */
+/**
+ * Returns an entry for each name. Replaces `*` with all names in `found` that have no entry of their own, or keeps `*` if there are no such
+ * names.
+ */
 function namesWithin<T>(
   entries: Readonly<Record<string, T>>,
   found: readonly string[],

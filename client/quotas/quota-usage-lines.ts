@@ -6,12 +6,12 @@ import { harmless, type Style, type Terminal, wrap } from '../terminal/terminal.
 import type { QuotaSum } from './quota-sums.ts';
 import type { QuotaUsage } from './quota-usage.ts';
 
-/** Used share of a limit above which the next job will probably wait. */
+/** Fraction of a limit. If more than this fraction is used, the next job will probably wait. */
 const NEARLY_FULL = 0.9;
 const INDENT = '  ';
 const MOST_LINES = 8;
 
-/** Returns a table with one row per total, followed by the waiting jobs and the totals that they wait for. */
+/** Returns a table with one row per total, followed by the waiting jobs and the totals that these jobs would exceed. */
 export function quotaUsageLines({ from, over, totals, waiting, undeclared }: QuotaUsage, terminal: Terminal): string[] {
   if (totals.length === 0) {
     return [from === null ? 'There is no site file, so there are no totals.' : `${from} sets no matching totals.`];

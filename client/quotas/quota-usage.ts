@@ -9,7 +9,7 @@ import { type QuotaSum, type QuotaSums, quotaSums } from './quota-sums.ts';
 import { countedJobs } from './running-jobs.ts';
 
 export interface QuotaUsageOptions extends ClusterOptions {
-  /** User, queue or role to which the result is restricted. */
+  /** User, queue or role that restricts the result. */
   readonly user?: string | undefined;
   readonly queue?: string | undefined;
   readonly role?: string | undefined;
@@ -18,14 +18,14 @@ export interface QuotaUsageOptions extends ClusterOptions {
 const USAGE_OPTIONS: OptionNames<QuotaUsageOptions> = { ...CLUSTER_OPTIONS, user: true, queue: true, role: true };
 
 export interface QuotaUsage extends QuotaSums {
-  /** Path or URI of the site file; null if there is none. */
+  /** Path or URI of the site file, or null if there is none. */
   readonly from: string | null;
   readonly over: Quotas['over'];
 }
 
 /**
- * Returns the usage of each total in the site file, and the jobs that are waiting for it. Uses the site file on HDFS, like
- * ApplicationMasters, or else the local site file.
+ * Returns the usage of each total in the site file, and the jobs that wait because they would exceed a total. Like ApplicationMasters, uses
+ * the site file on HDFS. If HDFS has no site file, uses the local site file.
  * @throws TonyError NO_HADOOP_CONF, HADOOP_CONF_INVALID, RM_UNREACHABLE, HDFS_UNREACHABLE, SITE_INVALID, KERBEROS_*
  */
 export async function quotaUsage(options: QuotaUsageOptions = {}): Promise<QuotaUsage> {

@@ -8,8 +8,8 @@ const ADMINISTER = 'acl_administer_queue';
 
 /**
  * Adds the `queues` limits of users and groups to the access lists of the queues. YARN's access lists can only grant access, and child
- * queues inherit the grants of their parents, so this function also removes grants on parent queues. It cannot exclude single users from a
- * queue that is open to everyone.
+ * queues inherit the grants of their parent queues. This function therefore also removes grants from parent queues. YARN cannot exclude
+ * single users from a queue that is open to everyone.
  */
 export function limitSubmitters(draft: SchedulerDraft, { quotas, root, groupsOf, aclsEnabled }: SchedulerView): void {
   const users = Object.keys(quotas.users).filter((user) => user !== EVERYBODY);
@@ -32,7 +32,7 @@ export function limitSubmitters(draft: SchedulerDraft, { quotas, root, groupsOf,
         `Everyone can currently administer ${queue.path} and therefore submit to it. With this file, only YARN's administrators (yarn.admin.acl) can.`,
       );
     }
-    // Dynamic queues inherit this access list.
+    // Dynamic queues inherit the access list of their parent queue.
     if (queue.makesQueues) {
       draft.set(`${queue.path}.${SUBMIT}`, EVERYBODY, 'YARN creates the queues below it on first use');
     } else if (!isLeaf && (draft.get(`${queue.path}.${SUBMIT}`) ?? usual).trim() !== '') {
@@ -73,7 +73,10 @@ export function limitSubmitters(draft: SchedulerDraft, { quotas, root, groupsOf,
   }
 }
 
-/** Formats an access list such as `alice,bob research`. Omits names with a comma, a space or an asterisk, which have a special meaning. */
+/**
+ * Formats an access list, for example `alice,bob research`. Omits names with a comma, a space or an asterisk, because these characters have
+ * a special meaning.
+ */
 function accessList(draft: SchedulerDraft, users: readonly string[], groups: readonly string[]): string {
   const writable = (names: readonly string[]): string =>
     names

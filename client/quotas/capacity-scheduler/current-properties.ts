@@ -4,7 +4,7 @@ import { TonyError } from '../../../platform/errors.ts';
 import { allocation, vector } from './resource-vector.ts';
 import { PREFIX, staticQueues } from './scheduler-draft.ts';
 
-/** Default values of the scheduler. Properties with these values are omitted, because they were probably not configured. */
+/** Default values of the scheduler. Properties with these values are omitted, because the admin has probably not configured them. */
 const DEFAULTS = { maximumApplications: 10_000, masterPercent: 0.1, rootOrdering: 'utilization', leafOrdering: 'fifo' } as const;
 const NOBODY = ' ';
 
@@ -14,7 +14,7 @@ const NOBODY = ' ';
  */
 export function currentProperties(root: CapacityQueue): Map<string, string> {
   const properties = new Map<string, string>();
-  // The default calculator considers only memory, and the ResourceManager rejects it if there are more than two resource types.
+  // The default calculator considers only memory. The ResourceManager rejects this calculator if there are more than two resource types.
   properties.set(`${PREFIX}resource-calculator`, 'org.apache.hadoop.yarn.util.resource.DominantResourceCalculator');
   const parents = new Map(staticQueues(root).flatMap((queue) => queue.children.map((child) => [child, queue] as const)));
   for (const queue of staticQueues(root)) {
@@ -41,7 +41,7 @@ function ofQueue(queue: CapacityQueue, parent: CapacityQueue | null, root: Capac
   ];
   if (isLeaf) {
     const share = Math.floor((DEFAULTS.maximumApplications * largestShare(queue, root)) / 100);
-    // The scheduler reports 0 while no nodes are registered, so 0 is not a configured value.
+    // The scheduler reports 0 while no nodes are registered. Do not treat 0 as a configured value.
     const most = queue.maximumApplications ?? share;
     found.push(
       ['minimum-user-limit-percent', numberOr(queue.minimumUserLimitPercent, 100)],
@@ -63,7 +63,7 @@ function ofQueue(queue: CapacityQueue, parent: CapacityQueue | null, root: Capac
 }
 
 function sizesOf(queue: CapacityQueue, partition: QueuePartition, parent: CapacityQueue | null): [string, string | null][] {
-  // The root queue always has 100 %.
+  // The root queue always has a capacity of 100 %.
   if (parent === null) {
     return partition.label === '' ? [] : [[`accessible-node-labels.${partition.label}.capacity`, '100']];
   }
@@ -94,7 +94,8 @@ function sizesOf(queue: CapacityQueue, partition: QueuePartition, parent: Capaci
 }
 
 /**
- * Returns the maximum percentage of the queue over all node labels, from which the scheduler derives the maximum number of applications.
+ * Returns the queue's highest percentage over all node labels. The scheduler calculates the maximum number of applications from this
+ * percentage.
  */
 function largestShare(queue: CapacityQueue, root: CapacityQueue): number {
   const path = staticQueues(root).filter(({ path: above }) => queue.path.startsWith(`${above}.`) || above === queue.path);
@@ -107,7 +108,7 @@ function numberOr(value: number | null, usual: number | null): string | null {
   return value === null || value === usual ? null : String(rounded(value));
 }
 
-/** Trim the list. For a list without groups, the report contains a trailing space, as in `alice `. */
+/** Trim the list, because the report of a list without groups ends with a space, as in `alice `. */
 function listOr(list: string, usual: string): string | null {
   const written = list.trimEnd() || NOBODY;
   return written === usual ? null : written;

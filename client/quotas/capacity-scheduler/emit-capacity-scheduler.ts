@@ -16,9 +16,9 @@ export interface EmitOptions extends ClusterOptions {
   readonly base?: string | undefined;
   /** Notation for queue sizes. The default is `mixed` for Hadoop 3.4 and newer, and `absolute` for older versions. */
   readonly queueMode?: QueueMode | undefined;
-  /** Number of ApplicationMasters for which a queue has room in addition to its total; default 8. */
+  /** Number of ApplicationMasters that a queue can hold in addition to its total. The default is 8. */
   readonly masters?: number;
-  /** Whether to write queue sizes although nodes are lost, unhealthy or being decommissioned; default false. */
+  /** Whether to write queue sizes even if nodes are lost, unhealthy or being decommissioned. The default is false. */
   readonly allowMissingNodes?: boolean;
 }
 
@@ -38,7 +38,7 @@ export interface EmittedScheduler {
 }
 
 const MASTERS = 8;
-/** Node states in which a node provides no resources, or fewer than usual. */
+/** States in which a node provides fewer resources than usual, or none. */
 const MISSING = ['LOST', 'UNHEALTHY', 'DECOMMISSIONING', 'REBOOTED', 'SHUTDOWN'];
 
 /**
@@ -64,7 +64,7 @@ export async function emitCapacityScheduler(options: EmitOptions = {}): Promise<
       throw new TonyError('USAGE', 'The cluster does not use the Capacity Scheduler.');
     }
     const { quotas } = site;
-    // Only `queues` limits of groups require the groups.
+    // Groups are needed only if the site file limits the queues of groups.
     const users = Object.keys(quotas.users).filter((name) => name !== '*');
     const ofGroups = Object.values(quotas.groups).some(({ queues }) => queues !== undefined);
     const groups = new Map(
@@ -90,7 +90,7 @@ export async function emitCapacityScheduler(options: EmitOptions = {}): Promise<
   });
 }
 
-/** Returns true if YARN enforces access lists, or null if no ResourceManager reports the setting. */
+/** Returns whether YARN enforces access lists, or null if no ResourceManager reports the setting. */
 async function aclsOf({ configuration, login }: HadoopCluster): Promise<boolean | null> {
   for (const address of configuration.resourceManagers) {
     const properties = await propertiesOfDaemon(new URL(address), { login, trust: trustOf(configuration) }).catch(() => []);
@@ -106,7 +106,7 @@ async function readBase(file: string): Promise<ReadonlyMap<string, string>> {
   const text = await readFile(file, 'utf8').catch((error: unknown) => {
     throw new TonyError('USAGE', `Cannot read the base file ${file}: ${fileErrorOf(error)}.`, { cause: error });
   });
-  // Restore the single space with which Hadoop's files express an empty list of users or labels. The XML parser removes this space.
+  // Restores the single space that represents an empty list of users or labels. The XML parser removes this space.
   const written = (name: string, value: string): string => (value === '' && /\.(acl_\w+|accessible-node-labels)$/.test(name) ? ' ' : value);
   return new Map(parseHadoopXml(text, file).map(({ name, value }) => [name, written(name, value)]));
 }

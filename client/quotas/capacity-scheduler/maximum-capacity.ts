@@ -21,9 +21,9 @@ interface Limit {
 /**
  * Sets the maximum capacity of each queue to its `total`.
  *
- * Absolute mode: the scheduler ignores an absolute maximum if other queues have percentage sizes, so this function converts all sizes to
- * the current guarantees in absolute amounts. Mixed mode: sizes do not change, and a maximum can limit each resource by an amount or a
- * percentage.
+ * In absolute mode, the scheduler ignores an absolute maximum if other queues have sizes in percent. This function therefore replaces every
+ * size with the current guarantee of the queue as an absolute amount. In mixed mode, sizes do not change, and a maximum can limit each
+ * resource by an amount or a percentage.
  * @returns true if the sizes are now absolute amounts.
  */
 export function limitCapacities(draft: SchedulerDraft, view: SchedulerView): boolean {
@@ -80,10 +80,7 @@ export function limitCapacities(draft: SchedulerDraft, view: SchedulerView): boo
 
 const MOST_NAMED = 5;
 
-/**
- * Rejects clusters with missing nodes. All amounts are calculated from the current resources of the queues, and would be too small when the
- * nodes return.
- */
+/** Rejects clusters with missing nodes, because sizes that are calculated without these nodes would be too small when the nodes return. */
 function refuseMissingNodes(draft: SchedulerDraft, { missingNodes, allowMissingNodes }: SchedulerView): void {
   if (missingNodes.length === 0) {
     return;
@@ -99,9 +96,9 @@ function refuseMissingNodes(draft: SchedulerDraft, { missingNodes, allowMissingN
 }
 
 /**
- * Sets the maximum number of applications of each queue. By default, the scheduler calculates it from the queue's share of the cluster.
- * With absolute sizes, this share is 0 after a restart until the first nodes register, so the scheduler would reject all submissions and
- * recovered jobs.
+ * Sets the maximum number of applications of each queue. By default, the scheduler calculates this number from the queue's share of the
+ * cluster. With absolute sizes, this share is 0 from a restart of the scheduler until the first nodes register. During that time, the
+ * scheduler would reject all submissions and recovered jobs.
  */
 function setMaximumApplications(draft: SchedulerDraft, { root }: SchedulerView): void {
   for (const { path, maximumApplications } of leafQueues(root)) {
@@ -115,8 +112,8 @@ function setMaximumApplications(draft: SchedulerDraft, { root }: SchedulerView):
 }
 
 /**
- * Rejects Hadoop versions before 3.4 if necessary. These versions do not support mixed mode and, with absolute sizes, provide no resources
- * except memory and vcores.
+ * Rejects Hadoop versions before 3.4 if the configuration needs a newer version. Older versions do not support mixed mode, and their
+ * absolute sizes cover only memory and vcores.
  */
 function refuseOldHadoop({ hadoopVersion, queueMode }: SchedulerView, types: readonly string[]): void {
   if (hasMixedMode(hadoopVersion)) {
@@ -158,7 +155,8 @@ function setAmounts(draft: SchedulerDraft, queue: CapacityQueue, limit: Limit | 
 }
 
 /**
- * Returns the node labels that the queue can access, each with its property prefix, the queue's capacities, and the parent queue's maximum.
+ * Returns the node labels that the queue can access. The result contains, for each label, the property prefix, the queue's capacities and
+ * the parent queue's maximum.
  */
 function partitionsOf(
   queue: CapacityQueue,
@@ -177,8 +175,8 @@ function partitionsOf(
 }
 
 /**
- * Adds the resources of `masters` ApplicationMasters to a limit, because totals do not include ApplicationMasters but the scheduler does.
- * The result does not exceed the maximum of the parent queue.
+ * Adds the resources of `masters` ApplicationMasters to a limit, because the scheduler counts ApplicationMasters and totals do not. Limits
+ * the result to the maximum of the parent queue.
  */
 function within({ amounts }: Limit, own: QueuePartition, above: Resources, masters: number): Resources {
   const now = amountsOf(own.maximum);

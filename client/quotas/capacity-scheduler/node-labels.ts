@@ -4,7 +4,10 @@ import { leafQueues, type SchedulerDraft, type SchedulerView, staticQueues } fro
 
 const ALL = '*';
 
-/** Returns the node labels that a queue can access according to the site file and its parent queue, or null for all labels. */
+/**
+ * Returns the node labels that a queue can access according to the site file and its parent queue. Returns null if the queue can access all
+ * labels.
+ */
 export function reachedLabels(queue: CapacityQueue, { quotas, root }: Pick<SchedulerView, 'quotas' | 'root'>): readonly string[] | null {
   const allowed = queue.children.length > 0 ? undefined : entryOf(quotas.queues, queue.name)?.entry.nodeLabels;
   if (allowed === undefined) {
@@ -15,9 +18,9 @@ export function reachedLabels(queue: CapacityQueue, { quotas, root }: Pick<Sched
 }
 
 /**
- * Sets the accessible labels of each queue to its `nodeLabels`. If a queue loses access to a label, distributes its share among the sibling
- * queues with access, so that the sum of the percentages remains 100.
- * @param inAmounts whether sizes are absolute amounts, whose sum may differ from the size of the parent.
+ * Sets the accessible labels of each queue to its `nodeLabels`. If a queue loses access to a label, its sibling queues with access receive
+ * its share, so that the percentages still add up to 100.
+ * @param inAmounts whether sizes are absolute amounts. Absolute amounts need not add up to the size of the parent queue.
  */
 export function limitLabels(draft: SchedulerDraft, { quotas, root }: SchedulerView, inAmounts: boolean): void {
   const lost = new Map<CapacityQueue, readonly string[]>();
@@ -81,12 +84,15 @@ function shareOut(draft: SchedulerDraft, parent: CapacityQueue, lost: ReadonlyMa
   }
 }
 
-/** Sets the guarantee of a queue on nodes with a label. Also raises the maximum if it is lower, because the scheduler would reject it. */
+/**
+ * Sets the guaranteed capacity of a queue on nodes with a label. Also raises a maximum that is below this capacity, because the scheduler
+ * would reject the queue.
+ */
 function giveShare(draft: SchedulerDraft, { path }: CapacityQueue, label: string, share: number): void {
   const key = `${path}.accessible-node-labels.${label}`;
   const why = 'includes the share of sibling queues that lost the label';
   draft.set(`${key}.capacity`, String(share), why);
-  // Skip resource vectors, which are not numbers, and -1 for all resources.
+  // Skip a maximum that is a resource vector and not a number. Also skip -1, which stands for all resources.
   const most = Number(draft.get(`${key}.maximum-capacity`) ?? -1);
   if (!(most >= 0 && most < share)) {
     return;

@@ -17,7 +17,8 @@ export interface SchedulerConfiguration {
 /**
  * Adds the limits in the site file to the Capacity Scheduler configuration of the cluster, as far as the scheduler supports them. Keeps all
  * other settings.
- * @param base current configuration by property name; null to reconstruct it from the queues that the ResourceManager reports.
+ * @param base current configuration, keyed by property name. If null, the configuration is reconstructed from the queues that the
+ * ResourceManager reports.
  * @throws TonyError USAGE if `base` has other queues than the cluster, if the size of a queue is unknown, or if sizes cannot be expressed
  *   as amounts
  */
@@ -51,7 +52,9 @@ export function schedulerConfiguration(view: SchedulerView, base: ReadonlyMap<st
   return { properties: draft.properties, notices: draft.notices };
 }
 
-/** Sets the maximum application lifetime of each queue to its `timeout`. YARN measures the lifetime from the submission. */
+/**
+ * Sets the maximum application lifetime of each queue to its `timeout`. YARN measures the lifetime of an application from its submission.
+ */
 function limitTimes(draft: SchedulerDraft, { quotas, root }: SchedulerView): void {
   for (const { name, path } of leafQueues(root)) {
     const found = entryOf(quotas.queues, name);
@@ -61,7 +64,7 @@ function limitTimes(draft: SchedulerDraft, { quotas, root }: SchedulerView): voi
     const why = `quotas.queues.${found.name}.timeout`;
     const seconds = Math.ceil(found.entry.timeout / 1000);
     draft.set(`${path}.maximum-application-lifetime`, String(seconds), why);
-    // The scheduler rejects a default above the maximum.
+    // The scheduler rejects a default lifetime above the maximum lifetime.
     if (Number(draft.get(`${path}.default-application-lifetime`) ?? 0) > seconds) {
       draft.set(`${path}.default-application-lifetime`, String(seconds), why);
     }

@@ -3,7 +3,7 @@ import type { CapacityQueue } from '../../../hadoop/yarn/capacity-queues.ts';
 
 export const PREFIX = 'yarn.scheduler.capacity.';
 
-/** Notation for queue sizes. `mixed` requires Hadoop 3.4, and can limit only some of the resources. */
+/** Notation for queue sizes. `mixed` requires Hadoop 3.4 and allows a limit for some of the resources only. */
 const QUEUE_MODES = ['absolute', 'mixed'] as const;
 export type QueueMode = (typeof QUEUE_MODES)[number];
 
@@ -12,22 +12,21 @@ export interface SchedulerView {
   readonly root: CapacityQueue;
   readonly hadoopVersion: string;
   readonly queueMode: QueueMode;
-  /** Nodes that provide no resources, or fewer than usual, such as `host:port (LOST)`. */
+  /** Nodes that provide fewer resources than usual, or none. An example is `host:port (LOST)`. */
   readonly missingNodes: readonly string[];
   readonly allowMissingNodes: boolean;
   /** Number of ApplicationMasters whose resources are added to the total of a queue. */
   readonly masters: number;
   readonly groupsOf: (user: string) => readonly string[];
-  /** Whether the ResourceManager enforces access lists; null if unknown. */
+  /** Whether the ResourceManager enforces access lists, or null if unknown. */
   readonly aclsEnabled: boolean | null;
 }
 
-/** Returns `mixed` if Hadoop supports it, because the file then remains valid when the cluster grows or shrinks. */
+/** Returns `mixed` if Hadoop supports it. A file in mixed mode remains valid when the cluster grows or shrinks. */
 export function usualQueueMode(hadoopVersion: string): QueueMode {
   return hasMixedMode(hadoopVersion) ? 'mixed' : 'absolute';
 }
 
-/** Mixed mode requires Hadoop 3.4. */
 export function hasMixedMode(hadoopVersion: string): boolean {
   const [, major = '3', minor = '0'] = /^(\d+)\.(\d+)/.exec(hadoopVersion) ?? [];
   return Number(major) > 3 || Number(minor) >= 4;
@@ -36,7 +35,7 @@ export function hasMixedMode(hadoopVersion: string): boolean {
 export interface SchedulerProperty {
   readonly name: string;
   readonly value: string;
-  /** Origin of the value, such as a limit in the site file; null for an unchanged property. */
+  /** Origin of the value, such as a limit in the site file. Null for an unchanged property. */
   readonly why: string | null;
 }
 
@@ -44,7 +43,7 @@ export class SchedulerDraft {
   readonly #properties = new Map<string, SchedulerProperty>();
   readonly #notices = new Set<string>();
 
-  /** @param base current configuration: values by full property name. */
+  /** @param base current configuration, keyed by full property name. */
   constructor(base: ReadonlyMap<string, string>) {
     for (const [name, value] of base) {
       this.#properties.set(name, { name, value, why: null });
@@ -57,7 +56,7 @@ export class SchedulerDraft {
 
   /** @param name property name without the scheduler's prefix. */
   set(name: string, value: string, why: string): void {
-    // An unchanged value keeps its origin.
+    // A value that does not change keeps its origin.
     if (this.get(name) !== value) {
       this.#properties.set(PREFIX + name, { name: PREFIX + name, value, why });
     }
@@ -89,12 +88,12 @@ export class SchedulerDraft {
   }
 }
 
-/** Returns the queue and all configured queues below it; parents precede their children. */
+/** Returns the queue and all configured queues below it. Parent queues precede their children. */
 export function staticQueues(queue: CapacityQueue): CapacityQueue[] {
   return queue.dynamic ? [] : [queue, ...queue.children.flatMap(staticQueues)];
 }
 
-/** Returns the queues that accept submissions. */
+/** Returns the queues that accept applications. */
 export function leafQueues(root: CapacityQueue): CapacityQueue[] {
   return staticQueues(root).filter(({ children, makesQueues }) => children.length === 0 && !makesQueues);
 }

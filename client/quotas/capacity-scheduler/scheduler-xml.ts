@@ -4,7 +4,7 @@ const WIDTH = 100;
 
 /**
  * Returns the text of capacity-scheduler.xml.
- * @param about first lines of the comment in the file.
+ * @param about text at the beginning of the comment in the file
  */
 export function schedulerXml({ properties, notices }: SchedulerConfiguration, about: readonly string[]): string {
   const comment = [...about, ...(notices.length === 0 ? [] : ['', 'Notices:']), ...notices.map((notice) => `- ${notice}`)];
@@ -30,7 +30,7 @@ function escaped(text: string): string {
   return plain(text).replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('\r', '&#13;');
 }
 
-/** Inserts spaces between dashes, because XML comments must not contain `--` or end with a dash. */
+/** XML comments must not contain `--` or end with a dash, so this function inserts spaces between dashes. */
 function commented(text: string): string {
   return plain(text)
     .replace(/-(?=-)/g, '- ')

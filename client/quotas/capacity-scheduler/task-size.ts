@@ -19,7 +19,7 @@ export function limitTasks(draft: SchedulerDraft, { quotas, root }: SchedulerVie
     const largest: Resources = Object.fromEntries(
       Object.entries(now).map(([type, most]) => {
         const task = allowed[type];
-        // The limit must also allow ApplicationMasters.
+        // The limit must be large enough for ApplicationMasters.
         return [type, task === undefined ? most : Math.min(Math.max(task, MASTER[type] ?? 0), cluster[type] ?? 0)];
       }),
     );
@@ -45,7 +45,7 @@ export function largestTask(quotas: Quotas, queue: string): Amounts {
     const limits = [entryOf(quotas.roles, role)?.entry, ofQueue, entryOf(ofQueue?.roles ?? {}, role)?.entry].filter(
       (each) => each !== undefined,
     );
-    // Ignore roles for which no tasks are allowed.
+    // Ignore roles that may not have any tasks.
     return limits.some(({ instances }) => instances === 0) ? [] : [smallest(limits)];
   });
   const [first = {}, ...others] = all;
