@@ -11,7 +11,7 @@ export interface QuotaSum {
   readonly path: string;
   /**
    * User, group or queue whose jobs the sum includes. At most one of these three fields is set. If all are null, the sum includes all jobs.
-   * If a `*` entry matches no jobs, the name is `*`.
+   * For an entry `*` that applies to no jobs, the field contains `*`.
    */
   readonly user: string | null;
   readonly group: string | null;

@@ -7,8 +7,7 @@ export class FirstAndNewest<T> {
   #newest: { readonly value: T; readonly weight: number }[] = [];
   #newestWeight = 0;
   /**
-   * Index of the oldest value in `#newest` that is still kept. Older values are removed in batches, because each removal moves the whole
-   * array.
+   * Index of the oldest value in `#newest` that is still kept. Older values are removed in batches, because each removal copies the array.
    */
   #begin = 0;
 
@@ -44,7 +43,10 @@ export class FirstAndNewest<T> {
   }
 }
 
-/** Keeps an evenly spaced subset of a sequence with a total weight of at most `most`. The subset always contains the newest value. */
+/**
+ * Keeps an evenly spaced subset of a sequence. The total weight of the subset is at most `most`, and the subset always contains the newest
+ * value.
+ */
 export class Thinned<T> {
   readonly #most: number;
   #kept: { readonly value: T; readonly weight: number }[] = [];

@@ -17,16 +17,17 @@ import type { LogPiece } from './log-piece.ts';
 import type { ClusterAnswer } from './stored-status.ts';
 
 const ENDED: ReadonlySet<string> = new Set(['FINISHED', 'FAILED', 'KILLED']);
-/** Maximum number of applications to request individually. For more applications, one cached request for all of them is cheaper. */
+/** Maximum number of applications to request individually. For a larger number, a single cached request for all applications is cheaper. */
 const FEW = 3;
 const ANSWER_LIFE_MS = 5_000;
 /**
- * Maximum numbers of names to read from the shared folder and from the folder of each user. Users can create any number of entries there.
+ * Maximum number of names to read from the shared folder, and from each user's folder. Users can create any number of entries in these
+ * folders.
  */
 const MOST_USERS = 50_000;
 const MOST_HISTORIES = 20_000;
 
-/** Reads histories on HDFS, and requests the state of jobs without a final status from the ResourceManager. */
+/** Reads job histories on HDFS, and asks the ResourceManager for the state of jobs without a final status. */
 export class ClusterHistory implements HistoryStore {
   readonly storage: Storage;
   readonly user: string;
@@ -50,7 +51,7 @@ export class ClusterHistory implements HistoryStore {
   }
 
   /**
-   * Opens the histories of a cluster. `close` also closes the cluster if `ownsCluster`.
+   * Opens the histories of a cluster. If `ownsCluster` is true, `close` also closes the cluster.
    * @throws TonyError SITE_INVALID, SITE_UNREADABLE, HDFS_UNREACHABLE
    */
   static async open(cluster: HadoopCluster, { ownsCluster = true } = {}): Promise<ClusterHistory> {
@@ -74,7 +75,7 @@ export class ClusterHistory implements HistoryStore {
   async users(): Promise<Found<string>> {
     const shared = sharedFolder(this.#site, this.#cluster.home);
     const folders = shared === null ? [] : await this.storage.list(shared, { most: MOST_USERS });
-    // Trust a user's folder only if this user owns it, because any user can create folders in the shared folder.
+    // Trust a user's folder only if the user owns the folder, because any user can create folders in the shared folder.
     const owners = folders.filter(({ type, name, owner }) => type === 'folder' && owner === name).map(({ name }) => name);
     const message = folders.length < MOST_USERS ? '' : `Users may be missing: ${shared} has more than ${MOST_USERS} entries.`;
     return { found: [...new Set([...owners, this.user])], message };
@@ -98,7 +99,7 @@ export class ClusterHistory implements HistoryStore {
       found.set(name, { applicationId: name, user, folder: uri });
     }
     const full = parents.filter((_, at) => (lists[at]?.length ?? 0) >= MOST_HISTORIES);
-    // HDFS lists names in ascending order, so an incomplete list lacks the newest jobs.
+    // HDFS lists names in ascending order, so the newest jobs are missing from an incomplete list.
     const message = full
       .map((parent) => `The newest histories may be missing: ${parent} has more than ${MOST_HISTORIES} entries.`)
       .join(' ');
@@ -154,11 +155,11 @@ export class ClusterHistory implements HistoryStore {
   }
 
   async log(place: JobPlace, containerId: string, file: string, tail: number): Promise<LogPiece | null> {
-    // Reject container IDs of other applications. The ID comes from a file that the owner of the job can change.
+    // Reject container IDs of other applications, because the owner of the job can edit the file that contains the IDs.
     if (!belongsTo(containerId, place.applicationId)) {
       return null;
     }
-    // Ignore the node address in the history. With a forged address, a user could direct the server's requests to any machine.
+    // Ignore the node address in the history, because a forged address could direct this server's requests to any machine.
     const piece = await this.#logs.read({ containerId, nodeHttp: null, owner: place.user }, file, { tail });
     return piece && { bytes: piece.bytes, end: piece.offset + piece.bytes.length };
   }
@@ -200,8 +201,8 @@ export class ClusterHistory implements HistoryStore {
 }
 
 /**
- * Returns YARN's report if the owner of the folder submitted the application. The server must not reveal other users' applications, to
- * which it may have access.
+ * Returns YARN's report if the owner of the history folder submitted the application. This server may have access to applications of other
+ * users, and must not reveal them.
  */
 function answerFor(place: JobPlace, application: Application | undefined): ClusterAnswer {
   if (application === undefined || application.user !== place.user) {
@@ -220,8 +221,8 @@ function belongsTo(containerId: string, applicationId: string): boolean {
 }
 
 /**
- * Derives the container IDs of the ApplicationMaster from the container IDs of the tasks. Within one attempt, IDs differ only in the last
- * number, which is 1 for the ApplicationMaster.
+ * Derives the container IDs of the ApplicationMaster from the container IDs of the tasks. Within one attempt, container IDs differ only in
+ * the last number. The ApplicationMaster's container has number 1.
  */
 export function inferredMasters(entries: readonly HistoryEntry[]): string[] {
   const first = new Map<number, string>();

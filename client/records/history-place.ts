@@ -17,11 +17,11 @@ import { placeUri } from '../files/place-uri.ts';
 const SHARED_FOLDER = 0o750;
 
 export interface HistoryPlace {
-  /** URI of the folder with one history folder per job of the user. */
+  /** URI of the folder that contains the user's histories, one folder per job. */
   readonly folder: string;
   /** Whether other users can read the folder. */
   readonly shared: boolean;
-  /** URL of the history server; null if the site file sets none. */
+  /** URL of the history server, or null if the site file sets none. */
   readonly url: string | null;
 }
 
@@ -36,9 +36,7 @@ export function historyPlace(
   return { folder: joinUri(shared, user.user), shared: true, url: site.history.url };
 }
 
-/**
- * Returns the possible locations of a job's history, most likely first. There are several, because the admin may have changed the location.
- */
+/** Returns the possible locations of a job's history, most likely first. The admin may have changed the location since the job ran. */
 export function historyFolders(
   site: SiteConfig,
   reader: { readonly home: string; readonly root: string; readonly user: string },
@@ -47,7 +45,7 @@ export function historyFolders(
   const shared = sharedFolder(site, reader.home);
   return [
     ...(shared === null ? [] : [joinUri(shared, job.user, job.applicationId)]),
-    // Skip the staging folders of other users, which are not readable.
+    // Skip the staging folders of other users, because they are not readable.
     ...(job.user === reader.user ? [joinUri(reader.root, 'history', job.applicationId)] : []),
   ];
 }
@@ -57,7 +55,7 @@ export function sharedFolder(site: SiteConfig, home: string): string | null {
   return placeUri(site.history.dir, home);
 }
 
-/** Returns true if the text is valid as a user name and thus as a folder name. */
+/** Returns true if the text is a valid user name. A user name is also a folder name. */
 export function isUserName(text: string): boolean {
   return text.length <= 256 && /^[^/\p{Cc}]+$/u.test(text) && !/^\.\.?$/.test(text);
 }
@@ -69,7 +67,7 @@ export function historyUrl(server: string, user: string, applicationId: string):
 
 /** Creates the history folder of a job in the shared location. Verifies that the user owns the parent folder. */
 export async function openHistory(storage: Storage, { folder, shared }: HistoryPlace, user: string, applicationId: string): Promise<void> {
-  // In the private staging root, the ApplicationMaster creates the folder.
+  // The ApplicationMaster creates folders in the private staging root.
   if (!shared) {
     return;
   }

@@ -12,7 +12,7 @@ import { courseOf, type JobCourse, type JobHead, type JobOutline, parseFinalWith
  * how many bytes to read, and whether a file has changed since the last read.
  */
 
-/** Limits for reading events, newest files first (bytes, files). */
+/** Maximum number of bytes and of files to read from the events, newest files first. */
 const NEWEST_EVENTS = 128 << 10;
 const NEWEST_FILES = 4;
 const LONGEST_TEXT = 1_024;
@@ -21,16 +21,16 @@ export interface OutlineFiles {
   readonly final: Entry | null;
   readonly job: Entry | null;
   readonly events: readonly Entry[];
-  /** The newest attempt that has events, or 0 if none has. */
+  /** Newest attempt that has events, or 0 if there are no events. */
   readonly attempt: number;
   readonly areMore: boolean;
-  /** Number of bytes to read. It is exceeded only if final.json is damaged. */
+  /** Expected number of bytes to read. A damaged final.json requires more. */
   readonly bytes: number;
-  /** Text that changes whenever one of these files changes. */
+  /** String that changes whenever one of these files changes. */
   readonly stamp: string;
 }
 
-/** Selects the files that a list needs, without reading them. */
+/** Selects the files that the list of jobs needs, without reading them. */
 export async function outlineFiles(storage: Storage, { folder }: Pick<JobPlace, 'folder'>): Promise<OutlineFiles> {
   const files = new Map(
     (await storage.list(folder, { most: MOST_NAMES })).flatMap((each) => (each.type === 'file' ? [[each.name, each]] : [])),
@@ -60,7 +60,7 @@ function sizeOf(job: Entry | null, events: readonly Entry[]): number {
 }
 
 export interface ReadOutline {
-  /** Final status of the job, or the available data if there is none. */
+  /** Final status of the job, or the available information if there is none. */
   readonly found: { readonly ended: JobStatus } | { readonly open: JobOutline };
   readonly bytes: number;
 }
@@ -109,7 +109,7 @@ async function readCourse(storage: Storage, { events, attempt, areMore }: Outlin
     parts.unshift(read ?? []);
   }
   const course = courseOf(parts.flat());
-  // A job with so many events has started its programs.
+  // A job whose events exceed these limits has certainly started its programs.
   return { ...course, isStarted: course.isStarted || isCut, masterAttempt: Math.max(course.masterAttempt, attempt) };
 }
 
@@ -129,7 +129,7 @@ function parseHead(text: string): JobHead | null {
   };
 }
 
-/** Removes the fields that a list does not need, because their size is unbounded. */
+/** Clips texts and removes fields that the list of jobs does not need, because their size is unbounded. */
 export function listed(status: JobStatus): JobStatus {
   const { tensorboard, elastic } = status;
   return {

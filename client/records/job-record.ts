@@ -23,22 +23,22 @@ const LARGEST_LINES = 64 << 20;
 const LARGEST_ALL_LINES = 128 << 20;
 const LONGEST_LINE = 256 << 10;
 export const MOST_NAMES = 1_000;
-/** Maximum size of the kept event lines (bytes). An ApplicationMaster writes at most 25,000 events of about 200 bytes. */
+/** Maximum size of the event lines to keep, in bytes. An ApplicationMaster writes at most 25,000 events of about 200 bytes. */
 const FIRST_EVENTS = 2 << 20;
 const NEWEST_EVENTS = 6 << 20;
 /**
- * Maximum weight of the kept samples: 20,000 values of single tasks. A page cannot draw more than that. The weight of a sample is the
- * length of its line or the memory use of its tasks, whichever is greater.
+ * Maximum total weight of the samples to keep. The maximum corresponds to 20,000 values of single tasks, which is as much as a page can
+ * draw. The weight of a sample is the length of its line or the memory use of its tasks, whichever is greater.
  */
 const TASK_SAMPLE_BYTES = 128;
 const MOST_SAMPLE_BYTES = 20_000 * TASK_SAMPLE_BYTES;
 
-/** Limits the total size of concurrently parsed texts, because parsing needs several times the memory of the text. */
+/** Limits the total size of texts that are parsed concurrently, because parsing takes several times the memory of the text. */
 const READING = new ByteBudget(32 << 20);
 
 /**
  * Reads the history of a job. Ignores missing and damaged files.
- * @param withEvents whether to read the events although final.json is complete
+ * @param withEvents whether to read the events even if final.json is complete
  * @throws TonyError ACCESS_DENIED, HDFS_UNREACHABLE
  */
 export async function readRecord(storage: Storage, place: JobPlace, withEvents: boolean): Promise<JobRecord> {
@@ -51,7 +51,7 @@ export async function readRecord(storage: Storage, place: JobPlace, withEvents: 
   return { applicationId, user, frozen, final, entries: events.entries, bytes: bytes + events.bytes };
 }
 
-/** Returns the final status and the length of its text. */
+/** Returns the final status, and the length of final.json. */
 export async function readFinal(
   storage: Storage,
   { folder, applicationId }: Pick<JobPlace, 'folder' | 'applicationId'>,
@@ -62,7 +62,7 @@ export async function readFinal(
   return (await read) ?? { final: null, bytes: 0 };
 }
 
-/** Reads job.json; returns null if it is missing or damaged. */
+/** Reads job.json. Returns null if the file is missing or damaged. */
 export async function readFrozen(storage: Storage, { folder }: Pick<JobPlace, 'folder'>): Promise<FrozenJob | null> {
   return readParsed(storage, joinUri(folder, 'job.json'), LARGEST_JOB, (text) => {
     try {
@@ -73,12 +73,12 @@ export async function readFrozen(storage: Storage, { folder }: Pick<JobPlace, 'f
   });
 }
 
-/** Reads a job.json of any version without validation; returns undefined if it is missing or damaged. */
+/** Reads a job.json of any version without validating the content. Returns undefined if the file is missing or damaged. */
 export async function readConfiguration(storage: Storage, { folder }: Pick<JobPlace, 'folder'>): Promise<unknown> {
   return (await readParsed(storage, joinUri(folder, 'job.json'), LARGEST_JOB, parseJson)) ?? undefined;
 }
 
-/** Reads the events of all attempts in order. `bytes` is the size of the kept lines. */
+/** Reads the events of all attempts in order. `bytes` is the size of the lines that are kept. */
 export async function readEvents(storage: Storage, folder: string): Promise<{ entries: HistoryEntry[]; bytes: number }> {
   const kept = new FirstAndNewest<HistoryEntry>({ first: FIRST_EVENTS, newest: NEWEST_EVENTS });
   for await (const line of numberedLines(storage, folder, 'events')) {
@@ -90,7 +90,10 @@ export async function readEvents(storage: Storage, folder: string): Promise<{ en
   return { entries: kept.values, bytes: kept.weight };
 }
 
-/** Reads the usage samples of the tasks. If there are too many, keeps an evenly spaced subset. `bytes` is their estimated memory use. */
+/**
+ * Reads the usage samples of the tasks. If there are too many samples, keeps an evenly spaced subset. `bytes` is the estimated memory use
+ * of the samples.
+ */
 export async function readSamples(
   storage: Storage,
   { folder }: Pick<JobPlace, 'folder'>,
@@ -132,7 +135,7 @@ async function* fileLines(storage: Storage, uri: string, size: number): AsyncGen
   }
 }
 
-/** Reads and parses a file; returns null if it does not exist or exceeds `largest`. */
+/** Reads and parses a file. Returns null if the file does not exist or is larger than `largest`. */
 async function readParsed<T>(storage: Storage, uri: string, largest: number, parse: (text: string) => T | null): Promise<T | null> {
   let entry: Entry | null;
   try {
@@ -144,7 +147,7 @@ async function readParsed<T>(storage: Storage, uri: string, largest: number, par
   return entry === null || entry.type !== 'file' || entry.size > largest ? null : readPart(storage, uri, { length: entry.size }, parse);
 }
 
-/** Reads and parses a part of a file; returns null if the file does not exist. */
+/** Reads and parses a part of a file. Returns null if the file does not exist. */
 export async function readPart<T>(
   storage: Storage,
   uri: string,
@@ -165,7 +168,7 @@ export async function readPart<T>(
   }
 }
 
-/** Ignores NOT_FOUND, because the file may have just been removed. Rethrows all other errors as TonyError. */
+/** Ignores NOT_FOUND, because another process may just have removed the file. Rethrows all other errors as TonyError. */
 function throwUnlessMissing(uri: string, error: unknown): void {
   if (error instanceof TonyError && error.code === 'NOT_FOUND') {
     return;

@@ -1,5 +1,5 @@
 export interface LogPiece {
   readonly bytes: Uint8Array;
-  /** Offset in the file at which `bytes` ends. */
+  /** Offset in the file after the last byte of `bytes`. */
   readonly end: number;
 }

@@ -2,12 +2,12 @@ import type { FrozenJob } from '../../conf/job.ts';
 import { conditionsOf } from '../../conf/role-conditions.ts';
 import { type HistoryEntry, isTaskOver, type TaskStatus } from '../../conf/status/status.ts';
 
-/** Limits the number of tasks, because users can edit a history's files. */
+/** Maximum number of tasks to derive. Users can edit the files of a history. */
 export const MAXIMUM_TASKS = 100_000;
 
 /**
- * Derives the tasks of a job from its events.
- * @param over true if the job has ended. Tasks that were running then count as stopped.
+ * Derives the states of a job's tasks from its events.
+ * @param over whether the job has ended; if so, tasks that have not ended count as stopped
  */
 export function tasksOf(frozen: FrozenJob | null, entries: readonly HistoryEntry[], over: boolean): TaskStatus[] {
   const tasks = new Map<string, TaskStatus>();
@@ -31,7 +31,7 @@ export function tasksOf(frozen: FrozenJob | null, entries: readonly HistoryEntry
   return [...tasks.values()].map((one) => (over && !isTaskOver(one.state) ? { ...one, state: 'stopped' } : one));
 }
 
-/** Handles an event of a whole role: its tasks begin to wait for other roles, or have waited. */
+/** Applies an event that concerns all tasks of a role: the tasks start or stop waiting for other roles. */
 function followWait(tasks: Map<string, TaskStatus>, frozen: FrozenJob | null, { event, role: name }: HistoryEntry): void {
   const role = frozen?.job.roles.find((each) => each.name === name);
   if (frozen === null || role === undefined || (event !== 'role-waits' && event !== 'role-released')) {
@@ -80,7 +80,7 @@ function after(before: TaskStatus, entry: HistoryEntry): TaskStatus {
     case 'task-requested':
       return { ...now, state: 'requested' };
     case 'executor-registered':
-    // The executor stays registered. It has stopped the program only because the gang is restarting.
+    // The gang is restarting, so the executor has stopped its program. The executor itself remains registered.
     case 'program-stopped':
       return { ...now, state: 'registered' };
     case 'program-started':
@@ -88,12 +88,12 @@ function after(before: TaskStatus, entry: HistoryEntry): TaskStatus {
     case 'task-stopped':
       return { ...now, state: 'stopped' };
     case 'program-ended':
-      // A task that tony-ts stopped because other roles ended stays stopped, regardless of its exit code.
+      // If tony-ts stopped a task because other roles had ended, the task remains stopped, regardless of its exit code.
       return before.state === 'stopped' ? now : { ...now, state: exit?.code === 0 ? 'succeeded' : 'failed', exit };
     case 'task-failed':
       return { ...now, state: 'failed', failures: before.failures + (failure?.cost === 'charged' ? 1 : 0), failure };
     case 'failure-corrected': {
-      // The ApplicationMaster has learned the cause later, for example that the cluster ended the container.
+      // The ApplicationMaster has learned the cause after it recorded the failure. For example, the cluster may have ended the container.
       const wasCharged = before.failure?.cost === 'charged' && failure?.cost !== 'charged';
       return { ...now, failures: before.failures - (wasCharged ? 1 : 0), failure };
     }

@@ -26,16 +26,16 @@ import { MAXIMUM_TASKS, tasksOf } from './recorded-tasks.ts';
 
 export interface JobRecord {
   readonly applicationId: string;
-  /** Owner of the folder. It replaces the user name in the files. */
+  /** Owner of the history folder. It replaces the user name that the files contain. */
   readonly user: string;
   readonly frozen: FrozenJob | null;
   readonly final: FinalStatus;
   readonly entries: readonly HistoryEntry[];
-  /** Total length of the files, as an estimate of the memory use. */
+  /** Total length of the files, which serves as an estimate of the record's memory use. */
   readonly bytes: number;
 }
 
-/** Content of final.json; `damaged` if it cannot be parsed, null if it does not exist. */
+/** Content of final.json, `damaged` if the file cannot be parsed, or null if the file does not exist. */
 export type FinalStatus = JobStatus | 'damaged' | null;
 
 export interface ClusterReport {
@@ -44,11 +44,13 @@ export interface ClusterReport {
   /** Time in ms since the epoch. */
   readonly startedAt: number;
   readonly finishedAt: number | null;
-  /** Result of the job; null while it runs. */
+  /** Result of the job, or null while the job is running. */
   readonly result: JobResult | null;
 }
 
-/** Maximum length of texts (characters). An ApplicationMaster writes shorter texts, but another user may have changed the files. */
+/**
+ * Maximum length of texts, in characters. An ApplicationMaster writes shorter texts, but the owner of the folder may have edited the files.
+ */
 const LONGEST_TEXT = 16_384;
 const LONGEST_NAME = 1_024;
 const MAXIMUM_PARTS = 1_000;
@@ -91,7 +93,7 @@ const usage: z.ZodType<Usage | null> = z
 const condition: z.ZodType<RoleCondition> = z.object({ role: z.string().regex(ROLE_NAME), state: z.enum(['running', 'succeeded']) });
 
 const task: z.ZodType<TaskStatus> = z.object({
-  // Keep only valid role names, because shell completion inserts role names into commands.
+  // Shell completion inserts role names into commands, so keep only valid role names.
   role: z.string().regex(ROLE_NAME),
   index: z.int().nonnegative(),
   state: z.enum(TASK_STATES).catch('stopped'),
@@ -100,7 +102,7 @@ const task: z.ZodType<TaskStatus> = z.object({
   failures: number,
   containerId: nullableText,
   node: nullableText,
-  // Keep only a valid address, because the pages contain links to it.
+  // The job's pages contain links to this address, so keep only a valid address.
   nodeHttp: z.string().regex(HOST_AND_PORT).nullable().catch(null),
   step: number,
   metrics: numbers,
@@ -158,12 +160,12 @@ const status: z.ZodType<JobStatus> = z.object({
     .transform((each) => each.slice(0, MAXIMUM_PARTS).flatMap((one) => orphan.safeParse(one).data ?? [])),
 });
 
-/** Parses final.json. The status of another job is treated as damaged. */
+/** Parses final.json. Returns `damaged` if the file contains the status of another job. */
 export function parseFinal(json: string, applicationId: string): FinalStatus {
   return parsedFinal(json, applicationId, (value) => status.safeParse(value).data);
 }
 
-/** Like `parseFinal`, but omits the tasks, because their validation takes most of the time. */
+/** Like `parseFinal`, but omits the tasks, because validating tasks takes most of the time. */
 export function parseFinalWithoutTasks(json: string, applicationId: string): FinalStatus {
   return parsedFinal(json, applicationId, (value) => {
     const found = statusWithoutTasks.safeParse(value).data;
@@ -179,15 +181,18 @@ function parsedFinal(json: string, applicationId: string, check: (value: unknown
   return parsed?.applicationId === applicationId ? parsed : 'damaged';
 }
 
-/** Clips a text to `most` characters. Copies the result, because a slice would keep the whole text in memory. */
+/** Shortens a text to `most` characters. Copies the result, because a slice would keep the entire original text in memory. */
 export function shortened(value: string, most: number): string {
   return value.length <= most ? value : `${Buffer.from(value.slice(0, most - 1)).toString()}…`;
 }
 
-/** `forgotten`: the cluster has no record of the job. `silent`: the cluster did not answer. */
+/**
+ * Answer of the cluster about a job. `forgotten` means that the cluster has no record of the job, and `silent` that the cluster did not
+ * answer.
+ */
 export type ClusterAnswer = ClusterReport | 'forgotten' | 'silent';
 
-/** Returns true if a job without a final status may still be running. Also true if the cluster was not queried about the job. */
+/** Returns true if a job without a final status may still be running, or if the cluster was not asked about the job. */
 export function mayRun(answer: ClusterAnswer | undefined): boolean {
   return answer === undefined || answer === 'silent' || (typeof answer === 'object' && answer.result === null);
 }
@@ -195,7 +200,7 @@ export function mayRun(answer: ClusterAnswer | undefined): boolean {
 /** Returns the status for the job's pages and for `history show`. */
 export function storedStatus(record: JobRecord, answer: ClusterAnswer): JobStatus {
   const { user, final } = record;
-  // A finished task has neither resource usage nor heartbeats.
+  // A finished task uses no resources and sends no heartbeats.
   if (final !== null && final !== 'damaged') {
     return { ...final, user, tasks: final.tasks.map((one) => ({ ...one, usage: null, silentMs: null })) };
   }
@@ -205,7 +210,7 @@ export function storedStatus(record: JobRecord, answer: ClusterAnswer): JobStatu
 export interface JobHead {
   readonly name: string;
   readonly queue: string;
-  /** Time in ms since the epoch; null if unknown. */
+  /** Time in ms since the epoch, or null if unknown. */
   readonly submittedAt: number | null;
   readonly checkpointDir: string;
   readonly summaryDir: string;
@@ -215,7 +220,7 @@ export interface JobCourse {
   /** Time of the first event in ms since the epoch, or 0 if there are no events. */
   readonly firstAt: number;
   readonly last: { readonly event: string; readonly at: number } | null;
-  /** Result according to the events; null if they contain no result. */
+  /** Result according to the events, or null if the events contain no result. */
   readonly end: JobResult | null;
   readonly isStarted: boolean;
   readonly masterAttempt: number;
@@ -243,7 +248,7 @@ export interface JobOutline {
   readonly isDamaged: boolean;
 }
 
-/** Returns the status of the job without its tasks, notices and failure. */
+/** Returns the status of the job without the tasks, notices and failure. */
 export function outlineStatus({ applicationId, user, head, course, isDamaged }: JobOutline, answer: ClusterAnswer): JobStatus {
   const report = typeof answer === 'string' ? null : answer;
   const result = report === null ? resultOf(course, isDamaged, answer === 'silent') : report.result;
@@ -285,7 +290,7 @@ function reconstructed({ applicationId, user, frozen, final, entries }: JobRecor
   };
 }
 
-/** Returns the result of a job for which neither final.json nor the cluster has one, or null if the job may still be running. */
+/** Returns the result of a job that has no result in final.json or on the cluster. Returns null if the job may still be running. */
 function resultOf({ end, last }: JobCourse, isDamaged: boolean, silent: boolean): JobResult | null {
   if (end !== null) {
     return end;

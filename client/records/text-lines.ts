@@ -3,8 +3,8 @@ import type { Readable } from 'node:stream';
 const NEWLINE = 0x0a;
 
 /**
- * Yields the lines of a stream without newlines, including an unterminated last line. Skips empty lines, and lines longer than `longest`
- * bytes without buffering them.
+ * Yields the lines of a stream without their newlines. The last line may lack a newline. Skips empty lines. Also skips lines longer than
+ * `longest` bytes, without keeping them in memory.
  */
 export async function* linesOf(stream: Readable, longest: number): AsyncGenerator<string> {
   let held: Buffer[] = [];

@@ -5,23 +5,23 @@ import { compilerCommand } from './prerequisites.ts';
 import { runExplained } from './tool.ts';
 
 /**
- * Node-API version for which the addon is compiled. Node 20 and newer support it. tfjs-node loads the addon from a folder whose name
- * contains this version.
+ * Version of Node-API for which the addon is compiled. Node 20 and newer support this version. tfjs-node loads the addon from a folder
+ * whose name contains this version.
  */
 const NODE_API = 8;
 
 const SOURCES = ['tfjs_backend', 'tfjs_binding'];
 
 /**
- * Defines a function that the headers of GCC 11 and newer reference, but that older versions of libstdc++ lack. With this definition, the
- * addon loads with every libstdc++ that Node supports. The headers call the function only for impossible array sizes.
+ * Defines a function that older versions of libstdc++ lack. The headers of GCC 11 and newer call this function, but only for impossible
+ * array sizes. With the definition, the addon loads with every version of libstdc++ that Node supports.
  */
 const OLDER_LIBSTDCXX = `#include <cstdlib>
 namespace std { __attribute__((visibility("hidden"), noreturn)) void __throw_bad_array_new_length() { abort(); } }
 `;
 
 export interface AddonInputs {
-  /** Folder node_modules/@tensorflow/tfjs-node, with the TensorFlow libraries in deps/lib. */
+  /** The folder node_modules/@tensorflow/tfjs-node, with the TensorFlow libraries in deps/lib. */
   readonly package: string;
   readonly nodeHeaders: string;
   readonly tensorflowHeaders: string;
@@ -48,7 +48,7 @@ export async function compileAddon(inputs: AddonInputs): Promise<void> {
       const object = path.join(scratch, `${path.basename(input, '.cc')}.o`);
       const includes = ['-I', inputs.nodeHeaders, '-I', inputs.tensorflowHeaders];
       const defines = [`-DNAPI_VERSION=${NODE_API}`, '-DNODE_GYP_MODULE_NAME=tfjs_binding', '-DBUILDING_NODE_EXTENSION'];
-      // For reproducible builds, -ffile-prefix-map removes the folder name from the addon's messages.
+      // -ffile-prefix-map makes the build reproducible: the folder name does not appear in the addon's error messages.
       const how = ['-std=c++17', '-O2', '-fPIC', '-fno-exceptions', '-fno-rtti', '-w', `-ffile-prefix-map=${folder}=.`];
       await compiler([...how, ...defines, ...includes, '-c', input, '-o', object]);
       return object;

@@ -14,15 +14,15 @@ export interface Archive {
 
 const compress = promisify(gzip);
 const BLOCK = 4 * 1024 * 1024;
-/** Number of blocks that zlib's threads compress concurrently. It also limits the memory use. */
+/** Number of blocks that zlib's threads compress concurrently. A larger number uses more memory. */
 const AHEAD = 4;
-/** First date that zip supports. Some programs warn about earlier dates. */
+/** Earliest date that zip archives can represent. Some programs warn about earlier dates. */
 const MTIME = new Date('1980-01-01T00:00:00Z');
 
 /**
- * Packs a folder as a reproducible .tar.gz, which depends only on the names, modes and contents of the files. Compresses blocks in parallel
- * as separate gzip members, which may be concatenated (RFC 1952, section 2.2). Uses compression level 1, because higher levels hardly
- * shrink machine code.
+ * Packs a folder as a reproducible .tar.gz. The archive depends only on the names, modes and contents of the files. Compresses blocks in
+ * parallel as separate gzip members, because RFC 1952 (section 2.2) allows concatenated members. Uses compression level 1, because higher
+ * levels hardly reduce the size of machine code.
  */
 export async function packFolder(folder: string, output: string): Promise<Archive> {
   const files = (await readdir(folder, { recursive: true, withFileTypes: true }))
@@ -34,7 +34,6 @@ export async function packFolder(folder: string, output: string): Promise<Archiv
   const tar = create({ cwd: folder, portable: true, mtime: MTIME, noDirRecurse: true, strict: true }, files);
   await intoFile(output, 0o644, (stream) =>
     pipeline(
-      // A minipass stream is an async iterable of its chunks.
       blocks(tar as AsyncIterable<Buffer>),
       compressed,
       async function* (members: AsyncIterable<Buffer>) {

@@ -27,7 +27,7 @@ export interface RuntimeDescription {
   readonly size: number;
 }
 
-/** Headers that the addon sources include, directly or indirectly. */
+/** Header files that the sources of the addon include, directly or indirectly. */
 const HEADERS = [
   ...[
     'c_api',
@@ -94,10 +94,10 @@ interface Parts {
   readonly node: string;
   readonly npm: string;
   readonly modules: string;
-  /** Package with the addon: tfjs-node or, with GPUs, tfjs-node-gpu. `otherAddon` is the package that the runtime does not contain. */
+  /** Package that contains the addon: tfjs-node, or tfjs-node-gpu for GPUs. `otherAddon` is the package that the runtime omits. */
   readonly addon: string;
   readonly otherAddon: string;
-  /** Unpacked wheels: `tensorflow/` and, with GPUs, `nvidia/`. */
+  /** Folder for unpacked wheels: `tensorflow/` and, for GPUs, `nvidia/`. */
   readonly wheels: string;
   readonly tensorflow: string;
 }
@@ -135,7 +135,7 @@ async function getParts({ node, architecture, libtensorflow }: Recipe, parts: Pa
     await rm(download, { recursive: true });
     say(`downloaded Node ${node.version}`);
   };
-  // Download and unpack one wheel after the other, and delete each wheel, to save disk space.
+  // To save disk space, download, unpack and delete the wheels one after the other.
   const getWheels = async (signal: AbortSignal) => {
     for (const wheel of [tensorflow, ...nvidia]) {
       const download = path.join(parts.scratch, 'wheel');
@@ -163,7 +163,7 @@ async function buildAddon(parts: Parts, say: Progress): Promise<void> {
   for (const file of libraries) {
     await rename(file, path.join(deps, 'lib', path.basename(file)));
   }
-  // libtensorflow_cc searches for the CUDA libraries in $ORIGIN/../nvidia.
+  // libtensorflow_cc searches for the CUDA libraries in $ORIGIN/../nvidia, relative to its own folder.
   const nvidia = path.join(parts.wheels, 'nvidia');
   if (existsSync(nvidia)) {
     await rename(nvidia, path.join(deps, 'nvidia'));
@@ -193,7 +193,7 @@ function nameOf(wheel: Wheel): string {
   return `${wheel.name} ${wheel.version}`;
 }
 
-/** Removes debug symbols, which make up a quarter of a library. Does nothing if this machine has no `strip`. */
+/** Removes debug symbols, which account for a quarter of a library's size. Does nothing if `strip` is not installed. */
 async function strip(file: string, signal: AbortSignal): Promise<void> {
   try {
     await runTool({ command: 'strip', args: ['--strip-unneeded', file], cwd: path.dirname(file), signal, timeoutMs: 10 * 60_000 });

@@ -19,7 +19,7 @@ export function cacheFolder(environment: NodeJS.ProcessEnv = process.env, home: 
   if (environment.TONY_CACHE_DIR) {
     return path.resolve(environment.TONY_CACHE_DIR);
   }
-  // The XDG base directory specification requires programs to ignore relative paths.
+  // The XDG Base Directory Specification tells programs to ignore relative paths.
   const xdg = environment.XDG_CACHE_HOME;
   return path.join(xdg && path.isAbsolute(xdg) ? xdg : path.join(home, '.cache'), 'tony-ts');
 }
@@ -29,8 +29,8 @@ export function runtimesFolder(environment?: NodeJS.ProcessEnv): string {
 }
 
 /**
- * Creates a build folder on the same file system as the finished artefacts, for `publish`. Also removes the build folders of processes that
- * have exited.
+ * Creates a folder in which to build an artefact. The folder is on the same file system as the finished artefacts, so that `publish` can
+ * rename it. Also removes the build folders of processes that have exited.
  */
 export async function openBuildFolder(runtimes: string): Promise<string> {
   await makeFolders(runtimes, 0o755);
@@ -39,7 +39,7 @@ export async function openBuildFolder(runtimes: string): Promise<string> {
     if (owner === null || !hasEnded(owner[1] ?? '', Number(owner[2]))) {
       continue;
     }
-    // The removal fails if a download process outlives its builder and still writes to the folder. The next build retries the removal.
+    // The removal fails if a download is still writing to the folder after its parent process has exited. The next build tries again.
     await rm(path.join(runtimes, name), { recursive: true, force: true }).catch(() => {});
   }
   const folder = path.join(runtimes, `.build-${os.hostname()}-${process.pid}-${randomBytes(4).toString('hex')}`);
@@ -62,8 +62,8 @@ export async function publish(folder: string, final: string): Promise<boolean> {
 }
 
 /**
- * Waits until no other process is building `key`, then runs `work`.
- * @param waiting called once before waiting, with the process ID of the other builder
+ * Runs `work` when no other process is building `key`.
+ * @param waiting called once if another process is building `key`, with the ID of that process
  */
 export async function asOnlyBuilder<T>(runtimes: string, key: string, waiting: (pid: number) => void, work: () => Promise<T>): Promise<T> {
   await makeFolders(runtimes, 0o755);
@@ -91,7 +91,7 @@ export async function asOnlyBuilder<T>(runtimes: string, key: string, waiting: (
   }
 }
 
-/** Returns true if a process on this machine has exited. Returns false for other machines, which may share the home folder. */
+/** Returns true if the process has exited. Returns false for processes on other machines, which may share the home folder. */
 function hasEnded(host: string, pid: number): boolean {
   if (host !== os.hostname()) {
     return false;

@@ -25,7 +25,8 @@ def main(request):
 
 
 def environment_of_nodes(version, machine):
-    """Returns the values of environment markers. Uses this machine's values if the nodes have the same Python and processor."""
+    """Returns the values of the nodes' environment markers. If the nodes have the same Python version and processor as
+    this machine, uses the values of this machine."""
     own_version = "%d.%d" % sys.version_info[:2]
     is_same = (version, machine, "linux", "cpython") == (own_version, platform.machine(), sys.platform, sys.implementation.name)
     full_version = platform.python_version() if is_same else version + ".0"
@@ -66,7 +67,7 @@ def requirements_of_project(file, environment):
 
 
 def requirements_of_lock(file):
-    """Returns a requirement for each package of a uv.lock that its project needs on the nodes."""
+    """Returns a requirement for each package in a uv.lock that the project needs on the nodes."""
     packages = read_toml(file).get("package", [])
     projects = [package for package in packages if "." in (package["source"].get("virtual"), package["source"].get("editable"))]
     if not projects:
@@ -81,7 +82,7 @@ def requirements_of_lock(file):
         package = locked_package(packages, dependency)
         name = package["name"]
         needed[name] = package
-        # Each extra adds dependencies. None stands for the dependencies of the package itself.
+        # Each extra adds dependencies. None selects the dependencies of the package itself.
         for extra in [None, *dependency.get("extra", [])]:
             if (name, extra) not in visited:
                 visited.add((name, extra))
@@ -98,7 +99,8 @@ def applies(dependency):
 
 
 def locked_package(packages, dependency):
-    """Returns the package of a dependency. If the lock has several versions of the package, the dependency contains its version."""
+    """Returns the locked package for a dependency. If the lock contains several versions of the package, the dependency
+    names one of them."""
     found = [
         package
         for package in packages
@@ -126,7 +128,8 @@ def write_requirements(folder, requirements):
 
 
 def download(request, file, is_complete):
-    """Runs pip. A complete file lists all packages with their checksums, so pip adds none. Returns the exit code."""
+    """Runs pip, and returns its exit code. A complete file lists every package with its checksum, so pip must not add
+    packages."""
     from pip._internal.cli.main import main as pip
 
     show_unreadable_pages()
@@ -140,7 +143,7 @@ def download(request, file, is_complete):
 
 
 def show_unreadable_pages():
-    """Prints the pages of an index that pip cannot read, which pip itself reports only with --verbose."""
+    """Logs the index pages that pip cannot read. By default, pip reports these pages only with --verbose."""
     handler = logging.StreamHandler()
     handler.addFilter(lambda record: record.getMessage().startswith("Could not fetch URL"))
     logger = logging.getLogger("pip._internal.index.collector")

@@ -4,7 +4,7 @@ import { TonyError } from '../../platform/errors.ts';
 import { platformTags, type Target } from './target-platform.ts';
 import { runExplained, type ToolCall, type ToolFailure } from './tool.ts';
 
-/** The build copies the script to the folder of the bundles. */
+/** Path of the script, which the build copies to the folder of the bundles. */
 const SCRIPT = fileURLToPath(new URL('./download-packages.py', import.meta.url));
 const DOWNLOAD_MS = 30 * 60_000;
 const LAST_LINES = 12;
@@ -15,21 +15,21 @@ const UNREACHABLE =
 export interface Requirements {
   readonly file: string;
   /**
-   * The format of the file. `requirements`: a requirements file of pip. `pinned`: a requirements file that lists every package with its
-   * checksum. `pyproject`: pyproject.toml. `lock`: uv.lock.
+   * Format of the file: `requirements` for a requirements file of pip, `pinned` for a requirements file that lists every package with its
+   * checksum, `pyproject` for pyproject.toml, or `lock` for uv.lock.
    */
   readonly kind: 'requirements' | 'pinned' | 'pyproject' | 'lock';
 }
 
 export interface DownloadOptions extends Requirements {
   readonly target: Target;
-  /** Folder for the wheels. */
+  /** Folder to which the wheels are downloaded. */
   readonly folder: string;
 }
 
 /**
- * Downloads wheels with the user's own pip, its registry and its other settings. pip verifies checksums.
- * @param what the packages, for messages
+ * Downloads wheels with the user's pip and its settings, such as the registry. pip verifies the checksums.
+ * @param what description of the packages for messages
  * @throws TonyError PYTHON_UNRESOLVED, RUNTIME_TOOL_MISSING, RUNTIME_DOWNLOAD_FAILED, RUNTIME_HASH_MISMATCH
  */
 export async function downloadPackages(what: string, { file, kind, folder, target }: DownloadOptions, signal: AbortSignal): Promise<void> {
@@ -38,7 +38,7 @@ export async function downloadPackages(what: string, { file, kind, folder, targe
   await runDownload(what, {
     command: 'python3',
     args: [SCRIPT, request],
-    // pip resolves paths in the file relative to its working directory.
+    // pip resolves paths in the requirements file relative to its working directory.
     cwd: path.dirname(file),
     env: { PIP_REQUIRE_VIRTUALENV: '0' },
     signal,
@@ -50,7 +50,7 @@ export function runDownload(what: string, call: ToolCall): Promise<void> {
   return runExplained(call, (failure) => explain(what, failure));
 }
 
-/** Converts a failure of npm or pip to an error. The error code depends on the output of the tool. */
+/** Converts a failure of npm or pip to an error. The output of the program determines the error code. */
 export function explain(what: string, failure: ToolFailure): TonyError {
   const { log } = failure;
   const lines = `\n${failure.lastLines(LAST_LINES)}`;

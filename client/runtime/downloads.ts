@@ -14,12 +14,12 @@ import { type Architecture, type NodePackage, PACKAGE_LOCK, WHEEL_GLIBC, WHEEL_P
 
 const MINUTES = 60_000;
 
-/** Installs the locked JavaScript packages in `folder`/node_modules without running install scripts. */
+/** Installs the packages of the lock file in `folder`/node_modules, without running install scripts. */
 export async function installPackages(folder: string, signal: AbortSignal): Promise<void> {
   await mkdir(folder, { recursive: true });
   await writeFile(path.join(folder, 'package.json'), JSON.stringify(PACKAGE_LOCK.packages['']));
   await writeFile(path.join(folder, 'package-lock.json'), JSON.stringify(PACKAGE_LOCK));
-  // Without --prefix, npm would use npx's working directory when started by npx.
+  // If npx started this process, npm without --prefix would use npx's working directory.
   const args = ['ci', '--prefix', folder, '--ignore-scripts', '--no-audit', '--no-fund', '--no-bin-links', '--loglevel=error'];
   await runDownload('the TensorFlow.js packages', { command: 'npm', args, cwd: folder, signal, timeoutMs: 10 * MINUTES });
 }
@@ -46,7 +46,7 @@ export async function downloadWheel(wheel: Wheel, architecture: Architecture, fo
   return file as string;
 }
 
-/** Downloads wheels for one Python version, and returns their paths in the same order. */
+/** Downloads wheels for one Python version. Returns the paths in the order of `wheels`. */
 export async function downloadWheels(
   what: string,
   wheels: readonly Wheel[],
@@ -60,7 +60,7 @@ export async function downloadWheels(
   await downloadPackages(what, { file: requirements, kind: 'pinned', folder, target }, signal);
   const files = (await readdir(folder)).filter((name) => name.endsWith('.whl'));
   return wheels.map(({ name, version }) => {
-    // The file name of a wheel begins with the package name and the version (PEP 427).
+    // A wheel's file name begins with the package name and the version (PEP 427).
     const begin = `${name.replaceAll('-', '_')}-${version}-`;
     const file = files.find((each) => each.toLowerCase().startsWith(begin.toLowerCase()));
     if (file === undefined) {

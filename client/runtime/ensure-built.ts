@@ -5,26 +5,26 @@ import { refuseForeignFolder } from '../files/own-folder.ts';
 import { asOnlyBuilder, openBuildFolder, publish } from './cache.ts';
 import type { Progress } from './progress.ts';
 
-/** An artefact that is built once per machine and then cached. */
+/** Artefact that is built once per machine and then cached. */
 export interface Built<T> {
-  /** Name to use in messages, for example `runtime`. */
+  /** Name of the artefact for messages, for example `runtime`. */
   readonly what: string;
-  /** Cache folder for all artefacts of this kind. */
+  /** Folder of the cache that contains all artefacts of this kind. */
   readonly shelf: string;
-  /** Folder name in the cache. Builds with the same key are equivalent. */
+  /** Name of the artefact's folder. Builds with the same key are equivalent. */
   readonly key: string;
   /**
-   * Returns null if the folder contains no artefact.
+   * Reads the artefact. Returns null if the folder contains none.
    * @throws TonyError RUNTIME_BROKEN if the artefact is incomplete
    */
   readonly read: (folder: string) => Promise<T | null>;
-  /** Builds the artefact in an empty folder. */
+  /** Builds the artefact in `folder`, which is empty. */
   readonly build: (folder: string, progress: Progress) => Promise<unknown>;
 }
 
 /**
- * Returns the artefact from the cache, or builds it. If several processes call this function, one builds and the others wait. An
- * interrupted build leaves no artefact.
+ * Returns the artefact from the cache, or builds it. If several processes need the same artefact, one of them builds it and the others
+ * wait. An interrupted build leaves no artefact.
  * @throws TonyError FOLDER_UNSAFE, RUNTIME_CACHE_UNWRITABLE, RUNTIME_BROKEN, and the errors of `build`
  */
 export async function ensureBuilt<T>({ what, shelf, key, read, build }: Built<T>, progress: Progress): Promise<T> {
@@ -66,9 +66,9 @@ export interface BuiltFiles {
 }
 
 /**
- * Reads `<name>.json`, which describes the artefact in `folder`; returns null if there is none.
+ * Reads `<name>.json`, which describes the artefact in `folder`. Returns null if the file does not exist.
  * @param needed path of a file that the unpacked archive must contain
- * @throws TonyError RUNTIME_BROKEN with the message `broken`, if the archive or the file is missing or damaged
+ * @throws TonyError RUNTIME_BROKEN if the archive or the file is missing or damaged
  */
 export async function readBuilt<T extends { readonly size: number }>(
   folder: string,
@@ -95,7 +95,7 @@ export async function readBuilt<T extends { readonly size: number }>(
 }
 
 /**
- * Rejects a cache that other users can write to, because the cluster runs its archives.
+ * Rejects a cache that other users can write to, because the nodes run programs from its archives.
  * @throws TonyError FOLDER_UNSAFE
  */
 export async function refuseForeignShelf(shelf: string): Promise<void> {

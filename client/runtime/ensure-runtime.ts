@@ -5,11 +5,11 @@ import { type Built, type BuiltFiles, ensureBuilt, readBuilt, refuseForeignShelf
 import type { Progress } from './progress.ts';
 import { type RuntimeOptions, recipeOf } from './recipe.ts';
 
-/** A runtime in the cache of this machine. The unpacked archive contains bin/node and node_modules/. */
+/** Cached runtime. Its unpacked archive contains bin/node and node_modules/. */
 export interface Runtime extends RuntimeDescription, BuiltFiles {}
 
 /**
- * Returns the cached runtime, or null if it is not built.
+ * Returns the cached runtime, or null if the cache does not contain it.
  * @throws TonyError FOLDER_UNSAFE, RUNTIME_BROKEN
  */
 export async function findRuntime(options: RuntimeOptions = {}): Promise<Runtime | null> {

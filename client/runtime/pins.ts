@@ -12,7 +12,7 @@ export type Architecture = 'x64' | 'arm64';
 export interface NodePackage {
   readonly name: string;
   readonly version: string;
-  /** `sha512-<base64>` of the tarball, as in a lock file. */
+  /** Checksum of the tarball, in the form `sha512-<base64>` of lock files. */
   readonly integrity: string;
 }
 
@@ -22,15 +22,15 @@ export interface Wheel {
   readonly sha256: string;
 }
 
-/** TensorFlow libraries to which the addon is linked and, for GPUs, the CUDA libraries that they load. */
+/** Wheels with the TensorFlow libraries that the addon links and, for GPUs, with the CUDA libraries that TensorFlow loads. */
 export interface Libtensorflow {
-  /** Contains libtensorflow_cc.so.2, libtensorflow_framework.so.2 and the headers of the C API. */
+  /** Wheel that contains libtensorflow_cc.so.2, libtensorflow_framework.so.2 and the headers of the C API. */
   readonly tensorflow: Wheel;
-  /** Wheels with `nvidia/` folders. */
+  /** Wheels that contain `nvidia/` folders. */
   readonly nvidia: readonly Wheel[];
 }
 
-/** Node 22 strips types without a flag, and needs no shim for TensorFlow.js. */
+/** Node 22 runs TypeScript files without a flag, and TensorFlow.js runs on it without a shim. */
 export const DEFAULT_NODE: NodeMajor = 22;
 
 export const NODE_PACKAGES: Readonly<Record<NodeMajor, Readonly<Record<Architecture, NodePackage>>>> = {
@@ -55,13 +55,16 @@ function nodePackages(version: string, integrity: Readonly<Record<Architecture, 
   };
 }
 
-/** Python version of the wheels. pip may run on another Python version, because a runtime contains only native libraries. */
+/**
+ * Python version for which wheels are downloaded. pip itself may run on another Python version, because a runtime contains only native
+ * libraries.
+ */
 export const WHEEL_PYTHON = '3.11';
 
-/** Version of glibc that all nodes with a runtime have. */
+/** Minimum glibc version of the nodes that run a runtime. */
 export const WHEEL_GLIBC = '2.28';
 
-/** Newest TensorFlow version that loads quickly and whose C API supports all operations of tfjs-node 4.22 (verified). */
+/** Newest TensorFlow version that loads quickly. Its C API supports all operations of tfjs-node 4.22. */
 const TENSORFLOW = '2.18.1';
 
 export const CPU_LIBTENSORFLOW: Readonly<Record<Architecture, Libtensorflow>> = {
@@ -79,7 +82,7 @@ export const CPU_LIBTENSORFLOW: Readonly<Record<Architecture, Libtensorflow>> = 
   },
 };
 
-/** Versions of the CUDA libraries that TensorFlow's `and-cuda` extra installs. */
+/** The `and-cuda` extra of TensorFlow installs the same versions of these CUDA libraries. */
 export const GPU_LIBTENSORFLOW: Libtensorflow = {
   tensorflow: { name: 'tensorflow', version: TENSORFLOW, sha256: 'c9f87e5d2a680a4595f5dc30daf6bbaec9d4129b46d7ef1b2af63c46ac7d2828' },
   nvidia: [
@@ -98,7 +101,7 @@ export const GPU_LIBTENSORFLOW: Libtensorflow = {
   ],
 };
 
-/** Lock file of the JavaScript packages. It contains both variants of tfjs-node, of which a runtime contains one. */
+/** Lock file of the JavaScript packages. It contains both variants of tfjs-node. A runtime contains only one of them. */
 export const PACKAGE_LOCK = lock;
 
 export const TFJS_VERSION = lock.packages['node_modules/@tensorflow/tfjs'].version;

@@ -8,7 +8,7 @@ export function compilerCommand(environment: NodeJS.ProcessEnv = process.env): s
 
 /**
  * Verifies that the programs for a build are installed.
- * @throws TonyError RUNTIME_TOOL_MISSING with all missing programs
+ * @throws TonyError RUNTIME_TOOL_MISSING with the names of all missing programs
  */
 export async function checkPrerequisites(folder: string): Promise<void> {
   const compiler = compilerCommand();

@@ -3,13 +3,13 @@ import path from 'node:path';
 
 /** Packages that only compilers and browsers need. */
 const PACKAGES = new Set(['core-js', 'regenerator-runtime', 'undici-types', '@types', '@webgpu', '.bin', '.package-lock.json']);
-/** Packages that node-pre-gyp uses to unpack downloads during installation, and their dependencies. */
+/** Packages with which node-pre-gyp unpacks downloads during installation, and their dependencies. */
 const INSTALLERS = new Set(['tar', 'fs-minipass', 'minizlib', 'minipass', 'chownr', 'yallist', 'mkdirp']);
 const FOLDERS = new Set(['test', 'tests', '__tests__', 'miniprogram', '.github']);
 /** Sources of the tfjs-node addon. */
 const ADDON_SOURCES = new Set(['binding', 'scripts', 'src', 'python', 'build']);
 const FILES = /\.(map|ts|mts|cts|md|markdown|html|flow)$|_test\.js$|^(tsconfig.*|binding\.gyp|prep-gpu.*)$/i;
-/** Bundles for browsers, such as tf.min.js and tf-core.es2017.js. Node loads tf*.node.js and the separate modules. */
+/** Bundles for browsers, such as tf.min.js and tf-core.es2017.js. Node loads tf*.node.js or the individual modules instead. */
 const BROWSER_BUNDLE = /^tf(-[a-z-]+)?(\.(fesm|es2017))?(\.min)?\.js$/;
 
 /**
@@ -47,7 +47,10 @@ export function isNeeded(file: string): boolean {
   return true;
 }
 
-/** Removes the files and folders for which `needed` returns false. Calls `needed` with paths relative to `folder`, parent folders first. */
+/**
+ * Removes the files and folders for which `needed` returns false. `needed` receives paths relative to `folder`. A folder precedes its
+ * entries.
+ */
 export async function pruneFolder(folder: string, needed: (file: string) => boolean): Promise<void> {
   const walk = async (below: string): Promise<void> => {
     const entries = await readdir(path.join(folder, below), { withFileTypes: true });

@@ -14,27 +14,27 @@ import {
 } from './pins.ts';
 
 export interface RuntimeOptions {
-  /** Major version of Node for the user's programs; default 22. */
+  /** Major version of Node for the user's programs. The default is 22. */
   readonly node?: NodeMajor;
-  /** Whether to include CUDA libraries and tfjs-node-gpu (about 2.4 GB of downloads). */
+  /** Whether to include the CUDA libraries and tfjs-node-gpu, which require downloads of about 2.4 GB. */
   readonly gpu?: boolean;
 }
 
-/** Everything that determines the content of a runtime. Equal recipes produce equivalent runtimes. */
+/** Versions and checksums that determine the content of a runtime. Equal recipes produce equivalent runtimes. */
 export interface Recipe {
   readonly architecture: Architecture;
   readonly node: NodePackage;
   readonly gpu: boolean;
   readonly libtensorflow: Libtensorflow;
-  /** Name of the runtime in the cache: readable versions, and a digest of all checksums. */
+  /** Name of the runtime in the cache, which contains readable versions and a digest of all checksums. */
   readonly key: string;
 }
 
-/** Version of the runtime layout. Increment it when the same downloads produce another runtime, so that cached runtimes are not reused. */
+/** Version of the runtime layout. Increment it when the same downloads produce a different runtime, so that cached runtimes are rebuilt. */
 const LAYOUT = 4;
 
 /**
- * Returns the architecture of this machine, which the nodes must share.
+ * Returns the architecture of this machine. The nodes must have the same architecture.
  * @throws TonyError RUNTIME_UNSUPPORTED
  */
 export function architectureOf(machine: { readonly platform: string; readonly arch: string } = process): Architecture {

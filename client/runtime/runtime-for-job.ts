@@ -15,8 +15,8 @@ export async function runtimeForJob(job: RuntimeChoice, progress: Progress): Pro
 }
 
 /**
- * Returns true for `runtime: gpu`, and for a TensorFlow.js job that requests GPUs if the runtime with CUDA libraries is already built. The
- * build downloads 2.4 GB, so it needs an explicit request.
+ * Returns true if the job sets `runtime: gpu`. Also returns true if a TensorFlow.js job requests GPUs and the runtime with CUDA libraries
+ * is already built. Does not start a build, because it would download 2.4 GB without an explicit request.
  */
 export async function usesGpuRuntime(
   { runtime, framework, roles }: RuntimeChoice,
@@ -26,7 +26,7 @@ export async function usesGpuRuntime(
   if (runtime !== 'default' || framework !== 'tfjs' || !roles.some(({ resources }) => resources.gpus > 0)) {
     return runtime === 'gpu';
   }
-  // Other processor architectures have no such runtime.
+  // `isBuilt` fails on architectures for which no runtime with CUDA libraries exists.
   if (await isBuilt().catch(() => false)) {
     return true;
   }

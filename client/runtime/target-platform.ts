@@ -1,19 +1,19 @@
-/** The Python and the platform for which packages are chosen. */
+/** Python version and platform for which packages are downloaded. */
 export interface Target {
   /** For example `3.11`. */
   readonly version: string;
-  /** Machine type as in Python's `platform.machine()`. */
+  /** Machine type as returned by Python's `platform.machine()`. */
   readonly machine: string;
-  /** The version of glibc on the nodes. */
+  /** Version of glibc on the nodes. */
   readonly glibc: string;
 }
 
 /** Oldest glibc 2.x version for which wheels exist. */
 const FIRST_MINOR = 5;
-/** Older platform names that stand for a glibc 2.x version (PEP 600). */
+/** Older platform names, each with the minor version N of glibc 2.N for which it stands (PEP 600). */
 export const OLDER_PLATFORMS: Readonly<Record<string, number>> = { manylinux1: 5, manylinux2010: 12, manylinux2014: 17 };
 
-/** Returns the names of all platforms whose wheels the target can load, the newest first. */
+/** Returns the names of all platforms whose wheels the target can load, newest first. */
 export function platformTags({ machine, glibc }: Target): string[] {
   const newest = Number(glibc.split('.')[1]);
   const tags: string[] = [];

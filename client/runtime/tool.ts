@@ -11,12 +11,12 @@ export interface ToolCall {
   readonly timeoutMs: number;
 }
 
-/** Replaces user names and passwords in URLs. pip hides passwords in most of its messages, but not in all. */
+/** Replaces user names and passwords in URLs with asterisks. pip hides passwords in most of its messages, but not in all. */
 export function withoutLogins(text: string): string {
   return text.replace(/(\w:\/\/)[^\s/@"'<>]+@/g, '$1***@');
 }
 
-/** A tool failed, was killed or timed out. `log` is the end of its output. */
+/** Error of a program that failed, was killed or timed out. `log` contains the end of its output. */
 export class ToolFailure extends Error {
   override readonly name = 'ToolFailure';
   readonly log: string;
@@ -39,7 +39,7 @@ export class ToolFailure extends Error {
 
 const LOG_LIMIT = 64 * 1024;
 
-/** Like `runTool`, but converts a ToolFailure with `explain`. */
+/** Like `runTool`, but converts a ToolFailure to the error that `explain` returns. */
 export async function runExplained(call: ToolCall, explain: (failure: ToolFailure) => TonyError): Promise<void> {
   try {
     await runTool(call);

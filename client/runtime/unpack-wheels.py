@@ -20,7 +20,8 @@ if __name__ == "__main__":
 
 
 def place_of(name, folder, root):
-    """Returns the path to which a file of a wheel is unpacked, in one of the two folders; None if the file is not needed."""
+    """Returns the path to which a file of a wheel is unpacked, or None if the file is not needed. The path is in one of
+    the two folders."""
     parts = name.split("/")
     if any(part in ("", ".", "..") for part in parts) or "\\" in name:
         raise ValueError("the wheel contains the path " + name)
@@ -39,7 +40,7 @@ def copy(archive, entry, target, is_script):
     with archive.open(entry) as source:
         first = source.readline(256) if is_script else b""
         with open(target, "wb") as output:
-            # A script for any interpreter begins with `#!python` or `#!pythonw`.
+            # Scripts that run with any Python interpreter begin with `#!python` or `#!pythonw`.
             output.write(b"#!/usr/bin/env python3\n" if re.match(rb"#!pythonw?\b[^/]*$", first.strip()) else first)
             shutil.copyfileobj(source, output, 1 << 20)
     if is_script or (entry.external_attr >> 16) & 0o111:
@@ -47,7 +48,7 @@ def copy(archive, entry, target, is_script):
 
 
 def add_commands(archive, root):
-    """Writes a script for each command in the entry points of a wheel."""
+    """Writes a script for each command that the wheel's entry points define."""
     names = [name for name in archive.namelist() if re.search(r"^[^/]+\.dist-info/entry_points\.txt$", name)]
     for name in names:
         points = configparser.ConfigParser(delimiters=("=",), interpolation=None, strict=False)

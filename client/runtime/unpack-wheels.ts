@@ -3,22 +3,22 @@ import { fileURLToPath } from 'node:url';
 import { TonyError } from '../../platform/errors.ts';
 import { runExplained } from './tool.ts';
 
-/** The build copies the script to the folder of the bundles. */
+/** Path of the script, which the build copies to the folder of the bundles. */
 const SCRIPT = fileURLToPath(new URL('./unpack-wheels.py', import.meta.url));
 const EVERYTHING = /^/;
 const UNPACK_MS = 20 * 60_000;
 
 export interface WheelPlaces {
-  /** Folder for the packages, from which Python imports them. */
+  /** Folder from which Python imports the packages. */
   readonly folder: string;
-  /** Folder for commands (in `bin/`) and data files; null to omit them. */
+  /** Folder for data files and, in `bin/`, for commands. If null, both are omitted. */
   readonly root?: string | null;
-  /** Regular expression in Python syntax for the paths of the wanted files. The default is all files. */
+  /** Regular expression in Python syntax that matches the paths of the wanted files. By default, all files are unpacked. */
   readonly wanted?: RegExp;
 }
 
 /**
- * Unpacks Python wheels (zip archives). zipfile verifies the checksum of each file.
+ * Unpacks Python wheels, which are zip archives. Python's zipfile module verifies the checksum of each file.
  * @throws TonyError RUNTIME_CACHE_UNWRITABLE
  */
 export async function unpackWheels(
