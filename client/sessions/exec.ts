@@ -10,16 +10,16 @@ export interface ExecStreams {
   readonly input: Readable;
   readonly output: Writable;
   readonly errors: Writable;
-  /** Aborting this signal ends the command. */
+  /** Aborting this signal stops the command. */
   readonly signal?: AbortSignal;
 }
 
 /**
- * Runs a command in a task of a running job, in the working directory and with the environment of the task's program. The command is ended
+ * Runs a command in a task of a running job. The command has the working directory and the environment of the task's program. It is stopped
  * when the program, the executor or this process exits.
  * @param task `ROLE:INDEX`
  * @param words program and arguments
- * @returns the exit code; 128 + N if signal N has ended the command
+ * @returns the exit code of the command, or 128 + N if signal N terminated it
  * @throws TonyError USAGE, SESSION_REFUSED, SESSION_ENDED, REMOTE_ACCESS_OFF
  */
 export async function execInTask(job: JobConnection, task: string, words: readonly string[], streams: ExecStreams): Promise<number> {
@@ -47,7 +47,7 @@ export async function execInTask(job: JobConnection, task: string, words: readon
   }
 }
 
-/** Returns the exit code that a shell would return: 128 + N after signal N. */
+/** Returns the exit code that a shell reports. After signal N, this is 128 + N. */
 export function exitCodeOf({ code, signal }: SessionEnd): number {
   return signal === '' ? code : 128 + (constants.signals[signal as NodeJS.Signals] ?? 0);
 }

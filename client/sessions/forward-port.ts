@@ -8,24 +8,27 @@ import type { JobConnection } from '../connections/job-connection.ts';
 import { parseTask } from './parse-task.ts';
 import { SessionClient } from './session-client.ts';
 
-/** Interval (ms) at which the client checks whether the job has ended. */
+/** Interval at which the client checks whether the job has ended (ms). */
 const CHECK_MS = 10_000;
-/** Pause (ms) before an earlier check, because a connection has failed. The end of the job closes all connections. */
+/** Delay of the check that follows a failed connection (ms). A connection may have failed because the job has ended. */
 const DOUBT_MS = 1_000;
-/** Maximum number of sessions that a job accepts with one task. */
+/** Maximum number of sessions that a job accepts for each task. */
 const MOST_CONNECTIONS = 64;
 
 export interface ForwardOptions {
-  /** Port on this machine. By default, the same port as in the task if it is free, and any free port otherwise. 0 means any free port. */
+  /**
+   * Port on this machine, or 0 for any free port. The default is the port in the task if that port is also free on this machine, and any
+   * free port otherwise.
+   */
   readonly localPort?: number | undefined;
-  /** Called with the reason if a connection fails. */
+  /** Called with the reason when a connection fails. */
   readonly onNotice?: (reason: string) => void;
 }
 
-/** A port on this machine's loopback address that is forwarded to a port of a task. */
+/** Port on the loopback address of this machine that is forwarded to a port of a task. */
 export class ForwardedPort {
   readonly port: number;
-  /** Rejects with SESSION_ENDED when the job has ended; resolves after `close`. */
+  /** Rejects with SESSION_ENDED when the job has ended. Resolves after `close`. */
   readonly ended: Promise<void>;
   readonly #job: JobConnection;
   readonly #server: Server;
@@ -45,11 +48,11 @@ export class ForwardedPort {
     this.#onNotice = onNotice;
     server.on('connection', (socket) => void this.#serve(socket, target));
     this.ended = this.#watch().finally(() => this.close());
-    // Avoid an unhandled rejection if the caller does not await the end.
+    // Avoid an unhandled rejection if the caller does not await `ended`.
     this.ended.catch(() => {});
   }
 
-  /** Closes all connections, and accepts no more. */
+  /** Closes all connections and accepts no new connections. */
   close(): void {
     this.#closing.abort();
     this.#server.close();
@@ -73,7 +76,7 @@ export class ForwardedPort {
       this.#lastNotice = '';
     } catch (error) {
       this.#doubt.abort();
-      // After the program on this machine has closed its connection, the end of the session is not a failure.
+      // If the program on this machine has closed its connection, the end of the session is not a failure.
       if (!socket.destroyed) {
         this.#notice(messageOf(error));
       }
@@ -82,7 +85,7 @@ export class ForwardedPort {
     }
   }
 
-  /** Reports a reason once, because a browser repeats its requests. */
+  /** Reports consecutive failures with the same reason only once, because browsers repeat failed requests. */
   #notice(reason: string): void {
     if (!this.#closing.signal.aborted && reason !== this.#lastNotice) {
       this.#lastNotice = reason;
@@ -122,8 +125,8 @@ interface ForwardTarget {
 }
 
 /**
- * Forwards a port of this machine to a port on which a process of the task listens. The process may listen on any address of its node, including
- * the loopback address.
+ * Forwards a port of this machine to a port on which a process of the task listens. The process may listen on any address of its node,
+ * including the loopback address.
  * @param task `ROLE:INDEX`
  * @throws TonyError USAGE, SESSION_REFUSED, SESSION_ENDED, REMOTE_ACCESS_OFF, LISTEN_FAILED
  */

@@ -7,7 +7,7 @@ import { SessionClient } from './session-client.ts';
 
 export interface ShellOptions extends ExecStreams {
   /**
-   * The user's terminal; null if the input or the output is not a terminal. In this case, the shell reads commands from the input and shows no
+   * Terminal of the user. Null if the input or the output is not a terminal. The shell then reads commands from the input and shows no
    * prompt.
    */
   readonly terminal: UserTerminal | null;
@@ -22,7 +22,7 @@ export interface UserTerminal {
 }
 
 /**
- * Runs a shell in a task. With a terminal, the shell has a terminal of the same size on the node.
+ * Runs a shell in a task. If the user has a terminal, the shell runs in a terminal of the same size on the node.
  * @returns the exit code of the shell
  * @throws TonyError USAGE, SESSION_REFUSED, SESSION_ENDED, REMOTE_ACCESS_OFF
  */
@@ -36,7 +36,7 @@ export async function openShell(job: JobConnection, task: string, options: Shell
     signal?.addEventListener('abort', close, { once: true });
     if (terminal !== null && !session.terminal) {
       onNotice(
-        'The task has no command `script` on its PATH, so the shell runs without a terminal: it has no line editing and no job control.',
+        'The command `script` is not on the PATH of the task, so the shell runs without a terminal. Line editing and job control are not available.',
       );
     }
     const leave = terminal !== null && session.terminal ? enter(terminal, session) : () => {};
@@ -51,7 +51,7 @@ export async function openShell(job: JobConnection, task: string, options: Shell
   }
 }
 
-/** Passes every key and the size of the terminal to the shell. Returns a function that restores the terminal. */
+/** Passes every key press and the size of the terminal to the shell. Returns a function that restores the terminal. */
 function enter(terminal: UserTerminal, session: Session): () => void {
   const resized = (): void => session.resize(sizeOf(terminal));
   terminal.output.on('resize', resized);

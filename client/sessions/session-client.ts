@@ -20,9 +20,9 @@ import { joinUri } from '../../storage/uri.ts';
 import type { JobConnection } from '../connections/job-connection.ts';
 import { Session } from './session.ts';
 
-/** Timeout (ms) for the response to a request. The ApplicationMaster and the executor have shorter timeouts. */
+/** Timeout for the response to a request (ms). The timeouts of the ApplicationMaster and the executor are shorter. */
 const OPEN_MS = 30_000;
-/** How long, in ms, the client tries to reach an ApplicationMaster that may be restarting. */
+/** Time for which the client tries to reach an ApplicationMaster that may be restarting (ms). */
 const PATIENCE_MS = 30_000;
 const BACKOFF = { firstMs: 200, mostMs: 2_000 };
 
@@ -34,7 +34,7 @@ interface Connection {
   readonly token: string;
 }
 
-/** Opens sessions with the tasks of a job, over one TLS connection that accepts only the certificate of the job. */
+/** Opens sessions with the tasks of a job over one TLS connection. Accepts only the job's own certificate. */
 export class SessionClient {
   readonly #job: JobConnection;
   #connection: Connection | null = null;
@@ -68,7 +68,7 @@ export class SessionClient {
     }
   }
 
-  /** Checks that the task accepts sessions. @throws TonyError as `open` */
+  /** Checks that the task accepts sessions. */
   async check(task: Pick<SessionRequest, 'role' | 'index'>): Promise<void> {
     const session = await this.open({ ...task, command: { words: ['true'] } });
     await session.converse(Readable.from([]), process.stderr, process.stderr);
@@ -82,7 +82,7 @@ export class SessionClient {
     }
   }
 
-  /** Throws if the job belongs to another user, whose staging folder this user cannot read. */
+  /** Throws if the job belongs to another user. Only the owner can read the staging folder of a job. */
   async #throwIfForeign(): Promise<void> {
     const { records, applicationId } = this.#job;
     const owner = (await records.yarn())?.user ?? records.user;
@@ -116,7 +116,7 @@ export class SessionClient {
     }
     const error = stream.isClosed ? await stream.closed : null;
     if (error?.code === status.UNAVAILABLE && this.#connection?.channel === channel) {
-      // The ApplicationMaster is unreachable. Discard its address, because the next attempt has another one.
+      // The ApplicationMaster is unreachable. Discard its address, because the next attempt has a different one.
       this.close();
     }
     if (error !== null && FINAL.has(error.code)) {
@@ -137,7 +137,7 @@ export class SessionClient {
   }
 }
 
-/** A request that fails with one of these codes would fail again. */
+/** Errors that would occur again if the client repeated the request. */
 const FINAL: ReadonlySet<status> = new Set([
   status.UNAUTHENTICATED,
   status.INVALID_ARGUMENT,
@@ -162,7 +162,7 @@ function describe({ code, details }: ServiceError): string {
   return `${status[code] ?? code}: ${details}`;
 }
 
-/** Returns null if the job does not permit sessions, and undefined if the address is incomplete. */
+/** Returns null if the job does not permit sessions. Returns undefined if the file is damaged or the address is incomplete. */
 function sessionsIn(text: string): SessionAddress | null | undefined {
   let address: unknown;
   try {

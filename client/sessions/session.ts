@@ -6,7 +6,7 @@ import { type SessionStream, writeTo } from '../../protos/session-stream.ts';
 export class Session {
   readonly #stream: SessionStream;
   readonly #throwIfEnded: () => Promise<void>;
-  /** True if the command runs in a terminal. */
+  /** Whether the command runs in a terminal. */
   readonly terminal: boolean;
 
   /** @param throwIfEnded throws if the job has ended. The error explains why the session ended. */
@@ -17,8 +17,8 @@ export class Session {
   }
 
   /**
-   * Sends the input, and writes the output until the session ends.
-   * @param finished called at the end of the output, before the end of the session
+   * Sends the input to the task, and writes the task's output until the session ends.
+   * @param finished called when the output ends, which may be before the session ends
    * @throws TonyError SESSION_ENDED if the session ends early
    */
   async converse(input: Readable, output: Writable, errors: Writable, finished: () => void = () => {}): Promise<SessionEnd> {
@@ -34,7 +34,7 @@ export class Session {
     });
     void this.#stream.sendAll('INPUT', input);
     const error = await this.#stream.closed;
-    // The assignment happens in a callback, which the compiler does not consider.
+    // The compiler does not see that the callback assigns `end`.
     const ended = end as SessionEnd | null;
     if (ended !== null && ended.reason === '') {
       return ended;
@@ -47,12 +47,12 @@ export class Session {
     throw new TonyError('SESSION_ENDED', `The connection to the task was lost${why}.`);
   }
 
-  /** Reports the size of the user's terminal. */
+  /** Tells the task the size of the user's terminal. */
   resize(window: Window): void {
     void this.#stream.send({ window });
   }
 
-  /** Ends the session, and with it the command or connection in the task. */
+  /** Ends the session. The command or connection in the task ends with it. */
   close(): void {
     this.#stream.close();
   }

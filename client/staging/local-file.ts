@@ -13,7 +13,7 @@ import type { StagingEvent } from './staging.ts';
 
 const UNPACK_MS = 10 * 60_000;
 
-/** `extractall` writes only within its folder, and ignores the permissions in the archive. */
+/** Unpacks a zip archive. `extractall` writes only within the target folder, but ignores the permissions in the archive. */
 const UNZIP = `
 import os, sys, zipfile
 archive, folder = sys.argv[1:]
@@ -26,8 +26,8 @@ with zipfile.ZipFile(archive) as zipped:
 `;
 
 /**
- * Copies a file of job.yaml to the cache of local jobs, or unpacks it there, as a NodeManager does. Content that is already in the cache is
- * kept.
+ * Copies a file listed in job.yaml to the cache of local jobs, or unpacks an archive there, as a NodeManager does. Does nothing if the
+ * cache already contains the file.
  */
 export async function placeFile(
   root: string,
@@ -93,14 +93,14 @@ async function unpack(file: JobFile, folder: string, signal: AbortSignal = new A
   const [command, args] =
     archiveEnding(file) === '.zip'
       ? ['python3', ['-I', '-c', UNZIP, shipped.path, folder]]
-      : // NodeManagers also use tar, which keeps absolute links, such as the link from a virtual environment to its interpreter.
+      : // NodeManagers also use tar. It keeps absolute links, for example the link from a virtual environment to its interpreter.
         ['tar', ['--no-same-owner', '-xf', shipped.path, '-C', folder]];
   await runExplained({ command, args, cwd: folder, signal, timeoutMs: UNPACK_MS }, (failure) =>
     broken(failure.lastLines(1).trim() || failure.message, failure),
   );
 }
 
-/** Removes write permission from files, because the programs of all jobs share the copy. */
+/** Makes the files read-only, because the programs of all jobs share them. */
 async function makeReadOnly(place: string): Promise<void> {
   const { mode } = await stat(place);
   const entries = (mode & constants.S_IFMT) === constants.S_IFDIR ? await readdir(place, { withFileTypes: true }) : null;

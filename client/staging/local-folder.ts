@@ -10,12 +10,12 @@ import { refuseForeignFolder } from '../files/own-folder.ts';
 import type { HashedFolder } from '../job/source-archive.ts';
 import type { StagingEvent } from './staging.ts';
 
-/** Default folder for local jobs. */
+/** Returns the default folder for local jobs. */
 export function localRoot(environment: NodeJS.ProcessEnv = process.env): string {
   return environment.TONY_LOCAL_DIR ?? path.join(homedir(), '.tony-ts', 'local');
 }
 
-/** Converts file system errors in the folder of local jobs to a TonyError. Returns other errors unchanged. */
+/** Converts a file system error in the folder for local jobs to a TonyError. Returns other errors unchanged. */
 export function localFailure(root: string, error: unknown): unknown {
   if (error instanceof TonyError || typeof (error as NodeJS.ErrnoException).syscall !== 'string') {
     return error;
@@ -36,8 +36,8 @@ function placeOf(root: string, name: string, { hash }: HashedFolder): string {
 }
 
 /**
- * Copies a folder into the local cache and makes its files read-only. The cache is addressed by content hash, so jobs with the same content
- * share one copy. The copy is created atomically.
+ * Copies a folder into the local cache, and makes its files read-only. The path in the cache contains a hash of the content, so that jobs
+ * with the same content share one copy. Creates the copy atomically.
  * @throws TonyError FOLDER_UNSAFE, STAGING_UNWRITABLE
  */
 export async function placeFolder(

@@ -6,8 +6,8 @@ const READ = 0o4;
 const EXECUTE = 0o1;
 
 /**
- * Returns null if all users may read the file, so that YARN can localise it once per node for all users. Otherwise, returns the reason,
- * such as `hdfs://nn/user/alice has mode 700`. NodeManagers apply the same rules and fail a public file that violates them.
+ * Returns null if all users may read the file. YARN can then localise it once per node for all users. Otherwise returns the reason, for
+ * example `hdfs://nn/user/alice has mode 700`. NodeManagers apply the same rules, and fail to localise a public file that violates them.
  */
 export async function whyNotPublic(storage: Pick<Storage, 'stat'>, { uri, permission, encrypted }: Entry): Promise<string | null> {
   if (encrypted) {

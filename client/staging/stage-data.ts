@@ -9,7 +9,7 @@ const UPLOADS_AT_ONCE = 4;
 
 /**
  * Finds the cached files of an input folder. Files are uploaded individually, because programs read them directly from storage. `stage`
- * returns the URI of the folder, or of the file if the input is a single file.
+ * returns the URI of the folder. If the input is a single file, `stage` returns the URI of the file.
  */
 export async function findData(place: StagingPlace, name: string, data: HashedFolder, single: boolean): Promise<Part<string>> {
   const { storage, root, onEvent } = place;
@@ -37,7 +37,7 @@ export async function findData(place: StagingPlace, name: string, data: HashedFo
       await storage.makeFolder(joinUri(home, ...segments(folder)), FOLDER_MODE);
     }
     const sent = new Map<string, number>();
-    // Report completion only once, after all files are uploaded.
+    // Report that the upload is complete only once, after all files are uploaded.
     const report = (): void => {
       const bytes = [...sent.values()].reduce((sum, each) => sum + each, 0);
       if (bytes < total) {
@@ -71,7 +71,7 @@ export async function findData(place: StagingPlace, name: string, data: HashedFo
     }
     return expected;
   };
-  // A folder without files is not stored in the cache, so it is always complete.
+  // The cache does not store a folder without files, so such a folder is never missing.
   const isStaged = async (): Promise<boolean> => (await look()).missing.length === 0;
   return { name, bytes: data.bytes, missing: total, expected, stage, isStaged, discard: nothing };
 }

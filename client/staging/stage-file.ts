@@ -6,7 +6,8 @@ import { whyNotPublic } from './public-file.ts';
 import { findFile, findFolder, isResourceThere, type Part, presentPart, type StagingPlace } from './staging.ts';
 
 /**
- * Finds a file or archive of job.yaml on storage. A local file is addressed by its content hash, and is uploaded if it is missing.
+ * Finds a file or archive that is listed in job.yaml. Storage contains local files under a hash of their content. `stage` uploads a missing
+ * file.
  * @param home base URI of relative locations
  * @throws TonyError SOURCE_MISSING, JOB_INVALID for a file that cannot be public
  */
@@ -29,7 +30,7 @@ async function presentFile({ storage }: StagingPlace, file: JobFile, uri: string
   const entry = await storage.stat(uri);
   if (entry?.type !== 'file') {
     throw new TonyError('SOURCE_MISSING', `${key}: ${uri} ${entry === null ? 'does not exist' : 'is a folder'}.`, {
-      hint: 'Correct the URI in job.yaml. NodeManagers localise files and archives; programs can read whole folders: list such a folder under `data`.',
+      hint: 'Correct the URI in job.yaml. NodeManagers can localise only files and archives. List a folder under `data`, so that programs can read it on storage.',
     });
   }
   const { size, modifiedAt: timestamp } = entry;
@@ -63,7 +64,7 @@ async function visibilityOf(
   return 'private';
 }
 
-/** Returns the part under its name in containers. */
+/** Returns the part with its name and visibility in containers. */
 function localised(part: Part<Resource>, { place }: JobFile, visibility: Resource['visibility']): Part<Resource> {
   const named = (resource: Resource): Resource => ({ ...resource, name: place, visibility });
   return { ...part, expected: named(part.expected), stage: async (signal) => named(await part.stage(signal)) };

@@ -30,9 +30,9 @@ export const FOLDER_MODE = 0o700;
 export const FILE_MODE = 0o600;
 
 export type StagingEvent =
-  /** `bytes`: size on the cluster. */
+  /** `bytes` is the size of the file or folder on the cluster. */
   | { readonly type: 'unchanged'; readonly name: string; readonly bytes: number }
-  /** Emitted before the upload (`sent` is 0), during the upload, and at its end (`sent` equals `total`). */
+  /** Reported when an upload starts (`sent` is 0), while it is in progress, and when it ends (`sent` equals `total`). */
   | { readonly type: 'upload'; readonly name: string; readonly sent: number; readonly total: number };
 
 export interface StagingPlace {
@@ -62,7 +62,7 @@ export async function isStagingThere({ storage, root }: Pick<StagingPlace, 'stor
   });
 }
 
-/** Creates the private staging root. If it exists, verifies that other users cannot write to it. */
+/** Creates the private staging root. If the staging root already exists, verifies that other users cannot write to it. */
 export async function openStaging(place: StagingPlace, user: string): Promise<void> {
   if (!(await isStagingThere(place, user))) {
     await makeStaging(place);
@@ -89,30 +89,33 @@ function isTonyError(error: unknown, code: TonyError['code']): error is TonyErro
   return error instanceof TonyError && error.code === code;
 }
 
-/** A file or folder that a job needs on the cluster. It may already be in the cache; otherwise `stage` uploads it. */
+/** File or folder that a job needs on the cluster. If the cache does not contain it, `stage` uploads it. */
 export interface Part<Staged> {
   readonly name: string;
   readonly bytes: number;
   /** Number of bytes to upload. */
   readonly missing: number;
-  /** Expected result of `stage`. The timestamp of files that do not exist yet is 0. */
+  /** Expected result of `stage`. Files that do not exist yet have the timestamp 0. */
   readonly expected: Staged;
-  /** Uploads the missing files. By default, `signal` is the signal of the staging place. */
+  /** Uploads the missing files. The default for `signal` is the signal of the staging place. */
   stage(signal?: AbortSignal): Promise<Staged>;
-  /** Returns true if the staged files still exist. A concurrent prune may remove them. */
+  /** Returns true if the staged files still exist. They may be missing because `tony-ts cache prune` ran at the same time. */
   isStaged(staged: Staged): Promise<boolean>;
   discard(): Promise<void>;
 }
 
-/** Returns true if the file still has the size and modification time of the resource. YARN rejects files with another modification time. */
+/**
+ * Returns true if the file still has the size and modification time of the resource. YARN rejects a file with a different modification
+ * time.
+ */
 export async function isResourceThere(storage: Storage, { uri, size, timestamp }: Resource): Promise<boolean> {
   const there = await storage.stat(uri);
   return there?.size === size && there.modifiedAt === timestamp;
 }
 
 /**
- * Finds the cached archive of a folder, which containers unpack under `name`. If there is none, packs the folder to determine the archive
- * size.
+ * Finds the cached archive of a folder. If the cache contains none, packs the folder to determine the size of the archive. Containers
+ * unpack the archive in a folder called `name`.
  */
 export async function findFolder(place: StagingPlace, name: string, folder: HashedFolder): Promise<Part<Resource>> {
   const { storage, root } = place;
@@ -158,7 +161,10 @@ export interface LocalFile {
   readonly size: number;
 }
 
-/** Finds the cached copy of a local file. `storedAs` is its name on storage, from which NodeManagers recognise the format of an archive. */
+/**
+ * Finds the cached copy of a local file. `storedAs` is the name of the file on storage. NodeManagers recognise the format of an archive by
+ * this name.
+ */
 export async function findFile(
   place: StagingPlace,
   name: string,
@@ -201,11 +207,11 @@ function partThere(place: StagingPlace, name: string, entry: Entry, type: Resour
 
 export function removedFromCache(names: readonly string[]): TonyError {
   return new TonyError('STAGING_UNWRITABLE', `Files on the cluster were removed or modified during the submission: ${names.join(', ')}.`, {
-    hint: 'Submit the job again, which uploads missing files and uses the new versions of modified ones.',
+    hint: 'Submit the job again. tony-ts then uploads missing files and uses the new versions of modified files.',
   });
 }
 
-/** Returns a part that needs no upload, such as a runtime that job.yaml references by URI. */
+/** Returns a part that needs no upload, such as a runtime to which job.yaml refers by URI. */
 export function presentPart<T>(name: string, bytes: number, expected: T, isStaged: (staged: T) => Promise<boolean>): Part<T> {
   return { name, bytes, missing: 0, expected, stage: async () => expected, isStaged, discard: nothing };
 }
@@ -233,7 +239,7 @@ async function pack(folder: HashedFolder, signal: AbortSignal | undefined): Prom
   }
 }
 
-/** Describes job.json as a resource of the containers; `modifiedAt` is 0 before the upload. */
+/** Describes job.json as a resource for containers. `modifiedAt` is 0 before the upload. */
 export function jobFile(folder: string, size: number, modifiedAt = 0): Resource {
   return {
     name: CONTAINER_LAYOUT.job,
@@ -256,7 +262,7 @@ export async function stageJob({ root, storage }: StagingPlace, folder: string, 
   });
 }
 
-/** Writes the keytab of a job to the job's existing folder. Only the user can read the file. */
+/** Writes the keytab of a job to the job's folder, which must exist. Only the user can read the file. */
 export async function stageKeytab({ root, storage }: StagingPlace, folder: string, content: Secret): Promise<Resource> {
   return naming(root, async () => {
     const { uri } = keytabFile(folder, 0);
@@ -266,7 +272,7 @@ export async function stageKeytab({ root, storage }: StagingPlace, folder: strin
   });
 }
 
-/** Returns the keytab as a resource of the ApplicationMaster. @param folder the job's staging folder */
+/** Describes the keytab as a resource for the ApplicationMaster. */
 export function keytabFile(folder: string, size: number, timestamp = 0): Resource {
   const name = CONTAINER_LAYOUT.keytab;
   return { name, uri: joinUri(folder, name), type: 'file', visibility: 'application', size, timestamp };
@@ -284,8 +290,8 @@ async function upload(place: StagingPlace, home: string, name: string, file: str
   const { storage, onEvent } = place;
   const uri = joinUri(home, name);
   await storage.makeFolder(home, FOLDER_MODE);
-  // Replace an incomplete archive. Keep a complete archive, because a concurrent submission may have uploaded it and YARN verifies its
-  // modification time.
+  // Replace an incomplete archive. Keep a complete archive, because a concurrent submission may have uploaded it. YARN rejects an archive
+  // whose modification time changes after the submission.
   const there = await storage.stat(uri);
   if (there !== null && there.size !== total) {
     await storage.remove(uri);
@@ -316,8 +322,8 @@ export async function* contents(file: string, signal: AbortSignal | undefined): 
 }
 
 /**
- * Runs `action`, and converts access errors to STAGING_UNWRITABLE. The message contains the staging root, because users do not know the
- * paths within it.
+ * Runs `action`, and converts access errors to STAGING_UNWRITABLE. The message names the staging root, because users do not know the paths
+ * of the files within it.
  */
 export async function naming<T>(root: string, action: () => Promise<T>): Promise<T> {
   try {

@@ -5,7 +5,8 @@ import type { Environment } from '../python/ensure-environment.ts';
 import type { TensorBoardArchive } from '../python/ensure-tensorboard.ts';
 import type { Runtime } from '../runtime/ensure-runtime.ts';
 
-// The parts of a job that tony-ts builds from packages of npm and PyPI. These functions load the code for builds only if the job needs it.
+// Functions that return the parts of a job that tony-ts builds from npm and PyPI packages. To save time, the code for a build is loaded
+// only if the job needs that part.
 
 /** Returns the runtime of a job with `runtime: default` or `runtime: gpu`. */
 export async function buildRuntime(job: Job, onProgress: (line: string) => void): Promise<Runtime> {
@@ -22,7 +23,7 @@ export async function buildTensorBoard(job: Job, onProgress: (line: string) => v
   return tensorBoardForJob(onProgress);
 }
 
-/** Returns the Python environment that the job names or requires, or null if the job uses the Python of the machine. */
+/** Returns the Python environment of the job, or null if the job uses the Python that is installed on the nodes. */
 export async function buildEnvironment({ python }: Job, onProgress: (line: string) => void): Promise<JobFile | Environment | null> {
   if (python.type === 'archive') {
     return findPythonArchive(python);

@@ -5,26 +5,27 @@ import { isTooBroad } from '../../conf/resolve/default-source.ts';
 import { type ParseOptions, parseJob } from '../../conf/resolve/load-job.ts';
 import { TonyError } from '../../platform/errors.ts';
 
-/** A job with a single task, which the command line describes instead of a job.yaml. Values have the syntax of job.yaml. */
+/** Job with a single task, described by command-line arguments instead of a job.yaml. Values have the same syntax as in job.yaml. */
 export interface CommandJob {
-  /** One word is a shell command. Several words are a program and its arguments, which the shell does not change. */
+  /** A single word is a shell command. Several words are a program and its arguments, and are quoted for the shell. */
   readonly words: readonly string[];
   readonly name?: string | undefined;
   readonly memory?: string | undefined;
   readonly vcores?: number | undefined;
   readonly gpus?: number | undefined;
-  /** Assignments such as `EPOCHS=3`. */
+  /** Environment variables, for example `EPOCHS=3`. */
   readonly env?: readonly string[] | undefined;
   readonly framework?: string | undefined;
-  /** Folder with the code, relative to the current folder; `none` for no folder. The default is the current folder. */
+  /** Folder with the code, relative to the current folder, or `none` to upload no folder. The default is the current folder. */
   readonly source?: string | undefined;
 }
 
 const LONGEST_NAME = 40;
 
 /**
- * Creates the job: a role `worker` with one task.
- * @throws TonyError USAGE for an assignment without a name, or a current folder that is too broad to upload; JOB_INVALID for other mistakes
+ * Creates a job that consists of one task in the role `worker`.
+ * @throws TonyError USAGE if an environment variable has no name, or if the source folder is too broad to upload; JOB_INVALID for other
+ * mistakes
  */
 export function commandJob(given: CommandJob, folder: string, options: Omit<ParseOptions, 'file' | 'folder' | 'isFile'> = {}): Job {
   return parseJob(commandJobYaml(given, folder), { ...options, file: 'command line', folder });
@@ -61,7 +62,7 @@ function assignment(text: string): [string, string] {
   return [text.slice(0, equals), text.slice(equals + 1)];
 }
 
-/** Derives a job name from the command: `node train.ts --rate 0.1` keeps its words. */
+/** Derives a job name from the words of the command, for example `node train.ts --rate 0.1`. */
 function nameOf(words: readonly string[]): string {
   const plain = words
     .join(' ')
@@ -70,7 +71,7 @@ function nameOf(words: readonly string[]): string {
   return plain.slice(0, LONGEST_NAME).trim() || 'command';
 }
 
-/** Quotes a word for bash unless it consists of harmless characters. */
+/** Quotes a word for bash, unless the word contains only characters without a special meaning. */
 function quoted(word: string): string {
   return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
 }

@@ -14,14 +14,14 @@ const RULE =
  */
 export function functionModule(source: string): string {
   const expression = `(${source}\n)`;
-  // Wrap a shorthand method, such as `train(cluster) { ... }`, in an object, because its text is valid only there.
+  // Wrap a shorthand method, such as `train(cluster) { ... }`, in an object. The text of such a method is valid only within an object.
   const method = `Object.values({${source}\n})[0]`;
   const error = syntaxError(expression);
   if (error !== null && syntaxError(method) !== null) {
     const [line = ''] = source.split('\n');
     throw new TonyError('FUNCTION_INVALID', `Cannot send the function as source text (${line.slice(0, 60)}): ${messageOf(error)}.`);
   }
-  // Define `__name`, which TypeScript compilers call for nested functions to keep their names.
+  // Define `__name`. TypeScript compilers insert calls of `__name` to preserve the names of nested functions.
   return `const __name = (target) => target;
 const called = ${error === null ? expression : method};
 export async function ${FUNCTION_EXPORT}(...args) {

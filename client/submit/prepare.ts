@@ -15,35 +15,35 @@ import type { SubmitOptions } from './submit-options.ts';
  * run ends after the first step.
  */
 
-/** A job, or a function that loads the job with the site file of its cluster. `site` is null for local jobs. */
+/** Job, or function that loads the job. The function receives the site file of the cluster, or null for local jobs. */
 export type JobSource = Job | ((site: SiteConfig | null) => Promise<Job>);
 
 export interface PrepareOptions extends SubmitOptions {
-  /** True for a dry run, which waits longer for the cluster's responses. */
+  /** True for a dry run. A dry run waits longer for responses from the cluster. */
   readonly dryRun?: boolean;
 }
 
 export interface DryRun {
   readonly plan: JobPlan;
-  /** null for a local job, and for a job that can never run or would be rejected. */
+  /** Null for local jobs and for jobs that can never run or that YARN would reject. */
   readonly request: SubmitRequest | null;
 }
 
-/** A checked job. It owns the cluster connection until it is passed to `submitPrepared` or `dryRunPrepared`. */
+/** Checked job, which owns the cluster connection until the caller passes it to `submitPrepared` or `dryRunPrepared`. */
 export interface Prepared {
   readonly job: Job;
   readonly plan: JobPlan;
   readonly signal: AbortSignal | undefined;
-  /** Returns the submission request, with every secret replaced with `***`. */
+  /** Returns the submission request. `***` replaces every secret. */
   request(): SubmitRequest | null;
-  /** Uploads the files and starts the job. The returned connection becomes the owner of the cluster connection. */
+  /** Uploads the files, submits the job, and transfers ownership of the cluster connection to the returned connection. */
   submit(): Promise<JobConnection>;
-  /** Removes temporary files. Also closes the cluster connection unless the job has been submitted. */
+  /** Removes temporary files. If the job has not been submitted, also closes the cluster connection. */
   close(): Promise<void>;
 }
 
 /**
- * Loads and checks a job, finds the files that it needs, and plans its containers. Uploads and submits nothing.
+ * Loads and checks a job, finds the files that the job needs, and plans its containers. Uploads and submits nothing.
  * @param open opens the cluster; tests replace this function
  */
 export async function prepare(source: JobSource, options: PrepareOptions, open: typeof openCluster = openCluster): Promise<Prepared> {
@@ -65,7 +65,7 @@ export async function prepare(source: JobSource, options: PrepareOptions, open: 
   } catch (error) {
     cluster?.close();
     signal?.throwIfAborted();
-    // Report mistakes in the job even if the cluster is unreachable.
+    // Report mistakes in the job even if the site file cannot be read, for example because the cluster is unreachable.
     if (!isSiteRead) {
       await load(null);
     }
@@ -73,7 +73,7 @@ export async function prepare(source: JobSource, options: PrepareOptions, open: 
   }
 }
 
-/** Uploads, starts and closes a prepared job. The caller closes the returned connection. */
+/** Uploads the files of a prepared job, submits the job, and closes `prepared`. The caller closes the returned connection. */
 export async function submitPrepared(prepared: Prepared): Promise<JobConnection> {
   try {
     return await unlessAborted(await prepared.submit(), prepared.signal);
@@ -91,7 +91,7 @@ export async function dryRunPrepared(prepared: Prepared): Promise<DryRun> {
   }
 }
 
-/** Kills the job if `signal` was aborted while the submission request was in progress. */
+/** If `signal` was aborted during the submission request, kills the job and throws the abort reason. */
 async function unlessAborted(job: JobConnection, signal: AbortSignal | undefined): Promise<JobConnection> {
   if (!signal?.aborted) {
     return job;

@@ -21,33 +21,35 @@ import { FUNCTION_EXPORT, functionModule } from './function-module.ts';
 import { type JobSource, prepare, submitPrepared } from './prepare.ts';
 import { SUBMIT_OPTIONS, type SubmitOptions } from './submit-options.ts';
 
-/** Module name under which workers import the library. */
+/** Name of the module from which workers import the library. */
 const LIBRARY = 'tony-ts/training';
 
 export interface RunOptions extends SubmitOptions {
   /** Number of workers that call the function. With `{ min, max }`, the number is elastic. */
   readonly slots: number | { readonly min: number; readonly max: number };
-  /** GPUs per worker; default 0. */
+  /** Number of GPUs per worker. The default is 0. */
   readonly gpus?: number;
-  /** Memory per worker, such as `4g`; default 2g. */
+  /** Memory per worker, for example `4g`. The default is 2g. */
   readonly memory?: string | number;
-  /** Virtual cores per worker; default 1. */
+  /** Number of virtual cores per worker. The default is 1. */
   readonly vcores?: number;
   /** Job name. The default is the name of the function. */
   readonly name?: string;
   /**
-   * Maximum number of restarts after program failures; default 0. A restart calls the function again on all workers. Restarts after cluster
-   * failures do not count.
+   * Maximum number of restarts after failures of the program. The default is 0. After each restart, all workers call the function again.
+   * Restarts after cluster failures do not count towards the maximum.
    */
   readonly maxRestarts?: number;
-  /** Other keys of job.yaml, such as `{ data: { mnist: 'data' }, tensorboard: true, strategy: 'parameter-server', roles: { ps: {} } }`. */
+  /**
+   * Other keys of job.yaml, for example `{ data: { mnist: 'data' }, tensorboard: true, strategy: 'parameter-server', roles: { ps: {} } }`.
+   */
   readonly conf?: Partial<JobInput>;
   /**
-   * Folder to upload when the function is defined in a module. The default is the folder of the module. Files listed in .tonyignore are not
+   * Folder to upload if a module exports the function. The default is the folder of the module. Files that .tonyignore excludes are not
    * uploaded.
    */
   readonly source?: string;
-  /** Called with the output of the workers until the job ends or the handle is closed. */
+  /** Called with each output line of the workers until the job ends or the handle is closed. */
   readonly onLog?: (line: LogLine) => void;
 }
 
@@ -64,19 +66,20 @@ const RUN_OPTIONS: OptionNames<RunOptions> = {
   ...SUBMIT_OPTIONS,
 };
 
-/** A function that each worker calls. The job result is the return value of the chief (rank 0). */
+/** Function that each worker calls. The result of the job is the value that the function returns on the chief (rank 0). */
 export type RunFunction<Args extends readonly unknown[], T> = (cluster: Cluster, ...args: Args) => T | Promise<T>;
 
 export interface RunModule {
-  /** `new URL('./train.ts', import.meta.url)`, or a path. */
+  /** URL of the module, as in `new URL('./train.ts', import.meta.url)`, or its path. */
   readonly module: URL | string;
   readonly export: string;
-  /** JSON values that follow `cluster` in the argument list. */
+  /** Arguments of the function after `cluster`. They must be JSON values. */
   readonly args?: readonly unknown[];
 }
 
 /**
- * Calls a function on workers of a cluster or, with `local: true`, in processes on this machine. Returns the return value of the chief.
+ * Calls a function on workers of a cluster or, with `local: true`, in processes on this machine. Resolves with the value that the function
+ * returns on the chief.
  *
  * The function is sent as source text. It can use only its arguments, its own variables, globals of Node.js and JavaScript, and modules
  * that it imports with `await import(...)`. If it uses a variable from an enclosing scope, the job fails with a ReferenceError. In that
@@ -112,7 +115,8 @@ export async function run<T>(
 }
 
 /**
- * Like `run`, but returns as soon as the job is submitted. Also accepts the path of a job.yaml, or the result of `loadJob`.
+ * Like `run`, but resolves as soon as the job is submitted. Instead of a function, `start` also accepts the path of a job.yaml or the
+ * result of `loadJob`.
  * @returns a handle with `logs()`, `status()`, `result()` and `kill()`; the caller must close it. `attachJob(handle.id)` returns a new
  *   handle to the job.
  */
@@ -213,8 +217,8 @@ function callText(module: string, name: string, args: readonly unknown[]): strin
 }
 
 /**
- * For a local job, copies the folder of the call to the local cache, because `startCall` removes the folder. On a cluster, the submission
- * uploads the folder.
+ * Returns the folder with the data of the call. For a local job, copies the folder to the local cache, because `startCall` removes the
+ * original. On a cluster, the submission uploads the folder.
  */
 async function placed(folder: string, options: RunOptions): Promise<string> {
   if (options.local !== true) {

@@ -22,7 +22,7 @@ interface FrozenJobOptions {
   readonly submittedAt: number;
   readonly cluster: HadoopCluster;
   readonly site: SiteConfig;
-  /** Kerberos principal of the job's keytab; null if there is no keytab. */
+  /** Kerberos principal of the job's keytab, or null if the job has no keytab. */
   readonly principal: string | null;
   /** See `YarnCluster`. */
   readonly masterReplacementMs: number | undefined;
@@ -59,14 +59,14 @@ export function jobText(frozen: FrozenJob): string {
 
 export interface SubmissionParts {
   readonly tokens: readonly Token[];
-  /** The object stores that the job uses; null if the job names no s3:// URI. */
+  /** Object stores that the job uses, or null if the job contains no s3:// URI. */
   readonly s3: JobConnections | null;
   readonly configuration: HadoopConfiguration;
 }
 
 /**
  * Returns the request that submits the application to the ResourceManager.
- * @param own the staged files that only the ApplicationMaster receives: job.json, and the keytab if the job has one
+ * @param own the staged files that only the ApplicationMaster receives: job.json and, if the job has one, the keytab
  */
 export function submissionFor(
   frozen: FrozenJob,
@@ -94,7 +94,7 @@ export function submissionFor(
       // YARN includes the end of this file in its diagnostics.
       stderr: 'stderr',
     }),
-    // With `runtime: system`, the job's PATH may be necessary to find `node`.
+    // With `runtime: system`, YARN may find `node` only on the job's PATH.
     environment: { ...(job.env.PATH !== undefined && { PATH: job.env.PATH }), ...job.master.env, ...dockerEnvironment(job.master.docker) },
     resources: [...own, ...sharedParts(parts)].map((resource) => ({ ...resource, uri: daemonUri(configuration, resource.uri) })),
     tokens,

@@ -31,10 +31,10 @@ import { buildEnvironment, buildRuntime, buildTensorBoard } from './build-parts.
 import type { Prepared, PrepareOptions } from './prepare.ts';
 import { hashedBundles } from './submit-parts.ts';
 
-/** Number of jobs whose container folders are kept. Histories and outputs are kept for all jobs. */
+/** Number of newest jobs whose container folders are kept. Histories and outputs are kept for all jobs. */
 const JOBS_KEPT = 20;
 
-/** Checks a local job. Its ApplicationMaster and executors will run as processes on this machine. Starts nothing. */
+/** Checks a job whose ApplicationMaster and executors will run as processes on this machine. Starts nothing. */
 export async function prepareLocal(job: Job, options: PrepareOptions): Promise<Prepared> {
   const { environment = process.env } = options;
   const user = hadoopUser(options.environment);
@@ -72,7 +72,7 @@ async function startJob(
   if (note !== null) {
     onProgress(note);
   }
-  // Check the requirements file before copying the source, which contains it: the file may contain a password.
+  // Check the requirements file before copying the source, because the source contains this file and the file may contain a password.
   const pythonEnvironment = await untilAborted(localEnvironment(job, root, { onProgress, onStaging, signal }), signal);
   const resources: Resource[] = [];
   if (source !== null) {
@@ -121,7 +121,7 @@ async function startJob(
     await rm(paths.job, { recursive: true, force: true });
     throw localFailure(root, error);
   }
-  // Ignore failures: the job already runs, and the next submission removes the folders.
+  // Ignore failures, because the job is already running and the next submission tries again.
   await pruneJobs(root, applicationId).catch(() => undefined);
   return applicationId;
 }
@@ -187,7 +187,7 @@ function refuseRuntime({ runtime }: Job): void {
   });
 }
 
-/** Returns the runtime for the containers, or null if the job uses the Node.js of this process. */
+/** Returns the runtime for the containers, or null if the containers use the Node.js that runs this process. */
 async function localRuntime(job: Job, onProgress: (line: string) => void): Promise<Resource | null> {
   if (job.runtime === 'system' || (job.runtime === 'default' && job.framework !== 'tfjs')) {
     return null;
@@ -200,7 +200,7 @@ async function localTensorBoard(job: Job, onProgress: (line: string) => void): P
   return built && builtTree(CONTAINER_LAYOUT.tensorboard, built);
 }
 
-/** Returns the unpacked Python environment, or null if the job uses the Python of this machine. */
+/** Returns the unpacked Python environment, or null if the job uses the Python that is installed on this machine. */
 async function localEnvironment(
   job: Job,
   root: string,
@@ -217,7 +217,9 @@ function builtTree(name: string, { tree, size }: { readonly tree: string; readon
   return { name, uri: fileUri(tree), type: 'archive', visibility: 'private', size, timestamp: 0 };
 }
 
-/** Allocates an application ID by creating its folder. Creating the folder is atomic, so concurrent submissions get different IDs. */
+/**
+ * Allocates an application ID by creating the folder of the job. Folder creation is atomic, so concurrent submissions get different IDs.
+ */
 async function claimId(root: string): Promise<{ applicationId: string; submittedAt: number }> {
   await makeFolders(join(root, 'jobs'), 0o700).catch((error: unknown) => {
     throw localFailure(root, error);
@@ -236,7 +238,7 @@ async function claimId(root: string): Promise<{ applicationId: string; submitted
   }
 }
 
-/** Removes the container folders of old jobs that have ended. The removal fails while a process of the job still writes logs. */
+/** Removes the container folders of old jobs that have ended. Fails if a process of such a job is still writing logs. */
 async function pruneJobs(root: string, current: string): Promise<void> {
   const storage = new FileStorage();
   const jobs = (await readdir(join(root, 'jobs'))).filter((name) => isLocalId(name) && name !== current).sort();

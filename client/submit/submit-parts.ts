@@ -35,7 +35,7 @@ interface BuiltEnvironment extends BuiltArchive {
 
 interface DataPart {
   readonly name: string;
-  /** URI of data that is already on storage, or the local folder to upload. */
+  /** URI if the data is already on storage, or else the local folder to upload. */
   readonly from: string | { readonly folder: HashedFolder; readonly single: boolean };
 }
 
@@ -49,7 +49,7 @@ export interface LocalParts {
   readonly files: ByRole<JobFile>;
 }
 
-/** Finds all local files before the first upload, so that a missing folder leaves no files on the cluster. */
+/** Finds all local files. Called before the first upload, so that a missing folder leaves no files on the cluster. */
 export async function localParts(job: Job, onProgress: (line: string) => void): Promise<LocalParts> {
   const [source, bundles, data] = await Promise.all([
     job.source && listSource(job.source.path, job.source.exclude).then(hashFolder),
@@ -57,7 +57,7 @@ export async function localParts(job: Job, onProgress: (line: string) => void): 
     Promise.all(Object.entries(job.data).map(([name, from]) => dataPart(name, from))),
   ]);
   const files = await findJobFiles(job, source);
-  // Build one archive after the other to keep their progress lines separate.
+  // Build one archive after the other, so that their progress messages do not mix.
   return {
     source,
     bundles,
@@ -69,7 +69,7 @@ export async function localParts(job: Job, onProgress: (line: string) => void): 
   };
 }
 
-/** Hashes the folder of the bundles that run in containers. */
+/** Hashes the folder that contains the bundles for containers. */
 export async function hashedBundles(): Promise<HashedFolder> {
   return hashFolder(await listFolder(await bundlesFolder(), 'folder of bundles'));
 }
@@ -156,7 +156,7 @@ async function findRuntime(place: StagingPlace, job: Job, built: BuiltArchive | 
     throw new TonyError('RUNTIME_MISSING', `The runtime ${uri} ${entry === null ? 'does not exist' : 'is a folder'}.`);
   }
   const { size, modifiedAt } = entry;
-  // YARN keeps one copy of a public archive per node, for all users.
+  // For a public archive, YARN keeps one copy per node for all users.
   const visibility = (await whyNotPublic(place.storage, entry)) === null ? 'public' : 'private';
   const resource = { name: CONTAINER_LAYOUT.runtime, uri, type: 'archive', visibility, size, timestamp: modifiedAt } as const;
   return presentPart(CONTAINER_LAYOUT.runtime, size, resource, (staged) => isResourceThere(place.storage, staged));
@@ -216,7 +216,7 @@ export async function refuseRemoved(parts: FoundParts, staged: StagedParts): Pro
   }
 }
 
-/** Returns the expected result of staging. The modification times of missing files are 0. */
+/** Returns the expected result of staging. Missing files have the modification time 0. */
 export function expectedParts({ source, bundles, runtime, tensorboard, pythonEnvironment, data, files }: FoundParts): StagedParts {
   return {
     source: source?.expected ?? null,

@@ -43,12 +43,12 @@ import {
 } from './submit-parts.ts';
 
 /**
- * Timeout (ms) for the cluster's responses in a dry run. It is longer than for a submission, because the plan is the only result of a dry
- * run.
+ * Timeout for responses from the cluster in a dry run (ms). The timeout for a submission is shorter, because a submission needs the plan
+ * only for information.
  */
 const DRY_RUN_PATIENCE_MS = 15_000;
 
-/** Checks a job and allocates an application ID. Uploads nothing. Closing the prepared job closes the cluster. */
+/** Checks a job and allocates an application ID. Uploads nothing. Closing the prepared job also closes the cluster connection. */
 export async function prepareOnYarn(job: Job, cluster: HadoopCluster, options: PrepareOptions): Promise<Prepared> {
   const { onStaging: onEvent = () => {}, onProgress = () => {}, signal, dryRun = false } = options;
   const { configuration, user, storage, root, home } = cluster;
@@ -59,7 +59,7 @@ export async function prepareOnYarn(job: Job, cluster: HadoopCluster, options: P
     const s3 = await objectStoreOf(job, cluster.s3);
     const place: StagingPlace = { storage, root, onEvent, signal };
     const asking = askCluster(job, cluster, resourceManager, dryRun ? DRY_RUN_PATIENCE_MS : undefined);
-    // An unused application ID has no effect.
+    // YARN ignores application IDs that are allocated but never used.
     const [local, { applicationId, maximum }, site, hasStaging, keytab, masterReplacementMs, recorded] = await untilAborted(
       Promise.all([
         localParts(job, onProgress),
@@ -78,7 +78,7 @@ export async function prepareOnYarn(job: Job, cluster: HadoopCluster, options: P
     const { pythonEnvironment } = local;
     const ofPython = pythonEnvironment !== null && 'needs' in pythonEnvironment ? pythonNotes(job, pythonEnvironment.needs, recorded) : [];
     const answering = asking.answers(owner, site, whole);
-    // Avoid an unhandled rejection, because the responses are awaited later.
+    // Avoid an unhandled rejection, because the responses are awaited only later.
     answering.catch(() => {});
     const parts = await findParts(place, job, local, home);
     try {
@@ -186,7 +186,7 @@ class PreparedYarnJob implements Prepared {
       const tokens = [...(await login.jobTokens(fileSystemsOfJob(frozen, configuration))), ...(await gatewayTokens(configuration))];
       await this.#resourceManager.submit(submissionFor(frozen, own, staged, { tokens, s3, configuration }));
     } catch (error) {
-      // Ignore cleanup failures, and throw the original error.
+      // Throw the original error even if the cleanup fails.
       await Promise.allSettled([storage.remove(frozen.staging), storage.remove(frozen.history)]);
       throw error;
     }
@@ -196,7 +196,9 @@ class PreparedYarnJob implements Prepared {
     return new YarnJob(applicationId, this.#cluster, startTimeoutMs === null ? null : new StartDeadline(startTimeoutMs));
   }
 
-  /** Ignores failures, because the job is already submitted and `tony-ts cache prune` reports them. */
+  /**
+   * Removes unused entries from the cache. Ignores failures, because the job is already submitted. `tony-ts cache prune` reports failures.
+   */
   async #pruneCache(): Promise<void> {
     if (this.#checked.site.cache.maxAgeMs === null) {
       return;
@@ -242,8 +244,8 @@ function refuseHopeless(plan: JobPlan): void {
 }
 
 /**
- * Returns the reasons why YARN would reject the job, or null if there are none. Always returns null for the queue `default`, because YARN's
- * placement rules may move the job to another queue, and the plan ignores these rules.
+ * Returns the reasons why YARN would reject the job, or null if there are none. For the queue `default`, always returns null: YARN's
+ * placement rules may move the job to another queue, and the plan does not consider these rules.
  */
 function refusalOf({ verdict, queue }: JobPlan): readonly string[] | null {
   return verdict.type === 'refused' && queue !== 'default' ? verdict.reasons : null;

@@ -1,4 +1,4 @@
-/** Formats ms since the epoch as `2026-11-21 14:03`; `-` if unknown. */
+/** Formats ms since the epoch as `2026-11-21 14:03`. Returns `-` if the time is unknown. */
 export function shortTime(ms: number): string {
   const time = new Date(ms);
   if (Number.isNaN(time.getTime()) || ms <= 0) {
@@ -7,7 +7,7 @@ export function shortTime(ms: number): string {
   return `${time.getFullYear()}-${two(time.getMonth() + 1)}-${two(time.getDate())} ${two(time.getHours())}:${two(time.getMinutes())}`;
 }
 
-/** Formats ms since the epoch as `2026-11-21 14:03:44`; `-` if unknown. */
+/** Formats ms since the epoch as `2026-11-21 14:03:44`. Returns `-` if the time is unknown. */
 export function fullTime(ms: number): string {
   const short = shortTime(ms);
   return short === '-' ? short : `${short}:${two(new Date(ms).getSeconds())}`;

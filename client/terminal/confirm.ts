@@ -2,7 +2,7 @@ import { createInterface } from 'node:readline';
 
 export type Answer = 'yes' | 'no' | 'interrupted';
 
-/** Asks a yes-or-no question. An empty answer and Ctrl-D mean no. */
+/** Asks a yes-or-no question. Treats an empty answer or Ctrl-D as no. */
 export function confirm(question: string, input: NodeJS.ReadStream, output: NodeJS.WritableStream): Promise<Answer> {
   const reader = createInterface({ input, output });
   return new Promise((resolve) => {

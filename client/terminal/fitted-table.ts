@@ -6,11 +6,11 @@ export interface FittedColumn<Row> {
   readonly cell: (row: Row, rows: readonly Row[]) => string;
   readonly align?: 'left' | 'right';
   readonly style?: (row: Row) => Style | undefined;
-  /** Minimum width of a column that may shrink. A column without a minimum width is shown in full or not at all. */
+  /** Minimum width of a column that can shrink. A column without a minimum width is shown in full or not at all. */
   readonly least?: number;
-  /** Priority of the column. The column with the lowest priority shrinks or disappears first. */
+  /** Priority of the column. If the table is too wide, the column with the lowest priority shrinks or disappears first. */
   readonly keep: number;
-  /** Returns true if the table contains the column for these rows; default: always. */
+  /** Returns whether the table shows this column for these rows. By default, the table shows every column. */
   readonly when?: (rows: readonly Row[]) => boolean;
 }
 
@@ -22,7 +22,7 @@ interface Fitted<Row> {
 
 const GAP = 2;
 
-/** Returns a header and one line per row. If the table is too wide, columns shrink or disappear, lowest priority first. */
+/** Returns a header and one line per row. If the table is too wide, columns with a low priority shrink or disappear first. */
 export function fittedTable<Row>(rows: readonly Row[], columns: readonly FittedColumn<Row>[], terminal: Terminal): string[] {
   const fitted = within(
     columns
@@ -49,8 +49,8 @@ export function fittedTable<Row>(rows: readonly Row[], columns: readonly FittedC
 }
 
 /**
- * First shrinks columns with a `least` width and removes the others, by priority. Then removes more columns if necessary, and distributes
- * the remaining width.
+ * Fits the columns into `width`. In order of priority, shrinks columns that have a `least` width and removes those that have none. If
+ * necessary, then removes more columns. Finally, distributes the remaining width.
  */
 function within<Row>(all: readonly Fitted<Row>[], width: number): readonly Fitted<Row>[] {
   let columns = all;
@@ -79,7 +79,7 @@ function within<Row>(all: readonly Fitted<Row>[], width: number): readonly Fitte
     const natural = all.find(({ column }) => column === next)?.width ?? 0;
     columns = resized(columns, next, (each) => Math.min(natural, each + Math.max(0, -excess())));
   }
-  // The column with the highest priority always remains, although it may be too wide.
+  // Keep the column with the highest priority, even if it is too wide.
   const over = excess();
   return over <= 0 ? columns : columns.map((each) => ({ ...each, width: Math.max(1, each.width - over) }));
 }

@@ -8,14 +8,14 @@ const TO_END_OF_LINE = '\x1b[K';
 const TO_END = '\x1b[J';
 
 export interface FullScreenOptions {
-  /** Keyboard; null if there is none. */
+  /** Keyboard input, or null if there is none. */
   readonly input: ReadStream | null;
   readonly output: WriteStream;
   readonly onKey: (key: string) => void;
   readonly onResize: () => void;
 }
 
-/** The alternate screen of a terminal. Closing it restores the previous content. */
+/** Uses the alternate screen of a terminal. Closing the object restores the previous content. */
 export class FullScreen {
   readonly #options: FullScreenOptions;
   #open = true;
@@ -23,11 +23,11 @@ export class FullScreen {
   constructor(options: FullScreenOptions) {
     this.#options = options;
     const { input, output, onResize } = options;
-    // Also restore the terminal if the process exits without calling `close`.
+    // Restore the terminal even if the process exits without calling `close`.
     process.on('exit', this.#leave);
     output.write(ENTER);
     output.on('resize', onResize);
-    // In raw mode, the terminal sends single keys, and Ctrl-C as a key.
+    // In raw mode, the terminal delivers each key press immediately, including Ctrl-C.
     input?.setRawMode(true);
     input?.on('data', this.#typed);
     input?.resume();
@@ -45,7 +45,7 @@ export class FullScreen {
   }
 
   readonly #typed = (bytes: Buffer): void => {
-    // Split the input, because fast typing or a paste can send several keys in one chunk.
+    // Split the input, because a chunk can contain several key presses if the user types fast or pastes text.
     for (const key of bytes.toString().match(KEY) ?? []) {
       this.#options.onKey(key);
     }
@@ -66,6 +66,6 @@ export class FullScreen {
   };
 }
 
-/** Matches the escape sequence of a key, or one character. */
+/** Matches a single character, or the escape sequence of a key. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: escape sequences start with one
 const KEY = /\x1b(?:\[[0-?]*[ -/]*[@-~]|O[A-Za-z])|[\s\S]/gu;

@@ -1,24 +1,24 @@
 import type { ReadStream } from 'node:tty';
 
-/** Exit code of a process that was interrupted by a signal: 128 + SIGINT, as in shells. */
+/** Exit code of a process that SIGINT terminated: 128 plus the number of the signal, as in shells. */
 export const INTERRUPTED = 130;
 
-/** What the user chooses after Ctrl-C while following a job. */
+/** Choice of the user after Ctrl-C while a command follows a job. */
 export type Decision = 'detach' | 'kill' | 'continue';
 
 export interface InterruptOptions {
-  /** Terminal for the answer; null if there is none. */
+  /** Terminal that reads the answer, or null if there is none. */
   readonly input: ReadStream | null;
   readonly mayDetach: boolean;
-  /** Shows the question. Called with an empty text after the answer. */
+  /** Shows the question. Called with an empty text after the user has answered. */
   readonly ask: (question: string) => void;
-  /** Called with the decision unless it is `continue`. */
+  /** Called with the decision, unless the decision is `continue`. */
   readonly decided: (decision: 'detach' | 'kill', by: 'person' | 'signal') => void;
 }
 
 /**
  * Installs signal handlers, and returns a function that removes them. After Ctrl-C, asks the user whether to detach, kill the job or
- * continue. After a second Ctrl-C, and after a signal without a terminal, detaches if possible, otherwise kills the job.
+ * continue. After a second Ctrl-C, or if there is no terminal, detaches if possible, and kills the job otherwise.
  */
 export function onInterrupt({ input, mayDetach, ask, decided }: InterruptOptions): () => void {
   const last = mayDetach ? 'detach' : 'kill';
@@ -48,7 +48,7 @@ export function onInterrupt({ input, mayDetach, ask, decided }: InterruptOptions
     }
     asking = true;
     ask(question);
-    // In raw mode, the terminal sends single keys, and Ctrl-C as a key.
+    // In raw mode, the terminal delivers each key press immediately, including Ctrl-C.
     input.setRawMode(true);
     input.on('data', answered);
     input.resume();
@@ -69,8 +69,8 @@ export function onInterrupt({ input, mayDetach, ask, decided }: InterruptOptions
 }
 
 /**
- * Returns the first valid choice in the terminal input, which may contain several keys, or null if there is none. Ignores escape sequences,
- * such as those of arrow keys.
+ * Returns the first valid choice in the input, or null if there is none. The input may contain several key presses. Ignores escape
+ * sequences, such as those of arrow keys.
  */
 export function decisionOf(keys: string, mayDetach: boolean): Decision | null {
   if (keys.length > 1 && keys.startsWith('\x1b')) {

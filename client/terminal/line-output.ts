@@ -1,10 +1,10 @@
 import { once } from 'node:events';
 import type { Writable } from 'node:stream';
 
-/** Maximum number of characters per write. Few large writes are much faster than many small writes. */
+/** Maximum number of characters per write. A few large writes are much faster than many small ones. */
 const LARGEST_CHARACTERS = 64 * 1024;
 
-/** Writes lines to several streams in order. Combines the lines of one turn of the event loop into one write. */
+/** Writes lines to several streams in order. Combines lines that are added in the same turn of the event loop into one write. */
 export class LineOutput {
   #stream: Writable | null = null;
   #text = '';
@@ -26,7 +26,7 @@ export class LineOutput {
 
   async flush(): Promise<void> {
     this.#put();
-    // Wait for a slow reader of a pipe, so that lines do not accumulate in memory.
+    // If the reader of a pipe is slow, wait, so that lines do not accumulate in memory.
     if (this.#stream?.writableNeedDrain) {
       await once(this.#stream, 'drain');
     }

@@ -5,8 +5,8 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 
 /**
- * Opens a page in the desktop's browser. The URL contains a token and other users can read command lines, so the browser opens a private
- * file that redirects to the URL. Returns a function that removes the file; null if there is no desktop.
+ * Opens a page in the desktop's browser. The URL contains a token, and other users can read the arguments of commands. The browser
+ * therefore opens a private file that redirects to the URL. Returns a function that removes the file, or null if there is no desktop.
  */
 export async function openBrowser(url: string, environment: NodeJS.ProcessEnv = process.env): Promise<(() => Promise<void>) | null> {
   const command = opener(environment);
@@ -19,7 +19,7 @@ export async function openBrowser(url: string, environment: NodeJS.ProcessEnv = 
   const page = `<!doctype html><meta charset="utf-8"><meta name="referrer" content="no-referrer"><meta http-equiv="refresh" content="0;url=${href}"><a href="${href}">Continue</a>\n`;
   await writeFile(file, page, { mode: 0o600 });
   const child = spawn(command, [pathToFileURL(file).href], { detached: true, stdio: 'ignore' });
-  // Ignore a failure, because the command has printed the URL.
+  // Ignore a failure, because the command has already printed the URL.
   child.on('error', () => undefined);
   child.unref();
   return () => rm(folder, { recursive: true, force: true });

@@ -1,4 +1,7 @@
-/** Runs `action` for all items, at most `most` at a time. Returns the results in the order of the items, and stops at the first failure. */
+/**
+ * Runs `action` for all items, with at most `most` calls at the same time. Returns the results in the order of the items. Stops at the
+ * first failure.
+ */
 export async function severalAtOnce<Item, Result>(
   items: readonly Item[],
   most: number,

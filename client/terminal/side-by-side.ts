@@ -1,8 +1,8 @@
 import { anySignal } from '../../platform/any-signal.ts';
 
 /**
- * Runs several operations concurrently, like `Promise.all`. If one of them fails or `outer` is aborted, aborts the others and waits for
- * their cleanup.
+ * Runs several operations concurrently, like `Promise.all`. If an operation fails or `outer` is aborted, aborts the remaining operations
+ * and waits until they have cleaned up.
  * @throws the first failure, or the abort reason of `outer`
  */
 export async function sideBySide<T extends readonly unknown[]>(

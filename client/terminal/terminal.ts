@@ -1,7 +1,7 @@
 import { headOf, widthOf } from './text-width.ts';
 
 export interface Terminal {
-  /** Whether the output can overwrite lines, as on a terminal. */
+  /** Whether the output can overwrite lines, as a terminal can. */
   readonly live: boolean;
   readonly columns: number;
   readonly rows: number;
@@ -21,7 +21,7 @@ const CODES: Readonly<Record<Style, readonly [number, number]>> = {
   cyan: [36, 39],
 };
 
-/** Returns the capabilities of a stream. Disables colours if NO_COLOR has a value (no-color.org). */
+/** Returns the capabilities of a stream. Disables colours if the environment variable NO_COLOR is not empty (see no-color.org). */
 export function terminalOf(
   stream: { readonly isTTY?: boolean | undefined; readonly columns?: number | undefined; readonly rows?: number | undefined },
   environment: NodeJS.ProcessEnv = process.env,
@@ -30,7 +30,7 @@ export function terminalOf(
   const coloured = live && !environment.NO_COLOR;
   return {
     live,
-    // Read the size on each access, because the window can be resized.
+    // Read the size on each access, because the user can resize the window.
     get columns() {
       return stream.columns ?? 80;
     },
@@ -41,7 +41,7 @@ export function terminalOf(
   };
 }
 
-// The last characters of the pattern change the text direction.
+// The last characters of the pattern change the direction of text.
 const CONTROL =
   // biome-ignore lint/suspicious/noControlCharactersInRegex: escape sequences start with one
   /\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
@@ -53,18 +53,18 @@ const OWN_STYLES: ReadonlySet<string> = new Set(
 
 /**
  * Removes characters that are unsafe for a terminal: escape sequences, control characters except tab and newline, and characters that
- * change the text direction. Use it for text from other sources.
+ * change the direction of text. Must be applied to text from other sources.
  */
 export function harmless(text: string): string {
   return text.replace(CONTROL, '');
 }
 
-/** Like `harmless`, but keeps the styles of `paint`. All commands pass their text output through this function. */
+/** Like `harmless`, but keeps the styles that `paint` adds. All commands pass their text output through this function. */
 export function printable(text: string): string {
   return text.replace(CONTROL, (found) => (OWN_STYLES.has(found) ? found : ''));
 }
 
-/** Shortens the text to `width` columns. A shortened text ends with an ellipsis. */
+/** Shortens a text to `width` columns, and marks the shortened end with an ellipsis. */
 export function clip(text: string, width: number): string {
   if (widthOf(text) <= width) {
     return text;
@@ -72,7 +72,7 @@ export function clip(text: string, width: number): string {
   return width <= 1 ? headOf(text, width) : `${headOf(text, width - 1)}…`;
 }
 
-/** Wraps the text between words into at most `most` lines of at most `width` columns. Clips the last line. */
+/** Wraps a text between words. Returns at most `most` lines of at most `width` columns. If the text is longer, shortens the last line. */
 export function wrap(text: string, width: number, most: number): string[] {
   const lines: string[] = [];
   let rest = text;

@@ -1,9 +1,9 @@
 import stringWidth from 'string-width';
 
-/** Terminals draw a grapheme, such as a letter with its accents or a composed emoji, as one unit. */
+/** Splits text into graphemes. A terminal draws a grapheme, such as a letter with its accents or a composed emoji, as one unit. */
 const GRAPHEMES = new Intl.Segmenter(undefined, { granularity: 'grapheme' });
 
-/** Returns the number of terminal columns of a line, excluding colour codes. */
+/** Returns the number of terminal columns that a line occupies. Colour codes occupy none. */
 export function widthOf(text: string): number {
   return stringWidth(text);
 }
@@ -20,15 +20,15 @@ export function headOf(text: string, width: number): string {
   return text;
 }
 
-/** Pads a text to `width` columns with spaces at its end or beginning. */
+/** Pads a text to `width` columns with spaces. */
 export function padTo(text: string, width: number, align: 'left' | 'right' = 'left'): string {
   const blanks = ' '.repeat(Math.max(0, width - widthOf(text)));
   return align === 'left' ? text + blanks : blanks + text;
 }
 
 /**
- * Wraps a line between words into lines of at most `width` columns. `indent` is the indentation of continuation lines; by default, they are
- * indented like the first line. Long words, such as URLs, are not broken, so that users can copy them. A colour may continue on the next
+ * Wraps a line between words into lines of at most `width` columns. Continuation lines begin with `indent`, which defaults to the
+ * indentation of the first line. Does not break long words such as URLs, so that users can copy them. A colour may continue on the next
  * line.
  */
 export function fold(line: string, width: number, indent: string = /^ */.exec(line)?.[0] ?? ''): string[] {

@@ -3,9 +3,9 @@ import { TonyError } from '../../platform/errors.ts';
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
 /**
- * Runs an action, and aborts its signal on Ctrl-C, so that the action can clean up, for example kill its application. A second Ctrl-C exits the
- * process immediately.
- * @param message message of the abort reason, an error INTERRUPTED
+ * Runs an action that Ctrl-C interrupts. Ctrl-C aborts the action's signal, so that the action can clean up, for example by killing its
+ * application. A second Ctrl-C exits the process immediately.
+ * @param message message of the abort reason, which is an error with the code INTERRUPTED
  * @param beforeExit restores the terminal before the immediate exit
  */
 export async function untilInterrupted<T>(message: string, action: (signal: AbortSignal) => Promise<T>, beforeExit = () => {}): Promise<T> {
