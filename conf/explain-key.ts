@@ -11,17 +11,17 @@ interface ExplainedSchema extends JsonSchema {
 export interface ExplainedKey {
   readonly key: string;
   readonly description: string;
-  /** Description of the accepted values, such as `a whole number, or a mapping`. */
+  /** Description of the accepted values, for example `a whole number, or a mapping`. */
   readonly value: string;
-  /** Default value as JSON; null if there is none. */
+  /** Default value as JSON, or null if there is none. */
   readonly fallback: string | null;
   readonly children: readonly { readonly key: string; readonly description: string }[];
 }
 
 /**
- * Describes a key of job.yaml or tony-site.yaml according to the JSON Schema. User-defined names, such as role names, match any word.
- * @param key a path such as `roles.worker.resources.memory`; '' for the whole file.
- * @returns null if the schema has no such key.
+ * Describes a key of job.yaml or tony-site.yaml according to the JSON Schema. Any word matches a user-defined name, such as a role name.
+ * @param key path of the key, such as `roles.worker.resources.memory`, or '' for the whole file
+ * @returns the description, or null if the schema has no such key
  */
 export function explainKey(root: JsonSchema, key: string): ExplainedKey | null {
   let schema: ExplainedSchema = root;

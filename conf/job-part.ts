@@ -10,7 +10,7 @@ import { roleNameOrAll } from './values/value-schemas.ts';
  * commands, and how its roles depend on each other.
  */
 
-/** Name under `roles` of a site file for values that apply to every role. Values under a specific role name take precedence. */
+/** Name under `roles` in a site file for values that apply to every role. Values under the name of a role take precedence. */
 export const EVERY_ROLE = '*';
 
 const { queue, runtime, env, gang, heartbeat, checkpoint, timeout, acls, kerberos, remoteAccess, master, priority, tags } = jobSchema.shape;
@@ -33,7 +33,7 @@ const PART = {
   heartbeat,
   checkpoint: z.strictObject({ every, keep }),
   tensorboard: z.strictObject({ memory: tensorboardSchema.shape.memory }).describe('Settings for jobs that run TensorBoard.'),
-  strategy: z.strictObject({ wireSecurity: wireSecurity }).describe('Settings for the strategy, whichever one the job uses.'),
+  strategy: z.strictObject({ wireSecurity: wireSecurity }).describe('Settings that apply to every strategy.'),
   timeout,
   acls,
   remoteAccess,
@@ -42,10 +42,13 @@ const PART = {
   tags,
 };
 
-/** The keys that a site file may override. Every key is optional and has no default. */
+/** Keys that a site file may override. Every key is optional and has no default. */
 export const finalSchema = withoutDefaults(z.strictObject(PART)) as z.ZodType<JobPart>;
 
-/** The keys for which a site file may set defaults. `kerberos` can only have a default, because job.yaml decides which keytab a job ships. */
+/**
+ * Keys for which a site file may set defaults. A site file cannot override `kerberos`, because only the user decides which keytab a job
+ * ships.
+ */
 export const defaultsSchema = withoutDefaults(z.strictObject({ ...PART, kerberos })) as z.ZodType<JobPart>;
 
 export type JobPart = DeepPartial<
@@ -63,7 +66,7 @@ export type RolePart = DeepPartial<Pick<JobFile['roles'][string], 'resources' | 
   readonly instances?: number | undefined;
 };
 
-/** A Docker container is one value, because its mounts and network depend on its image. */
+/** A Docker container is treated as a single value, because its mounts and network depend on its image. */
 type DeepPartial<T> = T extends readonly unknown[] | DockerContainer
   ? T
   : T extends object

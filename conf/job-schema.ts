@@ -19,7 +19,7 @@ const acl = z.strictObject({
   groups: z.array(text()).describe('Group names.').default([]),
 });
 
-/** Suggests `memory` for `mem: 4g`, which would otherwise name a resource type `mem`. */
+/** Suggests `memory` if job.yaml contains `mem: 4g`. Without this check, `mem` would be a YARN resource type. */
 const otherResource = count(0, undefined, ({ path }) => {
   const key = String(path?.at(-1));
   const meant = meantResource(key);
@@ -45,7 +45,7 @@ const condition = z.strictObject({
   role: values.roleName.describe('Name of the other role.'),
   state: values.awaitedState
     .describe(
-      'succeeded: every task of the other role has succeeded; roles with ranks succeed together. running: every task of the other role runs or has succeeded.',
+      'succeeded: every task of the other role has succeeded. All roles with ranks succeed at the same time. running: every task of the other role is running or has succeeded.',
     )
     .default('succeeded'),
 });
@@ -57,7 +57,9 @@ const endAfter = z.strictObject({
     .describe('Name of the other role, or a list of names. A role has ended when all of its tasks have ended.'),
   within: duration('How long the tasks of this role may keep running after the other roles have ended.', values.END_WITHIN).default(0),
   late: values.late
-    .describe('What happens after this time. stop: tony-ts stops the tasks that still run, which is not a failure. fail: the job fails.')
+    .describe(
+      'What happens after this time. stop: tony-ts stops the tasks that are still running, and does not treat this as a failure. fail: the job fails.',
+    )
     .default('stop'),
 });
 
@@ -98,7 +100,7 @@ export const roleSchema = z.strictObject({
     .prefault({}),
   retryOn: values.retryOn
     .describe(
-      'Exit codes of its program after which a failed task restarts, at most maxRestarts times. After any other exit code, the task has failed permanently. By default, a task restarts after every exit code except 0. If a signal kills the program, its exit code is 128 plus the number of the signal.',
+      'Exit codes of the program after which tony-ts restarts the task, at most maxRestarts times. After any other exit code, the task has failed permanently. By default, a task restarts after every exit code except 0. If a signal kills the program, its exit code is 128 plus the number of the signal.',
     )
     .optional(),
   timeLimit: duration(
@@ -123,7 +125,7 @@ export const roleSchema = z.strictObject({
   chief: z
     .boolean()
     .describe(
-      'Whether task 0 of this role is the chief. By default, the chief belongs to the first of these roles that exists: the role named chief, the role named worker, the first tracked role.',
+      'Whether task 0 of this role is the chief. By default, the chief is task 0 of the role named chief. Without that role, the chief is task 0 of the role named worker or, without that role, of the first tracked role.',
     )
     .optional(),
   ranked: z
@@ -140,7 +142,7 @@ export const tensorboardSchema = z.strictObject({
 });
 
 export const wireSecurity = values.wireSecurity.describe(
-  'Protection of the TCP connections between the programs of the job. none: only the endpoints are authenticated. authenticated: programs detect data that was modified, replayed, removed or injected on the network. encrypted: in addition, only the programs can read the data.',
+  'Protection of the TCP connections between the programs of the job. none: the programs authenticate each other, but the data is not protected. authenticated: programs detect data that was modified, replayed, removed or injected on the network. encrypted: in addition, only the programs can read the data.',
 );
 
 const strategy = z
@@ -197,7 +199,7 @@ export const jobSchema = z.strictObject({
     )
     .transform((value) => (value === 'none' ? null : typeof value === 'string' ? { path: value, exclude: [] } : value))
     .describe(
-      'Folder with your code, relative to this file. The default is the folder that contains this file, if a command refers to a file in it. none: no folder. tony-ts does not upload files listed in .tonyignore, or files that usually contain secrets (.env, .npmrc, *.pem, id_rsa ...). To upload such a file anyway, add a line such as !.env to .tonyignore.',
+      'Folder with your code, relative to this file. If a command refers to a file in the folder of this file, this folder is the default. none: no folder. tony-ts does not upload files listed in .tonyignore, or files that usually contain secrets (.env, .npmrc, *.pem, id_rsa ...). To upload such a file anyway, add a line such as !.env to .tonyignore.',
     )
     .optional(),
   framework: values.framework
@@ -212,7 +214,7 @@ export const jobSchema = z.strictObject({
     .default('auto'),
   runtime: text()
     .describe(
-      'default: the archive built by `tony-ts runtime build`. If a job with framework tfjs requests GPUs and the archive of `gpu` exists, default means gpu. gpu: the archive built by `tony-ts runtime build --gpu`, with CUDA support. system: the Node.js installed on the nodes. Any other value is the URI of a runtime archive.',
+      'default: the archive built by `tony-ts runtime build`. If the framework is tfjs, the job requests GPUs and the archive of `gpu` is built, default has the same meaning as gpu. gpu: the archive built by `tony-ts runtime build --gpu`, with CUDA support. system: the Node.js installed on the nodes. Any other value is the URI of a runtime archive.',
     )
     .default('default'),
   python: pythonSchema
@@ -230,11 +232,11 @@ export const jobSchema = z.strictObject({
     .default({}),
   files: shippedFiles(
     FILE,
-    'Files that YARN copies to each node, by their name in the working directory of the programs. Programs must not change them, because all containers on a node share one copy. YARN rejects a file on HDFS that has changed since the submission.',
+    'Files that YARN copies to each node. Each key is the name of the file in the working directory of the programs. Programs must not change them, because all containers on a node share one copy. YARN rejects a file on HDFS that has changed since the submission.',
   ),
   archives: shippedFiles(
     ARCHIVE,
-    'Archives that YARN copies to each node and unpacks, by the name of the resulting folder in the working directory of the programs. Otherwise like `files`.',
+    'Archives that YARN copies to each node and unpacks. Each key is the name of the resulting folder in the working directory of the programs. The rules for `files` also apply to `archives`.',
   ),
   env: environment.describe('Environment variables for the programs of all roles.').default({}),
   roles: z
@@ -248,7 +250,7 @@ export const jobSchema = z.strictObject({
   gang: z
     .strictObject({
       timeout: duration(
-        'How long the job waits for all containers of the gang. After this time, it releases its containers, pauses, and requests all containers again.',
+        'How long the job waits for all containers of the gang. After this time, the job releases its containers, pauses, and requests all containers again.',
         values.GANG_TIMEOUT,
       ).default(300_000),
     })
@@ -272,7 +274,7 @@ export const jobSchema = z.strictObject({
         )
         .optional(),
       every: values.checkpointEvery().describe('Number of steps between checkpoints.').default(100),
-      keep: values.checkpointKeep().describe('How many of the newest checkpoints to keep. tony-ts removes older ones.').default(3),
+      keep: values.checkpointKeep().describe('Number of checkpoints to keep. tony-ts removes the oldest checkpoints.').default(3),
       sync: values
         .syncFolder()
         .describe(
@@ -285,7 +287,9 @@ export const jobSchema = z.strictObject({
   tensorboard: z
     .union([z.boolean(), tensorboardSchema], { error: 'expected true, false, or {logdir, memory}' })
     .transform((value) => (typeof value === 'boolean' ? { ...tensorboardSchema.parse({}), serve: value } : { ...value, serve: true }))
-    .describe('Whether the job runs TensorBoard and shows it at its tracking URL. TensorBoard failures do not affect training.')
+    .describe(
+      'Whether the job runs TensorBoard. If it does, the tracking URL of the job opens TensorBoard. TensorBoard failures do not affect training.',
+    )
     .default({ memory: 1024, serve: false }),
   strategy: strategy
     .describe(
@@ -334,7 +338,7 @@ export const jobSchema = z.strictObject({
         values.FAILURE_WINDOW,
       ).optional(),
       startTimeout: duration(
-        'How long `submit` waits for the ApplicationMaster to start. After this time, it kills the job. The default is unlimited.',
+        'How long `submit` waits for the ApplicationMaster to start. After this time, `submit` kills the job. The default is unlimited.',
         values.MASTER_START_TIMEOUT,
       ).optional(),
     })
@@ -350,14 +354,13 @@ export const jobSchema = z.strictObject({
     .array(values.tag)
     .max(values.MOST_TAGS)
     .describe(
-      'YARN application tags. By default, the ResourceManager accepts ten tags per application. tony-ts needs two of them, and more for jobs with many roles.',
+      'YARN application tags. By default, the ResourceManager accepts ten tags per application. tony-ts uses two of them, or more if the job has many roles.',
     )
     .default([]),
 });
 
 export type JobFile = z.output<typeof jobSchema>;
 
-/** Content of job.yaml before validation. */
 export type JobInput = z.input<typeof jobSchema>;
 
 /** Returns the JSON Schema (2020-12) of job.yaml for editors. */

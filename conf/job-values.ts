@@ -34,7 +34,7 @@ export const gpuCount = () => count(0, 1024);
 export const masterVcoreCount = () => count(1, 64);
 export const MOST_RESTARTS = 10_000;
 
-/** `alice@EXAMPLE.COM` or `service/host@REALM`; must not look like a kinit option. */
+/** Accepts `alice@EXAMPLE.COM` and `service/host@REALM`. Rejects texts that kinit would treat as an option. */
 export const principal = text().regex(/^[^\s@-][^\s@]*(@[^\s@]+)?$/, { error: 'expected a Kerberos principal such as alice@EXAMPLE.COM' });
 
 export const logLevel = z.enum(['debug', 'info', 'warn', 'error']);
@@ -51,7 +51,7 @@ export const late = z.enum(['stop', 'fail']);
 export const wire = z.enum(['float32', 'float16']);
 export const wireSecurity = z.enum(WIRE_SECURITY);
 
-/** Allowed durations in ms. */
+/** Limits for durations, in ms. */
 export const GANG_TIMEOUT = { min: 1000, max: 570_000, why: 'YARN reclaims unused containers after 10 minutes' };
 export const HEARTBEAT_INTERVAL = { min: 100, max: 60_000 };
 export const JOB_TIMEOUT = { min: 1000 };
@@ -60,13 +60,17 @@ export const END_WITHIN = { min: 0 };
 
 export const MASTER_START_TIMEOUT = { min: 1000 };
 /**
- * YARN ignores failures that are older than the window. With a shorter window, YARN would restart a defective ApplicationMaster forever.
+ * Minimum of the failure window. YARN ignores failures that are older than the window. If the window were too short, YARN would restart a
+ * defective ApplicationMaster forever.
  */
 export const FAILURE_WINDOW = { min: 10_000 };
 
 export const missedHeartbeats = () => count(2, 1000);
 export const checkpointEvery = () => count(1);
-/** A folder below the working directory. The executor empties it, so it must be neither the working directory itself nor outside of it. */
+/**
+ * Accepts a folder below the working directory. The executor empties this folder, so it must not be the working directory or a folder
+ * outside of it.
+ */
 export const syncFolder = () =>
   text()
     .max(200)

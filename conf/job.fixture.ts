@@ -1,6 +1,6 @@
 import type { FrozenJob, Job, Role } from './job.ts';
 
-/** Start time of simulated and scripted jobs in ms since the epoch. */
+/** Start time of simulated jobs, in ms since the epoch. */
 export const START = 1_700_000_000_000;
 
 export function role(changes: Partial<Role> & Pick<Role, 'name'>): Role {
@@ -26,7 +26,7 @@ export function role(changes: Partial<Role> & Pick<Role, 'name'>): Role {
   };
 }
 
-/** Two ranked workers; the first is the chief. */
+/** Two workers with ranks. The first worker is the chief. */
 export function workers(changes: Partial<Role> = {}): Role {
   return role({ name: 'worker', instances: 2, ranked: true, chief: true, ...changes });
 }

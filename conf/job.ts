@@ -3,37 +3,42 @@ import type { ShippedFile } from './shipped-files.ts';
 import type { DockerContainer } from './values/docker.ts';
 import type { Framework } from './values/frameworks.ts';
 
-/** A job after validation: all defaults are set, and memory and durations are converted to MiB and ms. */
+/** Validated job. All defaults are set, memory is in MiB, and durations are in ms. */
 export interface Job {
   readonly name: string;
   readonly queue: string;
-  /** Absolute path of the folder with the user's code; null if the job has no source. */
+  /** Absolute path of the folder with the user's code, or null if the job has no source. */
   readonly source: { readonly path: string; readonly exclude: readonly string[] } | null;
   /**
-   * `tfjs`: programs can import TensorFlow.js. `pytorch`, `tensorflow`, `jax` and `horovod`: programs get the variables of that framework.
-   * `mpi`: the task with rank 0 runs mpirun. `none`: any other program. All settings provide the TONY_* variables.
+   * Kind of programs that the job runs. `tfjs` programs can import TensorFlow.js. `pytorch`, `tensorflow`, `jax` and `horovod` programs
+   * receive the environment variables of the framework. With `mpi`, only the task with rank 0 runs the command, which contains mpirun.
+   * `none` stands for any other program. All programs receive the TONY_* variables.
    */
   readonly framework: Framework;
   /**
-   * Number of processes that each task of a role with ranks runs (frameworks `pytorch`, `horovod` and `mpi`). `auto`: one for each GPU, and
-   * at least one.
+   * Number of processes that each task of a role with ranks runs. Applies to the frameworks `pytorch`, `horovod` and `mpi`. `auto` means
+   * one process per GPU, and at least one process.
    */
   readonly processesPerTask: number | 'auto';
   /**
-   * Where containers get Node.js and TensorFlow.js. `default`: the archive built by `tony-ts runtime build`. `gpu`: the archive built by
-   * `tony-ts runtime build --gpu`. `system`: the installation on the nodes. Any other value is the URI of a runtime archive.
+   * Source of Node.js and TensorFlow.js in containers. `default` is the archive that `tony-ts runtime build` creates, and `gpu` is the
+   * archive that `tony-ts runtime build --gpu` creates. `system` is the installation on the nodes. Any other value is the URI of a runtime
+   * archive.
    */
   readonly runtime: string;
-  /** The Python of the programs. */
+  /** Python installation that the programs use. */
   readonly python: PythonEnvironment;
-  /** Input folders by name. tony-ts uploads local paths; programs read URIs on HDFS and in object stores directly. */
+  /** Input folders, keyed by name. tony-ts uploads local folders. Programs read folders on HDFS and in object stores directly. */
   readonly data: Readonly<Record<string, string>>;
-  /** Files and archives for the programs of all roles. Within each role, the job's files and the role's own files have different names. */
+  /** Files and archives for the programs of all roles. The names of the job's files must differ from the names of each role's own files. */
   readonly files: readonly ShippedFile[];
   readonly env: Readonly<Record<string, string>>;
-  /** Roles in the order of job.yaml. YARN containers are assigned to earlier roles first. */
+  /** Roles in the order of job.yaml. YARN containers are assigned to roles in this order. */
   readonly roles: readonly Role[];
-  /** `all`: the job succeeds if every tracked task exits with code 0. `chief`: the exit code of the chief determines the result. */
+  /**
+   * Condition for the success of the job. With `all`, every tracked task must exit with code 0. With `chief`, the exit code of the chief
+   * determines the result.
+   */
   readonly success: 'all' | 'chief';
   readonly gang: { readonly timeoutMs: number };
   readonly heartbeat: { readonly intervalMs: number; readonly missed: number };
@@ -41,18 +46,21 @@ export interface Job {
     readonly dir: string | null;
     readonly everySteps: number;
     readonly keep: number;
-    /** Folder that the executor synchronizes with the checkpoints, relative to the program's working directory; null for none. */
+    /**
+     * Folder that the executor synchronizes with the job's checkpoints, relative to the program's working directory. Null if job.yaml sets
+     * none.
+     */
     readonly sync: string | null;
   };
-  /** `serve`: whether to add a sidecar role that runs TensorBoard. */
+  /** Settings for TensorBoard. If `serve` is true, tony-ts adds a sidecar role that runs TensorBoard. */
   readonly tensorboard: { readonly logdir: string | null; readonly serve: boolean; readonly memoryMb: number };
   readonly strategy: Strategy;
-  /** Time limit for the whole job in ms; null for no limit. */
+  /** Time limit for the whole job in ms, or null for no limit. */
   readonly timeoutMs: number | null;
   readonly acls: { readonly view: Acl; readonly modify: Acl };
-  /** A keytab with which the ApplicationMaster obtains new delegation tokens; null if there is none. */
+  /** Keytab with which the ApplicationMaster obtains new delegation tokens, or null if the job has no keytab. */
   readonly kerberos: KerberosKeytab | null;
-  /** True if the job's user may open sessions with running tasks. */
+  /** Whether the user of the job may open sessions with running tasks. */
   readonly remoteAccess: boolean;
   readonly master: Master;
   /** YARN priority within the queue. YARN starts jobs with higher numbers first. */
@@ -61,9 +69,9 @@ export interface Job {
 }
 
 export interface KerberosKeytab {
-  /** The keytab file, absolute on the submitting machine. */
+  /** Absolute path of the keytab on the submitting machine. */
   readonly keytab: string;
-  /** null: the principal of the user's ticket. */
+  /** Principal of the keytab, or null for the principal of the user's ticket. */
   readonly principal: string | null;
 }
 
@@ -71,13 +79,13 @@ export interface Master {
   readonly memoryMb: number;
   readonly vcores: number;
   readonly nodeLabel: string | null;
-  /** null: the ApplicationMaster runs directly on the node. */
+  /** Docker container for the ApplicationMaster, or null if it runs directly on the node. */
   readonly docker: DockerContainer | null;
   readonly env: Readonly<Record<string, string>>;
   readonly logLevel: LogLevel;
-  /** Period in ms within which YARN counts failed ApplicationMaster attempts; null counts all failed attempts. */
+  /** Period in ms within which YARN counts failed attempts of the ApplicationMaster. If null, YARN counts all failed attempts. */
   readonly failureWindowMs: number | null;
-  /** Time in ms that the ApplicationMaster has to start before `submit` kills the job; null for no limit. */
+  /** Time in ms after which `submit` kills the job if the ApplicationMaster has not started, or null for no limit. */
   readonly startTimeoutMs: number | null;
 }
 
@@ -89,18 +97,18 @@ export interface Acl {
 }
 
 /**
- * How workers synchronise the weights. `all-reduce`: workers average their gradients in every step; `wire` is the number type on the
- * network, and sums are float32. `parameter-server`: the tasks of one role store the weights; `staleness` is the maximum number of steps
- * between a worker and the slowest worker, null for no limit.
+ * Method by which workers share the weights. With `all-reduce`, workers average their gradients in every step. `wire` is the number format
+ * on the network. Sums are always computed in float32. With `parameter-server`, the tasks of one role store the weights. `staleness` is the
+ * maximum number of steps by which a worker may be ahead of the slowest worker, or null for no limit.
  */
 export type Strategy =
   | { readonly type: 'all-reduce'; readonly wire: 'float32' | 'float16'; readonly wireSecurity: WireSecurity }
   | { readonly type: 'parameter-server'; readonly staleness: number | null; readonly wireSecurity: WireSecurity };
 
 /**
- * How the TCP connections between the programs of a job are protected. In every mode, both ends authenticate when they connect. `none`: the
- * traffic is not protected. `authenticated`: the receiver detects changed, repeated, removed and inserted data. `encrypted`: in addition,
- * only the two ends can read the data.
+ * Protection of the TCP connections between the programs of a job. In every mode, both ends authenticate each other when they connect.
+ * `none` does not protect the data that follows. With `authenticated`, the receiver detects modified, replayed, removed and injected data.
+ * With `encrypted`, additionally only the two ends can read the data.
  */
 export type WireSecurity = (typeof WIRE_SECURITY)[number];
 
@@ -110,7 +118,7 @@ export interface Role {
   readonly name: string;
   /** Minimum number of tasks. */
   readonly instances: number;
-  /** Maximum number of tasks. It is greater than `instances` only for elastic roles. */
+  /** Maximum number of tasks. In elastic roles, this number is greater than `instances`. */
   readonly maxInstances: number;
   readonly resources: {
     readonly memoryMb: number;
@@ -120,39 +128,42 @@ export interface Role {
   };
   /** Shell command that `bash -c` runs in a copy of the source folder. */
   readonly command: string;
-  /** Files and archives for the programs of this role, in addition to those of the job. */
+  /** Files and archives for the programs of this role, in addition to the files and archives of the job. */
   readonly files: readonly ShippedFile[];
   readonly env: Readonly<Record<string, string>>;
   readonly nodeLabel: string | null;
-  /** null: the tasks run directly on their nodes. */
+  /** Docker container for the tasks, or null if the tasks run directly on the nodes. */
   readonly docker: DockerContainer | null;
   readonly restart: { readonly policy: 'never' | 'on-failure'; readonly maxRestarts: number };
-  /** Exit codes of a program after which its task restarts; null for every exit code except 0. */
+  /** Exit codes of a program after which its task restarts. If null, the task restarts after every exit code except 0. */
   readonly retryOn: readonly number[] | null;
-  /** Time limit in ms for each run of a task's program; null for no limit. */
+  /** Time limit in ms for each run of a task's program, or null for no limit. */
   readonly timeLimitMs: number | null;
-  /** Conditions on other roles that must be met before the job requests containers for this role. */
+  /** Conditions that other roles must meet before the job requests containers for this role. */
   readonly after: readonly RoleCondition[];
-  /** The roles after which the tasks of this role must end; null if there are none. */
+  /** Roles after which the tasks of this role must end, or null if there are none. */
   readonly endAfter: EndAfter | null;
   /**
-   * How the tasks of this role affect the job result. `tracked`: the job waits for them, and their failure fails the job. `untracked`: the
-   * job does not wait for them, but their failure fails the job (parameter servers). `sidecar`: the job neither waits for them nor fails if
-   * they fail.
+   * Effect of this role's tasks on the result of the job. The job waits for `tracked` tasks, and fails if one of them fails. The job does
+   * not wait for `untracked` tasks, such as parameter servers, but fails if one of them fails. The job neither waits for `sidecar` tasks
+   * nor fails if one of them fails.
    */
   readonly tracking: 'tracked' | 'untracked' | 'sidecar';
-  /** Whether task 0 of this role is the chief. True for exactly one role. */
+  /** Whether task 0 of this role is the chief. Exactly one role has a chief. */
   readonly chief: boolean;
-  /** Whether the tasks of this role belong to the gang: each has a rank and takes part in all-reduce. */
+  /** Whether the tasks of this role belong to the gang. Each of these tasks has a rank and takes part in all-reduce. */
   readonly ranked: boolean;
   /**
-   * Whether the tasks of this role store the weights (strategy `parameter-server`). These tasks have no rank, but every generation includes
-   * all of them.
+   * Whether the tasks of this role store the weights of the strategy `parameter-server`. These tasks have no rank, but every generation
+   * includes all of them.
    */
   readonly servesParameters: boolean;
 }
 
-/** `running`: every task of the role runs or has succeeded. `succeeded`: every task of the role has succeeded. */
+/**
+ * State that another role must reach. With `running`, every task of that role is running or has succeeded. With `succeeded`, every task of
+ * that role has succeeded.
+ */
 export interface RoleCondition {
   readonly role: string;
   readonly state: 'running' | 'succeeded';
@@ -160,23 +171,24 @@ export interface RoleCondition {
 
 export interface EndAfter {
   readonly roles: readonly string[];
-  /** Time in ms that the tasks may keep running after all `roles` have ended. */
+  /** Time in ms for which the tasks may keep running after all tasks of `roles` have ended. */
   readonly withinMs: number;
-  /** What happens to these tasks. `stop`: tony-ts stops them, and this does not count as a failure. `fail`: the job fails. */
+  /** Action after this time. With `stop`, tony-ts stops the tasks, which does not count as a failure. With `fail`, the job fails. */
   readonly late: 'stop' | 'fail';
 }
 
-/** A file or archive that YARN localises as `name`, a relative path, in the working directory of a container. */
+/** File or archive that YARN localises in the working directory of a container. `name` is the relative path of the localised copy. */
 export interface Resource {
   readonly name: string;
   readonly uri: string;
   readonly type: 'archive' | 'file';
   /**
-   * Who shares the localised copy on a node. `public`: all users. `private`: all applications of the user. `application`: this application.
+   * Applications that share the localised copy on a node: those of all users (`public`), those of the user (`private`), or only this
+   * application (`application`).
    */
   readonly visibility: 'public' | 'private' | 'application';
   readonly size: number;
-  /** Modification time in ms. YARN fails the localisation if the file has been modified since the submission. */
+  /** Modification time in ms since the epoch. The localisation fails if the file has been modified since the submission. */
   readonly timestamp: number;
 }
 
@@ -185,55 +197,57 @@ export const APPLICATION_TYPE = 'TONY';
 /** Name of the role that tony-ts adds when job.yaml sets `tensorboard`. */
 export const TENSORBOARD_ROLE = 'tensorboard';
 
-/** Environment variable with the path of the task file. The training library reads its rank, peers and settings from this file. */
+/** Environment variable that contains the path of the task file. The training library reads its rank, peers and settings from this file. */
 export const TASK_FILE_VARIABLE = 'TONY_TASK_FILE';
 
-/** File and folder names in the working directory of a container. A container gets only the folders that it needs. */
+/** Names of files and folders in the working directory of a container. Each container contains only the folders that it needs. */
 export const CONTAINER_LAYOUT = {
   job: 'job.json',
   /** Folder with application-master.mjs, task-executor.mjs, training.mjs and register.mjs. */
   bundles: 'tony',
   /** Folder with bin/node and node_modules. */
   runtime: 'runtime',
-  /** Folder with the user's code. YARN shares it between containers, so each program runs in its own copy. */
+  /** Folder with the user's code. YARN shares the folder between containers, so each program runs in its own copy. */
   source: 'source',
-  /** Folder with one working directory of the user's program for each generation. */
+  /** Folder that contains a working directory of the user's program for each generation. */
   program: 'program',
   /** Folder with the Python packages of TensorBoard. */
   tensorboard: 'tensorboard',
-  /** Folder with the Python environment of the job; see `python` in job.yaml. YARN shares it between containers. */
+  /** Folder with the Python environment that `python` in job.yaml sets. YARN shares the folder between containers. */
   environment: 'environment',
-  /** Folder with the commands and settings that make a shared Python environment usable in one container. */
+  /** Folder with the commands and settings that a container needs to use a shared Python environment. */
   virtualEnvironment: 'venv',
-  /** Folder with the Python package `tony`. It is part of the bundles, and each container gets a copy. */
+  /** Folder with the Python package `tony`, which is part of the bundles. Each container has its own copy. */
   python: 'python',
-  /** Folder with the files and archives that job.yaml lists. Each program's working directory contains a link to each of them. */
+  /** Folder with the files and archives that job.yaml lists. The working directory of each program contains a link to each of them. */
   files: 'files',
-  /** The keytab; only in the container of the ApplicationMaster. */
+  /** Keytab of the job. Only the container of the ApplicationMaster contains it. */
   keytab: 'keytab',
   /** Folder for temporary files of the user's program. */
   scratch: 'scratch',
-  /** Home folder of the user's program, if the user cannot write to the container's home folder. */
+  /** Home folder of the user's program. It is used if the user cannot write to the container's home folder. */
   home: 'home',
 } as const;
 
 export const CREDENTIALS = {
-  /** 32 random bytes from which the other secrets are derived. Only the ApplicationMaster has this entry. */
+  /** Random value of 32 bytes from which the other secrets are derived. Only the ApplicationMaster receives this entry. */
   jobSecret: 'tony.job',
-  /** Self-signed certificate of the job (PEM). Both ends of every gRPC connection present this certificate and accept no other. */
+  /**
+   * Self-signed certificate of the job (PEM). Both ends of every gRPC connection present this certificate and accept no other certificate.
+   */
   certificate: 'tony.certificate',
   privateKey: 'tony.key',
-  /** SHA-256 of the submitted job.json. Only the ApplicationMaster has this entry. */
+  /** SHA-256 digest of the submitted job.json. Only the ApplicationMaster receives this entry. */
   jobDigest: 'tony.job-digest',
-  /** Key for mutual authentication in the all-reduce ring. Only executors have this entry. */
+  /** Key with which the tasks of an all-reduce ring authenticate each other. Only executors receive this entry. */
   ringKey: 'tony.ring',
-  /** Proof of the container's identity. Only executors have this entry. */
+  /** Proof of the container's identity. Only executors receive this entry. */
   containerProof: 'tony.container',
-  /** The object stores and their access keys (JobConnections). Only jobs that name an s3:// URI have this entry. */
+  /** Object stores and their access keys, as JobConnections. Only jobs that contain an s3:// URI receive this entry. */
   s3: 'tony.s3',
 } as const;
 
-/** Content of job.json: the submitted job, as the ApplicationMaster and the executors read it. Contains no secrets. */
+/** Content of job.json, from which the ApplicationMaster and the executors read the submitted job. Contains no secrets. */
 export interface FrozenJob {
   readonly version: 1;
   readonly applicationId: string;
@@ -241,28 +255,28 @@ export interface FrozenJob {
   /** Time of the submission in ms since the epoch. */
   readonly submittedAt: number;
   readonly job: Job;
-  /** URI of the folder with the job's state and the ApplicationMaster's address. The folder is removed when the job ends. */
+  /** URI of the folder with the job's state and the address of the ApplicationMaster. The folder is removed when the job ends. */
   readonly staging: string;
   /**
-   * URI of the history folder, which is kept after the job ends: job.json, events, metrics, final.json, and summaries unless job.yaml sets
-   * `tensorboard.logdir`.
+   * URI of the history folder, which is kept after the job ends. It contains job.json, events, metrics and final.json. If job.yaml does not
+   * set `tensorboard.logdir`, it also contains the summaries.
    */
   readonly history: string;
   /** Whether the group of the history folder may read the history. */
   readonly historyShared: boolean;
-  /** URL of the job's pages on the history server; null if there is no history server. */
+  /** URL of the job's pages on the history server, or null if there is no history server. */
   readonly historyUrl: string | null;
   /** URI. */
   readonly checkpointDir: string;
   readonly summaryDir: string;
-  /** URI of the folder for the job's results, which is kept after the job ends. */
+  /** URI of the folder for the results of the job, which is kept after the job ends. */
   readonly outputDir: string;
   readonly data: Readonly<Record<string, string>>;
-  /** The principal of the keytab in the ApplicationMaster's container; null if there is no keytab. */
+  /** Principal of the keytab in the ApplicationMaster's container, or null if the job has no keytab. */
   readonly principal: string | null;
   /** Files and archives that every executor container needs. */
   readonly resources: readonly Resource[];
-  /** Additional files and archives for the containers of a role, by role name. */
+  /** Additional files and archives for the containers of a role, keyed by role name. */
   readonly roleResources: Readonly<Record<string, readonly Resource[]>>;
   readonly cluster: YarnCluster | LocalCluster;
 }
@@ -271,12 +285,12 @@ export interface YarnCluster {
   readonly kind: 'yarn';
   /** Hadoop configuration properties that the ApplicationMaster, the executors and the training library need. */
   readonly hadoop: Readonly<Record<string, string>>;
-  /** Maximum time in ms for YARN to replace a lost ApplicationMaster. Undefined if the ResourceManager does not report it. */
+  /** Maximum time in ms that YARN takes to replace a lost ApplicationMaster. Undefined if the ResourceManager does not report this time. */
   readonly masterReplacementMs?: number | undefined;
 }
 
 export interface LocalCluster {
   readonly kind: 'local';
-  /** Absolute path of the folder in which each container gets a working directory and a log directory. */
+  /** Absolute path of the folder that contains a working directory and a log directory for each container. */
   readonly directory: string;
 }

@@ -5,23 +5,23 @@ import type { Resource, YarnCluster } from './job.ts';
  * writes a ProbeResult beside job.json.
  */
 
-/** Files in the bundles, and in the staging folder of a probe. */
+/** Names of files in the bundles and in the staging folder of a probe. */
 export const PROBE_LAYOUT = { master: 'probe-master.mjs', script: 'probe.sh', node: 'probe-node.mjs', result: 'probe.json' } as const;
 
-/** Maximum length of a message, which is one line of JSON. */
+/** Maximum length of a message. Each message is one line of JSON. */
 export const LONGEST_MESSAGE = 256 * 1024;
 
 export interface ProbeOrder {
   readonly version: 1;
   readonly applicationId: string;
   readonly user: string;
-  /** URI of the folder with job.json. */
+  /** URI of the folder that contains job.json. */
   readonly staging: string;
   readonly cluster: YarnCluster;
-  /** Files for the containers. */
+  /** Files that the containers need. */
   readonly resources: readonly Resource[];
   readonly nodes: readonly NodeToProbe[];
-  /** How long YARN may take, in ms, to allocate the containers, and how long the containers may take to report. */
+  /** Time in ms within which YARN must allocate the containers. The containers must report within the same time. */
   readonly timeoutMs: number;
 }
 
@@ -30,11 +30,11 @@ export interface NodeToProbe {
   readonly node: string;
   readonly host: string;
   readonly rack: string;
-  /** null for a node without a label. */
+  /** Label of the node, or null if the node has no label. */
   readonly label: string | null;
 }
 
-/** First message of a container. */
+/** First message from a container. */
 export interface ProbeFacts {
   readonly type: 'facts';
   readonly containerId: string;
@@ -42,17 +42,17 @@ export interface ProbeFacts {
   readonly facts: string;
   /** Port on which the container listens. */
   readonly port: number;
-  /** Why the container cannot read a file on HDFS; empty if it can. */
+  /** Reason why the container cannot read a file on HDFS. Empty if the container can read the file. */
   readonly storage: string;
 }
 
-/** Response to the facts: the containers to which this container connects. */
+/** Response to ProbeFacts. Lists the containers to which this container connects. */
 export interface ProbePeers {
   readonly type: 'peers';
   readonly peers: readonly { readonly node: string; readonly host: string; readonly port: number }[];
 }
 
-/** Last message of a container. */
+/** Last message from a container. */
 export interface ProbeReached {
   readonly type: 'reached';
   readonly tried: number;
@@ -67,13 +67,13 @@ export interface Unreached {
 
 export interface ProbedNode {
   readonly node: string;
-  /** Why the node has no facts, or empty if it has some. */
+  /** Reason why no facts about the node are known. Empty if facts are known. */
   readonly notProbed: string;
-  /** By name; see probe.sh. A name can have several values. */
+  /** Facts keyed by name (see probe.sh). A name can have several values. */
   readonly facts: Readonly<Record<string, readonly string[]>>;
-  /** Why a container on this node cannot read a file on HDFS. Empty if it can, and null if this is unknown. */
+  /** Reason why a container on this node cannot read a file on HDFS. Empty if it can read the file, and null if this is unknown. */
   readonly storage: string | null;
-  /** Number of nodes to which the container connected; 0 if this was not tested. */
+  /** Number of nodes to which the container tried to connect, or 0 if the connections were not tested. */
   readonly tried: number;
   readonly unreached: readonly Unreached[];
 }
@@ -88,7 +88,7 @@ export interface ProbeResult {
 const FACT = /^tony-probe ([a-zA-Z]{1,32})=(.{0,500})$/gm;
 const MOST_FACTS = 64;
 
-/** Reads the facts in the output of probe.sh, which may be a part of YARN's diagnostics. */
+/** Reads the facts in the output of probe.sh. YARN's diagnostics may contain only a part of this output. */
 export function parseFacts(text: string): Record<string, string[]> {
   const facts: Record<string, string[]> = {};
   for (const [, name = '', value = ''] of [...text.matchAll(FACT)].slice(0, MOST_FACTS)) {

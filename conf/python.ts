@@ -3,24 +3,24 @@ import { pathProblem } from './shipped-files.ts';
 import { isUri } from './values/is-uri.ts';
 import { text } from './values/value-schemas.ts';
 
-/** The Python of a job's programs. */
+/** Python installation that the programs of a job use. */
 export type PythonEnvironment = { readonly type: 'system' } | PythonRequirements | PythonArchive;
 
-/** Packages that tony-ts downloads and ships to the nodes. */
+/** Python packages that tony-ts downloads and ships to the nodes. */
 export interface PythonRequirements {
   readonly type: 'requirements';
   /** Absolute path of a requirements file, a pyproject.toml or a uv.lock. */
   readonly file: string;
-  /** Python version of the nodes, for example `3.11`; null for the version of this machine. */
+  /** Python version of the nodes, for example `3.11`, or null for the version of this machine. */
   readonly version: string | null;
-  /** Platform of the nodes, for example `manylinux_2_28_x86_64`; null for the platform of this machine. */
+  /** Platform of the nodes, for example `manylinux_2_28_x86_64`, or null for the platform of this machine. */
   readonly platform: string | null;
 }
 
-/** An archive with a whole environment, as conda-pack and venv-pack create it. */
+/** Archive of an entire environment, as created by conda-pack or venv-pack. */
 export interface PythonArchive {
   readonly type: 'archive';
-  /** Absolute local path, or URI. */
+  /** Absolute path of a local file, or a URI. */
   readonly path: string;
 }
 

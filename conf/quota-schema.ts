@@ -31,7 +31,7 @@ const ofJobs = {
   nodeLabels: z.array(text()).describe('Node labels that jobs may request.').optional(),
 };
 
-/** Rejects full queue paths, because tony-ts looks up limits by the last component of the path. */
+/** Rejects full queue paths, because limits are looked up by the last component of the path. */
 const queueName = text().regex(/^[^.]+$/, { error: 'is not a queue name: write the last part of its path' });
 const groupName = text().refine((name) => name !== '*', {
   error: 'is not a group name: only roles, users and queues can have an entry *',
@@ -72,13 +72,13 @@ export const quotaSchema = z
   })
   .describe('Limits on the resources that jobs may request and hold.');
 
-/** Amounts by resource name in the site file: memory (MiB), vcores, gpus, instances, or a YARN resource type. */
+/** Amounts keyed by resource name in the site file. The names are memory (in MiB), vcores, gpus, instances, and YARN resource types. */
 export type Amounts = Readonly<Record<string, number | undefined>>;
 export type RoleLimits = z.output<typeof roleLimits>;
 export type JobLimits = z.output<typeof jobLimits> & { readonly queues?: readonly string[] | undefined };
 export type Quotas = z.output<typeof quotaSchema>;
 
-/** Reports keys that cannot be resource types, because tony-ts would never apply such limits. */
+/** Reports keys that cannot be names of resource types. Limits under such keys would have no effect. */
 export function unknownAmounts(quotas: Quotas): { readonly path: readonly string[]; readonly message: string }[] {
   return amountPaths(quotas).flatMap(({ path, resource }) => {
     if (resource === 'instances' && path.at(-2) === 'total') {
@@ -89,7 +89,7 @@ export function unknownAmounts(quotas: Quotas): { readonly path: readonly string
   });
 }
 
-/** Returns the path below `quotas` of every limit on a resource amount. */
+/** Returns the path of every limit on an amount of a resource, relative to `quotas`. */
 export function amountPaths(quotas: Quotas): { readonly path: readonly string[]; readonly resource: string }[] {
   return (['roles', 'users', 'groups', 'queues'] as const).flatMap((kind) =>
     Object.entries<JobLimits>(quotas[kind]).flatMap(([name, limits]) => [

@@ -18,14 +18,14 @@ import { counted } from './values/quantities.ts';
 import { formatDuration } from './values/units.ts';
 
 export interface Violation {
-  /** Key in the site file, such as `quotas.roles.worker.task.gpus`. */
+  /** Key in the site file, for example `quotas.roles.worker.task.gpus`. */
   readonly path: string;
   readonly message: string;
-  /** The change in job.yaml that satisfies the limit. */
+  /** Change in job.yaml that satisfies the limit. */
   readonly fits: string;
 }
 
-/** Returns every limit that the job exceeds on its own, independent of other jobs. */
+/** Returns every limit that the job exceeds even if no other job is running. */
 export function violationsOf(job: Job, owner: Owner, quotas: Quotas): Violation[] {
   const demand = demandOf(job);
   const roleNames = job.roles.map(({ name }) => name);
@@ -38,7 +38,7 @@ export function violationsOf(job: Job, owner: Owner, quotas: Quotas): Violation[
       ...roles.flatMap((role) => overTask(rule, role)),
       ...(rule.role === null ? overMaster(rule, demand.master) : []),
       ...overWhole(rule, 'job', rule.limits.job ?? {}, whole, whose),
-      // A job that exceeds a total on its own would wait forever.
+      // Reject a job that exceeds a total on its own, because it would wait forever.
       ...overWhole(rule, 'total', rule.limits.total ?? {}, whole, whose),
     ];
   });
@@ -47,14 +47,14 @@ export function violationsOf(job: Job, owner: Owner, quotas: Quotas): Violation[
 
 export interface AllowedQueues {
   readonly queues: readonly string[];
-  /** Key in the site file that lists the queues. If several groups list queues, it is the key of the first group. */
+  /** Key in the site file that lists the queues. If several groups list queues, this is the key of the first group. */
   readonly path: string;
 }
 
 /**
- * Returns the queues to which a user may submit, or null if all queues are allowed. The first of these entries that exists applies: the
- * user's entry, the union of the entries for the user's groups, the entry `*`. A group's entry can therefore allow a queue that the entry
- * `*` does not list.
+ * Returns the queues to which a user may submit, or null if the user may submit to all queues. If the user's own entry lists queues, these
+ * queues apply. Otherwise, the queues in the entries of the user's groups apply. If no such entry lists queues, the entry `*` applies. An
+ * entry for a group can therefore allow a queue that the entry `*` does not list.
  */
 export function allowedQueues(quotas: Quotas, { user, groups }: Pick<Owner, 'user' | 'groups'>): AllowedQueues | null {
   const own = entryOf(quotas.users, user);
@@ -115,7 +115,7 @@ function overTask({ path, limits }: Rule, role: Role): Violation[] {
   });
 }
 
-/** `task` limits of users, groups and queues apply to all containers of a job, including the ApplicationMaster's. */
+/** `task` limits of users, groups and queues apply to all containers of a job, including the container of the ApplicationMaster. */
 function overMaster({ path, limits }: Rule, master: Amounts): Violation[] {
   return Object.entries(DEFAULT_MASTER).flatMap(([resource, usual]) => {
     const limit = limits.task?.[resource];

@@ -11,11 +11,11 @@ export interface Owner {
   readonly queue: string;
 }
 
-/** Resources of a job at its maximum size. */
+/** Resources that a job needs at its maximum size. */
 export interface Demand {
-  /** Total resources of each role; `instances` is the number of tasks. */
+  /** Total resources of each role. `instances` is the number of tasks. */
   readonly roles: Readonly<Record<string, Amounts>>;
-  /** Peak resources of all tasks. They are less than the sum of the roles if some roles run one after another. */
+  /** Peak resources of all tasks. If some roles run one after another, the peak is less than the sum of the roles. */
   readonly peak: Amounts;
   readonly master: Amounts;
 }
@@ -23,20 +23,24 @@ export interface Demand {
 export interface RunningJob extends Owner, Demand {
   readonly applicationId: string;
   /**
-   * Resources that the tasks hold in excess of the demand in the job's tags. Because their role is unknown, every role's total includes
-   * them.
+   * Resources that the tasks use in addition to the demand in the job's tags. The roles of these tasks are unknown, so the total of every
+   * role includes these resources.
    */
   readonly beyond: Amounts;
 }
 
-/** Resources of the default ApplicationMaster container. Per-container limits always allow it, because every job needs it. */
+/**
+ * Resources of the ApplicationMaster's container by default. Every job needs such a container, so limits per container always allow these
+ * resources.
+ */
 export const DEFAULT_MASTER = { memory: 1024, vcores: 1 } as const satisfies Amounts;
 
 /**
- * Returns the resources of a running job: the demand in its tags, plus what the cluster reports in excess of that demand.
- * @param demand demand in the tags; null if there are no valid tags.
- * @param tasks resources of the tasks, as reported by the cluster.
- * @param master resources of the ApplicationMaster, as reported by the cluster.
+ * Returns the resources of a running job. These are the demand in its tags, and any resources that the cluster reports in addition to this
+ * demand.
+ * @param demand demand in the tags, or null if there are no valid tags
+ * @param tasks resources of the tasks that the cluster reports
+ * @param master resources of the ApplicationMaster that the cluster reports
  */
 export function takenBy(demand: Demand | null, tasks: Amounts, master: Amounts): Demand & Pick<RunningJob, 'beyond'> {
   const { roles, peak, master: declaredMaster } = demand ?? { roles: {}, peak: {}, master: {} };
@@ -58,16 +62,16 @@ function largest(all: readonly Amounts[]): Record<string, number> {
   return most;
 }
 
-/** Returns the queue name that users write: `b` for the path `root.a.b`. */
+/** Returns the name that users write for a queue, for example `b` for the path `root.a.b`. */
 export function queueName(queue: string): string {
   return queue.slice(queue.lastIndexOf('.') + 1);
 }
 
 export interface Rule {
-  /** Key in the site file, such as `quotas.queues.research.roles.worker`. */
+  /** Key in the site file, for example `quotas.queues.research.roles.worker`. */
   readonly path: string;
   readonly limits: RoleLimits;
-  /** Role to which the limit applies; null for the whole job. */
+  /** Role to which the limit applies, or null for the whole job. */
   readonly role: string | null;
   /** Returns true if the total includes running jobs of this owner. */
   readonly shares: (owner: Owner) => boolean;
@@ -131,7 +135,7 @@ function roleRules(
   });
 }
 
-/** Returns the entry for a name, or the entry `*` if there is none. */
+/** Returns the entry for a name. If there is none, returns the entry `*`, or null if that entry does not exist either. */
 export function entryOf<T>(entries: Readonly<Record<string, T>>, name: string): { readonly name: string; readonly entry: T } | null {
   for (const each of [name, EVERYBODY]) {
     const entry = Object.hasOwn(entries, each) ? entries[each] : undefined;
@@ -142,7 +146,7 @@ export function entryOf<T>(entries: Readonly<Record<string, T>>, name: string): 
   return null;
 }
 
-/** Returns the resources of a job at its maximum size. */
+/** Returns the resources that a job needs at its maximum size. */
 export function demandOf({ roles, master }: Pick<Job, 'roles' | 'master'>): Demand {
   const ofRoles = Object.fromEntries(
     roles.map((role) => [role.name, { ...scaled(taskOf(role), role.maxInstances), instances: role.maxInstances }]),
@@ -151,7 +155,7 @@ export function demandOf({ roles, master }: Pick<Job, 'roles' | 'master'>): Dema
   return { roles: ofRoles, peak: largest(stages), master: { memory: master.memoryMb, vcores: master.vcores } };
 }
 
-/** Returns true if both demands have the same encoding in application tags: a missing amount equals 0, and case is ignored. */
+/** Returns true if both demands have the same encoding in application tags. The encoding ignores case and omits amounts of 0. */
 export function isSameDemand(one: Demand, other: Demand): boolean {
   const names = Object.keys(one.roles);
   const same = (a: Amounts, b: Amounts): boolean => {
@@ -169,7 +173,7 @@ export function isSameDemand(one: Demand, other: Demand): boolean {
 export function taskOf(role: Role): Amounts {
   const { memoryMb, vcores, gpus, other } = role.resources;
   const counted = { memory: memoryMb, vcores, gpus };
-  // The first spread fixes the order of the keys. The last spread ensures that other resource types cannot override these keys.
+  // The first spread fixes the order of the keys. The last spread prevents other resource types from overriding these keys.
   return { ...counted, ...other, ...counted };
 }
 
@@ -177,7 +181,7 @@ function scaled(amounts: Amounts, factor: number): Amounts {
   return Object.fromEntries(Object.entries(amounts).map(([name, amount]) => [name, (amount ?? 0) * factor]));
 }
 
-/** Returns the amounts with resource names in lower case, as in application tags. */
+/** Returns the amounts with resource names in lower case. Application tags contain the same names. */
 function inLowerCase(amounts: Amounts): Record<string, number> {
   return sumOf(Object.entries(amounts).map(([name, amount]) => ({ [name.toLowerCase()]: amount })));
 }
@@ -193,8 +197,8 @@ export function sumOf(all: readonly Amounts[]): Record<string, number> {
 }
 
 /**
- * Returns the totals that a job would exceed together with the jobs that have precedence.
- * @param first jobs with precedence: jobs that were submitted earlier or have already started.
+ * Returns the totals that a job would exceed because other jobs have precedence.
+ * @param first jobs that have precedence because they were submitted earlier or have already started
  */
 export function shortagesOf(job: Pick<Job, 'roles' | 'master'>, owner: Owner, quotas: Quotas, first: readonly RunningJob[]): Shortage[] {
   return shortagesWithin(demandOf(job), owner, quotas, first);
@@ -224,7 +228,10 @@ export function describeShortage({ path, resource, limit, asked, used, holders }
   return `${path} is ${describeAmount(resource, limit)}, of which ${firstNames(holders, 3)} ${holders.length === 1 ? 'holds' : 'hold'} ${describeAmount(resource, used)}, and this job requests ${describeAmount(resource, asked)}`;
 }
 
-/** Returns the resources of one role, or the peak of the whole job including its ApplicationMaster. Resource names are in lower case. */
+/**
+ * Returns the resources of one role. If `role` is null, returns the peak of the whole job including its ApplicationMaster. Resource names
+ * are in lower case.
+ */
 export function amountsOf(
   { roles, peak, master, beyond }: Demand & Pick<RunningJob, 'beyond'>,
   role: string | null,
@@ -233,7 +240,7 @@ export function amountsOf(
   return sumOf([beyond, ...all].map(inLowerCase));
 }
 
-/** Returns true if any limit is a total, whose usage depends on other jobs. */
+/** Returns true if the quotas contain a total. The usage of a total depends on other jobs. */
 export function setsTotals({ roles, users, groups, queues }: Quotas): boolean {
   const scopes: JobLimits[] = [users, groups, queues].flatMap((entries) => Object.values(entries));
   return [...Object.values(roles), ...scopes, ...scopes.flatMap((scope) => Object.values(scope.roles ?? {}))].some(
@@ -241,7 +248,10 @@ export function setsTotals({ roles, users, groups, queues }: Quotas): boolean {
   );
 }
 
-/** Returns the shortest run time or idle time (ms) that the site file allows for jobs of this owner, or null for no limit. */
+/**
+ * Returns the shortest run time or idle time in ms that the site file allows for jobs of this owner, or null if the site file sets no
+ * limit.
+ */
 export function timeLimitOf(quotas: Quotas, owner: Owner, key: 'timeout' | 'idle'): { readonly ms: number; readonly path: string } | null {
   const all = scopesOf(quotas, owner).flatMap(({ path, limits }) => {
     const ms = limits[key];

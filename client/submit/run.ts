@@ -85,8 +85,8 @@ export interface RunModule {
  * that it imports with `await import(...)`. If it uses a variable from an enclosing scope, the job fails with a ReferenceError. In that
  * case, export the function from a module: `run(options, { module: new URL('./train.ts', import.meta.url), export: 'train', args: [...]
  * })`. The folder of the module is then uploaded. The arguments and the result are JSON values of at most 16 MiB each.
- * @throws TonyError FUNCTION_INVALID, JOB_INVALID and the errors of `submit`; JOB_FAILED with the error and the last output lines of the
- *   task that failed first
+ * @throws TonyError FUNCTION_INVALID, JOB_INVALID and the errors of `submit`; JOB_FAILED with the error of the task that failed first, and
+ *   the last lines of its output
  */
 export function run<T, Args extends readonly unknown[]>(options: RunOptions, called: RunFunction<Args, T>, ...args: Args): Promise<T>;
 export function run<T = unknown>(options: RunOptions, called: RunModule): Promise<T>;
@@ -117,8 +117,8 @@ export async function run<T>(
 /**
  * Like `run`, but resolves as soon as the job is submitted. Instead of a function, `start` also accepts the path of a job.yaml or the
  * result of `loadJob`.
- * @returns a handle with `logs()`, `status()`, `result()` and `kill()`; the caller must close it. `attachJob(handle.id)` returns a new
- *   handle to the job.
+ * @returns a handle with `logs()`, `status()`, `result()` and `kill()`. The caller must close the handle. `attachJob(handle.id)` returns
+ *   another handle to the same job.
  */
 export function start<T, Args extends readonly unknown[]>(
   options: RunOptions,

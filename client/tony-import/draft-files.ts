@@ -1,11 +1,11 @@
 import { basename } from 'node:path';
 
-/** `files` and `archives` of job.yaml: paths by name. */
+/** Paths for `files` and `archives` in job.yaml, keyed by name. */
 type DraftFiles = Readonly<Record<'files' | 'archives', Readonly<Record<string, string>>>>;
 
 /**
- * Parses a list of TonY's resources: `PATH`, `PATH::NAME`, and for archives `PATH#archive` or `PATH::NAME#archive`. Without NAME, TonY uses the
- * file name.
+ * Parses a list of resources in TonY's format: `PATH` or `PATH::NAME` for a file, and `PATH#archive` or `PATH::NAME#archive` for an
+ * archive. Without NAME, the resource keeps its file name.
  */
 export function draftFiles(resources = ''): DraftFiles {
   const files = new Map<string, string>();

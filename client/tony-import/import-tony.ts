@@ -12,17 +12,17 @@ import { APPLICATION_KEYS, type Carrying, NO_DRIVER, OTHER_KEYS, ROLE_KEYS } fro
 import { carriedOrder, type DraftOrder, draftOrder, type Stages, stagesOf } from './tony-order.ts';
 import { assignments, memoryText, number, optionalMemory, positive } from './tony-values.ts';
 
-/** Arguments of TonY's ClusterSubmitter that supplement the configuration file. */
+/** Arguments of TonY's ClusterSubmitter, which complement the configuration file. */
 export interface TonyArguments {
-  /** `-executes`: the program, or the complete command. */
+  /** Value of `-executes`: the program, or the complete command. */
   readonly executes?: string | undefined;
-  /** `-task_params` */
+  /** Value of `-task_params`. */
   readonly taskParams?: string | undefined;
-  /** `-python_binary_path` */
+  /** Value of `-python_binary_path`. */
   readonly python?: string | undefined;
-  /** `-src_dir` */
+  /** Value of `-src_dir`. */
   readonly sourceFolder?: string | undefined;
-  /** `-conf key=value`: overrides the configuration file. */
+  /** Values of `-conf`, each of the form `key=value`. They override the configuration file. */
   readonly settings?: readonly string[];
 }
 
@@ -37,20 +37,20 @@ const TONY_ARGUMENTS: OptionNames<TonyArguments> = {
 export interface ImportedKey {
   readonly key: string;
   readonly value: string;
-  /** Key in job.yaml; null if there is none. */
+  /** Corresponding key in job.yaml, or null if there is none. */
   readonly to: string | null;
-  /** Why the key was not converted, or how its meaning differs in job.yaml; otherwise empty. */
+  /** Reason why the key was not converted, or an explanation of how its meaning differs in job.yaml. Empty if neither applies. */
   readonly remark: string;
 }
 
 export interface ImportedJob {
   readonly yaml: string;
   readonly keys: readonly ImportedKey[];
-  /** Mistakes in job.yaml that the user must correct before the submission. */
+  /** Mistakes in job.yaml that the user must correct before submitting the job. */
   readonly missing: readonly string[];
 }
 
-/** Content of job.yaml, in the order of its keys. `yamlOf` omits undefined and empty values. */
+/** Content of job.yaml, with the keys in the order in which they are written. `yamlOf` omits undefined and empty values. */
 interface Draft {
   readonly name: string;
   readonly queue: string | undefined;
@@ -118,7 +118,7 @@ export async function importTony(file: string, given: TonyArguments = {}): Promi
   return convertTony(text, { ...given, file });
 }
 
-/** Converts the text of a TonY 0.5 configuration (TonyConfigurationKeys, tony-default.xml). */
+/** Converts the text of a TonY 0.5 configuration. TonyConfigurationKeys and tony-default.xml in TonY define the keys. */
 export function convertTony(
   xml: string,
   { file, settings: overrides = [], ...given }: TonyArguments & { readonly file: string },
@@ -146,7 +146,7 @@ export function convertTony(
   return { yaml, keys, missing: missingOf(yaml, dirname(resolve(file))) };
 }
 
-/** Returns the roles that have tasks, in the order of the configuration. Role names in TonY are lower-case. */
+/** Returns the roles that have tasks, in the order of the configuration. TonY's role names are in lower case. */
 function rolesOf(settings: ReadonlyMap<string, string>): string[] {
   const named = [...settings].flatMap(([key, value]) => {
     const [, role] = /^tony\.([a-z]+)\.instances$/.exec(key) ?? [];
@@ -155,11 +155,11 @@ function rolesOf(settings: ReadonlyMap<string, string>): string[] {
   if (named.length > 0) {
     return named;
   }
-  // TonY runs this program in its ApplicationMaster.
+  // In this case, TonY runs a single program in its ApplicationMaster.
   if (settings.has('tony.am.command')) {
     return ['worker'];
   }
-  throw new TonyError('JOB_INVALID', 'The TonY configuration starts no tasks: no tony.ROLE.instances is above 0.', {
+  throw new TonyError('JOB_INVALID', 'The TonY configuration starts no tasks: no tony.ROLE.instances is greater than 0.', {
     hint: 'Set the number of tasks, for example --set tony.worker.instances=2.',
   });
 }
@@ -179,13 +179,13 @@ function draftOf(
   file: string,
 ): Draft {
   const logdir = settings.get('tony.application.tensorboard-log-dir');
-  // If the configuration contains a summary folder, `tensorboard` in job.yaml replaces the role.
+  // If the configuration sets a folder for summaries, the key `tensorboard` in job.yaml replaces the role for TensorBoard.
   const own = names.filter((name) => logdir === undefined || name !== SIDECAR);
   const stages = stagesOf(settings, own);
   const training = own.filter((name) => !stages.prepare.includes(name));
   const framework = frameworkOf(settings, training, [command, ...training.map((name) => settings.get(`tony.${name}.command`))]);
   const roles = Object.fromEntries(own.map((name) => [name, draftRole(settings, name, { framework, stages, roles: own })]));
-  // Parameter servers that belong to TensorFlow's cluster run until the chief ends.
+  // Parameter servers in TensorFlow's cluster do not end by themselves, so the job ends with its chief.
   const endsWithChief = Object.values(roles).some(({ ranked }) => ranked === true);
   const tags = splitList(settings.get('tony.application.tags') ?? '');
   const gang = positive(settings.get('tony.container.allocation.timeout'));
@@ -235,7 +235,7 @@ function draftRole(
   const sidecar = isSidecar(name);
   const untracked = isUntracked(name);
   const isPreparing = stages.prepare.includes(name);
-  // TF_CONFIG contains the addresses of parameter servers, so they start together with the workers.
+  // TF_CONFIG contains the addresses of the parameter servers, so these start together with the workers.
   const inCluster = framework === 'tensorflow' && name === UNTRACKED && !isPreparing;
   const timeLimit = positive(settings.get('tony.task.executor.execution-timeout-ms'));
   const stopping = isNamed('tony.application.stop-on-failure-jobtypes', STOPPING);
@@ -268,7 +268,7 @@ function draftDocker(settings: ReadonlyMap<string, string>, name: string): Draft
 const UNKNOWN: Carrying = { to: null, remark: 'not a key of TonY 0.5' };
 const DEFAULT_VALUE: Carrying = { to: null, remark: 'this is the default' };
 
-/** Returns the key in job.yaml for a TonY key. `to` is null if the draft does not contain the value. */
+/** Returns the key in job.yaml that corresponds to a TonY key. `to` is null if job.yaml does not contain the value. */
 function carried(
   key: string,
   value: string,
@@ -286,7 +286,7 @@ function carried(
       return { ...equivalent, remark: '' };
     }
     if (key === 'tony.am.command' && draft.command !== value) {
-      return { to: null, remark: 'not used: the job has another command, or roles with tasks' };
+      return { to: null, remark: 'not used, because the job has another command or has roles with tasks' };
     }
     if (key.startsWith('tony.am.') && fromMaster && equivalent.to !== 'command') {
       const resource = key.slice('tony.am.'.length);
@@ -333,7 +333,7 @@ function carried(
     : { to: null, remark: "a Hadoop setting, not a TonY key; tony-ts reads Hadoop's settings from HADOOP_CONF_DIR" };
 }
 
-/** Returns true if the draft contains one of the comma-separated keys. `roles.*.nodeLabel` matches any role. */
+/** Returns true if the draft contains any of the comma-separated keys. `roles.*.nodeLabel` matches every role. */
 function contains(draft: Draft, places: string): boolean {
   const below = (value: unknown, keys: readonly string[]): boolean => {
     const [key, ...rest] = keys;
@@ -356,7 +356,7 @@ function isEmpty(value: unknown): boolean {
 const ON_ONE_LINE = new Set(['resources', 'restart', 'after', 'endAfter', 'tags', 'gang', 'heartbeat', 'tensorboard', 'master', 'docker']);
 
 function yamlOf(draft: Draft, file: string): string {
-  // `JSON.stringify` omits undefined values.
+  // `JSON.stringify` removes undefined values.
   const entries = Object.entries(JSON.parse(JSON.stringify(draft)) as object).filter(
     ([, value]: [string, unknown]) => !(typeof value === 'object' && value !== null && Object.keys(value).length === 0),
   );

@@ -1,6 +1,9 @@
 import { type Framework, factsOf } from '../../conf/values/frameworks.ts';
 
-/** Returns undefined for TensorFlow.js, which is the default in job.yaml. TonY's own default is TensorFlow. */
+/**
+ * Returns the value of `framework` for job.yaml. Returns undefined for TensorFlow.js, because it is the default in job.yaml. TonY's own
+ * default is TensorFlow.
+ */
 export function frameworkOf(
   settings: ReadonlyMap<string, string>,
   roles: readonly string[],
@@ -18,7 +21,7 @@ export function frameworkOf(
   return chosen === 'pytorch' || chosen === 'horovod' ? chosen : 'none';
 }
 
-/** Returns true for the task in which TonY runs Horovod's rendezvous. In tony-ts, the ApplicationMaster provides it. */
+/** Returns true for the role in which TonY runs the rendezvous of Horovod. In tony-ts, the ApplicationMaster provides the rendezvous. */
 export function isHorovodDriver(settings: ReadonlyMap<string, string>, role: string): boolean {
   return role === 'driver' && settings.get('tony.application.framework')?.toLowerCase() === 'horovod';
 }

@@ -1,4 +1,7 @@
-/** The job.yaml key that corresponds to a TonY key. `remark` explains how the meaning differs or, if `to` is null, why there is no key. */
+/**
+ * Key in job.yaml that corresponds to a TonY key. `remark` explains how the meaning differs. If `to` is null, `remark` explains why there
+ * is no such key.
+ */
 export interface Carrying {
   readonly to: string | null;
   readonly remark: string;
@@ -18,7 +21,7 @@ const FILES = 'relative paths are resolved against the folder of job.yaml; progr
 const NO_MASTER_FILES = 'the ApplicationMaster runs no job code; list the files under a role';
 const PREPROCESS = 'write a role for the preparation, and `after` in the roles that wait for it';
 
-/** Keys that apply to the whole job. A function receives the value of the key. */
+/** TonY keys that apply to the whole job. If the conversion depends on the value of the key, the entry is a function. */
 export const APPLICATION_KEYS: Readonly<Record<string, Carrying | ((value: string) => Carrying)>> = {
   'tony.application.name': to('name'),
   'tony.yarn.queue': to('queue'),
@@ -96,7 +99,7 @@ export const APPLICATION_KEYS: Readonly<Record<string, Carrying | ((value: strin
   'tony.python-exec-path': not('include the interpreter in the command'),
 };
 
-/** Keys `tony.ROLE.KEY`, by KEY, with the corresponding keys within `roles.ROLE`. */
+/** Keys of the form `tony.ROLE.KEY`. Maps each KEY to the corresponding key in `roles.ROLE`. */
 export const ROLE_KEYS: Readonly<Record<string, Carrying>> = {
   instances: to('instances'),
   memory: to('resources.memory'),
@@ -111,7 +114,7 @@ export const ROLE_KEYS: Readonly<Record<string, Carrying>> = {
   'depends-on': not('TonY itself ignores this key; to make a role wait, write `after`'),
 };
 
-/** Keys of dependencies between roles and groups of roles, as the documentation shows them. */
+/** Patterns of TonY's keys for dependencies between roles and groups of roles, in the form that the documentation shows. */
 export const ORDER_KEYS: Readonly<Record<string, Carrying>> = {
   'tony.application.group.GROUP': to('roles.*.endAfter.role'),
   'tony.application.dependency.ROLE.timeout.after.GROUP': to('roles.ROLE.endAfter.within', 'the time is in seconds'),

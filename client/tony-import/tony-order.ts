@@ -4,7 +4,7 @@ import { number } from './tony-values.ts';
 
 type Settings = ReadonlyMap<string, string>;
 
-/** The keys of a role in job.yaml that replace TonY's stages and group dependencies. */
+/** Keys of a role in job.yaml that replace TonY's stages and group dependencies. */
 export interface DraftOrder {
   readonly after: { readonly role: string } | readonly { readonly role: string }[] | undefined;
   readonly endAfter: { readonly role: string | readonly string[]; readonly within: string; readonly late: 'fail' | undefined } | undefined;
@@ -18,7 +18,7 @@ export interface Stages {
 const DEPENDENCY = /^tony\.application\.dependency\.([A-Za-z]+)\.timeout\.after\.([A-Za-z]+)(\.ignored)?$/;
 const GROUP = 'tony.application.group.';
 
-/** Returns the roles of TonY's two stages. If only one stage is set, TonY puts all other roles into the other stage. */
+/** Returns the roles of TonY's two stages. If the configuration sets only one stage, TonY puts all other roles into the other stage. */
 export function stagesOf(settings: Settings, roles: readonly string[]): Stages {
   const named = (key: string) => splitList(settings.get(`tony.application.${key}-stage`) ?? '').filter((role) => roles.includes(role));
   const prepare = named('prepare');
@@ -30,7 +30,7 @@ export function stagesOf(settings: Settings, roles: readonly string[]): Stages {
   return { prepare: prepare.length === 0 ? without(training) : prepare, training: training.length === 0 ? without(prepare) : training };
 }
 
-/** @param isAwaited true if TonY waits for the role to end before it starts the second stage */
+/** @param isAwaited returns true if TonY starts the second stage only after the role has ended */
 export function draftOrder(
   settings: Settings,
   name: string,
@@ -56,7 +56,7 @@ function draftEnd(settings: Settings, name: string, roles: readonly string[]): D
   return { role: members.length === 1 ? only : members, within: `${seconds}s`, late: ignored ? undefined : 'fail' };
 }
 
-/** Returns the group after which a role ends. TonY considers only one group for each role. */
+/** Returns the group of roles after which this role ends. TonY considers only one group for each role. */
 function groupOf(settings: Settings, name: string): string | undefined {
   return [...settings.keys()]
     .flatMap((key) => {
@@ -66,7 +66,7 @@ function groupOf(settings: Settings, name: string): string | undefined {
     .at(-1);
 }
 
-/** Returns how the import converts a group's or a dependency's key, or undefined for other keys. */
+/** Returns the conversion of a key of a group or dependency. Returns undefined for other keys. */
 export function carriedOrder(key: string, settings: Settings, roles: Readonly<Record<string, DraftOrder>>): Carrying | undefined {
   const ends = Object.keys(roles).filter((role) => roles[role]?.endAfter !== undefined);
   if (key.startsWith(GROUP)) {

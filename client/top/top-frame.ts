@@ -12,12 +12,12 @@ import { most, type Ordering, ordered, type TopView } from './top-view.ts';
 
 export interface Frame {
   readonly lines: readonly string[];
-  /** View whose scroll offset is limited to the existing rows. */
+  /** View with a scroll offset that does not exceed the number of rows. */
   readonly view: TopView;
 }
 
 export interface FrameNotes {
-  /** Message for the user, for example that the cluster is unreachable; otherwise empty. */
+  /** Message for the user, for example that the cluster is unreachable. Empty if there is none. */
   readonly notice: string;
   readonly intervalMs: number;
 }
@@ -45,7 +45,7 @@ export const JOB_ORDERINGS: readonly Ordering<JobSummary>[] = [
   { name: 'step', compare: most(({ job }) => job?.step) },
 ];
 
-/** Returns the view of one job: a line for the job, why it waits, and as many tasks as fit. */
+/** Returns the view of one job. It contains a line about the job, the reason if the job waits, and as many tasks as fit. */
 export function jobFrame(
   applicationId: string,
   { status, phase, waiting, masterSilentMs }: Observation,
@@ -66,7 +66,7 @@ export function jobFrame(
   return tableFrame(head, tasks, (rows) => fittedTable(rows, TASK_COLUMNS, terminal), TASK_ORDERINGS, view, notes, terminal);
 }
 
-/** Returns the view of several jobs: their totals, and one line per job. */
+/** Returns the view of several jobs. It contains the totals and one line per job. */
 export function jobsFrame(
   jobs: readonly JobSummary[],
   whose: string,
@@ -79,7 +79,7 @@ export function jobsFrame(
   if (jobs.length === 0) {
     return { lines: framed(head, [], JOB_ORDERINGS, view, notes, terminal), view: { ...view, offset: 0 } };
   }
-  // Show only the first reason for waiting. `tony-ts list` shows all reasons.
+  // The view shows only the first reason for waiting. `tony-ts list` shows all reasons.
   const waits = jobs.find(({ waiting }) => waiting !== '');
   const silent = jobs.find(({ masterSilentMs }) => masterSilentMs !== null);
   if (silent !== undefined) {
@@ -130,7 +130,7 @@ function framed<Row>(
   return [...all, ...empty, ...foot];
 }
 
-/** Returns the totals, such as `3 jobs of yours, 1 of them waiting: 8 tasks, 24 GiB, 12 vcores, 4 GPUs`. */
+/** Returns the totals, for example `3 jobs of yours, 1 of them waiting: 8 tasks, 24 GiB, 12 vcores, 4 GPUs`. */
 function sumLine(jobs: readonly JobSummary[], whose: string): string {
   if (jobs.length === 0) {
     return `no running jobs ${whose}`;

@@ -50,14 +50,14 @@ export function afterKey(view: TopView, key: string, orders: number): TopView | 
   }
 }
 
-/** Sorts the rows; keeps the order of equal rows. */
+/** Sorts the rows. Equal rows keep their order. */
 export function ordered<Row>(rows: readonly Row[], orderings: readonly Ordering<Row>[], { order, reversed }: TopView): Row[] {
   const compare = orderings[order]?.compare ?? (() => 0);
   const sorted = rows.toSorted(compare);
   return reversed ? sorted.toReversed() : sorted;
 }
 
-/** Compares in descending order. Rows without a value are last. */
+/** Compares rows for sorting in descending order. Rows without a value come last. */
 export function most<Row>(amount: (row: Row) => number | null | undefined): (a: Row, b: Row) => number {
   return (a, b) => (amount(b) ?? -1) - (amount(a) ?? -1);
 }

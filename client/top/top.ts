@@ -15,7 +15,10 @@ export interface TopOptions {
 
 const QUIET = { notice: '', intervalMs: 0 };
 
-/** Shows one job until it ends, and then its report. Without a terminal, prints the job once. Returns the exit code. */
+/**
+ * Shows one job until it ends, then prints the job's report. If the output is not a terminal, prints the state of the job once. Returns the
+ * exit code.
+ */
 export async function topJob(connection: JobConnection, { input, output, intervalMs }: TopOptions): Promise<number> {
   const terminal = terminalOf(output);
   const { applicationId } = connection;
@@ -69,7 +72,7 @@ export async function topJobs(
   return exitCode;
 }
 
-/** Returns a terminal without a height limit, for output that is not redrawn. */
+/** Returns a terminal without a height limit, for output that is printed only once. */
 function whole(terminal: Terminal): Terminal {
   return { live: false, columns: terminal.columns, rows: Number.POSITIVE_INFINITY, paint: (style, text) => terminal.paint(style, text) };
 }

@@ -20,7 +20,7 @@ export interface WatchOptions {
   readonly intervalMs: number;
 }
 
-/** `last`: final observation; null if the user quit. */
+/** Result of `watch`. `last` is the final observation, or null if the user quit. */
 export interface WatchEnd<T> {
   readonly last: T | null;
   readonly exitCode: number;
@@ -34,7 +34,7 @@ class Left extends Error {
   }
 }
 
-/** Redraws the observations until one is final or the user quits, then restores the terminal. */
+/** Redraws the screen with each observation until an observation is final or the user quits. Then restores the terminal. */
 export async function watch<T>(watched: Watched<T>, { input, output, intervalMs }: WatchOptions): Promise<WatchEnd<T>> {
   const away = new AbortController();
   const { signal } = away;

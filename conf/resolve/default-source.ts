@@ -3,11 +3,11 @@ import { homedir } from 'node:os';
 import { isAbsolute, join, normalize, relative, sep } from 'node:path';
 
 /**
- * Returns the first file that a command refers to, such as `train.ts` in `node train.ts`, or undefined if there is none. If the command
- * refers to a file, the folder of job.yaml becomes the default source.
+ * Returns the first file to which a command refers, for example `train.ts` in `node train.ts`. Returns undefined if there is no such file.
+ * If there is one, the folder of job.yaml is the default source.
  *
  * Ignores program names without a slash, because the shell looks them up in PATH. Ignores arguments that contain neither a dot nor a slash.
- * @param isFile tests a path relative to the folder of job.yaml.
+ * @param isFile returns whether a path, relative to the folder of job.yaml, is a file
  */
 export function fileBeside(command: string, isFile: (path: string) => boolean): string | undefined {
   let isProgram: boolean = true;
@@ -27,7 +27,9 @@ export function fileBeside(command: string, isFile: (path: string) => boolean): 
   return undefined;
 }
 
-/** Returns the relative path in a word such as `train.ts` or `--config=conf.yaml`, or undefined if there is none. */
+/**
+ * Returns the relative path in a word, for example in `train.ts` or `--config=conf.yaml`. Returns undefined if the word contains no path.
+ */
 function pathIn(word: string): string | undefined {
   const value = word.replace(/^[<>]+/, '').replace(/^-[\w-]*=/, '');
   if (!/[./]/.test(value) || /^[-~]/.test(value) || /[$*?\0]/.test(value) || isAbsolute(value)) {
@@ -42,13 +44,14 @@ export function isFileIn(folder: string): (path: string) => boolean {
 }
 
 /**
- * Returns true for folders that tony-ts does not upload by default: the user's home folder, its ancestors, and shared folders such as /tmp.
+ * Returns true for folders that tony-ts does not upload by default. These are the user's home folder, its ancestors, and shared folders
+ * such as /tmp.
  */
 export function isTooBroad(folder: string, home: string = homedir()): boolean {
   return contains(folder, home) || contains(withoutLinks(folder), withoutLinks(home)) || isShared(folder);
 }
 
-/** Mode bits of a shared folder such as /tmp: world-writable and sticky (o+wt). */
+/** Mode bits of a shared folder such as /tmp. Such a folder is world-writable and has the sticky bit (o+wt). */
 const SHARED_MODE = 0o1002;
 
 function isShared(folder: string): boolean {

@@ -6,8 +6,8 @@ const ONE_VALUE: ReadonlySet<string> = new Set(['docker', 'kerberos']);
 type Mapping = Readonly<Record<string, unknown>>;
 
 /**
- * Merges the `defaults` of a site file into the content of job.yaml; values in job.yaml take precedence. Values of the wrong type stay
- * unchanged, and the later validation reports them.
+ * Merges the `defaults` of a site file into the content of job.yaml. Values in job.yaml take precedence. Leaves values of the wrong type
+ * unchanged, because the validation reports them later.
  */
 export function withDefaults(written: unknown, defaults: Mapping): unknown {
   if (!isRecord(written)) {
@@ -22,7 +22,7 @@ export function withDefaults(written: unknown, defaults: Mapping): unknown {
   };
 }
 
-/** Returns the defaults for one role. Defaults under the role's name take precedence over those under "*". */
+/** Returns the defaults for one role. Defaults under the name of the role take precedence over those under "*". */
 function defaultsOfRole(roles: Mapping, name: string): Mapping {
   return filledUp(ownMapping(roles, name), ownMapping(roles, EVERY_ROLE));
 }
@@ -35,14 +35,14 @@ function rolesWithDefaults(written: Mapping, defaults: Mapping, jobEnvironment: 
         return [name, role];
       }
       const { env, ...rest } = defaultsOfRole(defaults, name);
-      // Variables in the job's `env` take precedence over the site's defaults for the role.
+      // Variables in the job's `env` take precedence over the variables that the site file sets for the role.
       const missing = Object.entries(isRecord(env) ? env : {}).filter(([variable]) => !Object.hasOwn(jobVariables, variable));
       return [name, filledUp(role, missing.length === 0 ? rest : { ...rest, env: Object.fromEntries(missing) })];
     }),
   );
 }
 
-/** Adds the defaults for TensorBoard only if job.yaml enables it. */
+/** Add the defaults for TensorBoard only if job.yaml enables TensorBoard. */
 function withTensorBoardDefaults(written: unknown, defaults: unknown): Mapping {
   if (!isRecord(defaults)) {
     return {};
@@ -53,12 +53,15 @@ function withTensorBoardDefaults(written: unknown, defaults: unknown): Mapping {
   return isRecord(written) ? { tensorboard: filledUp(written, defaults) } : {};
 }
 
-/** Writes the name of a strategy as a mapping, to which defaults can be added. */
+/** If job.yaml contains only the name of a strategy, converts it to a mapping, to which defaults can be added. */
 function withWholeStrategy(written: unknown): Mapping {
   return typeof written === 'string' ? { strategy: { type: written } } : {};
 }
 
-/** Adds the keys of `fill` that are missing from `into`. Merges nested mappings recursively, but treats a Docker container and a keytab as one value. */
+/**
+ * Adds the keys of `fill` that are missing in `into`. Merges nested mappings recursively, but treats Docker containers and keytabs as
+ * single values.
+ */
 function filledUp(written: Mapping, fill: Mapping): Mapping {
   const filled = new Map(Object.entries(written));
   for (const [key, value] of Object.entries(fill)) {

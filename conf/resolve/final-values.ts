@@ -4,18 +4,18 @@ import { type DockerContainer, writtenDocker } from '../values/docker.ts';
 import { writtenDuration, writtenMemory } from '../values/units.ts';
 import { isTensorBoardRole } from './tensorboard-role.ts';
 
-/** A job setting that a final value in the site file overrides. */
+/** Setting of a job that a final value in the site file overrides. */
 export interface FinalValue {
-  /** Key in job.yaml, such as `heartbeat.interval`. */
+  /** Key in job.yaml, for example `heartbeat.interval`. */
   readonly path: readonly string[];
-  /** Value in the job, in job.yaml syntax; null if the job sets none. */
+  /** Value that the job sets, in the syntax of job.yaml, or null if the job sets none. */
   readonly was: string | null;
   readonly is: string;
 }
 
 type Path = readonly string[];
 
-/** Paths in `Job` that differ from the keys in job.yaml. */
+/** Paths in `Job` that differ from the keys of job.yaml. */
 const PLACES: Readonly<Record<string, Path>> = {
   'gang.timeout': ['gang', 'timeoutMs'],
   'heartbeat.interval': ['heartbeat', 'intervalMs'],
@@ -35,8 +35,8 @@ const DURATIONS: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Applies the final values of the site file to a job, and returns the new job and the overridden settings. The client applies them before
- * the submission. The ApplicationMaster uses this function to reject jobs whose settings differ from the final values.
+ * Applies the final values of the site file to a job. Returns the new job and the overridden settings. The client calls this function
+ * before the submission. The ApplicationMaster calls it to reject jobs whose settings differ from the final values.
  */
 export function withFinalValues(job: Job, final: JobPart): { readonly job: Job; readonly changed: readonly FinalValue[] } {
   const changed: FinalValue[] = [];
@@ -52,7 +52,7 @@ export function withFinalValues(job: Job, final: JobPart): { readonly job: Job; 
     result = withValue(result, place, value);
   }
   const roles = job.roles.map((role) => {
-    // Skip the TensorBoard role that tony-ts adds, because its settings are fixed.
+    // Skip the role that tony-ts adds for TensorBoard, because its settings are fixed.
     if (result.tensorboard.serve && isTensorBoardRole(role, result.tensorboard.memoryMb)) {
       return role;
     }
@@ -67,7 +67,7 @@ export function withFinalValues(job: Job, final: JobPart): { readonly job: Job; 
   return { job: { ...result, roles }, changed };
 }
 
-/** Applies final values to one role. `env` contains the job's variables, which the role inherits. */
+/** Applies final values to one role. `env` contains the variables of the job, which the role inherits. */
 export function withRoleValues(
   role: Role,
   part: RolePart,
@@ -88,7 +88,7 @@ export function withRoleValues(
   for (const { path, value } of leavesOf(others)) {
     const place = placeInRole(path);
     const was = valueAt(result, place) ?? (path[0] === 'env' ? valueAt(env, path.slice(1)) : null);
-    // A missing amount of another resource type means 0.
+    // A missing amount of another resource type is equivalent to 0.
     if (isSame(was ?? (place[1] === 'other' ? 0 : null), value)) {
       continue;
     }
@@ -97,12 +97,12 @@ export function withRoleValues(
   return { role: result, changed };
 }
 
-/** Returns a sentence for the user, such as `the site file sets heartbeat.interval to 3s (job.yaml: 1s)`. */
+/** Returns a sentence for the user, for example `the site file sets heartbeat.interval to 3s (job.yaml: 1s)`. */
 export function describeFinalValue({ path, was, is }: FinalValue, source = 'job.yaml'): string {
   return `the site file sets ${path.join('.')} to ${is} (${source}: ${was ?? 'nothing'})`;
 }
 
-/** Returns the final values for a role. Job-wide final variables also replace variables that the role sets. */
+/** Returns the final values for a role. Final variables of the whole job also override variables that the role sets. */
 function partOfRole(role: Role, { env = {}, roles = {} }: JobPart): RolePart {
   const every = entryOf(roles, EVERY_ROLE);
   const named = entryOf(roles, role.name);
@@ -131,7 +131,7 @@ function placeInRole(path: Path): Path {
   return resource === 'vcores' || resource === 'gpus' ? path : ['resources', 'other', resource];
 }
 
-/** Returns every leaf of nested mappings with its path. Lists and Docker containers are leaves. */
+/** Returns every value in nested mappings with its path. Lists and Docker containers are single values. */
 function leavesOf(part: object, above: Path = []): { readonly path: Path; readonly value: unknown }[] {
   return Object.entries(part).flatMap(([key, value]: [string, unknown]) => {
     const path = [...above, key];

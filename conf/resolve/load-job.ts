@@ -21,11 +21,11 @@ import type { SiteConfig } from './site.ts';
 import { chiefOf, isRanked, isServing, strategyProblems, unprotected, withStrategyRoles } from './strategy-roles.ts';
 
 export interface LoadOptions {
-  /** Overrides in `--set` syntax, such as `roles.worker.instances=4`. Values are YAML; `\.` is a dot within a key. */
+  /** Overrides in the syntax of `--set`, for example `roles.worker.instances=4`. Values are YAML. `\.` stands for a dot within a key. */
   readonly set?: readonly string[];
-  /** Site file of the cluster; null for local jobs. Its defaults fill in missing keys, and its final values override the job. */
+  /** Site file of the cluster, or null for local jobs. Its defaults set missing keys, and its final values override the keys of the job. */
   readonly site?: Pick<SiteConfig, 'from' | 'defaults' | 'final'> | null;
-  /** Receives a sentence about each overridden value, such as `the site file sets heartbeat.interval to 3s (job.yaml: 1s)`. */
+  /** Called with a sentence about each overridden value, for example `the site file sets heartbeat.interval to 3s (job.yaml: 1s)`. */
   readonly onOverridden?: (line: string) => void;
 }
 
@@ -49,16 +49,16 @@ export async function loadJob(path: string, options: LoadOptions = {}): Promise<
 
 export interface ParseOptions extends LoadOptions {
   readonly file: string;
-  /** Base folder of relative paths. */
+  /** Folder against which relative paths are resolved. */
   readonly folder: string;
   /**
-   * Tests whether a path relative to `folder` is a file. If a command refers to such a file, `folder` becomes the default source. By
-   * default, the test always returns false.
+   * Returns whether a path, relative to `folder`, is a file. If a command refers to such a file, `folder` becomes the default source. By
+   * default, the function returns false.
    */
   readonly isFile?: (path: string) => boolean;
 }
 
-/** Validates the text of a job.yaml like {@link loadJob}, but without access to the file system. */
+/** Validates the text of a job.yaml in the same way as {@link loadJob}, but does not access the file system. */
 export function parseJob(text: string, options: ParseOptions): Job {
   const { site } = options;
   const yaml = new YamlFile(text, {
@@ -105,7 +105,7 @@ export function parseJob(text: string, options: ParseOptions): Job {
     );
   }
   for (const value of changed) {
-    // A role inherits the variables in the job's `env`.
+    // A role inherits the variables in `env` of the job.
     const [, , key, variable = ''] = value.path;
     const setPath = [value.path, ...(key === 'env' ? [[key, variable]] : [])].find((path) => sets(written, path));
     if (setPath === undefined || value.was === value.is) {
@@ -118,8 +118,8 @@ export function parseJob(text: string, options: ParseOptions): Job {
 }
 
 /**
- * Applies site defaults to the roles that the strategy adds. Such a role is a copy of the chief, so it lacks only the defaults under its
- * own name, the node label and other resource types.
+ * Applies site defaults to the roles that the strategy adds. Such a role is a copy of the chief's role. It lacks only the defaults under
+ * its own name, the node label and other resource types.
  */
 function withDefaultsOfStrategyRoles(job: Job, written: unknown, { defaults }: Pick<SiteConfig, 'defaults'>): Job {
   const parts = defaultsSchema.parse(defaults).roles ?? {};
@@ -147,7 +147,7 @@ function sets(written: unknown, path: readonly (string | number)[]): boolean {
   return true;
 }
 
-/** Applies an override such as `roles.worker.instances=4` to the document; creates missing keys. */
+/** Applies an override, for example `roles.worker.instances=4`, to the document. Creates missing keys. */
 function applyOverride(document: Document, assignment: string, overridden: Map<string, string>): void {
   const equals = assignment.indexOf('=');
   const keys = splitKeys(assignment.slice(0, Math.max(0, equals)));
@@ -206,7 +206,7 @@ function schemeProblems({ checkpoint, tensorboard, data }: JobFile): Problem[] {
   });
 }
 
-/** Reports mistakes that the schema cannot express. */
+/** Reports mistakes that the schema cannot detect. */
 function meaningProblems(file: JobFile): Problem[] {
   const problems = [...strategyProblems(file), ...schemeProblems(file), ...fileProblems(file)];
   const names = Object.keys(file.roles);
@@ -262,7 +262,7 @@ function meaningProblems(file: JobFile): Problem[] {
   for (const name of chiefs.slice(1)) {
     problems.push({ path: ['roles', name, 'chief'], message: `only one role can be the chief, and \`${chiefs[0]}\` is already the chief` });
   }
-  // Ignore roles that the strategy removes. `strategyProblems` reports a job in which no role remains.
+  // Ignore roles that the strategy removes. If no role remains, `strategyProblems` reports the mistake.
   const remaining = Object.entries(complete.roles);
   if (remaining.length > 0 && remaining.every(([name, role]) => role.sidecar || role.untracked || isServing(file, name))) {
     problems.push({
@@ -275,8 +275,8 @@ function meaningProblems(file: JobFile): Problem[] {
 }
 
 /**
- * Returns the file that makes the folder of job.yaml the default source, or undefined if job.yaml sets `source` or no command refers to a
- * file.
+ * Returns the file because of which the folder of job.yaml is the default source. Returns undefined if job.yaml sets `source`, or if no
+ * command refers to a file.
  */
 function namedFile(file: JobFile, isFile: NonNullable<ParseOptions['isFile']> = () => false): string | undefined {
   if (file.source !== undefined) {

@@ -111,7 +111,7 @@ export const resolvedJobSchema: z.ZodType<Job> = z
     }
   });
 
-/** Reports combinations of values that job.yaml cannot express. */
+/** Reports combinations of values that cannot result from a valid job.yaml. */
 function roleProblems(job: Job): Problem[] {
   return job.roles.flatMap((each, index) => {
     const { name, instances, maxInstances, restart, retryOn, tracking, chief, ranked, servesParameters } = each;
@@ -185,7 +185,7 @@ export function describeMistakes({ issues }: z.ZodError, whole: string): string 
 }
 
 /**
- * Validates a Job that a program has created or changed, with every rule of job.yaml. Returns a copy.
+ * Validates a Job that a program has created or changed. Applies all rules of job.yaml. Returns a copy.
  * @throws TonyError JOB_INVALID with the first few mistakes.
  */
 export function checkedJob(job: Job): Job {

@@ -2,15 +2,15 @@ import type { EndAfter, Role, RoleCondition } from '../job.ts';
 import { inGang } from '../role-conditions.ts';
 import type { Problem } from '../yaml-file.ts';
 
-// The order of roles in time: a role with `after` waits for other roles, and a role with `endAfter` ends when other roles have ended. The
-// tasks of the gang start together, so they wait together too.
+// Rules for the order in which roles start and end. A role with `after` waits for other roles, and a role with `endAfter` ends after other
+// roles. The tasks of the gang start together, so all roles with ranks wait together.
 
-/** The properties of a role that the rules need, before or after the job is resolved. */
+/** Properties of a role that the rules need. They exist both before and after the job is resolved. */
 export type OrderedRole = Pick<Role, 'name' | 'after' | 'tracking' | 'chief' | 'ranked' | 'servesParameters'> & {
   readonly endAfter: Pick<EndAfter, 'roles'> | null;
 };
 
-/** Reports `after` and `endAfter` settings that no job can satisfy. The path of each problem starts with the name of the role. */
+/** Reports `after` and `endAfter` settings that can never be satisfied. The path of each problem starts with the name of the role. */
 export function orderProblems(roles: readonly OrderedRole[], success: 'all' | 'chief'): Problem[] {
   const mistakes = roles.flatMap((role) => [...unreachable(role, roles, success), ...endless(role, roles)]);
   return mistakes.length > 0 ? mistakes : circles(roles);
@@ -43,11 +43,11 @@ function impossible(role: OrderedRole, { role: name, state }: RoleCondition, rol
     : null;
 }
 
-/** Reports a role that would never start, because the job ends as soon as the roles that it waits for have succeeded. */
+/** Reports a role that would never start. The job ends as soon as the roles for which this role waits have succeeded. */
 function neverStarts(role: OrderedRole, roles: readonly OrderedRole[], success: 'all' | 'chief'): Problem[] {
   const deciding = roles.filter(({ tracking, chief }) => (success === 'chief' ? chief : tracking === 'tracked'));
   const awaited = role.after.filter(({ state }) => state === 'succeeded').map((condition) => condition.role);
-  // Ranked tasks succeed together.
+  // All ranked tasks succeed at the same time.
   const gang = roles.some((each) => each.ranked && awaited.includes(each.name));
   const ends = deciding.every((each) => each.name !== role.name && (awaited.includes(each.name) || (gang && each.ranked)));
   if (deciding.length === 0 || !ends) {
@@ -77,7 +77,7 @@ function unknown(name: string, roles: readonly OrderedRole[]): string {
   return `there is no role \`${name}\` (roles: ${roles.map((role) => role.name).join(', ')})`;
 }
 
-/** Reports each role that waits for itself through other roles. The gang counts as one role. */
+/** Reports each role that waits for itself indirectly, through other roles. Treats the gang as a single role. */
 function circles(roles: readonly OrderedRole[]): Problem[] {
   const gang = roles.filter(inGang);
   const together = (role: OrderedRole) => (inGang(role) ? gang : [role]);

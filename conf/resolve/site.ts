@@ -8,31 +8,37 @@ import { duration, text } from '../values/value-schemas.ts';
 import { type Problem, YamlFile } from '../yaml-file.ts';
 
 export interface SiteConfig {
-  /** Path or URI of the site file; null if there is none. */
+  /** Path or URI of the site file, or null if there is none. */
   readonly from: string | null;
   readonly history: {
-    /** Folder for the histories of all users: a URI on HDFS or a path on the default file system. null: each user's home folder. */
+    /**
+     * Folder for the histories of all users, as a URI on HDFS or a path on the default file system. If null, each user's histories are in
+     * the user's home folder.
+     */
     readonly dir: string | null;
-    /** URL of the history server without a trailing slash; null if there is none. */
+    /** URL of the history server without a trailing slash, or null if there is none. */
     readonly url: string | null;
-    /** Age (ms) at which `tony-ts history prune` removes a history. */
+    /** Age in ms after which `tony-ts history prune` removes a history. */
     readonly keepMs: number;
   };
   readonly cache: {
-    /** Age (ms) at which submissions and `tony-ts cache prune` remove unused cache entries; null if submissions keep them. */
+    /** Age in ms after which submissions and `tony-ts cache prune` remove unused cache entries. If null, submissions remove no entries. */
     readonly maxAgeMs: number | null;
   };
   readonly tls: {
-    /** PEM file with the cluster's certificate authorities. Relative paths are resolved against the folder of the site file. */
+    /** PEM file with the certificate authorities of the cluster. A relative path is resolved against the folder of the site file. */
     readonly ca: string | null;
   };
   readonly storage: {
-    /** Address of HttpFS or Knox for the default file system, or addresses by nameservice or `host:port`; null if there is none. */
+    /** Address of HttpFS or Knox for the default file system, or addresses keyed by nameservice or `host:port`. Null if there is none. */
     readonly gateway: StorageGateway | null;
-    /** File with `USER:PASSWORD` for the gateway. Relative paths are resolved against the folder of the site file, `~/` against the home folder. */
+    /**
+     * File that contains `USER:PASSWORD` for the gateway. A relative path is resolved against the folder of the site file, and a path that
+     * starts with `~/` against the home folder.
+     */
     readonly credentials: string | null;
   };
-  /** Keytab for clients without a ticket; null: clients use their ticket caches. */
+  /** Keytab for clients. If null, clients use their ticket caches. */
   readonly kerberos: SiteKeytab | null;
   readonly quotas: Quotas;
   readonly defaults: Readonly<Record<string, unknown>>;
@@ -43,7 +49,7 @@ export type StorageGateway = string | Readonly<Record<string, string>>;
 
 export interface SiteKeytab {
   readonly principal: string;
-  /** Relative paths are resolved against the folder of the site file. */
+  /** Path of the keytab. A relative path is resolved against the folder of the site file. */
   readonly keytab: string;
 }
 
@@ -133,7 +139,7 @@ export const DEFAULT_SITE: SiteConfig = { ...parseSite('', SITE_FILE), from: nul
 
 /**
  * Parses the text of a tony-site.yaml.
- * @param file file name for error messages.
+ * @param file name of the file for error messages
  * @throws TonyError SITE_INVALID with every mistake: line, column, expected value.
  */
 export function parseSite(text: string, file: string): SiteConfig {
@@ -163,7 +169,7 @@ export function parseSite(text: string, file: string): SiteConfig {
   };
 }
 
-/** Returns `tls.ca` from a site file that is not validated yet, or null if it is not set. */
+/** Returns `tls.ca` from a site file that has not been validated, or null if it is not set. */
 export function authorityFileOf(text: string): string | null {
   if (!/^['"]?tls\b/m.test(text)) {
     return null;
@@ -176,7 +182,7 @@ export function authorityFileOf(text: string): string | null {
   }
 }
 
-/** Returns `storage` of a site file that may contain mistakes, or null if it has none or an invalid one. */
+/** Returns `storage` from a site file that may contain mistakes. Returns null if `storage` is missing or invalid. */
 export function storageOfSite(text: string): { readonly gateway: StorageGateway; readonly credentials: string | null } | null {
   if (!/^['"]?storage\b/m.test(text)) {
     return null;
@@ -192,7 +198,7 @@ export function storageOfSite(text: string): { readonly gateway: StorageGateway;
 
 /**
  * Returns `kerberos` from a site file, or null if it is not set.
- * @throws TonyError SITE_INVALID if the file sets it and contains mistakes
+ * @throws TonyError SITE_INVALID if the file sets `kerberos` and contains mistakes
  */
 export function keytabOf(text: string, file: string): SiteKeytab | null {
   return /^['"]?kerberos\b/m.test(text) ? parseSite(text, file).kerberos : null;

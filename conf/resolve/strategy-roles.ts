@@ -4,11 +4,11 @@ import { type Framework, factsOf } from '../values/frameworks.ts';
 import type { Problem } from '../yaml-file.ts';
 
 // Adapts the roles of a job to its strategy. With `parameter-server`, the tasks of the role `ps` store the weights. With `all-reduce`,
-// tony-ts ignores the role `ps`, so the same job.yaml works with both strategies.
+// tony-ts ignores the role `ps`, so that the same job.yaml works with both strategies.
 
 type RoleFile = JobFile['roles'][string];
 
-/** Name of the role whose tasks store the weights (strategy `parameter-server`). */
+/** Name of the role whose tasks store the weights if the strategy is `parameter-server`. */
 export const SERVING_ROLE = 'ps';
 
 /** Roles whose tasks have no rank by default. */
@@ -33,7 +33,7 @@ export function chiefOf(file: JobFile): string | undefined {
   );
 }
 
-/** Adds the roles that the strategy requires, and removes the roles that it does not use. */
+/** Adds roles that the strategy requires, and removes roles that it does not use. */
 export function withStrategyRoles(file: JobFile): JobFile {
   if (file.framework !== 'tfjs') {
     return file;
@@ -46,7 +46,7 @@ export function withStrategyRoles(file: JobFile): JobFile {
   if (chief === undefined) {
     return file;
   }
-  // By default, a parameter server runs the same command as the chief. The training library selects the behaviour by the role.
+  // By default, a parameter server runs the same command as the chief. The training library behaves differently in the role `ps`.
   if (given !== undefined) {
     const command = given.command ?? chief.command ?? file.command;
     return { ...file, roles: { ...file.roles, [SERVING_ROLE]: { ...given, ...(command !== undefined && { command }) } } };
@@ -63,7 +63,7 @@ export function withStrategyRoles(file: JobFile): JobFile {
   return { ...file, roles: { ...file.roles, [SERVING_ROLE]: serving } };
 }
 
-/** Returns true for a role `ps` whose settings in job.yaml show that it does not store weights. */
+/** Returns true for a role `ps` whose settings in job.yaml show that the role does not store weights. */
 function hasOwnMeaning(role: RoleFile): boolean {
   return role.command !== undefined || role.untracked || role.sidecar || role.ranked === true || role.chief === true;
 }
