@@ -22,17 +22,17 @@ const PACKAGES: Readonly<Record<BackendName, string>> = {
 };
 
 /**
- * Loads the fastest available backend, in this order: CUDA (only if the machine has a GPU), TensorFlow's C library, WebAssembly, plain
- * JavaScript. The environment variable TONY_BACKEND selects a specific backend: `gpu`, `native`, `wasm` or `cpu`.
+ * Loads the fastest available backend. The order is CUDA (if the machine has a GPU), TensorFlow's C library, WebAssembly, plain JavaScript.
+ * The environment variable TONY_BACKEND selects a specific backend: `gpu`, `native`, `wasm` or `cpu`.
  *
- * The native backend blocks the event loop during each operation. It uses TF_NUM_INTRAOP_THREADS threads, by default the number of cores
- * divided by the number of ranks on this machine.
+ * The native backend blocks the event loop during each operation. TF_NUM_INTRAOP_THREADS sets its number of threads. The default is the
+ * number of cores divided by `neighbours`.
  *
- * On the native backend, gradients and optimizer steps use TensorFlow's kernels. They compute the same results as TensorFlow.js, but
- * several times faster. TONY_NATIVE_KERNELS=off disables them.
+ * On the `gpu` and `native` backends, gradients and optimizer steps use TensorFlow's kernels, unless TONY_NATIVE_KERNELS is `off`.
+ * TensorFlow's kernels return the same results as TensorFlow.js, but several times faster.
  *
  * @param neighbours the number of this job's ranks on this machine, including this rank.
- * @throws TonyError BACKEND_MISSING with the reason each backend failed to load.
+ * @throws TonyError BACKEND_MISSING if no backend can be loaded. The message has the reason for each backend.
  */
 export async function loadBackend(neighbours: number, environment: NodeJS.ProcessEnv = process.env): Promise<Backend> {
   environment.TF_CPP_MIN_LOG_LEVEL ??= '2';
@@ -53,7 +53,7 @@ export async function loadBackend(neighbours: number, environment: NodeJS.Proces
       }
       return { name, tf };
     } catch (error) {
-      // The other lines are the stack of `require` calls.
+      // Error messages of `require` continue with a stack of modules. Only the first line has the reason.
       const [reason = ''] = messageOf(error).split('\n');
       reasons.push(`${PACKAGES[name]}: ${reason.slice(0, 200)}`);
     }
@@ -84,15 +84,12 @@ async function load(name: BackendName): Promise<typeof tfjs> {
 }
 
 /**
- * Returns the same module instance as an import in the user's program. The bundle does not contain TensorFlow.js, so Node.js resolves the
- * specifier at run time. `import` takes twice as long (0.25 s more), because it parses CommonJS modules to find the names of their exports.
+ * Loads TensorFlow.js from the package that the user's program also imports, because the bundle does not contain TensorFlow.js. `import`
+ * would take 0.25 s longer, because it parses CommonJS modules to find their exports.
  */
 const requireModule = createRequire(import.meta.url) as (specifier: string) => typeof tfjs;
 
-/**
- * Gradient kernels that silently return wrong results in tfjs-backend-wasm 4.22. They are unregistered, so programs that need one of them
- * fail instead.
- */
+/** Gradient kernels that silently return wrong results in tfjs-backend-wasm 4.22. Without them, a program that needs one fails. */
 const WRONG_WASM_KERNELS = ['MaxPoolGrad', 'MaxPool3DGrad', 'ResizeNearestNeighborGrad', 'Conv3DBackpropInputV2'];
 
 function unregisterWrongKernels(tf: typeof tfjs): void {
@@ -118,7 +115,7 @@ export interface LayerTree {
   readonly cell?: LayerTree;
 }
 
-/** @throws TonyError BACKEND_UNFIT if the backend cannot train the model or would compute wrong gradients. */
+/** @throws TonyError BACKEND_UNFIT if the backend cannot train the model correctly. */
 export function refuseUnfitModel(backend: BackendName, model: tfjs.LayersModel): void {
   if (backend !== 'wasm') {
     return;
@@ -130,7 +127,7 @@ export function refuseUnfitModel(backend: BackendName, model: tfjs.LayersModel):
   }
 }
 
-/** Yields a layer and all layers nested in it. */
+/** Yields the layer, then all layers nested in it. */
 export function* layersOf(layer: LayerTree): Generator<LayerTree> {
   yield layer;
   const inner = [...(layer.layers ?? []), layer.layer, layer.forwardLayer, layer.cell];

@@ -3,21 +3,22 @@ import { nativeKernelsOf } from './native-kernels.ts';
 
 export type LossFunction = (target: tfjs.Tensor, output: tfjs.Tensor) => tfjs.Tensor;
 
-/** TensorFlow.js's epsilon. LEAST and MOST are rounded to float32, as in TensorFlow.js. */
+/** Epsilon of TensorFlow.js. As in TensorFlow.js, LEAST and MOST are rounded to float32. */
 const EPSILON = 1e-7;
 const LEAST = Math.fround(EPSILON);
 const MOST = Math.fround(1 - EPSILON);
 
 /**
- * Replaces TensorFlow.js's `categoricalCrossentropy`, which runs forty small operations for the loss and its gradient. This function
- * instead makes one JavaScript pass over the probabilities p, unless the tensor is too large. With q = p / sum(p), for each example:
+ * Returns a faster version of TensorFlow.js's `categoricalCrossentropy`. TensorFlow.js runs forty small operations for the loss and its
+ * gradient. For small tensors, this version instead makes one JavaScript pass over the probabilities p. With q = p / sum(p), for each
+ * example:
  *
  *   loss      - sum(t log(clipped q))
  *   gradient  (g - sum(g q)) / sum(p), with g = 0 where q is clipped, and g = - t / q elsewhere
  *
- * The targets t are data and have no gradient.
+ * The targets t have no gradient.
  *
- * @param own TensorFlow.js's loss, which handles all unsupported cases.
+ * @param own TensorFlow.js's loss, which handles all other cases.
  */
 export function categoricalCrossentropy(tf: typeof tfjs, own: LossFunction): LossFunction {
   return (target, output) => {
@@ -27,8 +28,9 @@ export function categoricalCrossentropy(tf: typeof tfjs, own: LossFunction): Los
 }
 
 /**
- * Computes the same loss for targets that are class indices, one per example. An invalid class index means that the example has no target.
- * As in TensorFlow.js, p is clipped before it is divided by the sum, and clipped probabilities have no gradient.
+ * Returns a faster version of TensorFlow.js's `sparseCategoricalCrossentropy`, which takes one class index per example as the target. An
+ * example whose class index is invalid has no target. As in TensorFlow.js, p is clipped before it is divided by the sum, and clipped
+ * probabilities have no gradient.
  */
 export function sparseCategoricalCrossentropy(tf: typeof tfjs, own: LossFunction): LossFunction {
   return (target, output) => {
@@ -63,7 +65,7 @@ function oneHot(labels: Float32Array, classes: number): Float32Array {
 }
 
 function fits(tf: typeof tfjs, output: tfjs.Tensor): boolean {
-  // This implementation has no second-order gradient.
+  // Second-order gradients need TensorFlow.js's own loss.
   const isFirstOrder = tf.engine().state.gradientDepth === 1;
   return isFirstOrder && output.rank > 1 && output.dtype === 'float32' && nativeKernelsOf(tf)?.isFasterInJavaScript(output) === true;
 }
@@ -84,7 +86,7 @@ function inOnePass(tf: typeof tfjs, t: Float32Array, output: tfjs.Tensor): tfjs.
         sum += p[at] as number;
       }
       sums[example] = sum;
-      // The initial value is 0, or NaN if a probability is NaN or infinite.
+      // The product is 0, or NaN if a probability is NaN or infinite.
       let loss = sum * 0;
       for (let at = from; at < from + classes; at++) {
         if (t[at] !== 0) {

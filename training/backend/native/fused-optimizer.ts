@@ -7,11 +7,11 @@ import { nativeKernelsOf } from './native-kernels.ts';
 import { type OptimizerRule, ruleOf, type Scalar, type SlotKind } from './optimizer-rules.ts';
 import { ResourceVariable } from './resource-variable.ts';
 
-/** A variable and its slots, with the resource variables that mirror them. */
+/** A variable and its slots, with the TensorFlow resource variables that mirror them. */
 interface Group {
   readonly variable: tfjs.Variable;
   readonly slots: readonly OptimizerSlot[];
-  /** The mirror of `variable`, followed by the mirrors of its slots. */
+  /** Mirrors of `variable` and of its slots, in this order. */
   readonly mirrors: readonly ResourceVariable[];
 }
 
@@ -22,9 +22,8 @@ interface Step {
 
 /**
  * Applies gradients with TensorFlow's fused kernels. A fused kernel updates a variable in one call, whereas TensorFlow.js runs a dozen
- * small operations. Fused steps update the optimizer's slots and counters exactly as `applyGradients` does, so a program can mix fused
- * steps with the optimizer's own steps. If other code assigns values to variables or slots, for example from a checkpoint, the next fused
- * step uses these values.
+ * small operations. A program can mix fused steps with the optimizer's own steps, because both update the same variables, slots and
+ * counters. A step also sees values that other code has assigned to variables or slots, for example from a checkpoint.
  */
 export class FusedOptimizer {
   readonly #optimizer: tfjs.Optimizer;
@@ -48,14 +47,14 @@ export class FusedOptimizer {
     }
   }
 
-  /** The reason why steps use the optimizer's own implementation; null while they use fused kernels. */
+  /** Reason why steps use the optimizer's own implementation, or null while steps use fused kernels. */
   get reason(): string | null {
     return this.#reason;
   }
 
   /**
-   * Applies gradients with the same result as `applyGradients` within float tolerance. Unlike `applyGradients`, it lets each step use
-   * different variables.
+   * Applies the gradients. The result equals that of the optimizer's `applyGradients` within float tolerance. Unlike with `applyGradients`,
+   * the variables may differ from step to step.
    */
   apply(gradients: readonly NamedGradient[]): void {
     if (this.#rule === null || this.#native === null || this.#reason !== null || !this.#applyFused(this.#native, this.#rule, gradients)) {
@@ -78,9 +77,7 @@ export class FusedOptimizer {
     this.#scalars.clear();
   }
 
-  /**
-   * Takes the step with fused kernels. Returns false without changing anything if the optimizer's own implementation must take the step.
-   */
+  /** Applies the gradients with fused kernels. Returns false without changing anything if a variable or gradient has no suitable kernel. */
   #applyFused(native: NativeBackend, rule: OptimizerRule, gradients: readonly NamedGradient[]): boolean {
     const steps = this.#prepare(native, rule, gradients);
     if (steps === null) {
@@ -99,7 +96,7 @@ export class FusedOptimizer {
       if (changed) {
         throw error;
       }
-      // This TensorFlow build may lack the kernel, for example.
+      // Some TensorFlow builds lack the kernel.
       this.#refuse(messageOf(error));
       return false;
     } finally {
@@ -124,7 +121,7 @@ export class FusedOptimizer {
         return null;
       }
       const group = this.#groupOf(native, rule, variable);
-      // A variable without a gradient stays unchanged, but `#groupOf` must create its slots, as TensorFlow.js does.
+      // TensorFlow.js creates slots even for a variable without a gradient, so the call to `#groupOf` must come first.
       if (gradient === null || gradient === undefined) {
         continue;
       }
@@ -161,13 +158,13 @@ export class FusedOptimizer {
     return group ?? null;
   }
 
-  /** Switches permanently to the optimizer's own implementation. */
+  /** Makes all later steps use the optimizer's own implementation. */
   #refuse(reason: string): null {
     this.#reason = reason;
     return null;
   }
 
-  /** Creates a missing slot exactly as the optimizer would. */
+  /** Returns the variable's slot. Creates a missing slot exactly as the optimizer would. */
   #slotOf(tf: typeof tfjs, kind: SlotKind, place: number, variable: tfjs.Variable): OptimizerSlot {
     const slots = (this.#optimizer as unknown as Record<string, (OptimizerSlot | undefined)[]>)[kind.property] as (
       | OptimizerSlot

@@ -1,10 +1,10 @@
 import type * as tfjs from '@tensorflow/tfjs';
 import type { NativeBackend } from './native-backend.ts';
 
-/** The alignment that TensorFlow requires to use memory without copying: 16 float32 numbers, or 64 bytes. */
+/** Number of float32 numbers to which a tensor's memory must be aligned. TensorFlow copies memory that is not aligned to 64 bytes. */
 export const ALIGNMENT = 16;
 
-/** The location of a tensor in an array. `numbers[at]` is the tensor's first number. */
+/** Location and shape of a tensor in an array of numbers. `at` is the index of the tensor's first number. */
 export interface Place {
   readonly at: number;
   readonly shape: readonly number[];
@@ -13,8 +13,8 @@ export interface Place {
 interface Pane {
   readonly tensor: tfjs.Tensor;
   /**
-   * The same memory as a matrix, because TensorFlow's InplaceUpdate writes rows. `indices` contains all row indices: 0, 1, 2, … `shape` is
-   * the shape of the matrix, or null if the tensor already has that shape.
+   * The tensor's memory as a matrix, because TensorFlow's InplaceUpdate writes rows. `indices` contains the indices of all rows. `shape` is
+   * the shape of the matrix, or null if the tensor is already a matrix.
    */
   readonly rows: tfjs.Tensor;
   readonly indices: tfjs.Tensor;
@@ -22,8 +22,8 @@ interface Pane {
 }
 
 /**
- * Tensors in memory that JavaScript has allocated. TensorFlow reads and writes them in place, without allocating arrays. Megabytes of new
- * arrays per step would make V8 pause for garbage collection every few steps.
+ * Tensors whose memory JavaScript has allocated. TensorFlow reads and writes them in place. Without this class, each step would allocate
+ * megabytes of arrays, and garbage collection would pause training every few steps.
  */
 export class MemoryWindow {
   readonly #native: NativeBackend;
@@ -34,10 +34,7 @@ export class MemoryWindow {
     this.#panes = panes;
   }
 
-  /**
-   * Opens a window with one tensor per place. Overwrites the numbers at these places. Returns null if TensorFlow cannot use the memory in
-   * place.
-   */
+  /** Creates one tensor for each place, and overwrites the numbers there. Returns null if TensorFlow would copy the memory. */
   static open(native: NativeBackend, numbers: Float32Array, places: readonly Place[]): MemoryWindow | null {
     if (native.usesGpu) {
       return null;
@@ -53,12 +50,12 @@ export class MemoryWindow {
     return null;
   }
 
-  /** One tensor per place, with the memory's current contents. The caller must not dispose them. */
+  /** One tensor for each place. The caller must not dispose the tensors. */
   get tensors(): readonly tfjs.Tensor[] {
     return this.#panes.map(({ tensor }) => tensor);
   }
 
-  /** Copies `value` into the memory. `value` must be a float32 tensor with the shape of the place. */
+  /** Copies `value` into the memory of the place with this index. `value` must be a float32 tensor with the shape of the place. */
   write(index: number, value: tfjs.Tensor): void {
     const { rows, indices, shape } = this.#panes[index] as Pane;
     const source = shape === null ? value : this.#native.run('Reshape', [value, shape], [this.#native.integerType('Tshape')]);
@@ -75,8 +72,8 @@ export class MemoryWindow {
   }
 
   /**
-   * Returns true if TensorFlow uses the memory in place. TensorFlow silently copies unsuitable memory. This method therefore writes through
-   * each tensor and checks that the memory contains the written numbers.
+   * Returns true if TensorFlow uses the memory in place. TensorFlow reports no error when it copies memory instead, so this method writes
+   * to each tensor and checks that the numbers appear in the memory.
    */
   #isOpen(numbers: Float32Array, places: readonly Place[]): boolean {
     const { tf } = this.#native;
@@ -92,7 +89,7 @@ export class MemoryWindow {
 function paneOf({ tf }: NativeBackend, numbers: Float32Array, { at, shape }: Place): Pane {
   const size = shape.reduce((product, length) => product * length, 1);
   const memory = numbers.subarray(at, at + size);
-  // TensorFlow copies several rows faster than one long row.
+  // TensorFlow copies a matrix with several rows faster than one long row.
   const hasRows = shape.length > 1;
   const count = hasRows ? (shape[0] as number) : 1;
   const indices = Int32Array.from({ length: count }, (_, row) => row);

@@ -36,16 +36,16 @@ interface Executor {
   readonly isUsingGpuDevice: boolean;
 }
 
-/** The maximum tensor size for which one pass in JavaScript is faster than several TensorFlow operations. */
+/** Largest tensor, in numbers, for which one JavaScript pass is faster than several TensorFlow operations. */
 const MAX_JAVASCRIPT_NUMBERS = 32_768;
 
-/** Runs TensorFlow's own operations on float32 tensors. TensorFlow.js's gradient tape does not record them. */
+/** Runs TensorFlow operations on float32 tensors. TensorFlow.js's gradient tape does not record these operations. */
 export class NativeBackend {
   readonly tf: typeof tfjs;
   readonly #executor: Executor;
   readonly #types: TypeNumbers;
   readonly #float: readonly Attribute[];
-  /** The names of the variants that have failed; see `runWithFallback`. */
+  /** Names of the variants that have failed in `runWithFallback`. */
   readonly #unavailable = new Set<string>();
 
   private constructor(tf: typeof tfjs, executor: Executor) {
@@ -75,14 +75,14 @@ export class NativeBackend {
     return this.#executor.executeMultipleOutputs(operation, attributes, inputs, outputs);
   }
 
-  /** Runs an operation with the attribute T = float32 that has side effects but no outputs. */
+  /** Runs an operation that changes an input in place and has no outputs. Its attribute T is float32. */
   change(operation: string, inputs: readonly tfjs.Tensor[], attributes: readonly Attribute[] = []): void {
     this.#executor.executeMultipleOutputs(operation, [...this.#float, ...attributes], inputs, 0);
   }
 
   /**
-   * Runs `preferred`. If it fails, runs `fallback`, now and in all later calls with the same `name`.
-   * @param preferred a variant whose kernels some TensorFlow builds lack.
+   * Runs `preferred`, whose kernels some TensorFlow builds lack. If `preferred` fails, this call and all later calls with the same `name`
+   * run `fallback` instead.
    */
   runWithFallback(name: string, preferred: () => tfjs.Tensor, fallback: () => tfjs.Tensor): tfjs.Tensor {
     if (!this.#unavailable.has(name)) {

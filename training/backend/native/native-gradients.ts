@@ -17,8 +17,8 @@ import { type NativeBackend, sameShape } from './native-backend.ts';
 type Gradients = Readonly<Record<string, () => tfjs.Tensor>>;
 
 /**
- * Computes gradients with native kernels. Returns null if the kernels do not support these tensors.
- * @param own computes TensorFlow.js's gradients.
+ * Returns the gradients that native kernels compute, or null if the kernels do not support these tensors.
+ * @param own computes the gradients as TensorFlow.js does.
  */
 type NativeGradient = (
   native: NativeBackend,
@@ -45,8 +45,8 @@ const NATIVE_GRADIENTS: Readonly<Record<string, NativeGradient>> = {
 export const WITH_NATIVE_GRADIENT: readonly string[] = Object.keys(NATIVE_GRADIENTS);
 
 /**
- * Returns a gradient function that uses native kernels where possible, and TensorFlow.js's own function otherwise. Native kernels support
- * only first-order gradients on the current backend. Returns null if no native gradient exists.
+ * Returns a gradient function that uses native kernels where possible, and TensorFlow.js's own function otherwise. Returns null if the
+ * operation has no native gradient. Native kernels compute only first-order gradients.
  */
 export function nativeGradientOf(native: NativeBackend, own: tfjs.GradConfig): tfjs.GradConfig | null {
   const gradient = NATIVE_GRADIENTS[own.kernelName];
@@ -58,7 +58,7 @@ function gradientOf(native: NativeBackend, own: tfjs.GradConfig, gradient: Nativ
   const backend = native.tf.getBackend();
   return (dy, saved, attributes) => {
     const ownGradients = () => own.gradFunc(dy, saved, attributes) as Gradients;
-    // The gradient tape does not record native kernels, so only first-order gradients can use them.
+    // The gradient tape does not record native kernels, so higher-order gradients need TensorFlow.js's own function.
     const isFirstOrder = engine.state.gradientDepth === 0;
     const isNative = isFirstOrder && engine.backendName === backend && !Array.isArray(dy) && dy.dtype === 'float32';
     return (isNative ? gradient(native, dy, saved, attributes, ownGradients) : null) ?? ownGradients();
@@ -115,7 +115,7 @@ function spread(native: NativeBackend, dy: tfjs.Tensor, shape: readonly number[]
   return native.run('BroadcastTo', [reshaped(native, dy, kept), wanted], [native.integerType('Tidx')]);
 }
 
-/** Computes y (dy - sum(dy y)). The sum is over the last dimension, the only one that TensorFlow.js's softmax supports. */
+/** Computes y (dy - sum(dy y)). The sum runs over the last dimension, because TensorFlow.js's softmax supports no other. */
 function softmaxGradient(native: NativeBackend, dy: tfjs.Tensor, [y]: readonly tfjs.Tensor[]) {
   if (!isFloat(y) || !native.isFasterInJavaScript(y)) {
     return null;
@@ -164,7 +164,7 @@ function maxPoolGradient(native: NativeBackend, dy: tfjs.Tensor, saved: readonly
   };
   const byOneDnn = () => {
     const size = native.integers('ksize', [1, info.filterHeight, info.filterWidth, 1]);
-    // TensorFlow sets these attributes to select the oneDNN kernels.
+    // These attributes select oneDNN's kernels. TensorFlow sets them in its own graphs.
     const kernel = [native.text('data_format', 'NHWC'), native.flag('workspace_enabled', true), native.text('_kernel', 'MklNameChangeOp')];
     const all = [native.type('T'), size, ...window, ...kernel];
     const [y, workspace] = native.runRaw('_MklNativeMaxPool', [x], all, 2) as [tfjs.Tensor, tfjs.Tensor];
@@ -183,8 +183,8 @@ interface PoolAttributes {
 /**
  * Computes the gradients of batch normalisation.
  *
- * For each channel, y = (x - mean) r scale + offset, with r = 1 / sqrt(variance + epsilon). One kernel call computes three gradients: dy
- * scale r for x, sum(dy (x - mean) r) for scale, and sum(dy) for offset. The other two gradients follow from these sums:
+ * For each channel, y = (x - mean) r scale + offset, with r = 1 / sqrt(variance + epsilon). One kernel computes three gradients: dy scale r
+ * for x, sum(dy (x - mean) r) for scale, and sum(dy) for offset. The gradients for mean and variance follow from these sums:
  *
  *   mean       -r scale sum(dy)
  *   variance   -1/2 r^2 scale sum(dy (x - mean) r)

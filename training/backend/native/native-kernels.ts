@@ -7,12 +7,12 @@ interface Installed {
   readonly replaced: readonly tfjs.GradConfig[];
 }
 
-/** Keyed by engine, because all copies of TensorFlow.js in a process share one engine. */
+/** Installed kernels by TensorFlow.js engine. All copies of TensorFlow.js in a process share one engine. */
 const installed = new WeakMap<object, Installed>();
 
 /**
- * Replaces gradients, and the optimizer steps of `fit` and `step`, with TensorFlow's own kernels where those kernels compute the same
- * results. Does nothing if the current backend is not native.
+ * Makes gradients, and the optimizer steps of `fit` and `step`, use TensorFlow's kernels where TensorFlow's results equal those of
+ * TensorFlow.js. Does nothing if the current backend is not native.
  */
 export function installNativeKernels(tf: typeof tfjs): void {
   const native = NativeBackend.of(tf);
@@ -31,7 +31,7 @@ export function installNativeKernels(tf: typeof tfjs): void {
   installed.set(tf.engine(), { native, replaced });
 }
 
-/** Restores TensorFlow.js's own gradients. */
+/** Restores TensorFlow.js's own gradients and optimizer steps. */
 export function uninstallNativeKernels(tf: typeof tfjs): void {
   for (const own of installed.get(tf.engine())?.replaced ?? []) {
     replaceGradient(tf, own);
@@ -39,7 +39,7 @@ export function uninstallNativeKernels(tf: typeof tfjs): void {
   installed.delete(tf.engine());
 }
 
-/** Returns the native backend if its kernels are installed; otherwise null. */
+/** Returns the native backend, or null if its kernels are not installed. */
 export function nativeKernelsOf(tf: typeof tfjs): NativeBackend | null {
   return installed.get(tf.engine())?.native ?? null;
 }

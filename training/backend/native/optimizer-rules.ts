@@ -22,32 +22,32 @@ import type { Attribute, NativeBackend } from './native-backend.ts';
  * divides by the previous mean square.
  */
 
-/** The optimizer property that holds the slots, the suffix of their names, and their initial value. */
+/** A kind of slot: the optimizer's property for it, the suffix of the slot names, and the initial value. */
 export interface SlotKind {
   readonly property: string;
   readonly suffix: string;
   readonly initial: number;
-  /** The smallest slot value for which the kernel is correct. Default: no limit. */
+  /** Smallest slot value for which the kernel is correct. Undefined if there is no limit. */
   readonly atLeast?: number;
 }
 
-/** A scalar input of a kernel. If `own` is true, the caller disposes the tensor after the step. */
+/** A scalar input of a kernel. The caller disposes `tensor` after the step if `own` is true. */
 export type Scalar = number | { readonly tensor: tfjs.Tensor; readonly own: boolean };
 
 export interface OptimizerRule {
   readonly kernel: string;
-  /** The slots that the kernel expects after the variable, in the kernel's order. */
+  /** Slots in the order in which the kernel expects them after the variable. */
   readonly slots: readonly SlotKind[];
   readonly attributes: readonly Attribute[];
-  /** The position of the gradient among the kernel's scalar inputs. */
+  /** Position of the gradient among the kernel's scalar inputs. */
   readonly gradientAt: number;
-  /** Returns the scalars for one step, without the gradient. Called once per step. */
+  /** Returns the scalars for one step. Must be called exactly once in each step. */
   scalars(): readonly Scalar[];
-  /** Updates the optimizer's per-step state, such as the powers of Adam's betas. Called after each step. */
+  /** Updates the optimizer's own counters, such as the powers of Adam's betas. Must be called after each step. */
   advance(): void;
 }
 
-/** A rule, or the reason why the optimizer has none. Derived optimizer classes have no rule, because they may use a different formula. */
+/** A rule, or the reason why the optimizer has no rule. Derived optimizer classes have no rule, because their formula may differ. */
 export type RuleOrReason = OptimizerRule | { readonly reason: string };
 
 const SMALLEST_ACCUMULATOR = 0.05;
@@ -136,7 +136,9 @@ function momentum(native: NativeBackend, optimizer: Momentum): OptimizerRule {
   };
 }
 
-/** Returns the learning rate, which is -c. TensorFlow.js's sgd uses the tensor `c` and ignores the property `learningRate`. */
+/**
+ * Returns the learning rate as TensorFlow.js's sgd does: the tensor `c` holds its negative, and the property `learningRate` is not used.
+ */
 function learningRate(native: NativeBackend, optimizer: Sgd): Scalar {
   return { tensor: native.run('Neg', [optimizer.c]), own: true };
 }
@@ -152,7 +154,7 @@ function adam(native: NativeBackend, optimizer: Adam): OptimizerRule {
     gradientAt: 6,
     scalars() {
       const { accBeta1, accBeta2, learningRate, beta1, beta2 } = optimizer;
-      // Plain JavaScript with float32 rounding gives the same bits as tensor operations, with fewer calls.
+      // Rounding to float32 in JavaScript gives the same bits as tensor operations, with fewer calls.
       const epsilon = Math.fround(Math.sqrt(Math.fround(1 - numberOf(accBeta2)))) * Math.fround(optimizer.epsilon);
       const powers = [accBeta1, accBeta2].map((tensor) => ({ tensor, own: false }));
       return [...powers, learningRate, beta1, beta2, epsilon];

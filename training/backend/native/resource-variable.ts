@@ -4,11 +4,11 @@ import type { NativeBackend } from './native-backend.ts';
 let created = 0;
 
 /**
- * A TensorFlow resource variable that mirrors a tf.Variable. Fused kernels can update only resource variables in place. A step calls
- * `take`, runs the kernel on the resource, and calls `give`:
+ * A TensorFlow resource variable that mirrors a tf.Variable, because fused kernels can update only resource variables in place. Each step
+ * calls `take`, runs the kernel on the resource, and calls `give`:
  *
  *   take    copies the tf.Variable's value to the resource if other code has changed it; then releases the tf.Variable's memory
- *   give    assigns the resource's value to the tf.Variable; both then share the memory
+ *   give    assigns the resource's value to the tf.Variable, without a copy
  *
  * TensorFlow copies a shared buffer before it changes the buffer, so a program's clones keep their values.
  */
@@ -16,7 +16,7 @@ export class ResourceVariable {
   readonly handle: tfjs.Tensor;
   readonly variable: tfjs.Variable;
   readonly #native: NativeBackend;
-  /** The data ID that the tf.Variable and the resource share; null before the first `take`. */
+  /** ID of the data that the tf.Variable and the resource share, or null before the first `take`. */
   #shared: object | null = null;
 
   constructor(native: NativeBackend, variable: tfjs.Variable) {
@@ -55,7 +55,7 @@ export class ResourceVariable {
     this.#shared = this.variable.dataId;
   }
 
-  /** Frees the resource; the tf.Variable keeps its value. */
+  /** Frees the resource variable. The tf.Variable keeps its value. */
   dispose(): void {
     this.#native.runRaw('DestroyResourceOp', [this.handle], [this.#native.flag('ignore_lookup_error', true)], 0);
     this.handle.dispose();

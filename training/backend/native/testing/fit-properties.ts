@@ -25,7 +25,7 @@ type MakeModel = (optimizer: tfjs.Optimizer) => tfjs.LayersModel;
 
 const seeded = (seed: number) => tf.initializers.glorotUniform({ seed });
 
-/** Models that together use every kind of gradient. Their initial weights are always the same. */
+/** Models that together use every native gradient. Their initial weights are the same in every run. */
 const MODELS: Readonly<Record<string, MakeModel>> = {
   'dense layers': (optimizer) => {
     const kernelRegularizer = tf.regularizers.l2({ l2: 0.01 });
@@ -40,7 +40,7 @@ const MODELS: Readonly<Record<string, MakeModel>> = {
   },
   'convolutions with batch normalisation': (optimizer) =>
     compiled(optimizer, [
-      // No bias: normalisation would cancel it, and its gradient would consist of rounding errors, which adam amplifies.
+      // A bias before normalisation has no effect. Its gradient would consist of rounding errors, which adam amplifies.
       tf.layers.conv2d({ filters: 4, kernelSize: 3, padding: 'same', useBias: false, inputShape: [6, 6, 2], kernelInitializer: seeded(1) }),
       tf.layers.batchNormalization(),
       tf.layers.activation({ activation: 'relu' }),
@@ -126,7 +126,7 @@ function close(actual: readonly number[], expected: readonly number[], tolerance
 
 for (const [modelName, makeModel] of Object.entries(MODELS)) {
   for (const [optimizerName, makeOptimizer] of Object.entries(OPTIMIZERS)) {
-    // optimizer-properties.ts compares the steps of each optimizer.
+    // The other models need only two optimizers, because optimizer-properties.ts tests each optimizer.
     if (modelName !== 'dense layers' && !['sgd', 'adam'].includes(optimizerName)) {
       continue;
     }
@@ -172,7 +172,7 @@ for (const [name, makeOptimizer] of Object.entries(OPTIMIZERS)) {
       const model = (MODELS['dense layers'] as MakeModel)(makeOptimizer());
       await train([model], { epochs: 1, batchSize: 8 });
       const state = await captureState(tf, inspectModel(tf, model));
-      // The numbers in layer names increase within a process (dense_Dense1, dense_Dense5).
+      // TensorFlow.js numbers the layers of a process consecutively: dense_Dense1, dense_Dense5.
       states.push(state.map(({ name, dtype, shape }) => `${name.replace(/\d+/g, '')} ${dtype} ${shape}`));
     }
     equal(states[0], states[1]);

@@ -9,16 +9,16 @@ import { equal, holds } from './properties.ts';
 
 const { tf } = await loadBackend(1, process.env);
 
-// For some inputs, rounding errors exceed the tolerance, so the seed is fixed.
+// The seed is fixed, because rounding errors exceed the tolerance for some inputs.
 fc.configureGlobal({ seed: 1 });
 
-/** A function whose gradients the test compares. The inputs must not be so close to a kink that rounding crosses it. */
+/** A function whose gradients the test compares. The inputs must not be close to a kink of the function. */
 interface Case {
   readonly inputs: readonly tfjs.Tensor[];
   readonly compute: (...inputs: tfjs.Tensor[]) => tfjs.Tensor;
 }
 
-/** Returns the gradients of a weighted sum of the results. The weights differ, so all elements have different gradients. */
+/** Returns the gradients of a weighted sum of the results. Different weights give each element a different gradient. */
 function gradients({ inputs, compute }: Case): Float32Array[] {
   return tf.tidy(() => {
     const weighted = (...given: tfjs.Tensor[]) => {
@@ -38,7 +38,7 @@ function compareGradients(of: Case, tolerance = 2e-6): void {
   installNativeKernels(tf);
   const actual = gradients(of);
   equal(tf.memory().numTensors, before);
-  // The tolerance depends on the largest gradient across all inputs: a bias gradient is a sum whose terms may nearly cancel.
+  // The tolerance depends on the largest gradient of all inputs, because rounding errors remain when the terms of a bias gradient cancel.
   const largest = expected.reduce((most, values) => values.reduce((greatest, value) => Math.max(greatest, Math.abs(value)), most), 0);
   expected.forEach((values, input) => {
     values.forEach((value, at) => {
@@ -125,7 +125,7 @@ const classified = fc.record({
     .tuple(fc.array(size, { minLength: 1, maxLength: 2 }), fc.integer({ min: 2, max: 9 }))
     .map(([rows, classes]) => [...rows, classes]),
   scale: fc.constantFrom(1e-6, 1),
-  // `smooth` means smoothed labels; `none` means rows of zeros.
+  // 'one' stands for one-hot labels, 'smooth' for smoothed labels, and 'none' for rows of zeros.
   labels: fc.constantFrom('one', 'smooth', 'none'),
   seed,
 });
@@ -142,7 +142,7 @@ const crossentropyOfSoftmax = ({ shape, scale, labels, seed }: Classified) => {
   };
 };
 await property('categorical crossentropy of softmax', classified, crossentropyOfSoftmax, DIFFERENCE_TOLERANCE);
-// TensorFlow.js exposes its own implementation only through a compiled model.
+// TensorFlow.js exposes its sparse loss only through a compiled model.
 const sparseModel = tf.sequential({ layers: [tf.layers.dense({ units: 2, inputShape: [1] })] });
 sparseModel.compile({ optimizer: 'sgd', loss: 'sparseCategoricalCrossentropy' });
 const [sparseOwn] = (sparseModel as unknown as { readonly model: { readonly lossFunctions: [LossFunction] } }).model.lossFunctions;
@@ -217,7 +217,7 @@ await property(
       normal([channels], seed + 3),
       normal([channels], seed + 4),
     ],
-    // TensorFlow.js has no gradient without a scale.
+    // TensorFlow.js cannot compute the gradient without a scale.
     compute: (x, mean, variance, offset, scale) =>
       tf.batchNorm(
         x as tfjs.Tensor4D,

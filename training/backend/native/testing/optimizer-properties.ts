@@ -11,7 +11,7 @@ import { equal, holds } from './properties.ts';
 const { tf } = await loadBackend(1, process.env);
 equal(nativeKernelsOf(tf) === null, false);
 
-// For some inputs, rounding errors exceed the tolerance, so the seed is fixed.
+// The seed is fixed, because rounding errors exceed the tolerance for some inputs.
 fc.configureGlobal({ seed: 1 });
 
 const OPTIMIZERS: Readonly<Record<string, () => tfjs.Optimizer>> = {
@@ -26,7 +26,7 @@ const OPTIMIZERS: Readonly<Record<string, () => tfjs.Optimizer>> = {
   'adagrad with another initial accumulator': () => tf.train.adagrad(0.05, 2),
   rmsprop: () => tf.train.rmsprop(0.01),
   'rmsprop with momentum': () => tf.train.rmsprop(0.01, 0.8, 0.5, 1e-4),
-  // Epsilon is 0, because TensorFlow.js subtracts it under the root, where it might exceed the other terms. Another property covers
+  // Epsilon is 0 here, because TensorFlow.js subtracts epsilon under the root and could get a negative number. A separate property tests
   // epsilon.
   'rmsprop centered': () => tf.train.rmsprop(0.01, 0.9, 0.5, 0, true),
 };
@@ -45,7 +45,7 @@ function begin(make: () => tfjs.Optimizer, shapes: readonly number[][], seed: nu
 
 function end({ optimizer, variables }: Run): void {
   tf.dispose(variables);
-  // The dispose() method of TensorFlow.js's momentum optimizer does not free the tensor c inherited from SGD.
+  // TensorFlow.js's momentum optimizer does not dispose the tensor `c`, which it inherits from sgd.
   optimizer.dispose();
   if ('m' in optimizer) {
     (optimizer as unknown as { c: tfjs.Scalar }).c.dispose();
@@ -72,7 +72,7 @@ function stateOf({ optimizer, variables }: Run): Map<string, Float32Array> {
   return state;
 }
 
-/** Returns random gradients of the given order of magnitude. The numbers and their squares stay within the float32 range. */
+/** Returns random gradients of about 10^exponent. The gradients and their squares must stay within the float32 range. */
 function gradientsOf(run: Run, step: number, seed: number, exponent: number): { name: string; tensor: tfjs.Tensor }[] {
   return run.variables.map(({ name, shape }, index) => ({
     name,
@@ -97,7 +97,7 @@ function compare(ours: Map<string, Float32Array>, theirs: Map<string, Float32Arr
     const start = before.get(name);
     expected.forEach((value, at) => {
       const got = actual[at] as number;
-      // TensorFlow computes 1 - 0.999 in float32, with an error of 1.3e-5. TensorFlow.js avoids that error.
+      // TensorFlow computes 1 - 0.999 in float32, with a relative error of 1.3e-5. TensorFlow.js has no such error.
       const moved = Math.abs(value - (start?.[at] ?? 0));
       const allowed = 3e-5 * moved + 5e-7 * Math.abs(value) + 1e-37;
       if (!(Math.abs(got - value) <= allowed || Object.is(got, value) || (Number.isNaN(got) && Number.isNaN(value)))) {
@@ -111,7 +111,7 @@ const shapes = fc.array(fc.array(fc.integer({ min: 1, max: 7 }), { maxLength: 4 
 const seed = fc.integer({ min: 1, max: 1e6 });
 
 for (const [name, make] of Object.entries(OPTIMIZERS)) {
-  // Without epsilon, rounding of squares below 1e-38 would affect the result.
+  // Without epsilon, squares below 1e-38 lose precision and would change the result.
   const smallest = name === 'rmsprop centered' ? -17 : -30;
   await holds(`${name} computes the same as in TensorFlow.js`, () => {
     fc.assert(
@@ -137,7 +137,7 @@ for (const [name, make] of Object.entries(OPTIMIZERS)) {
               tf.dispose(gradients.map(({ tensor }) => tensor));
             }
             compare(stateOf(ours), stateOf(theirs), before);
-            // Both runs begin each step with the same values, so errors do not accumulate.
+            // Equal values at the start of each step prevent errors from accumulating.
             equalise(ours, theirs);
           });
           equal(fused.reason, null);
@@ -205,7 +205,7 @@ await holds('values that the program assigns take effect, and clones keep their 
   fused.apply([gradient]);
   equal([...clone.dataSync()], [9, 18]);
   equal([...variable.dataSync()], [7, 14]);
-  // Rebuilding a model creates variables with the same names.
+  // A rebuilt model creates variables with the names of the earlier variables.
   const { name } = variable;
   variable.dispose();
   const again = tf.variable(tf.tensor1d([5, 5]), true, name);

@@ -45,7 +45,7 @@ await holds("TensorFlow reads and writes the ring's memory in place", () => {
       window.tensors.forEach((tensor, index) => {
         const { at, shape } = places[index] as Place;
         equal(tensor.shape, shape);
-        // tf.neg makes a kernel read the tensor.
+        // TensorFlow reads the tensor's memory only when a kernel runs.
         equal(
           tf.tidy(() => [...tf.neg(tensor).dataSync()]),
           Array.from({ length: sizeOf(shape) }, (_, offset) => -(at + offset)),
