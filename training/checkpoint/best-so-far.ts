@@ -1,9 +1,9 @@
 export interface PatienceOptions {
   /** Whether lower or higher values are better. */
   readonly mode: 'min' | 'max';
-  /** The number of consecutive values without an improvement after which training should stop; null for no limit. */
+  /** Number of consecutive values without an improvement after which training should stop, or null for no limit. */
   readonly patience: number | null;
-  /** The minimum improvement that resets `patience`. A smaller improvement still becomes the best value. */
+  /** Minimum improvement that resets the count for `patience`. A smaller improvement still becomes the best value. */
   readonly minDelta: number;
 }
 
@@ -12,15 +12,15 @@ export interface Assessment {
   readonly isEnough: boolean;
 }
 
-/** Finds the best value of a series and detects when the values stop improving. NaN is never better. */
+/** Finds the best value of a series, and reports when the values have stopped improving. NaN never counts as an improvement. */
 export class BestSoFar {
   readonly #options: PatienceOptions;
   #best: number | null;
-  /** The baseline for `minDelta`: the last value that improved on the previous baseline by more than `minDelta`. */
+  /** Value with which `add` compares the next value to decide whether it improves by more than `minDelta`. */
   #reference: number | null;
   #wait = 0;
 
-  /** @param best the best value that an earlier process found; null if there is none. */
+  /** @param best the best value that an earlier process found, or null if there is none. */
   constructor(options: PatienceOptions, best: number | null) {
     this.#options = options;
     this.#best = best;

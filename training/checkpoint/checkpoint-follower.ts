@@ -4,22 +4,22 @@ import { isStorageUnreachable } from '../../storage/storage-unreachable.ts';
 import { type CheckpointStore, isDamage, type StoredCheckpoint } from './checkpoint-store.ts';
 
 export interface FollowOptions {
-  /** The polling interval in ms. Default: 2 s. */
+  /** Polling interval in ms. Default: 2000. */
   readonly everyMs?: number;
   readonly signal?: AbortSignal;
-  /** The application whose program writes the checkpoints; null for any application. The generator ends when that program has ended. */
+  /** ID of the application that writes the checkpoints, or null for any application. The generator ends when its program has ended. */
   readonly applicationId: string | null;
-  /** The phase whose checkpoints to yield. Default: all phases. */
+  /** Name of the phase whose checkpoints the generator yields. Default: all phases. */
   readonly phase?: string;
   readonly onTrouble: (message: string) => void;
 }
 
 /**
- * Yields the newest checkpoint whenever a new one appears. Skips older checkpoints that appeared since the last poll. Ends when the program
- * that writes the checkpoints has ended.
+ * Polls the folder and yields each new checkpoint. If several have appeared since the last poll, yields only the newest. Ends when the
+ * program that writes the checkpoints has ended.
  *
- * Waits while storage is unreachable. If a checkpoint cannot be read in two consecutive polls, skips it and reports it to `onTrouble`. A
- * single failure is ignored, because replacing a checkpoint makes it unreadable for a moment.
+ * Waits while storage is unreachable. A checkpoint that cannot be read in two consecutive polls is skipped and reported to `onTrouble`. A
+ * single failure may only mean that the checkpoint was being replaced.
  */
 export async function* followCheckpoints(store: CheckpointStore, options: FollowOptions): AsyncGenerator<StoredCheckpoint, void> {
   const seen: Seen = { last: null, doubtful: new Set() };
@@ -34,7 +34,7 @@ export async function* followCheckpoints(store: CheckpointStore, options: Follow
   for (;;) {
     options.signal?.throwIfAborted();
     try {
-      // The end mark must be read before the checkpoints are listed; the list then includes all checkpoints written before the end. If a
+      // Reading the end mark before listing the checkpoints ensures that the list contains every checkpoint written before the end. If a
       // checkpoint could not be read, one more poll follows.
       const hasEnded = await store.marks.hasEnded(options.applicationId);
       const found = await nextOf(store, seen, options.phase ?? null, report);
@@ -59,12 +59,12 @@ export async function* followCheckpoints(store: CheckpointStore, options: Follow
 
 interface Seen {
   last: StoredCheckpoint | null;
-  /** The checkpoints that could not be read in the last poll, by step. */
+  /** Steps of the checkpoints that could not be read in the last poll. */
   doubtful: ReadonlySet<number>;
 }
 
 /**
- * Resolves with the newest intact checkpoint that has appeared since `seen.last`; null if there is none. Reads only that checkpoint's
+ * Resolves with the newest intact checkpoint that is newer than `seen.last`, or null if there is none. Reads only that checkpoint's
  * tensors.
  */
 async function nextOf(
@@ -103,8 +103,8 @@ async function nextOf(
 }
 
 /**
- * Returns true if a checkpoint is newer than the last yielded checkpoint. After training has resumed from an earlier step, a newer
- * checkpoint has a lower step but a later creation time. An old checkpoint has a lower step and an earlier creation time.
+ * Returns true if a checkpoint is newer than the last yielded one. After training has resumed from an earlier step, a new checkpoint can
+ * have a lower step than the last one, so this function compares creation times too.
  */
 function isSince({ position, manifest }: StoredCheckpoint, step: number, createdAt: string): boolean {
   return step >= position.step || createdAt > manifest.createdAt;

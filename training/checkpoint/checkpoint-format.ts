@@ -11,10 +11,11 @@ import type { Json } from '../../platform/json-value.ts';
  *   manifest.json                { "sha256": hash of `body` as text, "body": { ..., files: [name, length], tensors: [name, type, shape,
  *                                file, offset, sha256] } }
  *
- * The writer stores the manifest last and then renames the folder to `step-N`. Every folder with such a name was therefore complete when it
- * appeared. In an object store, which cannot rename folders, the files are in a sub-folder, and the checkpoint is complete when the manifest
- * exists. Each tensor has its own checksum, so a reader can verify individual tensors. If several processes hold parts of a tensor, the
- * checkpoint stores each part with the index of its first number. Readers join the parts.
+ * The writer writes the manifest last and then renames the folder to `step-N`, so every folder with such a name is complete. An object
+ * store cannot rename folders: there, the tensor files are in a sub-folder, and the checkpoint is complete when the manifest exists.
+ *
+ * Each tensor has its own checksum, so a reader can verify the tensors that it needs. If several processes hold parts of a tensor, the
+ * manifest lists each part with the index of its first number, and readers join the parts.
  */
 export const MANIFEST = 'manifest.json';
 
@@ -23,10 +24,7 @@ export interface StoredTensor {
   readonly dtype: 'float32' | 'int32' | 'bool';
   readonly shape: readonly number[];
   readonly bytes: Uint8Array;
-  /**
-   * For a part of a tensor: the index of the part's first number in the flattened tensor. Only writers set this field; readers get whole
-   * tensors.
-   */
+  /** Index of the first number in the flattened tensor, if `bytes` is only a part of the tensor. Readers always get whole tensors. */
   readonly from?: number;
 }
 
@@ -41,7 +39,7 @@ export interface Origin {
 }
 
 const count = z.number().int().nonnegative();
-// The type of z.json() differs from `Json`.
+// z.json() has a different static type.
 const jsonValue = z.json() as unknown as z.ZodType<Json>;
 
 const describedTensor = z.object({
@@ -56,35 +54,35 @@ const describedTensor = z.object({
 
 const shardFile = z.object({ name: z.string().regex(/^tensors-\d{5}-of-\d{5}\.bin$/), bytes: count });
 
-/** Describes a written file to the process that writes the manifest. The description can be sent as JSON. */
+/** Description of a written file for the process that writes the manifest. Contains only JSON values. */
 const shardDescription = shardFile.extend({ tensors: z.array(describedTensor) });
 
 export type ShardDescription = Readonly<z.infer<typeof shardDescription>>;
 
 export const trainingPosition = z.object({
-  /** The number of optimizer steps taken so far, including steps in earlier phases. */
+  /** Number of optimizer steps taken so far, including those of earlier phases. */
   step: count,
-  /** `start`: the number of steps that earlier phases have taken. */
+  /** Name of the phase, and number of steps that earlier phases took. */
   phase: z.object({ name: z.string(), start: count }),
   epoch: count,
-  /** The number of examples that all ranks together have used in this epoch. */
+  /** Number of examples that all ranks together have used in this epoch. */
   examples: count,
-  /** Determines the order of the data. All random numbers are derived from the seed, the step and the rank. */
+  /** Seed of all random numbers, including the order of the data. A random number depends only on the seed, the step and the rank. */
   seed: count,
-  /** The optimizer's own step counter; 0 in loops. */
+  /** Optimizer's own step counter. The counter is 0 in custom loops. */
   iterations: count,
   final: z.boolean(),
-  /** True if the loss or a weight is NaN or infinite. Such a checkpoint only records the end of training. */
+  /** True if the loss or a weight is NaN or infinite. Training never resumes from such a checkpoint. */
   diverged: z.boolean().optional(),
-  /** The position in the dataset if `fit` trains on a dataset. */
+  /** Position in the dataset, if `fit` trains on a dataset. */
   data: jsonValue.optional(),
-  /** The history of the completed epochs, which `fit` returns. */
+  /** Metrics of the completed epochs, which `fit` returns as its history. */
   history: jsonValue.optional(),
-  /** The custom loop's state except for its variables. */
+  /** State of a custom loop, without its variables. */
   state: jsonValue.optional(),
 });
 
-/** The training state without the tensors. */
+/** State of training without the tensors. */
 export type TrainingPosition = Readonly<z.infer<typeof trainingPosition>>;
 
 const tensorPlace = describedTensor.extend({ file: z.string() });
@@ -98,12 +96,12 @@ const bodySchema = z.object({
   createdAt: z.string(),
   position: trainingPosition,
   files: z.array(shardFile),
-  /** The sub-folder with the files; absent if the files are beside the manifest. */
+  /** Name of the sub-folder with the tensor files. Absent if the files are beside the manifest. */
   folder: z
     .string()
     .regex(/^\w[\w.-]*$/)
     .optional(),
-  /** Grouped by file, in file order. */
+  /** Location of each tensor, in the order of the files. */
   tensors: z.array(tensorPlace),
 });
 
@@ -133,7 +131,10 @@ export function encodeManifest(
   return Buffer.from(`${JSON.stringify({ sha256: sha256(JSON.stringify(body)), body }, null, 1)}\n`);
 }
 
-/** Parses and verifies manifest.json. @throws TonyError CHECKPOINT_DAMAGED. */
+/**
+ * Parses and verifies the contents of manifest.json.
+ * @throws TonyError CHECKPOINT_DAMAGED.
+ */
 export function parseManifest(bytes: Uint8Array, where: string): Manifest {
   let document: unknown;
   try {
@@ -153,7 +154,7 @@ export function parseManifest(bytes: Uint8Array, where: string): Manifest {
   return body.data;
 }
 
-/** Verifies that the tensors fill the files without gaps or overlaps. */
+/** Verifies that the tensors fill each file without gaps or overlaps. */
 function checkPlaces({ files, tensors }: Manifest, where: string): void {
   const ends = new Map(files.map(({ name }) => [name, 0]));
   for (const { name, file, offset, bytes } of tensors) {
@@ -173,12 +174,12 @@ function checkPlaces({ files, tensors }: Manifest, where: string): void {
   }
 }
 
-/** Returns the name of the first tensor in which a number is missing or repeated, or null if every number is present exactly once. */
+/** Returns the name of the first tensor of which a number is missing or repeated, or null if there is no such tensor. */
 export function missingOrRepeated(places: readonly Pick<TensorPlace, 'name' | 'dtype' | 'shape' | 'bytes' | 'from'>[]): string | null {
   for (const [name, parts] of byName(places)) {
     let end = 0;
     for (const part of parts) {
-      // The check after the loop detects a repeated empty tensor.
+      // A repeated tensor without numbers passes this check. The check after the loop detects it.
       if ((part.from ?? 0) * bytesEach(part.dtype) !== end || part.shape.join() !== parts[0]?.shape.join()) {
         return name;
       }
@@ -192,7 +193,7 @@ export function missingOrRepeated(places: readonly Pick<TensorPlace, 'name' | 'd
   return null;
 }
 
-/** Groups parts by tensor name, in order of first appearance. Sorts each tensor's parts by position. */
+/** Groups the parts by tensor name, and sorts each tensor's parts by position. */
 export function byName<T extends { readonly name: string; readonly from?: number | undefined }>(places: readonly T[]): Map<string, T[]> {
   const groups = new Map<string, T[]>();
   for (const place of places) {

@@ -15,7 +15,7 @@ const END_NOW_MS = 10_000;
 
 const step = z.number().int().nonnegative();
 
-/** The contents of best.json: the best checkpoint and the metric by which an evaluator chose it. */
+/** Contents of best.json: the best checkpoint, and the metric by which an evaluator chose it. */
 const bestSchema = z.object({
   step,
   metric: z.string(),
@@ -29,25 +29,22 @@ const heldSchema = z.object({ step });
 const endSchema = z.object({ applicationId: z.string() });
 
 /**
- * Reads and writes the marks in a checkpoint folder. They mark the best checkpoint (best.json), the checkpoints that tasks are reading
- * (.held), and the end of the program (end.json).
+ * Reads and writes the marks in a checkpoint folder. The file best.json marks the best checkpoint, the files in .held mark the checkpoints
+ * that tasks are reading, and end.json marks the end of the program.
  */
 export class CheckpointMarks {
   readonly #storage: Storage;
   readonly #dir: string;
   readonly #openThread: () => CheckpointThread | null;
 
-  /** @param openThread returns the thread that writes on behalf of an exiting process. */
+  /** @param openThread returns the thread that writes the end mark when the process exits. */
   constructor(storage: Storage, dir: string, openThread: () => CheckpointThread | null) {
     this.#storage = storage;
     this.#dir = dir;
     this.#openThread = openThread;
   }
 
-  /**
-   * Resolves with the steps of the checkpoints that pruning must keep: the best one and those that tasks are reading. An invalid mark
-   * protects no checkpoint.
-   */
+  /** Resolves with the steps of the checkpoints that pruning must keep. These are the best checkpoint and those that tasks are reading. */
   async protected(): Promise<Set<number>> {
     const held = (await this.#storage.list(joinUri(this.#dir, HELD))).map(({ uri }) => readMark(this.#storage, uri, heldSchema));
     const marks = [await this.best(), ...(await Promise.all(held))];
@@ -55,8 +52,8 @@ export class CheckpointMarks {
   }
 
   /**
-   * Marks a checkpoint as the best one, which protects it from pruning. Replaces the previous mark.
-   * @returns false, without changing anything, if the checkpoint no longer exists.
+   * Marks a checkpoint as the best one, in place of the previous one. Pruning keeps the marked checkpoint.
+   * @returns false, with the previous mark restored, if the checkpoint does not exist.
    */
   async setBest(best: BestCheckpoint): Promise<boolean> {
     const uri = joinUri(this.#dir, BEST);
@@ -73,12 +70,12 @@ export class CheckpointMarks {
     return await readMark(this.#storage, joinUri(this.#dir, BEST), bestSchema);
   }
 
-  /** Records that the program has ended, so readers stop waiting for checkpoints. */
+  /** Marks the end of the program, so that readers stop waiting for checkpoints. */
   async setEnd(applicationId: string): Promise<void> {
     await this.#storage.write(this.#endUri, encodeMark({ applicationId }));
   }
 
-  /** Does the same as `setEnd` synchronously, for an exiting process. @returns true if the mark was written. */
+  /** Does the same as `setEnd`, but blocks, because an exiting process cannot await a promise. Returns true if the mark was written. */
   setEndNow(applicationId: string): boolean {
     try {
       if (this.#dir.startsWith('file://')) {
@@ -91,14 +88,14 @@ export class CheckpointMarks {
     }
   }
 
-  /** Removes the end mark of an earlier program. Call it when training begins. */
+  /** Removes the end mark of an earlier program. Callers must do so before training begins. */
   async clearEnd(): Promise<void> {
     if ((await this.#storage.stat(this.#endUri)) !== null) {
       await this.#storage.remove(this.#endUri);
     }
   }
 
-  /** @param applicationId the application whose program may have ended; null for any application. */
+  /** @param applicationId the application whose program may have ended, or null for any application. */
   async hasEnded(applicationId: string | null): Promise<boolean> {
     const end = await readMark(this.#storage, this.#endUri, endSchema);
     return end !== null && (applicationId === null || end.applicationId === applicationId);
@@ -109,8 +106,8 @@ export class CheckpointMarks {
   }
 
   /**
-   * Protects a checkpoint from pruning while `holder` reads it, until `release` or the holder's next `hold`.
-   * @returns false if the checkpoint no longer exists.
+   * Protects a checkpoint from pruning while `holder` reads it. The protection lasts until `release` or the holder's next `hold`.
+   * @returns false if the checkpoint does not exist.
    */
   async hold(holder: string, step: number): Promise<boolean> {
     await this.#storage.write(this.#heldUri(holder), encodeMark({ step }));
@@ -126,7 +123,7 @@ export class CheckpointMarks {
   }
 
   #heldUri(holder: string): string {
-    // HDFS rejects colons in names.
+    // HDFS rejects file names with a colon.
     return joinUri(this.#dir, HELD, `${holder.replace(/[^A-Za-z0-9_-]/g, '-')}.json`);
   }
 

@@ -1,13 +1,11 @@
 import { existsSync, rmSync } from 'node:fs';
 
-/**
- * The interval in ms at which the program checks for an order. YARN announces a preemption a few seconds before it takes containers away.
- */
+/** Interval in ms at which `isGiven` looks for the file. YARN takes containers away only a few seconds after it announces a preemption. */
 const LOOK_MS = 250;
 
 /**
- * An order from the executor to take a checkpoint immediately. The executor creates a file, which the program removes when it takes the
- * checkpoint. A program can receive several orders, one after another.
+ * An order from the executor to write a checkpoint immediately. The executor gives the order by creating a file. The program removes the
+ * file when it takes the checkpoint, so the executor can give another order later.
  */
 export class CheckpointOrder {
   readonly #file: string | null;
@@ -15,13 +13,13 @@ export class CheckpointOrder {
   #lookedAt = Number.NEGATIVE_INFINITY;
   #isGiven = false;
 
-  /** @param file the task's `checkpointOrder`; null if the task receives no orders. */
+  /** @param file the path of the file that the executor creates, or null if the task receives no orders. */
   constructor(file: string | null, now: () => number = () => performance.now()) {
     this.#file = file;
     this.#now = now;
   }
 
-  /** True if an order is pending. Cheap enough to call in every step. */
+  /** True if the executor has given an order. Cheap enough to check in every step. */
   get isGiven(): boolean {
     const now = this.#now();
     if (this.#file !== null && !this.#isGiven && now - this.#lookedAt >= LOOK_MS) {
@@ -31,7 +29,7 @@ export class CheckpointOrder {
     return this.#isGiven;
   }
 
-  /** Removes the order. Call it after every checkpoint, even if another rank received the order. */
+  /** Removes the order. Must be called after every checkpoint, because the order may have gone to another rank. */
   taken(): void {
     if (this.#file !== null && this.isGiven) {
       rmSync(this.#file, { force: true });

@@ -5,15 +5,12 @@ import type { Storage } from '../../storage/storage.ts';
 import { joinUri } from '../../storage/uri.ts';
 import { byName, type Manifest, type ShardDescription, type StoredTensor, shardName, type TensorPlace } from './checkpoint-format.ts';
 
-/**
- * The number of bytes to hash and send at once. Larger pieces would block the event loop for too long; smaller pieces would slow down
- * uploads.
- */
+/** Number of bytes to hash and send at once. More bytes would block the event loop for too long, and fewer would slow down uploads. */
 const PIECE_BYTES = 1024 * 1024;
-/** The maximum number of bytes in one read request. Adjacent tensors share a request. */
+/** Maximum number of bytes in one read request. Adjacent tensors share a request. */
 const RANGE_BYTES = 64 * 1024 * 1024;
 
-/** Writes one file of a checkpoint to the folder `uri`. The tensors' bytes must not change until the promise settles. */
+/** Writes one file of a checkpoint to the folder `uri`. The caller must not change the tensors' bytes until the promise settles. */
 export async function writeShardFile(
   storage: Storage,
   uri: string,
@@ -44,7 +41,7 @@ export async function writeShardFile(
 }
 
 /**
- * Reads the requested tensors of the checkpoint in the folder `uri`, in the checkpoint's order.
+ * Reads the wanted tensors from the checkpoint in the folder `uri`. The result has the order of the checkpoint.
  * @throws TonyError CHECKPOINT_DAMAGED, or NOT_FOUND if a file is missing.
  */
 export async function readTensorsOf(
@@ -81,7 +78,7 @@ export async function readTensorsOf(
   return [...byName(found).values()].map(wholeOf);
 }
 
-/** Joins the parts of a tensor. @param parts all parts, in order. `parseManifest` has verified them. */
+/** Joins the parts of a tensor. `parts` must be complete and in order, as `parseManifest` has verified. */
 function wholeOf(parts: readonly StoredTensor[]): StoredTensor {
   const [first] = parts as readonly [StoredTensor];
   return parts.length === 1
@@ -89,7 +86,7 @@ function wholeOf(parts: readonly StoredTensor[]): StoredTensor {
     : { name: first.name, dtype: first.dtype, shape: first.shape, bytes: Buffer.concat(parts.map(({ bytes }) => bytes)) };
 }
 
-/** Groups adjacent tensors into ranges of at most RANGE_BYTES. A larger tensor gets its own range. */
+/** Groups adjacent tensors into ranges of at most RANGE_BYTES. A tensor that exceeds RANGE_BYTES has a range of its own. */
 function rangesOf(places: readonly TensorPlace[]): TensorPlace[][] {
   const ranges: TensorPlace[][] = [];
   for (const place of places) {
@@ -110,7 +107,10 @@ function tensorAt({ name, dtype, shape, from, offset, bytes }: TensorPlace, data
   return { name, dtype, shape, ...part, bytes: data.subarray(offset - start, offset - start + bytes) };
 }
 
-/** Reads a part of a file. The file's length has already been verified, so a short read means that the file has changed since. */
+/**
+ * Reads a part of a file.
+ * @throws TonyError CHECKPOINT_DAMAGED if the file is shorter than before.
+ */
 async function readRange(storage: Storage, uri: string, offset: number, length: number): Promise<Uint8Array> {
   const bytes = new Uint8Array(length);
   let at = 0;
@@ -134,7 +134,7 @@ async function verify(bytes: Uint8Array, expected: string, what: string): Promis
   for (let at = 0; at < bytes.length; at += PIECE_BYTES) {
     hash.update(bytes.subarray(at, at + PIECE_BYTES));
     if (at > 0) {
-      // Lets other work on this thread continue.
+      // Gives other work on this thread a turn.
       await setImmediate();
     }
   }

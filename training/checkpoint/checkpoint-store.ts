@@ -20,7 +20,7 @@ import { readTensorsOf, writeShardFile } from './checkpoint-shard.ts';
 import { CheckpointThread } from './checkpoint-thread.ts';
 import { openCheckpointFolders } from './open-checkpoint-folders.ts';
 
-/** A checkpoint whose manifest has been read. Can be sent as JSON. */
+/** A checkpoint whose manifest has been read, but not its tensors. Contains only JSON values. */
 export interface OpenedCheckpoint {
   readonly uri: string;
   readonly manifest: Manifest;
@@ -31,12 +31,12 @@ export interface StoredCheckpoint extends OpenedCheckpoint {
   readonly tensors: readonly StoredTensor[];
 }
 
-/** Describes a checkpoint to programs. */
+/** A checkpoint as programs see it. */
 export interface LoadedCheckpoint {
   readonly uri: string;
   readonly step: number;
   readonly epoch: number;
-  /** The phase that wrote the checkpoint: `fit-1` or `loop-1`, for example, or the `name` passed to `fit` or `loop`. */
+  /** Name of the phase that wrote the checkpoint: the `name` passed to `fit` or `loop`, or a default such as `fit-1` or `loop-1`. */
   readonly phase: string;
   /** True for the last checkpoint of its phase. */
   readonly final: boolean;
@@ -47,13 +47,13 @@ export function loadedCheckpoint({ uri, position: { step, epoch, phase, final } 
 }
 
 /**
- * A job's checkpoints, which share one folder:
+ * Reads and writes a job's checkpoints, which share one folder:
  *
- *   step-100/ step-200/ ...                          complete checkpoints
- *   best.json                                        the best checkpoint according to an evaluator; protected from pruning
- *   end.json                                         this application's program has ended and writes no further checkpoints
- *   .held/evaluator-0.json                           the checkpoint that a task is reading; protected from pruning
- *   .pending/ or .log/                               unfinished checkpoints and tombstones (see LoggingPublication and RenamingPublication)
+ *   step-100/ step-200/ ...         complete checkpoints
+ *   best.json                       names the best checkpoint according to an evaluator; pruning keeps that checkpoint
+ *   end.json                        exists when the application's program has ended and writes no more checkpoints
+ *   .held/evaluator-0.json          names the checkpoint that a task is reading; pruning keeps that checkpoint
+ *   .pending/ or .log/              unfinished checkpoints and tombstones (see RenamingPublication and LoggingPublication)
  */
 export class CheckpointStore {
   readonly #folders: CheckpointFolders;
@@ -71,7 +71,10 @@ export class CheckpointStore {
     this.#openThread = openThread;
   }
 
-  /** Prevents all older generations of the application from writing. Call it before choosing the checkpoint to resume from. */
+  /**
+   * Prevents all older generations of the application from writing. A generation must call this before it chooses the checkpoint to resume
+   * from.
+   */
   async retireOlderThan(origin: Origin): Promise<void> {
     await this.#folders.retireOlderThan(origin);
   }
@@ -84,7 +87,7 @@ export class CheckpointStore {
   /**
    * Writes a checkpoint atomically. The caller must not read or change the snapshot's bytes until the promise settles.
    * @returns the checkpoint's URI.
-   * @throws TonyError CHECKPOINT_FENCED if a newer generation has taken over.
+   * @throws TonyError CHECKPOINT_FENCED if the generation has been retired.
    */
   async save(snapshot: Snapshot, origin: Origin): Promise<string> {
     const { position, tensors } = snapshot;
@@ -98,19 +101,19 @@ export class CheckpointStore {
   }
 
   /**
-   * Begins a checkpoint that several processes write. Each process calls `writeShard`; the process that called `beginSave` then calls
-   * `commit` with all results.
-   * @throws TonyError CHECKPOINT_FENCED.
+   * Begins a checkpoint that several processes write. Each process calls `writeShard`. The process that called `beginSave` then calls
+   * `commit` with the results of all processes.
+   * @throws TonyError CHECKPOINT_FENCED if the generation has been retired.
    */
   async beginSave(step: number, origin: Origin): Promise<PendingCheckpoint> {
     return await this.#folders.begin(step, origin);
   }
 
   /**
-   * Writes one of `count` files. Each tensor, or part of a tensor, belongs to exactly one file. The bytes must not change until the promise
-   * settles.
-   * @param pending the result of `beginSave`. It may come from the network, so `writeShard` rejects any other folder.
-   * @throws TonyError CHECKPOINT_FENCED, CHECKPOINT_FAILED.
+   * Writes one of the checkpoint's `count` files. Each tensor, or part of a tensor, must be in exactly one file. The caller must not change
+   * the tensors' bytes until the promise settles.
+   * @param pending the result of `beginSave`, which may come from the network.
+   * @throws TonyError CHECKPOINT_FENCED, or CHECKPOINT_FAILED if `pending` names a folder that `beginSave` cannot have returned.
    */
   async writeShard(
     pending: PendingCheckpoint,
@@ -124,7 +127,7 @@ export class CheckpointStore {
   }
 
   /**
-   * Completes a checkpoint: checks its files and publishes them with the manifest.
+   * Checks the files of a checkpoint and publishes them with the manifest.
    * @returns the checkpoint's URI.
    * @throws TonyError CHECKPOINT_FENCED, or CHECKPOINT_FAILED if a file is missing or two files contain the same tensor.
    */
@@ -146,8 +149,8 @@ export class CheckpointStore {
   }
 
   /**
-   * Removes old checkpoints up to `step`. Keeps the newest `keep`, the steps in `others`, the best checkpoint, and the checkpoints that
-   * tasks are reading. Also keeps later steps: they come from an earlier run, and this run will replace them.
+   * Removes old checkpoints up to `step`. Keeps the newest `keep` of them, the steps in `others`, the best checkpoint, and the checkpoints
+   * that tasks are reading. Later steps come from an earlier run and stay, because this run will replace them.
    */
   async prune(step: number, keep: number, others: ReadonlySet<number> = new Set()): Promise<void> {
     const old = (await this.steps()).filter((each) => each <= step && !others.has(each)).slice(Math.max(1, keep));
@@ -157,13 +160,19 @@ export class CheckpointStore {
     }
   }
 
-  /** @throws TonyError CHECKPOINT_DAMAGED, or NOT_FOUND if the checkpoint or one of its files is missing. */
+  /**
+   * Reads a checkpoint with its tensors.
+   * @throws TonyError CHECKPOINT_DAMAGED, or NOT_FOUND if a file is missing.
+   */
   async read(step: number): Promise<StoredCheckpoint> {
     const opened = await this.openCheckpoint(step);
     return { ...opened, tensors: await this.readTensors(opened) };
   }
 
-  /** Reads a checkpoint's manifest without the tensors. @throws TonyError CHECKPOINT_DAMAGED, NOT_FOUND. */
+  /**
+   * Reads a checkpoint's manifest.
+   * @throws TonyError CHECKPOINT_DAMAGED, or NOT_FOUND if the checkpoint does not exist.
+   */
   async openCheckpoint(step: number): Promise<OpenedCheckpoint> {
     const uri = joinUri(this.dir, `step-${step}`);
     const manifest = parseManifest(await this.#storage.read(joinUri(uri, MANIFEST)), uri);
@@ -174,8 +183,8 @@ export class CheckpointStore {
   }
 
   /**
-   * Reads the named tensors in the checkpoint's order. Default: all tensors.
-   * @throws TonyError CHECKPOINT_MISFIT if a named tensor is missing, CHECKPOINT_DAMAGED, or NOT_FOUND if a file is missing.
+   * Reads the tensors with these names, in the checkpoint's order. By default, reads all tensors.
+   * @throws TonyError CHECKPOINT_MISFIT if the checkpoint lacks one of the tensors, CHECKPOINT_DAMAGED, or NOT_FOUND if a file is missing.
    */
   async readTensors(checkpoint: OpenedCheckpoint, names?: Iterable<string>): Promise<StoredTensor[]> {
     const { uri, manifest } = checkpoint;
@@ -192,8 +201,8 @@ export class CheckpointStore {
   }
 
   /**
-   * Resolves with the newest intact checkpoint; null if there is none. Calls `onSkipped` for each newer checkpoint that is damaged or has
-   * diverged.
+   * Resolves with the newest usable checkpoint, or null if there is none. Reports each newer checkpoint that is damaged or diverged to
+   * `onSkipped`.
    */
   async newest(onSkipped: (message: string) => void): Promise<StoredCheckpoint | null> {
     return await this.newestThat(async (opened) => {
@@ -206,9 +215,8 @@ export class CheckpointStore {
   }
 
   /**
-   * Calls `use` with each checkpoint, newest first, until `use` returns a result. Resolves with that result, or with null.
-   * @param use returns null to reject a checkpoint. If `use` throws because the checkpoint is damaged, `onSkipped` receives the message and
-   *   the search continues with the next older checkpoint.
+   * Calls `use` with one checkpoint after another, newest first, until `use` resolves with a value other than null. Resolves with that
+   * value, or with null. A damaged checkpoint is reported to `onSkipped` and skipped.
    */
   async newestThat<T>(use: (opened: OpenedCheckpoint) => Promise<T | null>, onSkipped: (message: string) => void): Promise<T | null> {
     for (const step of await this.steps()) {
@@ -244,7 +252,7 @@ function checkShards(shards: readonly ShardDescription[], step: number, position
   }
 }
 
-/** Returns true if the error means that the checkpoint is unusable. Temporary errors, such as unreachable storage, return false. */
+/** Returns true if the error means that the checkpoint is unusable. Temporary errors, such as those of unreachable storage, do not. */
 export function isDamage(error: unknown): boolean {
   return (
     error instanceof TonyError && (error.code === 'CHECKPOINT_DAMAGED' || error.code === 'NOT_FOUND' || error.code === 'STORAGE_REFUSED')

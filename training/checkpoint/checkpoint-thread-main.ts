@@ -1,4 +1,4 @@
-/** The entry point of the worker thread that writes checkpoints; see checkpoint-thread.ts. */
+/** Entry point of the worker thread that writes checkpoints. See checkpoint-thread.ts. */
 import { parentPort } from 'node:worker_threads';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import { openStorage } from '../process/open-storage.ts';
@@ -6,7 +6,7 @@ import { CheckpointStore } from './checkpoint-store.ts';
 import type { EndToMark, FromCheckpointThread, ToCheckpointThread } from './checkpoint-thread-messages.ts';
 
 const opening = openStorage();
-// The first save reports the error.
+// If storage cannot be opened, the first save reports the error.
 opening.catch(() => undefined);
 
 async function save({ dir, origin, position, tensors }: ToCheckpointThread): Promise<FromCheckpointThread['outcome']> {

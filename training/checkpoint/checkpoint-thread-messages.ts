@@ -2,8 +2,8 @@ import type { ErrorCode } from '../../platform/errors.ts';
 import type { Origin, StoredTensor, TrainingPosition } from './checkpoint-format.ts';
 
 /**
- * Asks the worker thread to write a checkpoint. The tensors' buffers are transferred to the thread and back with the response, without
- * copies.
+ * Asks the worker thread to write a checkpoint. The thread takes over the tensors' buffers and returns them in its response, so they are
+ * not copied.
  */
 export interface ToCheckpointThread {
   readonly id: number;
@@ -14,8 +14,8 @@ export interface ToCheckpointThread {
 }
 
 /**
- * Asks the worker thread to mark the end of the program. The calling thread blocks and cannot receive a message. The worker thread
- * therefore sets the first number of `done` (1 for success, -1 for failure) and wakes the calling thread.
+ * Asks the worker thread to mark the end of the program. The calling thread blocks, so it cannot receive a message as the response. The
+ * worker thread instead sets the first number of `done` to 1 for success or -1 for failure, and wakes the calling thread.
  */
 export interface EndToMark {
   readonly endOf: string;

@@ -12,8 +12,8 @@ interface Waiting {
 }
 
 /**
- * Writes checkpoints in a worker thread, because training steps block the main thread. On the main thread, every call to storage would wait
- * for the end of a step, and an upload would take ten times as long.
+ * Writes checkpoints in a worker thread, because each training step blocks the main thread. On the main thread, every storage call would
+ * wait for the end of a step, and an upload would take ten times as long.
  */
 export class CheckpointThread {
   readonly #worker: Worker;
@@ -32,8 +32,8 @@ export class CheckpointThread {
   static #ofProcess: CheckpointThread | null = null;
 
   /**
-   * Returns this process's checkpoint thread; null if its bundle is missing. The first call starts the thread. An idle thread does not keep
-   * the process alive.
+   * Returns this process's checkpoint thread, or null if the program for the thread is missing. The first call starts the thread. The
+   * thread keeps the process alive only while it writes.
    */
   static ofProcess(): CheckpointThread | null {
     CheckpointThread.#ofProcess ??= CheckpointThread.open(new URL('checkpoint-thread.mjs', import.meta.url));
@@ -44,7 +44,10 @@ export class CheckpointThread {
     return existsSync(fileURLToPath(program)) ? new CheckpointThread(new Worker(program, { execArgv: [] })) : null;
   }
 
-  /** Returns true if the tensors can be transferred to another thread: each tensor must fill an ArrayBuffer that no other tensor uses. */
+  /**
+   * Returns true if the tensors can be transferred to another thread. For a transfer, each tensor must fill an ArrayBuffer that no other
+   * tensor uses.
+   */
   static canTake(tensors: readonly StoredTensor[]): boolean {
     const buffers = new Set(tensors.map(({ bytes }) => bytes.buffer));
     return (
@@ -54,8 +57,8 @@ export class CheckpointThread {
   }
 
   /**
-   * Writes a checkpoint as `CheckpointStore.save` does, to the process's default storage. Detaches the tensors' buffers until the promise
-   * settles. Then attaches them again, so the caller can retry.
+   * Writes a checkpoint as `CheckpointStore.save` does, to the process's default storage. The tensors' bytes are inaccessible until the
+   * promise settles.
    */
   async save(dir: string, { position, tensors }: Snapshot, { applicationId, generation }: Origin): Promise<string> {
     if (this.#failure !== null) {
@@ -75,8 +78,8 @@ export class CheckpointThread {
   }
 
   /**
-   * Marks the end of the program. Blocks the calling thread, because an exiting process cannot await a promise.
-   * @returns true if the mark was written within `mostMs`.
+   * Marks the end of the program. Blocks the calling thread, because an exiting process cannot await a promise. Returns true if the mark
+   * was written within `mostMs`.
    */
   markEndNow(dir: string, applicationId: string, mostMs: number): boolean {
     if (this.#failure !== null) {
@@ -112,7 +115,7 @@ export class CheckpointThread {
     this.#waiting.clear();
   }
 
-  /** Terminates the thread. Unfinished work is lost. */
+  /** Terminates the thread and abandons unfinished writes. */
   async close(): Promise<void> {
     await this.#worker.terminate();
   }

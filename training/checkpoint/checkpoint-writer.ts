@@ -7,13 +7,16 @@ export interface WriterOptions {
   readonly applicationId: string;
   readonly generation: number;
   readonly keep: number;
-  /** The steps of checkpoints that the writer never removes. */
+  /** Steps of the checkpoints that the writer never removes. */
   readonly kept?: ReadonlySet<number>;
   readonly onSaved: (step: number) => void;
-  /** Called when writes begin to fail, when they succeed again (with the same `about`), and when old checkpoints cannot be removed. */
+  /**
+   * Called when writes begin to fail, when they succeed again, and when old checkpoints cannot be removed. Messages with the same `about`
+   * concern the same problem.
+   */
   readonly onTrouble: (message: string, about: string) => void;
   readonly retry?: Backoff;
-  /** The time in ms for which `finish` retries. Default: 10 minutes. */
+  /** Time in ms for which `finish` retries a failed write. Default: 10 minutes. */
   readonly finishMs?: number;
 }
 
@@ -22,17 +25,17 @@ const PRUNING = 'old checkpoints';
 const DEFAULT_RETRY = { firstMs: 1000, mostMs: 30_000 };
 const DEFAULT_FINISH_MS = 600_000;
 
-/** A checkpoint to write. The writer retries `write` if it fails. */
+/** A checkpoint for `CheckpointWriter` to write. If `write` fails, the writer calls it again. */
 export interface Save {
   readonly step: number;
-  /** True for a diverged checkpoint. The writer then keeps all older checkpoints. */
+  /** True if training has diverged. The writer then removes no older checkpoints. */
   readonly isBad?: boolean;
   write(): Promise<unknown>;
 }
 
 /**
- * Writes snapshots in the background, one at a time, so training does not wait for storage. One more snapshot can wait; a newer snapshot
- * replaces the waiting one. At most two snapshots are therefore in memory.
+ * Writes snapshots in the background, one at a time, so training does not wait for storage. While a snapshot is being written, one more can
+ * wait. A newer snapshot replaces the waiting one.
  */
 export class CheckpointWriter {
   readonly #store: CheckpointStore;
@@ -42,7 +45,7 @@ export class CheckpointWriter {
   #failure: TonyError | null = null;
   #wake: (() => void) | null = null;
   #closing = false;
-  /** The time in ms at which writes began to fail; null while writes succeed. */
+  /** Time at which writes began to fail, in ms on the clock of performance.now(), or null while writes succeed. */
   #failingSince: number | null = null;
   #pruneFails = false;
 
@@ -52,9 +55,9 @@ export class CheckpointWriter {
   }
 
   /**
-   * Takes a snapshot and writes it in the background. Resolves once the snapshot is taken. First drops a waiting snapshot, which limits
-   * memory to two snapshots.
-   * @throws TonyError CHECKPOINT_FENCED if a newer generation has taken over, or the permanent error of an earlier write.
+   * Takes a snapshot and writes it in the background. Resolves once the snapshot is taken. Drops a waiting snapshot first, so memory holds
+   * at most two snapshots.
+   * @throws TonyError CHECKPOINT_FENCED if the generation has been retired, or the error with which an earlier write finally failed.
    */
   async record(take: () => Promise<Snapshot>): Promise<void> {
     this.#check();
@@ -62,14 +65,17 @@ export class CheckpointWriter {
     this.offer(await take());
   }
 
-  /** Writes a snapshot in the background. @throws the same errors as `record`. */
+  /**
+   * Writes a snapshot in the background.
+   * @throws the same errors as `record`.
+   */
   offer(snapshot: Snapshot): void {
     const { step, diverged = false } = snapshot.position;
     this.offerSave({ step, isBad: diverged, write: () => this.#store.save(snapshot, this.#options) });
   }
 
   /**
-   * Writes a checkpoint to which several processes contribute.
+   * Writes a checkpoint in the background by calling `save.write`.
    * @throws the same errors as `record`.
    */
   offerSave(save: Save): void {
@@ -85,7 +91,10 @@ export class CheckpointWriter {
     }
   }
 
-  /** Resolves once the newest snapshot has been written. @throws TonyError CHECKPOINT_FAILED, or the same errors as `record`. */
+  /**
+   * Waits until the newest snapshot has been written.
+   * @throws TonyError CHECKPOINT_FAILED, or the same errors as `record`.
+   */
   async finish(): Promise<void> {
     const deadline = setTimeout(() => this.giveUp(), this.#options.finishMs ?? DEFAULT_FINISH_MS);
     try {
@@ -96,7 +105,7 @@ export class CheckpointWriter {
     this.#check();
   }
 
-  /** Stops retrying, so a finished program can exit. */
+  /** Stops retrying failed writes, so that a finished program can exit. */
   giveUp(): void {
     this.#closing = true;
     this.#wake?.();
@@ -167,7 +176,7 @@ export class CheckpointWriter {
     }
   }
 
-  /** Waits before a retry. A newer snapshot or `giveUp` ends the wait early. */
+  /** Waits before a retry. Returns early if a newer snapshot arrives or `giveUp` is called. */
   async #pause(ms: number): Promise<void> {
     if (this.#closing) {
       return;

@@ -7,30 +7,32 @@ import type { Origin } from './checkpoint-format.ts';
 
 const LOG = '.log';
 const ENTRY = /^(\d{9})\.json$/;
-/** The maximum number of attempts to append to a log while other processes append to it. */
+/** Maximum number of attempts to append to a log to which other processes also append. */
 const APPEND_TRIES = 100;
 
-/** A published checkpoint, or the end of the log. */
+/** A published checkpoint, or a tombstone, after which no entry follows. */
 type LogEntry = { readonly step: number; readonly index: string } | { readonly retired: true };
 
 interface Tail {
-  /** The number of the last entry; 0 for an empty log. */
+  /** Number of the last entry, or 0 for an empty log. */
   readonly number: number;
   readonly entry: LogEntry | null;
 }
 
 /**
- * Publishes checkpoints in an object store, which cannot rename folders but can create an object exclusively:
+ * Publishes checkpoints in an object store. An object store cannot rename folders, but can create an object only if it does not exist yet:
  *
- *   step-300/APPLICATION.3.UUID/...                      the files that an attempt of generation 3 has written
- *   step-300/manifest.json                               the index, which names the attempt whose files belong to the checkpoint; written last
- *   .log/APPLICATION/generation-3/000000007.json         the last checkpoint that generation 3 has published, or a tombstone
+ *   step-300/APPLICATION.3.UUID/...                 the files that one attempt of generation 3 has written
+ *   step-300/manifest.json                          the index, which names the attempt whose files belong to the checkpoint; written last
+ *   .log/APPLICATION/generation-3/000000007.json    the last checkpoint that generation 3 has published, or a tombstone
  *
- * Each generation has a log. To publish a checkpoint, a writer creates the next entry of its log exclusively, with the index as its
- * content, and then copies the index to the step's folder. To retire a generation, a reader creates the next entry as a tombstone. Only one
- * of them can create that entry. Either the writer fails, or the reader finds the entry, copies its index itself and tries the next number.
- * A retired generation therefore cannot add checkpoints, and the newest checkpoint that the reader finds stays the newest. Entries before
- * the last one are not needed and are removed.
+ * Each generation has a log. To publish a checkpoint, a writer creates the next entry of its log, with the index as its content. The writer
+ * then copies the index to the step's folder. To retire a generation, a reader creates the next entry of that generation's log as a
+ * tombstone.
+ *
+ * If writer and reader compete, only one of them can create the entry. If the reader succeeds, the writer fails. If the writer succeeds,
+ * the reader copies the index on its behalf and tries the next entry. A retired generation therefore cannot add checkpoints, and the newest
+ * checkpoint that the reader finds stays the newest. Only the last entry of a log is needed, so writers remove earlier entries.
  */
 export class LoggingPublication extends CheckpointFolders {
   async retireOlderThan({ applicationId, generation }: Origin): Promise<void> {
@@ -56,7 +58,7 @@ export class LoggingPublication extends CheckpointFolders {
     throw new TonyError('CHECKPOINT_FAILED', `could not stop generation ${origin.generation} from writing to ${this.dir}`);
   }
 
-  /** Copies the index on behalf of a writer that may have died after adding its log entry but before copying the index. */
+  /** Copies the index to the step's folder. The writer may have died between creating the log entry and copying the index. */
   async #completePublished(step: number, index: string, origin: Origin): Promise<void> {
     const uri = joinUri(this.uriOf(step), this.indexName);
     const present = await this.#readText(uri);
@@ -105,8 +107,8 @@ export class LoggingPublication extends CheckpointFolders {
   }
 
   /**
-   * Removes the index before it looks for marks, which avoids a race with `setBest` and `hold`. Either this method finds the new mark and
-   * restores the index, or `setBest` or `hold` finds that the checkpoint is missing.
+   * Removes the index before it calls `isProtected`, which avoids a race with `setBest` and `hold`. If they write a mark before the call,
+   * `isProtected` sees the mark, and this method restores the index. If they write it later, they find that the checkpoint does not exist.
    */
   async drop(step: number, isProtected: () => Promise<boolean>): Promise<void> {
     const uri = this.uriOf(step);
@@ -140,7 +142,7 @@ export class LoggingPublication extends CheckpointFolders {
     }
   }
 
-  /** Removes the files of the checkpoint that the published checkpoint has replaced. */
+  /** Removes the files of the earlier checkpoint that the checkpoint in the sub-folder `published` has replaced. */
   async #removeReplaced(step: number, published: string): Promise<void> {
     const entries = await this.storage.list(this.uriOf(step));
     for (const entry of entries.filter(({ name, type }) => type === 'folder' && name !== published)) {
@@ -159,7 +161,7 @@ export class LoggingPublication extends CheckpointFolders {
       if (number === 0) {
         return { number, entry: null };
       }
-      // A concurrent writer has appended the next entry and removed this one.
+      // Another process has added the next entry and removed this one.
     }
     throw new TonyError('CHECKPOINT_FAILED', `${this.#logUri(origin)} changes too fast`);
   }
@@ -185,7 +187,7 @@ function prefixOf({ applicationId, generation }: Origin): string {
   return `${folderNameOf(applicationId)}.${generation}.`;
 }
 
-/** Executors write checkpoints too. They do not use zod, because it uses a lot of memory. */
+/** Parses a log entry without zod, because executors run this code and zod needs a lot of memory. */
 function parseEntry(text: string, uri: string): LogEntry {
   try {
     const { step, index, retired } = JSON.parse(text) as Record<string, unknown>;
@@ -196,16 +198,16 @@ function parseEntry(text: string, uri: string): LogEntry {
       return { step: step as number, index };
     }
   } catch {
-    // The error below also covers text that is not JSON.
+    // Text that is not JSON has the same error as an invalid entry.
   }
   throw new TonyError('CHECKPOINT_FAILED', `${uri} is not an entry of a checkpoint log`);
 }
 
-/** Reads a field of an index without verifying the index. Returns undefined for a damaged index. */
+/** Returns a field of an index, or undefined if the index is damaged. Does not verify the index. */
 function fieldOf(text: string | null, field: 'applicationId' | 'generation' | 'folder'): unknown {
   try {
     const index = JSON.parse(text ?? '{}') as Record<string, unknown> & { body?: Record<string, unknown> };
-    // A TensorFlow.js manifest has its fields in `body`.
+    // The manifest of a TensorFlow.js checkpoint has these fields in `body`.
     return (index.body ?? index)[field];
   } catch {
     return undefined;

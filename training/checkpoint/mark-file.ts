@@ -8,7 +8,7 @@ export function encodeMark(mark: object): Buffer {
   return Buffer.from(`${JSON.stringify(mark)}\n`);
 }
 
-/** Resolves with the mark in a file, or null if the file is missing or invalid. */
+/** Resolves with the mark in the file, or null if the file is missing or invalid. */
 export async function readMark<T>(storage: Storage, uri: string, schema: z.ZodType<T>): Promise<T | null> {
   const bytes = await readIfStored(storage, uri);
   try {

@@ -7,25 +7,24 @@ export type PhaseKind = 'fit' | 'loop';
 const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
 
 /**
- * The phases of one program. Each call to `fit` or `loop` that writes checkpoints is a phase. All phases write to the same checkpoint
- * folder. Steps are numbered consecutively across phases, so the checkpoint with the highest number is always the newest. Every checkpoint
- * names its phase.
+ * The phases of one program. Each call of `fit` or `loop` that writes checkpoints is a phase. All phases write to the same folder, and
+ * every checkpoint names its phase. Steps are counted across phases, so the checkpoint with the highest step is the newest.
  *
- * A restarted program runs from its beginning and begins the same phases in the same order. A completed phase is restored from its final
- * checkpoint and returns immediately. The interrupted phase resumes from its newest checkpoint, and later phases start from scratch. Final
- * checkpoints are therefore kept while the program runs.
+ * A restarted program begins the same phases in the same order. A completed phase restores its final checkpoint and returns immediately.
+ * The interrupted phase resumes from its newest checkpoint, and later phases start from scratch. Final checkpoints are therefore kept while
+ * the program runs.
  *
- * A loop uses a phase as follows, on every rank unless noted otherwise:
+ * Every rank uses a phase as follows:
  *
  *   const phase = phases.begin('loop', name);
- *   // Only on rank 0, after store.retireOlderThan(origin):
+ *   // Rank 0 only, after store.retireOlderThan(origin):
  *   const found = await phase.newest(store, (opened) => store.readTensors(opened, names), onNotice);
- *   // Send the position (or null) to every rank:
+ *   // Rank 0 then sends the position, or null, to every rank.
  *   if (position !== null) phase.resume(position);
- *   // If position.final, the phase is complete: restore, call phase.end(position.step) and return. Otherwise continue from step
- *   // position.step - phase.start. The position of a checkpoint after `n` steps is { step: phase.start + n, phase: phase.place, state,
- *   // final, ... }. The writer of open-checkpoint-writer.ts keeps the checkpoints that phases need. Write no checkpoint for a phase
- *   // without steps (phase.isEmpty(step)).
+ *   // If position.final is true, the phase is complete: restore the weights, call phase.end(position.step) and return.
+ *   // Otherwise continue from step n = position.step - phase.start of this phase.
+ *   // The checkpoint after step n has the position { step: phase.start + n, phase: phase.place, state, final, ... }.
+ *   // If phase.isEmpty(step), write no checkpoint.
  *   phase.end(phase.start + n);   // after the final checkpoint is stored
  */
 export class Phases {
@@ -36,14 +35,14 @@ export class Phases {
   #steps = 0;
   #running: Phase | null = null;
 
-  /** @param applicationId empty for a standalone program. */
+  /** @param applicationId the ID of the application, or '' for a standalone program. */
   constructor(applicationId: string) {
     this.#applicationId = applicationId;
   }
 
   /**
    * Begins the next phase. Every rank must begin the same phases in the same order.
-   * @param name Default: the kind and a counter for each kind, for example `fit-2`.
+   * @param name Default: the kind with a number that counts the phases of this kind, for example `fit-2`.
    * @throws TonyError USAGE if the name is invalid or already used.
    */
   begin(kind: PhaseKind, name?: string): Phase {
@@ -73,10 +72,7 @@ export class Phases {
     return phase;
   }
 
-  /**
-   * Returns a phase without checkpoints, which a restarted program trains again from scratch. The program's list of phases does not include
-   * it.
-   */
+  /** Returns a phase that writes no checkpoints. A restarted program repeats it from the beginning. */
   unkept(): Phase {
     return new Phase('unkept', this.#steps, this.#applicationId, { kept: this.#ends, onEnd: () => {} });
   }
@@ -85,14 +81,14 @@ export class Phases {
     return this.#names.size;
   }
 
-  /** The phase that began last; null if it has ended. */
+  /** The phase that began last, or null if that phase has ended. */
   get running(): Phase | null {
     return this.#running;
   }
 }
 
 interface PhaseProgram {
-  /** The steps of the final checkpoints of completed phases, which pruning must keep. */
+  /** Steps of the final checkpoints of completed phases, which pruning must keep. */
   readonly kept: ReadonlySet<number>;
   readonly onEnd: (step: number) => void;
 }
@@ -110,7 +106,7 @@ export class Phase {
     this.#program = program;
   }
 
-  /** The number of steps that earlier phases have taken. */
+  /** Number of steps that earlier phases took. */
   get start(): number {
     return this.#start;
   }
@@ -124,12 +120,11 @@ export class Phase {
   }
 
   /**
-   * Finds this phase's newest intact checkpoint. Skips damaged checkpoints, and checkpoints in which the phase starts at a different step
-   * (because earlier phases took a different number of steps). Reports skipped checkpoints to `onNotice`.
-   * @param use reads the required parts of a checkpoint. If `use` throws because the checkpoint is damaged, the search continues with the
-   *   next older checkpoint.
-   * @returns the result of `use` and the position to share with all ranks. `final` is true only if this application has completed the
-   *   phase.
+   * Finds this phase's newest intact checkpoint. Skips damaged checkpoints, and reports them to `onNotice`. Also skips checkpoints that are
+   * from a run in which the earlier phases took a different number of steps.
+   * @param use reads the needed parts of a checkpoint.
+   * @returns the result of `use`, and the position, which rank 0 must send to all ranks. `position.final` is true only if this application
+   * has completed the phase.
    * @throws TonyError CHECKPOINT_MISFIT with the name of the phase.
    */
   async newest<T>(
@@ -156,7 +151,8 @@ export class Phase {
   }
 
   /**
-   * Returns true if this application has completed the phase. Other applications and standalone programs continue from a final checkpoint.
+   * Returns true if this application has completed the phase. Other applications, and standalone programs, continue training from a final
+   * checkpoint.
    */
   isOver({ position, manifest }: OpenedCheckpoint): boolean {
     return position.final && this.#applicationId !== '' && manifest.applicationId === this.#applicationId;
@@ -168,7 +164,7 @@ export class Phase {
     } catch (error) {
       if (error instanceof TonyError && error.code === 'CHECKPOINT_MISFIT') {
         throw new TonyError('CHECKPOINT_MISFIT', `phase ${this.name}: ${error.message}`, {
-          hint: 'A checkpoint names its phase; by default, phases are numbered in the order of the calls. Restore the earlier phases of the program, or set another checkpoint.dir.',
+          hint: 'By default, phases are numbered in the order in which the program calls fit and loop. Restore the earlier order of the calls, or set another checkpoint.dir.',
           cause: error,
         });
       }
@@ -181,20 +177,20 @@ export class Phase {
     return final ? `phase ${this.name} is already complete: restored from ${uri}` : `training resumes from ${uri}, step ${step}`;
   }
 
-  /** Continues the phase from the position of a checkpoint. Call it on every rank. */
+  /** Continues the phase from the position of a checkpoint. Must be called on every rank. */
   resume({ phase }: TrainingPosition): void {
     this.#start = phase.start;
   }
 
-  /**
-   * Returns true if the phase has taken no steps. Such a phase writes no checkpoint, because it would replace the previous phase's final
-   * checkpoint.
-   */
+  /** Returns true if the phase has taken no steps. A checkpoint of such a phase would replace the previous phase's final checkpoint. */
   isEmpty(step: number): boolean {
     return step === this.#start && step > 0;
   }
 
-  /** Ends the phase. Call it on every rank after the final checkpoint is stored. @param step the last step, counted across all phases. */
+  /**
+   * Ends the phase. Must be called on every rank after the final checkpoint is stored.
+   * @param step the last step, counted across all phases.
+   */
   end(step: number): void {
     this.#program.onEnd(step);
   }

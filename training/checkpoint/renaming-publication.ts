@@ -5,7 +5,9 @@ import { CheckpointFolders, folderNameOf, isSafeId, type PendingCheckpoint } fro
 import type { Origin } from './checkpoint-format.ts';
 
 const PENDING = '.pending';
-/** The maximum number of attempts to replace a generation's folder. An old writer may recreate the folder between two attempts. */
+/**
+ * Maximum number of attempts to replace a generation's folder with a tombstone. An old writer may recreate the folder between two attempts.
+ */
 const RETIRE_TRIES = 100;
 
 /**
@@ -14,9 +16,9 @@ const RETIRE_TRIES = 100;
  *   .pending/APPLICATION/generation-3/step-300-.../  a checkpoint that generation 3 is writing
  *   .pending/APPLICATION/generation-1, ...           files: tombstones of generations that may no longer write
  *
- * A writer creates its files below its generation's folder and renames the step's folder into place. Both operations fail if a tombstone
- * file has replaced the generation's folder. A reader first retires all older generations. They can then no longer add checkpoints, so the
- * newest checkpoint that the reader finds stays the newest.
+ * A writer creates its files in its generation's folder, and then renames the folder of the step to publish it. Both operations fail if a
+ * tombstone has replaced the generation's folder. A reader retires all older generations before it looks for the newest checkpoint, so the
+ * checkpoint that it finds stays the newest.
  */
 export class RenamingPublication extends CheckpointFolders {
   async retireOlderThan({ applicationId, generation }: Origin): Promise<void> {
@@ -59,7 +61,7 @@ export class RenamingPublication extends CheckpointFolders {
     for (const left of await this.storage.list(mine)) {
       await this.storage.remove(left.uri);
     }
-    // The folder name is unique, so late writes from an earlier attempt go to another folder.
+    // The folder name is unique, so that late writes of an earlier attempt go to another folder.
     return joinUri(mine, `step-${step}-${randomUUID()}`);
   }
 
@@ -93,8 +95,9 @@ export class RenamingPublication extends CheckpointFolders {
   }
 
   /**
-   * Renames the checkpoint before it looks for marks, which avoids a race with `setBest` and `hold`. Either this method finds the new mark
-   * and restores the checkpoint, or `setBest` or `hold` finds that the checkpoint is missing.
+   * Renames the checkpoint before it calls `isProtected`, which avoids a race with `setBest` and `hold`. If they write a mark before the
+   * call, `isProtected` sees the mark, and this method restores the checkpoint. If they write it later, they find that the checkpoint does
+   * not exist.
    */
   async drop(step: number, isProtected: () => Promise<boolean>): Promise<void> {
     const uri = this.uriOf(step);

@@ -9,19 +9,18 @@ const schema = z.object({
   applicationId: z.string(),
   phase: z.string(),
   reason: z.string(),
-  /** The step of the evaluated checkpoint, or the step whose callback requested the stop. */
+  /** Step of the evaluated checkpoint, or step in which a callback requested the stop. */
   step: z.number().int().nonnegative(),
   /**
-   * The last step of the phase, once all ranks have agreed on it; null until then. A run that resumes from an earlier checkpoint ends at
-   * the same step.
+   * Last step of the phase, or null until all ranks have agreed on it. A run that resumes from an earlier checkpoint ends at the same step.
    */
   at: z.number().int().nonnegative().nullable(),
 });
 
-/** An order to end a training phase before its last epoch. It applies to one application only. */
+/** An order to end a training phase before its last epoch. Only one phase of one application obeys it. */
 export type StopOrder = Readonly<z.infer<typeof schema>>;
 
-/** Reads and writes `stop.json` in a checkpoint folder. An evaluator uses it to end the training run that writes the checkpoints. */
+/** Reads and writes `stop.json` in a checkpoint folder. With this file, an evaluator ends the training whose checkpoints it evaluates. */
 export class StopOrders {
   readonly #storage: Storage;
   readonly #uri: string;
@@ -31,7 +30,7 @@ export class StopOrders {
     this.#uri = joinUri(checkpointDir, STOP_FILE);
   }
 
-  /** Resolves with the order for this application and phase, or null if there is none. */
+  /** Resolves with the order for this phase of this application, or null if there is no such order. */
   async read(applicationId: string, phase: string): Promise<StopOrder | null> {
     const order = await readMark(this.#storage, this.#uri, schema);
     return order?.applicationId === applicationId && order.phase === phase ? order : null;
@@ -41,7 +40,7 @@ export class StopOrders {
     await this.#storage.write(this.#uri, encodeMark(order));
   }
 
-  /** Removes an order left by another application. A standalone program also removes an order left by an earlier run. */
+  /** Removes the order of another application. For a standalone program, removes any order. */
   async clear(applicationId: string): Promise<void> {
     const order = await readMark(this.#storage, this.#uri, schema);
     if (order !== null && (order.applicationId !== applicationId || applicationId === '')) {
