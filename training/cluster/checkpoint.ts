@@ -6,9 +6,9 @@ import { restoreWeights } from '../model/training-state.ts';
 /** A checkpoint that `Cluster.checkpoints` yields to an evaluator. */
 export interface Checkpoint extends LoadedCheckpoint {
   /**
-   * Copies the weights in the checkpoint to a model with the same layers.
-   * @param name the model's name in the loop, if the loop has several models.
-   * @throws TonyError CHECKPOINT_MISFIT when the weights do not fit the model.
+   * Copies the checkpoint's weights to a model with the same layers.
+   * @param name the name of the model in the training loop. Only needed if the loop trains several models.
+   * @throws TonyError CHECKPOINT_MISFIT if the weights do not fit the model.
    */
   restore(model: tfjs.LayersModel, name?: string): void;
 }

@@ -7,11 +7,9 @@ import { beforeProgramEnds } from '../process/program-end.ts';
 import type { SummaryWriter } from '../summary/summary.ts';
 
 export interface ClusterEndParts {
-  /** Empty for a standalone program. */
+  /** ID of the application, or '' for a standalone program. */
   readonly applicationId: string;
-  /**
-   * The store in which this process records the end of training; null if another process records the end, or if there are no checkpoints.
-   */
+  /** Checkpoint store in which this process records the end of training, or null if another process does so or there are no checkpoints. */
   readonly store: CheckpointStore | null;
   readonly writer: SummaryWriter | null;
   readonly phases: Phases;
@@ -22,8 +20,8 @@ export interface ClusterEndParts {
 }
 
 /**
- * Completes this process's work when its program ends or calls `cluster.end()` or `cluster.close()`. Writes the remaining summaries and
- * records the end of training. The job writes no checkpoints after that.
+ * Completes this process's work when its program ends or calls `cluster.end()` or `cluster.close()`. Writes the remaining summaries, and
+ * records in the checkpoint store that no more checkpoints follow.
  */
 export class ClusterEnd {
   readonly #parts: ClusterEndParts;
@@ -34,7 +32,7 @@ export class ClusterEnd {
   constructor(parts: ClusterEndParts) {
     const { store, writer, onExit } = parts;
     this.#parts = parts;
-    // `onExit` closes the cluster. Otherwise, the other ranks would treat this rank as lost although it exits with code 0.
+    // `onExit` closes the cluster. Without this, the other ranks would treat a rank that exits with code 0 as lost.
     this.#onExit = (code) => {
       if (code === 0 && !this.#refuseExit()) {
         this.#markNow();
@@ -53,8 +51,8 @@ export class ClusterEnd {
   }
 
   /**
-   * Turns an exit with code 0 in the middle of `fit` into a failure. Within a job, sets the exit code to 1 and returns true, and the other
-   * ranks treat this rank as lost. To end training on purpose, a program closes the cluster first.
+   * Turns an exit with code 0 in the middle of `fit` into a failure, so that the other ranks treat this rank as lost. Returns true and sets
+   * the exit code to 1 in this case. A standalone program may exit at any time.
    */
   #refuseExit(): boolean {
     const { unfinished, applicationId, onNotice } = this.#parts;
@@ -68,7 +66,7 @@ export class ClusterEnd {
     return true;
   }
 
-  /** Completes the work. Call it while the process can still await promises. */
+  /** Completes the work. Must be called while the process can still await promises. */
   async finish(succeeded: boolean): Promise<void> {
     const { writer } = this.#parts;
     if (succeeded) {
@@ -79,8 +77,8 @@ export class ClusterEnd {
 
   close(): void {
     const { phases, unfinished, writer } = this.#parts;
-    // A program that closes the cluster in the middle of `fit` ends training on purpose. After a failed phase, training has not ended,
-    // because the next generation continues it.
+    // A program that closes the cluster in the middle of `fit` ends training on purpose. After a failed phase, the next generation
+    // continues training, so the end is not recorded.
     if (phases.running === null || unfinished.place !== null) {
       this.#markNow();
     }
@@ -104,7 +102,7 @@ export class ClusterEnd {
     this.#isMarked = this.#storeToMark?.marks.setEndNow(this.#parts.applicationId) ?? this.#isMarked;
   }
 
-  /** The store in which this process must still record the end of training; null if there is none. */
+  /** Checkpoint store in which this process must still record the end of training, or null if there is nothing to record. */
   get #storeToMark(): CheckpointStore | null {
     const { store, phases } = this.#parts;
     return phases.count > 0 && !this.#isMarked ? store : null;

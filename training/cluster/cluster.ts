@@ -41,11 +41,11 @@ import { outputPlace } from './output-place.ts';
 export interface ClusterParts {
   readonly tf: typeof tfjs;
   readonly backend: BackendName;
-  /** Connects the ranks. With parameter servers, each worker is the only member of its ring. */
+  /** Connections between the ranks. With parameter servers, each worker is the only member of its ring. */
   readonly ring: Ring;
-  /** The number format in which ranks exchange gradients around the ring. */
+  /** Number format in which the ranks exchange gradients. */
   readonly wire: Wire;
-  /** null unless the workers use parameter servers. */
+  /** Connections to the parameter servers, or null if the job has none. */
   readonly servers: ParameterServerWorker | null;
   readonly ranked: boolean;
   readonly role: string;
@@ -59,51 +59,51 @@ export interface ClusterParts {
   readonly summaryDir: string | null;
   readonly outputDir: string | null;
   readonly roleSize: number;
-  /** The executor's orders to store a checkpoint immediately. */
+  /** Orders from the executor to write a checkpoint immediately. */
   readonly checkpointOrder: CheckpointOrder;
-  /** The memory of the container (MiB); null if `fit` cannot estimate whether it suffices. */
+  /** Memory of the container in MiB, or null if `fit` cannot estimate whether the memory suffices. */
   readonly memoryMb: number | null;
   readonly report: (report: Report) => void;
 }
 
-/** This process as a member of its job. A program outside a job is the only rank. */
+/** Represents this process as a member of its job. Outside a job, the process is the only rank. */
 export class Cluster {
-  /** TensorFlow.js with the fastest available backend: the instance that the program's own `import` also returns. */
+  /** TensorFlow.js with the fastest available backend. The program's own `import` returns the same instance. */
   readonly tf: typeof tfjs;
   readonly backend: BackendName;
   /**
-   * The number of this task among the tasks that train together, from 0 to `worldSize` - 1. For a task without a rank in the job, such as
-   * an evaluator, `rank` is 0 and `worldSize` is 1.
+   * Number of this task among the tasks that train together, from 0 to `worldSize` - 1. A task without a rank in the job, such as an
+   * evaluator, has the `rank` 0 and the `worldSize` 1.
    */
   readonly rank: number;
   readonly worldSize: number;
-  /** The number of times that the gang has been formed; above 1 after a restart. */
+  /** Number of times that the job has formed its gang. After a restart, the number is above 1. */
   readonly generation: number;
   readonly role: string;
   readonly index: number;
   readonly applicationId: string;
   readonly jobName: string;
-  /** The index of this task among the tasks that share work: all ranks or, in a role without ranks, the role's tasks. */
+  /**
+   * Index of this task among the tasks that divide the work, and their number. These tasks are all ranks or, in a role without ranks, the
+   * tasks of the role.
+   */
   readonly position: { readonly index: number; readonly count: number };
-  /** The URI of the job's output folder; null for a standalone program without `outputDir`. */
+  /** URI of the job's output folder, or null for a standalone program without `outputDir`. */
   readonly outputDir: string | null;
-  /** The URI of the summary folder, which contains one folder per run; null if the program writes no summaries. */
+  /** URI of the summary folder, or null if the program writes no summaries. The folder contains one sub-folder for each run. */
   readonly summaryDir: string | null;
-  /** The URIs of the job's input folders, by name. */
+  /** URIs of the job's input folders, by name. */
   readonly data: Readonly<Record<string, string>>;
   readonly storage: Storage;
-  /** Exports and loads models, and starts training from the weights of another model. */
+  /** Exports and loads models, and loads the weights of another model as the start of training. */
   readonly models: Models;
-  /**
-   * Summaries for TensorBoard. Rank 0 writes the training summaries; a task without a rank writes its summaries as a run named after its
-   * role.
-   */
+  /** Summaries for TensorBoard. Rank 0 writes the training run. A role without ranks writes a run with the name of the role. */
   readonly summaries: Summaries;
   readonly #parts: ClusterParts;
   readonly #store: CheckpointStore | null;
   readonly #writer: SummaryWriter | null;
   readonly #steps: CustomSteps;
-  /** The phases of this program. Each call that writes checkpoints is a phase. */
+  /** Phases of this program. */
   readonly #phases: Phases;
   readonly #unfinished = new UnfinishedTraining();
   readonly #notice: OnNotice;
@@ -163,10 +163,13 @@ export class Cluster {
   }
 
   /**
-   * Trains a compiled model on all ranks at once; see FitOptions. `batchSize` is per rank. With a checkpoint folder, training resumes from
-   * the newest valid checkpoint and writes new checkpoints; the last checkpoint is marked as final. Each call is a separate phase. A
-   * restarted program restores the weights, optimizer and history of completed phases, and resumes the interrupted phase.
-   * @param data `{ x, y }` with tensors or arrays, or a dataset. Pass the same data on every rank; each rank trains on its own shard.
+   * Trains a compiled model on all ranks at once. FitOptions describes the options.
+   *
+   * With a checkpoint folder, training resumes from the newest valid checkpoint and writes new checkpoints. The last checkpoint is marked
+   * as final. Each call is a separate phase. A restarted program restores the weights, optimizer and history of completed phases, and
+   * resumes the interrupted phase.
+   * @param data `{ x, y }` with tensors or arrays, or a dataset. Every rank must pass the same data, and trains on its own shard of the
+   * data.
    * @throws TonyError MODEL_INVALID, DATA_INVALID, BACKEND_UNFIT, CHECKPOINT_MISFIT, CHECKPOINT_FAILED, PEER_LOST, RING_MISMATCH.
    */
   async fit(model: tfjs.LayersModel, data: FitData, options: FitOptions = {}): Promise<FitHistory> {
@@ -181,10 +184,12 @@ export class Cluster {
   }
 
   /**
-   * Takes one step of a custom training loop: on every rank, `optimizer` applies the gradients of `loss`, averaged over all ranks. Every
-   * rank must make the same calls. When a variable is first trained, all ranks receive rank 0's value. Parameter servers instead apply each
-   * rank's gradients separately and send the new values back to that rank's variables.
-   * @param loss computes the mean loss over this rank's examples as a scalar.
+   * Takes one step of a custom training loop. Every rank must make the same calls.
+   *
+   * Without parameter servers, `optimizer` applies the mean of all ranks' gradients on every rank. When a variable is first trained, all
+   * ranks receive rank 0's value. With parameter servers, the servers apply each rank's gradients separately, and send the new values back
+   * to that rank.
+   * @param loss returns the mean loss over this rank's examples as a scalar.
    * @returns the mean loss over all ranks' examples or, with parameter servers, over this rank's examples.
    * @throws TonyError USAGE, RANKS_DIFFER, PEER_LOST, RING_MISMATCH.
    */
@@ -193,7 +198,7 @@ export class Cluster {
     const value = await this.#step(loss, optimizer, options);
     if (!Number.isFinite(value) && !this.#hasDiverged) {
       this.#hasDiverged = true;
-      // With parameter servers, each rank knows only the loss on its own examples, so every rank reports its loss.
+      // With parameter servers, a rank does not know the loss of the other ranks, so every rank reports its own loss.
       if (this.#parts.servers !== null || this.rank === 0) {
         this.#notice(`training has diverged: a loss of cluster.step is ${value}; training continues. ${DIVERGED_HINT}`);
       }
@@ -212,8 +217,8 @@ export class Cluster {
   }
 
   /**
-   * Opens a custom training loop with checkpoints, from which a restarted program resumes as in `fit`; see LoopOptions. Every rank must
-   * open the same loops in the same order.
+   * Opens a custom training loop with checkpoints, from which a restarted program resumes. LoopOptions describes the options. Every rank
+   * must open the same loops in the same order.
    * @throws TonyError USAGE, CHECKPOINT_MISFIT, PEER_LOST, RING_MISMATCH.
    */
   async loop<T = null, State extends Json = null>(options: LoopOptions<T, State>): Promise<TrainingLoop<T, State>> {
@@ -252,8 +257,9 @@ export class Cluster {
   }
 
   /**
-   * Replaces `numbers` on every rank with the sum (or mean) over all ranks, computed in float32. All ranks must pass the same number of
-   * elements, and all get bit-identical results. A vector from `vector()` is summed without a copy.
+   * Replaces `numbers` on every rank with the sum or mean over all ranks, computed in float32. All ranks must pass the same number of
+   * elements, and all ranks get bit-identical results.
+   * @param numbers a vector from `vector()`, which needs no copy, or any other array.
    * @throws TonyError USAGE, PEER_LOST, RING_MISMATCH.
    */
   async allReduce(numbers: Float32Array | number[], operation: 'sum' | 'mean' = 'sum'): Promise<void> {
@@ -261,13 +267,13 @@ export class Cluster {
     await inPlace(numbers, (vector) => ring.allReduce(vector, operation));
   }
 
-  /** Allocates a vector of zeros that `allReduce` sums in place, without a copy. */
+  /** Returns a vector of zeros that `allReduce` can process without a copy. */
   vector(length: number): Float32Array<ArrayBuffer> {
     return this.#parts.ring.vector(length);
   }
 
   /**
-   * Copies rank 0's values to every rank: variables, all weights of a model, or numbers.
+   * Copies rank 0's values to every rank. The values can be variables, models with all their weights, or numbers.
    * @throws TonyError USAGE, RANKS_DIFFER, PEER_LOST, RING_MISMATCH.
    */
   async broadcast(values: Float32Array | number[] | Trainable | readonly Trainable[]): Promise<void> {
@@ -298,17 +304,16 @@ export class Cluster {
   }
 
   /**
-   * Reads a file from the job's data: `read('mnist', 'train-images-idx3-ubyte')`.
-   * @throws TonyError NOT_FOUND, ACCESS_DENIED, HDFS_UNREACHABLE, and USAGE when the job has no data with that name.
+   * Reads a file from the job's data, for example `read('mnist', 'train-images-idx3-ubyte')`.
+   * @throws TonyError NOT_FOUND, ACCESS_DENIED, HDFS_UNREACHABLE, or USAGE if the job has no data named `name`.
    */
   async read(name: string, file: string): Promise<Buffer> {
     return await this.storage.read(this.uri(name, file));
   }
 
   /**
-   * Returns the URI of a file in the job's data, for use in datasets. `file` may be a pattern: `tfrecords(cluster.uri('mnist',
-   * 'train-*'))`.
-   * @throws TonyError USAGE when the job has no data with that name.
+   * Returns the URI of a file in the job's data. `file` may be a pattern, for example `tfrecords(cluster.uri('mnist', 'train-*'))`.
+   * @throws TonyError USAGE if the job has no data named `name`.
    */
   uri(name: string, file: string): string {
     const folder = this.data[name];
@@ -321,16 +326,16 @@ export class Cluster {
     return joinUri(folder, file);
   }
 
-  /** Reads examples for `fit` from a file in MNIST's IDX format: `idx('mnist', 'train-images-idx3-ubyte')`. */
+  /** Reads a file in MNIST's IDX format as examples for `fit`, for example `idx('mnist', 'train-images-idx3-ubyte')`. */
   async idx(name: string, file: string): Promise<Column> {
     const uri = this.uri(name, file);
     return parseIdx(await this.storage.read(uri), uri);
   }
 
   /**
-   * Reports current values to the job and writes them as summaries. The client displays the values, and the last values become the job's
-   * metrics.
-   * @param values the values by name, e.g. `{ 'test/accuracy': 0.98 }`.
+   * Reports current values to the job and writes them as summaries. `tony-ts` displays the values while the job runs, and the last values
+   * become the job's metrics.
+   * @param values the values by name, for example `{ 'test/accuracy': 0.98 }`.
    */
   metrics(step: number, values: Readonly<Record<string, number>>): void {
     this.#parts.report({ type: 'progress', step, metrics: values });
@@ -338,9 +343,8 @@ export class Cluster {
   }
 
   /**
-   * For evaluators: yields the job's newest checkpoint each time a new checkpoint appears, and ends after the training program has
-   * ended.
-   * @param options `phase` restricts the checkpoints to one phase.
+   * Yields the newest checkpoint of the job whenever a new one appears. Ends when the training program has ended. For use in evaluators.
+   * @param options `phase` restricts the checkpoints to one phase, and `everyMs` sets the polling interval.
    */
   async *checkpoints(
     options: { readonly everyMs?: number; readonly signal?: AbortSignal; readonly phase?: string } = {},
@@ -354,10 +358,12 @@ export class Cluster {
   }
 
   /**
-   * For evaluators: evaluates the newest checkpoint on held-out data each time a new checkpoint appears, until the training program has
-   * ended. Writes summaries (as a run named after the role, with the same tags as `fit`), reports metrics to the job, and records the best
-   * checkpoint. With `patience`, ends training when the evaluation stops improving.
-   * @param model a compiled model with the same layers as the trained model; its weights are replaced.
+   * Evaluates the newest checkpoint on held-out data whenever a new one appears, until the training program has ended. For use in
+   * evaluators.
+   *
+   * Reports metrics to the job and records the best checkpoint. Also writes summaries, as a run with the name of the role. With the option
+   * `patience`, ends training when the evaluation stops improving.
+   * @param model a compiled model with the same layers as the trained model. Its weights are replaced.
    * @param data tensors, arrays with a shape, a dataset, or `[x, y]`.
    * @throws TonyError USAGE, MODEL_INVALID, DATA_INVALID, CHECKPOINT_MISFIT.
    */
@@ -389,15 +395,15 @@ export class Cluster {
   }
 
   /**
-   * Writes the remaining summaries and closes the connections to the other ranks. The call is optional, because the library does the same
-   * when the program exits.
+   * Writes the remaining summaries and closes the connections to the other ranks. The call is optional, because the same happens when the
+   * program exits.
    */
   async end(): Promise<void> {
     await this.#ending.finish(true);
     this.close();
   }
 
-  /** Closes the connections to the other ranks immediately. Afterwards, the cluster cannot train. */
+  /** Closes the connections to the other ranks immediately. A closed cluster cannot train. */
   close(): void {
     this.#ending.close();
     this.#steps.dispose();

@@ -14,22 +14,21 @@ import { Ring, type RingTimeouts } from '../ring/ring.ts';
 import { Cluster } from './cluster.ts';
 
 export interface JoinOptions {
-  /** For a standalone program: paths or URIs of input folders, by name. A job uses `data` in job.yaml instead. */
+  /** Paths or URIs of the input folders of a standalone program, by name. A job uses `data` in job.yaml instead. */
   readonly data?: Readonly<Record<string, string>>;
-  /** For a standalone program: the checkpoint folder, and the checkpoint interval in steps. No checkpoints by default. */
+  /** Checkpoint folder of a standalone program. By default, the program writes no checkpoints. */
   readonly checkpointDir?: string;
   readonly checkpointEverySteps?: number;
-  /** For a standalone program: the folder for summaries. No summaries by default. */
+  /** Summary folder of a standalone program. By default, the program writes no summaries. */
   readonly summaryDir?: string;
-  /** For a standalone program: the output folder. */
+  /** Output folder of a standalone program. */
   readonly outputDir?: string;
   readonly timeouts?: Partial<RingTimeouts>;
 }
 
 /**
- * Joins the job: loads TensorFlow.js with the fastest available backend and connects to the other ranks. Outside a job (without
- * TONY_TASK_FILE, which the executor sets), the process is the only rank. In a parameter server task, this call serves until the task ends
- * and never returns.
+ * Joins the job: loads TensorFlow.js with the fastest available backend and connects to the other ranks. Outside a job, the process is the
+ * only rank. In the task of a parameter server, `join` serves the workers until the task ends, and never returns.
  * @throws TonyError BACKEND_MISSING, RING_JOIN_FAILED, TASK_FILE_INVALID.
  */
 export async function join(options: JoinOptions = {}): Promise<Cluster> {
@@ -100,18 +99,18 @@ async function joinJob(task: TaskContext, options: JoinOptions): Promise<Cluster
     outputDir: task.outputDir,
     roleSize: task.roleSize,
     checkpointOrder: new CheckpointOrder(task.checkpointOrder),
-    // The estimate of `fit` assumes this backend and all-reduce. With parameter servers, the servers hold the optimizer's slots.
+    // `fit` can estimate its memory only for the native backend. With parameter servers, the servers hold a part of the training state.
     memoryMb: backend.name === 'native' && servers === null ? task.memoryMb : null,
     report,
   });
 }
 
-/** Returns true for ranks and parameter servers. These tasks use CPU time and share the cores of their node. */
+/** Returns true for ranks and parameter servers. Only these tasks need a share of their node's cores. */
 function computes({ parameterServers }: TaskContext, { rank, host, port }: Member): boolean {
   return rank !== null || parameterServers.some((server) => server.host === host && server.port === port);
 }
 
-/** Creates the client side of the parameter servers. It connects when a training phase, a custom step or a broadcast starts. */
+/** Creates the client of the parameter servers. The client connects when a training phase, a custom step or a broadcast starts. */
 function openServers(
   task: TaskContext,
   { staleness, wireSecurity }: Extract<Strategy, { type: 'parameter-server' }>,
@@ -129,7 +128,7 @@ function openServers(
     addresses: parameterServers,
     onLost: (server, cause) => {
       process.stderr.write(`tony-ts: parameter server ${server} ${cause}; waiting for the job to replace it\n`);
-      // In reports, parameter servers are numbered after the last rank.
+      // In reports, the numbers of the parameter servers follow the highest rank.
       report({ type: 'peer-lost', rank: worldSize + server });
     },
     ...(options.timeouts === undefined ? {} : { timeouts: options.timeouts }),

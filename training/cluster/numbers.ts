@@ -1,6 +1,6 @@
 import { TonyError } from '../../platform/errors.ts';
 
-/** Numbers that the ranks exchange in place. */
+/** Numbers for `allReduce` and `broadcast`, which replace them with the results. */
 export type Numbers = Float32Array | number[];
 
 export function isNumbers(values: unknown): values is Numbers {
@@ -10,8 +10,8 @@ export function isNumbers(values: unknown): values is Numbers {
 }
 
 /**
- * Runs `exchange` on the numbers and replaces them with the results.
- * @throws TonyError USAGE when `numbers` is neither a Float32Array nor an array of numbers.
+ * Calls `exchange` with the numbers as a vector, and replaces the numbers with the results.
+ * @throws TonyError USAGE if `numbers` is neither a Float32Array nor an array of numbers.
  */
 export async function inPlace(numbers: Numbers, exchange: (vector: Float32Array) => Promise<void>): Promise<void> {
   if (numbers instanceof Float32Array) {

@@ -6,8 +6,8 @@ import { uriOf } from '../process/uri-of.ts';
 import type { Cluster } from './cluster.ts';
 
 /**
- * Resolves an output to a URI. A URI stays unchanged. A path refers to the file system of the job's output folder, and a relative path is
- * resolved against that folder. Without an output folder, paths are local.
+ * Returns the URI of an output. A URI stays unchanged. A relative path is relative to the job's output folder, and an absolute path is on
+ * that folder's file system. If there is no output folder, paths are local.
  */
 export function outputPlace(cluster: Pick<Cluster, 'outputDir'>, output: string): string {
   if (isUri(output)) {

@@ -5,35 +5,35 @@ import { RecordKey } from './record.ts';
 import { type Detector, RecordReader } from './record-reader.ts';
 import { RecordWriter } from './record-writer.ts';
 
-/** The time in ms that an end waits after an alert for its peer to close the connection. */
+/** Time in ms that the sender of an alert gives its peer to close the connection. */
 const ALERT_MS = 1_000;
 
-/** Why a connection was lost. WIRE_INTEGRITY: data was altered in transit; only the two ends of the connection know this. */
+/** Why a connection was lost. WIRE_INTEGRITY means that the data was altered in transit. */
 export type LossCode = 'PEER_LOST' | 'WIRE_INTEGRITY';
 
 export type OnLost = (cause: string, code: LossCode) => void;
 
-/** A connection between two of the job's programs, after the handshake. */
+/** An authenticated connection between two of the job's programs. */
 export interface Channel {
-  /** Use the socket only for deadlines and its `close` event; only the channel reads and writes. */
+  /** Socket of the connection. Only the channel may read from the socket or write to it. */
   readonly socket: Socket;
-  /** Sends `bytes`, which must not change until `onWritten` is called. */
+  /** Sends `bytes`. The caller must not change `bytes` before `onWritten` is called. */
   write(bytes: Uint8Array, onWritten?: () => void): void;
-  /** Delays writes until `uncork`, so that small writes are sent together. */
+  /** Delays writes until `uncork`, so that the socket sends small writes together. */
   cork(): void;
   uncork(): void;
-  /** Sends `bytes` after all earlier writes, then closes the sending direction. Synchronous, for use in exit handlers. */
+  /** Sends `bytes` after all earlier writes, then closes this direction of the connection. Never waits, so an exit handler can call it. */
   end(bytes: Uint8Array): void;
-  /** Starts reading from an accepted connection. */
+  /** Starts to read from a connection that this program has accepted. */
   read(reader: Reader): void;
-  /** Resumes reading after the reader has paused. */
+  /** Resumes reading after the reader has paused the connection. */
   resume(): void;
   /**
-   * Calls `onLost` when the connection ends, possibly more than once; only the first cause counts. WIRE_INTEGRITY: the data that one end
-   * received differs from what the other end sent. Both ends report it.
+   * Calls `onLost` when the connection ends. The callback may be called more than once; only the first call has the actual cause. Both ends
+   * get WIRE_INTEGRITY if one end received data that the other end did not send.
    */
   watch(onLost: OnLost): void;
-  /** Why this end refuses the data of the peer (WIRE_INTEGRITY). `watch` reports it when the peer has received an alert. Null by default. */
+  /** Reason why this end has rejected the peer's data, or null if it has not. */
   readonly refusal: string | null;
 }
 
@@ -43,7 +43,7 @@ function watchSocket(socket: Socket, onLost: OnLost): void {
   socket.on('close', () => onLost('closed the connection', 'PEER_LOST'));
 }
 
-/** Carries bytes unchanged, for `wireSecurity: none`. */
+/** Sends bytes unchanged, for `wireSecurity: none`. */
 class PlainChannel implements Channel {
   readonly socket: Socket;
   readonly refusal = null;
@@ -85,7 +85,7 @@ class PlainChannel implements Channel {
   }
 }
 
-/** Carries records, for `wireSecurity: authenticated` or `encrypted`. */
+/** Sends bytes in records, for `wireSecurity: authenticated` and `encrypted`. */
 class RecordChannel implements Channel {
   readonly socket: Socket;
   readonly #writer: RecordWriter;
@@ -121,15 +121,18 @@ class RecordChannel implements Channel {
     this.socket.end();
   }
 
-  /** Returns a reader that verifies records and passes their plaintext to `reader`. */
+  /**
+   * Returns a reader that verifies records and passes their plaintext to `reader`. The connection must pass its data to the returned
+   * reader.
+   */
   open(reader: Reader): Reader {
     this.#reader = new RecordReader(this.#incoming, reader, (cause, detectedBy) => this.#refuse(cause, detectedBy));
     return this.#reader;
   }
 
   /**
-   * Closes the connection. If this end has detected the invalid data, first sends an alert, and discards all data until the peer has closed
-   * the connection: closing it now would reset it, and the peer could lose the alert.
+   * Closes the connection after invalid data. If this end has detected the invalid data, it first sends an alert. It then reads and
+   * discards data until the peer closes the connection, because an immediate close would reset the connection, and the alert could be lost.
    */
   #refuse(cause: string, detectedBy: Detector): void {
     this.#refusal = cause;
@@ -159,10 +162,10 @@ class RecordChannel implements Channel {
   }
 }
 
-/** What both ends know after the handshake. */
+/** Values that both ends know after the handshake. */
 export interface Agreement {
   readonly key: Uint8Array;
-  /** The frames of the handshake that both ends have authenticated. */
+  /** Handshake frames that both ends have authenticated. */
   readonly transcript: Uint8Array;
 }
 
@@ -174,7 +177,7 @@ export function acceptedChannel(socket: Socket, security: WireSecurity, { key, t
   return new RecordChannel(socket, outgoing, new RecordKey(security, key, transcript, 'from dialer'));
 }
 
-/** @returns the channel, and the reader to which the socket must pass all data from now on. */
+/** @returns the channel, and the reader to which the socket must pass all further data. */
 export function dialedChannel(
   socket: Socket,
   security: WireSecurity,

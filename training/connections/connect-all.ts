@@ -1,17 +1,17 @@
 import { TonyError } from '../../platform/errors.ts';
 
-/** A peer to connect to, either by dialling it or by accepting its connection. */
+/** A peer that this process connects to, or accepts a connection from. */
 export interface Peer {
   readonly name: string;
-  /** Retries until the connection is open or `signal` aborts. Calls `onRefused` with the reason for each failed attempt. */
+  /** Retries until the connection is open or `signal` aborts. Calls `onRefused` with the reason after each failed attempt. */
   readonly connect: (signal: AbortSignal, onRefused: (reason: string) => void) => Promise<void>;
 }
 
 /**
- * Connects to all peers concurrently.
- * @param onRefused called with the reason for each failed attempt.
- * @param describe returns the error message for the peers that are still missing after `limitMs`. `reason` describes the last failed
- *   attempt to reach that peer, or is '' if no attempt failed.
+ * Connects to all peers at the same time.
+ * @param onRefused is called with the reason after each failed attempt.
+ * @param describe returns the error message for the peers to which no connection exists after `limitMs`. `reason` is the reason of the last
+ * failed attempt, or '' if no attempt has failed.
  * @throws TonyError RING_JOIN_FAILED after `limitMs`, or the first error that a peer's `connect` throws.
  */
 export async function connectAll(

@@ -21,8 +21,8 @@ const MAX_UNAUTHENTICATED = 16;
 const DIAL_BACKOFF = { firstMs: 20, mostMs: 1_000 };
 
 /**
- * Waits until the right neighbour connects and authenticates. Calls `onRefused` with the reason for each rejected connection. Leaves the
- * server open.
+ * Waits until the right neighbour connects and authenticates. Calls `onRefused` with the reason for each rejected connection. Does not
+ * close the server.
  */
 export function acceptNeighbour(
   server: Server,
@@ -55,7 +55,7 @@ export function acceptNeighbour(
   });
 }
 
-/** Dials the left neighbour with exponential backoff until the handshake succeeds or `signal` aborts. */
+/** Connects to the left neighbour. Retries with exponential backoff until a handshake succeeds or `signal` aborts. */
 export async function dialNeighbour(
   address: { readonly host: string; readonly port: number },
   key: Uint8Array,
@@ -100,7 +100,7 @@ function dialOnce(
       host: address.host,
       port: address.port,
       noDelay: true,
-      // Node.js calls a `buffer` function before each read.
+      // Node.js calls this function before each read.
       onread: { buffer: () => current.destination(), callback: (count) => current.received(count) },
     });
     const timer = setTimeout(() => settle(`did not complete the handshake within ${HANDSHAKE_MS / 1000} s`), HANDSHAKE_MS);
@@ -110,10 +110,10 @@ function dialOnce(
   });
 }
 
-/** The dialer's side of the handshake. Reads one frame at a time and leaves later bytes in the socket. */
+/** Performs the dialer's side of the handshake. Reads exactly one frame at a time, so that later bytes stay in the socket. */
 class DialerHandshake implements Reader {
   readonly hello: Buffer;
-  /** The frames that both ends have authenticated. */
+  /** Handshake frames that both ends have authenticated. */
   transcript: Uint8Array = Buffer.alloc(0);
   readonly #key: Uint8Array;
   readonly #expected: Identity;
@@ -122,7 +122,7 @@ class DialerHandshake implements Reader {
   #frame = Buffer.alloc(CHALLENGE_BYTES);
   #filled = 0;
 
-  /** @param settle called with null after both sides have authenticated, or with the reason for rejecting the peer. */
+  /** @param settle is called with null when both sides have authenticated, or with the reason for rejecting the peer. */
   constructor(key: Uint8Array, identity: Identity, send: (proof: Buffer) => void, settle: (refusal: string | null) => void) {
     this.hello = encodeHello(identity, randomBytes(NONCE_BYTES));
     this.#key = key;

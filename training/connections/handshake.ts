@@ -3,8 +3,9 @@ import { WIRE_SECURITY, type WireSecurity } from '../../conf/job.ts';
 import { sameSecret } from '../../platform/same-secret.ts';
 
 /**
- * The mutual authentication of two neighbours in the ring. Each neighbour proves that it has the ring's key and that it is the expected
- * rank of this generation. The dialer later receives vectors from the acceptor. All fields are big-endian.
+ * The identity of a rank, for the mutual authentication of two neighbours in the ring. In the handshake, each neighbour proves that it has
+ * the ring's key and that it is the expected rank of this generation. Afterwards, the acceptor sends vectors to the dialer. All fields are
+ * big-endian.
  *
  *   dialer -> acceptor   HELLO      | "TNYR" | version | generation | worldSize | from | to | security | nonce 32 bytes |   60
  *   acceptor -> dialer   CHALLENGE  | the same fields, with `from` and `to` swapped and its own nonce  | mac 32 bytes |   92
@@ -14,27 +15,27 @@ import { sameSecret } from '../../platform/same-secret.ts';
  *   version, generation, worldSize, from, to, security   u32; security: 0 none, 1 authenticated, 2 encrypted
  *   mac = HMAC-SHA256(key, side || HELLO || CHALLENGE's first 60 bytes), side = "tony-ring acceptor" | "tony-ring dialer"
  *
- * Each MAC covers both nonces, both ranks, the generation and the protection of the traffic that follows (`wireSecurity`), and the MACs of
- * the two sides differ. This prevents replay, reflection and a downgrade. Every frame has a fixed length, so an unauthenticated peer cannot
- * influence how much memory either end allocates.
+ * Each MAC covers the nonces and ranks of both sides, the generation and `wireSecurity`. The two sides have different MACs. These rules
+ * prevent replay, reflection and downgrade attacks. Every frame has a fixed length, so an unauthenticated peer cannot make either side
+ * allocate more memory.
  */
 export interface Identity {
   readonly generation: number;
   readonly worldSize: number;
   readonly from: number;
   readonly to: number;
-  /** The traffic protection after the handshake. */
+  /** Protection of the data after the handshake. */
   readonly security: WireSecurity;
 }
 
 export interface ExpectedDialer extends Omit<Identity, 'from'> {
-  /** null to accept any rank. */
+  /** Rank that the dialer must have, or null if any rank may dial. */
   readonly from: number | null;
 }
 
-/** The time limit in ms for one connection's handshake. */
+/** Time limit for one handshake, in ms. */
 export const HANDSHAKE_MS = 10_000;
-/** The idle time in ms before TCP keep-alive probes an authenticated connection. */
+/** Idle time in ms after which TCP keep-alive probes an authenticated connection. */
 export const KEEP_ALIVE_MS = 30_000;
 export const NONCE_BYTES = 32;
 export const HELLO_BYTES = 60;
@@ -55,12 +56,15 @@ export function encodeHello(identity: Identity, nonce: Uint8Array): Buffer {
   return frame;
 }
 
-/** Returns the rank that the sender of a HELLO claims to have. */
+/** Returns the rank that the sender claims in its HELLO. */
 export function senderOf(head: Buffer): number {
   return head.readUInt32BE(16);
 }
 
-/** Returns why a HELLO, or the first HELLO_BYTES of a CHALLENGE, does not match the expected identity. Returns null if it matches. */
+/**
+ * Returns the reason why a HELLO does not have the expected identity, or null if it does. Also checks the first HELLO_BYTES of a CHALLENGE,
+ * which have the same format.
+ */
 export function refusalOf(head: Buffer, expected: ExpectedDialer): string | null {
   const [magic, version, generation, worldSize, , to, security = -1] = [0, 4, 8, 12, 16, 20, 24].map((at) => head.readUInt32BE(at));
   const from = senderOf(head);
@@ -100,7 +104,7 @@ export function encodeChallenge(key: Uint8Array, identity: Identity, nonce: Uint
   return Buffer.concat([head, macOf(key, 'acceptor', hello, head)]);
 }
 
-/** Verifies a CHALLENGE. Returns the dialer's proof and the authenticated frames, or the reason to reject the acceptor. */
+/** Verifies a CHALLENGE. Returns the dialer's PROOF and the authenticated frames, or the reason for rejecting the acceptor. */
 export function answerChallenge(
   key: Uint8Array,
   challenge: Buffer,

@@ -20,15 +20,15 @@ import {
 export interface IncomingOptions {
   readonly key: Uint8Array;
   readonly expected: ExpectedDialer;
-  /** The maximum number of concurrent handshakes. */
+  /** Maximum number of concurrent handshakes. */
   readonly most: number;
-  /** Called with an authenticated connection. The callback must call `read` synchronously; otherwise data is lost. */
+  /** Called with each authenticated connection. The callback must call the channel's `read` before it returns, or data is lost. */
   readonly onAccepted: (channel: Channel, rank: number) => void;
   readonly onRefused: (address: string, reason: string) => void;
 }
 
 /**
- * Authenticates a server's incoming connections as the acceptor of the handshake (see handshake.ts). Destroys connections that fail to
+ * Performs the acceptor's side of the handshake (see handshake.ts) on a server's incoming connections. Destroys connections that fail to
  * authenticate.
  */
 export class IncomingHandshakes {
@@ -42,7 +42,7 @@ export class IncomingHandshakes {
   readonly accept = (socket: Socket): void => {
     const { key, expected, most, onAccepted, onRefused } = this.#options;
     if (this.#unauthenticated.size >= most) {
-      // A genuine peer completes the handshake within milliseconds, so the oldest connection is probably not a peer.
+      // A rank completes its handshake within milliseconds, so the oldest connection is probably not from a rank.
       const [slowest] = this.#unauthenticated;
       slowest?.destroy();
     }
@@ -61,7 +61,7 @@ export class IncomingHandshakes {
     );
   };
 
-  /** Destroys the connections that have not completed the handshake. */
+  /** Destroys all connections that have not completed their handshake. */
   close(): void {
     for (const socket of this.#unauthenticated) {
       socket.destroy();
@@ -70,9 +70,8 @@ export class IncomingHandshakes {
 }
 
 interface Authenticated {
-  /** The rank of the dialer. */
   readonly rank: number;
-  /** The frames that both ends have authenticated. */
+  /** Handshake frames that both ends have authenticated. */
   readonly transcript: Buffer;
 }
 
@@ -89,7 +88,7 @@ function authenticate(socket: Socket, key: Uint8Array, expected: ExpectedDialer)
       if (refusal === null) {
         resolve({ rank, transcript });
       } else {
-        // Without an error listener, an error on the rejected connection would crash the process.
+        // An error on the rejected connection would crash the process if it had no error listener.
         socket.on('error', () => {});
         reject(new TonyError('RING_JOIN_FAILED', refusal));
       }

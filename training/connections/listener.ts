@@ -3,7 +3,7 @@ import { createServer, type Server, type Socket } from 'node:net';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 
 export interface Listener {
-  /** The file descriptor of a listening socket that this process inherited; null if it inherited none. */
+  /** File descriptor of the listening socket that this process has inherited, or null if there is none. */
   readonly fd: number | null;
   readonly host: string;
   readonly port: number;
@@ -11,16 +11,16 @@ export interface Listener {
 
 const MAX_EARLY = 16;
 
-/** The early connections that each listener holds for its ring. */
+/** Connections that arrived at an early listener before its ring was formed. */
 const held = new WeakMap<Server, Socket[]>();
 
-/** Listens on a free port for a ring that forms later. Holds incoming connections until `takeHeld` returns them. */
+/** Listens on a free port for a ring that the job forms later. Keeps incoming connections until `takeHeld` returns them. */
 export async function openEarlyListener(host: string): Promise<{ readonly server: Server; readonly port: number }> {
   const server = await openListener({ fd: null, host, port: 0 });
   const early: Socket[] = [];
   held.set(server, early);
   server.on('connection', (socket: Socket) => {
-    // Without a listener, an error on a held connection would end the process. The handshake notices that the connection has ended.
+    // An error on a waiting connection would crash the process if it had no error listener. The later handshake fails on such a connection.
     socket.on('error', () => {});
     if (held.has(server) && early.length < MAX_EARLY) {
       early.push(socket);
@@ -31,20 +31,22 @@ export async function openEarlyListener(host: string): Promise<{ readonly server
   return { server, port: (server.address() as { port: number }).port };
 }
 
-/** Returns the connections that an early listener holds. The caller must handle all later connections. */
+/** Returns the connections that have arrived so far. The caller must handle all later connections. */
 export function takeHeld(server: Server): Socket[] {
   const early = held.get(server) ?? [];
   held.delete(server);
   return early;
 }
 
-/** Listens on the inherited socket. If the socket was not inherited (npm closes unknown descriptors), binds the announced address. */
+/**
+ * Listens on the inherited socket, or on the announced address if the socket is missing. npm, for example, closes inherited descriptors.
+ */
 export async function openListener(listener: Listener): Promise<Server> {
   if (listener.fd !== null && isSocket(listener.fd)) {
     try {
       return await listen(listener.port, { fd: listener.fd });
     } catch {
-      // The descriptor belongs to another socket.
+      // The file descriptor belongs to another socket.
     }
   }
   try {
@@ -54,7 +56,7 @@ export async function openListener(listener: Listener): Promise<Server> {
     if (code !== 'EADDRNOTAVAIL' && code !== 'ENOTFOUND') {
       throw new TonyError('RING_JOIN_FAILED', `cannot listen on ${listener.host}:${listener.port}: ${messageOf(error)}`, { cause: error });
     }
-    // Behind NAT, the announced host name can resolve to another machine's address.
+    // Behind NAT, the announced host name may resolve to the address of another machine.
     return await listen(listener.port, { port: listener.port });
   }
 }

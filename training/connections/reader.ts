@@ -1,15 +1,15 @@
 /** Receives the data of a connection. */
 export interface Reader {
-  /** Returns the buffer for the next bytes, which is never empty. Called before each read. */
+  /** Returns the buffer for the next bytes. Called before each read. The buffer is never empty. */
   destination(): Uint8Array;
   /**
-   * Called after `count` bytes have been read into that buffer. Returns false to pause the connection; the reader must then resume the
-   * channel.
+   * Handles the `count` bytes that have been read into the buffer. Returns false to pause the connection. To continue, the reader must call
+   * the channel's `resume`.
    */
   received(count: number): boolean;
 }
 
-/** Copies a chunk to a reader, for a connection that allocates its own chunks. */
+/** Copies a chunk into a reader's buffers. */
 export function pushInto(reader: Reader, chunk: Uint8Array): void {
   for (let at = 0; at < chunk.length; ) {
     const place = reader.destination();

@@ -1,12 +1,12 @@
 import type { Reader } from './reader.ts';
 import { bodyLength, MAX_BODY_BYTES, RECORD_HEADER_BYTES, type RecordKey } from './record.ts';
 
-/** The end that received an invalid record. If that was the peer, the peer has sent an alert. */
+/** The end that has detected an invalid record. The peer reports its own detection with an alert. */
 export type Detector = 'this end' | 'peer';
 
 /**
- * Verifies the records of a connection, and passes their plaintext to another reader. The other reader is notified of data only after the
- * tag of its record has been verified. A plaintext body is read directly into the other reader's buffer if it fits.
+ * Verifies the records of a connection, and passes their plaintext to an inner reader. The inner reader sees only data whose tag is valid.
+ * To avoid a copy, an unencrypted body is read directly into the inner reader's buffer if it fits.
  */
 export class RecordReader implements Reader {
   readonly #key: RecordKey;
@@ -15,16 +15,16 @@ export class RecordReader implements Reader {
   readonly #header = Buffer.alloc(RECORD_HEADER_BYTES);
   #body: Uint8Array | null = null;
   #filled = 0;
-  /** True if `#body` is in the inner reader's buffer. */
+  /** True if the current body is read directly into the inner reader's buffer. */
   #isDirect = false;
-  /** Memory for bodies that are not read directly. It grows up to the maximum length. */
+  /** Buffer for bodies that are not read directly. The buffer grows when a longer body arrives. */
   #own = new Uint8Array(16 * 1024);
-  /** Verified plaintext that arrived after the inner reader had paused. */
+  /** Verified plaintext that the inner reader has not received because it has paused. */
   readonly #held: Uint8Array[] = [];
   #paused = false;
   #over = false;
 
-  /** @param onInvalid called once, when the input is invalid or is an alert. The reader then discards all further data. */
+  /** @param onInvalid is called once, when an invalid record or an alert arrives. All later data is discarded. */
   constructor(key: RecordKey, inner: Reader, onInvalid: (cause: string, detectedBy: Detector) => void) {
     this.#key = key;
     this.#inner = inner;
@@ -51,7 +51,7 @@ export class RecordReader implements Reader {
     return !this.#paused;
   }
 
-  /** Passes on the data that arrived after the inner reader had paused. @returns false if the inner reader has paused again. */
+  /** Passes the waiting data to the inner reader. Returns false if the inner reader has paused again. */
   resume(): boolean {
     this.#paused = false;
     for (let plaintext = this.#held.shift(); plaintext !== undefined; plaintext = this.#paused ? undefined : this.#held.shift()) {
@@ -102,12 +102,12 @@ export class RecordReader implements Reader {
     }
     const rest = this.#deliver(plaintext);
     if (rest.length > 0) {
-      // A copy, because the next record reuses `#own`.
+      // The next record overwrites `#own`, so the data must be copied.
       this.#held.push(rest.slice());
     }
   }
 
-  /** Passes plaintext to the inner reader. @returns the remaining plaintext if the inner reader pauses. */
+  /** Passes plaintext to the inner reader. Returns the part that remains if the inner reader pauses. */
   #deliver(plaintext: Uint8Array): Uint8Array {
     let at = 0;
     while (at < plaintext.length && !this.#paused) {

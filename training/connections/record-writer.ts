@@ -1,9 +1,9 @@
 import type { Socket } from 'node:net';
 import { MAX_BODY_BYTES, type RecordKey } from './record.ts';
 
-/** The number of bytes that may wait in the socket. Later bytes are not encrypted yet, which limits the memory for ciphertext. */
+/** Number of encrypted bytes that may wait in the socket. Further data waits unencrypted, which limits the memory for ciphertext. */
 const IN_FLIGHT_BYTES = 1024 * 1024;
-/** Successive parts share a record if their total length does not exceed this limit. */
+/** Maximum total length of the parts that share one record. */
 const SHARED_BYTES = 16 * 1024;
 
 interface Part {
@@ -17,7 +17,7 @@ export class RecordWriter {
   readonly #socket: Socket;
   readonly #most: number;
   #parts: Part[] = [];
-  /** The number of bytes of the first part that are already in earlier records. */
+  /** Number of bytes of the first part that earlier records contain. */
   #taken = 0;
   #inFlight = 0;
   #corked = 0;
@@ -30,7 +30,7 @@ export class RecordWriter {
   }
 
   write(bytes: Uint8Array, onWritten?: () => void): void {
-    // A record is never empty.
+    // The format has no empty records except alerts.
     if (bytes.length === 0) {
       onWritten?.();
       return;
@@ -51,12 +51,12 @@ export class RecordWriter {
     this.#pump(IN_FLIGHT_BYTES);
   }
 
-  /** Writes all parts to the socket, regardless of how much data is waiting there. */
+  /** Writes all parts to the socket at once, regardless of IN_FLIGHT_BYTES. */
   flush(): void {
     this.#pump(Number.POSITIVE_INFINITY);
   }
 
-  /** Sends an alert instead of all parts that are not in a record yet. Ignores later writes. */
+  /** Drops the parts that are not in a record yet, sends an alert and ignores later writes. */
   alert(): void {
     this.#over = true;
     this.#parts = [];
@@ -88,7 +88,7 @@ export class RecordWriter {
     }
   }
 
-  /** Removes the next record's bytes from the queue. `written` contains the parts that end in this record. */
+  /** Removes the next record's bytes from the queue. `written` contains the parts that this record completes. */
   #nextRecord(): { readonly bodies: readonly Uint8Array[]; readonly written: readonly Part[] } {
     const first = this.#parts[0] as Part;
     const start = this.#taken;

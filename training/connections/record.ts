@@ -2,7 +2,7 @@ import { type CipherGCMTypes, createCipheriv, createDecipheriv, createSecretKey,
 import type { WireSecurity } from '../../conf/job.ts';
 
 /**
- * With `wireSecurity` `authenticated` or `encrypted`, a connection carries records after its handshake:
+ * Protection of a connection that carries records after its handshake (`wireSecurity` `authenticated` or `encrypted`):
  *
  *   +------------+--------------------+---------------------------+
  *   | length u32 | tag 16 bytes       | body of `length` bytes    |   `length` is big-endian
@@ -12,22 +12,23 @@ import type { WireSecurity } from '../../conf/job.ts';
  *   authenticated   body = plaintext; the tag is the GMAC of the body (AES-256-GCM with the body as additional data)
  *   nonce           12 bytes: the direction's IV, with the last 8 bytes XORed with the number of earlier records in this direction
  *
- * A record with an empty body is an alert, the last record of its direction: its sender has received a record whose tag does not match, and
- * closes the connection.
+ * A record with an empty body is an alert. With an alert, the receiver of an invalid record tells its peer that it closes the connection.
+ * An alert is the last record in its direction.
  *
- * Both ends count the records, so the tag of a record that was changed, repeated, moved, removed or inserted does not match. The end of a
- * stream needs no mark in this format: every protocol above it ends with a `bye` frame.
+ * Both ends count the records, so the tag of a record that was changed, repeated, moved, removed or inserted does not match. The format has
+ * no mark for the end of a stream, because every protocol that uses it ends with a `bye` frame.
  *
- * Each connection has its own keys, one for each direction. They are derived from the job's key and from the HELLO and the CHALLENGE of the
- * handshake, which contain the nonces of both ends, their ranks, the generation and the mode. A nonce is used once: the count cannot repeat
- * within 2^53 records. After 10 TB, an attacker distinguishes the ciphertext from random bytes with a probability of less than 2^-49.
+ * Each direction of each connection has its own key. The keys are derived from the job's key and from the HELLO and CHALLENGE frames of the
+ * handshake. These frames contain the nonces and ranks of both ends, the generation and `wireSecurity`. The record count is exact up to
+ * 2^53, so no record nonce repeats. After 10 TB, an attacker can distinguish the ciphertext from random bytes with a probability of less
+ * than 2^-49.
  */
 export type RecordSecurity = Exclude<WireSecurity, 'none'>;
 
 export const RECORD_HEADER_BYTES = 20;
 /**
- * The maximum length of a body; these lengths performed best in measurements. GMAC has a fixed cost per record. Node.js allocates a buffer
- * for each encryption result, which is slow from 128 KiB.
+ * Maximum length of a body. These lengths were the fastest in measurements: GMAC has a fixed cost for each record, and Node.js allocates a
+ * new buffer for each encrypted body, which is slow from 128 KiB.
  */
 export const MAX_BODY_BYTES: Readonly<Record<RecordSecurity, number>> = { authenticated: 256 * 1024, encrypted: 64 * 1024 };
 
@@ -39,7 +40,7 @@ const CIPHER: CipherGCMTypes = 'aes-256-gcm';
 
 export type Direction = 'from dialer' | 'from acceptor';
 
-/** The key and the record nonces for one direction of a connection. */
+/** The key and the nonces of one direction of a connection. */
 export class RecordKey {
   readonly security: RecordSecurity;
   readonly #key: KeyObject;
@@ -47,7 +48,7 @@ export class RecordKey {
   readonly #nonce: Buffer;
   #records = 0;
 
-  /** @param transcript the frames of the handshake that both ends have authenticated. */
+  /** @param transcript the handshake frames that both ends have authenticated. */
   constructor(security: RecordSecurity, key: Uint8Array, transcript: Uint8Array, direction: Direction) {
     const material = Buffer.from(hkdfSync('sha256', key, transcript, `tony wire ${security} ${direction}`, KEY_BYTES + IV_BYTES));
     this.security = security;
@@ -57,7 +58,7 @@ export class RecordKey {
     material.fill(0);
   }
 
-  /** Creates the header and the body of the next record. With `authenticated`, the body consists of `parts` themselves, without a copy. */
+  /** Returns the header and the body of the next record. With `authenticated`, the body is `parts`, without a copy. */
   seal(parts: readonly Uint8Array[]): { readonly header: Buffer; readonly body: readonly Uint8Array[] } {
     const cipher = createCipheriv(CIPHER, this.#key, this.#nextNonce(), { authTagLength: TAG_BYTES });
     let body = parts;
@@ -76,8 +77,8 @@ export class RecordKey {
   }
 
   /**
-   * Verifies the next record.
-   * @returns the plaintext (with `authenticated`, `body` itself), or null if the record is not the sender's next record.
+   * Verifies the next record. Returns the plaintext, or null if the record is not the one that the sender sent next. With `authenticated`,
+   * the plaintext is `body` itself.
    */
   open(header: Uint8Array, body: Uint8Array): Uint8Array | null {
     const decipher = createDecipheriv(CIPHER, this.#key, this.#nextNonce(), { authTagLength: TAG_BYTES });
@@ -105,7 +106,7 @@ export class RecordKey {
   }
 }
 
-/** Returns the length of a record's body, which is 0 for an alert; null if the header is invalid. */
+/** Returns the length of a record's body, or null if the header is invalid. An alert has length 0. */
 export function bodyLength(header: Buffer, security: RecordSecurity): number | null {
   const length = header.readUInt32BE(0);
   return length > MAX_BODY_BYTES[security] ? null : length;
