@@ -5,25 +5,25 @@ import { type Batch, batchOf, countExamples, type TrainingData } from './data.ts
 import { shardOfStep } from './shard.ts';
 
 export interface BatchStep {
-  /** Creates the batch's tensors; null if this rank has no examples in this step. Call it within tf.tidy. */
+  /** Returns the tensors of the batch. Must be called within tf.tidy. Null if this rank has no examples in this step. */
   readonly batch: (() => Batch) | null;
-  /** The weight of this rank's gradient: the rank's fraction of the step's examples. */
+  /** Weight of this rank's gradient: the fraction of the step's examples that this rank has. */
   readonly weight: number;
-  /** The number of examples in this step, summed over all ranks. */
+  /** Number of examples in this step, summed over all ranks. */
   readonly used: number;
   readonly ended: boolean;
-  /** Frees the dataset element behind the batch. Call it after the last use of the batch's tensors. */
+  /** Frees the dataset element of the batch. Must be called after the last use of the batch's tensors. */
   release(): void;
 }
 
-/** Supplies `fit` with batches. All ranks call the same methods in the same order and take the same number of steps. */
+/** Source of batches for `fit`. All ranks must call the same methods in the same order, and all ranks take the same number of steps. */
 export interface BatchSource {
-  /** The number of examples per epoch; undefined if it is unknown. */
+  /** Number of examples per epoch, or undefined if the number is unknown. */
   readonly size?: number;
   next(): Promise<BatchStep>;
   /**
-   * Returns the position after the last step, for the checkpoint. Returns undefined if the step, the epoch and the number of used examples
-   * already determine the position.
+   * Returns the position after the last step, for the checkpoint. Returns undefined if the checkpoint needs only the step, the epoch and
+   * the number of used examples.
    */
   position(): Promise<Json | undefined>;
   close(): Promise<void>;
@@ -36,9 +36,9 @@ export interface IndexedBatchSourceOptions {
   readonly rank: number;
   readonly worldSize: number;
   readonly epoch: number;
-  /** The number of examples of this epoch that all ranks together have used. */
+  /** Number of examples that all ranks together have used in this epoch. */
   readonly examplesUsed: number;
-  /** Uses only the first `examples` examples; all by default. */
+  /** Number of examples to use, from the start of the data. Default: all examples. */
   readonly examples?: number;
 }
 

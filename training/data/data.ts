@@ -2,15 +2,15 @@ import type * as tfjs from '@tensorflow/tfjs';
 import { TonyError } from '../../platform/errors.ts';
 import type { Column } from '../encoding/idx.ts';
 
-/** Training data for `fit`. The first dimension is the number of examples. Every rank has access to all examples. */
+/** Training data for `fit`. The first dimension of each column is the number of examples. Every rank has all examples. */
 export interface TrainingData {
   readonly x: tfjs.Tensor | Column | readonly (tfjs.Tensor | Column)[];
   readonly y: tfjs.Tensor | Column | readonly (tfjs.Tensor | Column)[];
-  /** The weight of each example in the loss. `fit` has an option with the same effect. */
+  /** Weight of each example in the loss. The `fit` option of the same name has the same effect. */
   readonly sampleWeight?: tfjs.Tensor | Column;
   /**
-   * Converts the raw values of a batch to the model's input (scaling, one-hot, augmentation). `fit` calls it within tf.tidy. Example
-   * weights in its result replace `sampleWeight`.
+   * Converts the raw values of a batch to the model's input, for example by scaling or augmentation. `fit` calls this function within
+   * tf.tidy. If the result has example weights, they replace `sampleWeight`.
    */
   readonly prepare?: (batch: RawBatch) => PreparedBatch;
 }
@@ -30,13 +30,13 @@ export interface PreparedBatch {
 export interface Batch {
   readonly x: tfjs.Tensor[];
   readonly y: tfjs.Tensor[];
-  /** One weight per example; null for equal weights. */
+  /** Weight of each example, or null for equal weights. */
   readonly sampleWeight: tfjs.Tensor | null;
 }
 
 /**
  * Returns the number of examples.
- * @throws TonyError DATA_INVALID when the columns are empty or have different numbers of examples.
+ * @throws TonyError DATA_INVALID if the columns are empty or have different numbers of examples.
  */
 export function countExamples(data: TrainingData): number {
   const { x, y, sampleWeight } = data;
@@ -52,7 +52,7 @@ export function countExamples(data: TrainingData): number {
   return count;
 }
 
-/** Returns the examples with these indices as tensors. The caller disposes the tensors or uses tf.tidy. */
+/** Returns the examples with these indices as tensors. The caller must dispose the tensors or use tf.tidy. */
 export function batchOf(tf: typeof tfjs, data: TrainingData, indices: Uint32Array): Batch {
   const take = (columns: readonly (tfjs.Tensor | Column)[]) => columns.map((column) => rowsOf(tf, column, indices));
   const { x, y, sampleWeight } = data;
@@ -70,7 +70,7 @@ export function columnsIn(columns: TrainingData['x']): readonly (tfjs.Tensor | C
   return Array.isArray(columns) ? columns : [columns as tfjs.Tensor | Column];
 }
 
-/** Returns the rows with these indices: int32 for Int32Array, float32 for other arrays. */
+/** Returns the rows with these indices. The rows of an Int32Array have the type int32, and all others float32. */
 export function rowsOf(tf: typeof tfjs, column: tfjs.Tensor | Column, indices: Uint32Array): tfjs.Tensor {
   if (column instanceof tf.Tensor) {
     return tf.gather(column, tf.tensor1d(Int32Array.from(indices), 'int32'));

@@ -16,16 +16,16 @@ import { countExamplesOf, type ModelNames, tensorsOf } from './training-element.
 export interface DatasetBatchSourceOptions {
   readonly tf: typeof tfjs;
   readonly peers: Peers;
-  /** The storage that contains the dataset; defaults to the job's storage. */
+  /** Storage that contains the dataset. Default: the job's storage. */
   readonly storage?: Storage;
   readonly seed: number;
   readonly names?: ModelNames;
-  /** Returns the number of examples in a batch. By default, a batch has the form `{ xs, ys }`. */
+  /** Returns the number of examples in a batch. By default, the batch must have the form `{ xs, ys }`. */
   readonly countExamples?: (element: unknown) => number;
   readonly prepare?: TrainingData['prepare'];
-  /** The stored position from which to resume; null to start at the beginning. */
+  /** Position from which to resume, as a checkpoint contains it, or null to start at the beginning. */
   readonly position: Json;
-  /** Assigns dispatched splits; defaults to the job's ApplicationMaster. */
+  /** Assigns the splits of dispatched data. Default: the job's ApplicationMaster. */
   readonly splits?: SplitAssigner;
   readonly onNotice: (message: string) => void;
 }
@@ -34,27 +34,27 @@ const PREFETCH_BATCHES = 2;
 const REPORTED_DAMAGES = 3;
 const NO_NAMES: ModelNames = { inputs: [], outputs: [] };
 /**
- * The interval, in ms, at which the ranks exchange messages while at least one rank is waiting for data. The other ranks would treat a
- * silent rank as lost.
+ * Interval in ms at which the ranks exchange messages while a rank waits for data. Without these messages, the ranks would treat each other
+ * as lost.
  */
 const ROUND_MS = 10_000;
 
 /**
- * The position of all ranks in a dataset. At the start of a pass, the dataset is divided into one share per rank. If the number of ranks
- * changes during the pass, the new ranks continue the same shares. Each element is therefore used once per pass.
+ * Position of all ranks in a dataset. When a pass begins, the dataset is divided into one share per rank. If the job restarts with a
+ * different number of ranks during the pass, the new ranks continue these shares, so each element is used only once in the pass.
  */
 const positionSchema = z.object({
   pass: z.number().int().nonnegative(),
   shares: z.number().int().positive(),
-  /** The state of each share's reader; null for a share that no rank has read yet. */
+  /** State of each share's reader, or null for a share that no rank has read yet. */
   states: z.array(z.json()),
 });
 
 export interface TakenBatch {
-  /** undefined if this rank has no batch in this step. */
+  /** This rank's batch, or undefined if this rank has no batch in this step. */
   readonly element: unknown;
   readonly count: number;
-  /** The number of examples in this step, summed over all ranks. */
+  /** Number of examples in this step, summed over all ranks. */
   readonly used: number;
   readonly ended: boolean;
   release(): void;
@@ -63,14 +63,14 @@ export interface TakenBatch {
 interface OpenShare {
   readonly index: number;
   readonly reader: DatasetReader<unknown>;
-  /** The number of ranks that read the share. Each rank uses every `readers`-th batch, starting with batch `place`. */
+  /** Number of ranks that read the share. This rank uses every `readers`-th batch of the share, beginning with batch number `place`. */
   readonly readers: number;
   readonly place: number;
 }
 
 /**
- * Returns the shares that a rank reads. With fewer ranks than shares, a rank reads several shares. With more ranks than shares, several
- * ranks read the same share.
+ * Returns the shares that a rank reads. If there are fewer ranks than shares, a rank reads several shares. If there are more, several ranks
+ * read the same share.
  */
 export function sharesOfRank(rank: number, ranks: number, shares: number): { index: number; readers: number; place: number }[] {
   if (ranks <= shares) {
@@ -83,8 +83,8 @@ export function sharesOfRank(rank: number, ranks: number, shares: number): { ind
 }
 
 /**
- * Distributes a dataset among the ranks; each element goes to one rank. Before each step, the ranks exchange how many examples they have
- * and whether more examples follow.
+ * Supplies the ranks with batches from a dataset. Each element goes to only one rank. Before each step, every rank learns how many examples
+ * the ranks have and whether more examples follow.
  */
 export class DatasetBatchSource implements BatchSource {
   readonly #dataset: Dataset<unknown>;
@@ -93,17 +93,17 @@ export class DatasetBatchSource implements BatchSource {
   #shares: number;
   #states: readonly Json[] = [];
   #open: OpenShare[] | null = null;
-  /** The number of reads so far. This number modulo the number of open shares selects the next share. */
+  /** Number of reads so far, which selects the open share to read next. */
   #turn = 0;
   #damages = 0;
   /**
-   * Used only by workers that step independently: the position of this worker's shares at the end of the previous pass. Other workers may
-   * still be reading that pass.
+   * Position of this worker's shares at the end of the previous pass, if workers step independently. Checkpoints need this position while
+   * other workers are still in that pass.
    */
   #before: { readonly before?: Json } = {};
   /**
-   * The three numbers that the ranks sum before each step. Element 0: the number of examples in this rank's batch. Element 1: 1 if more
-   * examples follow. Element 2: 1 if the rank is still waiting for data.
+   * Numbers that the ranks sum before each step: the number of examples in the rank's batch; 1 if more examples follow; 1 if the rank is
+   * still waiting for data.
    */
   readonly #news: Float32Array;
 
@@ -128,16 +128,16 @@ export class DatasetBatchSource implements BatchSource {
     return { batch: count === 0 ? null : () => this.#batchOf(element), weight: used === 0 ? 0 : count / used, used, ended, release };
   }
 
-  /** Takes the next step and returns this rank's batch as an unconverted dataset element. */
+  /** Takes the next step. Returns this rank's batch as an element of the dataset, not yet converted to tensors. */
   async take(): Promise<TakenBatch> {
     const { stepsTogether, worldSize } = this.#options.peers;
     let { element, count, used, more } = await this.#agree();
     while (!stepsTogether && used === 0 && more > 0) {
-      // Another rank gets the next batch of this share, so this rank takes no step and tries again.
+      // The next batch of this share belongs to another rank, so this rank takes no step and tries again.
       ({ element, count, used, more } = await this.#agree());
     }
     if (used === 0 && !stepsTogether && worldSize > 1) {
-      // This rank gets no batch in this pass, for example because there are fewer batches than workers.
+      // This rank has no batch in this pass, for example because there are fewer batches than workers.
       await this.#endPass();
       return { element: undefined, count: 0, used: 0, ended: true, release: () => {} };
     }
@@ -155,13 +155,12 @@ export class DatasetBatchSource implements BatchSource {
   }
 
   /**
-   * Waits until every rank has its next batch or has reached the end of its data. The wait has no time limit, because data may arrive
-   * slowly.
+   * Waits until every rank has its next batch or has reached the end of its data. There is no time limit, because data may arrive slowly.
    */
   async #agree(): Promise<{ element: unknown; count: number; used: number; more: number }> {
     const { peers } = this.#options;
     const coming = this.#prepare();
-    // Marks a rejection as handled: if `peers.sum` fails first, no code awaits this promise.
+    // If `peers.sum` fails first, no code awaits `coming`. Without this handler, a rejection would then crash the process.
     coming.catch(() => {});
     const news = this.#news;
     for (;;) {
@@ -186,9 +185,7 @@ export class DatasetBatchSource implements BatchSource {
     return { element, count, hasMore };
   }
 
-  /**
-   * Opens all shares concurrently, because the dispatcher assigns splits only after the readers of all shares have registered their logs.
-   */
+  /** Opens all shares concurrently, because no share gets a split before the readers of all shares have registered with the dispatcher. */
   async #openAll(): Promise<OpenShare[]> {
     const open = this.#openShares();
     await Promise.all(open.map(({ reader }) => reader.hasNext()));
@@ -208,7 +205,7 @@ export class DatasetBatchSource implements BatchSource {
         states[index] = state;
       }
     }
-    // The reader of a feed has no state. After a restart, the reader continues with the next records of the feed.
+    // A feed's reader has no state. After a restart, the reader continues with the records that have not been read yet.
     if (peers.stepsTogether ? states.includes(null) : own.some(([, state]) => state === null)) {
       return null;
     }

@@ -14,8 +14,8 @@ import { type Examples, standardData } from './standard-data.ts';
 type AnyDataset = Dataset<unknown> | tfjs.data.Dataset<tfjs.TensorContainer>;
 
 /**
- * Training data for `fit`: examples in memory, or a dataset of `{ xs, ys }`. `fit` batches an unbatched dataset. A tf.data dataset must be
- * batched and yield the same batches on every rank; each rank uses its share of the batches.
+ * Training data for `fit`: examples in memory, or a dataset with elements of the form `{ xs, ys }`. A tf.data dataset must be batched and
+ * must yield the same batches on every rank. `fit` batches other datasets if they are not batched.
  */
 export type FitData = Examples | readonly [x: Examples['x'], y: Examples['y']] | GivenDataset;
 
@@ -23,7 +23,7 @@ type GivenDataset = AnyDataset | { readonly dataset: AnyDataset; readonly prepar
 
 export type ValidationData = FitData;
 
-/** FitData after conversion: examples in columns, or a dataset. */
+/** Training data after conversion: examples in columns, or a dataset. */
 export type StandardFitData = TrainingData | GivenDataset;
 
 export const BATCH_SIZE = 32;
@@ -32,11 +32,11 @@ export interface BatchSourceOptions {
   readonly batchSize: number | undefined;
   readonly shuffle: boolean;
   readonly seed: number;
-  /** Uses only the first `examples` examples; all by default. Applies only to data in memory. */
+  /** Number of examples to use, from the start of the data. Applies only to data in memory. Default: all examples. */
   readonly examples?: number;
 }
 
-/** Returns the number of examples per rank and step, or null if the dataset is already batched. */
+/** Returns the number of examples in each rank's batch, or null if the dataset is already batched. */
 export function batchSizeOf(data: FitData, wanted: number | undefined): number | null {
   const dataset = datasetOf(data);
   if (dataset === null || !dataset.isBatched) {
@@ -51,8 +51,8 @@ export function batchSizeOf(data: FitData, wanted: number | undefined): number |
 }
 
 /**
- * Opens the batch source for the data passed to `fit`.
- * @param position the data position in the checkpoint.
+ * Opens the batch source for the data that the program has passed to `fit`.
+ * @param position the position from which to resume, as the checkpoint contains it.
  */
 export function openBatchSource(
   world: { readonly tf: typeof tfjs; readonly peers: Peers; readonly storage?: Storage; readonly onNotice: (message: string) => void },
@@ -81,7 +81,7 @@ export function openBatchSource(
 
 /**
  * Converts the data to columns or a dataset.
- * @throws TonyError DATA_INVALID when `data` has none of the accepted forms.
+ * @throws TonyError DATA_INVALID if the data has an unsupported form.
  */
 export function standardFitData(tf: typeof tfjs, model: tfjs.LayersModel, data: FitData): StandardFitData {
   const given = Array.isArray(data) && data.length === 2 ? { x: data[0], y: data[1] } : data;

@@ -4,7 +4,7 @@ import { TonyError } from '../../platform/errors.ts';
 import type { Peers } from '../ring/peers.ts';
 import { columnsIn, rowsOf, type TrainingData } from './data.ts';
 
-/** The number of rows per column that the ranks compare: the first, the last, and evenly spaced rows between them. */
+/** Number of rows of each column that the ranks compare. The first and the last row are always among them. */
 const COMPARED_ROWS = 64;
 
 interface Fingerprint {
@@ -14,10 +14,10 @@ interface Fingerprint {
 }
 
 /**
- * Compares the training data of the ranks before the first step. Each rank selects its share by index, so all ranks must hold the same
+ * Compares the training data of the ranks before the first step. Each rank selects its share by index, so all ranks must have the same
  * examples.
- * @returns a message that names the first rank whose data differs from rank 0, or null if the compared rows are equal.
- * @throws TonyError DATA_INVALID on every rank when shapes differ, because the ranks would take different numbers of steps.
+ * @returns a message about the first difference from rank 0, or null if the compared rows are equal.
+ * @throws TonyError DATA_INVALID on every rank if the shapes differ. The ranks would then take different numbers of steps.
  */
 export async function differingData(tf: typeof tfjs, peers: Peers, data: TrainingData): Promise<string | null> {
   if (peers.worldSize === 1 || !peers.stepsTogether) {
@@ -37,7 +37,7 @@ export async function differingData(tf: typeof tfjs, peers: Peers, data: Trainin
         });
       }
       if (there.hash !== hash) {
-        return `${column} differs between ranks 0 and ${rank}. Pass the same examples on every rank (seed random data); fit divides them`;
+        return `${column} differs between ranks 0 and ${rank}. Pass the same examples on every rank; fit divides them. Random data needs the same seed on every rank`;
       }
     }
   }

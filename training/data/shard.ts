@@ -1,17 +1,17 @@
-/** One rank's examples in one step: positions `from` to `to` (exclusive) in the order of the epoch. */
+/** Examples of one rank in one step: positions `from` to `to` (exclusive) in the order of the epoch. */
 export interface StepShard {
   readonly from: number;
   readonly to: number;
-  /** The position after the examples of all ranks, where the next step starts. */
+  /** Position after the examples of all ranks, where the next step starts. */
   readonly next: number;
-  /** The weight of this rank's gradient: the rank's fraction of the step's examples. */
+  /** Weight of this rank's gradient: the fraction of the step's examples that this rank has. */
   readonly weight: number;
 }
 
 /**
- * Assigns the next `batchSize` examples to each rank. Near the end of the epoch, divides the remaining examples evenly: shares differ by at
- * most one example, and some ranks may get none.
- * @param position the number of examples of this epoch that all ranks have used.
+ * Returns one rank's examples in the next step, in which each rank uses `batchSize` examples. In the last step of an epoch, the ranks
+ * divide the remaining examples evenly, so some ranks may get none.
+ * @param position the number of examples that all ranks have used in this epoch.
  */
 export function shardOfStep(position: number, size: number, batchSize: number, rank: number, worldSize: number): StepShard {
   const together = Math.min(batchSize * worldSize, size - position);

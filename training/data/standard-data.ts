@@ -5,22 +5,23 @@ import type { TrainingData } from './data.ts';
 
 export type NumberArray = Column['values'] | Float64Array | Uint16Array | Uint32Array | Uint8ClampedArray;
 
-/** Nested arrays of numbers of any depth. The first dimension is the number of examples. */
+/** Nested arrays of numbers. The first dimension is the number of examples. */
 export type NestedNumbers = readonly number[] | readonly NestedNumbers[];
 
-/** The values of one input, of one target, or of the weights: a tensor, values with a shape, or a (nested) array. */
+/** Values of one input, of one target, or of the weights. */
 export type ColumnLike = tfjs.Tensor | Column | NumberArray | NestedNumbers;
 
-/** The inputs or the targets of a model: a single column, a list in the model's order, or an object keyed by name. */
+/** Inputs or targets of a model: a single column, a list in the model's order, or an object with the names of the inputs or outputs. */
 export type ColumnsLike = ColumnLike | readonly (tfjs.Tensor | Column)[] | { readonly [name: string]: ColumnLike };
 
 /**
- * Training data in memory in the forms that `fit` accepts. The first dimension is the number of examples. Every rank holds all examples.
+ * Training data in memory, in any form that `fit` accepts. The first dimension is the number of examples. Every rank must have all
+ * examples.
  */
 export interface Examples {
   readonly x: ColumnsLike;
   readonly y: ColumnsLike;
-  /** The weight of each example in the loss. `fit` has an option with the same effect. */
+  /** Weight of each example in the loss. The `fit` option of the same name has the same effect. */
   readonly sampleWeight?: ColumnLike;
   /** See TrainingData. */
   readonly prepare?: TrainingData['prepare'];
@@ -28,7 +29,7 @@ export interface Examples {
 
 /**
  * Converts training data to columns.
- * @throws TonyError DATA_INVALID when `given` has none of the accepted forms.
+ * @throws TonyError DATA_INVALID if the data has an unsupported form.
  */
 export function standardData(tf: typeof tfjs, model: tfjs.LayersModel, given: Examples): TrainingData {
   const { x, y, sampleWeight, prepare } = checkKind(given);
@@ -41,7 +42,7 @@ export function standardData(tf: typeof tfjs, model: tfjs.LayersModel, given: Ex
 }
 
 function checkKind(given: unknown): Examples {
-  const hint = 'Pass { x, y }, [x, y], or a dataset, which fromGenerator(...) and fromArray(...) create.';
+  const hint = 'Pass { x, y }, [x, y], or a dataset, for example from fromGenerator(...) or fromArray(...).';
   const isObject = typeof given === 'object' && given !== null;
   if (isObject && 'dataId' in given) {
     throw new TonyError('DATA_INVALID', 'fit received a tensor instead of inputs and targets', {
@@ -81,7 +82,7 @@ export function columnOf(tf: typeof tfjs, given: ColumnLike, what: string): tfjs
   if (isColumn(tf, given)) {
     const { values, shape } = given as Column;
     const count = shape.reduce((product, size) => product * size, 1);
-    // Tensors need no check: their values always match their shape, and reading the values would block the backend.
+    // The values of a tensor always fit its shape. To read them would block the backend.
     if (!(given instanceof tf.Tensor) && values.length !== count) {
       throw new TonyError('DATA_INVALID', `${what} has ${values.length} values; its shape [${shape}] requires ${count}`);
     }

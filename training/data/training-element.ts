@@ -9,8 +9,8 @@ type Part = tfjs.Tensor | Column;
 type Parts = Part | readonly Part[] | Readonly<Record<string, Part>>;
 
 /**
- * A training batch of a dataset: inputs and targets, and optionally the weight of each example in the loss. Inputs and targets can be a
- * single column, a list in the model's order, or an object keyed by input or output name.
+ * A batch of a dataset that `fit` can train on: inputs, targets and optionally the weight of each example in the loss. Inputs and targets
+ * can be a single column, a list in the model's order, or an object with the names of the model's inputs or outputs.
  */
 export type TrainingElement = ({ readonly xs: Parts; readonly ys: Parts } | { readonly x: Parts; readonly y: Parts }) & {
   readonly sampleWeight?: Part;
@@ -23,7 +23,7 @@ export interface ModelNames {
 
 /**
  * Converts a training batch to tensors.
- * @throws TonyError DATA_INVALID when the element is not a training batch.
+ * @throws TonyError DATA_INVALID if the element is not a training batch.
  */
 export function tensorsOf(tf: typeof tfjs, element: unknown, names: ModelNames): RawBatch {
   const [xs, ys] = partsOf(element);

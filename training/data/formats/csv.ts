@@ -9,40 +9,40 @@ import { MAX_RECORD_BYTES, type RecordOptions } from './tfrecord-format.ts';
 
 export type CsvValue = number | boolean | string | undefined;
 export type CsvRow = Record<string, CsvValue>;
-/** A row of a file in which `columnConfigs` marks labels: `xs` holds the features, `ys` the labels. */
+/** A row with separate features (`xs`) and labels (`ys`). Rows have this form if `columnConfigs` marks a column as a label. */
 export interface LabelledCsvRow {
   readonly xs: CsvRow;
   readonly ys: CsvRow;
 }
 
-/** The configuration of a column, as in tf.data.csv. */
+/** Configuration of a column, with the same fields as in tf.data.csv. */
 export interface ColumnConfig {
-  /** Reports a missing value as an error; false by default. */
+  /** Whether a missing value is an error. Default: false. */
   readonly required?: boolean;
-  /** The type of the values. By default, numeric values become numbers and all others strings. */
+  /** Type of the values. By default, values that look like numbers become numbers, and all others strings. */
   readonly dtype?: 'float32' | 'int32' | 'bool' | 'string';
-  /** The value that replaces missing values; undefined by default. */
+  /** Value that replaces missing values. Default: undefined. */
   readonly default?: number | boolean | string;
   readonly isLabel?: boolean;
 }
 
 export interface CsvOptions extends RecordOptions {
-  /** Whether the first line of each file contains the column names; true by default. */
+  /** Whether the first line of each file contains the column names. Default: true. */
   readonly hasHeader?: boolean;
-  /** The column names in file order. They replace the names in the header. */
+  /** Names of the columns, in the order of the file. They replace the names in the header. */
   readonly columnNames?: readonly string[];
   readonly columnConfigs?: Readonly<Record<string, ColumnConfig>>;
-  /** Omits all columns that are absent from `columnConfigs`. */
+  /** Whether to omit all columns that are not in `columnConfigs`. Default: false. */
   readonly configuredColumnsOnly?: boolean;
-  /** The delimiter, one character; a comma by default. */
+  /** Character that separates the values. Default: a comma. */
   readonly delimiter?: string;
-  /** Strings that represent a missing value in addition to the empty string, e.g. `['NA']`. */
+  /** Strings that mean a missing value, for example `['NA']`. An empty string always does. */
   readonly missingValues?: readonly string[];
-  /** Declares that no value contains a line break, which allows large files to be split; false by default. */
+  /** Whether large files can be split. Set to true only if no value contains a line break. Default: false. */
   readonly isSplittable?: boolean;
 }
 
-/** Creates the format of comma-separated values (RFC 4180). Quoted values may contain delimiters, line breaks, and doubled quotes. */
+/** Creates the format of comma-separated values (RFC 4180). Quoted values may contain delimiters, line breaks and doubled quotes. */
 export function csvFormat(options: CsvOptions): FileFormat<CsvRow | LabelledCsvRow> {
   const { delimiter = ',', hasHeader = true } = options;
   if (delimiter.length !== 1 || delimiter === '"') {
@@ -116,10 +116,7 @@ function namesOf(header: Buffer, delimiter: string): readonly string[] {
   return splitFields(header.toString('utf8').replace(/^\ufeff/, ''), delimiter).map((name) => name.trim());
 }
 
-/**
- * Splits a line into its fields.
- * @throws Error for a misplaced quote.
- */
+/** @throws Error if a quote is at the wrong place. */
 export function splitFields(line: string, delimiter: string): string[] {
   if (!line.includes('"')) {
     return line.split(delimiter);

@@ -16,7 +16,7 @@ import { broken, WireReader } from '../../encoding/protobuf-reader.ts';
  * Repeated numbers may be packed or unpacked. If a map contains a key twice, the last entry applies.
  */
 
-/** The values of a feature. A Feature message without any of the three lists is decoded as an empty list of bytes. */
+/** Values of a feature. A Feature message that contains no list is decoded as an empty list of bytes. */
 export type Feature =
   | { readonly kind: 'bytes'; readonly values: readonly Uint8Array[] }
   | { readonly kind: 'float'; readonly values: Float32Array }
@@ -32,8 +32,8 @@ export interface SequenceExample {
 type OnEntry = (nameFrom: number, nameTo: number, valueFrom: number, valueTo: number) => void;
 
 /**
- * Decodes all features of a serialised tf.train.Example. Bytes features are views of the record.
- * @throws TonyError DATA_INVALID when the record is malformed.
+ * Decodes all features of a serialised tf.train.Example. The values of a bytes feature share the record's memory.
+ * @throws TonyError DATA_INVALID if the record is malformed.
  */
 export function decodeExample(record: Uint8Array): Features {
   const features: Record<string, Feature> = emptyRecord();
@@ -43,7 +43,10 @@ export function decodeExample(record: Uint8Array): Features {
   return features;
 }
 
-/** Calls `onFeature` for each feature of an Example, with the byte ranges of its name and of its Feature message. */
+/**
+ * Calls `onFeature` for each feature of a serialised Example. The arguments are the byte ranges of the feature's name and of its Feature
+ * message.
+ */
 export function scanExample(message: WireReader, onFeature: OnEntry): void {
   while (!message.isAtEnd) {
     const tag = message.size();
@@ -206,7 +209,10 @@ function readInt64List(list: WireReader): BigInt64Array {
   return BigInt64Array.from(values);
 }
 
-/** Calls `onValue` for each number with its lower 32 bits (unsigned) and its upper 32 bits (signed). */
+/**
+ * Calls `onValue` for each number. The arguments are the number's lower 32 bits as an unsigned integer and its upper 32 bits as a signed
+ * integer.
+ */
 export function scanInt64List(list: WireReader, onValue: (low: number, high: number) => void): void {
   while (!list.isAtEnd) {
     const tag = list.size();
@@ -235,7 +241,7 @@ function emptyRecord<T>(): Record<string, T> {
   return Object.create(null) as Record<string, T>;
 }
 
-/** A value that can be encoded as a feature. Numbers become floats; int64 requires bigints or a typed integer array. */
+/** A value that can be encoded as a feature. Numbers are encoded as floats. For int64, use bigints, an Int32Array or a BigInt64Array. */
 export type FeatureValue =
   | string
   | number
@@ -252,8 +258,8 @@ export type FeatureValue =
   | Feature;
 
 /**
- * Encodes a tf.train.Example. Strings and Uint8Arrays become bytes, numbers become floats, and bigints, Int32Array and BigInt64Array become
- * int64. Names are sorted, so equal examples have equal bytes.
+ * Encodes a tf.train.Example. Strings and Uint8Arrays become bytes. Numbers become floats. Bigints, Int32Arrays and BigInt64Arrays become
+ * int64. Names are sorted, so equal examples have equal encodings.
  */
 export function encodeExample(features: Readonly<Record<string, FeatureValue>>): Buffer {
   return bytesField(1, encodeFeatures(features));
@@ -326,7 +332,7 @@ function bytesOf({ buffer, byteOffset, byteLength }: Float32Array): Uint8Array {
 }
 
 function packVarints(values: BigInt64Array): Buffer {
-  // A negative number occupies ten bytes.
+  // The encoding of a negative number has ten bytes.
   const unsigned = Array.from(values, (value) => BigInt.asUintN(64, value));
   const small = unsigned.map((value) => (value <= BigInt(Number.MAX_SAFE_INTEGER) ? Number(value) : null));
   const length = small.reduce<number>((sum, value) => sum + (value === null ? 10 : varintLength(value)), 0);

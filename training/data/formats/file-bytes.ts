@@ -8,7 +8,9 @@ import { isStorageUnreachable } from '../../../storage/storage-unreachable.ts';
 import type { DataFile } from '../reading/file-set.ts';
 import type { ReadContext } from '../reading/read-context.ts';
 
-/** `auto` selects gzip for file names that end in `.gz`, zlib for `.zlib`, and no compression for all others. */
+/**
+ * Compression of a file. With `auto`, the file name decides: `.gz` means gzip, `.zlib` means zlib, and any other name means no compression.
+ */
 export type Compression = 'auto' | 'none' | 'gzip' | 'zlib';
 
 const RETRIES = 4;
@@ -23,8 +25,8 @@ export function compressionOf(file: DataFile, option: Compression): 'none' | 'gz
 }
 
 /**
- * Reads and decompresses a file, starting at byte `offset` of the uncompressed contents. Closes all resources when the consumer's
- * loop ends, including by `break` or an error.
+ * Reads and decompresses a file. `offset` is the first byte to return, counted in the uncompressed contents. Closes the file when the
+ * caller's loop ends, even after `break` or an error.
  */
 export async function* readContents(
   file: DataFile,
@@ -47,7 +49,7 @@ export async function* readContents(
 }
 
 /**
- * Reads the bytes from `from` to `to` (exclusive) into a separate ArrayBuffer. The caller must limit the length.
+ * Reads the bytes from `from` to `to` (exclusive) into a new ArrayBuffer. The caller must check the length first.
  * @throws TonyError DATA_INVALID if the file does not contain these bytes.
  */
 export async function readRange(file: DataFile, from: number, to: number, context: ReadContext): Promise<Uint8Array<ArrayBuffer>> {
@@ -63,7 +65,7 @@ export async function readRange(file: DataFile, from: number, to: number, contex
   return bytes;
 }
 
-/** Reads the stored bytes up to `end`. After a connection failure, reopens an unchanged file at the current position. */
+/** Reads the stored bytes of a file up to `end`. If the connection fails and the file has not changed, reopens the file and continues. */
 async function* readBytes(file: DataFile, from: number, context: ReadContext, end = file.size): AsyncGenerator<Buffer, void> {
   const { storage, signal } = context;
   let offset = from;
@@ -105,7 +107,7 @@ async function* readBytes(file: DataFile, from: number, context: ReadContext, en
   }
 }
 
-/** Destroys the stream and waits until it is closed, because it may still be writing a local copy. */
+/** Destroys the stream. Waits until it is closed, because it may still be writing a local copy. */
 async function closed(stream: Readable): Promise<void> {
   stream.destroy();
   await finished(stream).catch(() => {});
@@ -115,7 +117,7 @@ async function* unpack(file: DataFile, compression: 'gzip' | 'zlib', context: Re
   const create = compression === 'gzip' ? createGunzip : createInflate;
   const unpacked = create({ chunkSize: UNPACKED_CHUNK_BYTES });
   const packed = ReadableStream.from(readBytes(file, 0, context));
-  // The loop below receives the pipeline's error through `unpacked`.
+  // Errors of the pipeline also reach the loop below, through `unpacked`.
   const feeding = pipeline(packed, unpacked).catch(() => {});
   let size = 0;
   try {

@@ -13,7 +13,7 @@ export interface FileContents {
   readonly bytes: Buffer;
 }
 
-/** Yields one element per file, without the file's contents. */
+/** Yields one element for each file, without the contents of the file. */
 export const listedFiles: FileFormat<DataFile> = {
   isSplittable: () => false,
   async *read({ file }) {
@@ -22,13 +22,13 @@ export const listedFiles: FileFormat<DataFile> = {
 };
 
 export interface ContentsOptions extends Pick<SourceOptions, 'localCopy'> {
-  /** The number of files to read concurrently; 8 by default. */
+  /** Number of files to read concurrently. Default: 8. */
   readonly parallelCalls?: number;
-  /** The maximum file size in bytes, checked before memory is allocated; 256 MiB by default. */
+  /** Maximum size of a file in bytes. A larger file is rejected before it is read. Default: 256 MiB. */
   readonly maxRecordBytes?: number;
 }
 
-/** Yields each file with its contents. Reads several files concurrently to hide the latency of small files. */
+/** Yields each file with its contents. Reads several files concurrently, because small files have a high latency. */
 export function contentsNode(files: DatasetNode<DataFile>, options: ContentsOptions): DatasetNode<FileContents> {
   const { parallelCalls = 8, maxRecordBytes = MAX_RECORD_BYTES, localCopy = false } = options;
   const read = async (file: DataFile, context: ReadContext) => {

@@ -7,19 +7,19 @@ import { type Compression, compressionOf, readContents } from './file-bytes.ts';
 import { MAX_RECORD_BYTES } from './tfrecord-format.ts';
 
 export interface IdxOptions {
-  /** The files' compression; by default, determined by the file name (`.gz`, `.zlib`). */
+  /** Compression of the files. By default, the file name decides (`.gz`, `.zlib`). */
   readonly compression?: Compression;
-  /** The maximum record size in bytes, checked before memory is allocated; 256 MiB by default. */
+  /** Maximum size of a record in bytes. A file with larger records is rejected. Default: 256 MiB. */
   readonly maxRecordBytes?: number;
 }
 
-/** A record of an IDX file: a number if the file has one dimension, otherwise a column with the remaining dimensions. */
+/** A record of an IDX file. If the file has one dimension, a record is a number. Otherwise, it is a column with the other dimensions. */
 export type IdxRecord = number | Column;
 
 /**
- * Creates the format of IDX files (idx.ts). Combines the n-th record of a file with the n-th record of each companion file. All records
- * have the same length, so files can be split anywhere. A record belongs to the split that contains its first byte. Positions are record
- * numbers.
+ * Creates the format of IDX files (see idx.ts). Each element combines the records with the same number from a file and its companion files.
+ * All records have the same length, so a split may begin anywhere. A record belongs to the split that contains its first byte. Positions
+ * are record numbers.
  * @param combine creates an element from the values of all columns, in order.
  */
 export function idxFormat<T>(options: IdxOptions, combine: (values: readonly IdxRecord[]) => T): FileFormat<T> {
@@ -100,7 +100,7 @@ async function readHead(file: DataFile, packing: Layout['packing'], context: Rea
   for await (const piece of readContents(file, packing, 0, context)) {
     pieces.push(piece);
     length += piece.length;
-    // The fourth byte of the header is the number of dimensions. Until it has arrived, the code assumes the maximum.
+    // The fourth byte of the header is the number of dimensions. Until this byte arrives, the code assumes the maximum.
     const dimensions = length < 4 ? 255 : Buffer.concat(pieces)[3];
     if (length >= Math.min(MAX_HEADER_BYTES, 4 + 4 * (dimensions as number))) {
       break;
@@ -109,7 +109,7 @@ async function readHead(file: DataFile, packing: Layout['packing'], context: Rea
   return Buffer.concat(pieces);
 }
 
-/** Returns the range of records that begin in a split. A compressed file is a single split that contains all records. */
+/** Returns the range of records that begin in a split. A compressed file has only one split, which contains all records. */
 function recordsOf({ from, to }: Split, { packing, header, records, recordBytes }: Layout): readonly [first: number, last: number] {
   if (packing !== 'none') {
     return [0, records];

@@ -12,8 +12,8 @@
 const PNG = Buffer.from('89504e470d0a1a0a', 'hex');
 
 /**
- * Returns the number of pixels that the header declares: width times height, with `allFrames` multiplied by the number of GIF frames.
- * Returns 0 for an unknown header; the decoder rejects such a file.
+ * Returns the number of pixels of an image according to its header. With `allFrames`, counts the pixels of all frames of a GIF. Returns 0
+ * for an unknown format, which the decoder will reject.
  */
 export function claimedPixels(data: Uint8Array, allFrames: boolean): number {
   const bytes = Buffer.from(data.buffer, data.byteOffset, data.byteLength);
@@ -42,7 +42,7 @@ function bmpPixels(bytes: Buffer): number {
 function jpegPixels(bytes: Buffer): number {
   let at = 2;
   while (at + 9 <= bytes.length) {
-    // Any number of 0xff bytes may precede a marker.
+    // Padding of any number of 0xff bytes may precede a marker.
     if (bytes[at] !== 0xff) {
       return 0;
     }
@@ -81,7 +81,7 @@ function gifPixels(bytes: Buffer, allFrames: boolean): number {
       skipBlocks();
     } else if (kind === 0x2c) {
       frames += 1;
-      // Skips the image descriptor (10 bytes), the optional colour table, and the byte before the data blocks.
+      // The data blocks follow the image descriptor (10 bytes), the optional colour table and one byte.
       at += 10 + tableBytes(bytes[at + 9] ?? 0) + 1;
       skipBlocks();
     } else {

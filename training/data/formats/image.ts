@@ -8,30 +8,35 @@ interface ImageCodecs {
 }
 
 /**
- * The maximum number of pixels in an image, summed over all frames. Decoding temporarily needs up to 16 bytes per pixel. The header of a
- * small file can declare billions of pixels, and the decoder allocates memory for all of them.
+ * Maximum number of pixels in an image, summed over all frames. A small file can declare billions of pixels in its header, and the decoder
+ * would allocate up to 16 bytes for each of them.
  */
 const MAXIMUM_PIXELS = 100_000_000;
 
-/** 1: grey, 3: RGB, 4: RGBA (PNG only), 0: the channels of the file. */
+/** Number of channels: 1 for grey, 3 for RGB, 4 for RGBA (PNG only), or 0 for the number in the file. */
 export type Channels = 0 | 1 | 3 | 4;
 
 export interface DecodeImageOptions {
-  /** The number of channels in the result; defaults to the channels of the file. */
+  /** Number of channels in the result. Default: the number in the file. */
   readonly channels?: Channels;
-  /** Resizes to [height, width] and uses only the first frame of a GIF. By default, the image keeps its size and a GIF keeps all frames. */
+  /**
+   * Size to which the image is resized, as [height, width]. With a size, only the first frame of a GIF is used. By default, the image keeps
+   * its size, and a GIF keeps all frames.
+   */
   readonly size?: readonly [height: number, width: number];
-  /** The interpolation for resizing; bilinear by default. */
+  /** Interpolation for resizing. Default: bilinear. */
   readonly interpolation?: 'bilinear' | 'nearest';
-  /** Crops the image centrally to the target aspect ratio instead of distorting it; false by default. */
+  /**
+   * Whether to crop the image centrally to the new aspect ratio before resizing. Otherwise, resizing may distort the image. Default: false.
+   */
   readonly cropToAspectRatio?: boolean;
 }
 
 /**
- * Decodes a PNG, JPEG, BMP or GIF file to pixels of one byte per value. The shape is [height, width, channels] or, for a GIF, [frames,
- * height, width, 3]. Requires the native backend.
- * @throws TonyError BACKEND_UNFIT when the backend cannot decode images; DATA_INVALID when the bytes are not an image or the image has more
- *   than 100 million pixels.
+ * Decodes a PNG, JPEG, BMP or GIF file to one byte per value. The result has the shape [height, width, channels], or [frames, height,
+ * width, 3] for a GIF. Requires the native backend.
+ * @throws TonyError BACKEND_UNFIT if the backend cannot decode images, or DATA_INVALID if the bytes are not an image or the image has more
+ * than 100 million pixels.
  */
 export function decodeImage(tf: typeof tfjs, bytes: Uint8Array, options: Channels | DecodeImageOptions = {}): Column {
   const codecs = codecsOf(tf);
@@ -53,7 +58,7 @@ export function decodeImage(tf: typeof tfjs, bytes: Uint8Array, options: Channel
     if (interpolation === 'nearest') {
       return tf.image.resizeNearestNeighbor(image, [...size], false, true);
     }
-    // Rounds to bytes, which need a quarter of the memory of floats until a batch becomes a tensor.
+    // Values are rounded to bytes, because floats would need four times the memory until the batch becomes a tensor.
     return tf.image.resizeBilinear(image, [...size], false, true).round();
   });
   try {

@@ -7,21 +7,21 @@ import { type Line, LineSplitter } from './line-splitter.ts';
 import { damageHandler, MAX_RECORD_BYTES, type RecordOptions, skipUnreadable } from './tfrecord-format.ts';
 
 export interface LineRecordOptions extends RecordOptions {
-  /** True if a line may contain line breaks within quotes. Such files cannot be split. */
+  /** True if quoted values may contain line breaks. Such files cannot be split. */
   readonly isQuoted?: boolean;
   readonly isSplittable?: boolean;
 }
 
 /**
- * Parses a line that begins at byte `offset`. Returns undefined for a line without a record (for example, an empty line), and throws for a
- * damaged line.
+ * Parses the line that begins at byte `offset`. Returns undefined if the line has no record, for example because it is empty. Throws if the
+ * line is damaged.
  */
 export type LineParser<T> = (line: string, offset: number) => T | undefined;
 
 /**
- * Creates the format of files with one record per line. As usual in Hadoop, a line belongs to the split that contains its first byte. A
- * reader therefore starts one byte before its split and skips to the first line break. Positions are offsets of lines.
- * @param parserFor creates the parser for a split.
+ * Creates the format of files with one record per line. As is usual in Hadoop, a line belongs to the split that contains its first byte. A
+ * reader starts one byte before its split and skips everything up to the first line break. Positions are the offsets of lines.
+ * @param parserFor creates the parser for the lines of a file.
  */
 export function lineFormat<T>(
   options: LineRecordOptions,
@@ -70,7 +70,7 @@ async function* linesOf(
   context: ReadContext,
 ): AsyncGenerator<{ readonly lines: readonly Line[]; readonly bytes: number }, void> {
   const compression = compressionOf(file, options.compression ?? 'auto');
-  // A compressed file is a single split, and `to` is its compressed size.
+  // A compressed file has only one split, whose `to` is the compressed size.
   const end = compression === 'none' ? to : Number.POSITIVE_INFINITY;
   let isAligned = resumeAt !== null || start === 0;
   const offset = resumeAt ?? Math.max(0, start - 1);
@@ -82,7 +82,7 @@ async function* linesOf(
   for await (const bytes of readContents(file, compression, offset, context)) {
     let lines = splitter.push(bytes);
     if (!isAligned && lines.length > 0) {
-      // The first line began before this split.
+      // The first line belongs to the previous split.
       lines = lines.slice(1);
       isAligned = true;
     }

@@ -1,7 +1,7 @@
 import { TonyError } from '../../../platform/errors.ts';
 
 export interface Line {
-  /** The offset of the line's first byte in the file's uncompressed contents. */
+  /** Offset of the line's first byte in the uncompressed contents of the file. */
   readonly offset: number;
   readonly bytes: Buffer;
 }
@@ -10,7 +10,7 @@ export interface LineSplitterOptions {
   readonly where: string;
   readonly offset: number;
   readonly maxRecordBytes: number;
-  /** True if a line may contain line breaks within quotes (RFC 4180). */
+  /** True if quoted values may contain line breaks (RFC 4180). */
   readonly isQuoted: boolean;
 }
 
@@ -18,7 +18,7 @@ const NEWLINE = 0x0a;
 const RETURN = 0x0d;
 const QUOTE = 0x22;
 
-/** Splits incoming bytes into lines that end with LF or CRLF. The last line may lack a line break. */
+/** Splits incoming bytes into lines that end with LF or CRLF. The last line need not end with a line break. */
 export class LineSplitter {
   readonly #options: LineSplitterOptions;
   #pending: Buffer[] = [];
@@ -31,12 +31,15 @@ export class LineSplitter {
     this.#offset = options.offset;
   }
 
-  /** The offset of the first line that `push` has not returned yet. */
+  /** Offset of the first line that `push` has not returned yet. */
   get offset(): number {
     return this.#offset;
   }
 
-  /** @throws TonyError DATA_INVALID when a line exceeds the maximum length. */
+  /**
+   * Returns the lines that these bytes complete.
+   * @throws TonyError DATA_INVALID if a line exceeds the maximum length.
+   */
   push(bytes: Buffer): Line[] {
     const lines: Line[] = [];
     let start = 0;
@@ -65,7 +68,7 @@ export class LineSplitter {
     return lines;
   }
 
-  /** Returns the last line if it lacks a line break. */
+  /** Returns the last line if it does not end with a line break. */
   finish(): Line[] {
     return this.#pendingBytes === 0 ? [] : [this.#line(Buffer.alloc(0), 0)];
   }

@@ -5,15 +5,15 @@ import { readBytesList, readFloatList, scanExample, scanInt64List, textOf } from
 
 type DType = 'float32' | 'int64' | 'string';
 
-/** Like tf.io.FixedLenFeature: each example has exactly as many values as the shape requires. */
+/** A feature that has the same number of values in each example, like tf.io.FixedLenFeature. */
 export interface FixedLenFeature<D extends DType = DType, S extends readonly number[] = readonly number[]> {
   readonly shape: S;
   readonly dtype: D;
-  /** The value for examples without the feature. Without a default, a missing feature is an error. */
+  /** Value for examples without the feature. Without a default, an example without the feature is an error. */
   readonly default?: D extends 'string' ? Buffer | string : number;
 }
 
-/** Like tf.io.VarLenFeature: each example has any number of values; a missing feature has none. */
+/** A feature that may have any number of values in each example, like tf.io.VarLenFeature. A missing feature has no values. */
 export interface VarLenFeature<D extends DType = DType> {
   readonly dtype: D;
 }
@@ -21,8 +21,8 @@ export interface VarLenFeature<D extends DType = DType> {
 export type ExampleSchema = Readonly<Record<string, FixedLenFeature | VarLenFeature>>;
 
 /**
- * The result of `parseExample`: a number or a Buffer for a scalar (shape []), a column for any other shape, and an array for a feature
- * without a shape.
+ * Features of an example after parsing. A scalar (shape []) is a number or a Buffer, a feature with any other shape is a column, and a
+ * feature without a shape is an array.
  */
 export type ParsedExample<Schema extends ExampleSchema> = {
   [Name in keyof Schema]: Schema[Name] extends { readonly shape: infer S; readonly dtype: infer D }
@@ -40,7 +40,7 @@ export type ParsedExample<Schema extends ExampleSchema> = {
         : Float32Array;
 };
 
-/** Describes a feature with a fixed shape: `fixedLenFeature([28, 28], 'float32')`, `fixedLenFeature([], 'int64', -1)`. */
+/** Describes a feature with a fixed shape, for example `fixedLenFeature([28, 28], 'float32')` or `fixedLenFeature([], 'int64', -1)`. */
 export function fixedLenFeature<D extends DType, const S extends readonly number[]>(
   shape: S,
   dtype: D,
@@ -56,11 +56,10 @@ export function varLenFeature<D extends DType>(dtype: D): VarLenFeature<D> {
 type Parser = (feature: WireReader | null) => unknown;
 
 /**
- * Returns a function that parses one record, like tf.io.parse_single_example. The result contains the schema's features in the schema's
- * shapes, ready for batching. All other features are skipped without parsing. int64 becomes int32, the integer type of TensorFlow.js
- * tensors.
- * @returns the parser. It throws TonyError DATA_INVALID for a missing feature, a wrong type, or an int64 that exceeds 32 bits
- *   (`decodeExample` returns such numbers as bigints).
+ * Returns a function that parses one record, like tf.io.parse_single_example. The result contains the features of the schema and can be
+ * batched. All other features are skipped. TensorFlow.js has only int32 tensors, so int64 values become int32.
+ * @returns the parser. The parser throws TonyError DATA_INVALID if a feature is missing, has the wrong type, or has a number that exceeds
+ * 32 bits. For such numbers, use `decodeExample`, which returns bigints.
  */
 export function parseExample<const Schema extends ExampleSchema>(schema: Schema): (record: Uint8Array) => ParsedExample<Schema> {
   const names = Object.keys(schema);
@@ -81,7 +80,7 @@ export function parseExample<const Schema extends ExampleSchema>(schema: Schema)
     const result: Record<string, unknown> = {};
     for (let place = 0; place < names.length; place++) {
       const [start, end] = [starts[place] as number, ends[place] as number];
-      // As in TensorFlow, an empty Feature message means that the feature is missing.
+      // As in TensorFlow, an empty Feature message stands for a missing feature.
       const feature = end <= start ? null : reader.reset(record, start, end);
       result[names[place] as string] = (parsers[place] as Parser)(feature);
     }
@@ -90,12 +89,14 @@ export function parseExample<const Schema extends ExampleSchema>(schema: Schema)
 }
 
 /**
- * Maps feature names to positions in the schema. The examples of a file usually have the same features in the same order. Each name is
- * therefore first compared with the name at the same place in the previous example.
+ * Maps feature names to positions in the schema. The examples of a file usually have the same features in the same order, so each name is
+ * first compared with the name at the same place in the previous example.
  */
 class FeaturePlaces {
   readonly #places: ReadonlyMap<string, number>;
-  /** The names in the order of the previous example with their positions in the schema; -1 for a name outside the schema. */
+  /**
+   * Names of the previous example in order, with their positions in the schema. The position is -1 if the schema does not have the name.
+   */
   readonly #order: { readonly name: Uint8Array; readonly place: number }[] = [];
   #turn = 0;
 
@@ -199,7 +200,7 @@ const LISTS = {
 >;
 
 function readInt32List(list: WireReader, name: string): Int32Array {
-  // An upper bound, because each number occupies at least one byte.
+  // Each number has at least one byte, so this length is sufficient.
   const values = new Int32Array(list.end - list.at);
   let count = 0;
   scanInt64List(list, (low, high) => {

@@ -2,16 +2,16 @@ import type { LocalCopyOptions } from '../local-copy/local-blocks.ts';
 
 export interface SourceOptions {
   /**
-   * How readers share the data. `file`: each reader gets whole files or parts of files. `data`: each of n readers reads all files and uses
-   * every n-th record. `off`: each reader gets all records. `auto`, the default, selects `file` if there are at least as many files (or
-   * parts) as readers, otherwise `data`.
+   * How the readers of a dataset divide the data among them. With `file`, each reader gets whole files or parts of files. With `data`, each
+   * of n readers reads all files and uses every n-th record. With `off`, each reader gets all records. With `auto`, the default, `file`
+   * applies if there are at least as many files or parts as readers, and `data` otherwise.
    */
   readonly shardPolicy?: 'auto' | 'file' | 'data' | 'off';
-  /** The maximum size in bytes of each part of a splittable file; 64 MiB by default. */
+  /** Maximum size in bytes of one part of a file that can be split. Default: 64 MiB. */
   readonly splitBytes?: number;
   /**
-   * Copies this reader's share of the data to the local disk; off by default. Later epochs read and verify the copies. The share is the
-   * same in every epoch.
+   * Whether to copy the data that this reader reads to the local disk, so that later epochs read and verify the copies. The reader then has
+   * the same share of the data in every epoch. Default: false.
    */
   readonly localCopy?: boolean | LocalCopyOptions;
 }

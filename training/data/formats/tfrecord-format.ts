@@ -4,17 +4,17 @@ import type { FileFormat } from '../reading/split.ts';
 import { type Compression, compressionOf, readContents } from './file-bytes.ts';
 
 export interface RecordOptions {
-  /** The files' compression; by default, determined by the file name (`.gz`, `.zlib`). */
+  /** Compression of the files. By default, the file name decides (`.gz`, `.zlib`). */
   readonly compression?: Compression;
-  /** Skips and counts damaged records instead of failing; false by default. */
+  /** Whether to skip and count damaged records. Otherwise, a damaged record is an error. Default: false. */
   readonly skipDamaged?: boolean;
-  /** The maximum record size in bytes, checked before memory is allocated; 256 MiB by default. */
+  /** Maximum size of a record in bytes. A larger record is rejected before memory is allocated. Default: 256 MiB. */
   readonly maxRecordBytes?: number;
 }
 
 export const MAX_RECORD_BYTES = 256 * 1024 * 1024;
 
-/** Creates the format of TFRecord files. Positions are record offsets in the uncompressed contents. */
+/** Creates the format of TFRecord files. Positions are the offsets of records in the uncompressed contents. */
 export function tfRecordFormat(options: RecordOptions): FileFormat<Buffer> {
   return {
     isSplittable: () => false,
@@ -57,7 +57,7 @@ export function damageHandler(options: RecordOptions, onSkip: (damage: TonyError
   };
 }
 
-/** Passes a DATA_INVALID error (a decompression failure) to `onDamage` and rethrows any other error. */
+/** Handles an error while reading. Passes damage to `onDamage`, including a failed decompression, and throws all other errors again. */
 export function skipUnreadable(error: unknown, onDamage: (damage: TonyError) => void): void {
   if ((error as { code?: unknown }).code !== 'DATA_INVALID') {
     throw error;

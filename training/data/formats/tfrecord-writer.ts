@@ -7,7 +7,10 @@ import { encodeTfRecord } from '../../encoding/tfrecord.ts';
 
 export interface WriteTfRecordOptions {
   readonly compression?: 'none' | 'gzip' | 'zlib';
-  /** The number of files; one by default. File n is named `NAME-0000n-of-0000N`. */
+  /**
+   * Number of files among which the records are distributed. File n is named `NAME-0000n-of-0000N`. By default, there is one file named
+   * `NAME`.
+   */
   readonly shards?: number;
 }
 
@@ -16,12 +19,15 @@ export interface WrittenTfRecords {
   readonly records: number;
 }
 
-/** The approximate size in bytes of one write to the storage. */
+/**
+ * Writes records to one file, or to several files in turn. A file becomes visible only after all of its records have been written, and no
+ * file does if the source of the records fails. Waits while the storage is slower than the source, so memory holds only little data.
+ */
 const PIECE_BYTES = 256 * 1024;
 
 /**
- * Writes records into one file, or round-robin into several files. A file appears only after all of its records have been written. If the
- * record source fails, no file appears. The writer applies backpressure, so only a few pieces are in memory.
+ * Writes records to one file, or to several files in turn. No file becomes visible before all records have been written. Waits while the
+ * storage is slower than the source of the records, so memory holds only little data.
  */
 export async function writeTfRecords(
   storage: Storage,
@@ -46,7 +52,7 @@ export async function writeTfRecords(
   return { uris, records: count };
 }
 
-/** Returns a file name in TensorFlow's convention: `train-00000-of-00010`. */
+/** Returns the name of a file in TensorFlow's convention, for example `train-00000-of-00010`. */
 export function shardName(name: string, index: number, shards: number): string {
   return `${name}-${String(index).padStart(5, '0')}-of-${String(shards).padStart(5, '0')}`;
 }
@@ -62,7 +68,7 @@ class FileWriter {
     const packed = compression === 'none' ? null : compression === 'gzip' ? createGzip() : createDeflate();
     const packing = packed === null ? Promise.resolve() : pipeline(this.#input, packed);
     const writing = storage.write(uri, (packed ?? this.#input) as AsyncIterable<Uint8Array>);
-    // A storage error must also end `add` calls that wait for buffer space.
+    // After a storage error, calls of `add` that wait for the storage must fail.
     writing.catch((error) => this.#input.destroy(error));
     packing.catch(() => {});
     this.#done = Promise.all([writing, packing]);

@@ -7,23 +7,20 @@ import { crc32c } from '../../encoding/crc32c.ts';
 import { containerScratch, createScratchFolder, isAlive, removeAtEnd } from './scratch-folder.ts';
 
 export interface LocalCopyOptions {
-  /**
-   * The maximum total size in bytes of the program's copies; 16 GiB by default. Beyond this limit, the program reads from storage each
-   * time.
-   */
+  /** Maximum size in bytes of all copies of this program. Data beyond this limit is read from storage each time. Default: 16 GiB. */
   readonly maxBytes?: number;
-  /** The disk space in bytes that the copies leave free; 1 GiB by default. */
+  /** Disk space in bytes that must stay free. Default: 1 GiB. */
   readonly keepFreeBytes?: number;
-  /** The folder for the copies; defaults to the container's folder, or outside a job to the machine's temporary folder. */
+  /** Folder for the copies. Default: the container's folder or, outside a job, the machine's folder for temporary files. */
   readonly folder?: string;
 }
 
 const MAX_BYTES = 16 * 1024 ** 3;
 const KEEP_FREE_BYTES = 1024 ** 3;
-/** The number of bytes written between checks of the free disk space. A check costs more than writing one block. */
+/** Number of bytes written between two checks of the free disk space. A check costs more than writing one block. */
 const CHECK_EVERY_BYTES = 64 * 1024 * 1024;
 
-/** Keeps the file handles referenced, because Node.js prints a warning when garbage collection closes a handle. */
+/** Open files. The references keep garbage collection from closing them, which would make Node.js print a warning. */
 const openFiles: FileHandle[] = [];
 
 interface Place {
@@ -41,9 +38,9 @@ const lineSchema = z.tuple([z.string(), z.number().int().nonnegative(), z.number
  *   index    one line per block: JSON [name, offset, length, crc32c], written after the block's bytes
  *   owner    the ID of the process that writes to the folder
  *
- * A program that restarts in the same container (for example after the loss of a worker) reuses the blocks of the previous program. `get`
- * verifies each block and thereby detects a partial block left behind by a killed program. A program removes the files when it exits. If
- * the program is killed, YARN removes the files with the container.
+ * A program that restarts in the same container, for example after the loss of a worker, reuses the blocks of the previous program. If the
+ * previous program was killed, its last block may be incomplete, so `get` verifies each block. A program removes the files when it exits.
+ * If the program is killed, YARN removes the files together with the container.
  */
 export class LocalBlocks {
   readonly #blocks: FileHandle;
@@ -86,12 +83,12 @@ export class LocalBlocks {
     return this.#places.has(name);
   }
 
-  /** True after `put` has reached a limit or a write has failed. `put` then stores no further blocks. */
+  /** True after a write has failed or would have exceeded a limit. `put` then stores no more blocks. */
   get isFull(): boolean {
     return this.#isFull;
   }
 
-  /** Returns the block, or null if it is absent or damaged. */
+  /** Returns the block, or null if it is missing or damaged. */
   async get(name: string, onNotice: (message: string) => void): Promise<Buffer | null> {
     const place = this.#places.get(name);
     if (place === undefined) {
@@ -149,7 +146,7 @@ export class LocalBlocks {
   }
 }
 
-/** Parses the index and ignores a truncated last line. Ignores blocks that extend beyond the `size` bytes of the blocks file. */
+/** Parses the index. Ignores an incomplete last line, and blocks that extend beyond the end of the blocks file, which has `size` bytes. */
 function placesOf(index: string, size: number): Map<string, Place> {
   const places = new Map<string, Place>();
   for (const line of index.split('\n')) {
@@ -172,8 +169,8 @@ function parsed(line: string): readonly [string, number, number, number] | null 
 let taking: Promise<unknown> = Promise.resolve();
 
 /**
- * Reuses the previous program's folder if that program has ended; otherwise creates a new folder. Calls run sequentially, so only one of
- * two concurrent calls reuses the folder.
+ * Returns the folder of the previous program if that program has ended, and creates a new folder otherwise. Calls run one after another, so
+ * two of them cannot reuse the same folder.
  */
 function takeFolder(place: string | undefined): Promise<string> {
   const taken = taking.then(() => reuseFolder(place));

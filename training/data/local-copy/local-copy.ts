@@ -5,15 +5,14 @@ import type { Entry, ListingOptions, Storage, WriteOptions } from '../../../stor
 import type { DataFile } from '../reading/file-set.ts';
 import { LocalBlocks, type LocalCopyOptions } from './local-blocks.ts';
 
-/** The block size in bytes. Only whole blocks are copied, so larger blocks would copy more unused data. */
+/** Size of a block in bytes. Only whole blocks are copied, so larger blocks would copy more data that no reader needs. */
 export const BLOCK_BYTES = 1024 * 1024;
 
 const stores = new Map<string, Promise<LocalBlocks>>();
 
 /**
- * Wraps a storage. Copies the data that is read from `files` to the local disk, and serves later reads from the copies. Each reader copies
- * only the data that it reads. A file's size and modification time identify its version. A block without a valid copy is read from storage,
- * for example after a disk-full error.
+ * Returns a storage that copies the data it reads from `files` to the local disk, and reads the copies later. A file's size and
+ * modification time identify its version. Without a valid copy, for example because the disk is full, the data comes from `storage`.
  */
 export async function withLocalCopies(
   storage: Storage,
@@ -69,7 +68,7 @@ class CopyingStorage implements Storage {
         at = Math.min(to, start + bytes.length);
       } else {
         const count = yield* this.#blocks.isFull ? this.#pass(file, at, to) : this.#fetch(file, at, to);
-        // The file is now shorter than in the listing. `readContents` reports this as an error.
+        // The file is shorter than when it was listed. `readContents` reports this as an error.
         if (count === 0) {
           return;
         }
@@ -80,7 +79,7 @@ class CopyingStorage implements Storage {
 
   /**
    * Reads from storage up to the next local block, without copying.
-   * @returns the number of bytes read.
+   * @returns the number of bytes that it has yielded.
    */
   async *#pass(file: DataFile, from: number, to: number): AsyncGenerator<Buffer, number> {
     const end = this.#firstCopied(file, from, to);
@@ -95,7 +94,7 @@ class CopyingStorage implements Storage {
 
   /**
    * Reads from storage up to the next local block, and copies whole blocks.
-   * @returns the number of bytes yielded.
+   * @returns the number of bytes that it has yielded.
    */
   async *#fetch(file: DataFile, from: number, to: number): AsyncGenerator<Buffer, number> {
     const start = Math.floor(from / BLOCK_BYTES) * BLOCK_BYTES;
@@ -120,8 +119,8 @@ class CopyingStorage implements Storage {
         }
       }
     } finally {
-      // If the consumer stops within a block, reads and copies the rest of the block. The next read would otherwise fetch the whole block
-      // again.
+      // If the caller stops reading within a block, the rest of the block is read and copied here. Otherwise, the next read would need the
+      // whole block again.
       while (copier.isWithinBlock) {
         const { done, value } = await pieces.next().catch(() => ({ done: true as const, value: undefined }));
         if (done) {
@@ -135,7 +134,7 @@ class CopyingStorage implements Storage {
     return Math.max(0, Math.min(at, to) - from);
   }
 
-  /** Returns the offset of the first local block after the block that contains `from`; `to` if there is none. */
+  /** Returns the offset of the first local block after the block that contains `from`, or `to` if no local block follows. */
   #firstCopied(file: DataFile, from: number, to: number): number {
     for (let block = Math.floor(from / BLOCK_BYTES) + 1; block * BLOCK_BYTES < to; block++) {
       if (this.#blocks.has(nameOf(file, block))) {
@@ -180,7 +179,7 @@ class CopyingStorage implements Storage {
 
 class BlockCopier {
   readonly #file: DataFile;
-  /** Stores a block. Returns null once a limit has been reached and no more blocks can be stored. */
+  /** Stores a block. Returns null if a limit has been reached. */
   readonly #put: (name: string, bytes: Buffer) => Promise<void> | null;
   #at: number;
   #block: Buffer | null = null;
@@ -197,7 +196,7 @@ class BlockCopier {
     return this.#filled > 0 && this.#written !== null;
   }
 
-  /** Resolves after the last block has been written. All blocks can then be read. */
+  /** Waits until all blocks have been written and can be read. */
   async finished(): Promise<void> {
     await this.#written;
   }
@@ -212,7 +211,7 @@ class BlockCopier {
       if (this.#filled < length) {
         return;
       }
-      // To limit memory to two blocks, waits for the previous write: `add` fills one block while the other is written.
+      // Waiting for the previous write limits memory to two blocks: one that `add` fills, and one that is being written.
       await this.#written;
       this.#written = this.#put(nameOf(this.#file, this.#at / BLOCK_BYTES), this.#block);
       this.#at += length;

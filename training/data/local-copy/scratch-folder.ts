@@ -10,9 +10,8 @@ const PREFIX = '.tony-ts-dataset-';
 const folders = new Set<string>();
 
 /**
- * Creates the folder for the program's large temporary files and returns the folder's path; null outside a job. The folder is inside the
- * container's folder, which YARN removes with the container. Unlike the working directory, it survives a program restart in the same
- * container.
+ * Creates the folder for the program's large temporary files. Returns the folder's path, or null outside a job. The folder stays when the
+ * program restarts in the same container, unlike the working directory. YARN removes the folder together with the container.
  */
 export async function containerScratch(): Promise<string | null> {
   const taskFile = process.env[TASK_ENVIRONMENT.taskFile] ?? '';
@@ -25,9 +24,9 @@ export async function containerScratch(): Promise<string | null> {
 }
 
 /**
- * Creates a folder in `place`, which defaults to the container's folder or, outside a job, to the machine's temporary folder. Removes the
- * folder when the program exits. If the program is killed, the folder remains until a later program calls this function with the same
- * `place`.
+ * Creates a temporary folder in `place`, and removes the folder when the program exits. If the program is killed, the next program that
+ * calls this function with the same `place` removes the folder.
+ * @param place Default: the container's folder or, outside a job, the machine's folder for temporary files.
  */
 export async function createScratchFolder(place?: string): Promise<string> {
   const scratch = place ?? (await containerScratch());

@@ -7,8 +7,8 @@ import type { SplitRequest } from './split-assigner.ts';
 const claimsStartedByFingerprint = new Map<string, number>();
 
 /**
- * Yields the numbers of the splits that this task must process; each split goes to one task of this role. Requesting the next split marks
- * the current split as finished. The unfinished splits of a failed task go to other tasks. The iteration ends when all splits are finished.
+ * Yields the numbers of the splits that this task must process. Each split goes to one task of the role. When the task requests the next
+ * split, the current split is finished. Splits that a failed task has not finished go to other tasks. Ends when all splits are finished.
  * Outside a job, yields all splits.
  */
 export async function* claimSplits({ fingerprint, splits }: SplitList, signal: AbortSignal): AsyncGenerator<number, void> {

@@ -2,15 +2,15 @@ import type { Json } from '../../../platform/json-value.ts';
 import { disposeElement } from './dispose.ts';
 import type { Chunk, ChunkStream } from './stream.ts';
 
-/** A cursor position: a stream position, and the number of elements to skip after it. */
+/** Position of a cursor: a position in the stream, and the number of elements to skip from there. */
 export type CursorState = readonly [at: Json, skip: number];
 
-/** Takes elements from a stream, individually or in groups, and tracks the exact position. */
+/** Takes elements from a stream and keeps track of the exact position. */
 export class Cursor<T> {
   readonly #stream: ChunkStream<T>;
   #chunk: Chunk<T>;
   #used = 0;
-  /** The number of elements that `#fill` still has to skip, because they were taken before the position was stored. */
+  /** Number of elements at the start of the stream that the cursor must skip, because they come before its position. */
   #toSkip: number;
   #isClosed = false;
 
@@ -21,7 +21,7 @@ export class Cursor<T> {
     this.#toSkip = skip;
   }
 
-  /** Takes `count` elements, or fewer at the end of the stream. */
+  /** Takes `count` elements. Takes fewer elements only at the end of the stream. */
   async take(count: number): Promise<{ readonly items: T[]; readonly bytes: number }> {
     const items: T[] = [];
     let bytes = 0;
@@ -37,7 +37,7 @@ export class Cursor<T> {
     return { items, bytes };
   }
 
-  /** Returns the next element without waiting, or null if it is not in memory yet. */
+  /** Returns the next element if it is in memory already, and null otherwise. Never waits. */
   poll(): { readonly value: T } | null {
     if (this.#used === this.#chunk.items.length || this.#toSkip > 0 || this.#isClosed) {
       return null;
@@ -45,7 +45,7 @@ export class Cursor<T> {
     return { value: this.#chunk.items[this.#used++] as T };
   }
 
-  /** Returns whether another element follows. Reads the next chunk if necessary. */
+  /** Returns true if another element follows. Reads the next chunk if necessary. */
   async hasNext(): Promise<boolean> {
     return await this.#fill();
   }
@@ -54,7 +54,7 @@ export class Cursor<T> {
     return [this.#chunk.from, this.#used + this.#toSkip];
   }
 
-  /** Closes the stream and frees elements that were read but not taken. `state()` still works afterwards. */
+  /** Closes the stream, and frees the elements that the caller has not taken. `state` still works afterwards. */
   async close(): Promise<void> {
     if (!this.#isClosed) {
       for (let index = this.#used; index < this.#chunk.items.length; index++) {

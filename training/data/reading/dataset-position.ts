@@ -2,13 +2,13 @@ import * as z from 'zod';
 import type { Json } from '../../../platform/json-value.ts';
 
 const place = z.object({ pass: z.number(), shares: z.number(), states: z.array(z.json()) });
-/** `before` is the position of the worker's shares at the end of the previous pass. */
+/** Position of a worker in the dataset. `before` is the position of its shares at the end of the previous pass. */
 const schema = place.extend({ before: place.optional() });
 
 /**
- * Joins the positions of independently stepping workers into one dataset position in the current pass of this worker (`own`). A worker in
- * the same pass contributes the current positions of its shares. A worker in the next pass contributes the positions at the end of the
- * previous pass. A worker in an earlier pass contributes the beginning of its shares.
+ * Joins the positions of workers that step independently into one position in the dataset. `own` is the position of this worker, and the
+ * result is in the same pass. The position of each share comes from the worker that reads it. If that worker is already in the next pass,
+ * its share is at the end. If the worker is still in an earlier pass, its share is at the beginning.
  */
 export function joinPositions(own: Json | undefined, others: readonly (Json | undefined)[]): Json | undefined {
   const first = schema.safeParse(own);

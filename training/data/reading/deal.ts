@@ -5,8 +5,10 @@ import { type Share, WHOLE } from './share.ts';
 import type { ChunkStream } from './stream.ts';
 
 /**
- * Yields every `count`-th element of a stream, starting with element `index`. Each reader reads the whole stream, because such datasets
- * cannot be divided at their source. State: the position in the stream, and the number of elements before it.
+ * Yields every `count`-th element of a stream, starting with element number `index`. For datasets that cannot be divided at their source,
+ * so each reader reads the whole stream.
+ *
+ * State: the position in the stream, and the number of elements before it.
  */
 export function deal<T>(open: (from: Json) => ChunkStream<T>, { index, count }: Share, from: Json): ChunkStream<T> {
   if (count === 1) {
@@ -37,7 +39,7 @@ export function deal<T>(open: (from: Json) => ChunkStream<T>, { index, count }: 
   };
 }
 
-/** Creates a node for an operation that applies to the whole dataset. Each reader opens the whole result and uses its share. */
+/** Creates a node for an operation on the whole dataset. Each reader reads all results of the operation and uses its share of them. */
 export function dealNode<T>(operation: string, why: string, open: (context: ReadContext, from: Json) => ChunkStream<T>): DatasetNode<T> {
   return {
     open(context, from) {

@@ -5,19 +5,16 @@ import { otherFiles } from './file-set.ts';
 import type { Share } from './share.ts';
 import { type Pass, type PassPlace, passKey, type SplitAssigner, splitAssigner } from './split-assigner.ts';
 
-/** A pass over dispatched data. This reader, or another reader that resumed from the same checkpoint, has begun it. */
+/** A pass over dispatched data, begun by this reader or by another reader that has resumed from the same checkpoint. */
 interface PassLog {
   readonly pass: Pass;
-  /** The pass number. All readers begin the passes in the same order, so the number is the same for all readers. */
+  /** Number of the pass. All readers begin the passes in the same order, so all of them use the same numbers. */
   readonly number: number;
   readonly log: number[];
-  /** True if a stored state contains the pass. Other readers may then have logs of the pass too. */
+  /** True if a checkpoint contains the pass. Other readers may then have logs of the pass, too. */
   readonly isRestored: boolean;
   readonly isOver: boolean;
-  /**
-   * True if this reader has begun the pass, either in this process or in the earlier one whose state it restored. False if only other
-   * readers have begun it.
-   */
+  /** True if this reader has begun the pass, either in this process or before the checkpoint. False if only other readers have begun it. */
   isBegun: boolean;
   isOpen: boolean;
   registration: Registration | null;
@@ -29,7 +26,7 @@ interface Registration {
   readonly done: Promise<void>;
 }
 
-/** A position in a stream of dispatched splits: the pass, the index in the reader's log of that pass, and the position in that split. */
+/** A position in a stream of dispatched splits: the pass, the index in the reader's log of that pass, and the position in the split. */
 export type DispatchedPlace = { readonly dispatched: readonly [pass: number, index: number, at: Json] };
 
 const storedPass = z.object({
@@ -42,27 +39,28 @@ const storedPass = z.object({
 type StoredPass = z.infer<typeof storedPass>;
 
 /**
- * The splits that a reader has received, in order. The order determines which elements are mixed or batched together, and depends on how
- * far each reader read ahead. The log is therefore part of the reader's state, and a resumed reader receives the same splits again.
+ * The splits that a reader has received, in order. The order depends on how far the readers have read ahead, and it determines which
+ * elements are shuffled and batched together. Checkpoints therefore contain the log, and a reader that resumes receives the same splits
+ * again.
  */
 export class DispatchLog {
   readonly #share: Share;
   readonly #assigner: SplitAssigner | null;
   readonly #logs: PassLog[] = [];
-  /** The number of the earliest pass in this reader's state; 0 for a new reader. */
+  /** Number of the earliest pass in this reader's state, or 0 for a new reader. */
   readonly #first: number;
   /**
-   * The highest `#first` of all readers. All splits of earlier passes have been assigned, because a reader starts a pass only after all
-   * splits of the previous pass have been assigned.
+   * Highest `#first` of all readers. Passes with a lower number have no splits left, because a reader begins a pass only after all splits
+   * of the previous pass have been assigned.
    */
   readonly #farthest: number;
 
   /**
-   * Restores the log of a reader. With `all`, also registers empty logs for passes that only other readers have begun, because the assigner
-   * waits for the logs of all readers.
-   * @param stored the output of `state`.
-   * @param all one output of `state` per share, if the readers of all shares resume together.
-   * @param assigner null means this process's assigner.
+   * Restores the log of a reader. Passes that only other readers have begun get empty logs, because the assigner waits for the logs of all
+   * readers.
+   * @param stored the result of this reader's `state`, from a checkpoint.
+   * @param all the results of `state` for all shares, if all readers resume together. Otherwise empty.
+   * @param assigner null for the assigner of this process.
    * @throws TonyError DATA_INVALID if a stored state is malformed.
    */
   constructor(share: Share, stored: Json, all: readonly Json[], assigner: SplitAssigner | null) {
@@ -83,14 +81,14 @@ export class DispatchLog {
   }
 
   /**
-   * Opens a new pass, or a pass that a stored state contains.
-   * @throws TonyError USAGE if the pass is already open, which means that a dataset contains the same dispatched files twice.
+   * Opens a pass, which may be new or come from a checkpoint.
+   * @throws TonyError USAGE if the pass is open already. This happens if a dataset contains the same dispatched files twice.
    */
   open(pass: Pass): OpenPass {
     const found = this.#find(pass) ?? this.#add({ ...pass, number: this.#nextNumber() }, { log: [], isRestored: false, isBegun: true });
     if (found.isOpen) {
       throw new TonyError('USAGE', 'the same files are dispatched twice at the same time', {
-        hint: 'Call dispatch() after joining the datasets, and use different files in each of them.',
+        hint: 'Call dispatch() on the combined dataset, and use different files in each of its parts.',
       });
     }
     found.isOpen = true;
@@ -99,8 +97,8 @@ export class DispatchLog {
   }
 
   /**
-   * Registers the logs of all restored passes. The assigner waits for the logs of all readers before it assigns more splits of these
-   * passes.
+   * Registers the logs of all passes from the checkpoint. The assigner waits for the logs of all readers before it assigns further splits
+   * of these passes.
    */
   begin(signal: AbortSignal): void {
     for (const each of this.#logs) {
@@ -112,11 +110,11 @@ export class DispatchLog {
 
   /**
    * Returns the state for checkpoints, or null if no data is dispatched.
-   * @param at the reader's position. The state omits earlier passes, which all readers have finished.
+   * @param at the reader's position. The state does not contain earlier passes, which all readers have finished.
    */
   state(at: Json): Json {
     const first = firstPassIn(at) ?? 0;
-    // Omits passes that only other readers have begun. An entry in the state would mean that this reader has begun the pass.
+    // A pass in the state counts as begun by this reader, so passes that only other readers have begun must not be in it.
     const needed = this.#logs.filter(({ number, isBegun }) => isBegun && number >= first);
     return needed.length === 0 ? null : needed.map(({ pass, number, log }) => ({ ...pass, number, log: [...log] }));
   }
@@ -126,10 +124,7 @@ export class DispatchLog {
     return this.#logs.find((each) => passKey(each.pass) === key);
   }
 
-  /**
-   * Returns the number for a pass that is absent from all stored states. Either the pass is new, or all other readers have already finished
-   * it.
-   */
+  /** Returns the number for a pass that is in no checkpoint. Such a pass is new, or all other readers have finished it already. */
   #nextNumber(): number {
     const taken = new Set(this.#logs.map(({ number }) => number));
     let number = this.#first;
@@ -156,7 +151,7 @@ export class DispatchLog {
     const assigner = this.#assigner ?? splitAssigner(this.#share);
     const place: PassPlace = { ...each.pass, kind: 'shares', reading: assigner.begin(each.pass, this.#share), share: this.#share };
     const done = assigner.join(place, each.log, each.isRestored, signal);
-    // Marks a rejection as handled: `OpenPass.split` may await the promise much later.
+    // `OpenPass.split` may await `done` much later. Without this handler, a rejection would crash the process.
     done.catch(() => {});
     each.registration = { assigner, place, done };
     return each.registration;
@@ -176,21 +171,23 @@ export class OpenPass {
     return this.#log.number;
   }
 
-  /** Returns entry `at` of the log, or null after the last split. Requests a split from the assigner if the log has no such entry yet. */
+  /**
+   * Returns entry `at` of the log, or null after the last split. Requests a split from the assigner if the log does not have the entry yet.
+   */
   async split(at: number, signal: AbortSignal): Promise<number | null> {
     const { log, isOver } = this.#log;
     const known = log[at];
     if (isOver) {
       return known ?? null;
     }
-    // Registers the log even if the split is already known, because other readers wait for the registration.
+    // The log must be registered even if the split is known, because other readers wait for the registration.
     const { assigner, place, done } = this.#register(signal);
     await done;
     if (known !== undefined) {
       return known;
     }
     const next = await assigner.next(place, log, signal);
-    // Only this call appends to the log, because a pass cannot be open twice at the same time.
+    // No other call changes the log meanwhile, because a pass can be open only once.
     if (next !== null) {
       log.push(next);
     }
@@ -214,7 +211,7 @@ function firstNumber(passes: readonly StoredPass[]): number {
   return passes.length === 0 ? 0 : Math.min(...passes.map(({ number }) => number));
 }
 
-/** If `at` is a position in dispatched splits, returns that position. Otherwise, returns null. */
+/** Returns `at` if it is a position in dispatched splits, and null otherwise. */
 export function dispatchedPlace(at: Json): DispatchedPlace['dispatched'] | null {
   return typeof at === 'object' && at !== null && 'dispatched' in at ? (at as DispatchedPlace).dispatched : null;
 }

@@ -19,8 +19,8 @@ export function dispatchNode<T>(inner: DatasetNode<T>): DatasetNode<T> {
 }
 
 /**
- * Yields the records of this reader's assigned splits, one split after another.
- * @param splits all splits, in the order of assignment.
+ * Yields the records of the splits that the assigner gives to this reader.
+ * @param splits all splits of the dataset. The assigner assigns them in this order.
  */
 export function dispatchedStream<T>(
   splits: readonly Split[],

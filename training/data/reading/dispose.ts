@@ -7,7 +7,7 @@ export function disposeElement(element: unknown): void {
     element.dispose();
     return;
   }
-  // Arrays of numbers contain no tensors, and iterating over a long array would be slow.
+  // An array of numbers contains no tensors, and a loop over a long array would be slow.
   if (Array.isArray(element) && typeof element[0] !== 'object') {
     return;
   }

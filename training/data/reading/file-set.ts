@@ -10,19 +10,16 @@ export interface DataFile {
   readonly uri: string;
   readonly size: number;
   readonly modifiedAt: number;
-  /** Files that contain the other columns of the same records. */
+  /** Files with the other columns of the same records. */
   readonly companions?: readonly DataFile[];
 }
 
-/**
- * Patterns, paths or URIs of files or folders. A folder stands for all of its files, except those whose names begin with a dot or an
- * underscore.
- */
+/** Patterns, paths or URIs of files or folders. A folder stands for all files in it, except hidden files (see `isHidden`). */
 export type Files = string | readonly string[];
 
 /**
- * Lists the files that match the patterns, sorted and without duplicates.
- * @throws TonyError NOT_FOUND when a pattern matches no file.
+ * Returns the files that match the patterns, sorted and without duplicates.
+ * @throws TonyError NOT_FOUND if a pattern matches no file.
  */
 export async function listFiles(storage: Storage, files: Files): Promise<DataFile[]> {
   const found = new Map<string, DataFile>();
@@ -45,8 +42,9 @@ export function listerOf(files: Files): FileLister {
 }
 
 /**
- * Creates a function that lists the first column's files. The companions of a file are the files at the same position in the other columns.
- * @throws TonyError NOT_FOUND; DATA_INVALID when the columns have different numbers of files.
+ * Returns a function that lists the files of the first column. The companions of a file are the files with the same index in the other
+ * columns. The function throws TonyError NOT_FOUND if a pattern matches no file, or DATA_INVALID if the columns have different numbers of
+ * files.
  */
 export function listerOfColumns(columns: readonly Files[]): FileLister {
   return async (storage) => {
@@ -60,7 +58,7 @@ export function listerOfColumns(columns: readonly Files[]): FileLister {
   };
 }
 
-/** Returns a hash of the files' URIs, sizes and modification times, which identifies the files and their contents. */
+/** Returns a hash of the files' URIs, sizes and modification times. The hash changes whenever the files change. */
 export function fingerprint(files: readonly DataFile[]): string {
   const hash = createHash('sha256');
   for (const { uri, size, modifiedAt } of files.flatMap((file) => [file, ...(file.companions ?? [])])) {
@@ -69,7 +67,7 @@ export function fingerprint(files: readonly DataFile[]): string {
   return hash.digest('hex').slice(0, 16);
 }
 
-/** Creates the error for a stored position that refers to other files. */
+/** Returns the error for a stored position that refers to other files. */
 export function otherFiles(): TonyError {
   return new TonyError('DATA_INVALID', "the dataset's files have changed since the checkpoint, so training cannot resume", {
     hint: 'Restore the files, or start a new job with another checkpoint folder.',
@@ -84,7 +82,7 @@ function uriOf(place: string): string {
   return joinUri(fileUri(folder === '' ? '/' : folder), ...names);
 }
 
-/** Splits a path before its first pattern. Returns the folder, followed by the remaining names. */
+/** Splits a path before its first pattern. Returns the folder without patterns, followed by the remaining names. */
 function segmentsOf(path: string): string[] {
   const names = path.split('/');
   const first = names.findIndex(isPattern);

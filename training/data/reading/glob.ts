@@ -1,6 +1,6 @@
 /**
- * Hadoop's name patterns: `*` matches any characters, `?` one character, `[ab0-9]` one of these characters, `[^a]` any character except
- * these, and `{a,b}` either string. A backslash escapes the next character.
+ * The characters with a special meaning in Hadoop's name patterns: `*` matches any characters, `?` one character, `[ab0-9]` one of these
+ * characters, `[^a]` any other character, and `{a,b}` either string. A backslash escapes the next character.
  */
 const SPECIAL = /[*?[{\\]/;
 
@@ -8,16 +8,14 @@ export function isPattern(name: string): boolean {
   return SPECIAL.test(name);
 }
 
-/**
- * Returns a function that matches one name without slashes. To match a hidden name, the pattern must begin with the same dot or underscore.
- */
+/** Returns a function that matches a name without slashes. A hidden name only matches a pattern that begins with a dot or an underscore. */
 export function matcherOf(pattern: string): (name: string) => boolean {
   const expression = new RegExp(`^${expressionOf(pattern)}$`, 's');
   const seesHidden = isHidden(pattern);
   return (name) => (seesHidden || !isHidden(name)) && expression.test(name);
 }
 
-/** Returns whether Hadoop treats the name as hidden, for example `_SUCCESS` or `.part-0.crc`. */
+/** Returns true if Hadoop hides the name, for example `_SUCCESS` or `.part-0.crc`. */
 export function isHidden(name: string): boolean {
   return name.startsWith('.') || name.startsWith('_');
 }

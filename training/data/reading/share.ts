@@ -1,4 +1,4 @@
-/** Share number `index` of `count` shares. Each element of a dataset belongs to exactly one share. */
+/** One of `count` shares of a dataset. Each element of the dataset belongs to only one share. */
 export interface Share {
   readonly index: number;
   readonly count: number;

@@ -6,9 +6,9 @@ import { readTask } from '../../process/task.ts';
 import type { Share } from './share.ts';
 import { type NextSplit, type ReaderKind, SplitPass } from './split-pass.ts';
 
-/** Identifies one pass over one dataset. It is the same for all readers. */
+/** Identifies a pass over a dataset. All readers use the same values. */
 export interface Pass {
-  /** Identifies the files, their contents, and the order of the splits. */
+  /** Hash of the files, their contents, and the order of the splits. */
   readonly fingerprint: string;
   readonly splits: number;
   readonly passes: readonly number[];
@@ -16,7 +16,7 @@ export interface Pass {
 
 export interface PassPlace extends Pass {
   readonly kind: ReaderKind;
-  /** How many times this process has already begun the same pass. This number distinguishes two loops over the same files. */
+  /** How many times this process had begun the same pass before. This number distinguishes two loops over the same files. */
   readonly reading: number;
   readonly share: Share;
 }
@@ -25,27 +25,30 @@ export function passKey({ fingerprint, splits, passes }: Pass): string {
   return JSON.stringify([fingerprint, splits, passes]);
 }
 
-/** A request to the dispatcher. A reader first sends SPLITS_JOIN with its log, then SPLITS_NEXT for each further entry of the log. */
+/**
+ * A request to the dispatcher. A reader registers its log with SPLITS_JOIN, and then requests each further entry of the log with
+ * SPLITS_NEXT.
+ */
 export interface SplitRequest extends PassPlace {
   readonly log?: readonly number[];
-  /** True if the reader resumes from a checkpoint. Other readers may then have logs too. */
+  /** True if the reader resumes from a checkpoint. Other readers may then have logs, too. */
   readonly restored?: boolean;
   readonly at?: number;
-  /** The finished splits; used only by readers of kind `workers`. */
+  /** Finished splits. Only readers of the kind `workers` use this field. */
   readonly done?: readonly number[];
 }
 
 /**
- * Assigns dataset splits to readers. In a job, the ApplicationMaster assigns the splits. In a standalone program, this process
- * assigns them.
+ * Assigns the splits of datasets to readers. In a job, the ApplicationMaster assigns the splits. In a standalone program, the process
+ * itself does.
  */
 export interface SplitAssigner {
-  /** Begins a pass as the reader of this share. Returns how many times this process has already begun the pass. */
+  /** Begins a pass as the reader of this share. Returns how many times this process had begun the pass before. */
   begin(pass: Pass, share: Share): number;
   join(place: PassPlace, log: readonly number[], restored: boolean, signal: AbortSignal): Promise<void>;
   /**
    * Returns the next entry of the reader's log, or null after the last entry.
-   * @param log the complete log so far.
+   * @param log all entries so far.
    */
   next(place: PassPlace, log: readonly number[], signal: AbortSignal): Promise<number | null>;
 }
@@ -54,7 +57,7 @@ let assigner: SplitAssigner | null = null;
 
 /**
  * Returns the assigner of this process.
- * @throws TonyError SERVICE_LOST when other readers exist and this task has no connection to the ApplicationMaster.
+ * @throws TonyError SERVICE_LOST if there are other readers and this task has no connection to the ApplicationMaster.
  */
 export function splitAssigner(share: Share): SplitAssigner {
   const task = readTask();
@@ -109,7 +112,7 @@ const KEPT_PASSES = 64;
 export class LocalSplits {
   readonly #passes = new Map<string, SplitPass>();
 
-  /** Creates the assigner for one reader. All readers of one LocalSplits object share the splits. */
+  /** Returns an assigner for one reader. All readers of the same LocalSplits object share the splits. */
   reader(): SplitAssigner {
     return {
       begin: new Beginnings().begin,

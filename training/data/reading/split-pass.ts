@@ -1,11 +1,14 @@
 import { TonyError } from '../../../platform/errors.ts';
 
-/** `wait`: no split is available now, but a split may become available later. `over`: the reader gets no more splits. */
+/**
+ * Answer to a reader that requests a split. With `wait`, a split may become available later. With `over`, the reader gets no more splits.
+ */
 export type NextSplit = { readonly split: number } | 'wait' | 'over';
 
 /**
- * `shares`: each reader is a share of the dataset. A share keeps its splits if another process continues it, because checkpoints contain
- * the logs of all shares. `workers`: each reader is a process. When a process fails, other workers get its unfinished splits.
+ * With `shares`, each reader reads a share of the dataset. If another process continues the share, the share keeps its splits, because
+ * checkpoints contain the logs of all shares. With `workers`, each reader is a process. If the process fails, other workers get the splits
+ * that it has not finished.
  */
 export type ReaderKind = 'shares' | 'workers';
 
@@ -13,7 +16,7 @@ export interface PassDescription {
   readonly kind: ReaderKind;
   readonly splits: number;
   readonly fingerprint: string;
-  /** The number of readers that must register their logs before the pass assigns splits; 0 for a pass without earlier logs. */
+  /** Number of readers that must register before the pass assigns splits, because they may have earlier logs. 0 for a new pass. */
   readonly awaited: number;
 }
 
@@ -22,13 +25,13 @@ export interface StoredPass extends PassDescription {
   readonly done: readonly number[];
 }
 
-/** Limits the memory of a pass. A larger number of splits is probably a mistake in the dataset. */
+/** Maximum number of splits, which limits the memory of a pass. A dataset with more splits is probably a mistake. */
 export const MAXIMUM_SPLITS = 1_000_000;
 
 /**
- * One pass over the splits of a dataset, which are assigned on demand. Each reader has an ordered log of its splits. Every request for
- * entry `n` of a log returns the same split. A reader may therefore repeat a request or resume at an earlier position, and two processes
- * may read the same share. The logs and the workers' finished splits are the complete state. A pass can therefore continue from a
+ * A pass over the splits of a dataset, which are assigned on demand. Each reader has a log of its splits, and every request for entry `n`
+ * of a log returns the same split. A reader can therefore repeat a request or resume at an earlier position, and two processes can read the
+ * same share. The logs and the splits that workers have finished are the complete state of the pass, so the pass can continue from a
  * checkpoint or in another process.
  */
 export class SplitPass {
@@ -36,7 +39,7 @@ export class SplitPass {
   readonly #logs = new Map<string, number[]>();
   readonly #done = new Set<number>();
   readonly #taken = new Set<number>();
-  /** All splits below this number are taken. */
+  /** Number below which all splits are taken. */
   #lowest = 0;
 
   constructor(description: PassDescription) {
@@ -64,9 +67,9 @@ export class SplitPass {
   }
 
   /**
-   * Registers a reader with its earlier log.
-   * @returns true if the reader or part of its log was new to the pass.
-   * @throws TonyError DATA_INVALID when the log contradicts the logs of other readers.
+   * Registers a reader with its log.
+   * @returns true if the pass did not know the reader or a part of its log.
+   * @throws TonyError DATA_INVALID if the log contradicts the logs of other readers.
    */
   register(reader: string, log: readonly number[]): boolean {
     const known = this.#logs.get(reader);
@@ -86,7 +89,7 @@ export class SplitPass {
     return known === undefined || news.length > 0;
   }
 
-  /** Returns entry `at` of a reader's log. If the entry is new, assigns a split to it. */
+  /** Returns entry `at` of a reader's log. If the log has no such entry yet, assigns a split. */
   next(reader: string, at: number): NextSplit {
     const log = this.#logs.get(reader);
     if (log === undefined || at > log.length) {
@@ -108,13 +111,13 @@ export class SplitPass {
       this.#taken.add(this.#lowest);
       return { split: this.#lowest };
     }
-    // Workers wait until all splits are finished, because the splits of a failed worker become available again.
+    // If a worker fails, its splits become available again, so other workers wait until all splits are finished.
     return kind === 'shares' || this.#done.size === splits ? 'over' : 'wait';
   }
 
   /**
-   * Marks a worker's split as finished, so it is never assigned again. Returns false if the split was already finished or is no longer
-   * assigned to this worker.
+   * Marks a worker's split as finished, so that it is not assigned again. Returns false if the split was finished already or no longer
+   * belongs to this worker.
    */
   done(reader: string, split: number): boolean {
     if (this.#done.has(split) || this.#logs.get(reader)?.includes(split) !== true) {
@@ -124,7 +127,7 @@ export class SplitPass {
     return true;
   }
 
-  /** Removes a failed worker. Its unfinished splits become available to other workers. */
+  /** Removes a failed worker. Other workers can then get the splits that it has not finished. */
   removeReader(reader: string): void {
     for (const split of this.#logs.get(reader) ?? []) {
       if (this.#done.has(split)) {
@@ -140,7 +143,7 @@ export class SplitPass {
     return [...this.#logs.keys()];
   }
 
-  /** Returns the number of splits that a reader has received, or null for an unknown reader. */
+  /** Returns the number of splits that a reader has received, or null if the reader is unknown. */
   countOf(reader: string): number | null {
     return this.#logs.get(reader)?.length ?? null;
   }

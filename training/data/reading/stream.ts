@@ -1,27 +1,27 @@
 import type { Json } from '../../../platform/json-value.ts';
 
-/** The number of elements that operations put into one chunk. */
+/** Number of elements in one chunk. */
 export const CHUNK_ELEMENTS = 256;
 
-/** Elements that were read together. Chunks make most elements available without waiting. */
+/** Elements that were read together. With chunks, a reader rarely needs to wait for a single element. */
 export interface Chunk<T> {
   readonly items: readonly T[];
-  /** The position before the first element. A stream that is opened at this position yields the same elements again. */
+  /** Position of the first element. A stream that starts at this position yields the same elements again. */
   readonly from: Json;
-  /** The approximate memory used by the elements, measured as the number of bytes read from storage for them. */
+  /** Approximate memory that the elements need: the number of bytes that were read from storage for them. */
   readonly bytes: number;
 }
 
 /**
- * An open dataset. The caller must await each `next` call before the following call; null marks the end. `close` may be called repeatedly
- * and at any time. It resolves after all files and connections are closed.
+ * A dataset that is being read. `next` resolves with null at the end, and the caller must await each call before the next one. `close` may
+ * be called at any time and more than once. It waits until all files and connections are closed.
  */
 export interface ChunkStream<T> {
   next(): Promise<Chunk<T> | null>;
   close(): Promise<void>;
 }
 
-/** Opens a stream asynchronously on the first `next` call, for example after listing files. */
+/** A stream that needs time to open, for example to list files. It opens on the first call of `next`. */
 export class DeferredStream<T> implements ChunkStream<T> {
   readonly #open: () => Promise<ChunkStream<T>>;
   #stream: Promise<ChunkStream<T>> | null = null;

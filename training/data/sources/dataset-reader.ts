@@ -11,45 +11,42 @@ import type { SplitAssigner } from '../reading/split-assigner.ts';
 import { DeferredStream } from '../reading/stream.ts';
 
 export interface ReadOptions {
-  /**
-   * The storage that contains the data. Defaults to the job's storage. Outside a job, defaults to the Hadoop cluster that is configured in
-   * the folder HADOOP_CONF_DIR.
-   */
+  /** Storage that contains the data. Default: the job's storage or, outside a job, that of the Hadoop cluster in HADOOP_CONF_DIR. */
   readonly storage?: Storage;
-  /** The share of the dataset to read; defaults to the whole dataset. The readers of all shares together yield each element once. */
+  /** Share of the dataset to read. The readers of all shares together yield each element once. Default: the whole dataset. */
   readonly share?: Share;
-  /** Alternative to `share`: reads only one split. The number refers to the result of `Dataset.splits`. */
+  /** Number of the only split to read, as an alternative to `share`. `Dataset.splits` returns the list of splits. */
   readonly split?: number;
-  /** The seed for every `shuffle` and `sampleFrom` without a seed; 1 by default. */
+  /** Seed for each `shuffle` and `sampleFrom` that has no seed. Default: 1. */
   readonly seed?: number;
-  /** The number of the pass over the data; 0 by default. */
+  /** Number of the pass over the data. Default: 0. */
   readonly epoch?: number;
   /**
-   * The output of an earlier reader's `state()`, from any machine. The new reader starts at the element that the earlier reader would have
-   * returned next.
+   * Result of an earlier reader's `state`, which may come from another machine. The new reader begins with the element that the earlier
+   * reader would have returned next.
    */
   readonly state?: Json;
-  /** One reader state per share. Required to resume dispatched data if all readers resume together. */
+  /** States of the readers of all shares. Only needed if all readers of dispatched data resume together. */
   readonly states?: readonly Json[];
   readonly signal?: AbortSignal;
-  /** Assigns dispatched splits; defaults to the job's ApplicationMaster or, outside a job, to this process. */
+  /** Assigns the splits of dispatched data. Default: the job's ApplicationMaster or, outside a job, this process. */
   readonly splits?: SplitAssigner;
-  /** Called for each damaged record that is skipped. */
+  /** Called for each damaged record that the reader skips. */
   readonly onDamage?: (damage: TonyError) => void;
   readonly onNotice?: (message: string) => void;
 }
 
-/** The output of `state()`. It determines the reader's elements, their order, and the number of elements taken so far. */
+/** Result of `state`. It determines which elements the reader yields, in which order, and how many the caller has taken. */
 interface ReaderState {
   readonly share: readonly [index: number, count: number];
   readonly seed: number;
   readonly epoch: number;
   readonly at: Json;
-  /** The output of `DispatchLog.state`, if splits are dispatched. */
+  /** State of the dispatch log, if the dataset is dispatched. */
   readonly splits?: Json;
 }
 
-/** Reads a dataset. A `for await` loop closes the reader. A program that calls `next` directly must call `return` after the last read. */
+/** Reads a dataset. A `for await` loop closes the reader at its end. A program that calls `next` itself must also call `return`. */
 export class DatasetReader<T> implements AsyncIterableIterator<T> {
   readonly #cursor: Cursor<T>;
   readonly #abort = new AbortController();
@@ -98,14 +95,14 @@ export class DatasetReader<T> implements AsyncIterableIterator<T> {
     this.#cursor = new Cursor((at) => new DeferredStream(() => open(at)), stored?.at ?? null);
   }
 
-  /** The number of damaged records skipped so far. */
+  /** Number of damaged records that the reader has skipped. */
   get skippedRecords(): number {
     return this.#skipped;
   }
 
   /**
-   * Returns the reader's position as JSON; null if the data cannot be read again, as with feeds. The position stays small regardless of the
-   * number of prefetched or shuffled elements.
+   * Returns the reader's position as JSON, or null if the data cannot be read again, for example from a feed. The position is small,
+   * because it contains no elements.
    */
   state(): Json {
     if (!this.#isRepeatable) {
@@ -116,7 +113,7 @@ export class DatasetReader<T> implements AsyncIterableIterator<T> {
     return { ...this.#place, at, ...(splits === null ? {} : { splits }) } satisfies ReaderState as unknown as Json;
   }
 
-  /** Returns whether another element follows, without taking it. Reads ahead if necessary. */
+  /** Returns true if another element follows. Reads ahead if necessary. */
   async hasNext(): Promise<boolean> {
     return !this.#isClosed && (await this.#closingOnError(() => this.#cursor.hasNext()));
   }
@@ -162,7 +159,7 @@ export class DatasetReader<T> implements AsyncIterableIterator<T> {
 
 /**
  * Returns the splits of the dataset's files.
- * @throws TonyError DATA_INVALID when the dataset cannot be read split by split.
+ * @throws TonyError DATA_INVALID if the dataset cannot be read split by split.
  */
 export async function splitsOf<T>(node: DatasetNode<T>, options: Pick<ReadOptions, 'storage' | 'signal'>): Promise<SplitList> {
   const storage = options.storage ?? (await openStorage());

@@ -21,14 +21,15 @@ import { DatasetReader, type ReadOptions, splitsOf } from './dataset-reader.ts';
 const PREFETCH_BYTES = 64 * 1024 * 1024;
 
 /**
- * Describes data that is read lazily when a program iterates over the dataset. The methods have the same names as in tf.data and return new
- * datasets. The same dataset, seed and epoch yield the same elements in the same order. When several ranks read a dataset (as in
- * `cluster.fit`), each element goes to one rank. The source distributes files, or individual records if there are fewer files than ranks.
- * Transformations process a rank's share; only `take`, `skip` and `shard` apply to the whole dataset.
+ * A sequence of elements that is read only when a program iterates over it. The methods have the same names as in tf.data, and each returns
+ * a new dataset. The same dataset, seed and epoch yield the same elements in the same order.
+ *
+ * If several ranks read a dataset, as in `cluster.fit`, each element goes to one rank. The ranks divide the files or, if there are too few,
+ * the records. Transformations apply to each rank's share. Only `take`, `skip` and `shard` apply to the whole dataset.
  */
 export class Dataset<T> implements AsyncIterable<T> {
   readonly node: DatasetNode<T>;
-  /** True if each element is a batch of examples. */
+  /** True if the elements are batches of examples. */
   readonly isBatched: boolean;
 
   constructor(node: DatasetNode<T>, isBatched = false) {
@@ -37,8 +38,8 @@ export class Dataset<T> implements AsyncIterable<T> {
   }
 
   /**
-   * Converts each element and preserves the order.
-   * @param options `parallelCalls`: the number of concurrent `convert` calls (1 by default).
+   * Converts each element. Does not change the order of the elements.
+   * @param options `parallelCalls` is the number of elements to convert concurrently. Default: 1.
    */
   map<U>(convert: (element: T) => U | Promise<U>, options: { readonly parallelCalls?: number } = {}): Dataset<U> {
     const calls = wholeNumber('parallelCalls', options.parallelCalls ?? 1);
@@ -49,12 +50,12 @@ export class Dataset<T> implements AsyncIterable<T> {
     return this.#with(filterNode(this.node, keep));
   }
 
-  /** Replaces each element with any number of elements. */
+  /** Converts each element to any number of elements. */
   flatMap<U>(convert: (element: T) => Iterable<U> | Promise<Iterable<U>>): Dataset<U> {
     return this.#with(flatMapNode(this.node, convert));
   }
 
-  /** Appends the elements of `others` to this dataset. */
+  /** Appends other datasets to this one. */
   concatenate(...others: readonly Dataset<T>[]): Dataset<T> {
     const misfit = others.some(({ isBatched }) => isBatched !== this.isBatched);
     if (misfit) {
@@ -64,9 +65,10 @@ export class Dataset<T> implements AsyncIterable<T> {
   }
 
   /**
-   * Converts each element to an inner dataset and reads `cycleLength` inner datasets (4 by default) concurrently. Takes `blockLength`
-   * elements (1 by default) from each in turn. Use it to read or mix several files. All elements of an inner dataset go to the same rank.
-   * @param convert must return the same dataset each time it receives the same element.
+   * Converts each element to an inner dataset, and reads several inner datasets concurrently, for example to mix the records of several
+   * files. `cycleLength` is the number of inner datasets to read at a time (default: 4). `blockLength` is the number of elements to take
+   * from each of them in turn (default: 1). All elements of an inner dataset go to the same rank.
+   * @param convert must always return the same dataset for the same element.
    */
   interleave<U>(convert: (element: T) => Dataset<U> | Promise<Dataset<U>>, options: InterleaveOptions = {}): Dataset<U> {
     const { cycleLength = 4, blockLength = 1 } = options;
@@ -75,17 +77,17 @@ export class Dataset<T> implements AsyncIterable<T> {
   }
 
   /**
-   * Combines `size` elements (on each rank) into a batch. Numbers and arrays become columns `{ values, shape }`, and strings and Buffers
-   * become lists. Objects are batched field by field. The last batch may be smaller.
+   * Combines `size` elements into a batch, on each rank separately. Numbers and arrays become columns `{ values, shape }`. Strings and
+   * Buffers become lists. Objects are batched field by field. The last batch may be smaller.
    */
   batch(size: number, options: { readonly dropRemainder?: boolean } = {}): Dataset<Batched<T>> {
     return new Dataset(batchNode(this.node, wholeNumber('batch size', size), options.dropRemainder ?? false), true);
   }
 
   /**
-   * Like `batch`, for arrays of different lengths. Each array is padded to the longest array in the batch, or to the length in `shapes`:
-   * `paddedBatch(32, { side: 'start', shapes: { xs: [100] } })`. Without `shapes`, the ranks may have batches of different lengths in one
-   * step.
+   * Combines elements with arrays of different lengths into batches. Each array is padded to the longest array of its batch or to the
+   * length in `shapes`, for example `paddedBatch(32, { side: 'start', shapes: { xs: [100] } })`. Without `shapes`, the arrays of different
+   * ranks may have different lengths in the same step.
    */
   paddedBatch(size: number, options: PaddedBatchOptions = {}): Dataset<Batched<T>> {
     const prepare = (items: readonly T[]) => pad(items, options);
@@ -93,16 +95,16 @@ export class Dataset<T> implements AsyncIterable<T> {
   }
 
   /**
-   * Shuffles the file order, and shuffles elements in blocks of `bufferSize`. The order differs between epochs, but is the same in every
-   * run. Keeps up to twice `bufferSize` elements in memory.
-   * @param seed the seed; null, the default, uses the reader's seed (with `fit`, its `seed` option).
-   * @param reshuffleEachIteration whether each epoch has a different order; true by default.
+   * Shuffles the order of the files, and shuffles the elements in blocks of `bufferSize`. The order differs between epochs, but is the same
+   * in every run. Memory holds up to twice `bufferSize` elements.
+   * @param seed Default: the seed of the reader. With `fit`, this is the option `seed`.
+   * @param reshuffleEachIteration whether the order differs between epochs. Default: true.
    */
   shuffle(bufferSize: number, seed: number | null = null, reshuffleEachIteration = true): Dataset<T> {
     return this.#with(shuffleNode(this.node, { bufferSize: wholeNumber('bufferSize', bufferSize), seed, reshuffleEachIteration }));
   }
 
-  /** Repeats the dataset `times` times; endlessly by default. */
+  /** Repeats the dataset. By default, repeats it endlessly. */
   repeat(times = Number.POSITIVE_INFINITY): Dataset<T> {
     return this.#with(repeatNode(this.node, times === Number.POSITIVE_INFINITY ? times : wholeNumber('repeat', times, 0)));
   }
@@ -127,8 +129,8 @@ export class Dataset<T> implements AsyncIterable<T> {
   }
 
   /**
-   * Reads ahead while the program processes elements: up to `elements` elements and up to about `bytes` bytes of stored data (64 MiB by
-   * default).
+   * Reads ahead while the program processes elements. Stops reading at `elements` elements, or at about `bytes` bytes of stored data
+   * (default: 64 MiB).
    */
   prefetch(elements: number, options: { readonly bytes?: number } = {}): Dataset<T> {
     const limits = { items: wholeNumber('prefetch', elements), bytes: wholeNumber('bytes', options.bytes ?? PREFETCH_BYTES) };
@@ -136,34 +138,36 @@ export class Dataset<T> implements AsyncIterable<T> {
   }
 
   /**
-   * Caches the elements of the first epoch for later epochs, in memory or, with `{ disk: true }`, in the container's folder. Each rank
-   * caches its own share. Call `shuffle` after `cache`.
+   * Caches the elements of the first epoch for later epochs. The cache is in memory or, with `{ disk: true }`, in the container's folder.
+   * Each rank caches its own share. Call `shuffle` after `cache`, or the order stays the same in all epochs.
    */
   cache(options: CacheOptions = {}): Dataset<T> {
     return this.#with(new CacheNode(this.node, options));
   }
 
   /**
-   * Assigns files, or the parts of splittable files, to readers on demand instead of in advance, so faster readers read more. The job's
-   * ApplicationMaster assigns them. Each element is still used once per pass, even after restarts. `dispatch` has no effect if there are
-   * fewer files (or parts) than readers. Reading fails with USAGE if the dataset also uses `cache`, `zip`, `sampleFrom`, `take`, `skip` or
-   * `shard`, because a reader gets different elements in each pass. With `interleave`, only its outer elements are assigned on demand; the
-   * files of the inner datasets are not.
+   * Assigns files to readers on demand instead of in advance, so that faster readers read more. Files that can be split are assigned in
+   * parts. The job's ApplicationMaster assigns them. Each element is still used once per pass, even after a restart. Without effect if
+   * there are fewer files or parts than readers.
+   *
+   * Readers get different elements in each pass. Reading therefore fails with USAGE if the dataset also uses `cache`, `zip`, `sampleFrom`,
+   * `take`, `skip` or `shard`. With `interleave`, only the outer elements are assigned on demand, not the files of the inner datasets.
    */
   dispatch(): Dataset<T> {
     return this.#with(dispatchNode(this.node));
   }
 
   /**
-   * Starts reading: `for await (const element of dataset.read({ epoch: 3 }))`. The reader's `state()` can be stored as JSON at any time.
-   * @throws TonyError NOT_FOUND, ACCESS_DENIED, HDFS_UNREACHABLE, DATA_INVALID, while elements are read.
+   * Starts reading, for example `for await (const element of dataset.read({ epoch: 3 }))`. A program can store the reader's `state()` as
+   * JSON at any time.
+   * @throws TonyError NOT_FOUND, ACCESS_DENIED, HDFS_UNREACHABLE or DATA_INVALID, while elements are read.
    */
   read(options: ReadOptions = {}): DatasetReader<T> {
     return new DatasetReader(this.node, options);
   }
 
   /**
-   * Returns the splits of the dataset's files, which are the same for every reader. `read({ split: 0 })` yields the elements of the first
+   * Returns the splits of the dataset's files. Every caller gets the same list, and `read({ split: 0 })` yields the elements of the first
    * split. The dataset must not use operations such as `shuffle`, `repeat`, `take`, `skip` and `shard`.
    * @throws TonyError NOT_FOUND, DATA_INVALID.
    */
@@ -172,10 +176,11 @@ export class Dataset<T> implements AsyncIterable<T> {
   }
 
   /**
-   * Yields the numbers of the splits that this task must process, for `read({ split })`. Each split goes to one task of this role; outside
-   * a job, all splits go to this program. Requesting the next split marks the current split as finished. The unfinished splits of a failed
-   * task go to other tasks, and the loop ends when all splits are finished. In a role with ranks, each new generation starts again with all
-   * splits.
+   * Yields the numbers of the splits that this task must process with `read({ split })`. Each split goes to one task of the role. When the
+   * task requests the next split, the current split is finished. Splits that a failed task has not finished go to other tasks. Ends when
+   * all splits are finished.
+   *
+   * Outside a job, yields all splits. In a role with ranks, each new generation starts again with all splits.
    * @throws TonyError NOT_FOUND, DATA_INVALID.
    */
   async *claimSplits(options: Pick<ReadOptions, 'storage' | 'signal'> = {}): AsyncGenerator<number, void> {
@@ -186,7 +191,7 @@ export class Dataset<T> implements AsyncIterable<T> {
     return this.read();
   }
 
-  /** Reads all elements into memory; intended for small datasets. */
+  /** Reads all elements into memory. Suitable for small datasets. */
   async toArray(options: ReadOptions = {}): Promise<T[]> {
     const elements: T[] = [];
     for await (const element of this.read(options)) {
@@ -196,8 +201,8 @@ export class Dataset<T> implements AsyncIterable<T> {
   }
 
   /**
-   * Converts to a tf.data dataset, for `model.fitDataset` and `model.evaluateDataset`. Columns become tensors. Each new iterator reads the
-   * next epoch.
+   * Converts the dataset to a tf.data dataset, for `model.fitDataset` and `model.evaluateDataset`. Columns become tensors. Each new
+   * iterator reads the next epoch.
    */
   toTfDataset(tf: typeof tfjs, options: Omit<ReadOptions, 'state'> = {}): tfjs.data.Dataset<tfjs.TensorContainer> {
     let epoch = options.epoch ?? 0;

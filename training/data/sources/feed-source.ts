@@ -9,27 +9,25 @@ import type { Chunk, ChunkStream } from '../reading/stream.ts';
 import { Dataset } from './dataset.ts';
 
 export interface FeedOptions {
-  /**
-   * The expected number of producers (1 by default). The feed ends after this many producers have connected and all connected producers
-   * have ended.
-   */
+  /** Number of producers that must connect before the feed can end. The feed ends when all connected producers have ended. Default: 1. */
   readonly producers?: number;
 }
 
 /**
- * The time limit in ms for returning unused records. If that fails, other workers get the records after this process has exited.
+ * Time limit in ms for returning records that this process has not used. After a failure, other workers get these records when the process
+ * exits.
  */
 const LEAVE_MS = 2_000;
 
-/** The number of feed readers that this process has opened. It makes each reader name unique. */
+/** Number of feed readers that this process has opened. Each reader's name contains the number, so names are unique. */
 let openedReaders = 0;
 
 /**
- * Yields records that other processes send to the running job with `tony-ts feed` or the library's `openFeed`. Each record goes to one
- * worker: the next worker that requests records. A feed can be read once, in one epoch, and ends when its producers have ended.
- * Checkpoints contain no feed position: after a restart, training continues with undelivered records.
- * @param name letters, digits, dots, underscores and dashes.
- * @throws TonyError USAGE when a program reads the dataset outside a job.
+ * Yields records that other processes send to the running job with `tony-ts feed` or `openFeed`. Each record goes to the next worker that
+ * requests records. A feed can be read only once, in one epoch, and ends when its producers have ended. Checkpoints contain no position in
+ * the feed, so after a restart, training continues with the records that no worker has received.
+ * @param name may contain letters, digits, dots, underscores and dashes.
+ * @throws TonyError USAGE if a program reads the feed outside a job.
  */
 export function fromFeed(name: string, options: FeedOptions = {}): Dataset<Buffer> {
   const producers = wholeNumber('producers', options.producers ?? 1);
@@ -70,8 +68,8 @@ interface FeedRequest {
 }
 
 /**
- * Waits for the next records. The request also acknowledges the previous records, so the ApplicationMaster never redelivers a record that
- * this process may have used.
+ * Requests records one answer ahead. Each request also confirms the previous answer. The ApplicationMaster delivers confirmed records only
+ * once, because this process may have used them.
  */
 class FeedStream implements ChunkStream<Buffer> {
   readonly #services: Services;
@@ -119,7 +117,7 @@ class FeedStream implements ChunkStream<Buffer> {
 
   #ask(): Promise<ServiceReply> {
     const asking = this.#services.ask(FEED_TAKE, { ...this.#request, at: this.#at }, this.#signal);
-    // Marks a rejection as handled: if the stream is closed first, no code awaits this promise.
+    // If the stream is closed first, no code awaits `asking`. Without this handler, a rejection would then crash the process.
     asking.catch(() => {});
     return asking;
   }

@@ -12,13 +12,14 @@ import { type Chunk, type ChunkStream, DeferredStream } from '../reading/stream.
 
 const SPLIT_BYTES = 64 * 1024 * 1024;
 const SMALLEST_SPLIT_BYTES = 1024 * 1024;
-/** The number of splits that each reader should get. Several splits per reader make the shares similar in size. */
+/** Number of splits for each reader. With several splits per reader, the shares have similar sizes. */
 const SPLITS_PER_READER = 4;
 const CONCURRENT_READS = 8;
 
 /**
- * Reads records from files. State: the fingerprint of the files, the number of the split in this reader's order, and the position in that
- * split.
+ * Reads records from files.
+ *
+ * State: the fingerprint of the files, the number of the split in this reader's order, and the position in the split.
  */
 export class FileSource<T> implements DatasetNode<T> {
   readonly #list: FileLister;
@@ -54,8 +55,7 @@ export class FileSource<T> implements DatasetNode<T> {
         return splitStream(ordered, known, this.#format, context, from);
       }
       if (byFile) {
-        // With local copies (`context !== outer`), a reader keeps its share in every epoch. A different share would make its copies
-        // useless.
+        // A reader with local copies (`context !== outer`) must keep its share in every epoch, or its copies would be useless.
         const own = new Set(shareOf(context === outer ? ordered : splits, share.index, share.count));
         const mine = ordered.filter((each) => own.has(each));
         return splitStream(mine, known, this.#format, context, from);
@@ -89,7 +89,7 @@ export class FileSource<T> implements DatasetNode<T> {
   }
 
   async #openSplit(files: readonly DataFile[], { index, onSplits }: SplitRead, context: ReadContext, from: Json): Promise<ChunkStream<T>> {
-    // Splits files as for a single reader, so every caller gets the same splits.
+    // The number of readers does not affect these splits, so every caller gets the same list.
     const splits = await this.#cut(files, 1, context);
     const known = fingerprint(files);
     onSplits({ fingerprint: known, splits: splits.map((split) => ({ uri: split.file.uri, from: split.from, to: split.to })) });
@@ -112,7 +112,7 @@ function cutEvenly(file: DataFile, count: number): Split[] {
   return Array.from({ length: count }, (_, index) => ({ file, from: border(index), to: border(index + 1) }));
 }
 
-/** Joins groups of records to splits of about `largest` bytes, with at least one group each. The first split begins at byte 0. */
+/** Joins groups of records to splits of about `largest` bytes. Each split has at least one group, and the first split begins at byte 0. */
 function cutAtBorders(file: DataFile, borders: readonly number[], largest: number): Split[] {
   const splits: Split[] = [];
   let from = 0;
@@ -127,8 +127,8 @@ function cutAtBorders(file: DataFile, borders: readonly number[], largest: numbe
 }
 
 /**
- * Returns one reader's splits in their original order. To balance the shares, assigns the largest splits first, each to the reader with the
- * fewest bytes.
+ * Returns one reader's splits in their original order. To balance the shares, the largest splits are assigned first, each to the reader
+ * that has the fewest bytes so far.
  */
 export function shareOf(splits: readonly Split[], reader: number, readers: number): Split[] {
   if (readers === 1) {

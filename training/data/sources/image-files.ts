@@ -13,14 +13,16 @@ import { chunkMapNode } from '../transforms/map.ts';
 import { FileSource } from './file-source.ts';
 
 export interface ImageOptions extends DecodeImageOptions, SourceOptions, ContentsOptions {
-  /** The class folder names in the order of their labels; images in other folders are ignored. Defaults to all folders, sorted by name. */
+  /**
+   * Names of the class folders, in the order of their labels. Images in other folders are ignored. Default: all folders, sorted by name.
+   */
   readonly classNames?: readonly string[];
-  /** Skips and counts undecodable images instead of failing; false by default. */
+  /** Whether to skip and count images that cannot be decoded. Otherwise, such an image is an error. Default: false. */
   readonly skipDamaged?: boolean;
 }
 
 export interface ImageElement {
-  /** Pixels of shape [height, width, channels], one byte per value. */
+  /** Pixels as a column of shape [height, width, channels], with one byte per value. */
   readonly image: Column;
   readonly label: number;
   readonly uri: string;
@@ -28,7 +30,7 @@ export interface ImageElement {
 
 const IMAGE = /\.(png|jpe?g|bmp|gif)$/i;
 
-/** Lists the images in class folders, and labels them with the numbers of their folders. */
+/** Lists the images in the class folders. The label of an image is the number of its folder. */
 export async function labelledImages(
   storage: Storage,
   files: Files,

@@ -5,8 +5,9 @@ import { type DatasetNode, refuseSplits } from '../reading/read-context.ts';
 import { CHUNK_ELEMENTS, type Chunk, streamOf } from '../reading/stream.ts';
 
 /**
- * Yields elements from memory or from a function. Each reader iterates over all elements and uses its share. State: the number of elements
- * before the position.
+ * Yields elements from memory or from a function. Each reader iterates over all elements and uses its share.
+ *
+ * State: the number of elements before the position.
  */
 export function iterableNode<T>(iterate: () => Iterable<T> | AsyncIterable<T>, chunkElements = CHUNK_ELEMENTS): DatasetNode<T> {
   async function* chunks(skip: number, signal: AbortSignal): AsyncGenerator<Chunk<T>, void> {
@@ -28,7 +29,7 @@ export function iterableNode<T>(iterate: () => Iterable<T> | AsyncIterable<T>, c
   };
 }
 
-/** Groups elements into chunks, because an `await` for each element often costs more than processing the element. */
+/** Groups elements into chunks, because an `await` for each element often costs more than processing it. */
 async function* inChunks<T>(elements: Iterable<T> | AsyncIterable<T>, size: number, signal: AbortSignal): AsyncGenerator<T[], void> {
   let items: T[] = [];
   if (Symbol.iterator in elements) {
@@ -55,7 +56,7 @@ async function* inChunks<T>(elements: Iterable<T> | AsyncIterable<T>, size: numb
   }
 }
 
-/** Yields the elements of a tf.data dataset, which must yield the same elements in the same order to every reader. */
+/** Yields the elements of a tf.data dataset. Every reader must get the same elements in the same order. */
 export async function* elementsOfTfData<T>(dataset: tfjs.data.Dataset<tfjs.TensorContainer>): AsyncGenerator<T, void> {
   const iterator = await dataset.iterator();
   for (;;) {

@@ -24,15 +24,15 @@ import { elementsOfTfData, iterableNode } from './memory.ts';
  */
 
 /**
- * Reads the records of TFRecord files and verifies their checksums. The Buffers are views of a larger read buffer; copy any record that you
- * keep for a long time. TFRecord files cannot be split. For an even distribution, make the number of files a multiple of the number of
- * ranks.
+ * Reads the records of TFRecord files and verifies their checksums. A record is a view of a larger buffer, so copy records that you keep
+ * for a long time. TFRecord files cannot be split. To give each rank the same amount of data, make the number of files a multiple of the
+ * number of ranks.
  */
 export function tfrecords(files: Files, options: RecordOptions & SourceOptions = {}): Dataset<Buffer> {
   return new Dataset(new FileSource(files, tfRecordFormat(options), options));
 }
 
-/** Reads the lines of text files (UTF-8), without line breaks. Includes empty lines. */
+/** Reads the lines of text files in UTF-8, including empty lines. The lines have no line breaks. */
 export function lines(files: Files, options: RecordOptions & SourceOptions = {}): Dataset<string> {
   return new Dataset(
     new FileSource(
@@ -43,7 +43,7 @@ export function lines(files: Files, options: RecordOptions & SourceOptions = {})
   );
 }
 
-/** Reads files with one JSON value per line; skips empty lines. */
+/** Reads files with one JSON value per line. Skips empty lines. */
 export function jsonl<T = unknown>(files: Files, options: RecordOptions & SourceOptions = {}): Dataset<T> {
   const parse = (line: string): T | undefined => (line.trim() === '' ? undefined : (JSON.parse(line) as T));
   return new Dataset(
@@ -56,18 +56,20 @@ export function jsonl<T = unknown>(files: Files, options: RecordOptions & Source
 }
 
 /**
- * Reads comma-separated values (RFC 4180). A row is an object keyed by column name, or `{ xs, ys }` if `columnConfigs` marks labels. Types,
- * defaults and required values work as in tf.data.csv.
+ * Reads comma-separated values (RFC 4180). A row is an object with one field per column. If `columnConfigs` marks labels, a row has the
+ * form `{ xs, ys }`. Types, defaults and required values work as in tf.data.csv.
  */
 export function csv<Row = CsvRow | LabelledCsvRow>(files: Files, options: CsvOptions & SourceOptions = {}): Dataset<Row> {
   return new Dataset(new FileSource(files, csvFormat(options), options)) as unknown as Dataset<Row>;
 }
 
 /**
- * Reads the records of IDX files (the format of MNIST, plain or gzip). A file with one dimension (labels) yields numbers; a file with more
- * dimensions (images) yields columns. An object of files yields objects with one record from each file: `idx({ image:
- * 'train-images-idx3-ubyte', label: 'train-labels-idx1-ubyte' })`. With patterns, the matching files are paired in name order. Large files
- * are split among the ranks.
+ * Reads the records of IDX files, the format of MNIST, which may be compressed with gzip. Records of a file with one dimension, such as
+ * labels, are numbers. Records of other files, such as images, are columns.
+ *
+ * An object of files yields objects with one record from each file, for example `idx({ image: 'train-images-idx3-ubyte', label:
+ * 'train-labels-idx1-ubyte' })`. If the names are patterns, the matching files are paired in the order of their names. Large files are
+ * split among the ranks.
  */
 export function idx<T = IdxRecord>(files: Files, options?: IdxOptions & SourceOptions): Dataset<T>;
 export function idx<T = Record<string, IdxRecord>>(
@@ -93,28 +95,28 @@ export function idx(files: Files | Readonly<Record<string, Files>>, options: Idx
 }
 
 /**
- * Reads the rows of Parquet files: an object by column name. Reads only the chunks of the selected `columns`. Numbers become numbers (dates:
- * days since 1970, timestamps: milliseconds), lists of numbers typed arrays, and bytes Buffers. A missing value is an error, unless `fill`
- * replaces it. Large files are split among the ranks by row groups.
- * @throws TonyError DATA_INVALID, while elements are read, for damaged files, and for types and values that no tensor can hold.
+ * Reads the rows of Parquet files as objects with one field per column. Reads only the selected `columns`. Dates become days since 1970,
+ * and timestamps milliseconds since 1970. Lists of numbers become typed arrays, and bytes become Buffers. A missing value is an error
+ * unless `fill` replaces it. Large files are split among the ranks by row groups.
+ * @throws TonyError DATA_INVALID, while elements are read, if a file is damaged or no tensor can hold a type or value.
  */
 export function parquet<Row = TableRow>(files: Files, options: ParquetOptions & SourceOptions = {}): Dataset<Row> {
   return new Dataset(new FileSource(files, parquetFormat(options), options)) as unknown as Dataset<Row>;
 }
 
 /**
- * Reads the records of Avro files as rows, with the same values as `parquet`. Files may be compressed (deflate, snappy, zstandard). Large
- * files are split among the ranks by blocks.
- * @throws TonyError DATA_INVALID, while elements are read, for damaged files, and for types and values that no tensor can hold.
+ * Reads the records of Avro files as rows, with the same values as `parquet`. The files may be compressed with deflate, snappy or
+ * zstandard. Large files are split among the ranks by blocks.
+ * @throws TonyError DATA_INVALID, while elements are read, if a file is damaged or no tensor can hold a type or value.
  */
 export function avro<Row = TableRow>(files: Files, options: AvroOptions & SourceOptions = {}): Dataset<Row> {
   return new Dataset(new FileSource(files, avroFormat(options), options)) as unknown as Dataset<Row>;
 }
 
 /**
- * Combines the n-th elements of several datasets into an array or an object: `zip({ xs: images, ys: labels })`. Ends with the shortest
- * dataset. Each rank reads all datasets completely and uses only its share. A source that reads several files together (`idx({ ... })`) is
- * faster.
+ * Combines the elements with the same number from several datasets into an array or an object, for example `zip({ xs: images, ys: labels
+ * })`. Ends with the shortest dataset. Each rank reads all datasets completely and uses only its share. To combine files, a source such as
+ * `idx({ ... })` is faster.
  */
 export function zip<const T extends readonly Dataset<unknown>[]>(
   datasets: T,
@@ -140,8 +142,8 @@ export function zip(datasets: readonly Dataset<unknown>[] | Readonly<Record<stri
 }
 
 /**
- * Mixes the elements of several datasets until all datasets have ended. Selects the dataset for each element at random, according to the
- * weights. The selection differs between epochs, but is the same in every run.
+ * Mixes the elements of several datasets until all datasets have ended. For each element, the weights determine the probability of each
+ * dataset. The selection differs between epochs, but is the same in every run.
  */
 export function sampleFrom<T>(datasets: readonly Dataset<T>[], options: SampleOptions = {}): Dataset<T> {
   const { weights = datasets.map(() => 1), seed = null } = options;
@@ -158,27 +160,27 @@ export function sampleFrom<T>(datasets: readonly Dataset<T>[], options: SampleOp
   return new Dataset(sampleNode(nodes, weights, seed), datasets[0]?.isBatched ?? false);
 }
 
-/** Yields one element per file, without the file's contents. */
+/** Yields one element for each file, without the contents of the file. */
 export function files(names: Files, options: SourceOptions = {}): Dataset<DataFile> {
   return new Dataset(new FileSource(names, listedFiles, options));
 }
 
-/** Yields one element per file, with the file's contents. */
+/** Yields one element for each file, with the contents of the file. */
 export function binaryFiles(names: Files, options: SourceOptions & ContentsOptions = {}): Dataset<FileContents> {
   return new Dataset(contentsNode(new FileSource(names, listedFiles, options), options));
 }
 
 /**
- * Reads image files (PNG, JPEG, BMP, GIF) and labels them with the numbers of their folders, like Keras' image_dataset_from_directory:
- * `images(tf, 'flowers/*', { size: [180, 180], channels: 3 })`. Folders are numbered in name order (see `imageClasses`). Requires the
- * native backend.
- * @throws TonyError BACKEND_UNFIT when the backend cannot decode images.
+ * Reads PNG, JPEG, BMP and GIF files and labels them with the numbers of their folders, like Keras' image_dataset_from_directory. An
+ * example is `images(tf, 'flowers/*', { size: [180, 180], channels: 3 })`. `imageClasses` returns the folders in the order of their
+ * numbers. Requires the native backend.
+ * @throws TonyError BACKEND_UNFIT if the backend cannot decode images.
  */
 export function images(tf: typeof tfjs, files: Files, options: ImageOptions = {}): Dataset<ImageElement> {
   return new Dataset(imageNode(tf, files, options));
 }
 
-/** Returns the class names that `images` uses: entry n is the name of label n. */
+/** Returns the class names in the order of the labels that `images` uses. */
 export async function imageClasses(storage: Storage, files: Files): Promise<readonly string[]> {
   return (await labelledImages(storage, files)).classNames;
 }
@@ -189,16 +191,16 @@ export function fromArray<T>(elements: readonly T[]): Dataset<T> {
 }
 
 /**
- * Creates a dataset from a function that produces elements. Each pass on each rank calls the function, which must produce the same elements
- * each time.
+ * Creates a dataset from a function that produces elements. Each pass on each rank calls the function, which must always produce the same
+ * elements.
  */
 export function fromGenerator<T>(iterate: () => Iterable<T> | AsyncIterable<T>): Dataset<T> {
   return new Dataset(iterableNode(iterate));
 }
 
-/** Converts a batched tf.data dataset. Every rank reads the whole dataset and uses its share of the elements. */
+/** Converts a batched tf.data dataset. Every rank reads the whole dataset and uses its share of the batches. */
 export function fromTfDataset<T = unknown>(dataset: tfjs.data.Dataset<tfjs.TensorContainer>): Dataset<T> {
-  // Reads one element at a time, because its tensors occupy memory until they are disposed.
+  // Chunks of one element save memory, because the tensors stay in memory until they are disposed.
   return new Dataset(
     iterableNode(() => elementsOfTfData<T>(dataset), 1),
     true,

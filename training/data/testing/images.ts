@@ -1,6 +1,6 @@
 /**
- * A program that a test runs with a runtime's Node.js, on the native backend. It writes, decodes and resizes images of every format, reads
- * them from folders and from Examples, and prints a line for each check.
+ * Checks the image functions in a runtime's Node.js, on the native backend. Writes, decodes and resizes images of every format, and reads
+ * them from folders and from Examples. Prints a line for each check.
  */
 import assert from 'node:assert/strict';
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
@@ -35,7 +35,7 @@ const near = (values: ArrayLike<number>, colour: readonly number[], tolerance: n
   }
 };
 
-/** Encodes an uncompressed BMP: rows from bottom to top, padded to four bytes. */
+/** Encodes an uncompressed BMP. Its rows are stored from bottom to top, padded to four bytes. */
 function encodeBmp(height: number, width: number, rgb: Uint8Array): Buffer {
   const row = Math.ceil((width * 3) / 4) * 4;
   const file = Buffer.alloc(54 + row * height);
@@ -58,7 +58,7 @@ function encodeBmp(height: number, width: number, rgb: Uint8Array): Buffer {
   return file;
 }
 
-/** Two frames of one pixel, one black and one white (GIF89a; the image data are 3-bit LZW codes: clear, pixel, end). */
+/** A GIF89a image with two frames of one pixel, one black and one white. The image data are the 3-bit LZW codes clear, pixel and end. */
 const GIF = Buffer.from(
   ['474946383961', '01000100800000', '000000ffffff', '2c00000000010001000002024401002c0000000001000100000202', '4c0100', '3b'].join(''),
   'hex',
@@ -88,7 +88,7 @@ try {
   assert.deepEqual(small.shape, [8, 16, 3]);
   near(small.values, red, 4);
   assert.ok(small.values instanceof Uint8Array);
-  // The left half is black, the right half white; the middle third contains both colours.
+  // The left half is black and the right half is white, so the middle third contains both colours.
   const halves = await encodePng(
     30,
     10,

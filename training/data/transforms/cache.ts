@@ -9,14 +9,14 @@ import { type DatasetNode, type ReadContext, undispatched } from '../reading/rea
 import { type Chunk, type ChunkStream, streamOf } from '../reading/stream.ts';
 
 export interface CacheOptions {
-  /** Caches on the local disk, in `folder`, instead of in memory; false by default. */
+  /** Whether to cache on the local disk instead of in memory. Default: false. */
   readonly disk?: boolean;
   /**
-   * The maximum size in bytes of a reader's cache; defaults to 1 GiB in memory and 16 GiB on disk. A larger share is not cached: each pass
-   * reads it from its source.
+   * Maximum size in bytes of the cache of one reader. A share that exceeds it is read from its source in each pass. Default: 1 GiB in
+   * memory, 16 GiB on disk.
    */
   readonly maxBytes?: number;
-  /** The folder for the cache; defaults to the container's folder or, outside a job, to the machine's temporary folder. */
+  /** Folder for a cache on disk. Default: the container's folder or, outside a job, the machine's folder for temporary files. */
   readonly folder?: string;
 }
 
@@ -30,14 +30,15 @@ interface Kept<T> {
 }
 
 /**
- * Caches the elements of the first pass for later passes. Each reader caches its own share, in the order of the first pass. State: the
- * number of elements before the position. A reader that resumes without a cache starts at the beginning of the source and fills the cache
- * again.
+ * Caches the elements of the first pass for later passes. Each reader caches its own share, in the order of the first pass. A reader that
+ * resumes without a cache reads its source from the beginning and fills the cache again.
+ *
+ * State: the number of elements before the position.
  */
 export class CacheNode<T> implements DatasetNode<T> {
   readonly #inner: DatasetNode<T>;
   readonly #options: CacheOptions;
-  /** The cache of each share, or null while it is being filled or if the share exceeds the limit. */
+  /** Caches by share. Null for a share whose cache is incomplete or would exceed the limit. */
   readonly #kept = new Map<string, Kept<T> | null>();
 
   constructor(inner: DatasetNode<T>, options: CacheOptions) {
@@ -76,7 +77,7 @@ export class CacheNode<T> implements DatasetNode<T> {
   }
 
   async *#readSource(context: ReadContext, key: string, skip: number, isToBeKept: boolean): AsyncGenerator<Chunk<T>, void> {
-    // A reader's share must not change, so `passes: []` makes the source use the same order in every pass.
+    // The cache needs the same share in every pass. Without numbers in `passes`, the source uses the same order in every pass.
     const stream = this.#inner.open({ ...undispatched(context), passes: [] }, null);
     const limit = this.#options.maxBytes ?? (this.#options.disk ? DISK_BYTES : MEMORY_BYTES);
     let keeping: Kept<T> | null = null;
@@ -154,11 +155,11 @@ class KeptInMemory<T> implements Kept<T> {
   }
 }
 
-/** Keeps the file handles referenced, because Node.js prints a warning when garbage collection closes a handle. */
+/** Open files. The references keep garbage collection from closing them, which would make Node.js print a warning. */
 const openFiles = new Set<FileHandle>();
 const READ_BYTES = 1024 * 1024;
 
-/** Stores each chunk, serialised with v8.serialize, as one TFRecord. The TFRecord checksums detect disk errors. */
+/** Stores each chunk as one TFRecord, serialised with v8.serialize. The checksums of TFRecord detect disk errors. */
 class KeptOnDisk<T> implements Kept<T> {
   readonly #limit: number;
   readonly #folder: string;

@@ -13,8 +13,8 @@ type Numbers =
   | Float64Array;
 
 /**
- * The type of a batch. Numbers and arrays of numbers become a column with `shape[0]` examples, strings and bytes (Buffer) become a list,
- * and objects are batched field by field.
+ * Type of a batch. Numbers and arrays of numbers become a column with `shape[0]` examples. Strings and Buffers become a list. Objects are
+ * batched field by field.
  */
 export type Batched<T> = T extends Buffer | string
   ? T[]
@@ -26,7 +26,7 @@ export type Batched<T> = T extends Buffer | string
 
 /**
  * Combines elements into a batch.
- * @throws TonyError DATA_INVALID when the values of a field have different types or shapes.
+ * @throws TonyError DATA_INVALID if the values of a field have different types or shapes.
  */
 export function collate<T>(elements: readonly T[]): Batched<T> {
   return collateField(elements, '') as Batched<T>;
@@ -93,7 +93,7 @@ function kindOf(value: unknown): Kind {
       if (value === null) {
         return 'nothing';
       }
-      // Buffers of equal lengths are not stacked either, because the batch type must not depend on lengths.
+      // Buffers are never stacked, even if they have equal lengths, because the type of a batch must not depend on lengths.
       if (Buffer.isBuffer(value)) {
         return 'bytes';
       }
@@ -119,7 +119,7 @@ export function isColumn(value: unknown): value is Column {
   return ArrayBuffer.isView(value.values) && Array.isArray(value.shape);
 }
 
-/** Converts an array of numbers, a typed array or an array of equally long rows to a column; null for other values. */
+/** Converts an array of numbers, a typed array, or an array of rows with equal lengths to a column. Returns null for other values. */
 export function columnOf(value: unknown): Column | null {
   switch (kindOf(value)) {
     case 'column':
@@ -158,8 +158,8 @@ function stack(columns: readonly Flat[], field: string): Column {
 }
 
 /**
- * Returns an array of zeros of a type that can be converted to a float32 or int32 tensor. Keeps types with fewer bytes per value to save
- * memory.
+ * Returns an array of zeros whose type can be converted to a float32 or int32 tensor. Keeps types with one or two bytes per value where
+ * possible, to save memory.
  */
 function emptyLike(values: Numbers, length: number): Column['values'] {
   if (values instanceof Uint8Array || values instanceof Uint8ClampedArray) {

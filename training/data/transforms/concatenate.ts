@@ -3,8 +3,9 @@ import { type DatasetNode, refuseSplits } from '../reading/read-context.ts';
 import type { ChunkStream } from '../reading/stream.ts';
 
 /**
- * Concatenates datasets and divides each of them among the readers. State: the index of the current dataset, and the position in that
- * dataset.
+ * Reads several datasets one after another. The readers divide each dataset.
+ *
+ * State: the index of the current dataset, and the position in that dataset.
  */
 export function concatenateNode<T>(inner: readonly DatasetNode<T>[]): DatasetNode<T> {
   return {

@@ -7,20 +7,21 @@ import { CHUNK_ELEMENTS, type Chunk, type ChunkStream } from '../reading/stream.
 import { PrefetchStream } from './prefetch.ts';
 
 export interface InterleaveOptions {
-  /** The number of datasets to read concurrently; 4 by default. */
+  /** Number of inner datasets to read concurrently. Default: 4. */
   readonly cycleLength?: number;
-  /** The number of consecutive elements to take from each dataset; 1 by default. */
+  /** Number of consecutive elements to take from each inner dataset. Default: 1. */
   readonly blockLength?: number;
 }
 
-/** The read-ahead limits of each inner dataset. */
+/** Limits for reading ahead in each inner dataset. */
 const AHEAD = { items: 256, bytes: 4 * 1024 * 1024 };
 
 /**
- * Converts each element to a dataset and reads several of these inner datasets in turn. The outer elements are divided among the readers,
- * so all elements of an inner dataset go to one reader. The state contains the position in the outer elements, and two positions per inner
- * dataset that is open: the position of its outer element, and the position within the inner dataset. It also contains the number of the
- * current inner dataset, and how many elements that dataset has yielded in this turn.
+ * Converts each element of the outer dataset to an inner dataset, and reads several inner datasets in turn. The readers divide the outer
+ * elements, so all elements of an inner dataset go to the same reader.
+ *
+ * State: the position in the outer dataset; for each open inner dataset, the position of its outer element and the position in the inner
+ * dataset; the number of the current inner dataset; and the number of elements that it has yielded in this turn.
  */
 export function interleaveNode<T, U>(
   inner: DatasetNode<T>,
@@ -58,11 +59,12 @@ class InterleavedStream<T, U> implements ChunkStream<U> {
   readonly #openDataset: (element: T, at: Json) => Promise<Cursor<U>>;
   readonly #block: number;
   readonly #elements: Cursor<T>;
-  /** The datasets that were open when the state was stored. The first `next` call reopens them. */
+  /** Inner datasets that were open when the state was stored. The first call of `next` opens them again. */
   readonly #stored: InterleaveState[1] | null;
   #hasBegun = false;
   /**
-   * The open datasets in turn order. null marks the place of a dataset that has ended; the next turn of that place opens another dataset.
+   * Open inner datasets, in the order of their turns. Null in the place of a dataset that has ended, until the next turn of that place
+   * opens another dataset.
    */
   readonly #open: (Open<U> | null)[];
   #hasMore = true;
@@ -132,7 +134,7 @@ class InterleavedStream<T, U> implements ChunkStream<U> {
     return [this.#elements.state(), open, this.#turn, this.#given] satisfies InterleaveState as unknown as Json;
   }
 
-  /** Opens a dataset for each place at the beginning, so all of them read ahead. */
+  /** Opens a dataset for each place at the beginning, so that all of them read ahead. */
   async #begin(): Promise<void> {
     if (this.#hasBegun) {
       return;

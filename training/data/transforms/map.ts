@@ -4,7 +4,7 @@ import { disposeElement } from '../reading/dispose.ts';
 import type { DatasetNode, ReadContext } from '../reading/read-context.ts';
 import type { Chunk, ChunkStream } from '../reading/stream.ts';
 
-/** Converts the elements of each chunk, in order. The new chunk has the position of the original chunk. */
+/** Converts the elements of each chunk. The new chunk has the same position as the original chunk. */
 export function chunkMapNode<T, U>(
   inner: DatasetNode<T>,
   convert: (items: readonly T[], context: ReadContext) => U[] | Promise<U[]>,
@@ -29,7 +29,7 @@ export function mapNode<T, U>(inner: DatasetNode<T>, convert: (element: T) => U 
     try {
       for (const item of items) {
         const result = convert(item);
-        // Awaits only promises, because an `await` for each record would cost more than parsing the record.
+        // An `await` for each record would cost more than parsing the record, so only promises are awaited.
         results.push(isPromise(result) ? await result : result);
       }
     } catch (error) {
@@ -72,7 +72,7 @@ function isPromise<T>(value: T | Promise<T>): value is Promise<T> {
   return typeof (value as { then?: unknown } | null | undefined)?.then === 'function';
 }
 
-/** Runs up to `calls` conversions concurrently and preserves the order of the elements. */
+/** Converts up to `calls` elements concurrently. Does not change the order of the elements. */
 export function parallelMapNode<T, U>(
   inner: DatasetNode<T>,
   convert: (element: T, context: ReadContext) => U | Promise<U>,
@@ -108,7 +108,7 @@ class ParallelMapStream<T, U> implements ChunkStream<U> {
         break;
       }
       const result = this.#convert(items[0] as T);
-      // Marks a rejection as handled: the code below awaits results in order and may await this result much later.
+      // The results are awaited in order, and this one perhaps much later. Without this handler, a rejection would crash the process.
       result.catch(() => {});
       this.#running.push({ from, bytes, result });
     }

@@ -2,21 +2,19 @@ import type { Column } from '../../encoding/idx.ts';
 import { columnOf, misfit } from './collate.ts';
 
 export interface PaddedBatchOptions {
-  /** The padding value; 0 by default. */
+  /** Value of the padding. Default: 0. */
   readonly value?: number;
-  /**
-   * Where to insert the padding: `end` (the default) after the values, or `start` before the values, as is usual for recurrent networks.
-   */
+  /** Side of the values on which the padding is inserted. Recurrent networks usually need `start`. Default: `end`. */
   readonly side?: 'end' | 'start';
-  /** The length of each axis, by field name; null, the default, is the maximum length in the batch. */
+  /** Length of each axis, by field name. Null means the maximum length in the batch. Default: null for all axes. */
   readonly shapes?: Readonly<Record<string, readonly (number | null)[]>>;
   readonly dropRemainder?: boolean;
 }
 
 /**
- * Pads the arrays of each field to the same size in all elements. Elements are numbers, arrays, or objects with arrays in some fields.
- * Values of other types remain unchanged.
- * @throws TonyError DATA_INVALID when a field has different numbers of axes, or exceeds `shapes`.
+ * Pads the arrays of each field to the same shape. Elements are numbers, arrays, or objects that contain arrays. All other values remain
+ * unchanged.
+ * @throws TonyError DATA_INVALID if a field has arrays with different numbers of axes, or an array that exceeds its shape in `shapes`.
  */
 export function pad<T>(elements: readonly T[], options: PaddedBatchOptions): readonly T[] {
   return padField(elements, '', options) as readonly T[];

@@ -16,7 +16,7 @@ export function prefetchNode<T>(inner: DatasetNode<T>, limits: PrefetchLimits): 
   };
 }
 
-/** Reads at least one chunk ahead, and further chunks until a limit is reached. */
+/** Reads ahead by at least one chunk, and by further chunks until a limit is reached. */
 export class PrefetchStream<T> implements ChunkStream<T> {
   readonly #open: (signal: AbortSignal, from: Json) => ChunkStream<T>;
   readonly #from: Json;
@@ -43,7 +43,7 @@ export class PrefetchStream<T> implements ChunkStream<T> {
     this.#signal = anySignal([signal, this.#abort.signal]);
   }
 
-  /** Starts reading ahead now instead of on the first `next` call. */
+  /** Starts to read ahead. Otherwise, the first call of `next` does. */
   begin(): void {
     this.#work ??= this.#readAhead();
   }
@@ -101,7 +101,7 @@ export class PrefetchStream<T> implements ChunkStream<T> {
           });
         }
       }
-      // Throws, because a consumer would otherwise mistake the abort for the end of the data.
+      // Without this error, the caller would mistake the abort for the end of the data.
       if (this.#signal.aborted && !this.#abort.signal.aborted) {
         throw this.#signal.reason;
       }

@@ -3,8 +3,10 @@ import { type DatasetNode, refuseSplits } from '../reading/read-context.ts';
 import type { ChunkStream } from '../reading/stream.ts';
 
 /**
- * Repeats the dataset. A shuffled dataset has a new order in each pass. State: the number of the pass, and the position in the pass.
- * @param count the number of passes; Infinity for endless repetition.
+ * Repeats a dataset. A shuffled dataset has a new order in each pass.
+ *
+ * State: the number of the pass, and the position in the pass.
+ * @param count the number of passes, which may be Infinity.
  */
 export function repeatNode<T>(inner: DatasetNode<T>, count: number): DatasetNode<T> {
   return {
@@ -12,7 +14,7 @@ export function repeatNode<T>(inner: DatasetNode<T>, count: number): DatasetNode
       refuseSplits(context, 'repeat', 'each split is read only once');
       let [pass, at] = (state ?? [0, null]) as [number, Json];
       let stream: ChunkStream<T> | null = null;
-      // A stored position implies that the dataset has elements.
+      // A stored position is only possible if the dataset has elements.
       let isEmpty = state === null;
       // True if other readers have received all splits of this pass.
       let isPassedOver = false;
@@ -30,7 +32,7 @@ export function repeatNode<T>(inner: DatasetNode<T>, count: number): DatasetNode
             }
             await stream.close();
             stream = null;
-            // Repeating an empty dataset forever would never return a record.
+            // An empty dataset would make this loop endless.
             if (isEmpty && !isPassedOver) {
               return null;
             }

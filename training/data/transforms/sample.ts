@@ -5,23 +5,24 @@ import { type DatasetNode, refuseSplits, undispatched } from '../reading/read-co
 import { CHUNK_ELEMENTS, type Chunk, type ChunkStream } from '../reading/stream.ts';
 
 export interface SampleOptions {
-  /** The relative frequency of each dataset; equal by default. */
+  /** Relative frequency of each dataset. Default: equal frequencies. */
   readonly weights?: readonly number[];
-  /** The seed of the random selection; defaults to the reader's seed. */
+  /** Seed of the random selection. Default: the seed of the reader. */
   readonly seed?: number;
 }
 
 /**
- * Mixes the elements of several datasets until all datasets have ended. Selects the dataset for each element at random, according to the
- * weights. Each dataset is divided among the readers. State: the number of the chunk, because each chunk has its own random numbers, and
- * the position in each dataset (null after its end).
+ * Mixes the elements of several datasets until all datasets have ended. For each element, the weights determine the probability of each
+ * dataset. The readers divide each dataset.
+ *
+ * State: the number of the chunk, which determines the random numbers, and the position in each dataset, or null if the dataset has ended.
  */
 export function sampleNode<T>(inner: readonly DatasetNode<T>[], weights: readonly number[], seed: number | null): DatasetNode<T> {
   return {
     open(context, from) {
       refuseSplits(context, 'sampleFrom', 'it mixes elements of several datasets');
-      // Rejects dispatched datasets. Each share selects in a different order, so the readers would begin the passes over dispatched
-      // datasets in different orders.
+      // The readers would begin the passes of dispatched datasets in different orders, because each reader selects differently.
+      // `undispatched` therefore rejects dispatched datasets.
       const own = undispatched(context);
       const [chunk, places] = (from ?? [0, inner.map(() => [null])]) as [number, readonly (readonly [Json] | null)[]];
       const parts = inner.map((node, index): Part<T> => {

@@ -6,18 +6,18 @@ import type { Chunk, ChunkStream } from '../reading/stream.ts';
 import { PrefetchStream } from './prefetch.ts';
 
 export interface ShuffleOptions {
-  /** The number of elements per shuffled block. */
+  /** Number of elements in a block. */
   readonly bufferSize: number;
-  /** null to use the seed of the reader. */
+  /** Seed of the order, or null for the seed of the reader. */
   readonly seed: number | null;
   readonly reshuffleEachIteration: boolean;
 }
 
 /**
- * Shuffles the file order, and the elements in blocks of `bufferSize`. A position consists of a block position and an index within the
- * block. Unlike with the usual sliding window, training can therefore resume exactly without buffered elements in the checkpoint. The
- * length of the first block is random, so blocks differ between epochs. A dataset that fits into one block is shuffled perfectly. The next
- * block is read while the current block is used, so up to two blocks are in memory.
+ * Shuffles the order of the files, and the elements in blocks of `bufferSize`. With blocks instead of the usual sliding window, a
+ * checkpoint needs only the position of the block and an index in the block, but no buffered elements. The length of the first block is
+ * random, so the blocks differ between epochs. If the dataset fits into one block, every order is equally likely. The next block is read
+ * while the current block is used, so memory holds up to two blocks.
  */
 export function shuffleNode<T>(inner: DatasetNode<T>, options: ShuffleOptions): DatasetNode<T> {
   return {
@@ -36,13 +36,17 @@ export function shuffleNode<T>(inner: DatasetNode<T>, options: ShuffleOptions): 
   };
 }
 
-/** State: the number of the block, and the position of its first element. */
+/**
+ * Yields one shuffled block after another.
+ *
+ * State: the number of the block, and the position of its first element.
+ */
 class BlockStream<T> implements ChunkStream<T> {
   readonly #cursor: Cursor<T>;
   readonly #size: number;
   readonly #random: (block: number) => () => number;
   #block: number;
-  /** Elements that were read together with the current block, but are part of the next block. */
+  /** Elements of the second block, which were read together with the first block. */
   #carried: { items: T[]; from: Json; bytes: number } | null = null;
 
   constructor(open: (at: Json) => ChunkStream<T>, size: number, random: (block: number) => () => number, state: Json) {

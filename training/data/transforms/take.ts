@@ -6,8 +6,10 @@ import type { Share } from '../reading/share.ts';
 import { CHUNK_ELEMENTS } from '../reading/stream.ts';
 
 /**
- * Yields elements `start` to `end` (exclusive) of the whole dataset. The elements must be the same for any number of readers, so each
- * reader reads all of them and uses its share. State: the number of elements before the position, and the position in the dataset.
+ * Yields elements `start` to `end` (exclusive) of the whole dataset. These elements must not depend on the number of readers, so each
+ * reader reads all of them and uses its share.
+ *
+ * State: the number of elements before the position, and the position in the dataset.
  */
 export function sliceNode<T>(inner: DatasetNode<T>, start: number, end: number): DatasetNode<T> {
   return dealNode('take or skip', 'they apply to the whole dataset', (context, state) => {

@@ -3,8 +3,8 @@ import type { Column } from '../../encoding/idx.ts';
 import { isColumn } from './collate.ts';
 
 /**
- * Converts the parts of an element to tensors, at any depth. Columns and arrays of numbers become number tensors; lists of strings or bytes
- * become string tensors.
+ * Converts all parts of an element to tensors, however deeply they are nested. Columns and arrays of numbers become numeric tensors. Lists
+ * of strings or Buffers become string tensors.
  */
 export function toTensors(tf: typeof tfjs, element: unknown): tfjs.TensorContainer {
   if (isColumn(element)) {
@@ -32,7 +32,7 @@ export function toTensors(tf: typeof tfjs, element: unknown): tfjs.TensorContain
   return Object.fromEntries(Object.entries(element).map(([name, value]) => [name, toTensors(tf, value)]));
 }
 
-/** Converts a column to a tensor: int32 for Int32Array, float32 otherwise. */
+/** Converts a column to a tensor. An Int32Array becomes an int32 tensor, and all other values become float32. */
 export function tensorOfColumn(tf: typeof tfjs, { values, shape }: Column): tfjs.Tensor {
   if (values instanceof Int32Array) {
     return tf.tensor(values, [...shape], 'int32');

@@ -6,8 +6,10 @@ import type { DatasetNode } from '../reading/read-context.ts';
 import { CHUNK_ELEMENTS } from '../reading/stream.ts';
 
 /**
- * Combines the n-th elements of several datasets, up to the end of the shortest dataset. The combinations must be the same for any number
- * of readers, so each reader reads all datasets and uses its share. State: the position in each dataset.
+ * Combines the elements with the same number from several datasets. Ends with the shortest dataset. The combinations must not depend on the
+ * number of readers, so each reader reads all datasets and uses its share.
+ *
+ * State: the position in each dataset.
  */
 export function zipNode<T>(inner: readonly DatasetNode<unknown>[], combine: (elements: readonly unknown[]) => T): DatasetNode<T> {
   return dealNode('zip', 'it combines several datasets', (context, state) => {

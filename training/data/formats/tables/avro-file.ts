@@ -22,7 +22,7 @@ const MAX_LONG_BYTES = 10;
 export interface AvroHeader {
   readonly type: Type;
   readonly sync: Buffer;
-  /** The offset of the first block. */
+  /** Offset of the first block. */
   readonly end: number;
   unpack(data: Buffer, mostBytes: number): Buffer;
 }
@@ -33,13 +33,16 @@ export interface AvroBlock {
   readonly data: Buffer;
 }
 
-/** Reads the header of a file. @throws TonyError DATA_INVALID */
+/**
+ * Reads the header of a file.
+ * @throws TonyError DATA_INVALID if the file is not an Avro file, or if its header is damaged.
+ */
 export async function readAvroHeader(window: ByteWindow, uri: string): Promise<AvroHeader> {
   for (let length = 4096; ; length *= 4) {
     const isWhole = await window.fill(length);
     const { bytes } = window;
     if (!bytes.subarray(0, MAGIC.length).equals(MAGIC)) {
-      throw new TonyError('DATA_INVALID', `${uri} is not an Avro file: it does not begin with "Obj" and 1`);
+      throw new TonyError('DATA_INVALID', `${uri} is not an Avro file: it does not begin with "Obj" and the byte 1`);
     }
     const header = decodeHeader(bytes);
     if (header !== null) {
@@ -49,7 +52,7 @@ export async function readAvroHeader(window: ByteWindow, uri: string): Promise<A
       return { type: schemaOf(meta.get('avro.schema'), uri), sync, end, unpack: unpackerOf(codec, uri) };
     }
     if (!isWhole || length >= MAX_HEADER_BYTES) {
-      throw new TonyError('DATA_INVALID', `${uri} has a damaged header, or one of more than ${MAX_HEADER_BYTES} bytes`);
+      throw new TonyError('DATA_INVALID', `the header of ${uri} is damaged, or longer than ${MAX_HEADER_BYTES} bytes`);
     }
   }
 }
@@ -62,7 +65,7 @@ interface DecodedHeader {
 
 const readMetadata = readerOf(avro.Type.forSchema({ type: 'map', values: 'bytes' }));
 
-/** Returns null if the bytes end within the header, or if the header is damaged. */
+/** Returns null if the header is damaged, or does not end within these bytes. */
 function decodeHeader(bytes: Buffer): DecodedHeader | null {
   const cursor: AvroCursor = { bytes, at: MAGIC.length };
   try {
@@ -82,7 +85,7 @@ function schemaOf(text: Buffer | undefined, uri: string): Type {
   }
 }
 
-/** Moves the window to the first block that begins at or after `offset`. Returns false if there is none. */
+/** Moves the window to the end of the next sync marker, where a block begins. Returns false if no marker follows. */
 export async function skipToBlock(window: ByteWindow, { sync }: AvroHeader): Promise<boolean> {
   for (;;) {
     const at = window.bytes.indexOf(sync);
@@ -90,7 +93,7 @@ export async function skipToBlock(window: ByteWindow, { sync }: AvroHeader): Pro
       window.take(at + SYNC_BYTES);
       return true;
     }
-    // The marker may begin in the last bytes of the window.
+    // The last bytes of the window may be the beginning of a marker.
     window.take(Math.max(0, window.bytes.length - SYNC_BYTES + 1));
     if (!(await window.fill(window.bytes.length + 1))) {
       return false;
@@ -100,8 +103,8 @@ export async function skipToBlock(window: ByteWindow, { sync }: AvroHeader): Pro
 
 /**
  * Reads the block at the window's offset. Returns null at the end of the file.
- * @param mostBytes the maximum length of a block's data, checked before memory is allocated.
- * @throws TonyError DATA_INVALID
+ * @param mostBytes the maximum length of a block's data. A longer block is rejected before memory is allocated.
+ * @throws TonyError DATA_INVALID if the block is damaged or too long.
  */
 export async function readBlock(window: ByteWindow, { sync }: AvroHeader, mostBytes: number, uri: string): Promise<AvroBlock | null> {
   const { offset } = window;
@@ -127,7 +130,7 @@ export async function readBlock(window: ByteWindow, { sync }: AvroHeader, mostBy
   return { offset, count, data };
 }
 
-/** Removes the number of records and the length of a block from the window. Returns null if they are damaged. */
+/** Takes a block's number of records and length from the window. Returns null if they are damaged. */
 function takeLengths(window: ByteWindow): [count: number, length: number] | null {
   const cursor: AvroCursor = { bytes: window.bytes, at: 0 };
   try {
@@ -156,7 +159,7 @@ function unpackerOf(codec: string, uri: string): AvroHeader['unpack'] {
   }
 }
 
-/** In Avro, the CRC-32 of the uncompressed data follows a block in Snappy's raw format. */
+/** Decompresses a block and verifies its checksum. In Avro, the CRC-32 of the uncompressed data follows the Snappy data. */
 function unpackSnappyBlock(data: Buffer, most: number): Buffer {
   const unpacked = asBuffer(unpackSnappy(data.subarray(0, -4), most));
   if (data.length < 4 || crc32(unpacked) !== data.readUInt32BE(data.length - 4)) {

@@ -11,17 +11,18 @@ import { ByteWindow } from './byte-window.ts';
 import { selectColumns, type TableOptions, type TableRow, type TableValue, type ValueKind, valueConverter } from './table-values.ts';
 
 export interface AvroOptions extends TableOptions {
-  /** The maximum size of a block in bytes, checked before memory is allocated; 256 MiB by default. */
+  /** Maximum size of a block in bytes. A larger block is rejected before memory is allocated. Default: 256 MiB. */
   readonly maxRecordBytes?: number;
 }
 
 const SYNC_BYTES = 16;
-/** The maximum number of records in a block, because records of some types occupy no bytes. */
+/** Maximum number of records in a block. A limit in bytes is not sufficient, because the records of some types have no bytes. */
 const MAX_RECORDS_PER_BLOCK = 16 * 1024 * 1024;
 
 /**
- * Creates the format of Avro's object container files, whose records become rows. A block belongs to the split that contains its first
- * byte: a reader searches for the first sync marker that ends in its split. Positions are offsets of blocks.
+ * Creates the format of Avro's object container files. Each record becomes a row. A block belongs to the split that contains its first
+ * byte. Sync markers separate the blocks, so a reader begins after the first marker that ends in its split. Positions are the offsets of
+ * blocks.
  */
 export function avroFormat(options: AvroOptions): FileFormat<TableRow> {
   const mostBytes = options.maxRecordBytes ?? MAX_RECORD_BYTES;
@@ -101,7 +102,7 @@ function readRecordOf(type: Type, uri: string): ReturnType<typeof readerOf> {
   }
 }
 
-/** @throws TonyError DATA_INVALID for types that no tensor can hold. */
+/** @throws TonyError DATA_INVALID if no tensor can hold values of this type. */
 function kindOf(type: Type, where: string): ValueKind {
   switch (type.typeName) {
     case 'boolean':

@@ -14,8 +14,9 @@ export interface AvroCursor {
 export type AvroReader = (cursor: AvroCursor) => unknown;
 
 /**
- * Creates the function that decodes a value. It throws an Error for data that ends early or has an impossible length.
- * @throws Error for recursive types and types without an encoding
+ * Returns a function that decodes one value of this type. The function throws an Error if the data ends early or contains an impossible
+ * length.
+ * @throws Error if the type is recursive or not supported.
  */
 export function readerOf(type: Type, outer: readonly Type[] = []): AvroReader {
   const inner = [...outer, type];
@@ -67,7 +68,10 @@ export function readerOf(type: Type, outer: readonly Type[] = []): AvroReader {
   }
 }
 
-/** A list is a sequence of blocks of items, and ends with an empty block. A negative count precedes the block's length in bytes. */
+/**
+ * Returns a function that decodes a list. Avro encodes a list as blocks of items, and ends it with an empty block. If a block's count is
+ * negative, the block's length in bytes follows.
+ */
 function listReader(readItem: AvroReader): (cursor: AvroCursor) => unknown[] {
   return (cursor) => {
     const items: unknown[] = [];
@@ -90,7 +94,7 @@ function listReader(readItem: AvroReader): (cursor: AvroCursor) => unknown[] {
   };
 }
 
-/** @throws Error for an integer that a number does not represent exactly */
+/** @throws Error if a JavaScript number cannot represent the integer exactly. */
 export function readLong(cursor: AvroCursor): number {
   let [low, scale] = [0, 1];
   for (let read = 0; read < 4; read++) {
@@ -98,7 +102,7 @@ export function readLong(cursor: AvroCursor): number {
     low += (byte & 0x7f) * scale;
     scale *= 128;
     if (byte < 0x80) {
-      // The zigzag encoding alternates between positive and negative numbers.
+      // Zigzag encoding maps 0, -1, 1, -2 and 2 to 0, 1, 2, 3 and 4.
       return low % 2 === 0 ? low / 2 : -(low + 1) / 2;
     }
   }

@@ -1,8 +1,8 @@
-/** The next bytes of a stream, for parsers of binary formats. Keeps only the bytes that were requested and not yet taken. */
+/** The next bytes of a stream, for a parser. Holds only bytes that the parser has requested and not yet taken. */
 export class ByteWindow {
   readonly #pieces: AsyncIterator<Buffer>;
   #bytes: Buffer = Buffer.alloc(0);
-  /** The offset in the file of the window's first byte. */
+  /** Offset of the window's first byte in the file. */
   #offset: number;
 
   constructor(pieces: AsyncIterable<Buffer>, offset: number) {
@@ -18,7 +18,7 @@ export class ByteWindow {
     return this.#bytes;
   }
 
-  /** Reads until the window contains at least `length` bytes. Returns false if the stream ends first. */
+  /** Reads until the window contains `length` bytes. Returns false if the stream ends first. */
   async fill(length: number): Promise<boolean> {
     const pieces = [this.#bytes];
     let present = this.#bytes.length;
@@ -34,7 +34,7 @@ export class ByteWindow {
     return present >= length;
   }
 
-  /** Removes and returns the first bytes of the window. */
+  /** Removes the first `length` bytes from the window and returns them. */
   take(length: number): Buffer {
     const taken = this.#bytes.subarray(0, length);
     this.#bytes = this.#bytes.subarray(length);

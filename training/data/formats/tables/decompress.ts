@@ -35,7 +35,7 @@ export function unpackZstandard(data: Uint8Array, mostBytes: number): Uint8Array
 
 let uncompress: ReturnType<typeof snappyUncompressor> | null = null;
 
-/** Snappy's raw format begins with the uncompressed length as a varint. */
+/** Decompresses Snappy's raw format, which begins with the uncompressed length as a varint. */
 export function unpackSnappy(data: Uint8Array, mostBytes: number): Uint8Array {
   let length = 0;
   let at = 0;

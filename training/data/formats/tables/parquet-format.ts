@@ -10,8 +10,8 @@ import { selectColumns, type TableOptions, type TableRow, valueConverter } from 
 
 export interface ParquetOptions extends TableOptions {
   /**
-   * The maximum size in bytes of the selected columns of a row group, uncompressed, which are in memory together; 1 GiB by default. It is
-   * checked before memory is allocated.
+   * Maximum uncompressed size in bytes of the selected columns of one row group, which must fit in memory. Checked before memory is
+   * allocated. Default: 1 GiB.
    */
   readonly maxGroupBytes?: number;
 }
@@ -21,10 +21,10 @@ const MAX_FOOTER_BYTES = 64 * 1024 * 1024;
 const FIRST_FOOTER_BYTES = 64 * 1024;
 const ROWS_PER_CHUNK = 1024;
 const CONCURRENT_COLUMNS = 8;
-/** The memory of a value while it is decoded. */
+/** Minimum memory in bytes that a value needs while it is decoded. */
 const VALUE_BYTES = 8;
 
-/** Days since 1970 for dates, and milliseconds since 1970 for timestamps. */
+/** Dates become days since 1970, and timestamps milliseconds since 1970. */
 const PARSERS: Partial<ParquetParsers> = {
   dateFromDays: (days) => days,
   timestampFromMilliseconds: (millis) => Number(millis),
@@ -34,8 +34,8 @@ const PARSERS: Partial<ParquetParsers> = {
 };
 
 /**
- * Creates the format of Parquet files. Reads only the chunks of the selected columns, one row group at a time. A row group belongs to the
- * split that contains its first byte. Positions are [row group, row].
+ * Creates the format of Parquet files. Reads one row group at a time, and only the selected columns. A row group belongs to the split that
+ * contains its first byte. Positions are [row group, row].
  */
 export function parquetFormat(options: ParquetOptions): FileFormat<TableRow> {
   return {
@@ -47,7 +47,6 @@ export function parquetFormat(options: ParquetOptions): FileFormat<TableRow> {
       const { groups, readGroup } = await openParquet(file, options, context);
       const [firstGroup, firstRow] = (resumeAt ?? [0, 0]) as [number, number];
       for (const group of groups) {
-        // The magic bytes precede the first group.
         if (group.offset < from || group.offset >= to || group.index < firstGroup) {
           continue;
         }
@@ -71,7 +70,7 @@ interface Group {
 
 interface Rows {
   readonly count: number;
-  /** The bytes read from storage. */
+  /** Number of bytes read from storage. */
   readonly bytes: number;
   slice(from: number, to: number): TableRow[];
 }
@@ -124,7 +123,7 @@ function rowAt(columns: readonly Converter[], values: readonly ArrayLike<unknown
 async function readMetadata(file: DataFile, context: ReadContext): Promise<FileMetaData> {
   const { parquetMetadata } = await import('hyparquet');
   const fail = (what: string, cause?: unknown) => new TonyError('DATA_INVALID', `${file.uri} is not a Parquet file: ${what}`, { cause });
-  // The file ends with the footer, its length (4 bytes) and the magic bytes.
+  // The file ends with the footer, the footer's length (4 bytes) and the magic bytes.
   let footer = await readRange(file, Math.max(0, file.size - FIRST_FOOTER_BYTES), file.size, context);
   const end = Buffer.from(footer.buffer).subarray(-8);
   if (end.length < 8 || end.subarray(4).toString('latin1') !== 'PAR1') {
@@ -152,7 +151,7 @@ function offsetOf({ columns }: RowGroup): number {
   return Math.min(...offsets);
 }
 
-/** Limits the memory that a damaged or malicious footer can make the reader allocate. */
+/** Rejects a row group that needs too much memory, because a damaged or malicious footer can declare any size. */
 function checkSize({ index, rowGroup }: Group, names: readonly string[], maxBytes: number, file: DataFile): void {
   const chunks = rowGroup.columns.flatMap(({ meta_data }) =>
     meta_data && names.includes(meta_data.path_in_schema[0] ?? '') ? meta_data : [],
@@ -203,7 +202,7 @@ async function readColumns(
     const values: ArrayLike<unknown>[] = [];
     for (let at = 0; at < names.length; at += CONCURRENT_COLUMNS) {
       const some = names.slice(at, at + CONCURRENT_COLUMNS);
-      // After a failure, waits for the other reads, because no code would handle their errors later.
+      // If one read fails, the code still waits for the others, because nothing would handle their errors later.
       const read = await Promise.allSettled(some.map((column) => scan.readColumn({ column, ...rows })));
       for (const result of read) {
         if (result.status === 'rejected') {
@@ -214,7 +213,7 @@ async function readColumns(
     }
     return { values, bytes };
   } catch (error) {
-    // After a failure, hyparquet does not wait for the reads that it has begun.
+    // hyparquet does not wait for other reads if one read fails.
     await Promise.allSettled(reads);
     context.signal.throwIfAborted();
     if (error instanceof TonyError) {

@@ -3,14 +3,13 @@ import { TonyError } from '../../../../platform/errors.ts';
 import type { ValueKind } from './table-values.ts';
 
 /**
- * Returns the kind of a column's values. Dates become days, and times of day and timestamps become numbers (see `PARSERS` in
- * parquet-format.ts).
- * @param where the file and the column, for messages.
- * @throws TonyError DATA_INVALID for types that no tensor can hold.
+ * Returns the kind of a column's values. `PARSERS` in parquet-format.ts defines how dates and timestamps become numbers.
+ * @param where the file and the column, for error messages.
+ * @throws TonyError DATA_INVALID if no tensor can hold the values.
  */
 export function parquetKind(tree: SchemaTree, where: string): ValueKind {
   const kind = tree.children.length === 0 ? leafKind(tree.element, where) : groupKind(tree, where);
-  // A repeated field without the annotation LIST is a list of required values.
+  // A repeated field without the annotation LIST is a list whose items are required.
   return tree.element.repetition_type === 'REPEATED' ? { list: kind } : kind;
 }
 
@@ -20,7 +19,7 @@ function groupKind({ element, children }: SchemaTree, where: string): ValueKind 
     const [repeated] = children;
     const [item, ...others] = repeated?.children ?? [];
     if (repeated !== undefined && (item === undefined || others.length > 0)) {
-      // In the old two-level form, the repeated field is the item.
+      // In the old two-level form of a list, the repeated field is the item itself.
       return { list: parquetKind({ ...repeated, element: { ...repeated.element, repetition_type: 'REQUIRED' } }, where) };
     }
     if (item !== undefined) {

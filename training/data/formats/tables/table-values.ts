@@ -5,7 +5,6 @@ import { TonyError } from '../../../../platform/errors.ts';
  * Lists of numbers become typed arrays, which `batch` stacks if all lists of a column have the same length.
  */
 
-/** A value of a row. */
 export type TableValue =
   | number
   | boolean
@@ -20,9 +19,9 @@ export type TableValue =
 export type TableRow = Readonly<Record<string, TableValue>>;
 
 export interface TableOptions {
-  /** The columns to read; all columns by default. */
+  /** Names of the columns to read. Default: all columns. */
   readonly columns?: readonly string[];
-  /** Values that replace missing values (nulls), by column. A missing value in any other column causes an error. */
+  /** Values that replace missing values, by column. In all other columns, a missing value is an error. */
   readonly fill?: Readonly<Record<string, TableValue>>;
 }
 
@@ -42,8 +41,8 @@ export interface TableColumn {
 }
 
 /**
- * Selects columns by name, in the file's order.
- * @throws TonyError DATA_INVALID if a column of `columns` or `fill` does not exist.
+ * Returns the selected columns, in the order of the file.
+ * @throws TonyError DATA_INVALID if the file lacks a column that `columns` or `fill` names.
  */
 export function selectColumns<T extends { readonly name: string }>(all: readonly T[], options: TableOptions, where: string): readonly T[] {
   const names = all.map(({ name }) => name);
@@ -54,7 +53,7 @@ export function selectColumns<T extends { readonly name: string }>(all: readonly
   return all.filter(({ name }) => options.columns?.includes(name) ?? true);
 }
 
-/** Creates the function that converts one value of a column. It throws an Error for a value that no tensor can hold. */
+/** Returns a function that converts one value of a column. The function throws an Error if no tensor can hold the value. */
 export function valueConverter({ name, kind }: TableColumn, { fill = {} }: TableOptions): (value: unknown) => TableValue {
   const convert = converterOf(kind);
   const replacement = fill[name];
@@ -100,7 +99,7 @@ function listConverter(kind: ValueKind): (value: unknown) => TableValue {
     return (value) => {
       const values = value as ArrayLike<unknown>;
       const numbers = new Numbers(values.length);
-      // A loop is several times as fast as `Numbers.from`, which uses an iterator.
+      // A loop is several times as fast as `Numbers.from`.
       for (let at = 0; at < values.length; at++) {
         numbers[at] = convert(present(values[at]));
       }
@@ -118,7 +117,7 @@ function present(value: unknown): unknown {
   return value;
 }
 
-/** TensorFlow.js has no larger integers. */
+/** TensorFlow.js tensors can hold only 32-bit integers. */
 function int32(value: unknown): number {
   const number = Number(value);
   if ((number | 0) !== number) {
