@@ -6,7 +6,7 @@ export function logsOf(names: readonly string[], values: readonly number[], pref
   return Object.fromEntries(names.map((name, index) => [`${prefix}${name}`, values[index] ?? 0]));
 }
 
-/** Loss and metrics of a batch by name, averaged over all ranks. The first access to a value reads it from the backend. */
+/** The loss and metrics of a batch, averaged over all ranks. Reading a value for the first time waits for the backend. */
 export interface BatchLogs {
   /** The zero-based batch index within the epoch. */
   readonly batch: number;
@@ -18,8 +18,9 @@ export interface BatchLogs {
 }
 
 /**
- * Callbacks as for `model.fit`: `tf.callbacks.earlyStopping()`, `new tf.CustomCallback({...})`, or a plain object. Every rank calls them
- * with the same values. Setting `model.stopTraining = true` in any callback on any rank ends training on all ranks after the same step.
+ * Callbacks in the form that `model.fit` accepts: `tf.callbacks.earlyStopping()`, `new tf.CustomCallback({...})`, or a plain object. Every
+ * rank calls its callbacks with the same values. If a callback on any rank sets `model.stopTraining = true`, training ends on all ranks
+ * after the same step.
  */
 export interface FitCallbacks {
   setParams?(params: Record<string, number | string | boolean | string[]>): void;
@@ -32,11 +33,10 @@ export interface FitCallbacks {
   onEpochEnd?(epoch: number, logs: EpochLogs): void | Promise<void>;
   /** @param batch the zero-based index within the epoch. */
   onBatchBegin?(batch: number, logs: EpochLogs): void | Promise<void>;
-  /** @param batch the zero-based index within the epoch; `logs.step` continues across epochs. */
+  /** @param batch the zero-based index within the epoch; `logs.step` is not reset between epochs. */
   onBatchEnd?(batch: number, logs: BatchLogs): void | Promise<void>;
 }
 
-/** Calls several callbacks in order. */
 export class CallbackList {
   readonly #callbacks: readonly FitCallbacks[];
 
@@ -51,14 +51,13 @@ export class CallbackList {
     }
   }
 
-  /** Calls a method of each callback, one after another. */
   async each(call: (callback: FitCallbacks) => void | Promise<void>): Promise<void> {
     for (const callback of this.#callbacks) {
       await call(callback);
     }
   }
 
-  /** @param names the names of the values that `read` returns. Accessing a value calls `read`. */
+  /** @param read called when a callback accesses a value. */
   async batchEnd(
     at: { readonly batch: number; readonly step: number; readonly size: number },
     names: readonly string[],
@@ -68,9 +67,7 @@ export class CallbackList {
   }
 }
 
-/**
- * Creates an object that calls `read` when a value is accessed. Reading the values in each step would make training wait for the backend.
- */
+/** Returns logs whose values are read on access. Reading them in every step would make training wait for the backend. */
 function lazyLogs(at: object, names: readonly string[], read: () => readonly number[]): BatchLogs {
   const logs = { ...at };
   names.forEach((name, index) => {

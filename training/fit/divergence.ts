@@ -6,12 +6,14 @@ export const DIVERGED_HINT = 'Lower the learning rate, clip the gradients (clipN
 
 interface DivergenceOptions {
   readonly phase: string;
-  /** Whether this rank reports divergence. Ranks that step together get the same loss, so one report is sufficient. */
+  /**
+   * True on the rank that prints the warning about divergence. Ranks that step together get the same loss, so one warning is sufficient.
+   */
   readonly reports: boolean;
   readonly onNotice: (message: string) => void;
 }
 
-/** Detects a NaN or infinite loss or weight, from which training cannot recover. Every rank gets the same result. */
+/** Detects a loss or weights that are NaN or infinite. Every rank gets the same result. */
 export class Divergence {
   readonly #tf: typeof tfjs;
   readonly #variables: readonly tfjs.Variable[];
@@ -40,7 +42,7 @@ export class Divergence {
 
   /**
    * Checks the weights after a step, before a checkpoint is written.
-   * @returns whether the checkpoint is usable.
+   * @returns true if the weights and the last checked loss are finite, so a checkpoint may be written.
    * @throws TonyError TRAINING_DIVERGED, unless `onNaN` is `continue`.
    */
   checkWeights(step: number): boolean {

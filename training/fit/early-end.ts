@@ -2,7 +2,7 @@ import { messageOf } from '../../platform/errors.ts';
 import type { StopOrder, StopOrders } from '../checkpoint/stop-order.ts';
 import type { Report } from '../process/task-context.ts';
 
-/** A training run that the program ends by setting a property, such as `stopTraining` of tf.LayersModel. */
+/** An object whose `stopTraining` property the program sets to end training, such as a tf.LayersModel. */
 interface Stoppable {
   readonly stopTraining: boolean;
 }
@@ -15,7 +15,7 @@ export interface EarlyEndOptions {
   /** The reason to report if the program stopped training without giving a reason. */
   readonly cause: string;
   readonly onNotice: (message: string) => void;
-  /** Receives the decision once, on the rank that stores it. */
+  /** Called once with the decision, on the rank that stores it. */
   readonly report: (report: Report) => void;
   readonly now?: () => number;
 }
@@ -24,8 +24,8 @@ export interface EarlyEndOptions {
 const LOOK_MS = 2000;
 
 /**
- * Ends training before its last epoch if a callback sets `model.stopTraining` on any rank or an evaluator gives a stop order. In each step,
- * each rank signals whether it wants to end. All ranks end after the first step with such a signal.
+ * Ends training before its last epoch if a callback sets `model.stopTraining` on any rank or an evaluator gives a stop order. In each
+ * step, each rank signals whether it wants to end training. All ranks stop after the first step in which a rank signals this.
  */
 export class EarlyEnd {
   readonly #orders: StopOrders | null;
@@ -51,9 +51,9 @@ export class EarlyEnd {
   }
 
   /**
-   * Reads the stop order for this phase, which may be from an earlier generation. Removes orders of other applications. Call `begin` before
-   * the first step.
-   * @param ended the stored reason if the phase has already ended early; otherwise null.
+   * Reads the stop order for this phase, which may be from an earlier generation. Removes stop orders of other applications. Call `begin`
+   * before the first step.
+   * @param ended the stored reason if the phase has already ended early, otherwise null.
    */
   async begin(ended: string | null): Promise<void> {
     if (ended !== null) {
@@ -78,7 +78,7 @@ export class EarlyEnd {
   /**
    * Ends training if at least one rank wants to end it.
    * @param wanted the number of ranks that want to end training. Ranks that step together pass the same number.
-   * @param reason the program's own reason; null if it gave none.
+   * @param reason the program's own reason, or null if it gave none.
    */
   decide(wanted: number, training: Stoppable, step: number, reason: string | null = null): void {
     if (wanted > 0 && !this.#decided) {
@@ -91,7 +91,6 @@ export class EarlyEnd {
     return training.stopTraining ? `${this.#options.cause} (step ${step})` : 'another rank requested it';
   }
 
-  /** Checks for a stop order every LOOK_MS, in the background. */
   afterStep(training: Stoppable, step: number, isAlone: boolean): void {
     if (isAlone && training.stopTraining) {
       this.decide(1, training, step);

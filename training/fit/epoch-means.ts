@@ -1,17 +1,17 @@
 import type { StepValues } from '../model/step-part.ts';
 
-/** The maximum number of steps whose values stay on the backend, where each value is a tensor. */
+/** The maximum number of steps whose values stay on the backend as tensors. */
 const MOST_WAITING = 64;
 
-/** An epoch's partial result: the sums of the values, and the number of examples. */
+/** The partial result of an epoch: the sums of the values, and the number of examples. */
 export interface MeansSoFar {
   readonly sums: readonly number[];
   readonly seen: number;
 }
 
 /**
- * Computes means over an epoch's examples. Sums values in double precision. Reads them from the backend only once every several steps, to
- * avoid waiting.
+ * Computes means over the examples of an epoch, in double precision. Reads the values of many steps at once, because each read waits for
+ * the backend.
  */
 export class EpochMeans {
   readonly #sums: number[];
@@ -20,7 +20,7 @@ export class EpochMeans {
 
   /**
    * @param count the number of values per step.
-   * @param before the output of `soFar` in the process that began the epoch; null if this process begins the epoch.
+   * @param before the sums of the process that began the epoch, or null if this process begins the epoch.
    */
   constructor(count: number, before: MeansSoFar | null = null) {
     this.#sums = before?.sums.length === count ? [...before.sums] : new Array<number>(count).fill(0);

@@ -7,12 +7,12 @@ export type ClassWeights = Readonly<Record<number, number>>;
 /** Class weights for the model's output. For several outputs: a list in the model's order, or an object keyed by output name. */
 export type ClassWeight = ClassWeights | readonly ClassWeights[] | Readonly<Record<string, ClassWeights>>;
 
-/** Holds the class weights as one tensor per output; call `dispose` at the end. */
+/** Holds the class weights as one tensor per output. Call `dispose` to free the tensors. */
 export class ClassWeightTables {
   readonly #tf: typeof tfjs;
   readonly #tables: readonly (tfjs.Tensor1D | null)[];
 
-  /** @throws TonyError DATA_INVALID when a class has no weight, or the targets of an output are not classes. */
+  /** @throws TonyError DATA_INVALID if a class has no weight, or if the targets of an output are not classes. */
   constructor(tf: typeof tfjs, model: tfjs.LayersModel, classWeight: ClassWeight) {
     this.#tf = tf;
     this.#tables = byOutput(model.outputNames, classWeight).map((weights, index) => {
@@ -71,7 +71,7 @@ function byOutput(outputs: readonly string[], given: ClassWeight): (ClassWeights
 
 function tableOf(weights: ClassWeights, model: tfjs.LayersModel, output: number): number[] {
   const units = (model.outputs[output] as tfjs.SymbolicTensor).shape.at(-1) ?? 0;
-  // A single output unit is the probability of the second of two classes.
+  // A model with one output unit predicts the probability of the second of two classes.
   const classes = units === 1 ? 2 : units;
   return Array.from({ length: classes }, (_, index) => {
     const weight = weights[index];

@@ -12,7 +12,7 @@ const stored = z.object({
   endedEarly: z.string().nullable(),
 });
 
-/** An epoch that was incomplete at the time of the checkpoint. The history does not contain its values yet. */
+/** The epoch that was incomplete when the checkpoint was written. The history does not contain its values yet. */
 export interface OpenEpoch extends MeansSoFar {
   readonly epoch: number;
 }
@@ -21,7 +21,7 @@ export interface OpenEpoch extends MeansSoFar {
 export class HistorySoFar {
   readonly epoch: number[] = [];
   readonly logs: Record<string, number[]>;
-  /** The reason why training ended before its last epoch; null if all epochs ran. */
+  /** The reason why training ended before its last epoch, or null if all epochs ran. */
   endedEarly: string | null = null;
   #open: OpenEpoch | null = null;
   #running: { readonly epoch: number; readonly means: EpochMeans } | null = null;
@@ -31,7 +31,7 @@ export class HistorySoFar {
   }
 
   /**
-   * Begins an epoch. If the restored checkpoint belongs to this epoch, continues its means.
+   * Begins an epoch. If the restored checkpoint was written during this epoch, continues with the sums that it contains.
    * @param count the number of values per step.
    */
   begin(epoch: number, count: number): EpochMeans {
@@ -59,7 +59,7 @@ export class HistorySoFar {
     return JSON.parse(JSON.stringify({ epoch, logs, current, endedEarly })) as Json;
   }
 
-  /** Restores the output of `toJson` from an earlier process. Drops metrics that are missing from the current model. */
+  /** Restores the history from the output of `toJson`. Drops metrics that the current model does not have. */
   restore(json: Json | undefined): void {
     const found = stored.safeParse(json);
     if (!found.success) {
@@ -74,7 +74,7 @@ export class HistorySoFar {
     this.endedEarly = endedEarly;
   }
 
-  /** The epoch during which the restored checkpoint was taken, possibly at its last step; null if it was taken between epochs. */
+  /** The epoch during which the restored checkpoint was written, or null if it was written between epochs. */
   get open(): OpenEpoch | null {
     return this.#open;
   }

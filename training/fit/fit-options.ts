@@ -17,26 +17,26 @@ export interface FitOptions extends StepOptions {
    * name. All ranks must use the same name.
    */
   readonly name?: string;
-  /** false: `fit` neither reads nor writes checkpoints, and a restarted program trains this phase from its start. */
+  /** If false, `fit` neither reads nor writes checkpoints, and a restarted program trains this phase from the beginning. */
   readonly checkpoint?: false;
   readonly epochs?: number;
   /** The first epoch of a run that starts without a checkpoint; 0 by default. `fit` treats earlier epochs as complete. */
   readonly initialEpoch?: number;
   /**
-   * The number of examples per rank and step; 32 by default. All ranks together process `batchSize` times the world size. Not for batched
-   * datasets.
+   * The number of examples per rank and step. Default: 32. All ranks together process `batchSize` times the world size. Does not apply to
+   * batched datasets.
    */
   readonly batchSize?: number;
   /**
-   * The number of batches per rank and step; 1 by default. Each rank sums the gradients of its batches before the ranks exchange gradients.
+   * The number of batches per rank and step. Default: 1. Each rank sums the gradients of its batches before the ranks exchange gradients.
    */
   readonly accumulate?: number;
   /**
-   * Shuffles the examples for each epoch, in the same order on all ranks; true by default. For datasets, call the dataset's `shuffle`
-   * instead.
+   * Whether to shuffle the examples for each epoch, in the same order on all ranks. Default: true. For datasets, call the dataset's
+   * `shuffle` instead.
    */
   readonly shuffle?: boolean;
-  /** The number of steps per epoch, independent of the dataset size. Required for a dataset that repeats forever. Only for datasets. */
+  /** The number of steps per epoch. Applies only to datasets, and is required if the dataset repeats forever. */
   readonly stepsPerEpoch?: number;
   /** The seed for the data order and for dropout masks. Runs with the same seed are identical. */
   readonly seed?: number;
@@ -46,26 +46,29 @@ export interface FitOptions extends StepOptions {
    */
   readonly learningRate?: LearningRate;
   /**
-   * The data to evaluate after each epoch: tensors, arrays with a shape, a dataset, or `[x, y]`. Each rank evaluates a share. The results
-   * appear as `val_loss` and `val_<metric>` in logs, history and summaries.
+   * The data to evaluate after each epoch: tensors, arrays with a shape, a dataset, or `[x, y]`. Each rank evaluates a share of the data.
+   * The results appear as `val_loss` and `val_<metric>` in logs, history and summaries.
    */
   readonly validationData?: ValidationData;
-  /** Alternative to `validationData`: the fraction of examples at the end of the data to use for validation only. Not for datasets. */
+  /**
+   * The fraction of the examples to use only for validation, taken from the end of the data. Replaces `validationData`. Does not apply to
+   * datasets.
+   */
   readonly validationSplit?: number;
   /** The number of examples per rank and validation step; defaults to `batchSize`. */
   readonly validationBatchSize?: number;
-  /** The number of validation batches per rank, independent of the dataset size. Only for datasets. */
+  /** The number of validation batches per rank. Applies only to datasets. */
   readonly validationSteps?: number;
   /** The weight of each class's examples in the loss: `{ 0: 1, 1: 8 }`. */
   readonly classWeight?: ClassWeight;
-  /** The weight of each example in the loss. Datasets and `prepare` supply weights with each batch instead. */
+  /** The weight of each example in the loss. Does not apply to datasets and `prepare`, which supply weights with each batch. */
   readonly sampleWeight?: ColumnLike;
   /**
-   * How to handle a NaN or infinite loss or weight. With `stop`, the default, `fit` throws TRAINING_DIVERGED on all ranks. With `continue`,
-   * training continues, but keeps no diverged checkpoint.
+   * How to handle a NaN or infinite loss or weight. With `stop`, the default, `fit` throws TRAINING_DIVERGED on all ranks. With
+   * `continue`, training continues, but `fit` writes no checkpoint while the loss or a weight is NaN or infinite.
    */
   readonly onNaN?: OnNaN;
-  /** 1 or 2: rank 0 prints a line for each epoch. 0, the default: no output. */
+  /** With 1 or 2, rank 0 prints a line for each epoch. With 0, the default, `fit` prints nothing. */
   readonly verbose?: 0 | 1 | 2;
   readonly summaries?: FitSummaries;
   readonly callbacks?: FitCallbacks | readonly FitCallbacks[];
@@ -88,13 +91,13 @@ export interface FitPlan {
   readonly data: StandardFitData;
   readonly epochs: number;
   readonly initialEpoch: number;
-  /** null to use the dataset's own batches. */
+  /** The number of examples per rank and step, or null to use the dataset's own batches. */
   readonly batchSize: number | null;
   readonly accumulate: number;
   readonly shuffle: boolean;
   readonly stepsPerEpoch: number | null;
   readonly seed: number;
-  /** For data in memory: uses only the first `examples` examples for training; undefined for all. */
+  /** For data in memory, the number of examples to train on, counted from the first. undefined means all. */
   readonly examples: number | undefined;
   readonly validation: (ValidationOptions & { readonly data: ValidationData }) | null;
   readonly onNaN: OnNaN;
@@ -136,7 +139,7 @@ const OPTIONS: OptionNames<FitOptions> = {
 
 const SUMMARY_OPTIONS: OptionNames<FitSummaries> = { everySteps: true, histograms: true };
 
-/** Options of `model.fit` and `model.fitDataset` that `cluster.fit` lacks, with the advice to print. */
+/** Options of `model.fit` and `model.fitDataset` that `cluster.fit` does not support, with the hint for the error message. */
 const ELSEWHERE: Readonly<Record<string, string>> = {
   batchesPerEpoch: 'use stepsPerEpoch instead',
   validationBatches: 'use validationSteps instead',
@@ -214,7 +217,7 @@ function planValidation(data: StandardFitData, examples: number | undefined, opt
   };
 }
 
-/** Returns the number of examples to train on. As in model.fit, the last examples before shuffling are used for validation. */
+/** Returns the number of examples to train on. As in model.fit, the remaining examples at the end are used for validation. */
 function splitAt(data: TrainingData, fraction: number): number {
   if (!(fraction > 0 && fraction < 1)) {
     throw new TonyError('USAGE', `validationSplit is ${fraction}; it must be above 0 and below 1`);

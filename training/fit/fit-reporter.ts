@@ -30,7 +30,7 @@ export interface FitReporterParts {
 const PROGRESS_MS = 1000;
 const MOST_NAMES = 5;
 
-/** Reports on a run of `fit`: progress to the job, summaries for TensorBoard, a line for each epoch, and notices about the training. */
+/** Reports the progress of `fit` to the job, to TensorBoard and on the terminal. */
 export class FitReporter {
   readonly #parts: FitReporterParts;
   readonly #reported: ProfileWindow;
@@ -47,7 +47,9 @@ export class FitReporter {
     this.#summarised = parts.profile.window();
   }
 
-  /** Writes the hyperparameters and the model as summaries. A fresh start also writes the initial weights. */
+  /**
+   * Writes the hyperparameters and the model as summaries. Unless training has resumed from a checkpoint, also writes the initial weights.
+   */
   describe(): void {
     const { model, plan, strategy, progress, summaries } = this.#parts;
     const { batchSize, epochs, accumulate } = plan;
@@ -85,8 +87,8 @@ export class FitReporter {
       summaries.scalars({ ...logsOf(model.metricNames, read()), ...this.#summarised.take() }, progress.globalStep);
     }
     if (step.endsEpoch || isLast) {
-      // Histograms are written in the last step of an epoch. A process that resumes from this step's checkpoint would skip any code after
-      // the epoch.
+      // Histograms are written during the last step of an epoch, because a process that resumes from this step's checkpoint does not run
+      // code that follows the epoch.
       this.#addHistograms();
     }
     this.#used += step.used;
@@ -102,14 +104,13 @@ export class FitReporter {
     }
   }
 
-  /** Reports the values of a step to the job, at most once every PROGRESS_MS. */
   reportIfDue(read: () => readonly number[]): void {
     if (Date.now() - this.#reportedAt >= PROGRESS_MS) {
       this.#reportProgress(read());
     }
   }
 
-  /** Reports the values of the last step to the job, unless `reportIfDue` has already reported them. */
+  /** Reports the last step to the job, unless `reportIfDue` has already done so. */
   reportLast(): void {
     if (this.#last !== null && this.#used > 0) {
       this.#reportProgress(this.#last.read());
@@ -149,7 +150,7 @@ export class FitReporter {
     }
   }
 
-  /** Reports weights that training leaves unchanged although the program seems to expect them to change. */
+  /** Warns about weights that training does not change, although the program seems to expect changes. */
   #reportUntrained(): void {
     const { model, strategy, onNotice } = this.#parts;
     const { trainable, thawed } = model;
@@ -170,7 +171,7 @@ export class FitReporter {
     }
   }
 
-  /** If the backend has native kernels but the optimizer cannot use them, reports once that optimizer steps are slow. */
+  /** Warns once if the backend has native kernels but the optimizer cannot use them. */
   reportSlowSteps(): void {
     const { tf, strategy, onNotice } = this.#parts;
     const { rank, reasonOfSlowSteps } = strategy;

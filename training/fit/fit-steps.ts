@@ -41,7 +41,7 @@ export interface FitStep {
   /** The number of examples in this step, summed over all ranks. */
   readonly used: number;
   readonly endsEpoch: boolean;
-  /** Whether any rank has an order to store a checkpoint. All ranks that step together get the same value. */
+  /** Whether any rank has been ordered to store a checkpoint. All ranks that step together get the same value. */
   readonly isCheckpointOrdered: boolean;
 }
 
@@ -57,8 +57,8 @@ export function signalsOf(worldSize: number): number {
 export class FitSteps {
   readonly #parts: FitStepsParts;
   /**
-   * Element 0: the number of ranks that want to stop. Element 1: the number of ranks with an order to store a checkpoint. Elements 2 and
-   * up: the busy time in ms of each rank in its previous step.
+   * Element 0: the number of ranks that want to stop. Element 1: the number of ranks that have been ordered to store a checkpoint. All
+   * other elements: the busy time in ms of each rank in its previous step.
    */
   readonly #signals: Float32Array;
   #batchSource: BatchSource | null = null;
@@ -71,7 +71,7 @@ export class FitSteps {
 
   /**
    * Opens the training data.
-   * @param data the stored position in the dataset; undefined to start at the beginning.
+   * @param data the stored position in the dataset, or undefined to start at the beginning.
    */
   open(data: Json | undefined): void {
     const { world, model, plan, progress } = this.#parts;
@@ -82,7 +82,7 @@ export class FitSteps {
     this.#forecast = this.#forecastOf(this.#batchSource);
   }
 
-  /** The dataset position for a checkpoint; undefined if the numbers of steps, epochs and examples determine the position. */
+  /** The dataset position for a checkpoint. undefined if the numbers of steps, epochs and examples determine the position. */
   dataPosition(): Promise<Json | undefined> | undefined {
     return this.#batchSource?.position();
   }

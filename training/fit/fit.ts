@@ -31,22 +31,22 @@ import type { TrainingProgress } from './unfinished-training.ts';
 import { Validation } from './validation.ts';
 
 /**
- * The counterpart of the History that tf.LayersModel.fit returns. It has one entry per epoch that completed or ended early, including
- * epochs before a restart.
+ * The equivalent of the History that tf.LayersModel.fit returns. Contains one entry for each epoch that completed or ended early,
+ * including epochs before a restart.
  */
 export interface FitHistory {
   readonly epoch: readonly number[];
   readonly history: Readonly<Record<string, readonly number[]>>;
   /** The number of steps that this call has taken, including the steps before a restart. */
   readonly steps: number;
-  /** The reason why training ended before its last epoch; null if all epochs ran. */
+  /** The reason why training ended before its last epoch, or null if all epochs ran. */
   readonly endedEarly: string | null;
 }
 
 export interface FitEnvironment {
   readonly tf: typeof tfjs;
   readonly strategy: StrategyFactory;
-  /** The storage that contains the datasets; defaults to the job's storage. */
+  /** The storage that contains the datasets. Default: the job's storage. */
   readonly storage?: Storage;
   readonly applicationId: string;
   readonly generation: number;
@@ -54,20 +54,20 @@ export interface FitEnvironment {
   readonly checkpoints: Omit<CheckpointPlan, 'phase'> | null;
   /** Stores evaluators' stop orders and the decision to end early; null if the run writes no checkpoints. */
   readonly stopOrders?: StopOrders | null;
-  /** The executor's orders to store a checkpoint immediately. */
+  /** Orders from the executor to store a checkpoint immediately. */
   readonly checkpointOrder?: CheckpointOrder;
-  /** The memory of the container (MiB); null if `fit` cannot estimate whether it suffices. */
+  /** The memory of the container in MiB, or null to skip the memory estimate. */
   readonly memoryMb?: number | null;
-  /** null on ranks that write no summaries. */
+  /** The writer of this rank's summaries, or null if this rank writes none. */
   readonly summaries: SummaryWriter | null;
   readonly report: (report: Report) => void;
-  /** Called after each step, and with null after training has ended and the last checkpoint has been written. */
+  /** Called with the progress after each step, and with null after the last checkpoint has been written. */
   readonly onProgress?: (progress: TrainingProgress | null) => void;
 }
 
 /**
- * The interval, in steps, at which a single worker checks the loss. Each check makes the GPU wait. Several workers check every step,
- * because they read the loss from the backend anyway.
+ * The interval, in steps, at which a single worker checks the loss, because each check makes the GPU wait. With several workers, every
+ * step reads the loss from the backend, so every step checks it.
  */
 const LOSS_EVERY_STEPS = 10;
 
@@ -165,11 +165,11 @@ class Fit {
     }
     await this.#beginCallbacks();
     this.#reporter.start();
-    // A resumed run continues to the step at which an earlier generation decided to end early, and ends there.
+    // If an earlier generation decided to end early, this run continues only to the step of that decision.
     await this.#steps.agree();
     const { open } = this.#history;
     if (open !== null && open.epoch < this.#progress.epoch) {
-      // The checkpoint was taken after the last step of this epoch, but before validation and callbacks completed the epoch.
+      // The checkpoint contains the last step of this epoch, but validation and callbacks have not run for this epoch.
       await this.#runEpoch(open.epoch);
     }
     while (this.#progress.epoch < this.#plan.epochs && !isOver && !this.#early.isDecided) {
@@ -210,7 +210,7 @@ class Fit {
     }
   }
 
-  /** Warns if the estimated memory exceeds the container. Rank 0 warns for all ranks, because they train the same model. */
+  /** Warns if the estimated memory exceeds the container's memory. Only rank 0 warns, because all ranks train the same model. */
   #checkMemory(): void {
     const { memoryMb = null, checkpoints } = this.#environment;
     const { rank, worldSize } = this.#strategy;
@@ -258,7 +258,7 @@ class Fit {
       clock.enter('other');
       Object.assign(logs, await this.#validate());
       this.#reporter.reportSlowSteps();
-      // Each callback gets its own copy, because tf.CustomCallback and others modify the logs.
+      // Each callback gets its own copy, because some callbacks, such as tf.CustomCallback, modify the logs.
       await this.#callbacks.each((callback) => callback.onEpochEnd?.(epoch, { ...logs }));
       this.#history.add(epoch, logs);
       this.#reporter.printEpoch(epoch, logs);
@@ -269,8 +269,8 @@ class Fit {
   }
 
   /**
-   * Returns the number of steps already taken in the current epoch. Returns 0 for a batched dataset without `stepsPerEpoch`, because the
-   * number is unknown.
+   * Returns the number of steps already taken in the current epoch, or 0 if the number is unknown: for a batched dataset without
+   * `stepsPerEpoch`.
    */
   #batchesOfEpoch(): number {
     const { stepsPerEpoch, batchSize, accumulate } = this.#plan;
@@ -285,7 +285,6 @@ class Fit {
     const { clock } = this.#profile;
     await this.#callbacks.each((callback) => callback.onBatchBegin?.(batch, {}));
     const step = await this.#steps.take();
-    // `EpochMeans` waits for the backend only once every several steps, so its time is part of `compute`.
     clock.enter('compute');
     means.add(step.values, step.covered);
     clock.enter('other');

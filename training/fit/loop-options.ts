@@ -6,11 +6,11 @@ import type { LoopParts } from '../strategy/loop-state.ts';
 import type { OnNaN } from './fit-options.ts';
 
 export interface LoopOptions<T, State extends Json> extends LoopParts {
-  /** The loop name in checkpoints; defaults to `loop-1`, `loop-2`, ... in the order in which the program opens loops. */
+  /** The name of the loop in checkpoints. Default: `loop-1`, `loop-2`, ... in the order in which the program opens loops. */
   readonly name?: string;
   /** A dataset of batches; each rank reads its share. */
   readonly data?: Dataset<T>;
-  /** The number of passes over the data; defaults to 1, or with `steps` to as many passes as the steps require. */
+  /** The number of passes over the data. Default: 1 or, if `steps` is set, as many passes as the steps require. */
   readonly epochs?: number;
   /** The number of iterations after which the loop ends. */
   readonly steps?: number;
@@ -20,10 +20,10 @@ export interface LoopOptions<T, State extends Json> extends LoopParts {
   readonly state?: State;
   /**
    * How to handle a NaN or infinite loss or variable. With `stop`, the default, the loop throws TRAINING_DIVERGED on all ranks. With
-   * `continue`, training continues, but keeps no diverged checkpoint.
+   * `continue`, training continues, but the loop writes no checkpoint while the loss or a variable is NaN or infinite.
    */
   readonly onNaN?: OnNaN;
-  /** false: the loop neither reads nor writes checkpoints, and a restarted program runs it from its start. */
+  /** If false, the loop neither reads nor writes checkpoints, and a restarted program runs the loop from the beginning. */
   readonly checkpoint?: false;
 }
 

@@ -22,7 +22,7 @@ import { PhaseProgress } from './phase-progress.ts';
 import { StepForecast } from './step-forecast.ts';
 import type { UnfinishedTraining } from './unfinished-training.ts';
 
-/** The type of a dataset's batch within a loop, with tensors in place of columns. */
+/** A batch of a dataset with a tensor in place of each array. */
 export type BatchTensors<T> = T extends tfjs.Tensor
   ? T
   : T extends Column | ArrayBufferView | readonly string[] | readonly number[]
@@ -38,10 +38,10 @@ export interface LoopStep<T> {
   readonly step: number;
   /** The number of completed passes over the data. */
   readonly epoch: number;
-  /** This rank's batch, which the loop disposes after the iteration. null if only other ranks have batches left in this epoch. */
+  /** This rank's batch, or null if only other ranks have batches left in this epoch. The loop disposes the batch after the iteration. */
   readonly batch: BatchTensors<T> | null;
   readonly examples: number;
-  /** Returns random numbers from 0 to 1 that depend only on seed, step and rank. A restarted program gets the same numbers. */
+  /** Returns random numbers from 0 to 1 that depend only on the seed, the step and the rank. A restarted program gets the same numbers. */
   readonly random: () => number;
 }
 
@@ -61,7 +61,7 @@ export interface LoopEnvironment
   readonly unfinished: UnfinishedTraining;
 }
 
-/** The loop state that a checkpoint contains in addition to the tensors. */
+/** The part of the loop's state that a checkpoint stores in addition to tensors and the position. */
 interface Kept {
   readonly own: Json;
   readonly endedEarly: string | null;
@@ -70,11 +70,11 @@ interface Kept {
 const PROGRESS_MS = 1000;
 
 /**
- * A custom training loop with the same checkpoints as `fit`. They contain weights, optimizers, the data position, random numbers and the
- * program's own state. Every rank runs the same loop: `for await (const { step } of loop) { await loop.step(...); }`.
+ * A custom training loop with checkpoints. A restarted program resumes with the same weights, optimizer state, position in the data,
+ * random numbers and values in `state`. Every rank runs the same loop: `for await (const { step } of loop) { await loop.step(...); }`.
  */
 export class TrainingLoop<T, State extends Json> implements AsyncIterable<LoopStep<T>> {
-  /** The program's own state, as JSON. The next checkpoint stores its current value, and a restart restores it. */
+  /** The program's own state, a JSON value. Each checkpoint stores its current value, and a restart restores it. */
   state: State;
   readonly #environment: LoopEnvironment;
   readonly #options: LoopOptions<T, State>;
@@ -85,7 +85,7 @@ export class TrainingLoop<T, State extends Json> implements AsyncIterable<LoopSt
   readonly #divergence: Divergence;
   readonly #progress: PhaseProgress;
   #batchSource: DatasetBatchSource | null = null;
-  /** The dataset position at which this process resumes; undefined for the beginning of the dataset. */
+  /** The dataset position at which this process resumes, or undefined for the beginning of the dataset. */
   #data: Json | undefined;
   #stopReason: string | null = null;
   #batch: { readonly tensors: BatchTensors<T> | null; readonly taken: TakenBatch } | null = null;
@@ -150,7 +150,7 @@ export class TrainingLoop<T, State extends Json> implements AsyncIterable<LoopSt
     return this.#progress.step;
   }
 
-  /** The reason why the loop ended before its limit; null if the loop reached the limit or is still running. */
+  /** The reason why the loop ended before its limit, or null if the loop reached the limit or is still running. */
   get endedEarly(): string | null {
     return this.#early.isDecided ? this.#early.reason : null;
   }
@@ -332,7 +332,7 @@ export class TrainingLoop<T, State extends Json> implements AsyncIterable<LoopSt
     };
   }
 
-  /** Returns a copy of the program's state after a round trip through JSON: the state that a restart would restore. */
+  /** Returns `state` as a restart would restore it: converted to JSON and back. */
   #ownState(): Json {
     try {
       return JSON.parse(JSON.stringify(this.state ?? null)) as Json;

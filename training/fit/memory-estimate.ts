@@ -2,27 +2,27 @@ import type * as tfjs from '@tensorflow/tfjs';
 import { formatMemory } from '../../conf/values/units.ts';
 import type { CompiledModel } from '../model/compiled-model.ts';
 
-/** What determines the memory that `fit` needs. All values are in bytes, except where stated otherwise. */
+/** The inputs of the memory estimate. All values are in bytes unless stated otherwise. */
 export interface MemoryNeeds {
   /** Resident memory of the program before training: the runtime, the model and the data in memory. */
   readonly resident: number;
   readonly weights: number;
   readonly trainable: number;
-  /** Number of the optimizer's slots per trained weight; 0 if parameter servers hold the optimizer. */
+  /** Number of optimizer slots per trained weight, or 0 if parameter servers hold the optimizer. */
   readonly slots: number;
-  /** Outputs of all layers for the examples of one batch. */
+  /** Outputs of all layers for one batch. */
   readonly activations: number;
-  /** Number of programs that exchange gradients; each one writes its share of a checkpoint. */
+  /** Number of processes that exchange gradients. Each process writes an equal share of a checkpoint. */
   readonly worldSize: number;
   readonly writesCheckpoints: boolean;
 }
 
 export interface MemoryEstimate {
   readonly resident: number;
-  /** Gradients, optimizer slots, buffers of the exchange, and copies for checkpoints. */
+  /** Gradients, optimizer slots, exchange buffers, and copies for checkpoints. */
   readonly training: number;
   readonly activations: number;
-  /** The executor of the container, and what the runtime allocates on its first step. */
+  /** Memory of the executor, and memory that the runtime allocates in its first steps. */
   readonly overhead: number;
   readonly total: number;
 }
@@ -30,20 +30,23 @@ export interface MemoryEstimate {
 const MEBIBYTE = 1 << 20;
 /** Resident memory of an executor. */
 const EXECUTOR = 70 * MEBIBYTE;
-/** What Node.js and TensorFlow allocate in the first steps for a model of any size. */
+/** Memory that Node.js and TensorFlow allocate in the first steps, regardless of the model. */
 const FIRST_STEPS = 112 * MEBIBYTE;
-/** A step holds the outputs of the layers, their gradients, and the working memory of kernels such as convolutions. */
+/** A step holds the layer outputs, their gradients, and the working memory of kernels such as convolutions. */
 const ACTIVATION_COPIES = 3;
 
 /** Slots per trained weight, by the class name of the optimizer. */
 const SLOTS: Readonly<Record<string, number>> = { SGD: 0, Momentum: 1, Adagrad: 1, Adadelta: 2, Adam: 2, Adamax: 2, RMSProp: 2 };
 
-/** Estimates the peak memory of a container whose program trains with the backend `native`. docs/training.md describes the formula and its error. */
+/**
+ * Estimates the peak memory of a container whose program trains on the `native` backend. docs/training.md describes the formula and its
+ * error.
+ */
 export function estimateMemory(needs: MemoryNeeds): MemoryEstimate {
   const { resident, weights, trainable, slots, worldSize, writesCheckpoints } = needs;
-  // A checkpoint copies the state, and its thread then encodes the copy.
+  // A checkpoint first copies the state, then encodes the copy. Both copies exist at the same time.
   const copies = writesCheckpoints ? (2 * (weights + slots * trainable)) / worldSize : 0;
-  // The gradients, the slots, and the new weights before they replace the old ones.
+  // The gradients, the slots, and the new weights before they replace the old weights.
   const steps = trainable * (2 + slots);
   const exchange = worldSize > 1 ? trainable : 0;
   const training = steps + exchange + copies;
@@ -52,7 +55,7 @@ export function estimateMemory(needs: MemoryNeeds): MemoryEstimate {
   return { resident, training, activations, overhead, total: resident + training + activations + overhead };
 }
 
-/** Returns a warning if the estimate exceeds the memory of the container; otherwise null. */
+/** Returns a warning if the estimate exceeds the container's memory, otherwise null. */
 export function memoryWarning(estimate: MemoryEstimate, containerMb: number): string | null {
   const container = containerMb * MEBIBYTE;
   if (estimate.total <= container) {
@@ -80,7 +83,7 @@ export function slotsOf(optimizer: tfjs.Optimizer): number {
   return SLOTS[optimizer.getClassName()] ?? 0;
 }
 
-/** Returns the bytes of the weights, and of the outputs of all layers for a batch. */
+/** Returns the bytes of the weights, and the bytes of all layer outputs for a batch. */
 export function sizesOf(
   { model, weights, trainable }: CompiledModel,
   batchSize: number,

@@ -8,7 +8,7 @@ export class PhaseProgress {
   #examples = 0;
   #seed: number;
 
-  /** @param epoch the first epoch, unless the phase resumes from a checkpoint. */
+  /** @param epoch the first epoch if the phase starts without a checkpoint. */
   constructor(phase: Phase, seed: number, epoch = 0) {
     this.#phase = phase;
     this.#seed = seed;
@@ -20,7 +20,7 @@ export class PhaseProgress {
     return this.#step;
   }
 
-  /** The number of steps taken in all phases of the program. Checkpoints, summaries and reports to the job use it. */
+  /** The number of steps taken in all phases of the program, which numbers checkpoints, summaries and reports to the job. */
   get globalStep(): number {
     return this.#phase.start + this.#step;
   }
@@ -29,17 +29,16 @@ export class PhaseProgress {
     return this.#epoch;
   }
 
-  /** The number of examples of the current epoch that all ranks together have used. */
+  /** The number of examples that all ranks together have used in the current epoch. */
   get examples(): number {
     return this.#examples;
   }
 
-  /** The seed with which the phase started. A resumed phase keeps its seed. */
+  /** The seed with which the phase started. A resumed phase keeps this seed. */
   get seed(): number {
     return this.#seed;
   }
 
-  /** The part of a checkpoint position that describes the progress. */
   get position(): Pick<TrainingPosition, 'step' | 'phase' | 'epoch' | 'examples' | 'seed'> {
     return { step: this.globalStep, phase: this.#phase.place, epoch: this.#epoch, examples: this.#examples, seed: this.#seed };
   }

@@ -1,19 +1,19 @@
 import type { PhaseProgress } from './phase-progress.ts';
 
 /**
- * Predicts the step at which a phase ends. If the number of steps per epoch is not given, uses the length of the last epoch that ran
- * completely in this process.
+ * Predicts the step at which a phase ends. Without a configured number of steps per epoch, uses the length of the last epoch that this
+ * process ran from start to end.
  */
 export class StepForecast {
   readonly #progress: PhaseProgress;
   readonly #limits: { readonly epochs: number; readonly steps: number };
   #stepsPerEpoch: number | null;
-  /** The number of steps taken in the current epoch; null if the process resumed within an epoch and the number is unknown. */
+  /** The number of steps taken in the current epoch, or null if the process resumed within an epoch and the number is unknown. */
   #ofEpoch: number | null;
 
   /**
-   * @param limits maximum number of epochs and steps of the phase; Infinity for no limit.
-   * @param stepsOfEpoch the number of steps already taken in the current epoch; null if unknown.
+   * @param limits the maximum numbers of epochs and steps of the phase; Infinity means no limit.
+   * @param stepsOfEpoch the number of steps already taken in the current epoch, or null if unknown.
    */
   constructor(
     progress: PhaseProgress,

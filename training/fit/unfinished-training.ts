@@ -3,12 +3,14 @@ export interface TrainingProgress {
   /** The number of steps taken in all phases of the program. */
   readonly step: number;
   readonly epoch: number;
-  /** The number of epochs to train; null if the limit is a number of steps. */
+  /** The number of epochs to train, or null if the limit is a number of steps. */
   readonly epochs: number | null;
 }
 
 interface Running {
-  /** Records the progress. Call it after each step, and with null after the last checkpoint has been written. */
+  /**
+   * Records the progress. Call this function with the progress after each step, and with null after the last checkpoint has been written.
+   */
   at(progress: TrainingProgress | null): void;
   end(): void;
 }
@@ -33,9 +35,8 @@ export class UnfinishedTraining {
   }
 
   /**
-   * Runs `train` and registers it as unfinished until it completes or fails.
-   * @param train receives the function `onProgress`. It calls `onProgress` after each step, and with null after its last checkpoint has
-   *   been written.
+   * Runs `train`, which counts as unfinished until it completes or fails.
+   * @param train calls `onProgress` with the progress after each step, and with null after its last checkpoint has been written.
    */
   async during<T>(train: (onProgress: (progress: TrainingProgress | null) => void) => Promise<T>): Promise<T> {
     const call = this.begin();
@@ -46,7 +47,7 @@ export class UnfinishedTraining {
     }
   }
 
-  /** The progress of the first unfinished training run, for example `step 120, in epoch 3 of 10`; null if all runs have finished. */
+  /** A description of the first unfinished training run, for example `step 120, in epoch 3 of 10`, or null if all runs have finished. */
   get place(): string | null {
     const [call] = this.#calls;
     if (call === undefined) {

@@ -14,7 +14,7 @@ import { EpochMeans } from './epoch-means.ts';
 export interface ValidationOptions {
   /** The number of examples per rank and batch. Has no effect on batched datasets. */
   readonly batchSize: number;
-  /** For a dataset: the number of batches per rank; all by default. */
+  /** For a dataset, the number of batches per rank. Default: all. */
   readonly batches?: number | undefined;
   /** For data in memory: the index of the first example to use. */
   readonly from?: number;
@@ -23,22 +23,22 @@ export interface ValidationOptions {
 export interface ValidationWorld {
   readonly tf: typeof tfjs;
   readonly peers: Peers;
-  /** The storage that contains the datasets; defaults to the job's storage. */
+  /** The storage that contains the datasets. Default: the job's storage. */
   readonly storage?: Storage;
   readonly onNotice: (message: string) => void;
 }
 
 interface EvaluationBatch {
   readonly examples: number;
-  /** Creates the batch's tensors. Call it within tf.tidy. */
+  /** Creates the tensors of a batch. Call this function within tf.tidy. */
   readonly make: () => Batch;
   release(): void;
 }
 
 const PREFETCH_BATCHES = 2;
 /**
- * The interval, in ms, at which all ranks exchange a message while at least one rank is still evaluating. The other ranks would treat a
- * silent rank as lost.
+ * The interval, in ms, at which all ranks exchange a message while at least one rank is still evaluating. Without these messages, the
+ * ranks that have finished would treat the evaluating rank as lost.
  */
 const ROUND_MS = 10_000;
 
@@ -52,7 +52,7 @@ export class Validation {
   readonly #data: StandardFitData;
   readonly #options: ValidationOptions;
 
-  /** @throws TonyError DATA_INVALID when the data is invalid or has no examples. */
+  /** @throws TonyError DATA_INVALID if the data is invalid or has no examples. */
   constructor(world: ValidationWorld, model: CompiledModel, data: ValidationData, options: ValidationOptions) {
     this.#world = world;
     this.#model = model;
@@ -65,7 +65,7 @@ export class Validation {
 
   /**
    * Computes the means over all examples, in the order of the model's metric names.
-   * @throws TonyError DATA_INVALID when there are no examples.
+   * @throws TonyError DATA_INVALID if there are no examples.
    */
   async run(): Promise<number[]> {
     const { peers } = this.#world;
@@ -98,7 +98,10 @@ export class Validation {
     }
   }
 
-  /** Waits until every rank has evaluated its share. The wait has no time limit, because some shares and machines may be slower. */
+  /**
+   * Waits until every rank has evaluated its share. The wait has no time limit, because ranks may differ in speed and in the size of their
+   * shares.
+   */
   async #waitForAllRanks(work: Promise<void>): Promise<void> {
     let isRunning = true;
     const own = work.finally(() => {

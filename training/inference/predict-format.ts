@@ -4,9 +4,9 @@ import { encodeTfRecord } from '../encoding/tfrecord.ts';
 
 export type PredictFormat = 'jsonl' | 'csv' | 'tfrecord';
 
-/** Encodes results into the bytes of a part. Each part has its own encoder. */
+/** Encodes the results of one part as bytes. */
 export interface PartEncoder {
-  /** @throws TonyError DATA_INVALID when the format cannot represent the result. */
+  /** @throws TonyError DATA_INVALID if the format cannot represent the result. */
   encode(result: unknown): Buffer;
 }
 
@@ -14,7 +14,7 @@ export const EXTENSIONS: Readonly<Record<PredictFormat, string>> = { jsonl: '.js
 
 /**
  * Creates the encoder for a part.
- * @param columns the columns of a CSV file; by default, the fields of the first result.
+ * @param columns the columns of a CSV file. Default: the fields of the first result.
  */
 export function partEncoder(format: PredictFormat, columns: readonly string[] | null): PartEncoder {
   switch (format) {
@@ -87,10 +87,9 @@ class CsvEncoder implements PartEncoder {
   }
 }
 
-/** Encodes a row and its line break. */
 export function csvLine(values: readonly unknown[]): string {
   const line = values.map(fieldOf).join(',');
-  // Quotes a row of one empty value, because CSV readers skip empty lines.
+  // An empty line would be ignored by CSV readers, so a single empty value is quoted.
   return line === '' ? '""\n' : `${line}\n`;
 }
 

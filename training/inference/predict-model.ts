@@ -6,22 +6,25 @@ import { collate } from '../data/transforms/collate.ts';
 import { toTensors } from '../data/transforms/tensors.ts';
 import { SavedModel } from '../export/saved-model.ts';
 
-/** A model's prediction for one element: a flat array of numbers for each output, keyed by name if the outputs are named. */
+/**
+ * A model's prediction for one element. Each output is a flat array of numbers. If the outputs are named, the arrays are keyed by output
+ * name.
+ */
 export type Prediction = Values | readonly Values[] | Readonly<Record<string, Values>>;
 export type Values = Float32Array | Int32Array | Uint8Array;
 
 export type InferenceModel = tfjs.LayersModel | tfjs.GraphModel | SavedModel;
 
-/** Returns whether `value` is a model rather than a function. */
+/** Returns true if `value` is a model, or false if it is a function. */
 export function isModel(value: unknown): value is InferenceModel {
   return typeof value === 'object' && value !== null && 'predict' in value && 'inputs' in value;
 }
 
 /**
  * Runs the model on a batch of elements.
- * @param inputs for each element a number, an array of numbers, `{ values, shape }`, or an object of these keyed by the model's input
- * names.
- * @throws TonyError DATA_INVALID when the inputs do not fit the model.
+ * @param inputs one input per element: a number, an array of numbers, `{ values, shape }`, or an object of these keyed by the model's
+ *   input names.
+ * @throws TonyError DATA_INVALID if the inputs do not fit the model.
  */
 export async function predictBatch(tf: typeof tfjs, model: InferenceModel, inputs: readonly unknown[]): Promise<Prediction[]> {
   const tensors = tf.tidy(() => inputTensors(tf, model, toTensors(tf, collate(inputs) as unknown)));
@@ -39,7 +42,7 @@ export async function predictBatch(tf: typeof tfjs, model: InferenceModel, input
 
 /**
  * Graphs with control flow, which require asynchronous execution. All other graphs run synchronously, because TensorFlow.js logs a warning
- * for each asynchronous batch of such a graph.
+ * each time that such a graph runs asynchronously.
  */
 const asynchronous = new WeakSet<InferenceModel>();
 
@@ -83,7 +86,7 @@ function inputTensors(tf: typeof tfjs, model: InferenceModel, given: tfjs.Tensor
   if (names.length === 1 && expected.length === 1 && first !== undefined) {
     return fitting(named[first], 0);
   }
-  // The name of input `x` is `x:0` in graph models and `x_input` in layers models.
+  // Input `x` is named `x:0` in graph models and `x_input` in layers models.
   const find = (name: string) => names.find((each) => each === name || name === `${each}:0` || name === `${each}_input`);
   const found = expected.map(({ name }) => find(name));
   const lacking = expected.find((_, at) => found[at] === undefined);
@@ -129,7 +132,7 @@ async function rowsOfTensor(tensor: tfjs.Tensor, count: number): Promise<Values[
   }
   const values = (await tensor.data()) as Values;
   const width = values.length / count;
-  // Copies each row. A view would keep the whole batch in memory as long as the program keeps the row.
+  // Copies each row, because a view would keep the whole batch in memory.
   return Array.from({ length: count }, (_, row) => values.slice(row * width, (row + 1) * width));
 }
 

@@ -29,7 +29,7 @@ const COUNTS = '_counts';
 
 const CONCURRENT_READS = 16;
 
-/** The contents of _PREDICT. A worker with a different description must not write to the folder. */
+/** The contents of _PREDICT. A worker whose description differs from the stored one must not write to the folder. */
 export interface PredictDescription {
   readonly version: 1;
   readonly format: PredictFormat;
@@ -46,7 +46,10 @@ export interface PredictManifest {
   readonly parts: readonly { readonly name: string; readonly records: number }[];
 }
 
-/** The output folder. A part appears only when it is complete, and only the first worker that finishes a split writes its part. */
+/**
+ * The output folder. A part appears only when it is complete. If several workers process the same split, the first one that finishes
+ * writes the part.
+ */
 export class PredictOutput {
   readonly uri: string;
   readonly #storage: Storage;
@@ -61,8 +64,8 @@ export class PredictOutput {
   }
 
   /**
-   * @param writer a name for this process, unique in the folder.
-   * @throws TonyError OUTPUT_MISMATCH when the folder contains other files, or the results of other inputs, models or formats.
+   * @param writer a unique name for this process.
+   * @throws TonyError OUTPUT_MISMATCH if the folder contains other files, or results of different inputs, models or formats.
    */
   static async open(storage: Storage, uri: string, description: PredictDescription, writer: string): Promise<PredictOutput> {
     const file = joinUri(uri, DESCRIPTION);
@@ -106,13 +109,13 @@ export class PredictOutput {
 
   /**
    * Streams the results of a split into its part.
-   * @param records returns the number of results; it is called after `contents` has ended.
+   * @param records returns the number of results. Called after `contents` has ended.
    * @returns false if another worker finished the split first.
    */
   async write(split: number, contents: Readable, records: () => number): Promise<boolean> {
     const attempt = joinUri(this.#attempts, this.name(split));
     try {
-      // A failed stream aborts the write, and the part does not appear.
+      // If the stream fails, the storage aborts the write, and no part appears.
       await this.#storage.write(attempt, this.#packed(contents));
       if (!(await this.#storage.rename(attempt, this.#uriOf(split)))) {
         if (await this.isDone(split)) {
@@ -121,7 +124,7 @@ export class PredictOutput {
         throw new TonyError('STORAGE_REFUSED', `${attempt} could not be renamed`);
       }
     } catch (error) {
-      // If the part exists, another worker has found all parts and has already removed the attempts.
+      // If the part exists, another worker has written it, and may already have removed this worker's file.
       if (await this.isDone(split)) {
         return false;
       }
@@ -131,7 +134,7 @@ export class PredictOutput {
     }
     const count = joinUri(this.uri, COUNTS, this.name(split));
     await this.#storage.write(count, Buffer.from(String(records())), { ifAbsent: true }).catch(async (error: unknown) => {
-      // The write fails if another worker is removing the counts. In that case the manifest exists and includes this part.
+      // The write fails if another worker is removing the counts. In that case, the manifest exists and includes this part.
       if ((await this.#readManifest()) === null) {
         throw error;
       }
@@ -144,7 +147,7 @@ export class PredictOutput {
       return contents;
     }
     const packed = createGzip();
-    // The reader of `packed` receives the error.
+    // The error reaches the caller through `packed`.
     pipeline(contents, packed).catch(() => {});
     return packed;
   }
@@ -154,7 +157,7 @@ export class PredictOutput {
     const file = joinUri(this.uri, SUCCESS);
     const manifest = (await this.#readManifest()) ?? (await this.#countAll());
     await this.#storage.write(file, Buffer.from(`${JSON.stringify(manifest)}\n`), { ifAbsent: true });
-    // Every worker removes the folders, because another worker may still write to them after the first removal.
+    // Every worker removes the folders, because slower workers may create them again.
     for (const folder of [COUNTS, ATTEMPTS]) {
       await this.#storage.remove(joinUri(this.uri, folder));
     }
@@ -175,7 +178,7 @@ export class PredictOutput {
     if (stored !== null) {
       return Number(stored.toString());
     }
-    // Counts the records of a part whose writer failed between writing the part and writing the count.
+    // Counts the records of a part. Used if the worker that wrote the part failed before it stored the count.
     const uri = this.#uriOf(split);
     const dataset = { jsonl: lines(uri), csv: csv(uri, { isSplittable: false }), tfrecord: tfrecords(uri) }[this.#description.format];
     const reader = dataset.read({ storage: this.#storage });

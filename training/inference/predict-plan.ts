@@ -1,7 +1,7 @@
 /**
  * The position of a worker among all workers. Each worker first processes its own share (every `count`-th split) in order. It then
- * processes the unfinished splits of other shares, whose workers may be slow or may have failed. The workers do not communicate: the output
- * files show which splits are finished. If two workers compute the same split, only one result is stored.
+ * processes unfinished splits of other workers, which may be slow or may have failed. The workers do not communicate: the output files
+ * show which splits are finished. If two workers compute the same split, only one result is stored.
  */
 export interface Position {
   readonly index: number;
@@ -35,7 +35,7 @@ export function nextSplit(splits: number, isDone: (split: number) => boolean, { 
     if (owner === index) {
       return { split, kind: 'own' };
     }
-    // The owner may be computing the first unfinished split of its share, but has not reached the later splits.
+    // The owner processes its share in order, so it may be computing its first unfinished split, but not yet a later one.
     if (begun.has(owner)) {
       free.push(split);
     } else {
@@ -43,7 +43,7 @@ export function nextSplit(splits: number, isDone: (split: number) => boolean, { 
     }
     begun.add(owner);
   }
-  // Spreads the workers over the splits, so workers that select at the same time select different splits.
+  // Workers that select a split at the same time select different splits.
   const pick = (from: readonly number[]) => from[Math.floor((((index % count) + 0.5) * from.length) / count)];
   const split = pick(free) ?? pick(contested);
   return split === undefined ? null : { split, kind: free.length > 0 ? 'free' : 'contested' };

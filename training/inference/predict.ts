@@ -15,8 +15,8 @@ import { type NextSplit, nextSplit } from './predict-plan.ts';
 
 export interface PredictOptions {
   /**
-   * The folder for the results: a URI, or a path (relative to the job's output folder). If the folder contains partial results of an
-   * earlier job, this job completes them.
+   * The folder for the results: a URI, or a path relative to the job's output folder. If the folder contains partial results of an earlier
+   * job, this job completes them.
    */
   readonly output: string;
   /**
@@ -25,13 +25,13 @@ export interface PredictOptions {
    */
   readonly format?: PredictFormat;
   readonly compression?: 'none' | 'gzip';
-  /** The number of elements per batch; 128 by default. */
+  /** The number of elements per batch. Default: 128. */
   readonly batchSize?: number;
-  /** The columns of CSV files; by default, the fields of the first result of each part. */
+  /** The columns of CSV files. Default: the fields of the first result of each part. */
   readonly columns?: readonly string[];
   /**
-   * A version string for the function's dependencies. Change it together with the dependencies. `predict` itself detects changes to the
-   * model's weights and to the function's own source text.
+   * A version string for code and data that the function uses. Change the version whenever they change. `predict` itself detects changes
+   * to the model's weights and to the function's own source text.
    */
   readonly version?: string;
   readonly signal?: AbortSignal;
@@ -44,7 +44,7 @@ export interface ModelPredictOptions<T, R, P extends Prediction = Values> extend
    */
   readonly input?: (element: T) => unknown;
   /**
-   * Returns the result to write for an element; by default, the model's numbers. The prediction of a model with several outputs is a list,
+   * Returns the result to write for an element. Default: the model's numbers. For a model with several outputs, the prediction is a list,
    * or an object keyed by output name: `result: (element, [first, second]: Values[]) => ...`.
    */
   readonly result?: (element: T, prediction: P) => R;
@@ -58,7 +58,7 @@ export interface PredictReport {
   readonly output: string;
   readonly parts: number;
   readonly records: number;
-  /** The numbers of parts and records that this task wrote in this run. */
+  /** The numbers of parts and records that this task wrote during this run. */
   readonly written: { readonly parts: number; readonly records: number };
 }
 
@@ -69,26 +69,26 @@ const REPORT_MS = 1000;
 /** The interval, in ms, at which a worker checks whether other workers have finished a split. */
 const CHECK_MS = 1500;
 /**
- * How long a worker waits for a split that another worker may be computing: WAIT_MS or, if longer, WAIT_SPLITS times the duration of its
- * own longest split.
+ * The time in ms that a worker waits for a split that another worker may be computing. The worker waits for WAIT_MS or WAIT_SPLITS times
+ * the duration of its own longest split, whichever is longer.
  */
 const WAIT_MS = 3000;
 const WAIT_SPLITS = 1.5;
-/** The number of attempts for a split when the cluster does not respond. */
+/** The number of attempts to process a split while the cluster does not respond. */
 const TRIES = 5;
 const BACKOFF = { firstMs: 2_000, mostMs: 16_000 };
 
 /**
- * Applies a model or function to each element of a dataset, with any number of workers. Each split of the dataset's files
- * (`dataset.splits()`) produces one result file, named after the split number (`part-00017.jsonl`), with the results in record order. Each
- * file is complete and written once, even if workers fail, restart or compute the same split. After all parts exist, the file `_SUCCESS`
- * appears with the number of records of each part. The workers do not communicate. With `ranked: false` in job.yaml, the job can therefore
- * replace a failed worker without interrupting the other workers.
+ * Applies a model or function to each element of a dataset, with any number of workers. For each split of the dataset's files
+ * (`dataset.splits()`), `predict` writes one result file, named after the split number (`part-00017.jsonl`), with the results in record
+ * order. Each file appears once and complete, even if workers fail, restart or compute the same split. After all parts exist, the file
+ * `_SUCCESS` appears with the number of records of each part. The workers do not communicate. With `ranked: false` in job.yaml, the job
+ * can therefore replace a failed worker without interrupting the other workers.
  * @param dataset a dataset of files, without `batch`, `shuffle`, `repeat`, `take`, `skip` and `shard`. `predict` disposes the tensors in
  *   its elements.
  * @returns a report, after all parts exist.
- * @throws TonyError OUTPUT_MISMATCH when the folder contains results of other files or another model; DATA_INVALID, NOT_FOUND, and errors
- * that the function throws.
+ * @throws TonyError OUTPUT_MISMATCH if the folder contains results of other files or another model; DATA_INVALID, NOT_FOUND, and errors
+ *   that the function throws.
  */
 export function predict<T, R>(
   cluster: Cluster,
@@ -160,7 +160,7 @@ class Predictor<T> {
   readonly #output: PredictOutput;
   readonly #work: Work<T>;
   readonly #signal: AbortSignal | undefined;
-  /** Splits that other workers have not finished in the expected time. This worker may compute them. */
+  /** Splits that other workers have not finished within the expected time. This worker may compute them. */
   readonly #abandoned = new Set<number>();
   #written = { parts: 0, records: 0 };
   #longestSplitMs = 0;
@@ -206,8 +206,8 @@ class Predictor<T> {
   }
 
   /**
-   * Waits for the worker that may be computing the split. The timeout is the expected duration of a split; it restarts whenever another
-   * split is finished. Returns whether the split is finished.
+   * Waits for another worker to finish the split. The time limit starts again whenever any split is finished. Returns true if the split is
+   * finished.
    */
   async #isDoneInTime(known: ReadonlySet<number>, split: number): Promise<boolean> {
     const timeLimit = Math.max(WAIT_MS, WAIT_SPLITS * this.#longestSplitMs);
@@ -224,7 +224,7 @@ class Predictor<T> {
       }
       finished = done.size;
     }
-    // No split was finished in this time, so the workers of all remaining splits have probably failed.
+    // No split was finished within the time limit, so the workers of all remaining splits have probably failed.
     for (let other = 0; other < this.#output.parts; other++) {
       this.#abandoned.add(other);
     }
@@ -269,7 +269,7 @@ class Predictor<T> {
     }
   }
 
-  /** Yields the encoded results of a split. Reads and computes on demand, when the consumer requests the next piece. */
+  /** Yields the encoded results of a split. Reads and computes only as the consumer requests data. */
   async *#bytesOf(split: number, signal: AbortSignal, onRecords: (count: number) => void): AsyncGenerator<Buffer, void> {
     const { dataset, batchSize, encoder: createEncoder } = this.#work;
     const encoder = createEncoder();

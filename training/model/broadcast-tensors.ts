@@ -11,8 +11,8 @@ interface Parcel<Head> {
 }
 
 /**
- * Sends tensors and a JSON value from rank 0 to every rank. Preserves bits and types.
- * @param own the parcel to send on rank 0; null on other ranks.
+ * Sends tensors and a JSON value from rank 0 to every rank. All ranks get the same types and the same bits.
+ * @param own the tensors and the value to send on rank 0, or null on other ranks.
  * @throws TonyError PEER_LOST, RING_MISMATCH.
  */
 export async function broadcastTensors<Head>(ring: Ring, own: Parcel<Head> | null): Promise<Parcel<Head>> {

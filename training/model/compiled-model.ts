@@ -3,13 +3,13 @@ import { TonyError } from '../../platform/errors.ts';
 import { categoricalCrossentropy, type LossFunction, sparseCategoricalCrossentropy } from '../backend/native/categorical-crossentropy.ts';
 import type { StepLoss } from './step-part.ts';
 
-/**
- * The members of a compiled tf.LayersModel that `model.fit` uses but its type declarations omit. In a Sequential, they are members of an
- * inner model.
- */
+/** Members of a compiled tf.LayersModel that its type declarations omit. A Sequential stores these members in an inner model. */
 interface CompiledInternals {
   readonly model?: CompiledInternals;
-  /** The argument of `compile`: a name or function for all outputs, an array with one per output, or an object keyed by output name. */
+  /**
+   * The loss that the program passed to `compile`: a name or function for all outputs, an array with one per output, or an object keyed by
+   * output name.
+   */
   readonly loss?: unknown;
   readonly lossFunctions?: readonly LossFunction[];
   readonly outputNames: readonly string[];
@@ -35,9 +35,9 @@ export interface CompiledModel {
   readonly optimizer: tfjs.Optimizer;
   /** The trained weights, in the order in which the optimizer applies gradients. */
   readonly trainable: readonly tfjs.Variable[];
-  /** The names of weights that became trainable after `compile`. As in `model.fit`, training does not update them. */
+  /** The names of weights that became trainable after `compile`. As with `model.fit`, training does not update these weights. */
   readonly thawed: readonly string[];
-  /** The untrained float32 weights. Layers may update them during training, for example moving averages. */
+  /** Untrained float32 weights that layers may update during training, for example moving averages. */
   readonly moving: readonly tfjs.Variable[];
   readonly weights: readonly NamedWeight[];
   /** `loss`, followed by the metrics that the program passed to `compile`. */
@@ -45,13 +45,13 @@ export interface CompiledModel {
   /** `model.stopTraining`, which callbacks set. */
   stopTraining: boolean;
   /**
-   * Computes the loss to minimise, including regularisation, and the metrics (without `loss`), as `model.fit` does. tf.tidy does not
+   * Computes the metrics (without `loss`) and the loss to minimise, including regularisation, as `model.fit` does. tf.tidy does not
    * dispose the metrics.
-   * @param weights for each output, the example weights; null for equal weights. As in `model.fit`, example weights do not affect the
+   * @param weights the example weights for each output, or null for equal weights. As with `model.fit`, example weights do not affect the
    *   metrics. The weighted losses are divided by the number of examples, not by the sum of the weights.
    */
   lossOf(x: readonly tfjs.Tensor[], y: readonly tfjs.Tensor[], weights?: readonly (tfjs.Tensor | null)[]): StepLoss;
-  /** Computes the loss (without regularisation) and the metrics, as `model.evaluate` does. tf.tidy disposes the results. */
+  /** Computes the metrics and the loss (without regularisation), as `model.evaluate` does. tf.tidy disposes the results. */
   evaluate(x: readonly tfjs.Tensor[], y: readonly tfjs.Tensor[]): tfjs.Scalar[];
 }
 
@@ -108,12 +108,11 @@ export function inspectModel(tf: typeof tfjs, model: tfjs.LayersModel): Compiled
 }
 
 /**
- * Returns a function that runs the model on a batch. That function returns the metrics and, for each output, the per-example losses
- * (`each`).
+ * Returns a function that runs the model on a batch. This function returns the metrics and the loss of each example, per output (`each`).
  */
 function runOf(tf: typeof tfjs, inner: CompiledInternals, losses: readonly LossFunction[]) {
   const metricFunctions = inner.metricsTensors ?? [];
-  // As in model.fit, vectors become columns. Otherwise, targets of shape [n] and outputs of shape [n, 1] would broadcast to [n, n].
+  // As with model.fit, vectors become columns. Otherwise, targets of shape [n] and outputs of shape [n, 1] would broadcast to [n, n].
   const asColumn = (tensor: tfjs.Tensor) => (tensor.rank === 1 ? tf.expandDims(tensor, 1) : tensor);
   return (x: readonly tfjs.Tensor[], y: readonly tfjs.Tensor[], weights: readonly (tfjs.Tensor | null)[], training: boolean) => {
     if (x.length !== inner.inputs.length || y.length !== inner.outputs.length) {
@@ -126,7 +125,7 @@ function runOf(tf: typeof tfjs, inner: CompiledInternals, losses: readonly LossF
       weighted(tf, lossFunction(targets[index] as tfjs.Tensor, outputs[index] as tfjs.Tensor), weights[index] ?? null),
     );
     const metrics = metricFunctions.map(([metric, output], index) =>
-      // With several outputs, the first metrics are the losses of the outputs.
+      // With several outputs, the losses of the outputs precede the other metrics.
       outputs.length > 1 && index < outputs.length
         ? (tf.mean(each[index] as tfjs.Tensor) as tfjs.Scalar)
         : (tf.mean(metric(targets[output] as tfjs.Tensor, outputs[output] as tfjs.Tensor)) as tfjs.Scalar),
@@ -135,7 +134,6 @@ function runOf(tf: typeof tfjs, inner: CompiledInternals, losses: readonly LossF
   };
 }
 
-/** Returns null if the loss is a function. */
 function lossNameOf({ loss, outputNames }: CompiledInternals, output: number): string | null {
   const byOutput = loss as Readonly<Record<string | number, unknown>> | undefined;
   const own = typeof loss === 'string' ? loss : byOutput?.[Array.isArray(loss) ? output : (outputNames[output] as string)];
@@ -155,10 +153,7 @@ function weighted(tf: typeof tfjs, losses: tfjs.Tensor, weights: tfjs.Tensor | n
   return tf.mul(losses, tf.reshape(weights, [weights.size, ...new Array<number>(losses.rank - 1).fill(1)]));
 }
 
-/**
- * Completes the name of an anonymous metric function. TensorFlow.js uses an empty name or, with several outputs, the output's name and an
- * underscore.
- */
+/** Names an anonymous metric function. TensorFlow.js uses an empty name or, with several outputs, the output's name and an underscore. */
 function named(name: string): string {
   return name === '' || name.endsWith('_') ? `${name}metric` : name;
 }

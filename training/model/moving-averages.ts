@@ -1,9 +1,6 @@
 import type * as tfjs from '@tensorflow/tfjs';
 
-/**
- * Float32 variables that each rank updates from its own examples, and that each step averages over the ranks. This class converts between
- * the variables and the numbers that the ranks exchange.
- */
+/** Float32 variables that each rank updates from its own examples. After each step, all ranks hold their mean. */
 export class MovingAverages {
   readonly #tf: typeof tfjs;
   readonly #variables: readonly tfjs.Variable[];
@@ -16,8 +13,8 @@ export class MovingAverages {
   }
 
   /**
-   * Writes the variables' values times `weight` to `into`. Leaves `into` unchanged if `weight` is 0.
-   * @param weight this rank's share of the step's examples, so the sums over all ranks are means.
+   * Writes the variables' values, multiplied by `weight`, to `into`. Leaves `into` unchanged if `weight` is 0.
+   * @param weight this rank's share of the step's examples. The weights of all ranks add up to 1, so the sums over the ranks are means.
    */
   read(into: Float32Array, weight: number): void {
     let at = 0;

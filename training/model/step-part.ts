@@ -1,16 +1,16 @@
 import type * as tfjs from '@tensorflow/tfjs';
 
-/** The results of a micro-batch, as scalars on the backend. */
+/** The results of a micro-batch, as tensors on the backend. */
 export interface StepLoss {
   /** The loss to minimise, including regularisation. */
   readonly loss: tfjs.Scalar;
-  /** The metrics. tf.tidy does not dispose them; the strategy that takes the step does. */
+  /** The metrics. The strategy that takes the step must dispose them, because tf.tidy does not. */
   readonly metrics: readonly tfjs.Scalar[];
 }
 
 /** A micro-batch. An optimizer step sums the gradients of one or more micro-batches. */
 export interface StepPart {
-  /** Computes the loss of this worker's examples. The caller must run it within tf.tidy. null if the worker has no examples. */
+  /** Computes the loss of this worker's examples. The caller must run this function within tf.tidy. null if the worker has no examples. */
   readonly compute: (() => StepLoss) | null;
   /** The part's share of the step's examples. The weights of all parts on all workers add up to 1. */
   readonly weight: number;
@@ -18,7 +18,7 @@ export interface StepPart {
 
 /** The results of a step: the mean loss and the mean metrics over the step's examples. */
 export interface StepValues {
-  /** Returns the loss, followed by the metrics. It may block until the backend has computed them, so do not call it in every step. */
+  /** Returns the loss, followed by the metrics. The call may wait for the backend, so avoid it in most steps. */
   read(): readonly number[];
   dispose(): void;
 }

@@ -11,7 +11,7 @@ export interface LayerWeight {
 export type Trainable = tfjs.Variable | LayerWeight | tfjs.LayersModel;
 
 export interface TrainedVariables {
-  /** The variables without duplicates, in the order in which the program passed them. */
+  /** The variables in the order in which the program passed them, without duplicates. */
   readonly variables: readonly tfjs.Variable[];
   readonly moving: readonly tfjs.Variable[];
 }
@@ -30,7 +30,9 @@ export function trainedVariables(tf: typeof tfjs, given: Trainable | readonly Tr
   return { variables, moving: [...new Set(list.filter(isModel).flatMap((model) => movingAveragesOf(model)))] };
 }
 
-/** Returns all trainable variables in TensorFlow.js except the state of `optimizers`: Adam and Adamax register their state as trainable. */
+/**
+ * Returns all trainable variables in TensorFlow.js, except the optimizers' own state: Adam and Adamax register their state as trainable.
+ */
 export function allTrainable(tf: typeof tfjs, optimizers: Iterable<tfjs.Optimizer>): tfjs.Variable[] {
   const own = new Set<unknown>([...optimizers].flatMap((optimizer) => Object.values(optimizer)));
   return Object.values(tf.engine().registeredVariables).filter((variable) => variable.trainable && !own.has(variable));

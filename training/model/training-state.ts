@@ -29,8 +29,8 @@ export function variablesOf(tf: typeof tfjs, model: CompiledModel): NamedVariabl
 }
 
 /**
- * Returns the variables of an optimizer's state, with their names in checkpoints.
- * @param variables the variables that the optimizer trains. Slot names contain the positions in this list.
+ * Returns the state variables of an optimizer, with their names in checkpoints.
+ * @param variables the variables that the optimizer trains. A slot's name contains the index of its variable in this list.
  */
 export function optimizerVariables(
   tf: typeof tfjs,
@@ -55,7 +55,6 @@ export async function captureState(tf: typeof tfjs, model: CompiledModel): Promi
   return await capture(tf, variablesOf(tf, model));
 }
 
-/** Copies variables out of the backend. */
 export async function capture(tf: typeof tfjs, variables: readonly NamedVariable[]): Promise<StoredTensor[]> {
   return await Promise.all(
     variables.map(async ({ name, variable }) => {
@@ -70,16 +69,17 @@ interface NativeData {
   readonly values: unknown;
 }
 
-/** Copies a tensor's values to newly allocated memory. */
 export async function copyOf(tf: typeof tfjs, tensor: tfjs.Tensor): Promise<Uint8Array> {
-  // Check this before reading the tensor, because reading may change the result.
+  // Reading the tensor may change the result of this check.
   const isCopied = isCopiedByReading(tf, tensor);
   const values = (await tensor.data()) as Float32Array | Int32Array | Uint8Array;
   const bytes = new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
   return isCopied ? bytes : bytes.slice();
 }
 
-/** Returns true if `data()` returns a copy. Some backends return their own memory, or the array from which the tensor was created. */
+/**
+ * Returns true if `tensor.data()` returns a copy. Some backends return their own memory, or the array from which the tensor was created.
+ */
 function isCopiedByReading(tf: typeof tfjs, tensor: tfjs.Tensor): boolean {
   switch (tf.getBackend()) {
     case 'wasm':
@@ -95,7 +95,7 @@ function isCopiedByReading(tf: typeof tfjs, tensor: tfjs.Tensor): boolean {
 
 /**
  * Restores a model and its optimizer.
- * @throws TonyError CHECKPOINT_MISFIT, without changing anything, if the tensors are from another model or optimizer.
+ * @throws TonyError CHECKPOINT_MISFIT, without changing anything, if the tensors belong to another model or optimizer.
  */
 export function restoreState(
   tf: typeof tfjs,
@@ -111,7 +111,7 @@ export function restoreState(
   setIterations(optimizer, iterations);
 }
 
-/** @throws TonyError CHECKPOINT_MISFIT if the tensors contain the state of another kind of optimizer. */
+/** @throws TonyError CHECKPOINT_MISFIT if the tensors contain the state of a different kind of optimizer. */
 export function checkOptimizer(optimizer: tfjs.Optimizer, tensors: readonly StoredTensor[], where: string, prefix = 'optimizer'): void {
   for (const { name } of tensors.filter((tensor) => tensor.name.startsWith(`${prefix}:`))) {
     const [, property = ''] = name.split(':');
@@ -146,8 +146,8 @@ export function restoreOptimizer(
 }
 
 /**
- * Restores only the model weights among `tensors`.
- * @param model the model's name, for a loop checkpoint with several models.
+ * Restores only the model weights from the tensors of a checkpoint.
+ * @param model the model's name, if the checkpoint of a loop contains several models.
  * @throws TonyError CHECKPOINT_MISFIT, without changing anything, if the tensors belong to another model.
  */
 export function restoreWeights(
@@ -188,7 +188,7 @@ export function weightsAmong(tensors: readonly StoredTensor[], prefix = 'model')
   );
 }
 
-/** Returns the data type and the shape of a tensor: `float32 [2,3]`. */
+/** Describes the data type and the shape of a tensor, for example `float32 [2,3]`. */
 export function typeOf({ dtype, shape }: { readonly dtype: string; readonly shape: readonly number[] }): string {
   return `${dtype} [${shape}]`;
 }
@@ -210,7 +210,7 @@ export function assignTensors(
 }
 
 export function tensorOf(tf: typeof tfjs, stored: StoredTensor): tfjs.Tensor {
-  // Creates an aligned copy; Buffer.slice() would return a view.
+  // Copies the bytes to aligned memory. Buffer.slice() would return a view.
   const { buffer } = new Uint8Array(stored.bytes);
   const values =
     stored.dtype === 'float32' ? new Float32Array(buffer) : stored.dtype === 'int32' ? new Int32Array(buffer) : new Uint8Array(buffer);

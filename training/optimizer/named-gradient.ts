@@ -1,6 +1,6 @@
 import type * as tfjs from '@tensorflow/tfjs';
 
-/** A gradient in the format that `applyGradients` expects. `name` is the variable's name. */
+/** A gradient as `applyGradients` expects it. `name` is the name of its variable. */
 export interface NamedGradient {
   readonly name: string;
   /** null if the loss does not depend on the variable. The optimizer then leaves the variable unchanged. */

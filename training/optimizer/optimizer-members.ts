@@ -16,7 +16,7 @@ export function setIterations(optimizer: tfjs.Optimizer, iterations: number): vo
   membersOf(optimizer).iterations_ = iterations;
 }
 
-/** Returns the current learning rate, which a program may change during training. */
+/** Returns the current learning rate, which the program may change during training. */
 export function learningRateOf(optimizer: tfjs.Optimizer): number {
   return membersOf(optimizer).learningRate;
 }

@@ -7,7 +7,7 @@ export interface OptimizerSlot {
   readonly variable: tfjs.Variable;
 }
 
-/** `applyGradients` accepts null gradients, but its type declaration excludes them. */
+/** `applyGradients` accepts null gradients, although its type declaration excludes them. */
 type ToApply = Parameters<tfjs.Optimizer['applyGradients']>[0];
 
 type SlotArray = (OptimizerSlot | null | undefined)[];
@@ -30,14 +30,14 @@ const known = new WeakMap<tfjs.Optimizer, OptimizerSlots>();
 /**
  * Maps variables to their slots in an optimizer.
  *
- * TensorFlow.js finds a variable's slots by its position in the list of gradients (tfjs-core 4.22, `applyGradients` of each optimizer). A
- * program that alternates between two lists would therefore mix up slots. This class assigns each variable a fixed place, so every step may
- * use a different list in any order.
+ * TensorFlow.js finds a variable's slots by its index in the list of gradients (tfjs-core 4.22, `applyGradients` of each optimizer). A
+ * program that alternates between two lists would therefore mix up slots. This class assigns a fixed index to each variable, so each step
+ * may use a different list.
  */
 export class OptimizerSlots {
   readonly #tf: typeof tfjs;
   readonly #optimizer: tfjs.Optimizer;
-  /** The variable at each place. null if the variable is unknown, for example for slots from a model file. */
+  /** The variable at each index, or null if the variable is unknown, for example for slots from a model file. */
   readonly #variables: (tfjs.Variable | null)[] = [];
   #places = new Map<tfjs.Variable, number>();
 
@@ -67,7 +67,7 @@ export class OptimizerSlots {
     return this.#variables.length - 1;
   }
 
-  /** Assigns places in list order. TensorFlow.js then finds the same slots if the program later trains the same list without this class. */
+  /** Assigns an index to each variable, in list order. Code that does not use this class then finds the same slots for the same list. */
   arrange(variables: readonly tfjs.Variable[]): void {
     for (const variable of variables) {
       this.placeOf(variable);
@@ -135,14 +135,14 @@ export class OptimizerSlots {
     });
   }
 
-  /** Recognises slots by their structure, because custom optimizers may store them in other properties. */
+  /** Recognises slots by their structure, because custom optimizers may store them in any property. */
   #areSlots(values: readonly unknown[]): boolean {
     return values.length > 0 && values.every((value) => (value as Partial<OptimizerSlot> | null)?.variable instanceof this.#tf.Variable);
   }
 
   /**
    * Finds slots that other code created (`model.fit`, `minimize`, a model file), by name or by order and shape. Returns the variable's
-   * place; undefined if it has no slots.
+   * index, or undefined if it has no slots.
    */
   #adopt(variable: tfjs.Variable): number | undefined {
     const arrays = this.#arrays().map(([, slots]) => slots);
@@ -172,7 +172,7 @@ export class OptimizerSlots {
     return place;
   }
 
-  /** Disposes the slots of disposed variables. Otherwise, they would occupy memory as long as the optimizer exists. */
+  /** Disposes the slots of disposed variables. Otherwise, the slots would occupy memory as long as the optimizer exists. */
   #removeDisposed(): void {
     if (!this.#variables.some((variable) => variable?.isDisposed)) {
       return;
