@@ -67,7 +67,7 @@ export class Divergence {
     const { phase, reports, onNotice } = this.#options;
     const stops = this.#onNaN === 'stop';
     if (!this.#hasReported && reports) {
-      const outcome = stops ? 'training stops' : 'training continues, but keeps no diverged checkpoint';
+      const outcome = stops ? 'training stops' : 'training continues, without checkpoints until all values are finite';
       onNotice(`training has diverged: ${what} (phase ${phase}); ${outcome}. ${DIVERGED_HINT}`);
     }
     this.#hasReported = true;

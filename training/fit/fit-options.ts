@@ -64,8 +64,8 @@ export interface FitOptions extends StepOptions {
   /** The weight of each example in the loss. Does not apply to datasets and `prepare`, which supply weights with each batch. */
   readonly sampleWeight?: ColumnLike;
   /**
-   * How to handle a NaN or infinite loss or weight. With `stop`, the default, `fit` throws TRAINING_DIVERGED on all ranks. With
-   * `continue`, training continues, but `fit` writes no checkpoint while the loss or a weight is NaN or infinite.
+   * How to handle a NaN or infinite loss or weight. With `stop`, the default, `fit` throws TRAINING_DIVERGED on all ranks. With `continue`,
+   * training continues, but a restarted program never resumes from a checkpoint with such values.
    */
   readonly onNaN?: OnNaN;
   /** With 1 or 2, rank 0 prints a line for each epoch. With 0, the default, `fit` prints nothing. */

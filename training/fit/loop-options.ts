@@ -20,7 +20,7 @@ export interface LoopOptions<T, State extends Json> extends LoopParts {
   readonly state?: State;
   /**
    * How to handle a NaN or infinite loss or variable. With `stop`, the default, the loop throws TRAINING_DIVERGED on all ranks. With
-   * `continue`, training continues, but the loop writes no checkpoint while the loss or a variable is NaN or infinite.
+   * `continue`, training continues, but a restarted program never resumes from a checkpoint with such values.
    */
   readonly onNaN?: OnNaN;
   /** If false, the loop neither reads nor writes checkpoints, and a restarted program runs the loop from the beginning. */

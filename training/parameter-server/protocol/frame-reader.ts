@@ -4,7 +4,7 @@ import { decodeFrame, FRAME_BYTES, type Frame } from './frame.ts';
 
 export interface FrameEvents {
   /**
-   * Returns memory of exactly `frame.bodyBytes` bytes for a frame's body. Called when the head of a frame with a body has arrived.
+   * Returns a buffer of exactly `frame.bodyBytes` bytes for the frame's body. Called once the head of the frame has arrived.
    * @throws if the receiver does not expect this body.
    */
   place(frame: Frame, head: unknown): Uint8Array;
@@ -15,7 +15,7 @@ export interface FrameEvents {
 
 const NO_BYTES = new Uint8Array(0);
 
-/** Parses the frames of a connection from chunks of any size. Writes bodies directly to their destination, without a copy. */
+/** Parses frames from chunks of any size. Writes bodies directly to their destination, without a copy. */
 export class FrameReader implements Reader {
   readonly #events: FrameEvents;
   readonly #header = new Uint8Array(FRAME_BYTES);
@@ -31,7 +31,7 @@ export class FrameReader implements Reader {
     this.#events = events;
   }
 
-  /** Returns the buffer for the next bytes, which is never empty. */
+  /** Returns a buffer for the next bytes. The buffer is never empty. */
   destination(): Uint8Array {
     return this.#over ? this.#nowhere : this.#filled === 0 ? this.#place : this.#place.subarray(this.#filled);
   }
@@ -52,7 +52,7 @@ export class FrameReader implements Reader {
     return true;
   }
 
-  /** Stops parsing. Further data is discarded. */
+  /** Stops parsing. Discards all further data. */
   stop(): void {
     this.#over = true;
   }

@@ -6,22 +6,22 @@ export interface Piece {
   readonly count: number;
 }
 
-/** The pieces on each parameter server, in variable order. */
+/** For each parameter server, its pieces in variable order. */
 export type Layout = readonly (readonly Piece[])[];
 
-/** The minimum size of a variable to split. For smaller variables, the savings would not justify an extra operation per step. */
+/** The minimum size of a variable to split. Splitting a smaller variable would save less time than its additional operation costs. */
 const LEAST_CUT = 16_384;
 /**
- * Limits the size of a part to 1/4 of a server's fair share, or to LEAST_CUT if that is larger. The fullest server therefore exceeds its
- * fair share by at most this amount.
+ * A split variable is cut into parts of at most 1/4 of a server's fair share, or at most LEAST_CUT if that is larger. The server with the highest
+ * load therefore exceeds its fair share by at most one part.
  */
 const PARTS_OF_FAIR_SHARE = 4;
 
 /**
  * Distributes variables so that all servers hold about the same number of weights. Splits large variables into parts, and assigns the
- * parts, largest first, to the server with the lowest load. A placed variable stays whole on its server.
+ * parts, largest first, to the server with the lowest load. Does not split variables that have a given server.
  * @param sizes the number of elements in each variable.
- * @param placed the server of each variable; null for automatic placement.
+ * @param placed the given server of each variable, or null for automatic placement.
  * @param held the number of weights that each server already holds.
  */
 export function layOut(
@@ -31,7 +31,7 @@ export function layOut(
   held: readonly number[] = new Array<number>(servers).fill(0),
 ): Layout {
   const loads = [...held];
-  /** For each variable and server, the number of the variable's elements on the server; undefined for none. */
+  /** For each variable and server, the number of the variable's elements on that server, or undefined for none. */
   const shares = sizes.map(() => new Array<number | undefined>(servers).fill(undefined));
   const hold = (server: number, variable: number, count: number) => {
     const share = shares[variable] as (number | undefined)[];
@@ -60,14 +60,13 @@ function cut(size: number, most: number): number[] {
   return Array.from({ length: parts }, (_, part) => Math.floor(((part + 1) * size) / parts) - Math.floor((part * size) / parts));
 }
 
-/** Returns a variable's piece on a server, if any. Pieces are consecutive, in server order. */
+/** Returns the variable's piece on a server. Pieces are consecutive, in server order. */
 function pieceOf(share: readonly (number | undefined)[], variable: number, server: number): Piece[] {
   const count = share[server];
   const from = share.slice(0, server).reduce<number>((sum, each) => sum + (each ?? 0), 0);
   return count === undefined ? [] : [{ variable, from, count }];
 }
 
-/** Returns the total number of elements in the pieces. */
 export function numbersOf(pieces: readonly Piece[]): number {
   return pieces.reduce((sum, { count }) => sum + count, 0);
 }

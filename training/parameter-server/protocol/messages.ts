@@ -31,37 +31,42 @@ const variable = z.object({ name: z.string(), tensor: z.string(), shape });
 const storedShape = z.object({ name: z.string(), dtype: z.enum(['float32', 'int32', 'bool']), shape, bytes: count });
 const pending = z.object({ step: count, uri: z.string(), applicationId: z.string(), generation: count });
 
-/** An OptimizerState. The body contains the slot values, limited to the variables' pieces on the server. */
+/** An OptimizerState. The body contains the slot values for the pieces on this server. */
 const optimizerState = z.object({
   iterations: count,
   scalars: z.record(z.string(), z.number()),
   slots: z.array(z.object({ property: z.string(), suffix: z.string(), variable: count })),
 });
 
-/** A new optimizer, or an existing optimizer to which `variables` are added. */
+/** A new optimizer, or an existing optimizer that gets additional `variables`. */
 const optimizerHead = z.object({
   index: count,
   description: optimizerDescription,
   variables: z.array(count),
-  /** The state of the chief's optimizer for these variables before this run. For an existing optimizer, only the slots are used. */
+  /**
+   * The state that the chief's optimizer had for these variables before this run. For an existing optimizer, the server uses only the
+   * slots.
+   */
   state: optimizerState,
 });
 /**
- * `first`: the number of the first variable; the other variables are numbered consecutively. `optimizers`: new optimizers, and existing
+ * `first`: the number of the first variable. The other variables have the following numbers. `optimizers`: new optimizers, and existing
  * optimizers with additional variables. Body: the weights of the pieces, followed by the slots of the optimizers.
  */
 const addition = z.object({ first: count, variables: z.array(variable), pieces: z.array(piece), optimizers: z.array(optimizerHead) });
 
-/** The untrained weights of a run, during the run and at its end, or the number of a broadcast in the program. */
+/**
+ * The key of shared tensors: `current` for the untrained weights during a run, `last` for those at its end, or the number of a broadcast.
+ */
 const sharedKey = z.union([z.enum(['current', 'last']), count]);
-/** A number that each worker sends to server 0. Server 0 counts the workers that have sent a positive number so far. */
+/** A number that a worker sends to server 0. Server 0 counts the workers that have sent a positive number. */
 const signal = z.number();
 export const MAX_REASON = 1000;
 
 export const ask = z.discriminatedUnion('ask', [
-  /** `run`: the number of the run in the program. All workers use the same numbers. */
+  /** `run`: the number of the run within the program. All workers use the same numbers. */
   z.object({ ask: z.literal('hello'), run: count }),
-  /** Body: the same as for `add`, but without weights if `restore` names a checkpoint. */
+  /** Body: as for `add`, but without weights if `restore` names a checkpoint. */
   z.object({
     ask: z.literal('prepare'),
     addition,
@@ -73,7 +78,8 @@ export const ask = z.discriminatedUnion('ask', [
   z.object({ ask: z.literal('open') }),
   z.object({ ask: z.literal('join') }),
   /**
-   * The chief receives the answer immediately. Other workers receive it once the chief has added all of these variables and the optimizer.
+   * The chief receives the answer immediately. Other workers receive the answer once the chief has added all of these variables and the
+   * optimizer.
    */
   z.object({
     ask: z.literal('enter'),
@@ -86,17 +92,18 @@ export const ask = z.discriminatedUnion('ask', [
   }),
   z.object({ ask: z.literal('add'), addition }),
   /**
-   * `now`: answer without waiting for slower workers. `all`: send all variables instead of only those that changed since the last answer.
+   * `now`: answer without waiting for slower workers. `all`: send all variables, including those that have not changed since the last
+   * answer.
    */
   z.object({ ask: z.literal('pull'), now: z.boolean(), all: z.boolean() }),
-  /** Body: the gradients of the pieces of the variables in `present`. */
+  /** Body: the gradients of the variables in `present`, limited to the pieces on this server. */
   z.object({
     ask: z.literal('push'),
     optimizer: count,
     /** False if the worker had no examples. The servers then take no step. */
     hasExamples: z.boolean(),
     present: z.array(count),
-    /** The worker's current learning rate, for this update. */
+    /** The worker's learning rate for this step. */
     learningRate: z.number(),
     dropped: z.object({ variables: z.array(count), optimizers: z.array(count) }).optional(),
     position: trainingPosition.optional(),
@@ -108,13 +115,13 @@ export const ask = z.discriminatedUnion('ask', [
   z.object({ ask: z.literal('signal'), signal, reason: z.string().max(MAX_REASON).optional() }),
   /**
    * Reports that a worker has completed iteration `step`, with its position. The chief receives the answer once no other worker can push.
-   * Other workers receive it once the chief has sent `part` for this or a later step, or can no longer take the checkpoint.
+   * Another worker receives the answer once the chief has sent `part` for this or a later step, or can no longer take the checkpoint.
    */
   z.object({ ask: z.literal('meet'), step: count, position: trainingPosition }),
   z.object({ ask: z.literal('part'), step: count }),
-  /** Stores tensors for all workers. Body: the tensors' bytes. Answered once the tensors are stored. */
+  /** Stores tensors for all workers. Body: the bytes of the tensors. */
   z.object({ ask: z.literal('put'), key: sharedKey, tensors: z.array(storedShape) }),
-  /** Answered once the tensors are stored. */
+  /** The answer arrives once the tensors are stored. */
   z.object({ ask: z.literal('get'), key: sharedKey }),
   z.object({ ask: z.literal('state'), optimizer: count }),
   z.object({ ask: z.literal('positions') }),
@@ -122,7 +129,7 @@ export const ask = z.discriminatedUnion('ask', [
   z.object({ ask: z.literal('capture'), step: count, writing: count.nullable() }),
   /** Makes the server write the copy of this step to a checkpoint. The request can be repeated. */
   z.object({ ask: z.literal('write'), step: count, dir: z.string(), pending, index: count, count }),
-  /** Answered once all workers have finished. */
+  /** The answer arrives once all workers have finished. */
   z.object({ ask: z.literal('finish'), position: trainingPosition.nullable() }),
   z.object({ ask: z.literal('seal'), failed: z.boolean(), position: trainingPosition.nullable() }),
   z.object({ ask: z.literal('sealed') }),
@@ -133,20 +140,20 @@ export type AskOf<Kind extends Ask['ask']> = Extract<Ask, { ask: Kind }>;
 
 export const helloAnswer = z.object({ state: z.enum(['empty', 'prepared', 'open']) });
 export const joinAnswer = z.object({
-  /** The position that this rank last reported; before the first report, the position at the start of the run. */
+  /** The position that this rank last reported. If the rank has not reported any, the position at the start of the run. */
   position: trainingPosition.nullable(),
   sealed: z.boolean(),
   /** The number of pushes by this rank in this run, including pushes by its earlier processes. */
   steps: count,
 });
 /**
- * Body: the weights of the pieces. `known` is true if the server already stores all variables and the optimizer. Only the chief receives
- * false; it must then send the missing variables and the optimizer. `size` is the number of weights on the server.
+ * Body: the weights of the pieces. `known`: true if the server stores all of these variables and the optimizer. Only the chief can receive
+ * false, and must then send what is missing. `size`: the number of weights on the server.
  */
 export const enterAnswer = z.object({ known: z.boolean(), pieces: z.array(piece), size: count });
 /**
- * Body: the weights of the pieces of `variables`. `iterations`: the number of steps that the pushed optimizer has taken on this server.
- * `signalled`: the number of workers that have sent a positive signal.
+ * Body: the weights of `variables`, limited to the pieces on this server. `iterations`: the number of steps that the pushed optimizer has
+ * taken on this server. `signalled`: the number of workers that have sent a positive signal.
  */
 export const weightsAnswer = z.object({ variables: z.array(count), iterations: count, signalled: count });
 /** Body: the slot values. */

@@ -1,6 +1,6 @@
 /**
- * Returns the part of a tensor name that identifies a weight in checkpoints: the index, without the variable's own name, which may differ
- * between programs.
+ * Returns the part of a tensor name that identifies a weight in checkpoints. The variable's own name is not part of the key, because it
+ * may differ between programs.
  */
 export function weightKey(name: string): string {
   return /^model:\d+:/.exec(name)?.[0] ?? name;

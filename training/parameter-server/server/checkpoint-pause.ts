@@ -3,16 +3,16 @@ import type { RunClock } from './run-clock.ts';
 import type { WorkerRequest } from './worker-request.ts';
 
 /**
- * Pauses all workers at the same iteration while the chief (rank 0) takes a checkpoint. Used with staleness 0. See `meet` and `part` in
- * messages.ts.
+ * Makes all workers pause at the same iteration while the chief (rank 0) takes a checkpoint. Used only with staleness 0. messages.ts
+ * describes the messages `meet` and `part`.
  */
 export class CheckpointPause {
   readonly #worldSize: number;
   readonly #clock: RunClock;
   readonly #delayed: DelayedRequests;
-  /** The iteration of each rank's last `meet`, indexed by rank. */
+  /** The iteration of the last `meet` from each rank. */
   readonly #met = new Map<number, number>();
-  /** The iteration of the chief's last `part`. */
+  /** The iteration of the last `part` from the chief. */
   #parted = -1;
 
   constructor(worldSize: number, clock: RunClock, delayed: DelayedRequests) {
@@ -36,7 +36,7 @@ export class CheckpointPause {
     this.#delayed.release();
   }
 
-  /** Returns true if this rank is disconnected, has finished, or is waiting for other ranks before its next push. */
+  /** Returns true if this rank is disconnected, has finished, or must wait for other ranks before its next push. */
   #cannotPush(rank: number): boolean {
     return this.#clock.stateOf(rank) !== 'live' || this.#delayed.isInStep(rank);
   }

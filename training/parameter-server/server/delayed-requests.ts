@@ -4,15 +4,15 @@ interface Delayed {
   readonly request: WorkerRequest;
   readonly isDue: () => boolean;
   readonly answer: () => void;
-  /** True if the answer depends on other workers' steps. The worker cannot push before it receives the answer. */
+  /** True if the answer depends on other workers' steps. The worker cannot push until it receives the answer. */
   readonly inStep: boolean;
 }
 
-/** The delayed requests of one run. If `answer` throws, the server refuses the request with that error. */
+/** The requests of one run that the server cannot answer yet. If `answer` throws, the server refuses the request with that error. */
 export class DelayedRequests {
   #delayed: Delayed[] = [];
 
-  /** Answers the request as soon as `isDue` returns true: now or in a later call to `release`. */
+  /** Answers the request immediately if `isDue` returns true, otherwise in the first call of `release` for which `isDue` returns true. */
   when(request: WorkerRequest, isDue: () => boolean, answer: () => void, inStep = false): void {
     const delayed = { request, isDue, answer, inStep };
     if (isDue()) {
@@ -41,7 +41,7 @@ export class DelayedRequests {
     }
   }
 
-  /** Tells waiting workers that their answers are delayed. Otherwise, they would consider the server lost. */
+  /** Tells workers that their answers are delayed, so they do not consider the server lost. */
   hold(): void {
     for (const { request } of this.#delayed) {
       request.hold();

@@ -20,7 +20,7 @@ export function checkEntered(shard: ServedShard, rank: number, { first, variable
   }
 }
 
-/** Creates the error for a worker that uses a variable or an optimizer that the chief did not use in the same step. */
+/** Creates the error for a worker whose step uses a variable or an optimizer that the chief's same step does not use. */
 export function unusedByChief(shard: ServedShard, rank: number, { variables, first, step }: AskOf<'enter'>): TonyError {
   const [name] = variables.flatMap(({ name }, index) => (first + index < shard.count ? [] : [name]));
   const what = name === undefined ? 'an optimizer' : `the variable ${name}`;
@@ -29,7 +29,7 @@ export function unusedByChief(shard: ServedShard, rank: number, { variables, fir
   });
 }
 
-/** Removes the numbers that TensorFlow.js adds to names within a process: `dense_Dense3/kernel`, `first/kernel_1`, `17`. */
+/** Removes the numbers that TensorFlow.js adds to make names unique: `dense_Dense3/kernel`, `first/kernel_1`, `17`. */
 function withoutNumbers(name: string): string {
   return name.replaceAll(/_?\d+/g, '');
 }

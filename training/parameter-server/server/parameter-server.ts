@@ -12,7 +12,7 @@ import { WorkerConnection } from './worker-connection.ts';
 export interface ParameterServerOptions extends Omit<SessionOptions, keyof ServerTimeouts> {
   readonly generation: number;
   readonly key: Secret;
-  /** The traffic protection; `none` by default. All workers must use the same setting. */
+  /** The traffic protection. Default: `none`. All workers must use the same setting. */
   readonly security?: WireSecurity;
   /** The address to listen on, or a server that is already listening. */
   readonly listener: Listener | Server;
@@ -26,12 +26,12 @@ export const HOLD_MS = 5000;
 const MAX_UNAUTHENTICATED = 64;
 /** The maximum number of runs on one server. A run is a call to `fit`, a loop, or a series of custom steps. */
 const MAX_RUNS = 64;
-/** The number of ended runs to keep. A replaced worker repeats earlier runs and needs their results. */
+/** The number of ended runs to keep. The replacement of a worker repeats earlier runs and needs their results. */
 const MAX_ENDED_RUNS = 4;
 
 /**
- * Holds a part of the weights, applies the gradients that workers push, and sends the weights to workers. Serves until it is closed. The
- * weights are in memory only; checkpoints are the only persistent copies.
+ * Holds a part of the weights, applies the gradients that workers push, and sends the weights to workers. Keeps the weights in memory
+ * only; only checkpoints preserve them.
  */
 export class ParameterServer {
   readonly #options: ParameterServerOptions;
@@ -84,7 +84,7 @@ export class ParameterServer {
     this.#connections.add(socket);
     const connection = new WorkerConnection(channel, rank, (run) => this.#sessionOf(run));
     connection.start();
-    // The session has already detached the worker, because `start` registers its `close` listener first.
+    // `start` registered its `close` listener earlier, so the session has already detached the worker.
     socket.once('close', () => {
       this.#connections.delete(socket);
       this.#forget();
@@ -107,7 +107,7 @@ export class ParameterServer {
     return session;
   }
 
-  /** Frees the memory of ended runs. Keeps the results of the newest ones. */
+  /** Frees the memory of ended runs, but keeps the results of the newest ones. */
   #forget(): void {
     const ended = [...this.#sessions].filter(([, session]) => session.over);
     for (const [, session] of ended) {

@@ -3,8 +3,8 @@ import type { RunClock } from './run-clock.ts';
 import type { WorkerRequest } from './worker-request.ts';
 
 /**
- * Ends a run in two steps. First, all workers finish. Then the chief stores the last checkpoint and seals the run, while the other workers
- * wait for the seal.
+ * Ends a run in two steps. First, all workers finish their steps. Then, the chief stores the last checkpoint and seals the run, while the
+ * other workers wait.
  */
 export class RunEnd {
   readonly #clock: RunClock;
@@ -17,7 +17,7 @@ export class RunEnd {
     this.#delayed = delayed;
   }
 
-  /** True once all workers have finished. The state must then stay unchanged, because the chief takes the last checkpoint. */
+  /** True once all workers have finished. The weights must then stay unchanged until the chief has stored the last checkpoint. */
   get closing(): boolean {
     return this.#closing;
   }
@@ -26,7 +26,7 @@ export class RunEnd {
     return this.#sealed !== null;
   }
 
-  /** Marks the worker as finished. Answers once all workers have finished. */
+  /** Marks the worker as finished. The worker receives the answer once all workers have finished. */
   finish(request: WorkerRequest): void {
     this.#clock.finish(request.rank);
     this.#delayed.release();

@@ -16,11 +16,11 @@ export interface ServedState {
   readonly numbers: readonly Float32Array[];
 }
 
-/** The tensor of a slot, or of one of the optimizer's counters. */
+/** The tensor of a slot or of a counter. */
 export interface HeldTensor {
   readonly property: string;
   readonly tensor: tfjs.Variable;
-  /** The slot's variable and piece; null for a counter. */
+  /** The slot's variable and piece, or null for a counter. */
   readonly slot: { readonly variable: number; readonly piece: Piece; readonly suffix: string } | null;
 }
 
@@ -32,8 +32,8 @@ interface Stepped {
 }
 
 /**
- * One of the program's optimizers on one parameter server, with slots for the pieces of its variables. TensorFlow.js optimizers update each
- * number independently, so pieces give the same result as whole variables.
+ * One of the program's optimizers on one parameter server, with slots for the pieces on this server. TensorFlow.js optimizers update each
+ * number independently, so updating pieces gives the same result as updating whole variables.
  */
 export class ServedOptimizer {
   readonly description: OptimizerDescription;
@@ -73,7 +73,10 @@ export class ServedOptimizer {
     }
   }
 
-  /** Removes a variable that is about to be disposed. The variable's slots are freed when another variable is assigned to the optimizer. */
+  /**
+   * Removes a variable. Call this method before the variable is disposed. The optimizer keeps the variable's slots until another variable
+   * is assigned to it.
+   */
   remove(id: number): void {
     this.#ids.delete(id);
     const index = this.#stepped.findIndex((each) => each.id === id);
@@ -108,7 +111,7 @@ export class ServedOptimizer {
     }
   }
 
-  /** Restores the step count and the counters from before this run. */
+  /** Restores the step count and the counters that the optimizer had before this run. */
   begin({ iterations, scalars }: StateHead): void {
     for (const [property, value] of Object.entries(scalars)) {
       this.setCounter(property, value);
@@ -118,7 +121,7 @@ export class ServedOptimizer {
 
   /**
    * Sets the slot values. Skips slots of variables that have no piece on this server.
-   * @param numbers the slot values, limited to the pieces on this server. The values are copied.
+   * @param numbers the slot values for the pieces on this server. The method copies them.
    */
   setSlots({ slots }: StateHead, numbers: Float32Array): void {
     let at = 0;
@@ -185,7 +188,7 @@ export class ServedOptimizer {
   /** Frees the backend's memory. The state remains readable. */
   retire(): void {
     const { head, numbers } = this.state();
-    // Backends may return views of memory that is freed below.
+    // Copies the arrays, because they may be views of backend memory that is freed below.
     const state = { head, numbers: numbers.map((each) => each.slice()) };
     this.dispose();
     this.#retired = state;

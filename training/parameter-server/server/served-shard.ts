@@ -8,19 +8,19 @@ import { weightKey } from '../protocol/weight-key.ts';
 import { ServedOptimizer, type ServedState } from './served-optimizer.ts';
 import { ServedVariable, sizeOf } from './served-variable.ts';
 
-/** What one parameter server holds in one run: pieces of variables, and the optimizers that update them. */
+/** The content of one parameter server in one run: pieces of variables, and the optimizers that update them. */
 export class ServedShard {
   readonly #tf: typeof tfjs;
   readonly #inStep: boolean;
   /** The variables that at least one worker holds, by number. */
   readonly #variables = new Map<number, ServedVariable>();
   readonly #optimizers = new Map<number, ServedOptimizer>();
-  /** The number of variables ever added, which is the number of the next variable. Numbers are never reused. */
+  /** The number of variables added so far, which is also the number of the next variable. Numbers are never reused. */
   #count = 0;
   #retired = false;
 
   /**
-   * @param inStep true for staleness 0. A worker that registers a variable later than the others then still receives its initial values.
+   * @param inStep true for staleness 0. A worker that registers a variable later than the others still receives its initial values then.
    */
   constructor(tf: typeof tfjs, inStep: boolean) {
     this.#tf = tf;
@@ -68,12 +68,14 @@ export class ServedShard {
     };
   }
 
-  /** Returns the number of steps that an optimizer has taken; 0 for an unknown optimizer. */
+  /** Returns the number of steps that an optimizer has taken, or 0 for an unknown optimizer. */
   stepsOf(index: number): number {
     return this.#optimizers.get(index)?.steps ?? 0;
   }
 
-  /** Returns true if the chief has added these variables and the optimizer, and has assigned the variables in `joined` to the optimizer. */
+  /**
+   * Returns true if the chief has added these variables and the optimizer, and has assigned the variables in `joined` to this optimizer.
+   */
   knows(variables: readonly number[], optimizer: number, joined: readonly number[]): boolean {
     const served = this.#optimizers.get(optimizer);
     return variables.every((id) => id < this.#count) && served !== undefined && joined.every((id) => served.has(id));
@@ -90,8 +92,8 @@ export class ServedShard {
   }
 
   /**
-   * Adds variables and optimizers. If a variable with the same number exists, a previous chief died while adding it. No worker has received
-   * that variable, so this method replaces it.
+   * Adds variables and optimizers. Replaces a variable with the same number: it was added by an earlier process of the chief that ended
+   * before any worker received the variable.
    * @param numbers the weights of the pieces, unless they come from a checkpoint, followed by the slot values.
    */
   add({ first, variables, pieces, optimizers }: AdditionHead, numbers: Float32Array, withWeights: boolean): void {
@@ -133,12 +135,15 @@ export class ServedShard {
     optimizer.setSlots(state, numbers);
   }
 
-  /** Takes one step with one optimizer. @param gradients the concatenated gradients of the pieces of the `present` variables. */
+  /**
+   * Takes one step with one optimizer.
+   * @param gradients the gradients of the `present` variables, concatenated and limited to the pieces on this server.
+   */
   apply(optimizer: number, present: readonly number[], gradients: Float32Array, learningRate: number): void {
     this.optimizer(optimizer).apply(this.#byVariable(present, gradients), learningRate);
   }
 
-  /** Assigns values that the chief's program has assigned to its variables. */
+  /** Stores values that the chief's program has assigned to variables. */
   assign(variables: readonly number[], numbers: Float32Array, rank: number): void {
     for (const [id, own] of this.#byVariable(variables, numbers)) {
       const served = this.variable(id);
@@ -164,7 +169,10 @@ export class ServedShard {
     return ids.reduce((sum, id) => sum + (this.variable(id).piece?.count ?? 0), 0) * 4;
   }
 
-  /** Returns the weights to send to a rank: all weights that the rank holds, or only those that have changed since the last answer. */
+  /**
+   * Returns the weights to send to a rank: if `all`, every weight that the rank holds, otherwise those that have changed since the last
+   * answer.
+   */
   take(rank: number, all: boolean): { readonly variables: readonly number[]; readonly numbers: readonly Float32Array[] } {
     const due = [...this.#variables].filter(([, served]) => served.piece !== null && (all ? served.holds(rank) : served.isNewFor(rank)));
     for (const [, served] of due) {
@@ -174,8 +182,8 @@ export class ServedShard {
   }
 
   /**
-   * Records that a rank has disposed these variables and optimizers. A retired shard keeps them, because a replaced worker may repeat the
-   * run.
+   * Records that a rank has disposed these variables and optimizers. A retired shard ignores this, because a replaced worker may repeat
+   * the run.
    */
   drop(rank: number, variables: readonly number[], optimizers: readonly number[]): void {
     if (this.#retired) {
@@ -218,7 +226,7 @@ export class ServedShard {
 
   /**
    * Copies the current weights and the slots of optimizer 0 in checkpoint format. A piece of a split variable includes its offset.
-   * @param withScalars true to include the optimizer's counters, which only one server may write.
+   * @param withScalars true to include the optimizer's counters. Exactly one server must include them.
    */
   async capture(withScalars: boolean): Promise<StoredTensor[]> {
     const weights = [...this.#variables.values()].flatMap(({ described, piece, variable }) =>
@@ -244,7 +252,7 @@ export class ServedShard {
     return { name, dtype: 'float32', shape, bytes, ...(isWhole ? {} : { from: piece.from }) };
   }
 
-  /** Returns the names of the checkpoint tensors that this server needs. */
+  /** Returns the names of those checkpoint tensors that this server needs. */
   namesIn(names: readonly string[]): string[] {
     const held = [...this.#variables].filter(([, { piece }]) => piece !== null);
     const ids = new Set(held.map(([id]) => id));
@@ -284,7 +292,7 @@ export class ServedShard {
       } else {
         const { described, piece } = this.variable(Number(variable));
         const slot = name.join(':');
-        // The variable's name may differ from its name in the checkpoint. The optimizer determines the suffix.
+        // The variable may have a different name in the checkpoint. Then, the slot's suffix begins at the last slash.
         const suffix = slot.startsWith(described.name) ? slot.slice(described.name.length) : slot.slice(slot.lastIndexOf('/'));
         optimizer.setSlot(property, suffix, Number(variable), partOf(tensor, piece as Piece));
       }
@@ -326,7 +334,7 @@ export class ServedShard {
   }
 }
 
-/** Copies the bytes, because a Float32Array requires aligned memory. */
+/** A Float32Array requires aligned memory, so the bytes are copied. */
 function numbersIn(bytes: Uint8Array): Float32Array {
   return new Float32Array(new Uint8Array(bytes).buffer);
 }

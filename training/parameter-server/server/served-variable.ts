@@ -12,12 +12,11 @@ export interface TrainedVariable {
 let created = 0;
 
 /**
- * A variable of a run on one parameter server: a flat piece of the variable, or only a description if other servers hold the whole
- * variable.
+ * A variable of a run on one parameter server: the values of a flat piece, or only a description if other servers hold the whole variable.
  */
 export class ServedVariable {
   readonly described: TrainedVariable;
-  /** null if other servers hold the whole variable. */
+  /** The piece on this server, or null if other servers hold the whole variable. */
   readonly piece: Piece | null;
   readonly variable: tfjs.Variable | null;
   readonly droppedBy = new Set<number>();
@@ -26,10 +25,10 @@ export class ServedVariable {
   readonly #versions = new Map<number, number>();
   #version = 0;
   #numbers: Float32Array | null = null;
-  /** The initial value, for ranks that register the variable later; null if no rank needs it. */
+  /** The initial value for ranks that register the variable later, or null if no rank needs it. */
   #initial: Float32Array | null;
 
-  /** @param numbers the values of the piece, which are copied; null for zeros. */
+  /** @param numbers the values of the piece, or null for zeros. The constructor copies them. */
   constructor(tf: typeof tfjs, described: TrainedVariable, piece: Piece | null, numbers: Float32Array | null) {
     this.#tf = tf;
     this.described = described;
@@ -43,7 +42,7 @@ export class ServedVariable {
         : tf.tidy(() => tf.variable(numbers === null ? tf.zeros([piece.count]) : tf.tensor1d(numbers.slice()), true, name));
   }
 
-  /** The current values of the piece. The returned array does not change later. */
+  /** The current values of the piece. The returned array never changes. */
   get numbers(): Float32Array {
     this.#numbers ??= (this.variable?.dataSync() as Float32Array | undefined) ?? new Float32Array(0);
     return this.#numbers;
@@ -61,7 +60,8 @@ export class ServedVariable {
 
   /**
    * Records that a rank holds the variable.
-   * @returns the initial value in a rank's first call, so workers with staleness 0 start with equal values; otherwise the current value.
+   * @returns in the rank's first call, the initial value if it is still stored, so that all workers with staleness 0 start with equal
+   *   values; otherwise the current value.
    */
   enter(rank: number): Float32Array {
     const isFirst = !this.#versions.has(rank);
@@ -70,7 +70,7 @@ export class ServedVariable {
     return isFirst ? (this.#initial ?? this.numbers) : this.numbers;
   }
 
-  /** Frees the initial value. Call it when no other rank will register the variable. */
+  /** Frees the initial value. Call this method once no other rank will register the variable. */
   forgetInitial(): void {
     this.#initial = null;
   }
@@ -94,7 +94,7 @@ export class ServedVariable {
 
   /** Frees the backend's memory. `numbers` remains readable. */
   retire(): void {
-    // Backends may return views of memory that is freed below.
+    // Copies the array, because it may be a view of backend memory that is freed below.
     this.#numbers = this.numbers.slice();
     this.#initial = null;
     this.variable?.dispose();

@@ -5,14 +5,14 @@ import { CheckpointStore } from '../../checkpoint/checkpoint-store.ts';
 import type { AskOf } from '../protocol/messages.ts';
 import type { ServedShard } from './served-shard.ts';
 
-/** Reads and writes this server's part of a run's checkpoints. Keeps copies of the server's state in memory until they are written. */
+/** Reads and writes this server's part of checkpoints. Keeps copies of the server's state in memory until they are written. */
 export class ServerCheckpoints {
   readonly #storage: Storage;
   readonly #dir: string | null;
-  /** The copies by step: the copy that is being written, and the next copy. */
+  /** Copies of the state by step. At most two: one that is being written, and the next one. */
   readonly #copies = new Map<number, Promise<StoredTensor[]>>();
 
-  /** @param dir the URI of the job's checkpoint folder; null if there is none. */
+  /** @param dir the URI of the job's checkpoint folder, or null if the job has none. */
   constructor(storage: Storage, dir: string | null) {
     this.#storage = storage;
     this.#dir = dir;
@@ -26,7 +26,10 @@ export class ServerCheckpoints {
     shard.restore(await store.readTensors(checkpoint, names), iterations, checkpoint.uri);
   }
 
-  /** Copies the current state of the shard. @param withScalars see ServedShard.capture. */
+  /**
+   * Copies the current state of the shard.
+   * @param withScalars as for `ServedShard.capture`.
+   */
   async capture(shard: ServedShard, { step, writing }: AskOf<'capture'>, withScalars: boolean): Promise<void> {
     for (const older of this.#copies.keys()) {
       if (older === step || older !== writing) {
@@ -50,7 +53,7 @@ export class ServerCheckpoints {
     this.#copies.clear();
   }
 
-  /** Opens the job's checkpoint folder. Rejects any other folder that a worker requests. */
+  /** Opens the job's checkpoint folder. Rejects any other folder, because the name comes from a worker. */
   #storeIn(dir: string): CheckpointStore {
     if (dir !== this.#dir) {
       throw new TonyError('CHECKPOINT_FAILED', `${dir} is not the checkpoint folder of this job (${this.#dir ?? 'the job has none'})`);

@@ -16,22 +16,22 @@ import { type Client, WorkerRequest } from './worker-request.ts';
 export interface ServerTimeouts {
   /** The time in ms to wait for workers that have not joined yet. */
   readonly joinMs: number;
-  /** The time in ms to wait for the replacement of a lost worker. The other workers then continue without it. */
+  /** The time in ms to wait for the replacement of a lost worker. After this time, the other workers continue without the lost worker. */
   readonly replaceMs: number;
 }
 
 export interface SessionOptions extends ServerTimeouts {
   readonly tf: typeof tfjs;
   readonly storage: Storage;
-  /** The URI of the job's checkpoint folder; null if there is none. Workers cannot make this server access any other folder. */
+  /** The URI of the job's checkpoint folder, or null if the job has none. Workers cannot make this server access any other folder. */
   readonly checkpointDir: string | null;
-  /** The index of this server. Server 0 also holds the state that is not distributed over the servers. */
+  /** The index of this server. Server 0 also holds all state that is not distributed over the servers. */
   readonly index: number;
   readonly worldSize: number;
   readonly onNotice: (message: string) => void;
 }
 
-/** The complete state of one run on one parameter server. Independent of sockets. */
+/** The complete state of one run on one parameter server. Contains no code for sockets. */
 export class Session {
   readonly #options: SessionOptions;
   readonly #clients = new Map<number, Client>();
@@ -44,7 +44,7 @@ export class Session {
   readonly #checkpoints: ServerCheckpoints;
   #state: 'empty' | 'prepared' | 'open' = 'empty';
   #shard: ServedShard | null = null;
-  /** The number of `prepare` requests. Only the last one takes effect. */
+  /** The number of `prepare` requests. If several arrive, only the last one takes effect. */
   #prepares = 0;
   #chiefSteps = 0;
   #start: TrainingPosition | null = null;
@@ -63,7 +63,10 @@ export class Session {
     this.#tensors = new SharedTensors(this.#delayed, () => [...this.#positions.keys()].filter((rank) => !this.#ended.has(rank)));
   }
 
-  /** Adds a worker. If its rank already has a client, replaces that client and returns it. */
+  /**
+   * Adds a worker's connection.
+   * @returns the previous connection of the same rank, which this connection replaces.
+   */
   attach(client: Client): Client | undefined {
     const before = this.#clients.get(client.rank);
     this.#clients.set(client.rank, client);
@@ -100,8 +103,8 @@ export class Session {
   }
 
   /**
-   * Frees the state of a run after all workers have disconnected. Keeps the results, because a replaced worker repeats earlier runs. If
-   * some workers have not finished, the run may continue and keeps its whole state.
+   * Frees the state of a run that all workers have left. Keeps the results, because a replaced worker repeats earlier runs. If some
+   * workers have not finished, the run may continue, so all of its state is kept.
    */
   retire(): void {
     this.#checkpoints.clear();
@@ -110,7 +113,7 @@ export class Session {
     }
   }
 
-  /** Frees the optimizer state, which is needed until the next run has started. */
+  /** Frees the optimizer state. Call this method once a later run has ended. */
   forgetStates(): void {
     this.#shard?.forgetStates();
   }
@@ -150,14 +153,14 @@ export class Session {
     }
   }
 
-  /** @param body after the call returns, only `put` and `prepare` use it. */
+  /** @param body used after the call returns only by `put` and `prepare`. */
   async handle(client: Client, id: number, message: Ask, body: Uint8Array): Promise<void> {
     const request = new WorkerRequest(client, id);
     switch (message.ask) {
       case 'hello':
         return request.answer({ state: this.#state });
       case 'prepare':
-        // Reading a large checkpoint takes a long time. `during` tells the worker that the server is alive.
+        // Reading a large checkpoint takes a long time. Meanwhile, `during` tells the worker that the server is alive.
         await this.#delayed.during(request, this.#prepare(message, body));
         return request.answer({});
       case 'open':
@@ -343,7 +346,7 @@ export class Session {
       shard.drop(rank, dropped.variables, dropped.optimizers);
       shard.forget(this.#clock.counted());
     }
-    // Answers this worker together with the workers that were waiting for its push, so all of them begin with the same weights.
+    // Workers that were waiting for this push receive their answers at the same time, so all workers begin with the same weights.
     const isDue = () => this.#clock.mayBegin(rank);
     this.#delayed.when(request, isDue, () => this.#answerWeights(request, optimizer, false), true);
     this.#delayed.release();

@@ -3,10 +3,10 @@ import type { AskOf, SharedKey, StoredShape } from '../protocol/messages.ts';
 import type { DelayedRequests } from './delayed-requests.ts';
 import type { WorkerRequest } from './worker-request.ts';
 
-/** The number of broadcasts to keep. A replaced worker repeats earlier broadcasts and needs their values. */
+/** The number of broadcasts to keep. The replacement of a worker repeats earlier broadcasts and needs their values. */
 const KEPT_BROADCASTS = 256;
 
-/** The tensors that workers have stored for all workers of a run. */
+/** Tensors that one worker stores for all workers of a run. */
 export class SharedTensors {
   readonly #delayed: DelayedRequests;
   readonly #ranks: () => readonly number[];
@@ -22,7 +22,7 @@ export class SharedTensors {
     this.#ranks = ranks;
   }
 
-  /** Stores the tensors. Delays a broadcast until all ranks have read the broadcast that it replaces. */
+  /** Stores the tensors. A broadcast waits until all ranks have read the old broadcast that it pushes out. */
   put(request: WorkerRequest, { key, tensors }: AskOf<'put'>, body: Uint8Array): void {
     this.#see(request, key);
     const removable = typeof key === 'number' ? key + 1 - KEPT_BROADCASTS : 0;
@@ -39,7 +39,7 @@ export class SharedTensors {
     });
   }
 
-  /** @throws TonyError RING_MISMATCH for a broadcast that has been removed. */
+  /** @throws TonyError RING_MISMATCH if the broadcast has been removed. */
   get(request: WorkerRequest, { key }: AskOf<'get'>): void {
     if (this.#isRemoved(key)) {
       throw new TonyError('RING_MISMATCH', `broadcast ${key} of the program was too long ago to be repeated by a replaced worker`);

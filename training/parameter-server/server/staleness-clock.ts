@@ -15,7 +15,7 @@
 export type WorkerState = 'awaited' | 'live' | 'lost' | 'given-up' | 'finished';
 
 export class StalenessClock {
-  /** The maximum number of steps that a worker may be ahead of the slowest worker; null for no limit (asynchronous training). */
+  /** The maximum number of steps that a worker may be ahead of the slowest worker, or null for no limit (asynchronous training). */
   staleness: number | null;
   readonly #workers: { state: WorkerState; steps: number }[];
 
@@ -35,7 +35,7 @@ export class StalenessClock {
   join(rank: number): void {
     const worker = this.#worker(rank);
     if (worker.state === 'given-up') {
-      // The other workers have continued without this worker and must not wait for it to catch up.
+      // The other workers have continued without this worker, so they must not wait for it to catch up.
       worker.steps = Math.max(worker.steps, this.#slowest() ?? worker.steps);
     }
     worker.state = 'live';
@@ -56,7 +56,7 @@ export class StalenessClock {
     }
   }
 
-  /** Ignores the worker from now on if it is still lost or awaited. */
+  /** Ignores the worker from now on if it is lost or awaited. */
   giveUp(rank: number): void {
     const worker = this.#worker(rank);
     if (worker.state === 'lost' || worker.state === 'awaited') {
@@ -72,7 +72,6 @@ export class StalenessClock {
     return this.#worker(rank).steps <= slowest + this.staleness && this.#workers.every(({ state }) => state !== 'awaited');
   }
 
-  /** True if every worker has finished or been given up. */
   get over(): boolean {
     return !this.#workers.some(isCounted);
   }

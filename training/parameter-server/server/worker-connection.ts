@@ -6,7 +6,7 @@ import { type Ask, ask } from '../protocol/messages.ts';
 import type { Session } from './session.ts';
 import type { Client } from './worker-request.ts';
 
-/** The server's end of the connection to one worker in one run. */
+/** The server's side of the connection to one worker in one run. */
 export class WorkerConnection implements Client {
   readonly rank: number;
   readonly #channel: Channel;
@@ -15,7 +15,7 @@ export class WorkerConnection implements Client {
   #session: Session | null = null;
   /** The request whose body is arriving. */
   #message: Ask | null = null;
-  /** The memory for gradients. All pushes reuse it, because `handle` consumes the gradients before it returns. */
+  /** The buffer for gradients. All pushes reuse it, because `handle` has finished with the gradients when it returns. */
   #gradients = new Uint8Array(0);
   #saidBye = false;
 
@@ -122,7 +122,7 @@ export class WorkerConnection implements Client {
     session.handle(this, frame.id, message, body).catch((error) => this.refuse(frame.id, error));
   }
 
-  /** Closes this connection, because another process has joined with the same rank. */
+  /** Closes this connection because another process has joined with the same rank. */
   replaced(): void {
     this.#reader.stop();
     this.#channel.socket.destroy();

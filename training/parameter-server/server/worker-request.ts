@@ -5,7 +5,7 @@ export interface Client {
   hold(id: number): void;
 }
 
-/** A worker's request. The session answers or refuses it exactly once. */
+/** A worker's request. The session must answer or refuse each request exactly once. */
 export class WorkerRequest {
   readonly client: Client;
   readonly rank: number;
@@ -17,7 +17,10 @@ export class WorkerRequest {
     this.#id = id;
   }
 
-  /** Answers the request. @param body arrays whose bytes are concatenated. */
+  /**
+   * Answers the request.
+   * @param body arrays whose bytes are concatenated.
+   */
   answer(head: object, body: readonly (Float32Array | Uint8Array)[] = []): void {
     this.client.answer(
       this.#id,

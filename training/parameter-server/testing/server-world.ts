@@ -1,4 +1,4 @@
-/** Runs the parameter servers of a test, and its workers, in one process. They close at the end of the test. */
+/** Runs parameter servers and workers in the process of a test, and closes them at its end. */
 import { randomBytes } from 'node:crypto';
 import * as tf from '@tensorflow/tfjs';
 import { onTestFinished } from 'vitest';
@@ -18,10 +18,10 @@ export interface ServerWorld {
   readonly staleness?: number | null;
   readonly generation?: number;
   readonly security?: WireSecurity;
-  /** The folder for checkpoints; no checkpoints by default. */
+  /** The folder for checkpoints. Default: no checkpoints. */
   readonly checkpoints?: string | undefined;
   readonly timeouts?: Partial<ServerTimeouts>;
-  /** Returns the port to which workers connect instead of a server's port. */
+  /** Returns the port that workers use instead of the given server port. */
   readonly through?: (port: number) => Promise<number>;
 }
 
@@ -60,7 +60,7 @@ export async function startServers(world: ServerWorld): Promise<RunningServers> 
   };
 }
 
-/** Creates a new worker, as a new process would. */
+/** Creates a worker with its own state, like a new process. */
 export function openWorker(options: WorkerOptions): ParameterServerWorker {
   const worker = new ParameterServerWorker(options);
   onTestFinished(() => worker.close());

@@ -2,7 +2,7 @@ import type * as tfjs from '@tensorflow/tfjs';
 import type { StoredTensor } from '../../checkpoint/checkpoint-format.ts';
 import type { ServerGroup } from './server-group.ts';
 
-/** The minimum interval in ms between uploads of changed weights, which may be large. */
+/** The minimum interval in ms between uploads. Uploads may be large. */
 const UPDATE_MS = 2000;
 
 export interface FixedContent {
@@ -12,15 +12,15 @@ export interface FixedContent {
 }
 
 /**
- * The untrained weights, including weights that layers update themselves (moving averages). The chief stores its values on server 0. A
- * replaced worker continues with the values from the last upload. At the end of the run, all workers adopt the chief's last values.
+ * The untrained weights, including moving averages that layers update. The chief stores its values on server 0. If a worker is replaced,
+ * its new process starts with the chief's last upload. At the end of the run, all workers adopt the chief's values.
  */
 export class FixedWeights {
   readonly #content: FixedContent;
   #sentAt = 0;
   /**
-   * The data IDs of the weights that server 0 last received. Each assignment gives a variable a new data ID, so a different data ID means
-   * that the weight has changed.
+   * The data IDs of the weights in the last upload. Each assignment gives a variable a new data ID, so a different data ID means that the
+   * weight has changed.
    */
   #sent: readonly object[] = [];
 
@@ -42,7 +42,7 @@ export class FixedWeights {
     this.#noteSent();
   }
 
-  /** Uploads the current weights if they have changed. Called on the chief. */
+  /** Uploads the current weights if they have changed. Call this method only on the chief. */
   async update(servers: ServerGroup): Promise<void> {
     if (this.#content.variables.some(({ dataId }, index) => dataId !== this.#sent[index])) {
       this.#noteSent();

@@ -5,7 +5,7 @@ import { OptimizerSlots } from '../../optimizer/optimizer-slots.ts';
 /** The state of an optimizer, independent of TensorFlow.js. */
 export interface OptimizerState {
   readonly iterations: number;
-  /** The optimizer's counters by property, for example Adam's `accBeta1`. */
+  /** The counters by property, for example Adam's `accBeta1`. */
   readonly scalars: Readonly<Record<string, number>>;
   readonly slots: readonly SlotState[];
 }
@@ -15,7 +15,7 @@ export interface SlotPlace {
   readonly property: string;
   /** The suffix that the optimizer appends to the variable's name, for example `/m`. */
   readonly suffix: string;
-  /** The variable's index in the `variables` argument. */
+  /** The index of the variable in the `variables` argument. */
   readonly variable: number;
 }
 
@@ -27,7 +27,7 @@ export const NO_STATE: OptimizerState = { iterations: 0, scalars: {}, slots: [] 
 
 type Properties = Record<string, unknown>;
 
-/** Reads the optimizer's state for these variables. Omits the slots of other variables. */
+/** Reads the optimizer's state for the given variables only. */
 export function readOptimizerState(tf: typeof tfjs, optimizer: tfjs.Optimizer, variables: readonly tfjs.Variable[]): OptimizerState {
   const own = Object.entries(optimizer as unknown as Properties);
   const scalars = own.flatMap(([property, value]) => (value instanceof tf.Variable ? [[property, value.dataSync()[0] as number]] : []));

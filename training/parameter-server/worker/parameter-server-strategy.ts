@@ -28,7 +28,7 @@ export function parameterServerStrategy(servers: ParameterServers): StrategyFact
 
 /** The minimum interval in ms between reports of this worker's position to the servers. */
 const POSITION_MS = 200;
-/** The parts of a checkpoint that the servers do not capture. */
+/** The parts of a checkpoint that do not come from the servers. */
 interface Captured {
   readonly position: TrainingPosition;
   readonly fixed: readonly StoredTensor[];
@@ -38,9 +38,9 @@ interface Captured {
  * Trains with parameter servers. Each worker steps independently: it pushes the mean gradients of its own batch and pulls the current
  * weights.
  *
- * Rank 0, the chief, initialises the servers and coordinates the checkpoints. Each server copies its part when the chief requests a
- * checkpoint. Each worker has its own moving averages for batch normalisation. Checkpoints contain the chief's moving averages, which all
- * workers adopt at the end.
+ * Rank 0, the chief, initialises the servers and coordinates the checkpoints. When the chief requests a checkpoint, each server copies its
+ * part of the state. Each worker has its own moving averages for batch normalisation. Checkpoints contain those of the chief, and all
+ * workers adopt them at the end.
  */
 class ParameterServerStrategy implements TrainingStrategy {
   readonly rank: number;
@@ -57,9 +57,9 @@ class ParameterServerStrategy implements TrainingStrategy {
   readonly #run: ServerRun;
   #position: TrainingPosition | null = null;
   #positionAt = 0;
-  /** The step of the checkpoint that is being written; null between checkpoints. */
+  /** The step of the checkpoint that is being written, or null if none is. */
   #writing: number | null = null;
-  /** The step of the final checkpoint if training had finished before this run began, otherwise null. Set on the chief only. */
+  /** The step of the final checkpoint if training had finished before this run began, otherwise null. Set only on the chief. */
   #ended: number | null = null;
   #sealed = false;
 
@@ -113,7 +113,7 @@ class ParameterServerStrategy implements TrainingStrategy {
     return position;
   }
 
-  /** Loads the newest valid checkpoint, or the chief's own weights, into the servers. */
+  /** Initialises the servers from the newest valid checkpoint or, if there is none, from the chief's own weights. */
   async #prepare(remote: RemoteVariables, entry: Entry, servers: ServerGroup): Promise<void> {
     const { checkpoints, applicationId, generation } = this.#context;
     await checkpoints?.store.retireOlderThan({ applicationId, generation });
@@ -218,8 +218,8 @@ class ParameterServerStrategy implements TrainingStrategy {
   }
 
   /**
-   * Takes a checkpoint with the chief's position and the last reported data positions of the other workers. Each server copies its part
-   * when the chief's request arrives, between two steps of the chief.
+   * Takes a checkpoint with the chief's position and the data positions that the other workers last reported. Each server copies its part
+   * between two steps of the chief.
    */
   async checkpoint(position: TrainingPosition): Promise<void> {
     const { servers, writer } = this.#run;
@@ -276,7 +276,7 @@ class ParameterServerStrategy implements TrainingStrategy {
       if (this.rank === 0) {
         await Promise.all([this.#fixed.update(servers), remote.assign()]);
       }
-      // The servers answer once every worker has finished its steps.
+      // The answers arrive once every worker has finished its steps.
       await servers.askAll(() => ({ head: { ask: 'finish', position } }));
     }
     const store = async () => {
@@ -296,7 +296,7 @@ class ParameterServerStrategy implements TrainingStrategy {
   }
 }
 
-/** Clips the gradients. Disposes gradients that it replaces. */
+/** Clips the gradients, and disposes those that it replaces. */
 function clip(tf: typeof tfjs, gradients: tfjs.NamedTensorMap, options: StrategyContext['stepOptions']): tfjs.NamedTensorMap {
   const named = Object.entries(gradients as Record<string, tfjs.Tensor | null>).flatMap(([name, tensor]): NamedGradient[] =>
     tensor === null ? [] : [{ name, tensor }],
@@ -304,10 +304,10 @@ function clip(tf: typeof tfjs, gradients: tfjs.NamedTensorMap, options: Strategy
   return Object.fromEntries(clipGradients(tf, named, options).map(({ name, tensor }) => [name, tensor as tfjs.Tensor]));
 }
 
-/** Assigns the chief's untrained weights to this worker's variables. The variables' names may differ. */
+/** Assigns the chief's untrained weights to this worker's variables, whose names may differ from the chief's. */
 function restoreFixed(tf: typeof tfjs, fixed: readonly NamedVariable[], stored: readonly StoredTensor[]): void {
   const byKey = new Map(stored.map((tensor) => [weightKey(tensor.name), tensor]));
-  // `restoreWeights` matches weights by position in the model.
+  // `restoreWeights` matches weights by their index in the model.
   const inOrder = fixed.flatMap(({ name }, index) => {
     const found = byKey.get(weightKey(name));
     return found === undefined ? [] : [{ ...found, name: `model:${index}:${name}` }];

@@ -8,10 +8,10 @@ import { RemoteLoop } from './remote-loop.ts';
 import { ServerGroup, type WorkerOptions } from './server-group.ts';
 import { ServerLoop } from './server-loop.ts';
 
-/** The number of the run that carries broadcasts. The program's own runs are numbered from 1. */
+/** The run number for broadcasts. The program's own runs are numbered from 1. */
 const BROADCAST_RUN = 0;
 
-/** Implements the cluster's training operations for a worker in a job with parameter servers. */
+/** The training operations of a worker in a job with parameter servers. */
 export class ParameterServerWorker implements StrategyFactory {
   readonly rank: number;
   readonly worldSize: number;
@@ -46,7 +46,7 @@ export class ParameterServerWorker implements StrategyFactory {
   }
 
   /**
-   * Takes one custom step. Then pulls the current values of all variables that this worker's custom steps have used. Each step may use
+   * Takes one custom step, and then pulls the current values of all variables that this worker has used in custom steps. Each step may use
    * different variables and optimizers, but all workers must use them in the same order.
    */
   async step(
@@ -61,8 +61,8 @@ export class ParameterServerWorker implements StrategyFactory {
   }
 
   /**
-   * Ends the custom steps. Waits until all workers have called this method. All workers then hold equal weights and optimizers. The next
-   * step starts with rank 0's values.
+   * Ends the custom steps. Resolves once all workers have called this method. All workers then hold equal weights and optimizers. The next
+   * custom step starts with rank 0's values.
    */
   async settle(): Promise<void> {
     const loop = this.#loop;

@@ -9,14 +9,14 @@ interface Open {
   readonly remote: RemoteVariables;
 }
 
-/** Returns this worker's part of a step. Its gradients have weight 1, regardless of other workers' examples. */
+/** Returns this worker's part of a step. The part has weight 1, because workers do not average their gradients. */
 export function partOf(loss: () => tfjs.Scalar, examples: number | undefined): StepPart {
   return examples === 0 ? { compute: null, weight: 0 } : { compute: () => ({ loss: loss(), metrics: [] }), weight: 1 };
 }
 
 /**
- * Takes a program's custom steps, which may precede or follow calls to `fit`. All custom steps until the next `fit` form one run on
- * the servers. Each step registers the variables and optimizers that are new to the servers.
+ * Takes custom steps. All custom steps between two calls to `fit` form one run on the servers. Each step registers the variables and
+ * optimizers that the servers do not have yet.
  */
 export class RemoteLoop {
   readonly #tf: typeof tfjs;
@@ -33,7 +33,7 @@ export class RemoteLoop {
   }
 
   /**
-   * @param variables the variables to train. Only float32 variables have gradients.
+   * @param variables the variables to train. Variables of types other than float32 are ignored.
    * @param examples the number of this worker's examples. If it is 0, the step does not call `loss`, and the servers keep their values.
    */
   async step(

@@ -21,16 +21,16 @@ export interface RemoteVariablesOptions {
   readonly staleness: number | null;
 }
 
-/** Information that a push carries in addition to the gradients. */
+/** Optional content of a push. */
 export interface PushNews {
   readonly position?: TrainingPosition | undefined;
   readonly signal?: number | undefined;
 }
 
 /**
- * A worker's variables in one run. The parameter servers hold the authoritative values and apply the workers' gradients with the program's
- * optimizers. The local variables hold the values of the last pull. `enter` registers variables and optimizers before the first step that
- * uses them, in the same order on every worker.
+ * A worker's view of the variables in one run. The parameter servers hold the authoritative values, and update them with the workers'
+ * gradients and the program's optimizers. The worker's own variables hold the values of its last pull. Every worker must call `enter` for
+ * the same variables and optimizers in the same order, before the first step that uses them.
  */
 export class RemoteVariables {
   readonly #options: RemoteVariablesOptions;
@@ -43,14 +43,14 @@ export class RemoteVariables {
     this.#registry = new VariableRegistry(options.tf);
   }
 
-  /** The number of workers that have sent a positive signal to server 0 so far. */
+  /** The number of workers that have sent a positive signal to server 0, as of the last answer. */
   get signalled(): number {
     return this.#signalled;
   }
 
   /**
-   * Returns true if the chief must prepare the servers. If any server is open, an earlier rank-0 process has already prepared all of them:
-   * opens the servers that are not open yet, and returns false. Called on the chief.
+   * Returns true if the chief must prepare the servers. If any server is open, an earlier process of rank 0 has already prepared all of
+   * them. This method then opens the remaining servers and returns false. Call this method only on the chief.
    */
   async needsPreparing(): Promise<boolean> {
     const states = await this.#options.servers.states();
@@ -62,7 +62,8 @@ export class RemoteVariables {
   }
 
   /**
-   * Sends each server its initial content. Weights and optimizer state come from the chief or from a checkpoint. Called on the chief.
+   * Sends each server its initial content. Weights and optimizer state come from the chief or from a checkpoint. Call this method only on
+   * the chief.
    * @throws TonyError CHECKPOINT_DAMAGED, CHECKPOINT_MISFIT, NOT_FOUND, MODEL_INVALID.
    */
   async prepare(
@@ -82,16 +83,15 @@ export class RemoteVariables {
     });
   }
 
-  /** Opens the servers for all workers. Called on the chief. */
+  /** Opens the servers for all workers. Call this method only on the chief. */
   async open(): Promise<void> {
     await this.#options.servers.askAll(() => ({ head: { ask: 'open' } }));
   }
 
   /**
    * Waits until the chief has opened the servers, then joins the run.
-   * @param how `goesOn`: true if this process continues after the last step of an earlier process with the same rank; false if it repeats
-   * the
-   *   steps.
+   * @param how `goesOn`: true if this process continues where the previous process of its rank stopped, or false if it repeats the steps
+   *   of that process.
    * @returns `position`: this rank's position; `sealed`: true if the run has ended; `steps`: the number of this rank's pushes so far.
    */
   async join(how: { readonly goesOn?: boolean } = {}): Promise<z.infer<typeof joinAnswer>> {
@@ -157,7 +157,10 @@ export class RemoteVariables {
     takeWeights(this.#options.tf, this.#registry, parts);
   }
 
-  /** Pulls the weights. @param how `now`: do not wait for slower workers; `all`: also pull unchanged variables. */
+  /**
+   * Pulls the weights.
+   * @param how `now`: do not wait for slower workers; `all`: also pull unchanged variables.
+   */
   async pull(how: { readonly now: boolean; readonly all?: boolean }): Promise<void> {
     const answers = await this.#options.servers.askAll((server) => ({
       head: { ask: 'pull', now: how.now, all: how.all ?? false },
@@ -168,8 +171,8 @@ export class RemoteVariables {
 
   /**
    * Pushes the gradients of one step and receives the weights for the next step.
-   * @param gradients the gradients by variable name, without variables on which the loss does not depend; null if this worker has no
-   *   examples. The caller must dispose them.
+   * @param gradients the gradients by variable name, or null if this worker has no examples. Omit variables on which the loss does not
+   *   depend. The caller must dispose the gradients.
    */
   async push(optimizer: tfjs.Optimizer, gradients: tfjs.NamedTensorMap | null, news: PushNews = {}): Promise<void> {
     const { servers } = this.#options;
@@ -186,7 +189,7 @@ export class RemoteVariables {
       throw new TonyError('USAGE', `the optimizer ${optimizer.getClassName()} has the learning rate ${learningRate}; it must be a number`);
     }
     const dropped = this.#registry.forgetDisposed();
-    // The assignments precede the push on the same connections.
+    // The connections preserve order, so the servers receive the assigned values before the push.
     const assigned = this.assign();
     this.#pushes++;
     const pushed = servers.askAll((server) => {
@@ -210,10 +213,7 @@ export class RemoteVariables {
     setIterations(optimizer, this.#taken(answers));
   }
 
-  /**
-   * Sends the servers the values that the chief's program has assigned to variables. Called on all workers; assignments on workers other
-   * than the chief have no effect.
-   */
+  /** Sends the servers the values that the chief's program has assigned to variables. Does nothing on other workers. */
   async assign(): Promise<void> {
     const { rank, servers } = this.#options;
     const assigned = rank === 0 ? [...this.#registry.variables].filter(([, each]) => each.variable.dataId !== each.data) : [];
@@ -230,7 +230,10 @@ export class RemoteVariables {
     }));
   }
 
-  /** Sends a signal. @returns the first reason that any worker has sent with a signal; null if there is none. */
+  /**
+   * Sends a signal.
+   * @returns the reason of the first worker that sent one, or null if there is none.
+   */
   async signal(signal: number, reason = ''): Promise<string | null> {
     const given = reason === '' ? {} : { reason: reason.slice(0, MAX_REASON) };
     const { head } = await this.#options.servers.ask(0, { ask: 'signal', signal, ...given });
@@ -249,7 +252,7 @@ export class RemoteVariables {
     const { tf, servers } = this.#options;
     const { index, ids } = this.#registry.optimizer(optimizer);
     const answers = await servers.askAll(() => ({ head: { ask: 'state', optimizer: index } }));
-    // Another process of this rank may have assigned more variables to the optimizer.
+    // An earlier process of this rank may have assigned more variables to the optimizer.
     const held = answers.flatMap(({ head }) => stateAnswer.parse(head).state.slots.map(({ variable }) => variable));
     const live = [...new Set([...ids, ...held])].filter((id) => this.#registry.variables.get(id)?.variable.isDisposed === false);
     const slots = new Map<string, SlotState>();

@@ -4,7 +4,7 @@ import { sealedAnswer } from '../protocol/messages.ts';
 import type { FixedWeights } from './fixed-weights.ts';
 import type { ServerGroup } from './server-group.ts';
 
-/** Calls `finish`, which stores the last checkpoint, and then seals the run. If `finish` fails, all workers fail. */
+/** Calls `finish`, and then seals the run. If `finish` fails, the run fails on all workers. */
 async function sealRun(servers: ServerGroup, position: TrainingPosition, finish: () => Promise<void>): Promise<void> {
   try {
     await finish();
@@ -16,9 +16,9 @@ async function sealRun(servers: ServerGroup, position: TrainingPosition, finish:
 }
 
 /**
- * Ends a run that all workers have finished. The chief stores its untrained weights and the last checkpoint, and then seals the run. Other
- * workers wait for the seal and adopt these weights.
- * @param store stores the last checkpoint; null on workers other than the chief.
+ * Ends a run after all workers have finished their steps. The chief stores its untrained weights and the last checkpoint, and then seals
+ * the run. Other workers wait for the seal and adopt these weights.
+ * @param store stores the last checkpoint. null on workers other than the chief.
  */
 export async function endRun(
   servers: ServerGroup,

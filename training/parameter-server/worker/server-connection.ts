@@ -22,19 +22,19 @@ export interface ConnectionOptions {
 }
 
 interface Pending {
-  /** The maximum number of bytes in the answer's body; null means MOST_UNKNOWN_BYTES. */
+  /** The maximum number of bytes in the answer's body. null stands for MOST_UNKNOWN_BYTES. */
   readonly bodyBytes: number | null;
   readonly resolve: (answer: Answer) => void;
   readonly reject: (error: TonyError) => void;
 }
 
-/** The maximum number of bytes in a body whose size does not follow from the request. Such bodies are usually small. */
+/** The maximum number of bytes in an answer's body if the request does not determine its size. Such bodies are usually small. */
 const MOST_UNKNOWN_BYTES = 2 ** 30;
 const SILENT_TICKS = 8;
 
 /**
- * A worker's connection to one parameter server. If the connection is lost, the promises of pending requests stay pending. ServerGroup then
- * fails the requests.
+ * A worker's connection to one parameter server. If the connection is lost, pending promises do not settle. ServerGroup makes the requests
+ * fail.
  */
 export class ServerConnection implements Reader {
   readonly #options: ConnectionOptions;
@@ -55,7 +55,7 @@ export class ServerConnection implements Reader {
     });
   }
 
-  /** Dials until the server has authenticated itself or `signal` aborts. */
+  /** Tries to connect until the server has authenticated itself or `signal` aborts. */
   static async dial(options: ConnectionOptions, signal: AbortSignal, onRefused: (reason: string) => void): Promise<ServerConnection> {
     const connection = new ServerConnection(options);
     const { address, key, identity } = options;
@@ -82,7 +82,7 @@ export class ServerConnection implements Reader {
     });
   }
 
-  /** Closes the connection. Sends `bye` first if `announced` is true. Synchronous, for use in exit handlers. */
+  /** Closes the connection. If `announced` is true, sends `bye` first. Synchronous, for use in exit handlers. */
   close(announced: boolean): void {
     this.#over = true;
     this.#reader.stop();
@@ -116,7 +116,7 @@ export class ServerConnection implements Reader {
     if (frame.kind !== 'answer' || pending === undefined || frame.bodyBytes > (pending.bodyBytes ?? MOST_UNKNOWN_BYTES)) {
       throw new Error(`sent ${frame.bodyBytes} bytes that no request expects`);
     }
-    // Each answer gets new memory, because backends may keep a reference to the body.
+    // Each answer needs new memory, because backends may keep a reference to the body.
     return Buffer.allocUnsafeSlow(frame.bodyBytes);
   }
 
@@ -145,14 +145,14 @@ export class ServerConnection implements Reader {
     }
   }
 
-  /** Monitors the server for silence while a request is pending, and keeps the process alive. */
+  /** Detects a silent server and keeps this process alive while a request is pending. */
   #watchServer(): void {
     if (this.#pending.size !== 1 || this.#over) {
       return;
     }
     this.#channel?.socket.ref();
     this.#silentTicks = 0;
-    // Counts ticks instead of elapsed time. If the process was blocked, only one tick is late, and the process reads the received data
+    // Counts ticks instead of elapsed time. After a pause of the process, only one tick is counted, and the process reads all received data
     // before the next tick.
     this.#watch = setInterval(() => {
       this.#silentTicks++;

@@ -7,17 +7,18 @@ import { type Ask, getAnswer, helloAnswer, type SharedKey } from '../protocol/me
 import { serverKey } from '../protocol/server-key.ts';
 import { type Answer, ServerConnection } from './server-connection.ts';
 
-/** As for a ring, but `addresses` lists the servers, and `onLost` receives the index of a server. */
+/** The options of a ring, except that `addresses` lists the servers, and `onLost` receives the index of a server. */
 export type ServerGroupOptions = Omit<RingOptions, 'listener' | 'onRefused'>;
 
 export interface WorkerOptions extends ServerGroupOptions {
-  /** The maximum number of steps that a worker may be ahead of the slowest worker; null for no limit. */
+  /** The maximum number of steps that a worker may be ahead of the slowest worker, or null for no limit. */
   readonly staleness: number | null;
 }
 
 /**
- * A worker's connections to all parameter servers. If a server is lost, calls `onLost`. Requests throw PEER_LOST after `graceMs`; the job
- * usually stops this generation earlier. The lost server's state cannot be recovered, so only a new generation can continue.
+ * A worker's connections to all parameter servers. If a server is lost, the group calls `onLost`, and requests throw PEER_LOST after
+ * `graceMs`. The job usually stops this generation before that time. Because the weights of the lost server are lost, training continues
+ * only in a new generation.
  */
 export class ServerGroup {
   readonly size: number;
@@ -44,7 +45,7 @@ export class ServerGroup {
 
   /**
    * Connects to every server.
-   * @param run the number of the run in this program, which servers use to distinguish runs.
+   * @param run the number of the run in this program.
    * @throws TonyError RING_JOIN_FAILED with the missing servers and their last errors.
    */
   static async open(options: ServerGroupOptions, run: number): Promise<ServerGroup> {
@@ -81,13 +82,19 @@ export class ServerGroup {
     });
   }
 
-  /** Selects the run on each server and resolves with the state of the run on each server. This must be the first request. */
+  /**
+   * Selects the run on each server. Must be the first request.
+   * @returns the state of the run on each server.
+   */
   async states(): Promise<('empty' | 'prepared' | 'open')[]> {
     const answers = await this.askAll(() => ({ head: { ask: 'hello', run: this.#run } }));
     return answers.map(({ head }) => helloAnswer.parse(head).state);
   }
 
-  /** Sends a request to one server. @throws TonyError PEER_LOST, or the error that the server returns when it refuses the request. */
+  /**
+   * Sends a request to one server.
+   * @throws TonyError PEER_LOST, or the server's own error if it refuses the request.
+   */
   async ask(server: number, head: Ask, body: readonly Uint8Array[] = [], bodyBytes: number | null = null): Promise<Answer> {
     this.#asks++;
     this.#graceTimer?.ref();
@@ -119,7 +126,7 @@ export class ServerGroup {
     );
   }
 
-  /** Waits until the tensors are stored on the server and resolves with them. */
+  /** Waits until the tensors are stored on the server, and returns them. */
   async get(server: number, key: SharedKey): Promise<StoredTensor[]> {
     const { head, body } = await this.ask(server, { ask: 'get', key });
     let at = 0;
@@ -129,7 +136,10 @@ export class ServerGroup {
     });
   }
 
-  /** Closes the connections. @param announced true if this worker has ended deliberately and needs no replacement. */
+  /**
+   * Closes the connections.
+   * @param announced true if this worker ends deliberately and needs no replacement.
+   */
   close(announced: boolean): void {
     if (this.#state !== 'closed') {
       this.#state = 'closed';
@@ -148,7 +158,7 @@ export class ServerGroup {
       return;
     }
     if (code === 'WIRE_INTEGRITY') {
-      // The job does not learn of this failure from another process, so requests fail immediately, even after the loss of another server.
+      // No other process reports this failure to the job, so requests fail immediately, even after the loss of another server.
       this.#state = 'lost';
       clearTimeout(this.#graceTimer ?? undefined);
       this.#break(new TonyError(code, `parameter server ${server} ${cause}`));

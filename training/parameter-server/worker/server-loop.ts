@@ -28,9 +28,9 @@ const POSITION_MS = 200;
 /**
  * The strategy of a custom loop with parameter servers, whose workers step independently.
  *
- * Rank 0, the chief, restores and writes the checkpoints. It pulls all variables and slots from the servers and writes one file, in the
- * same format as a loop with all-reduce. Each worker has its own copy of the variables that are not trainable when the loop opens.
- * Checkpoints contain the chief's copy.
+ * Rank 0, the chief, restores and writes the checkpoints. To write one, the chief pulls all variables and slots from the servers and
+ * writes one file, in the same format as a loop with all-reduce. Each worker has its own copy of the untrained variables. Checkpoints
+ * contain the chief's copy.
  */
 export class ServerLoop implements LoopStrategy {
   readonly peers: Peers;
@@ -39,16 +39,16 @@ export class ServerLoop implements LoopStrategy {
   readonly #run: ServerRun;
   readonly #trained: readonly tfjs.Variable[];
   readonly #fixed: FixedWeights;
-  /** True for staleness 0. Workers then pause while the chief takes a checkpoint, so the checkpoint contains only whole steps. */
+  /** True for staleness 0. Workers then pause while the chief takes a checkpoint, so the checkpoint contains only complete steps. */
   readonly #meets: boolean;
-  /** The position of the checkpoint from which this process has resumed, otherwise null. Set on the chief only. */
+  /** The position of the checkpoint from which this process has resumed, otherwise null. Set only on the chief. */
   #restored: TrainingPosition | null = null;
-  /** The position to send with the next push; null if none is due. */
+  /** The position to send with the next push, or null if no report is due. */
   #position: TrainingPosition | null = null;
   #positionAt = Number.NEGATIVE_INFINITY;
-  /** True if this worker has pushed since the last `agree`. The answer to a push also reports whether any worker ends the loop. */
+  /** True if this worker has pushed since the last `agree`. The answer to a push also tells whether any worker wants to end the loop. */
   #hasPushed = false;
-  /** The step of the final checkpoint if the loop had finished before this run began, otherwise null. Set on the chief only. */
+  /** The step of the final checkpoint if the loop had finished before this run began, otherwise null. Set only on the chief. */
   #ended: number | null = null;
 
   constructor(options: ServerLoopOptions, context: LoopContext) {
@@ -63,7 +63,7 @@ export class ServerLoop implements LoopStrategy {
     const named = fixed.map((variable) => ({ name: variable.name, variable }));
     this.#fixed = new FixedWeights({
       variables: fixed,
-      // Variables match by their position in the list, because their names may differ between processes.
+      // Variables match by their index in the list, because their names may differ between processes.
       capture: () => capture(context.tf, named),
       restore: (tensors) => restoreFixed(context.tf, fixed, tensors),
     });
@@ -97,7 +97,7 @@ export class ServerLoop implements LoopStrategy {
     return position;
   }
 
-  /** Loads the newest valid checkpoint, or the chief's own values, into the servers. */
+  /** Initialises the servers with the chief's values, which may come from a checkpoint. */
   async #prepare(remote: RemoteVariables, servers: ServerGroup): Promise<void> {
     const position = this.#restored;
     await this.#fixed.put(servers, 'current');
@@ -106,9 +106,9 @@ export class ServerLoop implements LoopStrategy {
   }
 
   /**
-   * Registers all variables and optimizers before the first step. They then have the same numbers in every process, even if a process
-   * starts at a later step. The chief assigns each variable with slots in the checkpoint to the optimizer that owns the slots. Other
-   * variables are assigned in their first step.
+   * Registers all variables and optimizers before the first step, so they have the same numbers in every process, even if a process starts
+   * at a later step. Variables with slots in the checkpoint are assigned to the optimizer that owns the slots. Other variables are
+   * assigned in their first step.
    * @param isFirst true if no process of this rank has taken a step in this run.
    */
   async #enterAll(remote: RemoteVariables, isFirst: boolean): Promise<void> {
@@ -140,7 +140,10 @@ export class ServerLoop implements LoopStrategy {
     return value;
   }
 
-  /** Sends a signal to server 0 if this worker ends the loop. The other workers receive the signal with the answer to their next push. */
+  /**
+   * Sends a signal to server 0 if this worker wants to end the loop. The other workers learn of the signal from the answer to their next
+   * push.
+   */
   async agree(wish: string | null): Promise<{ readonly end: string | null; readonly checkpoint: boolean }> {
     const { remote } = this.#run;
     const isKnown = this.#hasPushed && remote.signalled === 0;
@@ -179,7 +182,7 @@ export class ServerLoop implements LoopStrategy {
   }
 
   /**
-   * Writes a checkpoint with the servers' current variables and slots, and the last reported data positions of the other workers. Does
+   * Writes a checkpoint with the servers' current variables and slots, and the data positions that the other workers last reported. Does
    * nothing on workers other than the chief.
    */
   async #record(position: () => Promise<TrainingPosition>): Promise<void> {
@@ -201,14 +204,14 @@ export class ServerLoop implements LoopStrategy {
 
   async finish(position: () => Promise<TrainingPosition>, afterwards: Promise<void>): Promise<void> {
     const { remote, servers } = this.#run;
-    // The position stays non-final until the run is sealed. If this process is replaced before the seal, the replacement also executes the
-    // code below.
+    // The reported position is not final until the run is sealed. If this process is replaced before that, its replacement must run the
+    // code below again.
     const reported = { ...(await position()), final: false };
     if (this.#options.rank === 0) {
       await this.#fixed.update(servers);
     }
     await remote.assign();
-    // The servers answer once every worker has finished its steps.
+    // The answers arrive once every worker has finished its steps.
     await servers.askAll(() => ({ head: { ask: 'finish', position: reported } }));
     await remote.pull({ now: true, all: true });
     await remote.pullOptimizers();
@@ -229,7 +232,7 @@ export class ServerLoop implements LoopStrategy {
     this.#options.onDispose();
   }
 
-  /** Closes the connections when the program ends deliberately, so the other workers do not wait for this worker. */
+  /** Closes the connections when the program ends deliberately. The other workers then do not wait for this worker. */
   close(): void {
     this.#run.close(true);
   }

@@ -7,15 +7,15 @@ import { ServerGroup, type WorkerOptions } from './server-group.ts';
 export interface ParameterServers extends WorkerOptions {
   /** Returns the number of the next run. All workers number their runs in the same order. */
   readonly nextRun: () => number;
-  /** Ends the custom steps that the program took before this run. All workers must call it. */
+  /** Ends the program's earlier custom steps. All workers must call this function. */
   readonly settle?: () => Promise<void>;
 }
 
-/** A worker's side of one run, of `fit` or of a custom loop: the connections to the servers, and the writer of checkpoints. */
+/** A worker's side of one run: the connections to the servers, and the checkpoint writer. */
 export class ServerRun {
-  /** Null on workers other than the chief, and without a checkpoint folder. */
+  /** The checkpoint writer, or null on workers other than the chief and in jobs without a checkpoint folder. */
   readonly writer: CheckpointWriter | null;
-  /** True if this worker has ended the run, and the servers need not wait for it. */
+  /** True once this worker has ended the run. The servers then do not wait for this worker. */
   finished = false;
   readonly #options: ParameterServers;
   readonly #number: number;
@@ -34,12 +34,12 @@ export class ServerRun {
     this.#opened = { servers, remote: new RemoteVariables({ tf, rank, servers, staleness }) };
   }
 
-  /** @throws TonyError USAGE before `open` */
+  /** @throws TonyError USAGE if the run has not been opened. */
   get servers(): ServerGroup {
     return this.#get().servers;
   }
 
-  /** @throws TonyError USAGE before `open` */
+  /** @throws TonyError USAGE if the run has not been opened. */
   get remote(): RemoteVariables {
     return this.#get().remote;
   }
@@ -51,7 +51,10 @@ export class ServerRun {
     return this.#opened;
   }
 
-  /** Closes the connections. @param announced true if this worker ends deliberately, so that the others do not wait for it */
+  /**
+   * Closes the connections.
+   * @param announced true if this worker ends deliberately, so the other workers do not wait for it.
+   */
   close(announced = this.finished): void {
     this.writer?.giveUp();
     this.#opened?.servers.close(announced);

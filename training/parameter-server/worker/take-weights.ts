@@ -3,7 +3,7 @@ import { TonyError } from '../../../platform/errors.ts';
 import type { Piece } from '../protocol/layout.ts';
 import type { VariableRegistry } from './variable-registry.ts';
 
-/** The weights in a server's answer: the concatenated pieces of the variables `ids`. */
+/** The weights in a server's answer: the pieces of the variables `ids`, concatenated. */
 export interface WeightsPart {
   readonly ids: readonly number[];
   readonly body: Uint8Array;
@@ -12,14 +12,14 @@ export interface WeightsPart {
 /**
  * Assigns the weights in the servers' answers to the variables.
  * @param parts the answers in server order.
- * @throws TonyError RING_MISMATCH if a body's length differs from the length of its pieces.
+ * @throws TonyError RING_MISMATCH if a body does not have the length of its pieces.
  */
 export function takeWeights(tf: typeof tfjs, registry: VariableRegistry, parts: readonly WeightsPart[]): void {
   const values = wholeValues(registry, parts);
   tf.tidy(() => {
     for (const [id, numbers] of values) {
       const remote = registry.variable(id);
-      // A program may dispose a variable while its step waits for the servers.
+      // The program may have disposed this variable while the step was waiting for the servers.
       if (!remote.variable.isDisposed) {
         remote.variable.assign(tf.tensor(numbers, remote.variable.shape, 'float32'));
         remote.data = remote.variable.dataId;

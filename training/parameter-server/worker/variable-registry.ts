@@ -2,7 +2,7 @@ import type * as tfjs from '@tensorflow/tfjs';
 import { TonyError } from '../../../platform/errors.ts';
 import type { Piece } from '../protocol/layout.ts';
 
-/** An optimizer and its variables, which a worker registers with the servers before the first step that uses them. */
+/** An optimizer and its variables. A worker registers them with the servers before the first step that uses them. */
 export interface Entry {
   readonly optimizer: tfjs.Optimizer;
   /** float32 variables, in the order in which gradients are applied. */
@@ -11,13 +11,13 @@ export interface Entry {
   readonly given?: readonly tfjs.Variable[];
   /** The name of each variable in checkpoints. */
   readonly tensors?: readonly string[];
-  /** The index of each variable's server; null for automatic placement. */
+  /** The index of each variable's server, or null for automatic placement. */
   readonly placed?: readonly (number | null)[];
 }
 
 export interface NewEntry {
   readonly entry: Entry;
-  /** The number of the first new variable. The other new variables are numbered consecutively. */
+  /** The number of the first new variable. The other new variables have the following numbers. */
   readonly first: number;
   readonly variables: readonly tfjs.Variable[];
   readonly optimizer: number;
@@ -27,9 +27,9 @@ export interface NewEntry {
 
 export interface RemoteVariable {
   readonly variable: tfjs.Variable;
-  /** The variable's piece on each server; undefined for a server without a piece. */
+  /** The variable's piece on each server, or undefined for a server without a piece. */
   readonly pieces: (Piece | undefined)[];
-  /** The data ID of the last value from the servers. The data ID changes when the program assigns a value. */
+  /** The data ID of the value that last came from the servers. When the program assigns a value, the variable gets a different data ID. */
   data: object;
 }
 
@@ -39,11 +39,12 @@ export interface RemoteOptimizer {
 }
 
 /**
- * Numbers a worker's variables and optimizers in one run. All workers register them in the same order and therefore use the same numbers.
+ * Numbers a worker's variables and optimizers in one run. All workers register them in the same order, so the numbers are the same on all
+ * workers.
  */
 export class VariableRegistry {
   readonly #tf: typeof tfjs;
-  /** The variables by number, in the order of registration. Disposed variables are removed. */
+  /** The variables by number, in registration order, without disposed ones. */
   readonly #variables = new Map<number, RemoteVariable>();
   readonly #numbers = new Map<number, number>();
   #count = 0;
@@ -56,7 +57,7 @@ export class VariableRegistry {
     this.#tf = tf;
   }
 
-  /** Returns the unregistered part of the entry, or null if the whole entry is registered. */
+  /** Returns the part of the entry that is not registered yet, or null if the whole entry is registered. */
   newIn(entry: Entry): NewEntry | null {
     const known = this.#optimizers.get(entry.optimizer);
     const variables = [...new Set(entry.variables)].filter(({ id }) => !this.#numbers.has(id));
@@ -110,7 +111,10 @@ export class VariableRegistry {
     return [...this.#live.values()].flatMap((ref) => this.#liveOf(ref) ?? []);
   }
 
-  /** Removes and returns the variables and optimizers that the program has disposed since the last call; null if there are none. */
+  /**
+   * Removes the variables and optimizers that the program has disposed since the last call.
+   * @returns what was removed, or null if nothing was.
+   */
   forgetDisposed(): { variables: number[]; optimizers: number[] } | null {
     const variables = [...this.#variables].filter(([, { variable }]) => variable.isDisposed).map(([number]) => number);
     const optimizers = [...this.#live].filter(([, ref]) => this.#liveOf(ref) === null).map(([index]) => index);
@@ -130,8 +134,8 @@ export class VariableRegistry {
   }
 
   /**
-   * Returns null for a disposed optimizer, which has a disposed tensor. An optimizer without tensors is considered alive until it is
-   * garbage-collected.
+   * Returns null for a disposed optimizer, which is recognised by its disposed tensors. An optimizer without tensors counts as alive until
+   * it is garbage-collected.
    */
   #liveOf(ref: WeakRef<tfjs.Optimizer>): tfjs.Optimizer | null {
     const optimizer = ref.deref();
