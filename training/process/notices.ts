@@ -3,7 +3,7 @@ import type { Report } from './task-context.ts';
 /** Shows a message to the user. A later notice with the same `about` replaces it. */
 export type OnNotice = (message: string, about?: string) => void;
 
-/** Returns a function that writes notices to stderr and reports them to the executor. */
+/** Returns a function that prints notices on stderr and reports them to the executor. */
 export function noticesTo(report: (report: Report) => void): OnNotice {
   return (message, about) => {
     process.stderr.write(`tony-ts: ${message}\n`);

@@ -8,7 +8,7 @@ import type { Storage } from '../../storage/storage.ts';
 import { readTask } from './task.ts';
 import type { TaskContext } from './task-context.ts';
 
-/** Opens storage with the job's Hadoop configuration and user. A standalone program uses the configuration and user of its environment. */
+/** Opens storage with the job's Hadoop configuration and user. For a standalone program, uses those of its environment. */
 export async function openStorage(): Promise<Storage> {
   const task = readTask();
   return task === null ? await storageAlone() : storageOfJob(task);
@@ -20,7 +20,7 @@ export function storageOfJob(task: TaskContext): Storage {
   return createStorage({ hadoop, user, ...(s3 !== null && { s3: decodeJobConnections(s3) }) });
 }
 
-/** Opens storage for a standalone program. Includes HDFS if the environment has a Hadoop configuration. */
+/** Opens storage for a standalone program. Supports hdfs:// if the environment has a Hadoop configuration. */
 export async function storageAlone(): Promise<Storage> {
   const hadoop = await HadoopConfiguration.ifConfigured();
   const user = process.env.HADOOP_USER_NAME ?? userInfo().username;

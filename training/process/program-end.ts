@@ -1,12 +1,12 @@
 import { inspect } from 'node:util';
 import { withTimeout } from '../../platform/deadline.ts';
 
-/** The time limits in ms for the final work. The executor kills the program three seconds after it sends a signal. */
+/** The time limits in ms for the final work. The executor kills the program three seconds after sending a signal. */
 const MOST_MS = { signal: 2000, failure: 5000 } as const;
 const SIGNALS = ['SIGTERM', 'SIGINT'] as const;
 
 export interface LastWork {
-  /** True if work is left. If a program has failed and has no work left, it exits immediately. */
+  /** True if there is final work to do. A program that has failed exits immediately if there is none. */
   readonly isDue: () => boolean;
   /** Does the final work asynchronously. `succeeded` is true if the program ended with exit code 0. */
   readonly finish: (succeeded: boolean) => Promise<void>;
@@ -15,8 +15,8 @@ export interface LastWork {
 }
 
 /**
- * Runs the final work when this program ends for any reason except SIGKILL. If the program has its own handler for a signal or for uncaught
- * exceptions, that handler decides whether to exit.
+ * Runs the final work when this program ends for any reason except SIGKILL. If the program handles a signal or uncaught exceptions itself,
+ * its own handler decides whether to exit.
  * @returns a function that removes the handlers.
  */
 export function beforeProgramEnds(work: LastWork): () => void {

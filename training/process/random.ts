@@ -1,6 +1,7 @@
 /**
- * Creates a random number generator (sfc32 by Chris Doty-Humphrey, PractRand, seeded by splitmix32). The seeds identify a position in
- * training, such as a seed, a step and a rank. A resumed run draws the same numbers, so a checkpoint stores only the seed.
+ * Creates a random number generator (sfc32 by Chris Doty-Humphrey, PractRand, seeded by splitmix32).
+ * @param seeds identify a position in training, for example by seed, step and rank. A resumed run draws the same numbers for the same
+ *   position, so checkpoints need not store the generator's state.
  */
 export function createRandom(...seeds: readonly number[]): () => number {
   let mixed = 0x9e3779b9;
@@ -32,7 +33,7 @@ export function createRandom(...seeds: readonly number[]): () => number {
   return () => draw() / 2 ** 32;
 }
 
-/** Returns the numbers 0 to size-1 in a random order. Equal seeds give the same order; the last seed is usually the epoch. */
+/** Returns the numbers 0 to size-1 in random order. The same seeds give the same order. The last seed is usually the epoch. */
 export function shuffledOrder(size: number, ...seeds: readonly number[]): Uint32Array {
   const order = Uint32Array.from({ length: size }, (_, index) => index);
   const random = createRandom(...seeds);
@@ -46,8 +47,8 @@ export function shuffledOrder(size: number, ...seeds: readonly number[]): Uint32
 }
 
 /**
- * Replaces Math.random with `random` while `work` runs. TensorFlow.js uses Math.random, for example for dropout masks. `work` is
- * synchronous, so the replacement does not affect other code.
+ * Replaces Math.random with `random` while `work` runs, because TensorFlow.js uses Math.random for dropout masks and other operations.
+ * `work` is synchronous, so the replacement does not affect other code.
  */
 export function withRandom<Result>(random: () => number, work: () => Result): Result {
   const original = Math.random;

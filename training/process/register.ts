@@ -43,8 +43,7 @@ interface HooksInThread {
 }
 
 /**
- * The function of the Node.js loader that resolves `require` arguments to files. It is internal and has no type declarations, but many
- * tools replace it.
+ * The internal Node.js function that resolves the argument of `require` to a file. It has no type declarations, but many tools replace it.
  */
 interface FileResolver {
   _resolveFilename(request: string, parent: { filename?: string | null } | null | undefined, ...rest: unknown[]): string;
@@ -89,7 +88,7 @@ function install(): void {
 
 let withinRequired = false;
 
-/** Resolves a specifier as `require` in the file `from` would without these hooks. */
+/** Resolves a specifier as `require` would do in the file `from` without these hooks. */
 function required(specifier: string, from: string): string {
   withinRequired = true;
   try {
@@ -129,7 +128,8 @@ function firstFound(specifier: string, parent: string | undefined, lookUp: (from
 }
 
 /**
- * Chooses the error to throw if no candidate resolves. Prefers the error of the default resolution, which describes the user's own import.
+ * Chooses the error to throw if no candidate resolves: preferably that of the default resolution, because it describes the user's own
+ * import.
  */
 function noteMissing(before: unknown, from: string | null, error: unknown): unknown {
   return before === undefined || from === null ? error : before;
@@ -140,7 +140,7 @@ function isUsable(specifier: string, url: string): boolean {
   return addon === null || existsSync(addon);
 }
 
-/** Node.js versions before 22.15 call this function in the hooks thread. */
+/** The resolve hook for Node.js versions before 22.15, which call it in the hooks thread. */
 export function initialize(data: Places): void {
   places = data;
 }

@@ -1,7 +1,4 @@
-/**
- * The file URLs from which to resolve modules. Resolution from a file searches `node_modules` in the file's folder and in all parent
- * folders.
- */
+/** File URLs from which to resolve modules. Node.js searches `node_modules` in the file's folder and in all parent folders. */
 export interface Places {
   readonly training: string | null;
   /** A file in the container's runtime. */
@@ -10,7 +7,7 @@ export interface Places {
   readonly program: string;
 }
 
-/** `at` is the URL of the resolved module. `from` is the file from which to resolve the specifier; null for the importing module. */
+/** `at` is the URL of the resolved module. `from` is the file from which to resolve the specifier, or null for the importing module. */
 export type Candidate = { readonly at: string } | { readonly from: string | null };
 
 const BARE = /^(?:@[^/]+\/)?[a-zA-Z0-9_~-][^:]*$/;
@@ -19,10 +16,10 @@ const LIBRARY = 'tony-ts';
 /**
  * Returns the candidates for a specifier, in order of precedence.
  *
- * - `tony-ts/training` is always the library that the job shipped, because it communicates with this job's executor.
+ * - `tony-ts/training` is always the library that the job ships, because this library communicates with the job's executor.
  * - Modules that the user's program can resolve take precedence over the runtime's modules.
- * - If the runtime or the training library imports `@tensorflow/*`, the specifier is first resolved from the user's script. The whole
- *   process then uses the same instance of TensorFlow.js as the user's script.
+ * - If the runtime or the training library imports `@tensorflow/*`, the specifier is first resolved from the user's script, so the whole
+ *   process uses the same instance of TensorFlow.js as the user's script.
  */
 export function candidates(specifier: string, parent: string | undefined, places: Places): readonly Candidate[] {
   const byDefault: Candidate = { from: null };
@@ -50,8 +47,8 @@ function isOurs(parent: string | undefined, places: Places): boolean {
 }
 
 /**
- * Returns the folder of tfjs-node's native addon; null for other packages. tfjs-node is unusable without the addon. The addon is missing if
- * it could not be downloaded or built when tfjs-node was installed.
+ * Returns the folder of tfjs-node's native addon, or null for other packages. The addon is missing if it could neither be downloaded nor
+ * built when tfjs-node was installed. tfjs-node cannot be used without the addon.
  */
 export function addonFolderOf(specifier: string, found: string): URL | null {
   const name = /^@tensorflow\/tfjs-node(-gpu)?$/.exec(specifier)?.[0];
@@ -62,7 +59,7 @@ export function addonFolderOf(specifier: string, found: string): URL | null {
   return at < 0 ? null : new URL(`${found.slice(0, at)}/node_modules/${name}/lib/`);
 }
 
-/** Returns true if the package is missing. A broken package, or a package that does not export the path, causes other errors. */
+/** Returns true if the package is missing. Broken packages, and packages that do not export the path, cause other errors. */
 export function isNotFound(error: unknown): boolean {
   const code = (error as { code?: unknown } | null)?.code;
   return code === 'ERR_MODULE_NOT_FOUND' || code === 'MODULE_NOT_FOUND';

@@ -1,11 +1,11 @@
 import type { Socket } from 'node:net';
 
 /*
- * The protocol between a program and its executor, which forwards requests to the ApplicationMaster. Each connection to the executor's Unix
- * socket carries one request and its answer.
+ * The protocol between a program and its executor. The executor forwards requests to the ApplicationMaster. A program opens a connection to
+ * the executor's Unix socket for each request.
  *
  *   ┌─────────────┬─────────────┬──────────────┬──────────────┐
- *   │ uint32      │ uint32      │ head         │ body         │   numbers big-endian
+ *   │ uint32      │ uint32      │ head         │ body         │   both lengths are big-endian
  *   │ length of   │ length of   │ JSON (UTF-8) │ bytes        │
  *   │ the head    │ the body    │              │              │
  *   └─────────────┴─────────────┴──────────────┴──────────────┘
@@ -25,8 +25,8 @@ export interface FrameLimits {
 }
 
 /**
- * The size limits in bytes, which `readFrame` checks before it allocates memory. A request must fit into a gRPC message. An answer may
- * contain a feed record.
+ * Size limits in bytes. `readFrame` checks them before it allocates memory. A request must fit into a gRPC message. An answer may contain
+ * a feed record.
  */
 export const REQUEST_LIMITS: FrameLimits = { head: 4096, body: 960 * 1024 };
 export const ANSWER_LIMITS: FrameLimits = { head: 1024 * 1024, body: 17 * 1024 * 1024 };
@@ -42,7 +42,7 @@ export function encodeFrame({ head, body }: ServiceFrame): Buffer {
 
 /**
  * Reads one frame.
- * @throws Error if the connection ends before the frame is complete, or if the frame exceeds the limits.
+ * @throws Error if the connection ends early, or if the frame exceeds the limits.
  */
 export function readFrame(socket: Socket, limits: FrameLimits): Promise<ServiceFrame> {
   return new Promise((resolve, reject) => {

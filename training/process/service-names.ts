@@ -1,14 +1,14 @@
 /* The services that the ApplicationMaster offers to programs. Requests are JSON and idempotent, so programs can safely repeat them. */
 
-/** A reader of dispatched splits joins the pass and reports the splits that it has received so far. */
+/** A reader of dispatched splits joins a pass over the data and reports the splits that it has already received. */
 export const SPLITS_JOIN = 'splits.join';
-/** The reader requests the next entry of its log, by number. */
+/** A reader requests the next entry of its log, by number. */
 export const SPLITS_NEXT = 'splits.next';
-/** The answer if the dispatcher does not know the reader's pass. The reader must join again. */
+/** The answer if the dispatcher does not know the reader's pass. The reader must then join again. */
 export const SPLITS_FORGOTTEN = 'forgotten';
-/** A feed reader requests records and acknowledges the previous ones. */
+/** A feed reader requests records and acknowledges those that it received earlier. */
 export const FEED_TAKE = 'feed.take';
-/** A feed reader leaves. Its unacknowledged records go to other readers. */
+/** A feed reader leaves the feed. Other readers receive the records that it has not acknowledged. */
 export const FEED_LEAVE = 'feed.leave';
 
 /* The rendezvous store of Horovod's processes. The executor forwards their requests. */

@@ -1,14 +1,14 @@
 import { closeSync, openSync } from 'node:fs';
 import path from 'node:path';
 
-/** The file name of the socket. Its folder has mode 0700, so only the user that runs the executor and the program can connect. */
+/** The file name of the socket. The socket's folder has mode 0700, so only the user that runs the executor and the program can connect. */
 const NAME = 'socket';
-/** The maximum number of bytes in a socket path. The kernel allows 108 bytes including the terminating zero (104 on some systems). */
+/** The maximum number of bytes in a socket path. The kernel allows 108 bytes (104 on some systems), including the terminating zero. */
 const LONGEST_PATH = 100;
 
 /**
- * Returns a socket path that is short enough for the kernel. If the folder's path is too long, the result goes through /proc and an open
- * descriptor of the folder. Call `release` once the socket is connected or closed.
+ * Returns a socket path that is short enough for the kernel. If the folder's own path is too long, the returned path leads through /proc
+ * and an open descriptor of the folder. Call `release` once the socket is connected or closed.
  */
 export function socketPath(folder: string): { readonly path: string; release(): void } {
   const direct = path.join(folder, NAME);

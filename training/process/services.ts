@@ -6,11 +6,11 @@ import { ANSWER_LIMITS, encodeFrame, REQUEST_LIMITS, readFrame, type ServiceFram
 import { socketPath } from './service-socket.ts';
 import { readTask } from './task.ts';
 
-/** The time limit in ms for a response. The executor's limit is shorter, so the program receives the executor's error. */
+/** The time limit in ms for an answer. The executor has a shorter limit, so the program receives the executor's error. */
 const ANSWER_MS = 120_000;
 const BACKOFF = { firstMs: 100, mostMs: 3_000 };
 /**
- * How long, in ms, requests are retried while the executor is unreachable. The executor is rarely unreachable: it starts before the
+ * The time in ms for which requests are retried while the executor is unreachable. This is rare, because the executor starts before the
  * program, and the program exits if the executor dies.
  */
 const EXECUTOR_PATIENCE_MS = 30_000;
@@ -21,8 +21,8 @@ export interface ServiceReply {
 }
 
 /**
- * Sends requests from a program to its job's ApplicationMaster. Requests go through the executor, because programs have no credentials.
- * While the ApplicationMaster is unreachable or being replaced, `ask` repeats the request. All services are therefore idempotent.
+ * Sends requests from a program to its job's ApplicationMaster. The executor forwards the requests, because programs have no credentials.
+ * `ask` repeats a request while the ApplicationMaster is unreachable or being replaced, so all services must be idempotent.
  */
 export class Services {
   readonly #folder: string;
@@ -38,8 +38,8 @@ export class Services {
   }
 
   /**
-   * Sends a request and resolves with the answer.
-   * @throws TonyError DATA_INVALID, SERVICE_LOST or the service's own error, or the abort reason of `signal`.
+   * Sends a request and waits for the answer.
+   * @throws TonyError DATA_INVALID, SERVICE_LOST or the service's own error; the abort reason of `signal`.
    */
   async ask(service: string, question: Json, signal?: AbortSignal): Promise<ServiceReply> {
     const request = { head: Buffer.from(JSON.stringify({ service })), body: Buffer.from(JSON.stringify(question)) };
@@ -79,7 +79,7 @@ export class Services {
     socket.setTimeout(ANSWER_MS, () => socket.destroy(new Error(`no answer within ${ANSWER_MS / 1000} s`)));
     try {
       const answer = readFrame(socket, ANSWER_LIMITS);
-      // Prevents an unhandled rejection if the connection fails before the answer is awaited.
+      // Prevents an unhandled rejection if the connection fails before the code below awaits the answer.
       answer.catch(() => {});
       await connected(socket);
       socket.write(encodeFrame(request));
@@ -98,7 +98,10 @@ function connected(socket: Socket): Promise<void> {
   });
 }
 
-/** Returns the response, or null if the service is temporarily unavailable. @throws TonyError the service's own error. */
+/**
+ * Returns the answer, or null if the service is temporarily unavailable.
+ * @throws TonyError the service's own error.
+ */
 function parseAnswer({ head, body }: ServiceFrame): ServiceReply | null {
   const parsed = JSON.parse(Buffer.from(head).toString('utf8')) as {
     readonly answer?: Json;

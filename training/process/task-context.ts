@@ -1,6 +1,9 @@
 import { type Strategy, TASK_FILE_VARIABLE } from '../../conf/job.ts';
 
-/** The executor's description of the task, as a JSON file (mode 0600) for the user's program. TONY_TASK_FILE contains the file's path. */
+/**
+ * The executor's description of the task for the user's program, stored in a JSON file (mode 0600). TONY_TASK_FILE contains the path of
+ * the file.
+ */
 export interface TaskContext {
   readonly version: 1;
   readonly applicationId: string;
@@ -9,15 +12,15 @@ export interface TaskContext {
   readonly index: number;
   /** The minimum number of tasks that the role requires. */
   readonly roleSize: number;
-  /** The task's number within the gang; null for tasks without a rank, such as evaluators and parameter servers. */
+  /** The task's number within the gang, or null for tasks without a rank, such as evaluators and parameter servers. */
   readonly rank: number | null;
   readonly worldSize: number;
-  /** The number of times the gang has been formed, starting at 1. */
+  /** The number of times that the gang has been formed, starting at 1. */
   readonly generation: number;
   readonly members: readonly Member[];
-  /** The file descriptor and address of the bound socket that this process inherits; null if there is none. */
+  /** The file descriptor and the address of a bound socket that the program inherits, or null if there is none. */
   readonly listener: { readonly fd: number; readonly host: string; readonly port: number } | null;
-  /** The base64 key for mutual authentication in the ring. */
+  /** The base64 key that ranks use to authenticate each other. */
   readonly ringKey: string;
   readonly strategy: Strategy;
   /** The addresses of the parameter servers, by index. Empty unless the strategy is `parameter-server`. */
@@ -27,23 +30,23 @@ export interface TaskContext {
   readonly outputDir: string;
   readonly data: Readonly<Record<string, string>>;
   readonly user: string;
-  /** Hadoop properties for access to hdfs://; null in local mode. */
+  /** Hadoop properties for access to hdfs://, or null in local mode. */
   readonly hadoop: Readonly<Record<string, string>> | null;
-  /** The encoded JobConnections, for access to s3://; null if the job names no s3:// URI. */
+  /** The encoded JobConnections for access to s3://, or null if the job names no s3:// URI. */
   readonly s3: string | null;
   /** The file to which the program appends its reports, one JSON object per line (see Report). */
   readonly reportFile: string;
   /**
-   * The checkpoint order file; null if the task receives no orders. The executor creates the file when YARN is about to preempt the job's
-   * containers. The program must then take a checkpoint immediately and delete the file.
+   * The path of the checkpoint order file, or null if the task receives no orders. The executor creates this file when YARN is about to
+   * preempt the job's containers. The program must then take a checkpoint immediately and delete the file.
    */
   readonly checkpointOrder: string | null;
   /**
-   * The folder of the Unix socket on which the executor accepts requests for the ApplicationMaster (see `Services`). null if the task has
-   * no services.
+   * The folder of the Unix socket on which the executor accepts requests for the ApplicationMaster (see `Services`), or null if the task
+   * has no services.
    */
   readonly services: string | null;
-  /** The memory of the container (MiB); null for a local job, whose memory nothing limits. */
+  /** The memory of the container in MiB, or null for a local job, which has no memory limit. */
   readonly memoryMb: number | null;
 }
 
@@ -73,7 +76,7 @@ export type Report =
   /** The phase has taken its last step; only its final checkpoint remains. */
   | { readonly type: 'last-step'; readonly step: number };
 
-/** The environment variables of a program: TONY_TASK_FILE, and single values for shell scripts and other languages. */
+/** Names of environment variables of a program: TONY_TASK_FILE, and single values for shell scripts and other languages. */
 export const TASK_ENVIRONMENT = {
   taskFile: TASK_FILE_VARIABLE,
   applicationId: 'TONY_APPLICATION_ID',

@@ -1,7 +1,7 @@
 import type { Ring } from './ring.ts';
 import { gatherBytes } from './ring-bytes.ts';
 
-/** Communication between the workers of a job, for the data pipeline. */
+/** Communication between a job's workers that the data pipeline needs. */
 export interface Peers {
   readonly rank: number;
   readonly worldSize: number;
@@ -9,7 +9,7 @@ export interface Peers {
   readonly stepsTogether: boolean;
   /** Replaces `numbers` with their sums over all workers. Leaves `numbers` unchanged if the workers step independently. */
   sum(numbers: Float32Array): Promise<void>;
-  /** Resolves with the bytes of all workers, in rank order. If the workers step independently, resolves with only this worker's bytes. */
+  /** Returns the bytes of all workers in rank order. If the workers step independently, returns only this worker's bytes. */
   gather(bytes: Uint8Array): Promise<Uint8Array[]>;
 }
 
@@ -23,7 +23,7 @@ export function peersOfRing(ring: Ring): Peers {
   };
 }
 
-/** Returns the peers of a worker that steps independently on its own part of the data. */
+/** Returns the peers of a worker that steps independently. This worker reads only its own part of the data. */
 export function lonePeers(rank: number, worldSize: number): Peers {
   return { rank, worldSize, stepsTogether: false, sum: async () => {}, gather: async (bytes) => [bytes] };
 }

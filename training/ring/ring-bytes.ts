@@ -18,19 +18,20 @@ export async function broadcastBytes(ring: Ring, bytes: Uint8Array | null): Prom
   return view;
 }
 
-/** Resolves on every rank with the strings of all ranks, in rank order. */
+/** Returns the strings of all ranks in rank order, on every rank. */
 export async function gatherTexts(ring: Ring, text: string): Promise<string[]> {
   return (await gatherBytes(ring, Buffer.from(text))).map((bytes) => Buffer.from(bytes).toString('utf8'));
 }
 
 /**
- * Resolves on every rank with the bytes of all ranks, in rank order. Use it for small data: each rank sends a vector of the total length.
+ * Returns the bytes of all ranks in rank order, on every rank. Suitable only for small data, because each rank sends a vector of the total
+ * length.
  */
 export async function gatherBytes(ring: Ring, bytes: Uint8Array): Promise<Uint8Array[]> {
   if (ring.worldSize === 1) {
     return [bytes];
   }
-  // Only one rank adds a nonzero 16-bit number to each element, so the float32 sums are exact.
+  // For each element, at most one rank adds a nonzero 16-bit number, so the float32 sums are exact.
   const lengths = ring.vector(ring.worldSize * 2);
   lengths.fill(0);
   lengths[ring.rank * 2] = bytes.length >>> 16;

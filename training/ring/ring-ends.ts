@@ -5,13 +5,13 @@ import type { Exchange } from './ring-exchange.ts';
 import { decodeFrame, encodeFrame, FRAME_BYTES, type Frame } from './ring-frame.ts';
 import { PIECE_BYTES } from './ring-vector.ts';
 
-/** Connection events for one neighbour. No event follows `lost`. */
+/** Connection events for one neighbour. `lost` is the last event. */
 export interface EndEvents {
   readonly mismatch: (actual: Frame) => void;
-  /** The neighbour has closed its ring with a `bye` frame after `calls` collective calls. */
+  /** The neighbour made `calls` collective calls and then closed its ring with a `bye` frame. */
   readonly ended: (calls: number) => void;
   readonly lost: (cause: string, code: LossCode) => void;
-  /** Called when bytes arrive and when the operating system accepts bytes to send. */
+  /** Called when bytes arrive, and when the operating system accepts bytes for sending. */
   readonly progress: () => void;
 }
 
@@ -24,9 +24,9 @@ interface Receipt {
 /**
  * Receives vectors from the left neighbour.
  *
- * Node.js needs a buffer before the data arrives, so the receiver reads only one header between calls. If the header arrives before this
- * rank makes the matching call, the receiver pauses the socket. A read that is already in progress then fills `#early`, which may contain
- * headers and data of later calls.
+ * Node.js needs a buffer before data arrives. Between calls, the receiver therefore reads only one header. If the header arrives before
+ * this rank makes the corresponding call, the receiver pauses the socket. A read operation that is already in progress then fills
+ * `#early`, possibly with headers and data of later calls.
  */
 export class RingReceiver implements Reader {
   readonly #events: EndEvents;
@@ -34,7 +34,7 @@ export class RingReceiver implements Reader {
   readonly #header = new Uint8Array(FRAME_BYTES);
   #headerFilled = 0;
   readonly #early = new Uint8Array(PIECE_BYTES);
-  /** The unprocessed part of `#early`, from #earlyFrom up to but not including #earlyTo. */
+  /** The unprocessed bytes of `#early`, from #earlyFrom up to but not including #earlyTo. */
   #earlyFrom = 0;
   #earlyTo = 0;
   #readsEarly = false;
@@ -51,7 +51,7 @@ export class RingReceiver implements Reader {
     channel.watch((cause, code) => this.#lose(cause, code));
   }
 
-  /** Resolves when `exchange` has received all its bytes. */
+  /** Resolves when `exchange` has received all of its bytes. */
   receive(expected: Frame, exchange: Exchange): Promise<void> {
     return new Promise<void>((resolve) => {
       this.#receipt = { expected, exchange, resolve };
@@ -100,7 +100,7 @@ export class RingReceiver implements Reader {
     return !this.#paused;
   }
 
-  /** True while a complete header waits for this rank's next call. */
+  /** True if a complete header waits for this rank's next call. */
   #holds(): boolean {
     return this.#headerFilled === FRAME_BYTES && this.#receipt === null && !this.#over;
   }
@@ -176,7 +176,7 @@ export class RingReceiver implements Reader {
     return this.#receipt !== null;
   }
 
-  /** Sends `bye`, the only frame that a rank sends to its left neighbour. Ignores further input. */
+  /** Sends `bye` and ignores all further input. A rank sends no other frame to its left neighbour. */
   end(calls: number): void {
     if (!this.#over) {
       this.#over = true;
@@ -188,7 +188,7 @@ export class RingReceiver implements Reader {
 export class RingSender {
   readonly #events: EndEvents;
   #channel: Channel | null = null;
-  /** The number of writes that the operating system has not accepted yet. Their buffers must not change. */
+  /** The number of writes that the operating system has not accepted yet. The buffers of these writes must not change. */
   #pending = 0;
   #whenFlushed: (() => void) | null = null;
   readonly #bye = Buffer.alloc(FRAME_BYTES);
@@ -220,7 +220,7 @@ export class RingSender {
     channel.watch((cause, code) => this.#lose(cause, code));
   }
 
-  /** Sends the header and the first bytes together, so a small vector fits into one TCP segment. */
+  /** Sends the header together with the first bytes, so a small vector fits into one TCP segment. */
   open(frame: Frame, writeFirst: () => void): void {
     this.#channel?.cork();
     this.write(encodeFrame(frame));
@@ -228,7 +228,7 @@ export class RingSender {
     this.#channel?.uncork();
   }
 
-  /** Sends `bytes`. The caller must not change them until `flushed()` resolves. */
+  /** Sends `bytes`. The caller must not change the bytes until `flushed()` resolves. */
   readonly write = (bytes: Uint8Array): void => {
     if (this.#over || this.#channel === null || bytes.length === 0) {
       return;
@@ -264,7 +264,7 @@ export class RingSender {
     if (this.#byeFilled < FRAME_BYTES) {
       return true;
     }
-    // Further data overwrites the frame, and is ignored.
+    // Later input overwrites the frame, but is ignored.
     this.#byeFilled = 0;
     const frame = decodeFrame(this.#bye);
     if (this.#over || frame?.kind !== 'bye') {

@@ -7,15 +7,15 @@ export type Wire = 'float32' | 'float16';
  * The data that one rank sends and receives in one collective call.
  *
  * The algorithm is the ring all-reduce of Patarasuk and Yuan (2009). It splits the vector into one segment per rank. Each segment travels
- * around the ring twice: the first round computes the sum, and the second round distributes it.
+ * around the ring twice: once to compute the sums, and once to distribute them.
  *
- *   rank r sends     segment r, r-1, r-2, ...   first its own segment, then every received segment except the last, in order of arrival
+ *   rank r sends     segment r, r-1, r-2, ...   first segment r, then each received segment except the last, in order of arrival
  *   rank r receives  segment r-1, r-2, ...      size-1 segments to add to its own numbers, then size-1 segments with complete sums
  *
- * The received segments form one continuous stream: a rank forwards each piece as soon as it has added the piece to its own numbers.
+ * A rank does not wait for a whole segment: it forwards each piece as soon as it has added its own numbers to the piece.
  */
 export interface Plan {
-  /** The part of the vector to send when the call begins; null if this rank receives first. */
+  /** The part of the vector to send when the call begins, or null if this rank receives first. */
   readonly first: Span | null;
   readonly steps: readonly Step[];
 }
@@ -28,9 +28,9 @@ export interface Span {
 
 export interface Step extends Span {
   readonly action: 'add' | 'take';
-  /** The factor to apply after the addition, or null. Only the last addition of a mean has a factor. */
+  /** The factor to apply after the addition, or null for no scaling. Only the last addition of a mean has a factor. */
   readonly scale: number | null;
-  /** True for the last addition, which completes the segment's sums. */
+  /** True for the last addition, after which the segment's sums are complete. */
   readonly finishes: boolean;
   readonly sendOn: boolean;
 }
@@ -57,7 +57,7 @@ export function planAllReduce(rank: number, size: number, length: number, operat
   return { first: segment(rank), steps: steps.filter((step) => step.to > step.from) };
 }
 
-/** Plans a broadcast, which passes rank 0's vector from neighbour to neighbour. */
+/** Plans a broadcast, in which each rank passes rank 0's vector on to its right neighbour. */
 export function planBroadcast(rank: number, size: number, length: number): Plan {
   const all = { from: 0, to: length };
   if (rank === 0) {
@@ -71,15 +71,15 @@ export function takesPart(kind: 'all-reduce' | 'broadcast', rank: number, size: 
   return kind === 'all-reduce' ? { receives: true, sends: true } : { receives: rank > 0, sends: rank < size - 1 };
 }
 
-/** The minimum size of a forwarded piece in a `take` step. It combines small reads into larger writes. */
+/** The minimum size of a piece to forward in a `take` step. Many small reads then become a few larger writes. */
 const SEND_ON_BYTES = 64 * 1024;
 
 /**
  * Receives, adds and forwards the data of one call. It is a state machine without sockets.
  *
- * The caller reads the next bytes into `destination()` and passes their number to `received()`. The exchange calls `send` with the bytes to
- * forward. It forwards them without a copy, from the vector or its float16 image. A part of the vector changes only when its complete sum
- * arrives. That sum includes the forwarded bytes, so the right neighbour has already received them.
+ * The caller reads bytes into `destination()` and passes their number to `received()`. The exchange passes bytes to forward to `send`.
+ * These bytes are views of the vector or of its float16 image, and may be written to the socket later. They do not change before that: the
+ * vector changes again only when complete sums arrive, and these depend on the forwarded bytes.
  *
  * In float16, each partial sum is rounded before it is sent. The rank that completes a segment's sums also keeps the rounded sums, so all
  * ranks hold the same bits.
@@ -90,7 +90,7 @@ export class Exchange {
   readonly #send: (bytes: Uint8Array) => void;
   readonly #onReceived: (count: number) => void;
   #step = 0;
-  /** Byte offsets into the image: #received is the end of the received bytes, and #done is the end of the processed bytes. */
+  /** Byte offsets into the image. #received is the end of the received bytes. #done is the end of the processed bytes. */
   #received = 0;
   #done = 0;
   #unaddedBytes = 0;
@@ -108,7 +108,7 @@ export class Exchange {
     return this.#step >= this.#steps.length;
   }
 
-  /** Returns the buffer for the next bytes, which is never empty. Must not be called when `complete` is true. */
+  /** Returns a buffer for the next bytes. The buffer is never empty. Must not be called when `complete` is true. */
   destination(): Uint8Array<ArrayBuffer> {
     const { image, scratch, width } = this.#lane;
     const step = this.#current();

@@ -8,7 +8,7 @@
  */
 import { instantiate } from './wasm.ts';
 
-/** Conversion functions for one memory. `to` and `from` are byte offsets; `count` is a number of elements. */
+/** Conversion functions for one memory. `to` and `from` are byte offsets. `count` is a number of elements. */
 export interface HalfKernels {
   /** float16[to ...] = float32[from ...] */
   encode(to: number, from: number, count: number): void;
@@ -58,7 +58,7 @@ export function encodeHalf(value: number): number {
     return sign | 0x7bff;
   }
   if (magnitude < 0x3880_0000) {
-    // After the addition, the lowest bits of the sum are the fraction of the subnormal float16.
+    // Adding 0.5 shifts the fraction of the subnormal float16 into the lowest bits of the sum.
     cell[0] = Math.abs(cell[0] as number) + 0.5;
     return sign | ((bitsOfCell[0] as number) - 0x3f00_0000);
   }
@@ -97,7 +97,7 @@ export function plainHalfKernels(buffer: ArrayBuffer): HalfKernels {
   };
 }
 
-/** Creates conversion functions that use WebAssembly SIMD if available. SIMD is about ten times as fast as plain JavaScript. */
+/** Creates conversion functions, with WebAssembly SIMD if available. SIMD is about ten times as fast as plain JavaScript. */
 export function halfKernels(memory: { readonly buffer: ArrayBuffer }): HalfKernels {
   const plain = plainHalfKernels(memory.buffer);
   const wide = instantiate<HalfKernels>(MODULE_BYTES, memory);

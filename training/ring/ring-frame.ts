@@ -7,16 +7,16 @@ import { FrameHeader } from '../encoding/frame-header.ts';
  *   | "TNYV" u32 | kind u32   | sequence u32       | length u32 |   16 bytes, followed by the segments of the vector:
  *   +------------+------------+--------------------+------------+   4 bytes per number, or 2 if the kind is float16
  *
- * The receiver does not allocate memory based on `length`. It rejects a frame whose `length` differs from the length of its own call.
+ * The receiver rejects a frame whose `length` differs from the length of its own call, and never allocates memory based on `length`.
  */
 export interface Frame {
   readonly kind: FrameKind;
-  /** The number of earlier collective calls in this generation, modulo 2^32. For `bye`, the total number of calls. */
+  /** The number of earlier collective calls in this generation, modulo 2^32. In a `bye` frame, the total number of calls. */
   readonly sequence: number;
   readonly length: number;
 }
 
-/** `bye` means that the sender has closed its ring and makes no further calls. */
+/** A `bye` frame means that the sender has closed its ring and makes no further calls. */
 export type FrameKind = (typeof KINDS)[number];
 
 const KINDS = ['sum', 'mean', 'broadcast', 'bye', 'sum as float16', 'mean as float16'] as const;

@@ -10,8 +10,8 @@ import { createMemory, instantiate } from './wasm.ts';
  *   +--------------------+----------------------------------------+---------------------------------------------+
  *   0                    PIECE_BYTES
  *
- * Data from the left neighbour arrives in `scratch`. The ring adds each full piece to the vector. Each vector has its own memory, because
- * growing a shared memory would detach the callers' views.
+ * Data from the left neighbour arrives in `scratch`. When a piece is complete, the ring adds it to the vector. Each vector has its own
+ * memory, because growing a memory detaches all views of it.
  */
 export interface RingVector {
   readonly numbers: Float32Array<ArrayBuffer>;
@@ -35,7 +35,7 @@ export interface Lane {
   decode(from: number, to: number): void;
 }
 
-/** The number of bytes that the ring adds and forwards at once. One piece fits into the L2 cache. */
+/** The number of bytes that the ring adds and forwards at once. A piece of this size fits into the L2 cache. */
 export const PIECE_BYTES = 512 * 1024;
 
 /** The maximum length of a vector. Frames store the length as u32, and WebAssembly.Memory is limited to 4 GiB. */
@@ -76,18 +76,21 @@ const MODULE_BYTES = Buffer.from(
 );
 
 interface AddKernel {
-  /** numbers[to ...] += numbers[from ...]. `to` and `from` are byte addresses; `count` is a number of elements. */
+  /** numbers[to ...] += numbers[from ...]. `to` and `from` are byte addresses. `count` is a number of elements. */
   add(to: number, from: number, count: number): void;
 }
 
-/** Creates a vector. @param image true to add a float16 image, which float16 calls require. */
+/**
+ * Creates a vector.
+ * @param image true to add a float16 image, which float16 calls require.
+ */
 export function createVector(length: number, image = false): RingVector {
   const memory = createMemory(sizeOf(length, image));
   const kernel = instantiate<AddKernel>(MODULE_BYTES, memory);
   if (kernel === null) {
     return createPlainVector(length, image);
   }
-  // Addresses above 2 GiB become negative i32 values. The module interprets them as unsigned.
+  // Addresses above 2 GiB are passed as negative i32 values. The module interprets them as unsigned.
   return vectorIn(memory.buffer, length, kernel, image ? halfKernels(memory) : null);
 }
 

@@ -17,13 +17,13 @@ export interface RingOptions {
   readonly worldSize: number;
   readonly generation: number;
   readonly key: Secret;
-  /** The traffic protection; `none` by default. All ranks must use the same setting. */
+  /** The traffic protection. Default: `none`. All ranks must use the same setting. */
   readonly security?: WireSecurity;
   readonly listener: Listener | Server;
   readonly addresses: readonly { readonly host: string; readonly port: number }[];
   /** Called at most once, as soon as the ring loses a neighbour. */
   readonly onLost: (rank: number, cause: string) => void;
-  /** Called for each rejected connection and each failed connection attempt while the ring forms. */
+  /** Called for each rejected connection and each failed attempt to connect, until the ring is complete. */
   readonly onRefused?: (reason: string) => void;
   readonly timeouts?: Partial<RingTimeouts>;
 }
@@ -32,28 +32,28 @@ export interface RingTimeouts {
   /** The maximum time in ms that `join` waits for both neighbours. */
   readonly joinMs: number;
   /**
-   * The time in ms without sending or receiving a byte after which a call treats the neighbour as lost. The first call uses `joinMs` if
-   * that is longer, because ranks may need different times to load their data.
+   * The time in ms without traffic after which a call treats the neighbour as lost. The first call waits for `joinMs` if that is longer,
+   * because ranks may need different times to load their data.
    */
   readonly silenceMs: number;
   /**
-   * The time in ms that calls wait after the loss of a neighbour before they fail. The ApplicationMaster usually stops this generation
-   * within that time.
+   * The time in ms between the loss of a neighbour and the failure of calls. The ApplicationMaster usually stops this generation within
+   * that time.
    */
   readonly graceMs: number;
 }
 
-/** The number of ranks in this thread that share a key. Only tests run several ranks in one thread. */
+/** The number of ranks in this thread, by key. Only tests run several ranks in one thread. */
 const inThisThread = new WeakMap<Secret, number>();
 
 export const DEFAULT_TIMEOUTS: RingTimeouts = { joinMs: 300_000, silenceMs: 120_000, graceMs: 60_000 };
 
 /**
- * One rank of the ring. The ring connects the ranks of one generation over TCP, each to its two neighbours. Every rank makes the same calls
- * in the same order.
+ * One rank of the ring. The ranks of one generation form a ring over TCP, in which each rank is connected to its two neighbours. Every
+ * rank must make the same calls in the same order.
  *
- * When a connection fails, the ring calls `onLost` immediately. Calls fail with PEER_LOST after `graceMs`. A broken ring cannot be
- * repaired; the next generation forms a new ring.
+ * When a connection fails, the ring calls `onLost` immediately, and calls fail with PEER_LOST after `graceMs`. A broken ring cannot be
+ * repaired. The next generation forms a new ring.
  */
 export class Ring {
   readonly rank: number;
@@ -66,14 +66,14 @@ export class Ring {
   #staging: RingVector | null = null;
   #sequence = 0;
   #tail: Promise<void> = Promise.resolve();
-  /** The number of timer ticks since the current call last sent or received bytes; null between calls. */
+  /** The number of timer ticks since the current call last sent or received bytes, or null between calls. */
   #silentTicks: number | null = null;
   readonly #broken: Promise<never>;
   #break: (error: TonyError) => void = () => {};
   #state: 'open' | 'lost' | 'broken' | 'closed' = 'open';
   #graceTimer: NodeJS.Timeout | null = null;
   #currentFrame: Frame | null = null;
-  /** The neighbours that have closed their ring, with the number of calls that each has made. */
+  /** The number of calls that each neighbour made before it closed its ring. Contains only neighbours that have closed their ring. */
   readonly #ended = new Map<number, number>();
 
   readonly #options: RingOptions;
@@ -106,7 +106,8 @@ export class Ring {
   }
 
   /**
-   * Returns the options for another ring of the same ranks. If `sharesThread` is true, the thread runs several ranks and must not block.
+   * Returns the options for another ring of the same ranks. `sharesThread`: true if this thread runs several ranks, and therefore must not
+   * block.
    */
   get setting(): Omit<RingOptions, 'listener' | 'addresses' | 'onLost'> & {
     readonly security: WireSecurity;
@@ -169,7 +170,7 @@ export class Ring {
   /**
    * Allocates a vector that collective calls use without a copy.
    * @param length the number of elements.
-   * @param wire 'float32' if only float32 calls use the vector; 'float16' if both float16 and float32 calls use it.
+   * @param wire 'float32' if only float32 calls use the vector, or 'float16' if float16 calls use it too.
    */
   vector(length: number, wire: Wire = 'float32'): Float32Array<ArrayBuffer> {
     const vector = createVector(length, wire === 'float16');
@@ -194,11 +195,11 @@ export class Ring {
   }
 
   async barrier(): Promise<void> {
-    // With one number per rank, every segment contains data. A rank can therefore complete only after all ranks have sent data.
+    // With one number per rank, every segment contains data. Therefore, the call completes on a rank only after all ranks have sent data.
     await this.allReduce(new Float32Array(this.worldSize));
   }
 
-  /** Announces to both neighbours that this rank has finished, so they do not report it as lost. Synchronous, for use in exit handlers. */
+  /** Tells both neighbours that this rank has finished, so they do not report it as lost. Synchronous, for use in exit handlers. */
   close(): void {
     if (this.#state !== 'closed') {
       this.#state = 'closed';
@@ -258,14 +259,14 @@ export class Ring {
     if (part.receives) {
       await this.#left.receive(frame, new Exchange(lane, plan, sendWindow.send, sendWindow.received));
     }
-    // The socket still reads the vector until its writes are flushed.
+    // The socket reads the vector until its writes are flushed.
     await this.#right.flushed();
     if (own === null) {
       numbers.set(vector.numbers.subarray(0, numbers.length));
     }
   }
 
-  /** Returns the vector that `vector()` created for `numbers`. Returns null if `numbers` is not the beginning of such a vector. */
+  /** Returns the vector that `vector()` created for `numbers`, or null if `numbers` is not the beginning of such a vector. */
   #ownVector(numbers: Float32Array, wire: Wire): RingVector | null {
     const vector = this.#vectors.get(numbers.buffer);
     const isOwn = vector?.[wire] && numbers.byteOffset === vector.numbers.byteOffset && numbers.length <= vector.numbers.length;
@@ -299,7 +300,7 @@ export class Ring {
     };
   }
 
-  /** Fails the current call if a neighbour closed its ring before making the same call. */
+  /** Fails the current call if a neighbour closed its ring without making the same call. */
   #checkEnded(): void {
     const frame = this.#currentFrame;
     for (const [peer, calls] of this.#ended) {
@@ -310,8 +311,8 @@ export class Ring {
   }
 
   /**
-   * Detects a silent neighbour by timer ticks instead of elapsed time. If the event loop was blocked, only one tick is late. The event loop
-   * then reads the bytes that have arrived before the next tick.
+   * Detects a silent neighbour. Counts timer ticks instead of elapsed time: after a pause of the event loop, only one tick is counted, and
+   * the loop reads all received bytes before the next tick.
    */
   #watchSilence(isFirst: boolean): NodeJS.Timeout {
     const { silenceMs, joinMs } = this.#timeouts;
@@ -331,8 +332,8 @@ export class Ring {
   }
 
   /**
-   * Reports the loss immediately. Delaying the failure of calls lets the job learn the original cause before this process fails. With
-   * WIRE_INTEGRITY, only the two ends of the connection know the cause, so calls fail immediately.
+   * Reports the loss to the job immediately, but delays the failure of calls. The job thus learns the original cause before this process
+   * fails. With WIRE_INTEGRITY, calls fail immediately, because no other rank can report the cause.
    */
   lose(peer: number, cause: string, code: LossCode = 'PEER_LOST'): void {
     const altered = code === 'WIRE_INTEGRITY' ? { peer, cause } : this.#refused();
@@ -358,7 +359,10 @@ export class Ring {
     this.#onLost(peer, cause);
   }
 
-  /** Returns the neighbour whose data this rank refuses. In a ring of two, the end of the other connection may be noticed first. */
+  /**
+   * Returns the neighbour whose data this rank has refused, or null. In a ring of two, this rank may notice the end of the other
+   * connection first.
+   */
   #refused(): { readonly peer: number; readonly cause: string } | null {
     const { refusal: left } = this.#left;
     const { refusal: right } = this.#right;
@@ -372,7 +376,7 @@ export class Ring {
     }
   }
 
-  /** Makes sockets and timers keep the process alive only during a call. */
+  /** Keeps the process alive only during a call. */
   #keepProcessAlive(active: boolean): void {
     for (const handle of [this.#left.socket, this.#right.socket, this.#graceTimer]) {
       if (active) {

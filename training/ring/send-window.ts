@@ -1,25 +1,25 @@
 /**
- * With two ranks, the number of bytes that a rank may send ahead of the bytes it has received. A window of this size keeps both directions
- * busy and fits into the processor's cache.
+ * With two ranks, the number of bytes by which a rank's sent data may exceed its received data. A window of this size keeps both
+ * directions busy and fits into the processor's cache.
  */
 const AHEAD_BYTES = 512 * 1024;
 /** The minimum size of a write while more bytes are queued. */
 const LEAST_WRITE_BYTES = 128 * 1024;
 
 /**
- * Returns the window in bytes. More than two ranks need no window: their segments are smaller, and measurements with 4 ranks showed that
- * waiting for one neighbour delays the other.
+ * Returns the window in bytes. Rings of more than two ranks have no window: their segments are smaller, and in measurements with 4 ranks,
+ * waiting for one neighbour delayed the other.
  */
 export function aheadOf(worldSize: number): number {
   return worldSize === 2 ? AHEAD_BYTES : Number.POSITIVE_INFINITY;
 }
 
 /**
- * Limits the sending rate to the receiving rate. Without a window, a rank would write its whole segment to the socket all at once. The data
- * would leave the processor's cache before the neighbour reads it.
+ * Limits the sending rate to the receiving rate. Without a window, a rank would write its whole segment to the socket at once, and the
+ * data would leave the processor's cache before the neighbour reads it.
  *
- * The window cannot cause a deadlock. If every rank waited, each rank would have sent more bytes than it received, which is impossible in a
- * ring.
+ * The window cannot cause a deadlock. For all ranks to wait, each rank must have sent more bytes than it received, which is impossible in
+ * a ring.
  */
 export class SendWindow {
   readonly #write: (bytes: Uint8Array) => void;

@@ -20,7 +20,7 @@ function wake(state: number): void {
 }
 
 function onLost(rank: number, cause: string): void {
-  // The calling thread learns of the loss from shared memory while it is blocked, and otherwise from the message.
+  // The calling thread reads the loss from shared memory if it is blocked, and from the message otherwise.
   post({ type: 'lost', rank, cause });
   Atomics.store(control, CONTROL.lost, rank);
   hasLost = true;
@@ -57,7 +57,7 @@ async function answer(message: ToSyncRing): Promise<void> {
       return;
     }
     case 'sum': {
-      // The neighbour may have been lost between two requests, while the calling thread was not blocked.
+      // The ring may have lost the neighbour while the calling thread was not blocked.
       if (hasLost) {
         notifyBlockedThread();
       }

@@ -6,13 +6,13 @@ import type { Ring } from './ring.ts';
 import { gatherTexts } from './ring-bytes.ts';
 import { CONTROL, type FromSyncRing, STATE, type SyncRingStart, type ToSyncRing } from './sync-ring-messages.ts';
 
-/** The minimum size of the shared buffer, which also carries error messages. */
+/** The minimum size in bytes of the shared buffer, which also transports error messages. */
 const LEAST_BYTES = 4096;
 const CLOSE_MS = 2000;
 
 /**
  * Computes sums over all ranks for code that cannot await a promise, such as a layer's forward pass or gradient. The calling thread blocks
- * while a worker thread runs the ring. Use it for small vectors only.
+ * while a worker thread runs the ring. Suitable only for small vectors.
  */
 export class SyncRing {
   readonly #ring: Ring;
@@ -28,12 +28,12 @@ export class SyncRing {
     this.#worker = worker;
     this.#control = new Int32Array(start.control);
     this.#numbers = new Float32Array(start.numbers);
-    // The worker thread enforces shorter deadlines. This deadline applies only if the worker thread dies.
+    // The worker thread has shorter deadlines. This deadline applies only if the worker thread dies.
     this.#deadlineMs = Math.max(joinMs, silenceMs) + 2 * graceMs + 30_000;
   }
 
   /**
-   * Starts a worker thread on every rank and connects the worker threads. Every rank must call this method.
+   * Starts a worker thread on every rank and connects these threads. Every rank must call this method.
    * @param capacity the length of the longest vector.
    * @returns null on all ranks if any rank cannot block its thread or cannot start a worker thread.
    * @throws TonyError RING_JOIN_FAILED, PEER_LOST.
@@ -60,7 +60,7 @@ export class SyncRing {
     if (joined?.type !== 'joined') {
       await worker.terminate();
       if (joined?.type === 'lost') {
-        // The neighbour joined and was then lost, so `barrier` throws PEER_LOST after the grace period.
+        // The worker thread's ring lost a neighbour, so `barrier` throws PEER_LOST after the grace period.
         ring.lose(joined.rank, joined.cause);
         await ring.barrier();
       }
@@ -95,7 +95,7 @@ export class SyncRing {
         return;
       }
       if (state === STATE.lost) {
-        // Reports the loss immediately. The worker thread's call fails after the grace period, which ends this loop.
+        // Reports the loss to the job immediately. The worker thread reports the failed call after the grace period, which ends this loop.
         this.#ring.lose(Atomics.load(this.#control, CONTROL.lost), 'was lost during a step');
         Atomics.compareExchange(this.#control, CONTROL.state, STATE.lost, STATE.asked);
         continue;
@@ -110,7 +110,7 @@ export class SyncRing {
     return failureOf(JSON.parse(Buffer.from(Uint8Array.from(new Uint8Array(buffer, 4, length))).toString('utf8')));
   }
 
-  /** Closes the worker thread's ring. Blocks until the `bye` frames are queued, for at most CLOSE_MS. */
+  /** Closes the worker thread's ring. Blocks for at most CLOSE_MS, until the `bye` frames are queued. */
   close(): void {
     if (!this.#closed) {
       this.#closed = true;
@@ -131,7 +131,7 @@ function failureOf({ code, message }: { readonly code: string; readonly message:
   return new TonyError(code as ErrorCode, message);
 }
 
-/** Starts the worker thread from its bundle, or from its TypeScript source if Node.js supports it. Returns null if neither is possible. */
+/** Starts the worker thread from its bundle, or from its TypeScript source if Node.js can run it. Returns null if neither is possible. */
 function startWorker(start: SyncRingStart): Worker | null {
   const bundle = new URL('sync-ring-worker.mjs', import.meta.url);
   const source = new URL('sync-ring-worker.ts', import.meta.url);
@@ -140,7 +140,7 @@ function startWorker(start: SyncRingStart): Worker | null {
   return file === null ? null : new Worker(file, { workerData: start, execArgv: [] });
 }
 
-/** Resolves with the worker's next message. Resolves with null if the worker exits or `ms` pass without a message. */
+/** Returns the worker's next message, or null if the worker exits or sends none within `ms`. */
 async function firstMessage(worker: Worker, ms: number): Promise<FromSyncRing | null> {
   return await new Promise((resolve) => {
     const settle = (message: FromSyncRing | null) => {

@@ -1,4 +1,4 @@
-/** The parts of the WebAssembly API that this file uses. Node.js's type declarations omit them. */
+/** The parts of the WebAssembly API that this file uses. Node.js's type declarations do not contain them. */
 interface WebAssemblyApi {
   validate(bytes: Uint8Array): boolean;
   readonly Module: new (bytes: Uint8Array) => object;
@@ -14,7 +14,7 @@ const wasm = (globalThis as unknown as { WebAssembly?: WebAssemblyApi }).WebAsse
 const PAGE_BYTES = 64 * 1024;
 const compiled = new Map<Uint8Array, object | null>();
 
-/** Compiles a module once per process. Returns null if WebAssembly or SIMD is unavailable. */
+/** Compiles a module only once per process. Returns null if WebAssembly or SIMD is unavailable. */
 function moduleOf(bytes: Uint8Array): object | null {
   let module = compiled.get(bytes);
   if (module === undefined) {
