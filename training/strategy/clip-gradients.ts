@@ -5,8 +5,8 @@ import type { StepOptions } from './step-options.ts';
 type Clipping = Pick<StepOptions, 'clipNorm' | 'clipValue'>;
 
 /**
- * Clips the gradients in place, as TensorFlow's clip_by_global_norm does: g * clipNorm / max(clipNorm, norm). Plain JavaScript gives all
- * ranks the same bits on any hardware and backend.
+ * Clips the gradients in place, as TensorFlow's clip_by_global_norm does: g * clipNorm / max(clipNorm, norm). In plain JavaScript, all
+ * ranks get the same bits, even on different hardware or backends.
  * @param numbers all gradients as one vector.
  */
 export function clipNumbers(numbers: Float32Array, { clipNorm, clipValue }: Clipping): void {
@@ -17,7 +17,7 @@ export function clipNumbers(numbers: Float32Array, { clipNorm, clipValue }: Clip
       squares += value * value;
     }
     const norm = Math.sqrt(squares);
-    // The negated comparison is also true for a norm of NaN. All gradients then become NaN, which makes the problem visible.
+    // If the norm is NaN, the negated comparison is true. All gradients then become NaN, which makes the problem visible.
     if (!(norm <= clipNorm)) {
       const factor = clipNorm / norm;
       for (let index = 0; index < numbers.length; index++) {
@@ -33,7 +33,7 @@ export function clipNumbers(numbers: Float32Array, { clipNorm, clipValue }: Clip
   }
 }
 
-/** Clips gradients on the backend, for a single rank. Disposes the given tensors if it returns new ones. */
+/** Clips gradients on the backend if there is only one rank. Disposes the given tensors if it returns new ones. */
 export function clipGradients(
   tf: typeof tfjs,
   gradients: readonly NamedGradient[],

@@ -2,10 +2,10 @@ import { isDamage } from '../checkpoint/checkpoint-store.ts';
 import type { StrategyContext } from './strategy.ts';
 
 /**
- * Returns true if the run must not write a final checkpoint, because the checkpoint already exists or is not needed. It exists in two
- * cases: training had ended before this run began, or an earlier process of this rank wrote it in this generation. Rewriting an existing
- * final checkpoint would leave the folder without one for a moment.
- * @param ended the step at which training had ended before this run began; null if it had not ended.
+ * Returns true if the run needs no final checkpoint or the final checkpoint already exists. It exists if training had ended before this
+ * run began, or if an earlier process of this rank wrote it in this generation. The caller must not write it again, because the folder
+ * would briefly contain none.
+ * @param ended the step at which training had ended before this run began, or null if it had not ended.
  */
 export async function hasFinalCheckpoint(
   own: Pick<StrategyContext, 'checkpoints' | 'applicationId' | 'generation'>,

@@ -4,16 +4,16 @@ import { LazyValues, type Share, type StepPart } from '../model/step-part.ts';
 /** The gradients, loss and metrics of one worker's step, as tensors on the backend. */
 export interface LocalGradients {
   /**
-   * The weighted gradients, summed over the parts, by variable name. Variables on which the loss does not depend are missing. null if no
-   * part has examples. The caller must dispose the gradients.
+   * The sum of the parts' weighted gradients, by variable name, or null if no part has examples. Variables on which the loss does not
+   * depend are missing. The caller must dispose the gradients.
    */
   readonly gradients: tfjs.NamedTensorMap | null;
-  /** This worker's weighted share of the loss and the metrics. The caller must read or dispose it. */
+  /** This worker's weighted share of the loss and the metrics. The caller must read or dispose the values. */
   readonly values: LazyValues;
 }
 
 /**
- * Computes the gradients of the parts (micro-batches) one after another. At most the sums and one part's gradients are in memory.
+ * Computes the gradients of the parts (micro-batches) one after another, so memory holds only the sums and the gradients of one part.
  * @param onEmpty called for each part without examples.
  */
 export function localGradients(
@@ -33,11 +33,11 @@ export function localGradients(
     const weighted = () => {
       const computed = compute();
       metrics = computed.metrics;
-      // Weighting the loss also weights all gradients.
+      // If the loss is weighted, all gradients are weighted, too.
       return weight === 1 ? computed.loss : (tf.mul(computed.loss, weight) as tfjs.Scalar);
     };
     const { value, grads } = tf.variableGrads(weighted, [...variables]);
-    // The value is already weighted.
+    // The value has already been weighted.
     shares.push({ kind: 'loss', tensors: [value], weight: 1 }, { kind: 'metrics', tensors: metrics, weight });
     gradients = gradients === null ? grads : sumInPlace(tf, gradients, grads);
   }

@@ -27,18 +27,19 @@ export interface LoopParts {
 /**
  * The state of a custom training loop. Checkpoints use these tensor names:
  *
- *   model:<index>:<weight>           a model weight; model/<name>:<index>:<weight> if the loop has several models
+ *   model:<index>:<weight>           a model weight
  *   variable/<name>                  a variable that belongs to no model
- *   optimizer:...                    an optimizer slot, named as in training-state.ts; optimizer/<name>:... if the loop has several
- *                                    optimizers. A slot has the same index as its variable in `variables`
+ *   optimizer:...                    an optimizer slot, named as in training-state.ts; its index is that of its variable in `variables`
  *   optimizer:iterations             the optimizer's step counter
+ *
+ * If the loop has several models or optimizers, the names begin with `model/<name>:` or `optimizer/<name>:`.
  */
 export class LoopState implements KeptState {
   readonly #tf: typeof tfjs;
   readonly models: ReadonlyMap<string, tfjs.LayersModel>;
   readonly #weights: readonly NamedVariable[];
   readonly #optimizers: ReadonlyMap<string, tfjs.Optimizer>;
-  /** Always 0: a loop's checkpoints store each optimizer's step counter as a tensor. */
+  /** Always 0, because a loop's checkpoints store each optimizer's step counter as a tensor. */
   readonly iterations = 0;
 
   /** @throws TonyError USAGE if `parts` contains no variables or the same variable twice. */
@@ -66,7 +67,6 @@ export class LoopState implements KeptState {
     }
   }
 
-  /** In the same order on all ranks. */
   get variables(): tfjs.Variable[] {
     return this.#weights.map(({ variable }) => variable);
   }
@@ -84,7 +84,7 @@ export class LoopState implements KeptState {
       .filter((variable) => variable.dtype === 'float32' && !trained.has(variable));
   }
 
-  /** Returns all variables and optimizer slots with their names in checkpoints. They must be equal on all ranks. */
+  /** Returns all variables and optimizer slots with their names in checkpoints. Their values must be equal on all ranks. */
   named(): NamedVariable[] {
     const variables = this.variables;
     const slots = [...this.#optimizers].flatMap(([prefix, optimizer]) => optimizerVariables(this.#tf, optimizer, variables, prefix));
@@ -133,8 +133,8 @@ export class LoopState implements KeptState {
 }
 
 /**
- * Removes the weight's own name from its tensor name. Weights then match by index, because layer names may differ between the program that
- * wrote the checkpoint and this program.
+ * Removes the weight's own name, so weights match by index. Layer names may differ between this program and the program that wrote the
+ * checkpoint.
  */
 function keyOf(name: string): string {
   return name.replace(/^(model[^:]*:\d+):.*$/s, '$1');
@@ -142,7 +142,10 @@ function keyOf(name: string): string {
 
 const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
 
-/** Maps each value to its tensor name prefix: `model` for one model, `model/<name>` for several. @throws TonyError USAGE. */
+/**
+ * Maps each value to the prefix of its tensor names: `model` for one model, `model/<name>` for several.
+ * @throws TonyError USAGE.
+ */
 function namedOf<T extends object>(kind: string, given: OneOrNamed<T> | undefined, isOne: (value: T) => boolean): Map<string, T> {
   if (given === undefined) {
     return new Map();

@@ -11,7 +11,7 @@ export interface LoopStrategy {
   readonly peers: Peers;
   /**
    * Restores the phase's newest intact checkpoint on every worker. Without a checkpoint, copies rank 0's variables and optimizer state to
-   * every worker. Called once, before the first step.
+   * every worker. Must be called once, before the first step.
    * @returns the position to resume from, or null for a fresh start. `final` is true if this application has already completed the phase.
    * @throws TonyError CHECKPOINT_MISFIT.
    */
@@ -19,13 +19,14 @@ export interface LoopStrategy {
   /** See TrainingLoop.step. */
   step(loss: () => tfjs.Scalar, optimizer: tfjs.Optimizer, options: CustomStepOptions): Promise<number>;
   /**
-   * Checks whether any worker ends the loop or has a checkpoint order. Workers that step together get the same result.
-   * @param end this worker's reason to end the loop; null to continue.
-   * @returns `end`: one worker's reason to end the loop; null if all workers continue. `checkpoint`: true if any worker has an order.
-   *   Always false if workers step independently, because they take checkpoints only at predetermined steps.
+   * Checks whether any worker wants to end the loop or has been ordered to take a checkpoint. Workers that step together get the same
+   * result.
+   * @param end this worker's reason to end the loop, or null to continue.
+   * @returns `end`: the reason of a worker that ends the loop, or null if all workers continue. `checkpoint`: true if any worker has been
+   *   ordered to take a checkpoint. Always false if workers step independently, because they take checkpoints only at predetermined steps.
    */
   agree(end: string | null, checkpoint: boolean): Promise<{ readonly end: string | null; readonly checkpoint: boolean }>;
-  /** Called after each iteration. If workers step independently, `position` does not wait for other workers. */
+  /** Must be called after each iteration. If workers step independently, `position` must not wait for other workers. */
   afterStep(position: () => Promise<TrainingPosition>): Promise<void>;
   /** Captures a checkpoint of the current state and writes it in the background. */
   checkpoint(position: () => Promise<TrainingPosition>): Promise<void>;

@@ -2,10 +2,10 @@ import type * as tfjs from '@tensorflow/tfjs';
 import { TonyError } from '../../platform/errors.ts';
 
 /**
- * Returns the index of a variable's parameter server. Returns null or undefined for automatic placement, which balances the number of
- * weights per server. To implement model parallelism, place whole layers.
+ * Returns the index of a variable's parameter server. If it returns null or undefined, tony-ts chooses a server so that all servers hold
+ * about the same number of weights. To implement model parallelism, place whole layers.
  * @param variable the variable's name, for example `dense_1/kernel`.
- * @param layer the name of the variable's layer; '' for a variable that belongs to no layer.
+ * @param layer the name of the variable's layer, or '' for a variable that belongs to no layer.
  */
 export type Placement = (variable: string, layer: string) => number | null | undefined;
 

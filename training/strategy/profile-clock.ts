@@ -1,12 +1,14 @@
 export const PHASES = ['input', 'compute', 'exchange', 'update', 'checkpoint', 'validation', 'other'] as const;
 
 /**
- * - input: waiting for data and converting it to tensors
+ * A phase of a step:
+ *
+ * - input: waiting for data and converting the data to tensors
  * - compute: forward and backward pass
- * - exchange: communication with other workers or parameter servers, including waiting for them
- * - update: the optimizer
+ * - exchange: communicating with other workers or parameter servers, and waiting for them
+ * - update: running the optimizer
  * - checkpoint: copying the weights
- * - validation
+ * - validation: evaluating the validation data
  * - other: callbacks, logs, summaries
  */
 export type Phase = (typeof PHASES)[number];
@@ -14,8 +16,8 @@ export type Phase = (typeof PHASES)[number];
 export type PhaseTimes = Readonly<Record<Phase, number>>;
 
 /**
- * A stopwatch that measures the time in each phase; exactly one phase is active. GPUs compute asynchronously, so the clock attributes the
- * waiting time to the phase that reads the result. Strategies must therefore read the gradients before they enter `exchange`.
+ * A stopwatch for the phases of a step. Exactly one phase is active at any time. GPUs compute asynchronously, so the time spent waiting
+ * for a result counts towards the phase that reads it. Strategies must therefore read the gradients before they enter `exchange`.
  */
 export class StepClock {
   readonly #now: () => number;
@@ -28,7 +30,10 @@ export class StepClock {
     this.#since = now();
   }
 
-  /** Switches to `phase`. @returns the previous phase. */
+  /**
+   * Enters `phase`.
+   * @returns the previous phase.
+   */
   enter(phase: Phase): Phase {
     const now = this.#now();
     const left = this.#phase;

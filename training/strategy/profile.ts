@@ -1,13 +1,13 @@
 import { PHASES, type Phase, type PhaseTimes, StepClock } from './profile-clock.ts';
 
-/** Phases that the metrics omit if their time is 0. */
+/** Phases that the metrics omit if no time was spent in them. */
 const RARE: readonly Phase[] = ['checkpoint', 'validation'];
 
 /** Measures the time that this rank's steps spend in each phase, and determines the slowest rank. */
 export class StepProfile {
   readonly clock: StepClock;
   #steps = 0;
-  /** Each rank's total busy time in ms, excluding the time it waits for other ranks. Empty if there is only one rank. */
+  /** Each rank's total busy time in ms, without the time that it waits for other ranks. Empty if there is only one rank. */
   readonly #busy: number[] = [];
   #ownBusy = 0;
 
@@ -19,7 +19,7 @@ export class StepProfile {
     this.#steps++;
   }
 
-  /** Returns this rank's busy time in ms since the last call: the time of all phases except `validation` and `exchange`. */
+  /** Returns this rank's busy time in ms since the last call, which is the time in all phases except `validation` and `exchange`. */
   busySinceLast(): number {
     const { exchange, validation, ...own } = this.clock.read();
     const busy = Object.values(own).reduce((sum, ms) => sum + ms, 0);
@@ -55,9 +55,9 @@ export class ProfileWindow {
   }
 
   /**
-   * Returns the mean times per step since the last call: `profile/input ms`, `profile/compute ms`, ..., `profile/step ms`. With several
-   * ranks, also returns the rank with the longest busy time (`profile/slowest rank`) and that time (`profile/slowest rank ms`). Returns an
-   * empty record if no step was taken.
+   * Returns the mean times per step since the last call: `profile/input ms`, `profile/compute ms`, ..., `profile/step ms`. If there are
+   * several ranks, also returns the rank with the longest busy time (`profile/slowest rank`) and that time (`profile/slowest rank ms`).
+   * Returns an empty record if no step was taken.
    */
   take(): Record<string, number> {
     const [last, now] = [this.#last, this.#read()];

@@ -2,9 +2,9 @@ import type { StoredTensor, TrainingPosition } from '../checkpoint/checkpoint-fo
 import type { OpenedCheckpoint } from '../checkpoint/checkpoint-store.ts';
 import type { StrategyContext } from './strategy.ts';
 
-/** The state that a checkpoint stores in addition to the training position. */
+/** The content of a checkpoint, apart from the position in training. */
 export interface KeptState {
-  /** The optimizer's step counter; 0 if the tensors contain the counter. */
+  /** The optimizer's step counter, or 0 if the tensors contain the counter. */
   readonly iterations: number;
   capture(): Promise<StoredTensor[]>;
   /** @throws TonyError CHECKPOINT_MISFIT. */

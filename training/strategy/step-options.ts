@@ -3,14 +3,14 @@ import { TonyError } from '../../platform/errors.ts';
 
 /** The options of a training step. Not every strategy supports all options. */
 export interface StepOptions {
-  /** The maximum norm of the summed gradients, treated as one vector. Gradients with a larger norm are scaled down. */
+  /** The maximum norm of all gradients as one vector. If their norm is larger, all gradients are scaled down. */
   readonly clipNorm?: number;
-  /** The maximum absolute value of each number in the summed gradients. Larger values are clipped. */
+  /** The maximum absolute value of each number in the gradients. Larger values are clipped. */
   readonly clipValue?: number;
   /**
-   * The interval in steps at which workers that step together compare their weights. Workers also compare their weights at each checkpoint.
-   * The weights must be equal bit for bit. A difference indicates a faulty machine or a program error, and fails the job. 0 disables all
-   * comparisons. Default: 100.
+   * The interval in steps at which workers that step together compare their weights. Workers also compare their weights at each
+   * checkpoint. The weights must be equal bit for bit. A difference indicates a faulty machine or a program error, so the job fails. 0
+   * disables all comparisons. Default: 100.
    */
   readonly verifyEverySteps?: number;
   /**

@@ -10,7 +10,7 @@ import type { Placement } from './placement.ts';
 import type { StepClock } from './profile-clock.ts';
 import type { StepOptions } from './step-options.ts';
 
-/** Defines where a run stores checkpoints, how often it takes one and how many it keeps. */
+/** Where a run stores checkpoints, how often it takes one, and how many it keeps. */
 export interface CheckpointPlan {
   readonly store: CheckpointStore;
   readonly phase: Phase;
@@ -23,12 +23,12 @@ export interface StrategyContext {
   readonly model: CompiledModel;
   readonly applicationId: string;
   readonly generation: number;
-  /** null if the run has no checkpoints. */
+  /** null if the run writes no checkpoints. */
   readonly checkpoints: CheckpointPlan | null;
   readonly stepOptions: StepOptions;
-  /** The user's assignment of variables to parameter servers. */
+  /** The user's function that assigns variables to parameter servers. */
   readonly placement?: Placement;
-  /** The number of signals: values that each step exchanges in addition to gradients, loss and metrics. */
+  /** The number of signals, which are values that each step exchanges in addition to gradients, loss and metrics. */
   readonly signals: number;
   /** Measures the time of each phase. The strategy enters the phases `compute`, `exchange` and `update`. */
   readonly clock: StepClock;
@@ -42,7 +42,7 @@ export interface StrategyFactory {
   open(context: StrategyContext): TrainingStrategy;
 }
 
-/** Keeps a training run's weights consistent across the workers. Every worker must make the same calls in the same order. */
+/** Keeps the weights of a training run consistent across the workers. Every worker must make the same calls in the same order. */
 export interface TrainingStrategy {
   readonly rank: number;
   readonly worldSize: number;
@@ -50,7 +50,7 @@ export interface TrainingStrategy {
   readonly peers: Peers;
   /**
    * Restores the phase's newest intact checkpoint on every worker. Without a checkpoint, copies rank 0's weights and optimizer slots to
-   * every worker. Called once, before the first step.
+   * every worker. Must be called once, before the first step.
    * @returns the position to resume from, or null for a fresh start. `final` is true if this application has already completed the phase.
    * @throws TonyError CHECKPOINT_MISFIT.
    */
@@ -58,14 +58,14 @@ export interface TrainingStrategy {
   /**
    * Takes one optimizer step at the optimizer's current learning rate.
    * @param parts this worker's micro-batches.
-   * @param signals replaced with their sums over all workers that step together. If workers step independently, the first signal is
-   *   replaced with the number of workers that have sent a positive value in any step so far. The other signals stay unchanged.
+   * @param signals replaced with their sums over all workers that step together. If workers step independently, only the first signal is
+   *   replaced, with the number of workers that have sent a positive value in any step so far.
    * @returns the means over all examples of all workers that step together. The caller must read or dispose them.
    */
   step(parts: readonly StepPart[], signals: Float32Array): Promise<StepValues>;
-  /** Combines `signals` as `step` does, without taking a step. All workers that step together must call it. */
+  /** Combines `signals` as `step` does, but takes no step. All workers that step together must call this method. */
   agree(signals: Float32Array): Promise<void>;
-  /** Called after each step. If workers step independently, `position` does not wait for other workers. */
+  /** Must be called after each step. If workers step independently, `position` must not wait for other workers. */
   afterStep(position: () => Promise<TrainingPosition>): Promise<void>;
   /** Captures a checkpoint of the current state and writes it in the background. Workers that step together pass the same `position`. */
   checkpoint(position: TrainingPosition): Promise<void>;
@@ -77,7 +77,7 @@ export interface TrainingStrategy {
   finish(position: TrainingPosition, afterwards: Promise<void>): Promise<void>;
   /** The names of the trained variables that had no gradient in the first step; empty before that step. */
   readonly withoutGradient: readonly string[];
-  /** The reason why steps are slow, for example missing native kernels; null at full speed. */
+  /** The reason why steps are slow, for example missing native kernels, or null if steps run at full speed. */
   readonly reasonOfSlowSteps: string | null;
   dispose(): void;
 }

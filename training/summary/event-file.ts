@@ -25,7 +25,7 @@ export interface TensorValue {
   readonly plugin: string;
   /** Metadata of the tag, in the plugin's own format. */
   readonly content: Uint8Array;
-  /** The tensor's fields, encoded as in `tensor` above. */
+  /** The fields of the tensor, as `doubleTensor`, `stringTensor` or `emptyTensor` encode them. */
   readonly tensor: Buffer;
 }
 
@@ -36,20 +36,20 @@ const DT_FLOAT = 1;
 const DT_DOUBLE = 2;
 const DT_STRING = 7;
 
-/** Encodes the first record of every file. */
+/** Encodes the record with which every file begins. */
 export function encodeFileVersion(wallTime: WallTime): Buffer {
   return frame(double(1, wallTime), text(3, 'brain.Event:2'));
 }
 
 /**
  * Encodes a record that makes TensorBoard discard the values that an interrupted process wrote for this step and later steps. The first
- * such record of a run has no effect, because TensorBoard interprets it as the start of the run.
+ * such record of a run discards nothing, because TensorBoard interprets it as the start of the run.
  */
 export function encodeRestart(wallTime: WallTime, step: number): Buffer {
   return frame(double(1, wallTime), integer(2, step), bytes(7, integer(1, 1)));
 }
 
-/** Encodes scalars directly into one buffer. Programs write scalars in every step, and nested buffers are slower. */
+/** Encodes scalars directly into one buffer. Programs write scalars in every step, and encoding with nested buffers would be slower. */
 export function encodeScalars(wallTime: WallTime, step: number, scalars: readonly Scalar[]): Buffer {
   const tags = scalars.map(({ tag }) => Buffer.byteLength(tag));
   const values = tags.map((length) => 1 + varintLength(length) + length + 5);
@@ -84,7 +84,7 @@ export function encodeTensorValue(wallTime: WallTime, step: number, value: Tenso
 
 /**
  * Encodes a tensor of doubles.
- * @param values in row-major order.
+ * @param values the numbers in row-major order.
  */
 export function doubleTensor(shape: readonly number[], values: Float64Array): Buffer {
   return Buffer.concat([integer(1, DT_DOUBLE), shapeOf(shape), bytes(4, littleEndian(values))]);
@@ -94,7 +94,7 @@ export function stringTensor(shape: readonly number[], values: readonly Uint8Arr
   return Buffer.concat([integer(1, DT_STRING), shapeOf(shape), ...values.map((value) => bytes(8, value))]);
 }
 
-/** Encodes the tensor of a value that has only metadata. */
+/** Encodes an empty tensor, for values that consist only of metadata. */
 export function emptyTensor(): Buffer {
   return Buffer.concat([integer(1, DT_FLOAT), shapeOf([0])]);
 }

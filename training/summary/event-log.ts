@@ -9,32 +9,37 @@ import { joinUri, parseUri } from '../../storage/uri.ts';
 import { encodeFileVersion } from './event-file.ts';
 
 const MIB = 1024 * 1024;
-/** The maximum size of the buffer in bytes. While the storage is unavailable, a full buffer drops its oldest records. */
+/** The maximum size of the buffer in bytes. If the buffer is full because the storage is unavailable, the log drops its oldest records. */
 const MAX_BUFFERED_BYTES = 32 * MIB;
-/** A buffer of this size in bytes is flushed immediately instead of after the flush interval. */
+/** The buffer size in bytes at which the log flushes immediately, without waiting for the flush interval. */
 const FLUSH_BYTES = MIB;
 /** The size in bytes at which the log starts a new file on HDFS. */
 const FULL_FILE_BYTES = MIB;
 const BLOCK_BYTES = 64 * 1024;
 const FIRST_FLUSH_MS = 5000;
-/** The flush interval on HDFS, as a fraction of the run's age. It grows with the run because new values are less urgent in a long run. */
+/**
+ * The flush interval on HDFS, as a fraction of the time since the start of the run. The longer a run takes, the less urgent its new values
+ * are.
+ */
 const FLUSH_SHARE = 0.05;
 const MOST_FLUSH_MS = 30_000;
 const RETRY_MS = 1000;
-/** The `about` field of the notices about failing writes and about their recovery. */
+/** The `about` field of notices about write failures and their recovery. */
 const ABOUT = 'summaries';
 
 export interface EventLogOptions {
   readonly storage: Storage;
   /** The URI of the folder that contains the event files. */
   readonly dir: string;
-  /** Called for dropped records, when writes begin to fail, and when writes succeed again. `about` is the same in the last two cases. */
+  /**
+   * Called when records are dropped, when writes begin to fail, and when writes succeed again. `about` is the same in the last two cases.
+   */
   readonly onTrouble: (message: string, about?: string) => void;
   readonly now?: (() => number) | undefined;
 }
 
 interface Entry {
-  /** null while the record is being encoded. */
+  /** The encoded record, or null while it is being encoded. */
   bytes: Buffer | null;
   readonly size: number;
   readonly made: Promise<void> | null;
@@ -42,7 +47,8 @@ interface Entry {
 
 /**
  * Writes event files in the background from a bounded buffer. Readers see files that only grow. On a local disk, the log appends to one
- * file. On HDFS, it replaces the newest file with a longer version until the file reaches FULL_FILE_BYTES, and then starts a new file.
+ * file. On HDFS, the log replaces the newest file with a longer version until the file reaches FULL_FILE_BYTES, and then starts a new
+ * file.
  */
 export class EventLog {
   readonly #options: EventLogOptions;
@@ -51,19 +57,19 @@ export class EventLog {
   readonly #isLocal: boolean;
   #entries: Entry[] = [];
   #bufferedBytes = 0;
-  /** Collects small records. A full or flushed block becomes an entry. */
+  /** A buffer for small records. When the block is full or flushed, it becomes an entry. */
   #block: Buffer = Buffer.alloc(0);
   #blockLength = 0;
   #writing: Buffer[] = [];
-  /** The contents of the newest file on HDFS. The next version of the file begins with these contents. Empty for a local disk. */
+  /** The contents of the newest file on HDFS, with which the next version of the file begins. Empty for a local disk. */
   #content: Buffer[] = [];
   #length = 0;
   #fileNumber = 0;
-  /** The time, in seconds since the epoch, in the names of this log's files; null until the folder has been listed. */
+  /** The time in seconds since the epoch that this log's file names contain, or null until the folder has been listed. */
   #stamp: number | null = null;
   #dropping = false;
   #failing = false;
-  /** True from the time the buffer reaches FLUSH_BYTES until the flush begins. */
+  /** True after the buffer has reached FLUSH_BYTES, until the flush begins. */
   #urgent = false;
   #timer: NodeJS.Timeout | null = null;
   #work: Promise<void> = Promise.resolve();
@@ -94,7 +100,7 @@ export class EventLog {
   }
 
   /**
-   * Adds a record that is still being encoded. Records are written in the order of the calls.
+   * Adds a record that is still being encoded. Records are written in the order in which they are added.
    * @param size the estimated size in bytes.
    */
   addLater(record: Promise<Buffer>, size: number): void {
@@ -113,7 +119,7 @@ export class EventLog {
     this.#added(size);
   }
 
-  /** Writes all records. Resolves after readers can see the records or the write has failed. A failed write is retried later. */
+  /** Writes all records. Resolves once readers can see the records or the write has failed. The log retries a failed write later. */
   async flush(): Promise<void> {
     this.#stopTimer();
     this.#work = this.#work.then(() => this.#write());
@@ -134,7 +140,7 @@ export class EventLog {
     }
   }
 
-  /** Flushes synchronously, for use before the process exits. Does nothing unless the folder is local. */
+  /** Flushes synchronously before the process exits. Does nothing if the folder is not local. */
   flushNow(): void {
     this.#closeBlock();
     const made = this.#entries.flatMap(({ bytes }) => (bytes === null ? [] : [bytes]));
@@ -209,7 +215,7 @@ export class EventLog {
     this.#closeBlock();
     const entries = this.#entries;
     await Promise.all(entries.map(({ made }) => made));
-    // During the wait, entries may have been dropped or added.
+    // While this method waited, entries may have been dropped or added.
     const count = entries.findIndex(({ bytes }) => bytes === null);
     const taken = entries.splice(0, count === -1 ? entries.length : count);
     const size = taken.reduce((sum, entry) => sum + entry.size, 0);
@@ -285,8 +291,8 @@ export class EventLog {
   }
 
   /**
-   * Returns the time for the file names. TensorBoard reads files in name order. The names must therefore sort after the names of the
-   * previous process, even if the clock of that process's machine was ahead.
+   * Returns the time for the file names. TensorBoard reads files in name order, so these names must sort after those of the previous
+   * process, even if that process ran on a machine whose clock was ahead.
    */
   #stampAfter(names: readonly string[]): number {
     const stamps = names.map((name) => Number(/^events\.out\.tfevents\.(\d+)\./.exec(name)?.[1] ?? 0));

@@ -2,8 +2,8 @@ import type * as tfjs from '@tensorflow/tfjs';
 import { stringTensor, type TensorValue } from './event-file.ts';
 
 /**
- * The part of a layer's JSON that describes its inputs. TensorFlow.js writes the Keras 2 format, in which each input is a list [layer,
- * node, tensor, arguments].
+ * The JSON of a layer, as far as it describes the layer's inputs. TensorFlow.js writes the Keras 2 format, in which each input is a list
+ * [layer, node, tensor, arguments].
  */
 interface LayerJson {
   readonly config?: { readonly layers?: readonly LayerJson[] };
@@ -11,8 +11,8 @@ interface LayerJson {
 }
 
 /**
- * Encodes the layers of a model as Keras JSON, for the Graphs tab ("conceptual graph"). TensorBoard draws edges only for the Keras 3 format
- * (tensorboard/plugins/graph/keras_util.py), so `inbound_nodes` are converted to that format.
+ * Encodes the layers of a model as Keras JSON for the Graphs tab ("conceptual graph"). TensorBoard draws edges only for the Keras 3 format
+ * (tensorboard/plugins/graph/keras_util.py), so the function converts `inbound_nodes` to that format.
  * @throws the layer's error if a layer does not implement `getConfig`.
  */
 export function graphValue(tag: string, model: tfjs.LayersModel): TensorValue {

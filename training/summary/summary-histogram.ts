@@ -1,7 +1,7 @@
 import { doubleTensor, type TensorValue } from './event-file.ts';
 
 export interface Histogram {
-  /** The number of NaN and infinite values, which the buckets do not contain. */
+  /** The number of NaN and infinite values, which no bucket counts. */
   readonly notFinite: number;
   /** Three numbers per bucket: left edge, right edge and count. */
   readonly buckets: Float64Array;
@@ -9,8 +9,8 @@ export interface Histogram {
 
 /**
  * Counts numbers in buckets of equal width from the smallest to the largest number, as TensorBoard does
- * (tensorboard/plugins/histogram/summary_v2.py). Equal numbers all go into the last bucket. Without finite numbers, all edges and counts
- * are 0.
+ * (tensorboard/plugins/histogram/summary_v2.py). If all numbers are equal, the last bucket contains all of them. Without finite numbers,
+ * all edges and counts are 0.
  */
 export function histogramOf(numbers: ArrayLike<number>, buckets: number): Histogram {
   let [smallest, largest, notFinite] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY, 0];
@@ -27,7 +27,7 @@ export function histogramOf(numbers: ArrayLike<number>, buckets: number): Histog
   if (notFinite === numbers.length) {
     return { notFinite, buckets: rows };
   }
-  // Halves the numbers first, because the difference of two large numbers may be infinite.
+  // The difference of two large numbers may be infinite, so both are halved first.
   const width = (largest / 2 - smallest / 2) / buckets;
   const last = buckets - 1;
   for (let bucket = 0; bucket <= last; bucket++) {

@@ -19,15 +19,13 @@ export type Hyperparameters = Readonly<Record<string, HyperparameterValue>>;
 
 export interface Metric {
   readonly tag: string;
-  /** The column title; defaults to the tag. */
+  /** The column title. Default: the tag. */
   readonly title?: string;
 }
 
 type Seconds = number;
 
-/**
- * Encodes the experiment, which selects the metric columns. Without an experiment, TensorBoard shows every scalar of the run as a metric.
- */
+/** Encodes the experiment, which lists the metric columns. Without an experiment, TensorBoard shows every scalar of the run as a metric. */
 export function experimentValue(created: Seconds, values: Hyperparameters, metrics: readonly Metric[]): TensorValue {
   const infos = sorted(values).map(([name, value]) => bytes(4, text(1, name), integer(4, TYPES[typeof value as keyof typeof TYPES])));
   const columns = metrics.map(({ tag, title = '' }) => bytes(5, bytes(1, text(2, tag)), text(3, title)));
@@ -53,7 +51,7 @@ function sorted(values: Hyperparameters): [string, HyperparameterValue][] {
   return Object.entries(values).sort(([a], [b]) => (a < b ? -1 : 1));
 }
 
-/** Encodes a google.protobuf.Value. Writes zero values too, because the fields form a oneof. */
+/** Encodes a google.protobuf.Value. Also writes values of zero, because the fields belong to a oneof. */
 function encodeValue(value: HyperparameterValue): Buffer {
   switch (typeof value) {
     case 'string':

@@ -7,7 +7,9 @@ import { isTensor, numbersOf } from './summary-numbers.ts';
 
 /** The maximum size in bytes of the pixel data in one call. */
 const MOST_IMAGE_BYTES = 16 * 1024 * 1024;
-/** A value above this limit means that the program does not use the range from 0 to 1. Filters may produce values slightly above 1. */
+/**
+ * A value above this limit means that the program does not use the range from 0 to 1. Image filters may produce values slightly above 1.
+ */
 const MOST_FRACTION = 2;
 
 export interface Pictures {
@@ -15,14 +17,14 @@ export interface Pictures {
   readonly height: number;
   readonly width: number;
   readonly channels: number;
-  /** The pixels, from 0 to 255: picture by picture, row by row, with the channels of each pixel side by side. */
+  /** The pixels as numbers from 0 to 255: picture by picture, row by row, with the channels of each pixel side by side. */
   readonly pixels: Uint8Array;
 }
 
 /**
  * Extracts the pictures of an image tensor.
- * @returns the pictures. `isWhite` is true if floating-point numbers far exceed the range from 0 to 1, which makes the image mostly white.
- * @throws TonyError SUMMARY_INVALID when the tensor is not an image.
+ * @returns the pictures. `isWhite` is true if floating-point numbers far exceed the range from 0 to 1, so that the image is mostly white.
+ * @throws TonyError SUMMARY_INVALID if the tensor is not an image.
  */
 export function picturesOf(tag: string, image: tfjs.Tensor | Column, max: number): Pictures & { readonly isWhite: boolean } {
   const shape = picturesShape(image.shape);
@@ -69,8 +71,8 @@ function anyAbove(limit: number, values: ArrayLike<number>, length: number): boo
 }
 
 /**
- * Returns the picture layout of a tensor shape. Accepts [h, w], [h, w, c] and [n, h, w, c] with 1 to 4 channels and non-empty pictures.
- * Returns null for any other shape.
+ * Returns the picture layout for a tensor shape: [h, w], [h, w, c] or [n, h, w, c] with 1 to 4 channels and non-empty pictures. Returns
+ * null for any other shape.
  */
 export function picturesShape(shape: readonly number[]): Omit<Pictures, 'pixels'> | null {
   const [count, height, width, channels] = shape.length === 4 ? shape : shape.length === 3 ? [1, ...shape] : [1, ...shape, 1];
@@ -88,7 +90,7 @@ function toBytes(values: ArrayLike<number>, length: number, scale: number): Uint
   return new Uint8Array(bytes.buffer);
 }
 
-/** Encodes pictures in the images plugin's format: a list of strings with the width, the height, and each picture as a PNG. */
+/** Encodes pictures in the images plugin's format: a list of strings that contains the width, the height, and each picture as a PNG. */
 export async function imageValue(tag: string, pictures: Pictures): Promise<TensorValue> {
   const { count, height, width, channels, pixels } = pictures;
   const size = height * width * channels;

@@ -8,8 +8,8 @@ export function isTensor(value: unknown): value is tfjs.Tensor {
 }
 
 /**
- * Returns the numbers. Reads tensors with `dataSync()`, because a program may dispose its tensors right after the call (tf.tidy). `data()`
- * is not faster on any training backend.
+ * Returns the numbers of a tensor or an array. Reads tensors with `dataSync()`, because the program may dispose its tensors right after
+ * the call (tf.tidy). `data()` is not faster on any training backend.
  */
 export function numbersOf(tag: string, numbers: Numbers): ArrayLike<number> {
   if (isTensor(numbers)) {
@@ -28,7 +28,6 @@ export function numbersOf(tag: string, numbers: Numbers): ArrayLike<number> {
   throw new TonyError('SUMMARY_INVALID', `the value for ${tag} is ${describe(numbers)}, not a tensor or an array of numbers`);
 }
 
-/** Describes a value of the wrong kind for an error message. */
 export function describe(value: unknown): string {
   return value === ''
     ? 'empty'

@@ -21,9 +21,9 @@ import { textValue } from './summary-text.ts';
 
 /**
  * Writes a run's values for TensorBoard. Each call copies the values and writes them in the background. The program may dispose its
- * tensors after the call; the methods do not dispose them. In a task that writes no summaries, the calls have no effect. A tag may be any
- * non-empty string; TensorBoard groups tags by the part before the first slash. Steps are integers of at least 0. All methods except
- * `flush` throw TonyError SUMMARY_INVALID for invalid values, tags or steps.
+ * tensors after the call, because these methods neither keep nor dispose them. In a task that writes no summaries, the calls have no
+ * effect. A tag may be any non-empty string. TensorBoard groups tags by the part before the first slash. Steps are integers of at least 0.
+ * All methods except `flush` throw TonyError SUMMARY_INVALID for invalid values, tags or steps.
  */
 export interface Summaries {
   /**
@@ -33,34 +33,35 @@ export interface Summaries {
   scalar(tag: string, value: number, step: number): void;
   scalars(values: Readonly<Record<string, number>>, step: number): void;
   /**
-   * Writes the distribution of numbers, for the Histograms and Distributions tabs. Omits NaN and infinite numbers.
-   * @param options.buckets the number of buckets of equal width; 30 by default, at most 1000.
+   * Writes the distribution of numbers for the Histograms and Distributions tabs. Omits NaN and infinite numbers.
+   * @param options.buckets the number of buckets of equal width. Default: 30, maximum: 1000.
    */
   histogram(tag: string, numbers: Numbers, step: number, options?: { readonly buckets?: number }): void;
   /**
-   * Writes one or more images, for the Images tab.
-   * @param image of shape [height, width], [height, width, channels] or [n, height, width, channels], with 1 channel (grey), 2 (grey and
-   *   alpha), 3 (RGB) or 4 (RGBA). Floating-point numbers range from 0 to 1, integers and bytes from 0 to 255; other values are clipped.
-   * @param options.max the maximum number of images to keep; 3 by default.
+   * Writes one or more images for the Images tab.
+   * @param image a tensor of shape [height, width], [height, width, channels] or [n, height, width, channels], with 1 channel (grey), 2
+   *   (grey and alpha), 3 (RGB) or 4 (RGBA). Floating-point numbers range from 0 to 1, integers and bytes from 0 to 255. Other values are
+   *   clipped.
+   * @param options.max the maximum number of images to keep. Default: 3.
    */
   image(tag: string, image: tfjs.Tensor | Column, step: number, options?: { readonly max?: number }): void;
   /** Writes Markdown text for the Text tab. */
   text(tag: string, text: string, step: number): void;
   /**
-   * Sets the values of the run's row in the HParams tab. `fit` adds optimizer, learning_rate, batch_size, world_size, epochs and seed. Call
-   * this method before training starts; several calls are merged. If another role (an evaluator) passes the same values, its metrics appear
-   * in the same row.
-   * @param options.metrics the tags of the scalars to show as metric columns; all scalars by default.
+   * Sets the values in the run's row of the HParams tab. `fit` adds optimizer, learning_rate, batch_size, world_size, epochs and seed.
+   * Call this method before training starts. Several calls are merged. If another role, such as an evaluator, passes the same values, its
+   * metrics appear in the same row.
+   * @param options.metrics the tags of the scalars to show as metric columns. Default: all scalars.
    */
   hparams(values: Hyperparameters, options?: { readonly metrics?: readonly (string | Metric)[] }): void;
   /** Writes the layers of a model, for the Graphs tab. `fit` calls this method. */
   graph(model: tfjs.LayersModel): void;
   /**
-   * Makes TensorBoard ignore the values that an earlier, interrupted process wrote for this step and later steps. Call it in a loop without
-   * `fit` that resumes from a checkpoint.
+   * Makes TensorBoard ignore the values that an earlier, interrupted process wrote for this step and later steps. Use this method in your
+   * own training loop that resumes from a checkpoint. `fit` calls it.
    */
   resumeFrom(step: number): void;
-  /** Resolves when TensorBoard can read all values so far, or after a failed write. */
+  /** Resolves once TensorBoard can read all values so far, or after a failed write. */
   flush(): Promise<void>;
 }
 
@@ -68,7 +69,7 @@ export interface SummaryOptions {
   readonly storage: Storage;
   /** The URI of the run's own folder. TensorBoard shows each folder as a run. */
   readonly dir: string;
-  /** The row name in the HParams tab; defaults to the run's name. */
+  /** The row name in the HParams tab. Default: the run's name. */
   readonly trial?: string;
   readonly onTrouble: (message: string, about?: string) => void;
   readonly now?: () => number;
@@ -84,12 +85,12 @@ export class SummaryWriter implements Summaries {
   readonly #log: EventLog;
   readonly #options: SummaryOptions;
   readonly #now: () => number;
-  /** The largest step that this process has written. `resumeFrom` must not discard this process's own steps. */
+  /** The largest step that this process has written. Used because `resumeFrom` must not discard the process's own steps. */
   #largestStep = -1;
   #hparams: { values: Record<string, HyperparameterValue>; metrics: Metric[] } | null = null;
   #session: 'none' | 'begun' | 'ended' = 'none';
   readonly #reported = new Set<string>();
-  /** The kind of value for each tag, up to MOST_KNOWN_TAGS tags. */
+  /** The kind of value that each tag holds, for up to MOST_KNOWN_TAGS tags. */
   readonly #kinds = new Map<string, string>();
 
   constructor(options: SummaryOptions) {
@@ -105,7 +106,7 @@ export class SummaryWriter implements Summaries {
   resumeFrom(step: number): void {
     checkStep(step);
     if (this.#largestStep < step) {
-      // Writes the record twice, because TensorBoard interprets the first such record of a run as the start of the run.
+      // TensorBoard interprets the first such record of a run as the start of the run, so this method writes it twice.
       const record = encodeRestart(this.#seconds(), step);
       this.#log.add(record);
       this.#log.add(record);
@@ -199,7 +200,7 @@ export class SummaryWriter implements Summaries {
     this.#hparams.metrics.push(...metrics);
   }
 
-  /** Adds defaults for hyperparameters that the program has not set. Has no effect after the session has started. */
+  /** Adds defaults for hyperparameters that the program has not set. Has no effect once the session has started. */
   addHparams(values: Hyperparameters): void {
     if (this.#session === 'none') {
       this.#hparams = { values: { ...values, ...this.#hparams?.values }, metrics: this.#hparams?.metrics ?? [] };
@@ -227,7 +228,7 @@ export class SummaryWriter implements Summaries {
     }
   }
 
-  /** Writes all remaining values and retries for up to FINISH_MS. */
+  /** Writes all remaining values. Retries for up to FINISH_MS. */
   async finish(): Promise<void> {
     this.#beginSession();
     await this.#log.finish(FINISH_MS);
@@ -248,7 +249,7 @@ export class SummaryWriter implements Summaries {
     this.#log.add(encodeTensorValue(this.#seconds(), step, value));
   }
 
-  /** Registers the kind of a tag. Rejects a second kind of value for the same tag, because TensorBoard would show neither kind. */
+  /** Records which kind of value a tag holds. Throws if the tag already holds another kind, because TensorBoard would show neither. */
   #claim(tag: string, kind: string): void {
     const known = this.#kinds.get(tag);
     if (known === kind) {
@@ -265,7 +266,7 @@ export class SummaryWriter implements Summaries {
     }
   }
 
-  /** Registers the step of a value. The first value of a step above 0 starts the session, which fixes the hyperparameters. */
+  /** Records the step of a value. The first value of a step above 0 starts the session, after which the hyperparameters cannot change. */
   #begin(step: number): void {
     if (step > this.#largestStep) {
       this.#largestStep = step;
@@ -289,7 +290,7 @@ export class SummaryWriter implements Summaries {
     this.#log.add(encodeTensorValue(now, 0, sessionStartValue(now, values, this.#options.trial ?? '')));
   }
 
-  /** Reports a problem once per subject, because it is likely to recur in every step. */
+  /** Reports each problem only once, because it is likely to recur in every step. */
   #reportOnce(about: string, message: string): void {
     if (!this.#reported.has(about) && this.#reported.size < 100) {
       this.#reported.add(about);

@@ -9,8 +9,7 @@ export type Configuration = Readonly<Record<string, HyperparameterValue>>;
 type Choices = readonly HyperparameterValue[];
 
 /**
- * Numbers (or integers) from `min` to `max`, drawn uniformly on a linear or a logarithmic scale. Learning rates, for example, need a
- * logarithmic scale.
+ * Numbers (or integers) from `min` to `max`, drawn uniformly on a linear or a logarithmic scale. A logarithmic scale suits learning rates.
  */
 export interface Range {
   readonly min: number;
@@ -22,7 +21,7 @@ export interface Range {
 export type Drawn<Space> = { readonly [Name in keyof Space]: Space[Name] extends readonly (infer Value)[] ? Value : number };
 
 /**
- * Returns all combinations of the values; the last name varies fastest. `grid({ rate: [0.1, 0.01], units: [32, 64] })` returns four
+ * Returns all combinations of the values. The last name varies fastest. `grid({ rate: [0.1, 0.01], units: [32, 64] })` returns four
  * combinations.
  */
 export function grid<Space extends Readonly<Record<string, Choices>>>(space: Space): Drawn<Space>[] {
@@ -37,8 +36,8 @@ export function grid<Space extends Readonly<Record<string, Choices>>>(space: Spa
 }
 
 /**
- * Draws random combinations: one value from each list, and one number from each range. The result depends only on the arguments and is the
- * same on every machine. If `trials` increases, the first combinations stay the same.
+ * Draws random combinations: one value from each list, and one number from each range. The same arguments give the same combinations on
+ * every machine. A larger `trials` keeps the first combinations and adds more.
  */
 export function randomSearch<Space extends Readonly<Record<string, Choices | Range>>>(
   space: Space,
@@ -80,7 +79,7 @@ function draw(choice: Choices | Range, random: number): HyperparameterValue {
     return choice[Math.floor(random * choice.length)] as HyperparameterValue;
   }
   const { min, max, scale = 'linear', integer = false } = choice;
-  // Draws from a range that ends one above `max`, because the number is rounded down.
+  // The number is rounded down, so the range ends one above `max`.
   const end = integer ? max + 1 : max;
   const value = scale === 'log' ? min * (end / min) ** random : min + (end - min) * random;
   return integer ? Math.min(max, Math.floor(value)) : value;

@@ -8,13 +8,13 @@ export interface TrialResult<C extends Configuration = Configuration> {
   readonly metrics: Readonly<Record<string, number>>;
   readonly seconds: number;
   readonly task: string;
-  /** The reason why the trial has no metrics; null if it succeeded. */
+  /** The reason why the trial has no metrics, or null if it succeeded. */
   readonly error: string | null;
 }
 
 export type Goal = 'maximize' | 'minimize';
 
-/** Sorts trials from best to worst; trials without the metric or with NaN come last. Ties keep the order of the configurations. */
+/** Sorts trials from best to worst. Trials whose metric is missing or NaN come last. Ties keep the order of the configurations. */
 export function ranked<C extends Configuration>(trials: readonly TrialResult<C>[], metric: string, goal: Goal): TrialResult<C>[] {
   const sign = goal === 'maximize' ? -1 : 1;
   const key = ({ metrics }: TrialResult<C>) => {
@@ -56,7 +56,7 @@ export function tableOf(trials: readonly TrialResult[]): string[][] {
   return [header, ...rows];
 }
 
-/** Formats a table for display, with aligned columns and shortened numbers. */
+/** Aligns the columns of a table and shortens numbers, for display. */
 export function printed(table: readonly (readonly string[])[]): string {
   const short = table.map((row) => row.map((text) => (/^-?\d+\.\d{5,}(e[+-]?\d+)?$/.test(text) ? Number(text).toPrecision(5) : text)));
   const widths = (short[0] ?? []).map((_, column) => Math.max(...short.map((row) => (row[column] ?? '').length)));

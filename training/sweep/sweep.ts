@@ -23,17 +23,17 @@ const TRIAL_FILE = /^trial-(\d+)\.json$/;
 const CONCURRENT_READS = 16;
 
 export interface SweepOptions {
-  /** The metric by which trials are compared. */
+  /** The name of the metric by which trials are compared. */
   readonly metric: string;
   readonly goal: Goal;
-  /** The folder for the results: a URI, or a path (relative to the job's output folder); `sweep` by default. */
+  /** The folder for the results: a URI, or a path relative to the job's output folder. Default: `sweep`. */
   readonly output?: string;
   /**
-   * The action if a trial throws an error. `fail`, the default, ends this task, and the job restarts it. `record` stores the error in the
-   * table.
+   * The action if a trial throws an error. With `fail`, the default, this task fails and the job restarts it. With `record`, the sweep
+   * stores the error in the table and continues.
    */
   readonly onError?: 'fail' | 'record';
-  /** Distinguishes this sweep from other sweeps with the same configurations in the same folder. */
+  /** A version string for the trial function. The sweep throws OUTPUT_MISMATCH if the folder contains trials of another version. */
   readonly version?: string;
 }
 
@@ -52,19 +52,20 @@ export interface Trial {
 export interface SweepReport<C extends Configuration> {
   /** The URI of the results folder. */
   readonly output: string;
-  /** The trials that this task computed in this run. */
+  /** The trials that this task has computed during this run. */
   readonly computed: readonly TrialResult<C>[];
-  /** All trials, best first, on the task that finishes last; null on all other tasks. */
+  /** All trials, best first, on the task that finishes last. null on all other tasks. */
   readonly results: readonly TrialResult<C>[] | null;
 }
 
 /**
- * Evaluates configurations independently on all tasks of a role: task i runs configurations i, i+N, ... Each result is stored immediately.
- * A restarted task, or another job with the same output, therefore continues with the unfinished trials. The last task writes `results.csv`
- * and `results.json`, and prints the table. Each trial is a TensorBoard run with a row in the HParams tab. The role must have no ranks
- * (`ranked: false` in job.yaml): each task trains its own models, with `model.fit`.
+ * Evaluates configurations independently on all tasks of a role. Task i runs configurations i, i+N, ..., where N is the number of tasks.
+ * The sweep stores each result immediately, so a restarted task, or another job with the same output, continues with the unfinished
+ * trials. The task that finishes last writes `results.csv` and `results.json`, and prints the table. Each trial is a TensorBoard run with
+ * a row in the HParams tab. The role must have no ranks (`ranked: false` in job.yaml), because each task trains its own models, with
+ * `model.fit`.
  * @param configurations the same list in each task: from `grid` or `randomSearch`, or an array.
- * @throws TonyError OUTPUT_MISMATCH when the folder contains trials of other configurations; TRIAL_FAILED; USAGE when the tasks have ranks.
+ * @throws TonyError OUTPUT_MISMATCH if the folder contains trials of other configurations; TRIAL_FAILED; USAGE if the tasks have ranks.
  */
 export async function sweep<C extends Configuration>(
   cluster: Cluster,
@@ -209,7 +210,10 @@ function openRun(cluster: Cluster, name: string, configuration: Configuration, m
   };
 }
 
-/** The stored results. A result appears only when it is complete, and only the first task that finishes a trial stores its result. */
+/**
+ * The stored results. A result appears only when it is complete. If several tasks compute the same trial, the first one that finishes
+ * stores the result.
+ */
 class SweepOutput<C extends Configuration> {
   readonly #cluster: Cluster;
   readonly #uri: string;
@@ -246,7 +250,7 @@ class SweepOutput<C extends Configuration> {
     await this.#cluster.storage.write(uri, Buffer.from(`${encodeTrial(result)}\n`), { ifAbsent: true });
   }
 
-  /** Returns all results, or null while some are missing. */
+  /** Returns all results, or null if some are missing. */
   async all(): Promise<TrialResult<C>[] | null> {
     if ((await this.done()).size < this.#trials) {
       return null;

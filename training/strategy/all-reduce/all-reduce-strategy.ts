@@ -93,7 +93,7 @@ class AllReduceStrategy implements TrainingStrategy {
   }
 
   /**
-   * Averages the layers' state over the ranks and verifies that all other state is equal. Then rank 0 writes the checkpoint in the
+   * Averages the layers' state over the ranks, and verifies that all other state is equal. Rank 0 then writes the checkpoint in the
    * background.
    */
   async checkpoint(position: TrainingPosition): Promise<void> {
@@ -108,8 +108,8 @@ class AllReduceStrategy implements TrainingStrategy {
   }
 
   /**
-   * Verifies that the optimizer slots are equal on all ranks. Comparing the weights is not enough: a slot affects the weights only in the
-   * next step.
+   * Verifies that the optimizer slots are equal on all ranks. A difference in a slot changes the weights only in the next step, so it is
+   * not enough to compare the weights.
    */
   async #verifySlots(step: number): Promise<void> {
     const { tf, model, stepOptions } = this.#context;
@@ -128,7 +128,7 @@ class AllReduceStrategy implements TrainingStrategy {
     await this.#checkpoints.finish(position, afterwards);
   }
 
-  /** Frees the native kernels' memory. Variables and the optimizer keep their state. */
+  /** Frees the memory of native kernels. Variables and the optimizer keep their state. */
   dispose(): void {
     this.#checkpoints.dispose();
     this.#batchNorm?.uninstall();

@@ -10,19 +10,18 @@ import type { Wire } from '../../ring/ring-exchange.ts';
 import type { CustomStepOptions } from '../custom-step-options.ts';
 import { Stepper } from './step.ts';
 
-/** The resources that all steps with the same optimizer and the same variables share. */
+/** The resources of all steps with the same optimizer and the same variables. */
 interface Plan extends TrainedVariables {
   readonly optimizer: tfjs.Optimizer;
   readonly stepper: Stepper;
 }
 
-/** The maximum number of plans. Each plan holds a buffer with its variables' gradients. */
+/** The maximum number of plans. Each plan has a buffer for the gradients of its variables. */
 const MAX_PLANS = 8;
 
 /**
  * Takes the synchronous steps of a custom training loop. The loop may use any loss, several optimizers, and different variables in each
- * step. Every rank must make the same calls. When a step uses a variable or an optimizer for the first time, all ranks receive rank 0's
- * values.
+ * step. Every rank must make the same calls. Before the first step with a variable or an optimizer, all ranks receive rank 0's values.
  */
 export class CustomSteps {
   readonly #tf: typeof tfjs;
@@ -41,7 +40,7 @@ export class CustomSteps {
 
   /**
    * Takes one step on all ranks.
-   * @returns the mean of the ranks' losses, weighted by their numbers of examples.
+   * @returns the mean of the ranks' losses, weighted by the ranks' numbers of examples.
    * @throws TonyError USAGE, RANKS_DIFFER, PEER_LOST, RING_MISMATCH.
    */
   async step(loss: () => tfjs.Scalar, optimizer: tfjs.Optimizer, options: CustomStepOptions): Promise<number> {
@@ -52,14 +51,14 @@ export class CustomSteps {
     return values.read()[0] ?? 0;
   }
 
-  /** Marks variables and optimizers as equal on all ranks. */
+  /** Marks variables and optimizers that are already equal on all ranks. */
   markEqual(shared: readonly object[]): void {
     for (const each of shared) {
       this.#shared.add(each);
     }
   }
 
-  /** Frees the memory that steps use on the backend. Variables and optimizers keep their state. */
+  /** Frees the backend memory of steps. Variables and optimizers keep their state. */
   dispose(): void {
     for (const { stepper } of this.#plans.splice(0)) {
       stepper.dispose();

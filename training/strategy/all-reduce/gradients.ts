@@ -10,9 +10,9 @@ import type { Wire } from '../../ring/ring-exchange.ts';
  *
  *   | gradient of variable 0 | gradient of variable 1 | ... | extra numbers (loss, metrics, signals) |
  *
- * Each gradient begins at a multiple of ALIGNMENT numbers, with zeros in the gaps. Each rank weights its gradients by its share of the
- * examples, so the sum over the ranks is the mean over the examples. If gradients are sent as float16, the extra numbers are still sent as
- * float32, because users see them.
+ * Each gradient begins at a multiple of ALIGNMENT numbers. The gaps contain zeros. Each rank weights its gradients by its share of the
+ * examples, so the sum over the ranks is the mean over the examples. The extra numbers are always sent as float32, even if gradients are
+ * sent as float16, because users see them.
  */
 export class FusedGradients {
   readonly #tf: typeof tfjs;
@@ -22,7 +22,7 @@ export class FusedGradients {
   readonly #places: readonly Place[];
   readonly #vector: Float32Array<ArrayBuffer>;
   readonly #extrasAt: number;
-  /** Gives the backend direct access to the ring's memory. If it is null, the backend cannot use that memory, and gradients are copied. */
+  /** Gives the backend direct access to the ring's memory. null if the backend cannot use that memory, so gradients must be copied. */
   readonly #window: MemoryWindow | null;
 
   constructor(tf: typeof tfjs, ring: Ring, variables: readonly tfjs.Variable[], extras: number, wire: Wire) {
@@ -44,8 +44,8 @@ export class FusedGradients {
 
   /**
    * Copies this rank's gradients into the vector and disposes the gradient tensors.
-   * @param gradients weighted gradients by variable name; null if this rank has no examples.
-   * @param present set to one number per variable: 1 if this rank has a gradient for the variable, otherwise 0.
+   * @param gradients weighted gradients by variable name, or null if this rank has no examples.
+   * @param present receives one number per variable: 1 if this rank has a gradient for the variable, otherwise 0.
    */
   load(gradients: tfjs.NamedTensorMap | null, present: Float32Array): void {
     for (const [index, { name, size, shape }] of this.#variables.entries()) {
@@ -66,7 +66,10 @@ export class FusedGradients {
     }
   }
 
-  /** Sums the loaded gradients over all ranks. @param extras replaced with their sums over all ranks. */
+  /**
+   * Sums the loaded gradients over all ranks.
+   * @param extras replaced with their sums over all ranks.
+   */
   async sum(extras: Float32Array): Promise<void> {
     const vector = this.#vector;
     if (this.#wire === 'float32') {
@@ -83,7 +86,7 @@ export class FusedGradients {
   }
 
   /**
-   * Passes the gradients to `use` as tensors. A variable without a gradient on any rank gets null instead of zeros: with a zero gradient,
+   * Passes the gradients to `use` as tensors. Passes null for a variable without a gradient on any rank, because with a gradient of zeros,
    * momentum and decay would still change the variable.
    * @param present the numbers that `load` has set, summed over the ranks.
    * @param use must not keep the tensors, because they may share the ring's memory.

@@ -5,9 +5,9 @@ import type { Ring } from '../../ring/ring.ts';
 import { differingVariables } from './verify-equal.ts';
 
 /**
- * The untrained variables that layers update from their inputs: moving averages of batch normalisation, and the state of custom layers.
- * Each rank processes different examples, so the ranks average these variables before each checkpoint. Variables that are already equal
- * keep their exact bits.
+ * Untrained variables that layers update from their inputs: moving averages of batch normalisation, and the state of custom layers. Each
+ * rank processes different examples, so the ranks average these variables before each checkpoint. Variables that are equal on all ranks
+ * stay unchanged.
  */
 export class LayerState {
   readonly #tf: typeof tfjs;

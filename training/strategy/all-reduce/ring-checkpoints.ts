@@ -7,16 +7,19 @@ import type { Ring } from '../../ring/ring.ts';
 import { openCheckpointWriter } from '../open-checkpoint-writer.ts';
 import { type CheckpointContext, type KeptState, restoreNewest } from '../restore-newest.ts';
 
-/** The interval in ms at which rank 0 tells the other ranks whether the final checkpoint is stored. */
+/** The interval in ms at which rank 0 tells the other ranks whether the final checkpoint has been stored. */
 const FINISH_ROUND_MS = 2000;
 
-/** The checkpoints of ranks that step together. All ranks hold the same state. Rank 0 restores, broadcasts and writes this state. */
+/**
+ * The checkpoints of ranks that step together. Because all ranks hold the same state, only rank 0 reads and writes checkpoints, and
+ * broadcasts what it has read.
+ */
 export class RingCheckpoints {
   readonly #ring: Ring;
   readonly #context: CheckpointContext;
   readonly #state: KeptState;
   readonly #writer: CheckpointWriter | null;
-  /** The step of the final checkpoint if training had ended before this run began, otherwise null. Set on rank 0 only. */
+  /** The step of the final checkpoint if training had ended before this run began, otherwise null. Set only on rank 0. */
   #ended: number | null = null;
 
   constructor(ring: Ring, context: CheckpointContext, state: KeptState) {
@@ -32,7 +35,7 @@ export class RingCheckpoints {
    * @returns the position to resume from, or null for a fresh start.
    */
   async begin(): Promise<TrainingPosition | null> {
-    // Rank 0 restores before the broadcast. If the checkpoint does not fit the model, only rank 0 fails.
+    // Rank 0 restores before it broadcasts. If the checkpoint does not fit the model, only rank 0 fails.
     const position = this.#ring.rank === 0 ? await restoreNewest(this.#context, this.#state) : null;
     this.#ended = position?.final ? position.step : null;
     if (this.#ring.worldSize === 1) {
@@ -61,7 +64,7 @@ export class RingCheckpoints {
       await afterwards;
       return;
     }
-    // Rewriting an existing final checkpoint would leave the folder without one for a moment.
+    // An existing final checkpoint is not written again, because the folder would briefly contain none.
     if (this.#ended !== position.step && !checkpoints.phase.isEmpty(position.step)) {
       await this.record(position);
     }

@@ -14,7 +14,7 @@ import { verifyEqual } from './verify-equal.ts';
 export interface StepperOptions extends StepOptions {
   /** The number of metrics that each step returns in addition to the loss. Default: 0. */
   readonly metrics?: number;
-  /** The number of signals: the caller's own numbers, which each step sums over the ranks. Default: 0. */
+  /** The number of signals, which are numbers of the caller that each step sums over the ranks. Default: 0. */
   readonly signals?: number;
   /** The number format of gradients on the network. Sums are always computed in float32. */
   readonly wire?: Wire;
@@ -22,8 +22,8 @@ export interface StepperOptions extends StepOptions {
   readonly onEmpty?: () => void;
   readonly alsoEqual?: () => readonly tfjs.Variable[];
   /**
-   * Moving averages that each rank updates from its own examples. After each step, all ranks hold the mean over the ranks, weighted by the
-   * number of examples.
+   * Moving averages that each rank updates from its own examples. Each step replaces them with their mean over the ranks, weighted by the
+   * ranks' numbers of examples.
    */
   readonly moving?: readonly tfjs.Variable[];
 }
@@ -31,7 +31,7 @@ export interface StepperOptions extends StepOptions {
 const VERIFY_EVERY_STEPS = 100;
 /** The maximum number of steps whose losses may remain on the backend. */
 const MAX_UNREAD = 64;
-/** The interval in ms at which a single worker yields to the event loop. A single worker never waits for the network. */
+/** The interval in ms at which a single worker yields to the event loop. Several workers yield when they wait for the network. */
 const YIELD_MS = 20;
 const NO_SIGNALS = new Float32Array(0);
 
@@ -118,7 +118,7 @@ export class Stepper {
     const extras = new Float32Array(movingAt + this.#moving.size);
     const present = extras.subarray(presentAt, movingAt);
     const moving = extras.subarray(movingAt);
-    // Loading the gradients waits for the backend anyway, so reading the loss and metrics here costs no extra time.
+    // Loading the gradients waits for the backend in any case, so reading the loss and metrics here costs no extra time.
     extras.set(values.read());
     extras.set(signals, this.#signalsAt);
     fused.load(gradients, present);
@@ -147,7 +147,7 @@ export class Stepper {
     await verifyEqual(this.#ring, variables, `after ${this.#steps} steps`);
   }
 
-  /** Compares the variables of all ranks unless verification is disabled or there is only one rank. */
+  /** Compares the variables of all ranks, unless the program has disabled verification or there is only one rank. */
   async verifyIfWanted(): Promise<void> {
     if (this.#verifyEverySteps > 0 && this.#ring.worldSize > 1) {
       await this.verify();
@@ -155,19 +155,19 @@ export class Stepper {
   }
 
   /**
-   * The names of the variables that had no gradient on any rank in the first step. Such variables are frozen, or the loss does not depend
-   * on them.
+   * The names of the variables that had no gradient on any rank in the first step. Such a variable is frozen, or the loss does not depend
+   * on it.
    */
   get withoutGradient(): readonly string[] {
     return this.#withoutGradient ?? [];
   }
 
-  /** The reason why steps do not use native kernels; null if they do. */
+  /** The reason why steps do not use native kernels, or null if they do. */
   get reasonOfSlowSteps(): string | null {
     return this.#optimizer.reason;
   }
 
-  /** Frees the native kernels' memory. Variables and the optimizer keep their state. */
+  /** Frees the memory of native kernels. Variables and the optimizer keep their state. */
   dispose(): void {
     for (const values of this.#unread.splice(0)) {
       values.read();

@@ -3,7 +3,7 @@ import { type LayerTree, layersOf } from '../../backend/backend.ts';
 import type { Ring } from '../../ring/ring.ts';
 import { SyncRing } from '../../ring/sync-ring.ts';
 
-/** The parts of TensorFlow.js's BatchNormalization layer that this file uses. */
+/** The members of TensorFlow.js's BatchNormalization layer that this file uses. */
 interface BatchNormLayer extends LayerTree {
   readonly axis: number;
   readonly momentum: number;
@@ -24,20 +24,21 @@ interface Weight {
 interface Moments {
   readonly count: number;
   readonly mean: Float32Array;
-  /** The population variance: the sum of squared deviations, divided by the count. */
+  /** The population variance: the mean of the squared deviations. */
   readonly variance: Float32Array;
 }
 
 /**
- * Synchronised batch normalisation: layers normalise by the statistics of all ranks' examples. N ranks with batches of B examples therefore
- * train the same model as one rank with batches of N * B examples. The forward pass merges the ranks' moments (Chan, Golub and LeVeque,
- * 1979). The gradient is
+ * Synchronised batch normalisation: layers normalise their inputs by the mean and variance over all ranks' examples. N ranks with batches
+ * of B examples therefore train the same model as one rank with batches of N * B examples. The forward pass merges the ranks' moments
+ * (Chan, Golub and LeVeque, 1979). The gradient is
  *
  *   dx = gamma / sqrt(variance + epsilon) (dy - sum(dy) / m - x^ sum(dy x^) / m)
  *
  * where x^ is the normalised input, m is the number of values per channel on all ranks, and each sum is over these m values.
  *
- * Each layer needs two small exchanges per step. They block the thread, because TensorFlow.js computes gradients synchronously.
+ * Each layer exchanges a small vector twice per step. The exchanges block the thread, because TensorFlow.js computes gradients
+ * synchronously.
  */
 export class SyncBatchNorm {
   readonly #tf: typeof tfjs;
@@ -46,7 +47,7 @@ export class SyncBatchNorm {
   readonly #worldSize: number;
   readonly #model: tfjs.LayersModel;
   readonly #layers: readonly BatchNormLayer[];
-  /** True during a step in which this rank has no examples and contributes zeros. */
+  /** True during a step in which this rank has no examples and contributes only zeros. */
   #isEmpty = false;
 
   private constructor(tf: typeof tfjs, ring: Ring, sync: SyncRing, model: tfjs.LayersModel, layers: readonly BatchNormLayer[]) {
@@ -65,8 +66,8 @@ export class SyncBatchNorm {
 
   /**
    * Replaces the `call` method of the model's batch normalisation layers. Every rank must call this function with the same model.
-   * @returns null if the model has no such layers or there is only one rank. If synchronisation is impossible, the reason, as a clause that
-   *   follows "because". All ranks get the same result.
+   * @returns null if the model has no such layers or there is only one rank. If synchronisation is impossible, returns the reason as a
+   *   clause to follow "because". All ranks get the same result.
    */
   static async install(tf: typeof tfjs, ring: Ring, model: tfjs.LayersModel): Promise<SyncBatchNorm | string | null> {
     const layers = [...layersOf(model as unknown as LayerTree)].filter(
@@ -88,13 +89,13 @@ export class SyncBatchNorm {
 
   uninstall(): void {
     for (const layer of this.#layers) {
-      // Makes the class's own `call` method visible again.
+      // Removes the replacement, so the class's own `call` method applies again.
       Reflect.deleteProperty(layer, 'call');
     }
     this.#ring.close();
   }
 
-  /** Takes part in the other ranks' exchanges for a step in which this rank has no examples. */
+  /** Takes part in the exchanges of a step in which this rank has no examples. */
   runWithoutExamples(variables: readonly tfjs.Variable[]): void {
     const tf = this.#tf;
     this.#isEmpty = true;
@@ -124,7 +125,7 @@ export class SyncBatchNorm {
       this.#move(layer.movingMean, moments.mean, layer.momentum);
       this.#move(layer.movingVariance, moments.variance, layer.momentum);
       const shaped = tf.reshape(output, last.shape);
-      // Moves the channel axis back. The permutation lists, for each axis of the input, its index among the axes of `shaped`.
+      // Moves the channel axis back to its place. The permutation maps each axis of the input to its index in `shaped`.
       return isLast
         ? shaped
         : tf.transpose(
@@ -155,7 +156,7 @@ export class SyncBatchNorm {
     const tf = this.#tf;
     const channels = x.shape[3];
     const row = 2 * channels + 1;
-    // Each rank fills its own row and leaves the other rows 0, so the sum contains all rows exactly.
+    // Each rank fills only its own row, so the sum over the ranks contains all rows exactly.
     const rows = new Float32Array(this.#worldSize * row);
     if (!this.#isEmpty) {
       const { mean, variance } = tf.moments(x, [0, 1, 2]);
@@ -171,7 +172,8 @@ export class SyncBatchNorm {
   #gradients(dy: tfjs.Tensor, saved: readonly tfjs.Tensor[], epsilon: number, count: number): tfjs.Tensor[] {
     const tf = this.#tf;
     const [x, scale, mean, variance] = saved as [tfjs.Tensor4D, tfjs.Tensor1D, tfjs.Tensor1D, tfjs.Tensor1D];
-    // TensorFlow.js or the native kernel computes the gradients for fixed statistics: dy gamma / sqrt(...), sum(dy x^) and sum(dy).
+    // TensorFlow.js or the native kernel computes the gradients for constant mean and variance: dy gamma / sqrt(...), sum(dy x^) and
+    // sum(dy).
     const fixed = tf.getGradient('FusedBatchNorm').gradFunc(dy, [x, mean, variance, scale], { varianceEpsilon: epsilon });
     const forScale = tf.reshape((fixed.scale as () => tfjs.Tensor)(), scale.shape);
     const forOffset = tf.reshape((fixed.offset as () => tfjs.Tensor)(), scale.shape);
@@ -184,7 +186,7 @@ export class SyncBatchNorm {
     this.#ring.sum(sums);
     const inverse = tf.rsqrt(tf.add(variance, epsilon));
     const factor = tf.mul(scale, inverse);
-    // The other two terms of dx are linear in x: slope * x + intercept.
+    // The remaining terms of dx are linear in x: slope * x + intercept.
     const slope = tf.mul(tf.mul(factor, inverse), tf.tensor1d(sums.subarray(0, channels).map((sum) => sum / count)));
     const intercept = tf.sub(tf.mul(factor, tf.tensor1d(sums.subarray(channels).map((sum) => sum / count))), tf.mul(mean, slope));
     const forX = tf.sub((fixed.x as () => tfjs.Tensor)(), tf.add(tf.mul(x, slope), intercept));
@@ -201,7 +203,9 @@ export class SyncBatchNorm {
   }
 }
 
-/** The size of variable dimensions in the input of a rank without examples. It must be large enough for the model's layers. */
+/**
+ * The size that a rank without examples uses for input dimensions of unknown size. The size must be large enough for the model's layers.
+ */
 const ANY_SIZE = 64;
 
 /**

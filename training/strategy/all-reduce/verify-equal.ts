@@ -9,11 +9,13 @@ export interface Comparable {
 }
 
 /**
- * Resolves with the hash of each variable on each rank, as `[variable][rank]`. The traffic is two numbers per variable, regardless of size.
+ * Returns the hash of each variable on each rank, as `[variable][rank]`. Sends only two numbers per variable, regardless of the variable's
+ * size.
  */
 async function hashesOf(ring: Ring, variables: readonly Comparable[]): Promise<number[][]> {
   const { rank, worldSize } = ring;
-  // Each rank fills its own row with the hashes as 16-bit halves, which float32 represents exactly. The sum contains all rows.
+  // Each rank fills only its own row, so the sum over the ranks contains all rows. Each hash is split into 16-bit halves, which float32
+  // represents exactly.
   const width = variables.length * 2;
   const rows = new Float32Array(width * worldSize);
   for (const [index, variable] of variables.entries()) {
@@ -30,7 +32,7 @@ async function hashesOf(ring: Ring, variables: readonly Comparable[]): Promise<n
   );
 }
 
-/** Resolves with the variables whose bits differ between ranks. Every rank gets the same result. */
+/** Returns the variables whose bits differ between ranks. Every rank gets the same result. */
 export async function differingVariables<T extends Comparable>(ring: Ring, variables: readonly T[]): Promise<T[]> {
   if (ring.worldSize === 1 || variables.length === 0) {
     return [];
@@ -41,7 +43,7 @@ export async function differingVariables<T extends Comparable>(ring: Ring, varia
 
 /**
  * Verifies that all ranks hold the same bits. If a variable differs, every rank throws the same error.
- * @param when the time of the comparison, for the error message: "after 200 steps".
+ * @param when the time of the comparison for the error message, such as "after 200 steps".
  * @throws TonyError RANKS_DIFFER with the first variable that differs, and the ranks.
  */
 export async function verifyEqual(ring: Ring, variables: readonly Comparable[], when: string): Promise<void> {
@@ -57,8 +59,8 @@ export async function verifyEqual(ring: Ring, variables: readonly Comparable[], 
 }
 
 /**
- * Describes the groups of ranks with equal hashes, for example "rank 2 differs from ranks 0, 1 and 3". If no group is the largest: "rank 0
- * versus rank 1".
+ * Describes the groups of ranks with equal hashes, for example "rank 2 differs from ranks 0, 1 and 3", or "rank 0 versus rank 1" if no
+ * group is the largest.
  */
 function describeGroups(hashes: readonly number[]): string {
   const groups = new Map<number, number[]>();
