@@ -62,7 +62,9 @@ describe.each([1, 2])('a NaN or infinite loss on %i ranks', (workers) => {
     const wanted: FitOptions = { ...options(workers, reports[0] ?? [], 13), onNaN: 'continue' };
     const [history] = await fitTogether(lines(workers), data, wanted, { folder: dir, everySteps: 4, reports });
     expect(history?.history.loss?.[0]).toBeNaN();
-    expect(noticesOf(reports.flat())).toEqual([expect.stringContaining('training continues, without checkpoints until all values are finite')]);
+    expect(noticesOf(reports.flat())).toEqual([
+      expect.stringContaining('training continues, without checkpoints until all values are finite'),
+    ]);
     const store = new CheckpointStore(new FileStorage(), fileUri(dir));
     expect(await store.steps()).toEqual([20, 12, 8, 4]);
     const skipped: string[] = [];

@@ -12,8 +12,8 @@ import type { CompiledModel, NamedWeight } from './compiled-model.ts';
  *   optimizer:<property>                     an optimizer variable (for example Adam's accBeta1)
  *   optimizer:<property>:<index>:<name>      an optimizer slot for the trainable variable with that index (for example Adam's first moments)
  *
- * This file finds the state by inspecting the optimizer's properties. getWeights() is unsuitable: some optimizers lack it, and it omits a
- * part of the state. Adam's powers of beta would be recomputed with different bits.
+ * This file finds the state by inspecting the optimizer's properties. getWeights() is unsuitable, because some optimizers lack this method,
+ * and because it omits Adam's powers of beta. If they were computed again, their bits would differ.
  */
 
 export interface NamedVariable {
@@ -65,7 +65,7 @@ export async function capture(tf: typeof tfjs, variables: readonly NamedVariable
 }
 
 interface NativeData {
-  /** The array that the program passed to tf.tensor; null once an operation has used the tensor. */
+  /** The array that the program passed to tf.tensor, or null once an operation has used the tensor. */
   readonly values: unknown;
 }
 

@@ -7,9 +7,7 @@ export interface BoundPort {
   close(): void;
 }
 
-/**
- * An internal Node.js handle. The public API gives no access to a server's descriptor, or to a socket that is bound but does not listen.
- */
+/** An internal Node.js handle. The public API provides neither a server's descriptor nor a socket that is bound but does not listen. */
 interface Bound {
   readonly fd: number;
   getsockname(into: { port?: number }): void;
@@ -17,8 +15,8 @@ interface Bound {
 }
 
 /**
- * Binds a loopback port, as the executor does, so a process can inherit its socket. A socket that does not listen reserves the port: the
- * operating system assigns the port to no other process, but another process of the test can bind it and listen.
+ * Binds a loopback port as the executor does, so a child process can inherit the socket. If `listening` is false, the port is only
+ * reserved: the operating system assigns it to no other program, but a process that binds it explicitly can listen on it.
  */
 export async function bindPort(listening: boolean): Promise<BoundPort> {
   if (listening) {

@@ -18,7 +18,7 @@ export function snapshot(step: number, final = false): Snapshot {
 
 export const ORIGIN = { applicationId: 'application_1_0001', generation: 1 };
 
-/** Wraps a storage. Each operation first calls `before` with the number of earlier operations. */
+/** Wraps a storage so that each operation first calls `before` with the number of earlier operations. */
 export function counted(storage: Storage, before: (operation: number) => Promise<void>): Storage {
   let operations = 0;
   return new Proxy(storage, {
@@ -35,7 +35,7 @@ export function counted(storage: Storage, before: (operation: number) => Promise
   });
 }
 
-/** Saves a checkpoint as three processes would, each saving one tensor. */
+/** Saves a checkpoint as three processes would do, with one tensor each. */
 export async function saveSharded(store: CheckpointStore, step: number, origin: Origin): Promise<string> {
   const { position, tensors } = snapshot(step);
   const pending = onTheWire(await store.beginSave(step, origin));
@@ -46,28 +46,29 @@ export async function saveSharded(store: CheckpointStore, step: number, origin: 
   return await store.commit(pending, position, shards.reverse());
 }
 
-/** Serialises and parses a value, to get the value that another process would receive. */
+/** Returns the value that another process would receive as JSON. */
 export function onTheWire<T>(value: T): T {
   return JSON.parse(JSON.stringify(value)) as T;
 }
 
 /**
- * Defines the fencing tests for one kind of storage. `open` returns a new empty folder each time.
- * @param moments how many operations of the old writer precede each takeover
+ * Defines the fencing tests for one kind of storage.
+ * @param open returns a new empty folder in each call.
+ * @param moments for each takeover, the number of the old writer's operations before it.
  */
 export function describeFencing(
   kind: string,
   open: () => Promise<{ storage: Storage; dir: string }>,
   moments: readonly number[] = Array.from({ length: 16 }, (_, moment) => moment),
 ): void {
-  // The timeout is long, because each test writes hundreds of files and syncs each to disk before the next one.
+  // Each test writes hundreds of files and syncs each one to disk, so the timeout is long.
   describe.each([
     { by: 'one process', save: (store: CheckpointStore, step: number, origin: Origin) => store.save(snapshot(step), origin) },
     { by: 'several processes', save: saveSharded },
   ])(`fencing on ${kind}, written by $by`, { timeout: 180_000 }, ({ save }) => {
     test('an old writer publishes no checkpoint after a takeover at any moment, and the newest checkpoint stays intact', async () => {
-      // In each round, the new generation starts one operation later: before the old writer's first operation, before its second operation,
-      // and so on. The rounds run at the same time, because each mostly waits for the storage.
+      // Each round starts the new generation one operation later than the previous round. The rounds run at the same time, because each one
+      // mostly waits for the storage.
       const round = async (moment: number) => {
         let chosen: number | undefined;
         let tookOver = false;
@@ -95,7 +96,7 @@ export function describeFencing(
         if (chosen === 1) {
           expect(error?.code).toBe('CHECKPOINT_FENCED');
         }
-        // The old writer tries once more before the new writer writes.
+        // The old writer tries again before the new writer writes.
         if (tookOver) {
           await expect(save(store, 7, ORIGIN)).rejects.toMatchObject({ code: 'CHECKPOINT_FENCED' });
         }

@@ -16,7 +16,8 @@ const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 
 /**
  * Runs the cases on `worldSize` ranks, each in its own process.
- * @param env the environment of the processes, and the Node.js executable that runs them.
+ * @param node the Node.js executable of the processes.
+ * @param env the environment of the processes.
  * @returns the results of all ranks for each case.
  */
 export async function runGang(

@@ -1,6 +1,6 @@
 /**
- * Runs one rank. Trains the given nets together with the other ranks. Rank 0 also trains them alone with the batches of all ranks, and the
- * differences for each net are printed. The argument is a JSON string; the listening socket is descriptor 3.
+ * Runs one rank. Trains the given nets together with the other ranks. For comparison, rank 0 also trains each net alone, with the batches
+ * of all ranks. The argument is a CorrectnessStart in JSON. File descriptor 3 is the listening socket.
  */
 import { createHash } from 'node:crypto';
 import type * as tfjs from '@tensorflow/tfjs';
@@ -32,15 +32,17 @@ export interface CorrectnessCase {
   readonly examples: number;
   /** Default: 2. */
   readonly epochs?: number;
-  /** If false, rank 0 does not also train the net alone. */
+  /** If false, rank 0 does not train the net alone. */
   readonly alone?: false;
   readonly options?: Pick<FitOptions, 'accumulate' | 'clipNorm' | 'syncBatchNorm' | 'verifyEverySteps'>;
 }
 
 export interface CorrectnessResult {
-  /** The largest difference in a weight or moving average between training together and alone; null if rank 0 did not train alone. */
+  /**
+   * The largest difference between training together and alone, over all weights and moving averages. null if rank 0 did not train alone.
+   */
   readonly difference: number | null;
-  /** How far training has moved the weights. */
+  /** The largest change in any weight during training. */
   readonly moved: number;
   readonly lossDifference: number | null;
   readonly hash: string;
@@ -59,7 +61,7 @@ const NETS: Readonly<Record<CorrectnessCase['net'], () => tfjs.layers.Layer[]>> 
     tf.layers.dense({ units: 3, activation: 'softmax', kernelInitializer: seeded(2) }),
   ],
   'convolutions with batch normalisation': () => [
-    // No bias: normalisation would cancel the bias, and its gradient would consist of rounding errors, which adam amplifies.
+    // No bias: normalisation would cancel it, so its gradient would consist of rounding errors, which adam amplifies.
     tf.layers.conv2d({ filters: 4, kernelSize: 3, useBias: false, inputShape: [6, 6, 2], kernelInitializer: seeded(1) }),
     tf.layers.batchNormalization({ momentum: 0.8 }),
     tf.layers.activation({ activation: 'relu' }),
@@ -100,7 +102,7 @@ function makeModel({ net, optimizer }: CorrectnessCase): tfjs.LayersModel {
 }
 
 function makeData(examples: number): TrainingData {
-  // The channels have means far from 0 and different variances.
+  // Channels with means far from 0 and different variances.
   const values = Float32Array.from({ length: examples * 72 }, (_, index) => Math.sin(index * index) * (1 + (index % 2) * 3) + 5);
   const labels = Uint8Array.from({ length: examples }, (_, index) => (Math.sin(index * 7.3) > 0 ? 0 : index % 3));
   return {

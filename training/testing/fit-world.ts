@@ -16,18 +16,18 @@ import type { SummaryWriter } from '../summary/summary.ts';
 import { ringOf } from './resources.ts';
 
 export interface World {
-  /** The folder for checkpoints; no checkpoints by default. */
+  /** The folder for checkpoints. Default: no checkpoints. */
   readonly folder?: string;
   readonly everySteps?: number;
   readonly generation?: number;
   readonly applicationId?: string;
-  /** The phases of each rank's program; new ones for each call by default. */
+  /** The phases of each rank's program. Default: new phases for each call. */
   readonly phases?: readonly Phases[];
-  /** The checkpoint orders of each rank; default: none. */
+  /** The checkpoint orders of each rank. Default: none. */
   readonly checkpointOrders?: readonly CheckpointOrder[];
-  /** The memory of each rank's container (MiB); unknown by default. */
+  /** The memory of each rank's container in MiB. Default: unknown. */
   readonly memoryMb?: number;
-  /** Receives the reports from each rank. */
+  /** For each rank, the array to which it appends its reports. */
   readonly reports?: Report[][];
   /** The summary writer of rank 0. */
   readonly summaries?: SummaryWriter;

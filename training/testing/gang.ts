@@ -1,4 +1,4 @@
-/** Runs program.ts as the tasks of a job. Starts the processes as executors do. */
+/** Runs program.ts as the tasks of a job, in processes that start as an executor would start them. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
@@ -34,21 +34,21 @@ export interface GangWishes {
   readonly evaluator?: boolean;
   readonly generation?: number;
   readonly strategy?: Strategy;
-  /** Opens a proxy in front of a member that listens on `port`. Returns the port that the other members connect to. */
+  /** Opens a proxy in front of a member that listens on `port`. Returns the proxy's port, to which the other members connect. */
   readonly through?: (port: number, member: { readonly role: string; readonly index: number }) => Promise<number>;
   readonly stepMs?: number;
-  /** The number of consecutive `fit` calls; default 1. */
+  /** The number of consecutive `fit` calls. Default: 1. */
   readonly phases?: 1 | 3;
   readonly graceMs?: number;
-  /** True if the program does not inherit its socket, as under `npm run`. */
+  /** True if the program must not inherit its socket, as under `npm run`. */
   readonly loseDescriptor?: boolean;
-  /** The point at which the first process of a worker hangs (see program.ts). */
+  /** The point at which the first process of a worker hangs. program.ts describes the points. */
   readonly hangAt?: `step-${number}` | `fit-${number}/step-${number}` | 'before-commit' | 'after-commit' | 'end';
-  /** The ranks that hang; default: the chief. */
+  /** The ranks that hang. Default: the chief. */
   readonly hanging?: readonly number[];
-  /** The point at which workers call process.exit(0) (see program.ts). */
+  /** The point at which workers call process.exit(0). program.ts describes the points. */
   readonly exitAt?: `step-${number}` | `closed-step-${number}` | 'train-end' | 'end';
-  /** The ranks that exit; default: all. */
+  /** The ranks that exit. Default: all. */
   readonly exiting?: readonly number[];
 }
 
@@ -64,7 +64,7 @@ export const doneOf = (task: Task | undefined): ProgramEvent | undefined => task
 export const stepsOf = (task: Task | undefined): number[] =>
   task?.events.filter(({ event }) => event === 'step').map(({ step }) => Number(step)) ?? [];
 
-/** Builds the program before the first test of the file, and kills the processes of each test at its end. */
+/** Builds the program before the first test of the file, and kills all processes after each test. */
 export function useGangs(): Gangs {
   const gangs = new Gangs();
   beforeAll(() => gangs.open());
@@ -99,7 +99,7 @@ export class Gangs {
     await rm(this.folder, { recursive: true, force: true });
   }
 
-  /** Runs the program with the given task file; '' for none. */
+  /** Runs the program with the given task file, or without one if the name is empty. */
   run(taskFile: string, env: Readonly<Record<string, string>> = {}, listener: number | null = null, reportFile = '/nonexistent'): Task {
     const child = spawn(process.execPath, [path.join(this.folder, 'program.mjs')], {
       stdio: ['ignore', 'pipe', 'pipe', listener ?? 'ignore'],

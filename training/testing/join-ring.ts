@@ -3,7 +3,7 @@ import { Secret } from '../../platform/secret.ts';
 import { openEarlyListener } from '../connections/listener.ts';
 import { Ring } from '../ring/ring.ts';
 
-/** Creates a ring with all ranks in this process. The caller closes the rings. */
+/** Creates a ring with all ranks in this process. The caller must close all ranks. */
 export async function joinRing(worldSize: number): Promise<Ring[]> {
   const key = new Secret(randomBytes(32));
   const listeners = await Promise.all(Array.from({ length: worldSize }, () => openEarlyListener('127.0.0.1')));
@@ -15,7 +15,7 @@ export async function joinRing(worldSize: number): Promise<Ring[]> {
       ),
     );
   } finally {
-    // A ring of one rank does not close its listener itself.
+    // A ring of one rank does not close its listener.
     for (const { server } of listeners) {
       server.close();
     }

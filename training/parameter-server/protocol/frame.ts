@@ -12,8 +12,8 @@ import { FrameHeader } from '../../encoding/frame-header.ts';
  *   | body: float32 numbers, or the concatenated bytes of tensors             |   bodyBytes
  *   +-------------------------------------------------------------------------+
  *
- * The server answers each worker request with a frame that has the same ID. Answers may arrive in any order; `held` announces a delayed
- * answer. The receiver uses the head to verify the length of the body before it allocates memory for the body.
+ * The server answers each request of a worker with a frame that has the same ID. Answers may arrive in any order. A `held` frame announces
+ * that an answer will be late. The receiver verifies the length of the body against the head before it allocates memory for the body.
  */
 export interface Frame {
   readonly kind: FrameKind;
@@ -24,7 +24,7 @@ export interface Frame {
 
 const KINDS = ['ask', 'answer', 'refusal', 'held', 'bye'] as const;
 
-/** `refusal`: an error instead of an answer. `bye`: the worker has ended and sends no more requests. */
+/** `refusal` contains an error instead of an answer. `bye` means that the worker has ended and sends no more requests. */
 export type FrameKind = (typeof KINDS)[number];
 
 const HEADER = new FrameHeader('TNYP', KINDS, 3);

@@ -12,8 +12,8 @@ export type Layout = readonly (readonly Piece[])[];
 /** The minimum size of a variable to split. Splitting a smaller variable would save less time than its additional operation costs. */
 const LEAST_CUT = 16_384;
 /**
- * A split variable is cut into parts of at most 1/4 of a server's fair share, or at most LEAST_CUT if that is larger. The server with the highest
- * load therefore exceeds its fair share by at most one part.
+ * A split variable is cut into parts of at most 1/4 of a server's fair share, or at most LEAST_CUT if that is larger. The server with the
+ * highest load therefore exceeds its fair share by at most one part.
  */
 const PARTS_OF_FAIR_SHARE = 4;
 

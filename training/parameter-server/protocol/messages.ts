@@ -3,9 +3,9 @@ import { trainingPosition } from '../../checkpoint/checkpoint-format.ts';
 import { optimizerDescription } from './optimizer-description.ts';
 
 /*
- * The heads of frames: a worker's requests to a parameter server, each with one answer. In the order in which a run sends them:
+ * The heads of frames. A worker sends requests to a parameter server, which answers each one once. The requests of a run, in order:
  *
- *   hello                  every worker: selects the run; a program may have several runs, concurrently or one after another
+ *   hello                  every worker: selects the run; a program may have several runs, at the same time or one after another
  *   prepare, open          the chief: `prepare` sends this server's initial content and the staleness; `open` follows once all servers
  *                          are prepared
  *   join                   every worker: waits until the server is open
@@ -13,7 +13,7 @@ import { optimizerDescription } from './optimizer-description.ts';
  *   add                    the chief: sends the entered variables and optimizers that are new to the server
  *   pull, push             every worker: `pull` requests the weights; `push` sends gradients and receives the weights for the next step
  *   assign                 the chief: sends values that its program has assigned to variables
- *   signal, put, get       every worker, to server 0: see below
+ *   signal, put, get       every worker, to server 0: `signal` sends a number; `put` and `get` share tensors between workers
  *   meet, part             with staleness 0, to server 0: workers pause while the chief takes a checkpoint
  *   positions              the chief: requests the positions of the workers
  *   capture, write         the chief: makes the server copy its current state and write the copy to a checkpoint

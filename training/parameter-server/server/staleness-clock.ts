@@ -1,16 +1,16 @@
 /**
  * Decides whether a worker may begin its next step. Implements Stale Synchronous Parallel (Ho et al., "More Effective Distributed ML via a
  * Stale Synchronous Parallel Parameter Server", 2013). With staleness s, a worker begins step t (from 0) only after every other worker has
- * finished step t - s - 1. Its weights then include all updates up to that step. With s = 0, all workers compute each step on equal
- * weights.
+ * finished step t - s - 1. The worker's weights then include all updates up to that step. With s = 0, all workers compute each step with
+ * the same weights.
  *
- * The slowest worker is determined among the awaited, live and lost workers:
+ * A worker waits for the slowest of the workers that are awaited, live or lost. The states of a worker are:
  *
- *   awaited    has not joined yet; no worker begins a step while another worker is awaited, so all begin with the same weights
+ *   awaited    has not joined yet; until it joins, no worker begins a step, so all workers begin with the same weights
  *   live       has joined
- *   lost       its connection has ended; ignored after `giveUp`
- *   given-up   ignored until it joins again
- *   finished   has no more steps to take; ignored
+ *   lost       has lost its connection; other workers wait for it until `giveUp`
+ *   given-up   other workers do not wait for it until it joins again
+ *   finished   has no more steps to take
  */
 export type WorkerState = 'awaited' | 'live' | 'lost' | 'given-up' | 'finished';
 

@@ -54,7 +54,7 @@ const freeze: fc.Arbitrary<Action> = fc.record({ do: fc.constant('freeze' as con
 const late: fc.Arbitrary<Action> = fc.constant({ do: 'late' as const });
 const renew: fc.Arbitrary<Action> = fc.record({ do: fc.constant('renew' as const), optimizer: fc.nat(1) });
 
-/** Restricts the generated programs to one kind. By default, all kinds are generated. */
+/** Restricts the generated programs. Default: all kinds of programs. */
 export interface Choice {
   readonly workers?: readonly number[] | undefined;
   readonly strategies?: readonly Program['strategy'][] | undefined;
@@ -66,7 +66,8 @@ export interface Choice {
 const WEIGHTS: Readonly<Record<Action['do'], number>> = { fit: 4, step: 4, freeze: 2, late: 1, renew: 1 };
 
 /**
- * Generates programs that must give the same result as training in one process. They shrink towards one worker, one layer and one action.
+ * Generates programs that must give the same result on several workers as in one process. fast-check shrinks a failing program towards one
+ * worker, one layer and one action.
  */
 export function programs({
   workers = [1, 2, 3],

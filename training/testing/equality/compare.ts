@@ -8,19 +8,22 @@ export interface Difference {
 
 /** Programs with larger weights are skipped, because they amplify rounding errors. */
 const LARGEST_WEIGHT = 50;
-/** The tolerance for a different order of summation over a dozen steps. It is relative for numbers above 1. */
+/**
+ * The tolerance for rounding differences that a different order of summation causes within a dozen steps. It is relative for numbers above
+ * 1.
+ */
 const FLOAT32 = 5e-5;
 /**
- * The tolerance for gradients with 11 bits, relative to the distance that the weights have moved. Each time a rank forwards a gradient (at
- * most three times), the error grows by half a unit in the last place. Squares in the optimizer's slots have twice that error, and layers
- * that divide by a standard deviation amplify the error. If a gradient is missing, counted twice or applied to another variable, the error
- * is as large as the gradient.
+ * The tolerance for gradients with 11 bits of precision, relative to the distance that the weights have moved. The error grows by half a
+ * unit in the last place each time a rank forwards a gradient (at most three times). Squares in the optimizer's slots have twice that
+ * error, and layers that divide by a standard deviation amplify the error. A gradient that is missing, counted twice or applied to the
+ * wrong variable causes an error as large as the gradient.
  */
 const FLOAT16 = 8 * 2 ** -11;
 
 /**
- * Compares the results. Returns null if all sides agree, or the reason to skip a program that TensorFlow.js rejects or that amplifies
- * rounding errors.
+ * Compares the results. Returns null if all sides agree, or the reason why the program is skipped: TensorFlow.js rejects it, or it
+ * amplifies rounding errors.
  */
 export function differenceOf(program: Program, plain: Answer, ranks: readonly Answer[]): Difference | { readonly skipped: string } | null {
   if ('error' in plain) {
@@ -43,10 +46,10 @@ export function differenceOf(program: Program, plain: Answer, ranks: readonly An
   const tolerance = program.strategy === 'float16' ? FLOAT16 * Math.max(1, expected.path) : FLOAT32;
   return (
     largest(first.weights, expected.weights, tolerance, () => 0) ??
-    // With parameter servers, the servers hold the slots and the workers have none.
+    // With parameter servers, the slots are on the servers, so workers have none to compare.
     (isServed ? null : largest(first.slots, expected.slots, tolerance, initialSlot)) ??
     largest(Object.fromEntries(first.losses.map(([what, loss]) => [what, [loss]])), lossesOf(expected, first), tolerance, () => 0) ??
-    // If ranks start with different weights, weights that no action has synchronised may still differ.
+    // If ranks start with different weights, those that no action has synchronised may still differ.
     (program.unequalStart ? null : betweenRanks(outcomes))
   );
 }
@@ -56,7 +59,7 @@ function lossesOf(expected: Outcome, { losses }: Outcome): Record<string, readon
   return Object.fromEntries(expected.losses.filter(([what]) => compared.has(what)).map(([what, loss]) => [what, [loss]]));
 }
 
-/** The initial value of a slot. It is used for a slot that one side has not created yet. */
+/** Returns the value that a slot has before its first use, for slots that one side has not created yet. */
 function initialSlot(name: string): number {
   return name.endsWith('/accumulator') ? 0.2 : 0;
 }
@@ -81,7 +84,7 @@ function largest(actual: Values, expected: Values, tolerance: number, initial: (
   return worst;
 }
 
-/** Verifies that all ranks hold the same bits. */
+/** Returns a difference if the ranks do not hold the same bits. */
 function betweenRanks([first, ...others]: readonly Outcome[]): Difference | null {
   for (const [index, other] of others.entries()) {
     const difference = largest(other.weights, first?.weights ?? {}, 0, () => 0);

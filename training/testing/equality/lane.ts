@@ -15,19 +15,19 @@ import type { RankMessage } from './rank-side.ts';
 
 const RANKS = 3;
 const SERVERS = 2;
-/** The time limit for a program, which is sufficient on a busy machine. */
+/** The time limit in ms for one program, which is long enough for a busy machine. */
 const PROGRAM_MS = 120_000;
 
 export interface LaneOptions {
-  /** The Node.js executable of the processes; this process's own by default. */
+  /** The Node.js executable of the processes. Default: that of this process. */
   readonly node?: string;
   readonly env?: NodeJS.ProcessEnv;
 }
 
-/** The result of a comparison; null if both sides agree. */
+/** The difference between the two sides, the reason for skipping the program, or null if both sides agree. */
 export type Verdict = Difference | { readonly skipped: string } | null;
 
-/** A process that answers each message with one message. */
+/** A child process that answers each message with one message. */
 class Side {
   readonly #start: () => ChildProcess;
   #child: ChildProcess | null = null;
@@ -83,7 +83,7 @@ class Side {
   }
 }
 
-/** Long-lived processes for the two sides. They run one program after another, and are replaced after a failure. */
+/** Processes for the two sides. They run one program after another, and are replaced after a failure. */
 export class Lane {
   readonly #folder: string;
   readonly #ports: readonly BoundPort[];
@@ -97,7 +97,8 @@ export class Lane {
       fork(path.join(folder, `${program}.mjs`), {
         execPath: node,
         env,
-        execArgv: [], // Serialization is 'advanced' because JSON has no NaN.
+        execArgv: [],
+        // JSON cannot represent NaN.
         ...{ serialization: 'advanced', stdio: ['ignore', 'pipe', 'pipe', 'ipc'] },
       });
     this.#folder = folder;
@@ -126,14 +127,16 @@ export class Lane {
     return await this.compare(program, program);
   }
 
-  /** Runs `program` with this library and `expected`, which must give the same result, with TensorFlow.js alone. */
+  /** Runs `program` with this library and `expected` with TensorFlow.js alone. Both must give the same result. */
   async compare(program: Program, expected: Program): Promise<Verdict> {
     const plain = await this.#plain.ask<Answer>(expected);
     // If TensorFlow.js rejects the program, the ranks need not run it.
     return differenceOf(program, plain, 'error' in plain ? [] : await this.#runRanks(program));
   }
 
-  /** Returns the answers of all ranks. If a rank fails, returns only its answer, because the other ranks wait for it. */
+  /**
+   * Returns the answers of all ranks. If a rank fails, returns only that rank's answer, because the other ranks cannot finish without it.
+   */
   async #runRanks(program: Program): Promise<Answer[]> {
     this.#generation++;
     const { tasks, dispose } = await this.#writeTasks(program);
@@ -161,7 +164,7 @@ export class Lane {
     }
   }
 
-  /** Writes the task files that an executor would write, first those of the ranks, then those of the parameter servers. */
+  /** Writes the task files that an executor would write: first those of the ranks, then those of the parameter servers. */
   async #writeTasks({ workers, servers, strategy }: Program): Promise<{ tasks: string[]; dispose: () => Promise<void> }> {
     const generation = this.#generation;
     const place = (role: string, index: number, port: number) => ({
@@ -195,7 +198,7 @@ export class Lane {
       members.map(async ({ role, index, rank, host, port }, at) => {
         const file = `${folder}-task-${at}.json`;
         const roleSize = role === 'worker' ? workers : servers;
-        // The descriptor is invalid, because the processes inherit no socket. Each task listens on the announced port instead.
+        // The processes inherit no socket, so the descriptor is invalid, and each task listens on its announced port.
         const listener = { fd: 999, host, port };
         const task: TaskContext = {
           ...common,
@@ -227,7 +230,7 @@ export class Lane {
   }
 }
 
-/** Bundles the programs of the two sides. Like a job's training library, the bundles do not contain TensorFlow.js. */
+/** Bundles the programs of the two sides without TensorFlow.js, like a job's training library. */
 async function bundleSides(folder: string): Promise<void> {
   const root = path.resolve(process.env.TONY_ROOT ?? process.cwd());
   await symlink(path.join(root, 'node_modules'), path.join(folder, 'node_modules'));

@@ -12,7 +12,7 @@ import {
 const INPUTS = 4;
 const OUTPUTS = 2;
 
-/** Rows of the data. Their values are a function of their row numbers. */
+/** Rows of the data, whose values depend only on the seed and the row number. */
 export interface Rows {
   readonly x: tfjs.Tensor2D;
   readonly y: tfjs.Tensor2D;
@@ -30,7 +30,7 @@ interface OptimizerSlot {
   readonly variable: tfjs.Variable;
 }
 
-/** The models, optimizers, variables, losses and data of a program. Both sides build them in the same way, with TensorFlow.js alone. */
+/** The models, optimizers, variables, losses and data of a program. Both sides use this class, which contains only TensorFlow.js code. */
 export class Machine {
   readonly #tf: typeof tfjs;
   readonly #program: Program;
@@ -42,7 +42,7 @@ export class Machine {
   readonly #late: tfjs.Variable[] = [];
   #rowsUsed = 0;
 
-  /** @param rank ranks above 0 get different initial weights if the program has an unequal start. */
+  /** @param rank ranks above 0 get different initial weights if the program sets `unequalStart`. */
   constructor(tf: typeof tfjs, program: Program, rank: number) {
     this.#tf = tf;
     this.#program = program;
@@ -106,12 +106,15 @@ export class Machine {
     }
   }
 
-  /** Returns an optimizer by its index in actions. */
+  /** Returns the optimizer for an index in an action. */
   optimizerAt(index: number): tfjs.Optimizer {
     return this.#optimizers[index % this.#optimizers.length] as tfjs.Optimizer;
   }
 
-  /** Runs an action that does not train. @returns false if the action trains. */
+  /**
+   * Runs an action that does not train.
+   * @returns false if the action trains, so the caller must run it.
+   */
   prepare(action: Action): boolean {
     if (action.do === 'freeze') {
       const layer = this.#layers[action.layer % this.#layers.length] as tfjs.layers.Layer;
@@ -143,7 +146,10 @@ export class Machine {
     return model;
   }
 
-  /** Reserves `count` rows that no earlier action has used. @returns the number of the first row. */
+  /**
+   * Reserves `count` rows that no earlier action has used.
+   * @returns the number of the first row.
+   */
   nextRows(count: number): number {
     const from = this.#rowsUsed;
     this.#rowsUsed += count;
@@ -165,7 +171,7 @@ export class Machine {
     };
   }
 
-  /** The mean loss over the rows. Call it within tf.tidy or as the loss of a step. */
+  /** Returns the mean loss over the rows. Call this method within tf.tidy or as the loss of a step. */
   lossOf(action: StepAction, { x, y }: Rows): tfjs.Scalar {
     const tf = this.#tf;
     const losses = action.heads.map((head) => {
@@ -181,7 +187,7 @@ export class Machine {
     return losses.reduce((sum, loss) => tf.add(sum, loss));
   }
 
-  /** The variables of an action; undefined for the default list. */
+  /** Returns the variables of an action, or undefined for the default list. */
   variablesOf(action: StepAction): tfjs.Variable[] | undefined {
     if (action.variables === 'default') {
       return undefined;
@@ -189,7 +195,7 @@ export class Machine {
     return action.variables === 'late' ? [...this.#late] : this.layerWeightsOf(action).map(variableOf);
   }
 
-  /** The weights of an action, including frozen ones, which the optimizer must skip. */
+  /** Returns the weights of an action. They include frozen weights, which the optimizer must skip. */
   layerWeightsOf({ variables, heads }: StepAction): LayerWeight[] {
     const own = new Set(heads.map((head) => this.#layers.at(head - this.#program.heads)));
     const isHead = (index: number) => index >= this.#layers.length - this.#program.heads;
@@ -202,7 +208,7 @@ export class Machine {
     return [...this.#named()].map(([, variable]) => variable);
   }
 
-  /** The values of all weights, by names that are the same in every process. */
+  /** Returns the values of all weights, by names that are the same in every process. */
   weights(): Record<string, number[]> {
     return Object.fromEntries([...this.#named()].map(([name, variable]) => [name, [...variable.dataSync()]]));
   }
@@ -218,7 +224,7 @@ export class Machine {
     }
   }
 
-  /** The slots of all optimizers, by names that are the same in every process. */
+  /** Returns the slots of all optimizers, by names that are the same in every process. */
   slots(): Record<string, number[]> {
     const names = [...this.#named()].map(([name, variable]) => [variable.name, name] as const);
     const found: Record<string, number[]> = {};
@@ -245,7 +251,7 @@ function variableOf(weight: unknown): tfjs.Variable {
   return (weight as LayerWeight).read();
 }
 
-/** Large epsilons keep steps small when a gradient consists only of rounding error. */
+/** Large epsilons keep steps small if a gradient consists only of rounding errors. */
 function makeOptimizer(tf: typeof tfjs, { kind, rate: factor }: OptimizerChoice): tfjs.Optimizer {
   const rate = OPTIMIZER_KINDS[kind] * factor;
   switch (kind) {
@@ -266,12 +272,13 @@ function makeOptimizer(tf: typeof tfjs, { kind, rate: factor }: OptimizerChoice)
     case 'rmsprop':
       return tf.train.rmsprop(rate, 0.9, 0.5, 1e-2, false);
     case 'centered':
-      // TensorFlow.js subtracts this epsilon: if a gradient is smaller than the root of epsilon, the weights become NaN on both sides.
+      // TensorFlow.js subtracts this epsilon. If a gradient is smaller than the square root of epsilon, the weights become NaN on both
+      // sides.
       return tf.train.rmsprop(rate, 0.9, 0, 1e-8, true);
   }
 }
 
-/** The largest change in any weight between two points in time. */
+/** Returns the largest change in any weight between two sets of weights. */
 export function distance(one: Readonly<Record<string, readonly number[]>>, other: Readonly<Record<string, readonly number[]>>): number {
   let most = 0;
   for (const [name, values] of Object.entries(one)) {

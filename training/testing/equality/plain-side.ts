@@ -1,6 +1,4 @@
-/**
- * Runs programs with TensorFlow.js alone, without any computation by this library. Receives programs as messages from the parent process.
- */
+/** Runs programs with TensorFlow.js alone. Receives the programs as messages from the parent process. */
 import type * as tfjs from '@tensorflow/tfjs';
 import { distance, Machine, type Rows } from './machine.ts';
 import type { Answer, FitAction, Outcome, Program, StepAction } from './program.ts';
@@ -14,8 +12,8 @@ if (process.env.PLAIN_TFJS === undefined) {
 await tf.ready();
 
 /**
- * TensorFlow.js finds slots by a variable's position in the list of a step's gradients, so it confuses slots when lists change between
- * steps. This function adds all earlier variables to each list, so every variable keeps its own slots.
+ * Makes every variable keep its own slots. TensorFlow.js finds slots by a variable's index in the step's list of gradients, and would mix
+ * up slots if the lists change. This function therefore adds all earlier variables to each list.
  */
 function keepPlaces(optimizer: tfjs.Optimizer): void {
   const places: string[] = [];
@@ -60,7 +58,7 @@ function clipped(gradients: Gradients, clip: FitAction['clip']): Gradients {
   return { ...gradients, ...Object.fromEntries(present.map(([name, tensor]) => [name, tf.mul(tensor, factor)])) };
 }
 
-/** Takes one step with the sum of the gradients of several losses, each clipped separately. */
+/** Takes one step with the sum of several losses' gradients. Clips the gradients of each loss separately. */
 function minimizeSum(
   optimizer: tfjs.Optimizer,
   losses: readonly (() => tfjs.Scalar)[],
@@ -87,7 +85,7 @@ function trainableOf(model: tfjs.LayersModel): tfjs.Variable[] {
   return collectedTrainableWeights.map((weight) => weight.read());
 }
 
-/** The loss that model.fit minimises, extended by example weights, which model.fit does not support. */
+/** Returns the loss that model.fit minimises, with example weights, which model.fit does not support. */
 function weightedLoss(model: tfjs.LayersModel, { x, y, weights }: Rows, weighted: boolean): tfjs.Scalar {
   const errors = tf.mean(tf.square(tf.sub(model.apply(x, { training: true }) as tfjs.Tensor, y)), -1);
   const loss = tf.mean(weighted ? tf.mul(errors, weights) : errors) as tfjs.Scalar;

@@ -1,19 +1,19 @@
 /**
- * A training program as a JSON value. Two interpreters run it: `plain-side.ts` with TensorFlow.js alone in one process, `rank-side.ts` with
- * this library on each rank. Their results must agree.
+ * A training program as a JSON value. Two interpreters run each program: `plain-side.ts` in one process with TensorFlow.js alone, and
+ * `rank-side.ts` on each rank with this library. Their results must agree.
  */
 export interface Program {
   readonly workers: number;
   readonly strategy: 'all-reduce' | 'float16' | 'parameter-server';
-  /** The number of parameter servers; 0 with other strategies. */
+  /** The number of parameter servers. 0 with other strategies. */
   readonly servers: number;
   /** The seed of the initial weights and of the data. */
   readonly seed: number;
-  /** Whether ranks above 0 start with different weights from rank 0. */
+  /** If true, ranks above 0 start with different weights from rank 0. */
   readonly unequalStart: boolean;
   /** The layers that all heads share. */
   readonly trunk: readonly TrunkLayer[];
-  /** The number of heads. Each head is a model: the trunk and its own dense layer. */
+  /** The number of heads. Each head is a model that consists of the trunk and a dense layer of its own. */
   readonly heads: number;
   readonly optimizers: readonly OptimizerChoice[];
   readonly actions: readonly Action[];
@@ -32,11 +32,11 @@ export type TrunkLayer =
 
 export interface OptimizerChoice {
   readonly kind: keyof typeof OPTIMIZER_KINDS;
-  /** A factor for the default learning rate of this kind of optimizer. */
+  /** A factor by which to multiply the default learning rate. */
   readonly rate: number;
 }
 
-/** The default learning rates. With them, a dozen steps move weights by a few tenths and do not amplify rounding. */
+/** The default learning rates. At these rates, a dozen steps move weights by a few tenths and do not amplify rounding errors. */
 export const OPTIMIZER_KINDS = {
   sgd: 0.1,
   momentum: 0.05,
@@ -56,7 +56,7 @@ export interface FitAction {
   readonly do: 'fit';
   readonly head: number;
   readonly optimizer: number;
-  /** Whether the model is compiled again if it already has this optimizer. */
+  /** If true, the model is compiled again even if it already has this optimizer. */
   readonly recompile: boolean;
   readonly epochs: number;
   /** The batch size of each rank. */
@@ -76,16 +76,16 @@ export interface StepAction {
   readonly heads: readonly number[];
   readonly optimizer: number;
   readonly variables: 'default' | 'trunk' | 'heads' | 'both' | 'late';
-  /** The form in which the step names its variables to this library. `models` applies only if `variables` is `both`. */
+  /** How the step passes its variables to this library. `models` applies only if `variables` is `both`. */
   readonly named: 'variables' | 'layer weights' | 'models';
-  /** Whether the loss depends on variables that `late` actions have created. */
+  /** If true, the loss also depends on the variables that `late` actions have created. */
   readonly late: boolean;
   readonly steps: number;
-  /** The number of examples of each rank. Only the first `workers` numbers are used; at least one of them is above 0. */
+  /** The number of examples of each rank. Only the first `workers` numbers are used. At least one of them must be above 0. */
   readonly examples: readonly number[];
 }
 
-/** Freezes or unfreezes a layer. The index numbers the trunk's layers that have weights, followed by the heads. */
+/** Freezes or unfreezes a layer. `layer` is an index into a list of the trunk's layers with weights, followed by the heads. */
 export interface FreezeAction {
   readonly do: 'freeze';
   readonly layer: number;
@@ -103,13 +103,13 @@ export interface RenewAction {
   readonly optimizer: number;
 }
 
-/** The result of one side. The names are the same on both sides and do not depend on TensorFlow.js's variable names. */
+/** The result of one side. The names do not depend on TensorFlow.js's variable names, so they are the same on both sides. */
 export interface Outcome {
   readonly weights: Readonly<Record<string, readonly number[]>>;
   readonly slots: Readonly<Record<string, readonly number[]>>;
-  /** The losses that both sides compute in the same way: one for each epoch of `fit`, and one for each step. */
+  /** The losses that both sides compute: one for each epoch of `fit`, and one for each step of a loop. */
   readonly losses: readonly (readonly [what: string, loss: number])[];
-  /** Only on the plain side: the largest distance that any weight moved in an action, summed over all actions. */
+  /** The largest distance that any weight moved in an action, summed over all actions. Only the plain side computes it. */
   readonly path: number;
 }
 
@@ -118,7 +118,7 @@ export type Answer = { readonly outcome: Outcome } | { readonly error: string };
 
 const isBatchNorm = ({ kind }: TrunkLayer) => kind === 'batchNorm';
 
-/** Removes program features for which the strategy's documentation does not promise equal results. */
+/** Removes features for which the chosen strategy does not promise equal results. */
 export function promised(program: Program): Program {
   const { workers, strategy } = program;
   const isServed = strategy === 'parameter-server';
@@ -127,7 +127,7 @@ export function promised(program: Program): Program {
   // Custom loops and the parameter-server strategy do not synchronise batch normalisation.
   const normalises = alone || !(hasLoop || isServed);
   const trunk = program.trunk.map((layer): TrunkLayer => (isBatchNorm(layer) && !normalises ? { kind: 'layerNorm' } : layer));
-  // Two updates, each with half of the gradient, equal one update with the whole gradient only for sgd.
+  // Only with sgd do two updates with half of the gradient each equal one update with the whole gradient.
   const optimizers = isServed && !alone ? program.optimizers.map(({ rate }) => ({ kind: 'sgd' as const, rate })) : program.optimizers;
   const hasTrunk = trunk.some(({ kind }) => kind !== 'dropout');
   const actions = program.actions.map((action, at): Action => {

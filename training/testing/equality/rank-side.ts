@@ -1,4 +1,4 @@
-/** Runs programs with this library, as one rank or one parameter server. Receives its tasks as messages from the parent process. */
+/** Runs programs with this library, as one rank or one parameter server. Receives the programs as messages from the parent process. */
 import type * as tfjs from '@tensorflow/tfjs';
 import { Secret } from '../../../platform/secret.ts';
 import { FileStorage } from '../../../storage/file-storage.ts';
@@ -13,7 +13,6 @@ import type { CustomStepOptions } from '../../strategy/custom-step-options.ts';
 import { Machine } from './machine.ts';
 import type { Answer, FitAction, Outcome, Program, StepAction } from './program.ts';
 
-/** A message from the parent process. */
 export type RankMessage = { readonly program: Program; readonly taskFile: string } | { readonly serve: string } | { readonly stop: true };
 
 type Loss = [what: string, loss: number];
@@ -63,7 +62,7 @@ async function runFit(cluster: Cluster, machine: Machine, program: Program, acti
   );
 }
 
-/** Returns a step's `variables` option, in the form that the action specifies. */
+/** Returns the `variables` option of a step. */
 function namedBy(machine: Machine, action: StepAction): Pick<CustomStepOptions, 'variables'> {
   const variables = machine.variablesOf(action);
   if (variables === undefined) {
@@ -75,7 +74,7 @@ function namedBy(machine: Machine, action: StepAction): Pick<CustomStepOptions, 
   return { variables: action.named === 'layer weights' && action.variables !== 'late' ? machine.layerWeightsOf(action) : variables };
 }
 
-/** Whether the loss depends on variables that the step does not train. A step synchronises only the variables that it trains. */
+/** Returns true if the loss depends on variables that the step does not train. A step synchronises only the variables that it trains. */
 function dependsOnMore(program: Program, { variables, late }: StepAction): boolean {
   const trainsAll = variables === 'default' || (variables === 'both' && !late);
   return !trainsAll || program.actions.some((action) => action.do === 'freeze') || program.trunk.some(({ kind }) => kind === 'batchNorm');
@@ -91,7 +90,7 @@ async function runStep(cluster: Cluster, machine: Machine, program: Program, act
   if (program.unequalStart && dependsOnMore(program, action)) {
     await cluster.broadcast(machine.variables);
   }
-  // If all ranks have the same number of examples, the option is omitted, to test its default.
+  // Omits the option if all ranks have the same number of examples, to test the default.
   const options = { ...namedBy(machine, action), ...(new Set(counts).size === 1 ? {} : { examples }) };
   const losses: Loss[] = [];
   for (let index = 0; index < action.steps; index++) {
@@ -124,7 +123,7 @@ async function run(program: Program, taskFile: string): Promise<Outcome> {
   return outcome;
 }
 
-/** Like `join` in a parameter server task, but returns at the end of the program, so this process can serve the next program. */
+/** Does the same as `join` in a parameter server task, but returns, so this process can serve further programs. */
 async function serve(taskFile: string): Promise<void> {
   process.env.TONY_TASK_FILE = taskFile;
   const { index, worldSize, generation, ringKey, listener, checkpoint } = readTask() as TaskContext;
