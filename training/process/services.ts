@@ -98,10 +98,7 @@ function connected(socket: Socket): Promise<void> {
   });
 }
 
-/**
- * Returns the answer, or null if the service is temporarily unavailable.
- * @throws TonyError the service's own error.
- */
+/** Returns the answer, or null if the service is temporarily unavailable. @throws TonyError the service's own error. */
 function parseAnswer({ head, body }: ServiceFrame): ServiceReply | null {
   const parsed = JSON.parse(Buffer.from(head).toString('utf8')) as {
     readonly answer?: Json;

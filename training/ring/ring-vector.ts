@@ -80,10 +80,7 @@ interface AddKernel {
   add(to: number, from: number, count: number): void;
 }
 
-/**
- * Creates a vector.
- * @param image true to add a float16 image, which float16 calls require.
- */
+/** Creates a vector. @param image true to add a float16 image, which float16 calls require. */
 export function createVector(length: number, image = false): RingVector {
   const memory = createMemory(sizeOf(length, image));
   const kernel = instantiate<AddKernel>(MODULE_BYTES, memory);

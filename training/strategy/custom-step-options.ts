@@ -19,10 +19,7 @@ export interface CustomStepOptions {
 
 const STEP_OPTIONS: OptionNames<CustomStepOptions> = { variables: true, examples: true };
 
-/**
- * @param name the function name to use in error messages, for example `cluster.step`.
- * @throws TonyError USAGE.
- */
+/** @param name the function name to use in error messages, for example `cluster.step`. @throws TonyError USAGE. */
 export function checkCustomStepOptions(name: string, options: CustomStepOptions): void {
   checkOptions(name, options, STEP_OPTIONS);
   const { examples } = options;

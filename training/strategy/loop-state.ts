@@ -142,10 +142,7 @@ function keyOf(name: string): string {
 
 const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
 
-/**
- * Maps each value to the prefix of its tensor names: `model` for one model, `model/<name>` for several.
- * @throws TonyError USAGE.
- */
+/** Maps each value to the prefix of its tensor names: `model` for one model, `model/<name>` for several. @throws TonyError USAGE. */
 function namedOf<T extends object>(kind: string, given: OneOrNamed<T> | undefined, isOne: (value: T) => boolean): Map<string, T> {
   if (given === undefined) {
     return new Map();

@@ -30,10 +30,7 @@ export class StepClock {
     this.#since = now();
   }
 
-  /**
-   * Enters `phase`.
-   * @returns the previous phase.
-   */
+  /** Enters `phase`. @returns the previous phase. */
   enter(phase: Phase): Phase {
     const now = this.#now();
     const left = this.#phase;

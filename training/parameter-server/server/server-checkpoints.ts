@@ -26,10 +26,7 @@ export class ServerCheckpoints {
     shard.restore(await store.readTensors(checkpoint, names), iterations, checkpoint.uri);
   }
 
-  /**
-   * Copies the current state of the shard.
-   * @param withScalars as for `ServedShard.capture`.
-   */
+  /** Copies the current state of the shard. @param withScalars as for `ServedShard.capture`. */
   async capture(shard: ServedShard, { step, writing }: AskOf<'capture'>, withScalars: boolean): Promise<void> {
     for (const older of this.#copies.keys()) {
       if (older === step || older !== writing) {

@@ -17,10 +17,7 @@ export class WorkerRequest {
     this.#id = id;
   }
 
-  /**
-   * Answers the request.
-   * @param body arrays whose bytes are concatenated.
-   */
+  /** Answers the request. @param body arrays whose bytes are concatenated. */
   answer(head: object, body: readonly (Float32Array | Uint8Array)[] = []): void {
     this.client.answer(
       this.#id,

@@ -157,10 +157,7 @@ export class RemoteVariables {
     takeWeights(this.#options.tf, this.#registry, parts);
   }
 
-  /**
-   * Pulls the weights.
-   * @param how `now`: do not wait for slower workers; `all`: also pull unchanged variables.
-   */
+  /** Pulls the weights. @param how `now`: do not wait for slower workers; `all`: also pull unchanged variables. */
   async pull(how: { readonly now: boolean; readonly all?: boolean }): Promise<void> {
     const answers = await this.#options.servers.askAll((server) => ({
       head: { ask: 'pull', now: how.now, all: how.all ?? false },
@@ -230,10 +227,7 @@ export class RemoteVariables {
     }));
   }
 
-  /**
-   * Sends a signal.
-   * @returns the reason of the first worker that sent one, or null if there is none.
-   */
+  /** Sends a signal. @returns the reason of the first worker that sent one, or null if there is none. */
   async signal(signal: number, reason = ''): Promise<string | null> {
     const given = reason === '' ? {} : { reason: reason.slice(0, MAX_REASON) };
     const { head } = await this.#options.servers.ask(0, { ask: 'signal', signal, ...given });

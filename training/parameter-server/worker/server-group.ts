@@ -91,10 +91,7 @@ export class ServerGroup {
     return answers.map(({ head }) => helloAnswer.parse(head).state);
   }
 
-  /**
-   * Sends a request to one server.
-   * @throws TonyError PEER_LOST, or the server's own error if it refuses the request.
-   */
+  /** Sends a request to one server. @throws TonyError PEER_LOST, or the server's own error if it refuses the request. */
   async ask(server: number, head: Ask, body: readonly Uint8Array[] = [], bodyBytes: number | null = null): Promise<Answer> {
     this.#asks++;
     this.#graceTimer?.ref();
@@ -136,10 +133,7 @@ export class ServerGroup {
     });
   }
 
-  /**
-   * Closes the connections.
-   * @param announced true if this worker ends deliberately and needs no replacement.
-   */
+  /** Closes the connections. @param announced true if this worker ends deliberately and needs no replacement. */
   close(announced: boolean): void {
     if (this.#state !== 'closed') {
       this.#state = 'closed';

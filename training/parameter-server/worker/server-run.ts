@@ -51,10 +51,7 @@ export class ServerRun {
     return this.#opened;
   }
 
-  /**
-   * Closes the connections.
-   * @param announced true if this worker ends deliberately, so the other workers do not wait for it.
-   */
+  /** Closes the connections. @param announced true if this worker ends deliberately, so the other workers do not wait for it. */
   close(announced = this.finished): void {
     this.writer?.giveUp();
     this.#opened?.servers.close(announced);

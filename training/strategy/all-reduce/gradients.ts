@@ -66,10 +66,7 @@ export class FusedGradients {
     }
   }
 
-  /**
-   * Sums the loaded gradients over all ranks.
-   * @param extras replaced with their sums over all ranks.
-   */
+  /** Sums the loaded gradients over all ranks. @param extras replaced with their sums over all ranks. */
   async sum(extras: Float32Array): Promise<void> {
     const vector = this.#vector;
     if (this.#wire === 'float32') {

@@ -111,10 +111,7 @@ export class Machine {
     return this.#optimizers[index % this.#optimizers.length] as tfjs.Optimizer;
   }
 
-  /**
-   * Runs an action that does not train.
-   * @returns false if the action trains, so the caller must run it.
-   */
+  /** Runs an action that does not train. @returns false if the action trains, so the caller must run it. */
   prepare(action: Action): boolean {
     if (action.do === 'freeze') {
       const layer = this.#layers[action.layer % this.#layers.length] as tfjs.layers.Layer;
@@ -146,10 +143,7 @@ export class Machine {
     return model;
   }
 
-  /**
-   * Reserves `count` rows that no earlier action has used.
-   * @returns the number of the first row.
-   */
+  /** Reserves `count` rows that no earlier action has used. @returns the number of the first row. */
   nextRows(count: number): number {
     const from = this.#rowsUsed;
     this.#rowsUsed += count;
