@@ -70,7 +70,7 @@ export const ERROR_CODES = {
   STAGING_UNWRITABLE: {
     exit: 2,
     means: 'The staging folder is not writable, or it belongs to another user.',
-    hint: 'Request write access to it, or choose another folder with --staging.',
+    hint: 'Request write access to the folder, or choose another folder with --staging.',
   },
   FOLDER_UNSAFE: {
     exit: 2,
@@ -146,7 +146,7 @@ export const ERROR_CODES = {
   KMS_UNREACHABLE: {
     exit: 3,
     means: 'No key server (KMS) of the cluster issued a delegation token.',
-    hint: 'Check that hadoop.security.key.provider.path in core-site.xml names the key servers, and that they run.',
+    hint: 'Check that hadoop.security.key.provider.path in core-site.xml names the key servers, and that they are running.',
   },
   RUNTIME_MISSING: {
     exit: 2,
@@ -166,7 +166,7 @@ export const ERROR_CODES = {
   PROBE_FAILED: {
     exit: 3,
     means: 'The YARN application that `tony-ts doctor --probe` started failed before it reported its results.',
-    hint: 'If the message names GLIBC, the shipped Node.js does not start on the node of the ApplicationMaster. Otherwise, read its log with `yarn logs`.',
+    hint: 'If the message names GLIBC, the shipped Node.js does not start on the node of the ApplicationMaster. Otherwise, read the log of the ApplicationMaster with `yarn logs`.',
   },
   JOB_TOO_LARGE: {
     exit: 2,
@@ -208,8 +208,8 @@ export const ERROR_CODES = {
   TLS_FAILED: {
     exit: 2,
     means:
-      'A TLS connection to a server of the cluster failed: the certificate is not trusted, has expired or is for another host, or only one side speaks HTTPS.',
-    hint: "Check the truststore named in HADOOP_CONF_DIR's ssl-client.xml and tls.ca in tony-site.yaml; they must contain the cluster's certificate authority.",
+      'A TLS connection to a server of the cluster failed: the certificate is not trusted, has expired or is for another host, or only one side uses HTTPS.',
+    hint: "Check the truststore named in ssl-client.xml in HADOOP_CONF_DIR, and the PEM file named by tls.ca in tony-site.yaml. One of them must contain the cluster's certificate authority.",
   },
   TRUST_STORE_UNREADABLE: {
     exit: 2,
@@ -354,8 +354,8 @@ export const ERROR_CODES = {
   },
   RUNTIME_NOT_BUILT: {
     exit: 2,
-    means: 'The command requires a runtime, and none has been built on this machine.',
-    hint: 'Build it with `tony-ts runtime build`.',
+    means: 'The command requires a runtime, but no runtime has been built on this machine.',
+    hint: 'Build a runtime with `tony-ts runtime build`.',
   },
   RUNTIME_CACHE_UNWRITABLE: {
     exit: 2,
@@ -475,7 +475,7 @@ export const ERROR_CODES = {
   },
   RENDEZVOUS_FULL: {
     exit: 1,
-    means: 'The processes of a Horovod job stored more data in the rendezvous store than its limit allows.',
+    means: 'The addresses of the processes of a Horovod job exceed the size limit of the rendezvous store.',
     hint: 'Start fewer processes: reduce `instances` or `processesPerTask`.',
   },
   FEED_ENDED: {
@@ -490,7 +490,7 @@ export const ERROR_CODES = {
   },
   SESSION_REFUSED: {
     exit: 2,
-    means: 'The session cannot start: no such task is running, or none of its processes listens on the port.',
+    means: 'The session cannot start: no such task is running, or no process of the task listens on the port.',
     hint: '`tony-ts status` shows the tasks of the job and their states.',
   },
   SESSION_ENDED: {
@@ -505,8 +505,8 @@ export const ERROR_CODES = {
   },
   OUTPUT_MISMATCH: {
     exit: 1,
-    means: 'The output folder contains files written by a different call.',
-    hint: 'Choose another output folder, or remove this one.',
+    means: 'The output folder contains results of a different prediction or sweep, or other files.',
+    hint: 'Choose another output folder, or remove this folder.',
   },
   TRIAL_FAILED: {
     exit: 1,
@@ -520,7 +520,8 @@ export const ERROR_CODES = {
   },
   JOB_FAILED: {
     exit: 1,
-    means: 'A job failed or was killed while run(), a handle or the Python client was waiting for it. The message contains the cause.',
+    means:
+      'A job failed or was killed while run(), a job handle or the Python client was waiting for the job. The message contains the cause.',
     hint: 'Read the logs: `tony-ts logs APPLICATION_ID`.',
   },
   COMMAND_MISSING: {
@@ -531,7 +532,7 @@ export const ERROR_CODES = {
   COMMAND_FAILED: {
     exit: 1,
     means:
-      'The command that the Python client ran ended without a result, or printed unexpected output. The message contains its last lines.',
+      'The command that the Python client ran ended without a result, or printed unexpected output. The message contains the last lines of the output.',
     hint: 'Run the same command in a terminal. If it works there, install the same version of the Python package and of the command.',
   },
   CONTAINER_INVALID: {

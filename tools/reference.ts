@@ -83,8 +83,9 @@ function errorPage(): string {
   return [
     '# Errors, code by code',
     '',
-    'This page lists every error code. A failing command prints what happened and, after `hint:`, what to do next;',
-    'with `--output json`, it also prints the code. If that hint differs from this table, follow the hint.',
+    'This page lists every error code. A command that fails prints what happened and, after `hint:`, the next step.',
+    'If the printed hint differs from this table, follow the printed hint. With `--output json`, the output also',
+    'contains the code.',
     'To look up one code in a terminal, run `tony-ts explain CODE`.',
     '',
     '| code | meaning | exit code | next step |',
