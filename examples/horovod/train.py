@@ -78,7 +78,7 @@ def main():
 
     model = make_model().to(device)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
-    # DistributedOptimizer does not copy the optimizer's state, so the state is restored afterwards.
+    # DistributedOptimizer does not copy the optimizer's state, so restore() comes after it.
     optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())
     first = restore(model, optimizer)
     if first > 0:
@@ -88,7 +88,7 @@ def main():
     every = tony.context().checkpoint_every if tony else 0
 
     for step in range(first + 1, args.steps + 1):
-        # All ranks draw the same batch, and each rank trains on every world-th example.
+        # All ranks draw the same batch. Each rank trains on its share of the batch.
         generator = torch.Generator().manual_seed(step)
         batch = torch.randint(examples, (args.batch,), generator=generator)[rank::world]
         optimizer.zero_grad()

@@ -94,7 +94,7 @@ def main():
     every = tony.context().checkpoint_every if tony else 0
 
     for step in range(first + 1, args.steps + 1):
-        # All processes draw the same batch, and each process trains on every n-th example.
+        # All processes draw the same batch. Each process trains on its share of the batch.
         batch = np.random.default_rng(step).integers(examples, size=args.batch)[rank::processes]
         inputs = jax.make_array_from_process_local_data(split, scaled(images[batch]))
         targets = jax.make_array_from_process_local_data(split, labels[batch])

@@ -98,7 +98,7 @@ def main():
         writer = SummaryWriter(tony.local_summary_dir(), purge_step=first + 1)
 
     for step in range(first + 1, args.steps + 1):
-        # All ranks draw the same batch, and each rank trains on every world-th example.
+        # All ranks draw the same batch. Each rank trains on its share of the batch.
         generator = torch.Generator().manual_seed(step)
         batch = torch.randint(examples, (args.batch,), generator=generator)[rank::world]
         optimizer.zero_grad()

@@ -1,6 +1,6 @@
 """Classifies handwritten digits with support vector machines, one for each combination of two parameters.
 
-The tasks of a tony-ts job share these trials. As `python3 train.py`, the script runs all of them.
+In a tony-ts job, the tasks share these trials. Without a job, `python3 train.py` runs all of them.
 """
 
 import tony

@@ -104,7 +104,7 @@ def main():
     has_summaries = tony and rank == 0 and hasattr(tf.summary, "scalar")
     writer = tf.summary.create_file_writer(tony.local_summary_dir()) if has_summaries else None
     for step in range(first + 1, args.steps + 1):
-        # All workers draw the same batch, and each worker trains on every n-th example.
+        # All workers draw the same batch. Each worker trains on its share of the batch.
         batch = np.random.default_rng(step).integers(examples, size=args.batch)[rank::workers]
         loss = train(scaled(images[batch]), labels[batch])
         if tony and rank == 0:
