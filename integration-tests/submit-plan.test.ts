@@ -135,7 +135,7 @@ test('a job waits for GPUs that another job holds, and its plan predicts the rea
     await until(async () => (await cluster.application(first.id)).runningContainers === 7, { describe: 'six workers', timeoutMs: 60_000 });
     const { words } = await request({ workers: 3, gpus: 1 });
     const plan = planIn(await values([...words, '--dry-run']));
-    expect(plan.verdict).toEqual({ type: 'waits', reasons: ['queue root.gpu has 2 gpus left of 8 gpus and the job requests 3 gpus'] });
+    expect(plan.verdict).toEqual({ type: 'waits', reasons: ['queue root.gpu has 2 gpus left of 8 gpus, but the job requests 3 gpus'] });
     expect(plan.containers.map(({ fitNow }) => fitNow)).toEqual([1, 2]);
     expect(plan.headroom?.free.gpus).toBe(2);
     // The first job also uses most of a total that the site file limits.

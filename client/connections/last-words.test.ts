@@ -13,7 +13,7 @@ describe('lastWords', () => {
     const error = Object.assign(new Error('ENOSPC: no space left on device, write'), { code: 'ENOSPC' });
     const log = logOf((logger) => logger.error({ err: error }, 'the state could not be written'));
     expect(lastWords(log, '/disk/jobs')).toBe(
-      'the disk of /disk/jobs is full. Free up space there, or set TONY_LOCAL_DIR to a folder with room, and submit the job again.',
+      'the disk of /disk/jobs is full. Free up space there, or set TONY_LOCAL_DIR to a folder with free space, and submit the job again.',
     );
     expect(lastWords('Error: EDQUOT: disk quota exceeded', '/disk/jobs')).toContain('the disk of /disk/jobs is full');
   });

@@ -18,7 +18,7 @@ const FULL = /\b(ENOSPC|EDQUOT)\b|STORAGE_FULL/;
  */
 export function lastWords(log: string, folder: string, isFull = false): string {
   if (isFull || FULL.test(log)) {
-    return `the disk of ${folder} is full. Free up space there, or set TONY_LOCAL_DIR to a folder with room, and submit the job again.`;
+    return `the disk of ${folder} is full. Free up space there, or set TONY_LOCAL_DIR to a folder with free space, and submit the job again.`;
   }
   const lines = log.trimEnd().split('\n').slice(-MOST_LINES).map(readable);
   return lines.join('\n') === '' ? '' : `its last output:\n${lines.join('\n')}`;

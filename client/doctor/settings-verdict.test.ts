@@ -14,7 +14,7 @@ const verdict = (changed: Readonly<Record<string, string>>) =>
 test('several attempts, log aggregation and enforced access lists are good', () => {
   expect(verdict({})).toEqual({
     state: 'good',
-    text: 'a job gets 2 attempts of its ApplicationMaster (at most 4 are allowed); logs are aggregated on HDFS and kept for 168 h; access lists are enforced; administrators: yarn ops',
+    text: 'a job gets 2 ApplicationMaster attempts (YARN allows at most 4); logs are aggregated on HDFS and kept for 168 h; access lists are enforced; administrators: yarn ops',
     remedy: '',
   });
   expect(verdict({ 'yarn.log-aggregation.retain-seconds': '-1' })).toMatchObject({
@@ -25,7 +25,7 @@ test('several attempts, log aggregation and enforced access lists are good', () 
 });
 
 test.each([
-  ['yarn.resourcemanager.am.max-attempts', '1', /^a job gets 1 attempt of its ApplicationMaster \(at most 1 are allowed\); /],
+  ['yarn.resourcemanager.am.max-attempts', '1', /^a job gets 1 ApplicationMaster attempt \(YARN allows at most 1\); /],
   ['yarn.log-aggregation-enable', 'false', /logs are not aggregated on HDFS/],
   ['yarn.log-aggregation.retain-seconds', '3600', /kept for 1 h/],
   ['yarn.acl.enable', 'false', /access lists are off$/],
@@ -41,7 +41,7 @@ test('a proxy outside the ResourceManager cannot show pages under the policy STR
   const strict = verdict({ ...policy('STRICT'), 'yarn.web-proxy.address': 'proxy:9099' });
   expect(strict).toMatchObject({
     state: 'doubtful',
-    text: expect.stringMatching(/the proxy proxy:9099 outside the ResourceManager cannot/),
+    text: expect.stringMatching(/the proxy proxy:9099, which runs outside the ResourceManager, cannot/),
   });
   expect(strict.remedy).toMatch(/^Set yarn\.resourcemanager\.application-https\.policy to LENIENT/);
   expect(verdict({ ...policy('STRICT'), 'yarn.web-proxy.address': 'rm:8090' }).state).toBe('good');

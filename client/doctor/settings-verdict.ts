@@ -28,7 +28,7 @@ export function settingsVerdict(settings: ReadonlyMap<string, string>, address: 
 function attemptsVerdict(settings: ReadonlyMap<string, string>): Verdict {
   const most = Number(settings.get(ATTEMPTS) ?? 2);
   const used = Math.min(MASTER_ATTEMPTS, most);
-  const text = `a job gets ${counted(used, 'attempt')} of its ApplicationMaster (at most ${most} are allowed)`;
+  const text = `a job gets ${counted(used, 'ApplicationMaster attempt')} (YARN allows at most ${most})`;
   return most > 1
     ? good(text)
     : doubtful(text, `Set ${ATTEMPTS} to 2 or more: currently, a job fails when its ApplicationMaster's node fails.`);
@@ -77,7 +77,7 @@ function pagesVerdict(settings: ReadonlyMap<string, string>, address: string): V
   return proxy === '' || settings.get(PAGES_POLICY) !== 'STRICT' || new URL(address).host === proxy
     ? null
     : doubtful(
-        `the proxy ${proxy} outside the ResourceManager cannot show the pages of jobs`,
+        `the proxy ${proxy}, which runs outside the ResourceManager, cannot show the pages of jobs`,
         `Set ${PAGES_POLICY} to LENIENT, or remove ${PROXY}: only the ResourceManager's own proxy can verify the certificates that STRICT requires.`,
       );
 }

@@ -20,7 +20,7 @@ test.each([0o770, 0o707, 0o1777])('rejects a folder with mode %o, to which other
   await chmod(folder, mode);
   await expect(refuseForeignFolder(folder, 'TONY_LOCAL_DIR')).rejects.toMatchObject({
     code: 'FOLDER_UNSAFE',
-    message: expect.stringContaining('is writable for other users'),
+    message: expect.stringContaining('is writable by other users'),
     hint: `Run chmod go-w ${folder}, or set TONY_LOCAL_DIR to a folder that only you can write to.`,
   });
 });

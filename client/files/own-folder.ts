@@ -21,7 +21,7 @@ export async function refuseForeignFolder(folder: string, variable: string, user
   }
   const why = isForeign
     ? `belongs to another user (uid ${found.uid})`
-    : `is writable for other users (mode ${(found.mode & 0o777).toString(8)})`;
+    : `is writable by other users (mode ${(found.mode & 0o777).toString(8)})`;
   const remedy = isForeign ? 'Set' : `Run chmod go-w ${folder}, or set`;
   throw new TonyError('FOLDER_UNSAFE', `The folder ${folder} ${why}, who could change the programs that your jobs run.`, {
     hint: `${remedy} ${variable} to a folder that only you can write to.`,

@@ -51,7 +51,7 @@ test.each([
 });
 
 test.each<[string, string[], RegExp]>([
-  ['without a user', [HOST], /sent no user in the header x-remote-user/],
+  ['without a user', [HOST], /sent no user name in the header x-remote-user/],
   ['with an empty user', [HOST, 'X-Remote-User:'], /sent no user/],
   [
     'with two users, of which one comes from the client',

@@ -58,7 +58,7 @@ export class ProxyAccess implements HistoryAccess {
       return refuse(`The proxy sent several ${this.#header} headers. It must replace the header that the client sends.`);
     }
     if (!USER.test(name)) {
-      return refuse(name === '' ? `The proxy sent no user in the header ${this.#header}.` : 'The proxy sent an invalid user name.');
+      return refuse(name === '' ? `The proxy sent no user name in the header ${this.#header}.` : 'The proxy sent an invalid user name.');
     }
     try {
       return { user: await this.#userOf(name) };

@@ -75,7 +75,7 @@ test('rejects keytabs that cannot work, before anything is uploaded', async () =
   });
   await expect(reading('bob@EXAMPLE.TEST')).rejects.toMatchObject({
     code: 'KEYTAB_INVALID',
-    message: 'The keytab is for bob@EXAMPLE.TEST, who is bob on the cluster, but alice submits the job.',
+    message: 'The keytab is for bob@EXAMPLE.TEST, which the cluster maps to user bob, but alice submits the job.',
   });
   const other = { ...cluster, user: 'other' };
   await expect(readJobKeytab(keytab('other@EXAMPLE.TEST'), { ...other, environment })).rejects.toMatchObject({

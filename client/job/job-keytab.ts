@@ -42,9 +42,13 @@ export async function readJobKeytab(
   const principal = keytab.principal ?? (await findTicket(environment)).principal;
   const owner = await shortUserName(principal, configuration, environment);
   if (owner !== user) {
-    throw new TonyError('KEYTAB_INVALID', `The keytab is for ${principal}, who is ${owner} on the cluster, but ${user} submits the job.`, {
-      hint: `Set kerberos.principal to a principal of ${user}, and kerberos.keytab to its keytab.`,
-    });
+    throw new TonyError(
+      'KEYTAB_INVALID',
+      `The keytab is for ${principal}, which the cluster maps to user ${owner}, but ${user} submits the job.`,
+      {
+        hint: `Set kerberos.principal to a principal of ${user}, and kerberos.keytab to its keytab.`,
+      },
+    );
   }
   // If the configured principal contains _HOST, the ticket's principal contains the name of this machine.
   const ticket = await tryKeytab(principal, keytab.keytab, environment);
@@ -58,7 +62,7 @@ async function readKeytab(file: string): Promise<Pick<JobKeytab, 'content' | 'is
   try {
     const { mode, size } = await handle.stat();
     if (size > MAXIMUM_BYTES) {
-      throw new TonyError('KEYTAB_INVALID', `The keytab ${file} has ${size} bytes. A keytab has at most ${MAXIMUM_BYTES} bytes.`);
+      throw new TonyError('KEYTAB_INVALID', `The keytab ${file} has ${size} bytes, but the limit is ${MAXIMUM_BYTES} bytes.`);
     }
     const content = await handle.readFile();
     if (content[0] !== MAGIC) {

@@ -201,7 +201,7 @@ function rejectLoop(root: string, entries: readonly FolderEntry[], finalTargets:
   const { link, again } = loop;
   const target = entries.find((entry) => entry.type === 'link' && entry.path === link) as Extract<FolderEntry, { type: 'link' }>;
   const effect =
-    again === null ? 'which leads only to itself' : `which makes a loop: ${again.path} is ${path.join(root, again.folder)} again`;
+    again === null ? 'which leads only to itself' : `which makes a loop: ${again.path} leads back to ${path.join(root, again.folder)}`;
   throw new TonyError(
     'SOURCE_UNSAFE',
     `${path.join(root, link)} is a link to ${target.target}, ${effect}. YARN cannot start containers with it.`,

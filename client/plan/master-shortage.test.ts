@@ -55,7 +55,7 @@ test("the request of a waiting ApplicationMaster is derived from the application
 
 test('the message names the resource that is missing in the queue or on the nodes', () => {
   expect(shortage([EMPTY_NODE], queueOf({ memory: 8 * GIB, vcores: 16 }))).toBe(
-    'queue root.gpu has nothing left of 16 vcores and the ApplicationMaster requests 1 vcore',
+    'queue root.gpu has nothing left of 16 vcores, but the ApplicationMaster requests 1 vcore',
   );
   expect(shortage([nodeOf({ memory: 4 * GIB, vcores: 0 })], queueOf({ memory: 4 * GIB, vcores: 8 }))).toBe(
     'no node has 1 vcore free for ApplicationMaster: no node has any',
@@ -79,7 +79,7 @@ test('a reservation of the queue, possibly for this ApplicationMaster, suppresse
 
 test("the user's limit counts only if the answer is about the application's user", () => {
   expect(shortage([EMPTY_NODE], queueOf({}), true)).toMatch(
-    /^alice is limited to .* in queue root\.gpu and has .*; the ApplicationMaster requests/,
+    /^alice is limited to .* in queue root\.gpu and uses .*; the ApplicationMaster requests/,
   );
 });
 

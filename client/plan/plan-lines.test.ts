@@ -78,7 +78,7 @@ test('prints a plan in 80 columns', () => {
     'GiB.',
     'Cannot determine how much of the quota totals is in use: The ResourceManager',
     'rejected the request (HTTP 403): no.',
-    'will wait because queue root.research.gpu has 1 gpu left of 8 gpus and the job',
+    'will wait because queue root.research.gpu has 1 gpu left of 8 gpus, but the job',
     'requests 2 gpus',
   ]);
   expect(Math.max(...lines.map((line) => line.length))).toBeLessThan(80);
@@ -105,7 +105,7 @@ roles:
     resources: { memory: { least: 7168, most: 7168 }, vcores: { least: 4, most: 4 } },
   });
   expect(notes).toEqual([
-    'Some roles run one after another. The row `all` shows the peak of the job, which counts for quotas. Its roles have 6 containers in total.',
+    'Some roles run one after another. The row `all` shows the peak of the job, which counts against quotas. In total, the job uses up to 6 containers.',
   ]);
   const full = {
     ...small,
@@ -114,7 +114,7 @@ roles:
   expect(planOf(staged, { ...room, user: 'alice', queue: full }, [], []).verdict).toEqual({
     type: 'waits',
     reasons: [
-      'queue root.gpu is limited to 6 GiB of memory and the job requests 7 GiB of memory: the job can run only if the cluster grows',
+      'queue root.gpu is limited to 6 GiB of memory, but the job requests 7 GiB of memory: the job can run only if the cluster grows',
     ],
   });
 });

@@ -59,7 +59,7 @@ function refusal(role: string, candidates: readonly RecordedNode[], first: Recor
   const common = commonTarget(candidates);
   const advice =
     common === null
-      ? 'The nodes have no common Python version: select equal nodes with nodeLabel, or ship an interpreter with python.archive.'
+      ? 'The nodes have no common Python version. Use nodeLabel to select nodes with the same version, or ship an interpreter with python.archive.'
       : `Set ${common} under python in job.yaml.`;
   return new TonyError('PYTHON_NODES', message, { hint: `${advice} If the nodes have changed, run \`tony-ts doctor --probe\` again.` });
 }

@@ -90,7 +90,7 @@ describe('a job waits because', () => {
   test('its queue or a parent queue is full', () => {
     expect(reasons([master, workers(3, 1)], { queue: queueOf({ ...EMPTY, gpus: 7 }), nodes: null })).toEqual([
       'waits',
-      'queue root.gpu has 1 gpu left of 8 gpus and the job requests 3 gpus',
+      'queue root.gpu has 1 gpu left of 8 gpus, but the job requests 3 gpus',
     ]);
     const levels = [
       { path: 'root.gpu', maximum: null, used: EMPTY },
@@ -98,14 +98,14 @@ describe('a job waits because', () => {
     ];
     expect(reasons([master], { queue: queueOf(EMPTY, { labels: { '': { levels, user: null, masters: null } } }), nodes: null })).toEqual([
       'waits',
-      'queue root has nothing left of 16 GiB of memory and the job requests 1 GiB of memory',
+      'queue root has nothing left of 16 GiB of memory, but the job requests 1 GiB of memory',
     ]);
   });
 
   test('it requests more than the maximum of its queue', () => {
     expect(reasons([master, workers(12, 1)], {})).toEqual([
       'waits',
-      'queue root.gpu is limited to 8 gpus and the job requests 12 gpus: the job can run only if the cluster grows',
+      'queue root.gpu is limited to 8 gpus, but the job requests 12 gpus: the job can run only if the cluster grows',
     ]);
   });
 
@@ -114,7 +114,7 @@ describe('a job waits because', () => {
     const queue = queueOf(EMPTY, { labels: { '': { levels: [], user, masters: null } } });
     expect(reasons([master, workers(1, 1)], { queue })).toEqual([
       'waits',
-      'alice is limited to 2 gpus in queue root.gpu and has 2 gpus; the job requests 1 gpu',
+      'alice is limited to 2 gpus in queue root.gpu and uses 2 gpus; the job requests 1 gpu',
     ]);
   });
 
@@ -123,7 +123,7 @@ describe('a job waits because', () => {
     const labels = { '': { levels: [], user: null, masters } };
     expect(reasons([master], { queue: queueOf(EMPTY, { labels }) })).toEqual([
       'waits',
-      'the ApplicationMasters of queue root.gpu are limited in total to 2 GiB of memory and have 2 GiB of memory',
+      'the ApplicationMasters of queue root.gpu may use 2 GiB of memory in total and already use 2 GiB of memory',
     ]);
     expect(reasons([master], { queue: queueOf(EMPTY, { labels, runningApplications: 0 }) })).toEqual(['fits']);
   });
@@ -160,7 +160,7 @@ describe('a job waits because', () => {
     const text = 'quotas.users.*.total.gpus is 4 gpus, of which application_1_0001 holds 3 gpus, and this job requests 2 gpus';
     expect(reasons([master, workers(2, 1)], { queue, shortages: [shortage] })).toEqual([
       'waits',
-      'queue root.gpu has 1 gpu left of 8 gpus and the job requests 2 gpus',
+      'queue root.gpu has 1 gpu left of 8 gpus, but the job requests 2 gpus',
       text,
     ]);
     expect(reasons([master, workers(2, 1)], { queue, shortages: [shortage], over: 'fail' })).toEqual(['refused', text]);

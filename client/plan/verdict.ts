@@ -158,11 +158,11 @@ function levelReason(
     }
     const of = `${describeAmount(resource, most)}${labelled(label)}`;
     if (amount > most) {
-      return `queue ${path} is limited to ${of} and ${asks}: the job can run only if the cluster grows`;
+      return `queue ${path} is limited to ${of}, but ${asks}: the job can run only if the cluster grows`;
     }
     const left = Math.max(0, most - (used[resource] ?? 0));
     if (amount > left) {
-      return `queue ${path} has ${left === 0 ? 'nothing' : describeAmount(resource, left)} left of ${of} and ${asks}`;
+      return `queue ${path} has ${left === 0 ? 'nothing' : describeAmount(resource, left)} left of ${of}, but ${asks}`;
     }
   }
   return null;
@@ -179,7 +179,7 @@ function userReason(
   if (most === undefined || used + amount <= most) {
     return null;
   }
-  return `${user} is limited to ${describeAmount(resource, most)} in queue ${path} and has ${describeAmount(resource, used)}; ${subject} requests ${describeAmount(resource, amount)}`;
+  return `${user} is limited to ${describeAmount(resource, most)} in queue ${path} and uses ${describeAmount(resource, used)}; ${subject} requests ${describeAmount(resource, amount)}`;
 }
 
 /** Returns a reason if the queue's limit for ApplicationMasters is reached. YARN always accepts a queue's first ApplicationMaster. */
@@ -192,7 +192,7 @@ function masterReason({ masters }: LabelRoom, { path, runningApplications }: Que
   if (used + (resources.memory ?? 0) <= most) {
     return null;
   }
-  return `the ApplicationMasters of queue ${path} are limited in total to ${describeAmount('memory', most)} and have ${describeAmount('memory', used)}`;
+  return `the ApplicationMasters of queue ${path} may use ${describeAmount('memory', most)} in total and already use ${describeAmount('memory', used)}`;
 }
 
 function nodeReasons(

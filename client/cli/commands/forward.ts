@@ -12,7 +12,7 @@ export const forwardCommand = defineCommand({
       .positional('port', {
         type: 'string',
         demandOption: true,
-        describe: 'Port on which a process of the task listens, or PORT:LOCAL with another port on this machine (0: any free port)',
+        describe: 'Port on which a process of the task listens, or PORT:LOCAL to use another port on this machine (0: any free port)',
       })
       .options(CLUSTER_OPTIONS)
       .epilogue('The command listens on 127.0.0.1, and runs until Ctrl-C or the end of the job.'),

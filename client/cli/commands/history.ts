@@ -97,7 +97,7 @@ const serveCommand = defineCommand({
       },
       'user-header': {
         type: 'string',
-        describe: 'Header in which the reverse proxy sends the user; default X-Remote-User',
+        describe: 'Header in which the reverse proxy sends the user name; default X-Remote-User',
         requiresArg: true,
       },
       ...LOCAL_OPTION,

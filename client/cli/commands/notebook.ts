@@ -35,9 +35,9 @@ export const notebookCommand = defineCommand({
         ...CLUSTER_OPTIONS,
       })
       .epilogue(
-        'The Python of the job must contain the package jupyterlab. Ctrl-C ends a notebook that this command has started. If the terminal closes ' +
-          'or the connection breaks, a notebook on a cluster continues; to connect again, run tony-ts notebook APPLICATION. An idle notebook has ' +
-          'no running cell and no activity in the browser.',
+        'The Python environment of the job must contain the package jupyterlab. Ctrl-C ends a notebook that this command has started. If the ' +
+          'terminal closes or the connection breaks, a notebook on a cluster continues; to connect again, run tony-ts notebook APPLICATION. ' +
+          'An idle notebook has no running cell and no activity in the browser.',
       ),
   handler: async ({ application, port, local = false, detach = false, ...args }) => {
     const { TonyError } = await import('../../../platform/errors.ts');

@@ -56,14 +56,14 @@ export const submitCommand: CommandModule<object, SubmitArguments> = {
       logs: {
         choices: SHOWN_LOGS,
         describe:
-          'Programs whose output appears here: that of the chief, of all tasks, or none [default: chief; none with -q, --output json or yaml]',
+          'Show the output of the chief, of all tasks, or of none [default: chief; none with -q, --output json or yaml]',
         requiresArg: true,
       },
       quiet: {
         type: 'boolean',
         alias: 'q',
         default: false,
-        describe: 'Print only the application ID, and failures on stderr',
+        describe: 'Print only the application ID on stdout, and failures on stderr',
       },
       ...COMMAND_OPTIONS,
       ...OUTPUT_OPTION,
