@@ -31,8 +31,7 @@ const listCommand = defineCommand({
 
 const pruneCommand = defineCommand({
   command: 'prune',
-  describe:
-    'Remove cache entries that no job uses or has recently used; a submission that needs a removed entry uploads it again',
+  describe: 'Remove cache entries that no job uses or has recently used; a submission that needs a removed entry uploads it again',
   builder: (yargs) =>
     yargs.options({
       'older-than': {

@@ -55,8 +55,7 @@ export const submitCommand: CommandModule<object, SubmitArguments> = {
       },
       logs: {
         choices: SHOWN_LOGS,
-        describe:
-          'Show the output of the chief, of all tasks, or of none [default: chief; none with -q, --output json or yaml]',
+        describe: 'Show the output of the chief, of all tasks, or of none [default: chief; none with -q, --output json or yaml]',
         requiresArg: true,
       },
       quiet: {
