@@ -1,16 +1,19 @@
 import type { Job, Role, RoleCondition } from './job.ts';
 
-/** Returns the conditions that apply to a role. The tasks of the gang start together, so the conditions of its roles apply to all of them. */
+/**
+ * Returns the conditions that apply to a role. The conditions of every role in the gang apply to the whole gang, because its tasks start
+ * together.
+ */
 export function conditionsOf({ roles }: Pick<Job, 'roles'>, role: Role): readonly RoleCondition[] {
   return inGang(role) ? roles.filter(inGang).flatMap(({ after }) => after) : role.after;
 }
 
-/** Describes conditions as a clause, such as `prepare has succeeded and db is running`. */
+/** Describes conditions, for example `prepare has succeeded and db is running`. */
 export function describeConditions(conditions: readonly RoleCondition[]): string {
   return conditions.map(({ role, state }) => `${role} ${state === 'running' ? 'is running' : 'has succeeded'}`).join(' and ');
 }
 
-/** Returns true if the tasks of the role start together with the other tasks of the gang. */
+/** Returns true if the role belongs to the gang, whose tasks start together. */
 export function inGang({ ranked, servesParameters }: Pick<Role, 'ranked' | 'servesParameters'>): boolean {
   return ranked || servesParameters;
 }

@@ -1,12 +1,12 @@
 import type { Job } from './job.ts';
 import { conditionsOf, inGang } from './role-conditions.ts';
 
-/** With more stages, `stagesOf` assumes that all roles of the job run at the same time. */
+/** Maximum number of stages. If there are more, `stagesOf` assumes that all roles of the job run at the same time. */
 const MOST_STAGES = 100;
 
 /**
- * Returns the sets of roles that may have containers at the same time. A role with `after` gets containers when other roles have succeeded
- * and have returned theirs (application-master/job/role-order.ts). Sets that are part of another set are omitted.
+ * Returns the sets of roles that may have containers at the same time. A role with `after` receives containers only after the other roles
+ * have succeeded and released theirs (see application-master/job/role-order.ts). Omits sets that are part of another set.
  */
 export function stagesOf(job: Pick<Job, 'roles'>): string[][] {
   const ended = new Map(job.roles.map(({ name }) => [name, endedBefore(job, name)]));
@@ -22,13 +22,13 @@ export function stagesOf(job: Pick<Job, 'roles'>): string[][] {
   return stages;
 }
 
-/** Returns the roles that have ended when a role starts. */
+/** Returns the roles that must have ended before this role starts. */
 function endedBefore(job: Pick<Job, 'roles'>, name: string): ReadonlySet<string> {
   const ended = new Set<string>();
   for (const role of job.roles.filter((each) => each.name === name)) {
     for (const condition of conditionsOf(job, role)) {
       const isRanked = job.roles.some((each) => each.name === condition.role && each.ranked);
-      // Ranked roles succeed together, and their parameter servers end with them.
+      // All ranked roles succeed at the same time, and parameter servers end with them.
       const succeeded = job.roles.filter((each) => (isRanked ? inGang(each) : each.name === condition.role));
       for (const each of [
         ...endedBefore(job, condition.role),
@@ -41,7 +41,6 @@ function endedBefore(job: Pick<Job, 'roles'>, name: string): ReadonlySet<string>
   return ended;
 }
 
-/** Omits each set that is part of another set. */
 function largest(sets: readonly string[][]): string[][] {
   const isPart = (one: readonly string[], other: readonly string[]): boolean => one.every((each) => other.includes(each));
   return sets.filter((set, at) => !sets.some((other, index) => index !== at && isPart(set, other) && (index < at || !isPart(other, set))));

@@ -16,13 +16,13 @@ import { ROLE_NAME } from './values/role-name.ts';
  */
 
 const PREFIX = 'tony-roles:';
-/** Default maximum length of a YARN application tag. */
+/** Default limit of YARN for the length of an application tag. */
 export const LONGEST_TAG = 100;
 const MASTER = '*';
 const PEAK = '^';
 const SHORT = { memory: 'm', vcores: 'v', gpus: 'g' } as const;
 
-/** Encodes the demand of a job as application tags. Returns no tags if the demand of one role exceeds the maximum tag length. */
+/** Encodes the demand of a job as application tags. If the demand of one role exceeds the maximum length of a tag, returns no tags. */
 export function roleTags(job: Pick<Job, 'roles' | 'master'>): string[] {
   const { roles, peak, master } = demandOf(job);
   const sum = sumOf(Object.values(roles));
@@ -32,7 +32,7 @@ export function roleTags(job: Pick<Job, 'roles' | 'master'>): string[] {
       [role, String(instances), ...Object.entries(amounts).flatMap(([name, amount]) => fieldOf(name, amount ?? 0))].join(':'),
   );
   const tags: string[] = [];
-  // This happens only with dozens of resource types. Quotas then use the amounts that the ResourceManager reports.
+  // This happens only if a job requests dozens of resource types. Quotas then use the amounts that the ResourceManager reports.
   if (parts.some((part) => PREFIX.length + part.length > LONGEST_TAG)) {
     return [];
   }
@@ -59,7 +59,7 @@ function fieldOf(name: string, amount: number): string[] {
   return [short === undefined ? `${name}=${amount}` : `${short}${amount}`];
 }
 
-/** Decodes the demand from application tags; returns null if the tags are missing or invalid. */
+/** Decodes the demand from application tags. Returns null if the tags are missing or invalid. */
 export function demandOfTags(tags: readonly string[]): Demand | null {
   const found = new Map<string, Amounts>();
   const parts = tags.filter((tag) => tag.startsWith(PREFIX)).flatMap((tag) => tag.slice(PREFIX.length).split('+'));

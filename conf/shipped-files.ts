@@ -3,14 +3,17 @@ import { isUri } from './values/is-uri.ts';
 import { text } from './values/value-schemas.ts';
 import type { Problem } from './yaml-file.ts';
 
-/** A file or archive that job.yaml lists under `files` or `archives`. YARN localises it for the containers of a role. */
+/** File or archive that job.yaml lists under `files` or `archives`. YARN localises it for the containers of a role. */
 export interface ShippedFile {
-  /** Name in the working directory of programs. An archive is a folder with this name. */
+  /** Name in the working directory of the programs. An archive appears there as a folder with this name. */
   readonly name: string;
   readonly type: 'file' | 'archive';
-  /** Absolute local path, or hdfs:// URI. */
+  /** Absolute path of a local file, or an hdfs:// URI. */
   readonly path: string;
-  /** See `Resource`. null: `public` if all users may read the file on HDFS, otherwise `private`. */
+  /**
+   * Visibility of the localised copy; see `Resource`. If null, the visibility is `public` if all users may read the file on HDFS, and
+   * `private` otherwise.
+   */
   readonly visibility: Visibility | null;
 }
 
@@ -19,10 +22,10 @@ type Visibility = z.output<typeof visibility>;
 const visibility = z.enum(['public', 'private', 'application']);
 
 const FILE_NAME_PROBLEM = 'is not a valid file name (letters, digits and . _ + = @ -; no folders)';
-/** YARN inserts the name into a shell script without escaping it. */
+/** Only characters without a meaning in shells, because YARN inserts the name into a shell script without escaping it. */
 const fileName = z.string().regex(/^(?!\.{1,2}$)[A-Za-z0-9_.][A-Za-z0-9_.+=@-]{0,199}$/, { error: FILE_NAME_PROBLEM });
 
-/** Schema of `files` and `archives` in job.yaml. `what` describes a path. */
+/** Returns the schema of `files` or `archives` in job.yaml. `what` is the description of a path. */
 export function shippedFiles(what: string, place: string) {
   const path = text().describe(what);
   return z
@@ -36,7 +39,7 @@ export function shippedFiles(what: string, place: string) {
               path,
               visibility: visibility
                 .describe(
-                  'Which applications share the copy on a node. public: the applications of all users; requires a file on HDFS that all users may read. private: your applications. application: only this job; the node removes the copy when the job ends. The default is public if the file allows it, otherwise private.',
+                  'Which applications share the copy on a node. public: the applications of all users. Requires a file on HDFS that all users may read. private: your applications. application: only this job. The node removes the copy when the job ends. The default is public for a file on HDFS that all users may read, and private otherwise.',
                 )
                 .optional(),
             }),
@@ -50,7 +53,7 @@ export function shippedFiles(what: string, place: string) {
     .default({});
 }
 
-/** Schema of a resolved job's files. */
+/** Schema of the files in a resolved job. */
 export const resolvedFiles = z.array(
   z.strictObject({ name: fileName, type: z.enum(['file', 'archive']), path: text(), visibility: visibility.nullable() }),
 );
@@ -74,7 +77,9 @@ export function toShippedFiles({ files, archives }: WithFiles, resolve: (path: s
   return [...of('file', files), ...of('archive', archives)];
 }
 
-/** Reports file names that clash within a role, counting both the job's files and the role's own, and paths that YARN cannot localise. */
+/**
+ * Reports file names that occur more than once within a role, and paths that YARN cannot localise. A role's files include the job's files.
+ */
 export function fileProblems(job: WithFiles & { readonly roles: Readonly<Record<string, WithFiles>> }): Problem[] {
   const ofJob = listed(job, []);
   return [
@@ -109,7 +114,7 @@ function problemsOf(own: readonly Listed[], ofJob: readonly Listed[]): Problem[]
   });
 }
 
-/** Returns why YARN cannot localise a file, or undefined if it can. */
+/** Returns the reason why YARN cannot localise a file, or undefined if YARN can localise it. */
 export function pathProblem(path: string, shared: Visibility | null): string | undefined {
   if (isUri(path)) {
     if (!/^(hdfs|s?webhdfs|viewfs):/i.test(path)) {

@@ -7,45 +7,48 @@ import type { JsonSchema } from './job-schema.ts';
 export interface Problem {
   readonly path: readonly (string | number)[];
   readonly message: string;
-  /** True if the key is wrong, false if its value is wrong. */
+  /** Whether the mistake is in the key. If false, the mistake is in the value. */
   readonly atKey?: boolean;
 }
 
 export interface YamlFileOptions {
   readonly file: string;
-  /** Kind of file in error messages, such as `job file`. */
+  /** Name of this kind of file in error messages, for example `job file`. */
   readonly what: string;
   readonly code: ErrorCode;
-  /** Expected content of the whole file, such as `a mapping with the key name`. */
+  /** Description of the expected content, for example `a mapping with the key name`. */
   readonly expected: string;
-  /** Whether an empty file is valid and means `{}`; default false. */
+  /** Whether an empty file is valid and equivalent to `{}`. The default is false. */
   readonly mayBeEmpty?: boolean;
 }
 
 interface Terms {
-  /** Returns the JSON Schema with the known keys. Called only if there are mistakes. */
+  /** Returns the JSON Schema that contains the known keys. Called only if there are mistakes. */
   readonly schema: () => JsonSchema;
-  /** Hints for missing keys, by the path of the key. */
+  /** Hints for missing keys, keyed by the path of the key. */
   readonly missing?: Readonly<Record<string, string>>;
-  /** Returns the reason why this file does not support a key that users may expect, or undefined for any other key. */
+  /** Returns the reason why this file does not support a key that exists in other files. Returns undefined for all other keys. */
   readonly unknown?: (path: Problem['path']) => string | undefined;
 }
 
 export interface CheckOptions<T> extends Terms {
   readonly amend?: (written: unknown) => unknown;
-  /** Returns mistakes that the schema cannot express. */
+  /** Returns mistakes that the schema cannot detect. */
   readonly meaning?: (value: T) => readonly Problem[];
-  /** Returns the origin of a value that does not come from the file, such as `--set timeout=1`; otherwise undefined. */
+  /**
+   * Returns the origin of a value that does not come from the file, for example `--set timeout=1`. Returns undefined for values from the
+   * file.
+   */
   readonly elsewhere?: (path: Problem['path']) => string | undefined;
 }
 
-/** A YAML file written by a user. Reports all mistakes together, each with its line, column and expected value. */
+/** YAML file that a user has written. Reports all mistakes at once, each with its line, column and expected value. */
 export class YamlFile {
   readonly document: Document;
   readonly #options: YamlFileOptions;
   readonly #lines = new LineCounter();
 
-  /** @throws TonyError if the text is not YAML, or not a mapping. */
+  /** @throws TonyError if the text is not valid YAML or does not contain a mapping */
   constructor(text: string, options: YamlFileOptions) {
     this.#options = options;
     this.document = parseDocument(text, { lineCounter: this.#lines, prettyErrors: false });
@@ -61,7 +64,7 @@ export class YamlFile {
 
   /**
    * Returns the content before validation.
-   * @throws TonyError for an unresolved alias, or too many alias expansions.
+   * @throws TonyError if an alias cannot be resolved, or if there are too many expansions of aliases
    */
   written(): unknown {
     try {
@@ -72,7 +75,10 @@ export class YamlFile {
     }
   }
 
-  /** Returns the position of the first unresolved alias. Without an unresolved alias, returns the position of the first alias. */
+  /**
+   * Returns the position of the first alias that cannot be resolved. If all aliases can be resolved, returns the position of the first
+   * alias.
+   */
   #aliasAt(): number {
     const anchors = new Set<string>();
     let first: number | undefined;
@@ -95,8 +101,8 @@ export class YamlFile {
   }
 
   /**
-   * Validates the content with the schema.
-   * @throws TonyError with all mistakes.
+   * Validates the content against the schema.
+   * @throws TonyError with all mistakes
    */
   check<T>(schema: z.ZodType<T>, options: CheckOptions<T>): T {
     const written = this.written() ?? {};
@@ -132,8 +138,8 @@ export class YamlFile {
 }
 
 /**
- * Returns the position of the value or, with `atKey`, the position of its key. If the path does not exist, returns the position of the
- * nearest existing parent.
+ * Returns the position of the value. If `atKey` is true, returns the position of the key. If the path does not exist, returns the position
+ * of the nearest existing parent.
  */
 function offsetOf(document: Document, problem: Problem): number {
   const { path } = problem;
@@ -185,7 +191,7 @@ function describeIssue(issue: z.core.$ZodIssue, document: Document, terms: Terms
       return [{ path, message: `${expectation}, found ${describe(document.getIn(path))}` }];
     }
     case 'invalid_union': {
-      // Report the mistakes of the alternative whose type matches the value, because they are more specific than "none of these".
+      // Report the mistakes of the alternative that has the same type as the value. These are more specific than "none of these".
       const meant = meantAlternative(issue.errors);
       if (meant?.some((inner) => inner.code !== 'invalid_format')) {
         return meant.flatMap((inner) =>
@@ -207,8 +213,7 @@ function describeIssue(issue: z.core.$ZodIssue, document: Document, terms: Terms
 }
 
 /**
- * Returns the mistakes in the alternative that the user most likely meant, or undefined if the value's type matches none of the
- * alternatives.
+ * Returns the mistakes in the alternative that the user most likely meant. Returns undefined if no alternative has the type of the value.
  */
 function meantAlternative<Issue extends z.core.$ZodIssue>(alternatives: readonly (readonly Issue[])[]): readonly Issue[] | undefined {
   const withoutMistakeOf = (...codes: readonly string[]) =>

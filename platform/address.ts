@@ -1,4 +1,4 @@
-/** Encloses an IPv6 address in brackets, as in URLs. Returns IPv4 addresses and host names unchanged. */
+/** Encloses an IPv6 address in brackets, as in a URL. Returns IPv4 addresses and host names unchanged. */
 export function bracketed(host: string): string {
   return host.includes(':') ? `[${host}]` : host;
 }

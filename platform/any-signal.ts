@@ -1,8 +1,8 @@
 const sources = new WeakMap<AbortSignal, readonly AbortSignal[]>();
 
 /**
- * Like `AbortSignal.any`, but keeps the source signals alive. With `AbortSignal.any`, a timeout signal without other references is
- * garbage-collected and never fires.
+ * Like `AbortSignal.any`, but also keeps a reference to each source signal. Otherwise, a timeout signal that has no other references would
+ * be garbage-collected and never abort.
  */
 export function anySignal(signals: readonly AbortSignal[]): AbortSignal {
   const any = AbortSignal.any([...signals]);

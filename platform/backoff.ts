@@ -1,19 +1,19 @@
-/** Exponential backoff. The pause starts at `firstMs` and doubles after each consecutive failure, up to `mostMs`. */
+/** Exponential backoff. The pause is `firstMs` after the first failure and doubles with each consecutive failure, up to `mostMs`. */
 export interface Backoff {
   readonly firstMs: number;
   readonly mostMs: number;
 }
 
 export interface RetryOptions extends Backoff {
-  /** Whether to randomise each pause; see `jittered`. */
+  /** Whether to randomise each pause with `jittered`. */
   readonly jitter?: boolean;
-  /** Aborting this signal ends the retries, but does not interrupt a running action. */
+  /** Aborting this signal stops the retries, but does not interrupt a running action. */
   readonly signal?: AbortSignal | undefined;
-  /** Called after each failure, before the pause. May throw to end the retries. */
+  /** Called after each failure, before the pause. May throw to stop the retries. */
   readonly onFailure?: (error: unknown, failures: number, pauseMs: number) => void;
 }
 
-/** Returns the pause (ms) after the given number of consecutive failures; 0 for no failures. */
+/** Returns the pause in ms after the given number of consecutive failures. Returns 0 if there were no failures. */
 export function backoffMs(failures: number, { firstMs, mostMs }: Backoff): number {
   return failures <= 0 ? 0 : Math.min(mostMs, firstMs * 2 ** Math.min(failures - 1, 32));
 }
@@ -40,8 +40,8 @@ export function pause(ms: number, signal?: AbortSignal): Promise<void> {
 }
 
 /**
- * Retries the action with exponential backoff until it succeeds.
- * @throws the abort reason of `signal`, or the error that `onFailure` throws.
+ * Repeats the action with exponential backoff until it succeeds.
+ * @throws the abort reason of `signal`, or the error that `onFailure` throws
  */
 export async function retry<T>(action: () => Promise<T>, { jitter = false, signal, onFailure, ...backoff }: RetryOptions): Promise<T> {
   for (let failures = 1; ; failures++) {

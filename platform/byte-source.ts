@@ -1,6 +1,6 @@
 /**
- * Content to upload: bytes, a stream, or a function that opens a new stream. After a broken connection, an upload can be retried with bytes
- * or a function, but not with a stream.
+ * Content to upload, as bytes, a stream, or a function that opens a new stream. If the connection breaks, an upload from a stream cannot be
+ * retried.
  */
 export type ByteSource = Uint8Array | AsyncIterable<Uint8Array> | (() => AsyncIterable<Uint8Array>);
 

@@ -5,9 +5,9 @@ import { suggest } from './suggest.ts';
 export type OptionNames<T> = { readonly [Name in keyof Required<T>]: true };
 
 /**
- * Rejects unknown options, such as a misspelled name, which would otherwise be ignored silently.
- * @param name function name for the error message.
- * @param instead advice for options of similar functions in other libraries, by option.
+ * Rejects unknown options. Otherwise, an option with a misspelled name would have no effect.
+ * @param name name of the function for the error message
+ * @param instead advice for options that similar functions in other libraries have, keyed by option
  * @throws TonyError USAGE
  */
 export function checkOptions<T extends object>(
@@ -34,7 +34,7 @@ export function pickOptions<T extends object>(options: T, known: OptionNames<T>)
   return Object.fromEntries(Object.entries(options).filter(([name]) => Object.hasOwn(known, name))) as T;
 }
 
-/** Returns the value of an option. @throws TonyError `code` if the value is not a whole number of at least `least`. */
+/** Returns the value of an option after checking it. */
 export function wholeNumber(name: string, value: number, least = 1, code: ErrorCode = 'DATA_INVALID'): number {
   if (!Number.isInteger(value) || value < least) {
     throw new TonyError(code, `${name} is ${value}; it must be a whole number of at least ${least}`);

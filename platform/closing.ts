@@ -1,4 +1,4 @@
-/** Runs an action with a connection or another resource, and closes the resource when the action has ended. */
+/** Runs an action that uses a connection or another resource. Closes the resource when the action ends. */
 export async function closing<Resource extends { close(): void }, Result>(
   resource: Resource,
   action: (resource: Resource) => Promise<Result>,

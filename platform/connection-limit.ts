@@ -2,19 +2,19 @@ import type { Socket } from 'node:net';
 
 export interface ConnectionLimitOptions {
   readonly mostUnproven: number;
-  /** Maximum total number of connections; default unlimited. */
+  /** Maximum total number of connections. The default is unlimited. */
   readonly most?: number;
   /**
-   * Minimum age (ms) of an unproven connection before a new connection may replace it; default 0. If all unproven connections are younger,
-   * the new connection is closed.
+   * Minimum age in ms at which a new connection may replace an unproven connection. The default is 0. If all unproven connections are
+   * younger, the new connection is closed.
    */
   readonly graceMs?: number;
-  /** Time (ms) after which an unproven connection is closed; default unlimited. */
+  /** Time in ms after which an unproven connection is closed. The default is unlimited. */
   readonly deadlineMs?: number;
   readonly now?: () => number;
 }
 
-/** Address and port of a TCP connection's remote end. A TLS socket and its underlying socket have the same values. */
+/** Remote address and port of a TCP connection. They are the same for a TLS socket and its underlying socket. */
 export type Peer = Pick<Socket, 'remoteAddress' | 'remotePort'>;
 
 interface Unproven {
@@ -24,8 +24,8 @@ interface Unproven {
 }
 
 /**
- * Limits the number of open connections of a server. A connection is unproven until its peer is authorised or the server answers its
- * request. At the limit, a new connection replaces the oldest unproven connection, so idle connections cannot block active clients.
+ * Limits the number of open connections of a server. A connection counts as unproven until the server authorises the peer or answers its
+ * request. At the limit, a new connection replaces the oldest unproven connection. Idle connections therefore cannot block active clients.
  */
 export class ConnectionLimit {
   readonly #options: ConnectionLimitOptions;
@@ -39,7 +39,7 @@ export class ConnectionLimit {
     this.#now = options.now ?? (() => performance.now());
   }
 
-  /** Registers a new connection. Closes it immediately if the limit is reached and no other connection may be closed. */
+  /** Registers a new connection. If the limit is reached and no other connection may be closed, closes the new connection. */
   admit(socket: Socket): void {
     const { most = Number.POSITIVE_INFINITY, mostUnproven } = this.#options;
     if ((this.#count >= most || this.#unproven.size >= mostUnproven) && !this.#makeRoom()) {
@@ -51,19 +51,19 @@ export class ConnectionLimit {
     this.#wait(key, socket);
     socket.once('close', () => {
       this.#count--;
-      // The map may already contain a newer connection from the same port.
+      // The map may already contain a newer connection from the same address and port.
       if (this.#unproven.get(key)?.socket === socket) {
         this.#settle(key);
       }
     });
   }
 
-  /** Marks a connection as proven. Call this method when the peer is authorised, or when the server answers its request. */
+  /** Marks a connection as proven. Called when the server has authorised the peer or answers its request. */
   proven(peer: Peer): void {
     this.#settle(keyOf(peer));
   }
 
-  /** Marks a connection as unproven until its next request. Call this method after a response. */
+  /** Marks a connection as unproven until its next request. Called after a response. */
   answered(socket: Socket): void {
     if (!socket.destroyed) {
       this.#wait(keyOf(socket), socket);

@@ -1,4 +1,4 @@
-/** Lists the first names and counts the others, such as `a, b and 3 more`. */
+/** Lists the first names, and the number of remaining names, for example `a, b and 3 more`. */
 export function firstNames(names: readonly string[], most: number): string {
   const others = names.length - most;
   return others > 0 ? `${names.slice(0, most).join(', ')} and ${others} more` : names.join(', ');

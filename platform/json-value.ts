@@ -1,9 +1,9 @@
 import { type ErrorCode, TonyError } from './errors.ts';
 
-/** A JSON value, for example the position in the data that a checkpoint stores. */
+/** JSON value, for example the position in the data that a checkpoint stores. */
 export type Json = null | boolean | number | string | readonly Json[] | { readonly [name: string]: Json };
 
-/** Parses JSON; returns null for invalid text. */
+/** Parses JSON. Returns null if the text is invalid. */
 export function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);
@@ -12,14 +12,14 @@ export function parseJson(text: string): unknown {
   }
 }
 
-/** Maximum JSON size of a remote function call's arguments, and of its result. */
+/** Maximum size in JSON of the arguments of a remote function call, and of its result. */
 export const MOST_JSON_BYTES = 16 * 1024 * 1024;
 
 /**
- * Encodes a value as JSON, and throws if decoding would return a different value. `JSON.stringify` alone silently changes functions, NaN,
- * dates and typed arrays. Undefined fields are omitted.
- * @param what name of the value in messages, such as `args[0]`.
- * @throws TonyError with `code` if the value cannot be encoded.
+ * Encodes a value as JSON. Throws if decoding would return a different value, because `JSON.stringify` silently changes functions, NaN,
+ * dates and typed arrays. Omits undefined fields.
+ * @param what name of the value for messages, for example `args[0]`
+ * @throws TonyError with `code` if the value cannot be encoded
  */
 export function encodeJsonValue(value: unknown, what: string, code: ErrorCode): string {
   check(value, what, code, new Set());
@@ -50,8 +50,8 @@ function check(value: unknown, what: string, code: ErrorCode, around: Set<object
     throw unfit(what, 'part of itself', code);
   }
   const prototype: unknown = Object.getPrototypeOf(value);
-  // Objects from another realm, such as a notebook, have a different Object.prototype. In every realm, the prototype of Object.prototype is
-  // null.
+  // Objects from another realm, such as the context of a notebook, have a different Object.prototype. In every realm, Object.prototype
+  // itself has the prototype null.
   const isPlain = prototype === null || Object.getPrototypeOf(prototype) === null;
   if (!Array.isArray(value) && !isPlain) {
     throw unfit(what, `a ${value.constructor?.name || 'class instance'}`, code);
@@ -73,6 +73,6 @@ function check(value: unknown, what: string, code: ErrorCode, around: Set<object
 
 function unfit(what: string, kind: string, code: ErrorCode): TonyError {
   return new TonyError(code, `${what} is ${kind}, which JSON cannot represent`, {
-    hint: 'Use null, strings, finite numbers, booleans, and arrays and plain objects of these.',
+    hint: 'Use only null, strings, finite numbers and booleans, and arrays and plain objects that contain such values.',
   });
 }

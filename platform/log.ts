@@ -3,8 +3,8 @@ import { type DestinationStream, type Logger, pino } from 'pino';
 export type { Logger } from 'pino';
 
 /**
- * Creates a logger that writes JSON lines, each with the identity of the process (application, attempt, task, generation). Writes are
- * synchronous, so the last lines before a crash are not lost.
+ * Creates a logger that writes JSON lines. Each line contains the identity of the process, such as the application and the task. Writes are
+ * synchronous, so a crash does not lose the last lines.
  */
 export function createLogger(
   bindings: Record<string, string | number>,

@@ -9,14 +9,14 @@ import { readFileSync } from 'node:fs';
  */
 export interface ProcessStat {
   readonly pid: number;
-  /** One letter; T: stopped by a signal. */
+  /** State of the process as one letter. A signal has stopped a process in the state T. */
   readonly state: string;
   readonly parent: number;
   readonly group: number;
   readonly session: number;
-  /** User and system time in clock ticks. */
+  /** User and system CPU time in clock ticks. */
   readonly ticks: number;
-  /** Start time in clock ticks after boot. Together with the pid, it identifies a process uniquely. */
+  /** Start time in clock ticks since boot. The start time and the pid together identify a process uniquely. */
   readonly startTime: number;
   readonly pages: number;
 }
@@ -39,7 +39,7 @@ export function parseStat(text: string): ProcessStat | null {
   return end > 0 && Number.isInteger(pid) && Number.isFinite(stat.ticks) && Number.isFinite(stat.pages) ? stat : null;
 }
 
-/** Returns null if the process does not exist. */
+/** Reads the status of a process. Returns null if the process does not exist. */
 export function readStat(pid: number): ProcessStat | null {
   try {
     return parseStat(readFileSync(`/proc/${pid}/stat`, 'latin1'));

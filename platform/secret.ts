@@ -1,6 +1,6 @@
 import { inspect } from 'node:util';
 
-/** Secret bytes. Every conversion to text returns `***`. */
+/** Secret bytes. Every conversion to text results in `***`. */
 export class Secret {
   readonly #bytes: Uint8Array;
 
@@ -8,7 +8,7 @@ export class Secret {
     this.#bytes = Uint8Array.from(bytes);
   }
 
-  /** Returns the bytes. Pass them only to code that encrypts, signs or writes a file with mode 0600. */
+  /** Returns the bytes. Pass the result only to code that encrypts, signs, or writes a file with mode 0600. */
   reveal(): Uint8Array {
     return this.#bytes;
   }

@@ -1,4 +1,4 @@
-/** Returns the candidate that is most similar to the word, or undefined if more than a third of the letters differ. */
+/** Returns the candidate that resembles the word most. Returns undefined if more than a third of the letters differ. */
 export function suggest(word: string, candidates: Iterable<string>): string | undefined {
   let best: string | undefined;
   let bestDistance = Number.POSITIVE_INFINITY;
@@ -12,7 +12,7 @@ export function suggest(word: string, candidates: Iterable<string>): string | un
   return best !== undefined && bestDistance <= Math.max(1, Math.floor(Math.max(word.length, best.length) / 3)) ? best : undefined;
 }
 
-/** Returns the optimal string alignment distance: each insertion, deletion, substitution and swap of adjacent letters costs 1. */
+/** Returns the optimal string alignment distance. Each insertion, deletion, substitution, and swap of adjacent letters counts as 1. */
 export function editDistance(a: string, b: string): number {
   let beforePrevious: number[] = [];
   let previous = Array.from({ length: b.length + 1 }, (_, j) => j);

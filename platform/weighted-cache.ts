@@ -1,7 +1,7 @@
-/** A cache that limits the total weight of its values and evicts the least recently used values. */
+/** Cache with a limit on the total weight of its values. Evicts the least recently used values first. */
 export class WeightedCache<Key, Value> {
   readonly #most: number;
-  /** Least recently used first. */
+  /** Entries, least recently used first. */
   readonly #entries = new Map<Key, { readonly value: Value; readonly weight: number }>();
   #weight = 0;
 
@@ -19,7 +19,7 @@ export class WeightedCache<Key, Value> {
     return entry.value;
   }
 
-  /** Stores a value. Ignores a value whose weight alone exceeds the limit. */
+  /** Stores a value, unless its weight alone exceeds the limit. */
   set(key: Key, value: Value, weight: number): void {
     this.delete(key);
     if (weight > this.#most) {

@@ -221,7 +221,7 @@ describe('framework pytorch', () => {
     expect(
       mistakes(job('strategy: parameter-server\nenv: {RANK: 1}\nroles: {worker: {env: {MASTER_PORT: 1, OMP_NUM_THREADS: 2}}, ps: {}}\n')),
     ).toEqual([
-      'job.yaml:4:11  strategy: applies only to framework tfjs: PyTorch programs choose in their code how they exchange gradients; remove the key',
+      'job.yaml:4:11  strategy: applies only to framework tfjs: the code of PyTorch programs determines how they exchange gradients; remove the key',
       'job.yaml:5:7  env.RANK: tony-ts sets this variable for framework pytorch: remove it, or write `framework: none` to set all of them yourself',
       'job.yaml:6:24  roles.worker.env.MASTER_PORT: tony-ts sets this variable for framework pytorch: remove it, or write `framework: none` to set all of them yourself',
       'job.yaml:6:62  roles.ps: tony-ts has no parameter servers for framework pytorch: remove the role, or write `ranked: true` if its tasks start together with the others',

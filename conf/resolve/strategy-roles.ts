@@ -120,7 +120,10 @@ export function unprotected(framework: Framework): string {
   return `tony-ts protects only the connections of framework tfjs, and cannot protect those between ${title} programs`;
 }
 
-/** Rejects settings that have no effect on programs of another framework, and variables that the framework's launcher would set. */
+/**
+ * Rejects settings that have no effect on programs of another framework. Also rejects environment variables that the launcher of the
+ * framework sets.
+ */
 function frameworkProblems(file: JobFile): Problem[] {
   const facts = factsOf(file.framework);
   const problems = [...processProblems(file), ...syncProblems(file)];
@@ -131,7 +134,7 @@ function frameworkProblems(file: JobFile): Problem[] {
   if (strategy.type === 'parameter-server' || strategy.wire !== 'float32') {
     problems.push({
       path: ['strategy'],
-      message: `applies only to framework tfjs: ${facts.title} programs choose in their code how they exchange gradients; remove the key`,
+      message: `applies only to framework tfjs: the code of ${facts.title} programs determines how they exchange gradients; remove the key`,
     });
   } else if (strategy.wireSecurity !== 'none') {
     problems.push({ path: ['strategy', 'wireSecurity'], message: `${unprotected(file.framework)}; write \`wireSecurity: none\`` });
@@ -173,8 +176,8 @@ function frameworkProblems(file: JobFile): Problem[] {
 }
 
 /**
- * Explains why a job of framework tfjs cannot set `checkpoint.sync`: the training library and the executor would write different files to the
- * same folder.
+ * Message for jobs of framework tfjs that set `checkpoint.sync`. In such a job, the training library and the executor would write different
+ * files to the same folder.
  */
 export const SYNC_WITH_TFJS =
   'programs of framework tfjs store their checkpoints with `join`: remove the key, or write `framework: none` for a program that does not use it';

@@ -2,11 +2,11 @@ import { isDeepStrictEqual } from 'node:util';
 import { CONTAINER_LAYOUT, type Role, TASK_FILE_VARIABLE, TENSORBOARD_ROLE } from '../job.ts';
 
 /**
- * Heap limits (MiB). Small heaps suffice, because tensorboard.mjs only forwards bytes and copies files. TensorBoard itself is a separate
- * process.
+ * Heap limits in MiB. tensorboard.mjs only forwards bytes and copies files, so it needs only a small heap. TensorBoard itself runs in a
+ * separate process.
  */
 const NODE_FLAGS = '--max-semi-space-size=2 --max-old-space-size=96';
-/** Effectively unlimited. application-master/job/state/tensorboard-task.ts limits the restart rate. */
+/** Limit that is never reached, because application-master/job/state/tensorboard-task.ts limits the rate of restarts. */
 const RESTARTS = 1_000_000;
 
 export function tensorBoardRole(memoryMb: number): Role {
@@ -15,8 +15,8 @@ export function tensorBoardRole(memoryMb: number): Role {
     instances: 1,
     maxInstances: 1,
     resources: { memoryMb, vcores: 1, gpus: 0, other: {} },
-    // The empty NODE_OPTIONS overrides the user's value, which is meant for the user's programs. `TONY_TASK_FILE` is in the container's
-    // folder.
+    // An empty NODE_OPTIONS overrides the value that the user has set for the job's programs. The file named by `TONY_TASK_FILE` is in the
+    // container's folder.
     command: `NODE_OPTIONS= exec node ${NODE_FLAGS} "\${${TASK_FILE_VARIABLE}%/*}/${CONTAINER_LAYOUT.bundles}/tensorboard.mjs"`,
     files: [],
     env: {},
@@ -34,7 +34,7 @@ export function tensorBoardRole(memoryMb: number): Role {
   };
 }
 
-/** Returns true for the role that tony-ts adds, and false for a user-defined role with the same name. */
+/** Returns true for the role that tony-ts adds. Returns false for a role with the same name that job.yaml contains. */
 export function isTensorBoardRole(role: Role, memoryMb: number): boolean {
   return isDeepStrictEqual(role, tensorBoardRole(memoryMb));
 }

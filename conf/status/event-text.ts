@@ -2,7 +2,7 @@ import { formatDuration, formatMemory } from '../values/units.ts';
 import type { HistoryEntry } from './status.ts';
 import type { FailureCause, FirstFailure, ProgramEnd, TaskFailure } from './task-failure.ts';
 
-/** Returns the predicate of a sentence about the program, such as `exited with code 3` or `was killed by SIGKILL`. */
+/** Returns the predicate of a sentence about a program, for example `exited with code 3` or `was killed by SIGKILL`. */
 export function describeEnd({ code, signal }: ProgramEnd): string {
   return code === null ? `was killed by ${signal ?? 'a signal'}` : `exited with code ${code}${meaningOf(code)}`;
 }
@@ -18,7 +18,7 @@ function meaningOf(code: number): string {
   }
 }
 
-/** Describes a task failure, for example `its program exited with code 3`. Callers put the task name before it. */
+/** Describes the failure of a task, for example `its program exited with code 3`. The caller adds the name of the task. */
 export function describeFailure({ cause, node }: TaskFailure, role: string): string {
   const where = node === null ? '' : ` on ${node}`;
   switch (cause.kind) {
@@ -33,7 +33,7 @@ export function describeFailure({ cause, node }: TaskFailure, role: string): str
     case 'stopped':
       return `its program${where} was stopped by a signal for ${time(cause.ms)}`;
     case 'unanswered':
-      return `its executor${where} did not answer the order to ${cause.order} its program for ${time(cause.ms)}`;
+      return `its executor${where} did not respond within ${time(cause.ms)} to the order to ${cause.order} its program`;
     case 'inconsistent':
       return `its executor${where} has lost track of its program`;
     case 'blamed':
@@ -54,10 +54,12 @@ export function namesNode({ cause, node }: TaskFailure): boolean {
   return node !== null && cause.kind !== 'impossible';
 }
 
-/** Exit status of a container whose process was killed by SIGKILL. */
+/** Exit status of a container in which SIGKILL ended the process. */
 const KILLED = 137;
 
-/** Explains SIGKILL. YARN does not report who sent the signal. The kernel sends it if it enforces the container's memory limit. */
+/**
+ * Explains SIGKILL. YARN does not report the sender of a signal. The sender is the kernel if it enforces the memory limit of a container.
+ */
 function killedByKernel(role: string, memoryMb?: number): string {
   const limit =
     memoryMb === undefined ? 'more memory than their container has' : `more than the ${formatMemory(memoryMb)} of their container`;
@@ -92,7 +94,7 @@ export function describeFirstFailure(failure: FirstFailure): string {
   return `${failure.role}:${failure.index}: ${describeFailure(failure, failure.role)}`;
 }
 
-/** Returns the last stderr lines of the program as a separate paragraph, or '' if there are none. */
+/** Returns the last stderr lines of the program as a separate paragraph, or an empty string if there are none. */
 export function describeStderr({ lines }: TaskFailure): string {
   return lines.length === 0 ? '' : `\nLast lines of its stderr:\n${lines.join('\n')}`;
 }
@@ -103,12 +105,12 @@ const UNCOUNTED: Readonly<Record<TaskFailure['cost'], string>> = {
   victim: '(not counted: it lost its peers) ',
 };
 
-/** Returns the task or role of an event, such as `worker:1`; '' for events of the whole job. */
+/** Returns the task or role of an event, for example `worker:1`. Returns an empty string for events of the whole job. */
 export function subjectOf({ role = '', index }: HistoryEntry): string {
   return role === '' || index === undefined ? role : `${role}:${index}`;
 }
 
-/** Describes an event in one line. For a failed task, appends the last stderr lines of its program. */
+/** Describes an event in one line. If a task has failed, appends the last stderr lines of its program. */
 export function describeEntry({ event, role = '', detail = '', exit, failure, phase, reason, result }: HistoryEntry): string {
   if (failure !== undefined) {
     const uncounted = event === 'failure-corrected' && failure.cost === 'free' ? '(no longer counted) ' : UNCOUNTED[failure.cost];
@@ -126,7 +128,7 @@ export function describeEntry({ event, role = '', detail = '', exit, failure, ph
   return reason === undefined ? detail : `${detail}; ${reason}`;
 }
 
-/** Returns the node of an event, for output beside `describeEntry`, or undefined if that text already names the node. */
+/** Returns the node of an event for display next to `describeEntry`. Returns undefined if the text of `describeEntry` contains the node. */
 export function nodeBesideText({ node, failure }: HistoryEntry): string | undefined {
   return failure !== undefined && namesNode(failure) ? undefined : node;
 }

@@ -1,7 +1,7 @@
 import type { JobStatus, OrphanedContainer, TaskStatus } from './status.ts';
 import type { TaskFailure } from './task-failure.ts';
 
-// A running job with default values for tests.
+// Returns the status of a running job for tests. Fields that a test does not set have default values.
 
 export function taskFailure(change: Partial<TaskFailure> = {}): TaskFailure {
   return { cause: { kind: 'program', exit: { code: 3, signal: null } }, cost: 'charged', node: null, lines: [], ...change };

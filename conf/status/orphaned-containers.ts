@@ -4,8 +4,8 @@ import type { JobStatus, OrphanedContainer } from './status.ts';
 const MOST_NAMED = 5;
 
 /**
- * Lists, in one sentence per node, the programs that may still be running in containers that YARN considers lost.
- * @param now the current time (ms since the epoch). For a finished job, the remaining leases are computed from it.
+ * Returns one sentence per node, which lists the programs that may still be running in containers that YARN considers lost.
+ * @param now current time in ms since the epoch. For a finished job, determines how much of each lease remains.
  */
 export function orphanTexts(
   { orphanedContainers, finishedAt }: Pick<JobStatus, 'orphanedContainers' | 'finishedAt'>,

@@ -1,7 +1,7 @@
 import type { RoleCondition } from '../job.ts';
 import type { FirstFailure, ProgramEnd, TaskFailure } from './task-failure.ts';
 
-/** Job status: the response of `GET /tony/api/job`, and the content of final.json. */
+/** Status of a job. It is the response to `GET /tony/api/job`, and the content of final.json. */
 export interface JobStatus {
   readonly applicationId: string;
   readonly name: string;
@@ -14,51 +14,57 @@ export interface JobStatus {
   readonly startedAt: number;
   readonly finishedAt: number | null;
   readonly step: number;
-  /** Completed share of a running job, from 0 to 1, as YARN shows it. */
+  /** Completed share of a running job, from 0 to 1. YARN shows the same value. */
   readonly progress?: number;
   readonly metrics: Readonly<Record<string, number>>;
   readonly checkpointStep: number;
   readonly checkpointDir: string;
   readonly summaryDir: string;
   readonly notices: readonly string[];
-  /** null if no task has failed. */
+  /** First failure of a task, or null if no task has failed. */
   readonly failure: FirstFailure | null;
   readonly tensorboard: TensorBoardStatus;
-  /** null unless the job has an elastic role. */
+  /** State of the elastic role, or null if the job has none. */
   readonly elastic: ElasticStatus | null;
   readonly master: MasterStatus | null;
   readonly tasks: readonly TaskStatus[];
-  /** Orphaned containers; usually empty. */
+  /** Orphaned containers. The list is usually empty. */
   readonly orphanedContainers: readonly OrphanedContainer[];
 }
 
 /**
- * A container that YARN considers lost although its program may still be running, because its node is lost or its NodeManager did not stop
- * it.
+ * Container that YARN considers lost, but whose program may still be running. Either its node is lost, or its NodeManager did not stop the
+ * container.
  */
 export interface OrphanedContainer {
   readonly role: string;
-  /** null if the ApplicationMaster does not know which task ran in the container. */
+  /** Index of the task, or null if the ApplicationMaster does not know which task ran in the container. */
   readonly index: number | null;
   readonly containerId: string;
-  /** host:port of the NodeManager. */
+  /** Address of the NodeManager as host:port. */
   readonly node: string;
-  /** Whether the executor is connected and has received the stop order. */
+  /** Whether the executor is connected and has received the order to stop. */
   readonly attached: boolean;
-  /** Remaining lease of the executor (ms), after which it ends the program. An `attached` executor renews its lease with every message. */
+  /**
+   * Time in ms after which the executor's lease ends. The executor then ends the program. If `attached` is true, every message renews the
+   * lease.
+   */
   readonly mayRunForMs: number;
 }
 
 export interface TensorBoardStatus {
-  /** `off`: job.yaml does not enable TensorBoard. `unavailable`: TensorBoard cannot run, for the reason in `message`. */
+  /**
+   * State of TensorBoard. `off` means that job.yaml does not enable TensorBoard. `unavailable` means that TensorBoard cannot run. `message`
+   * then contains the reason.
+   */
   readonly state: 'off' | 'waiting' | 'starting' | 'ready' | 'unavailable';
   readonly message: string;
 }
 
-/** The elastic role of the job, whose number of tasks depends on the free resources of the cluster. */
+/** Elastic role of the job. Its number of tasks depends on the free resources of the cluster. */
 export interface ElasticStatus {
   readonly role: string;
-  /** Number of tasks in the current generation; 0 while a generation is being formed. */
+  /** Number of tasks in the current generation, or 0 while a generation is being formed. */
   readonly running: number;
   readonly least: number;
   readonly most: number;
@@ -68,7 +74,7 @@ export interface MasterStatus {
   readonly node: string;
   readonly rssBytes: number;
   readonly cpuCores: number;
-  /** 99th percentile of the timer delay during the last minute, ms. */
+  /** 99th percentile of the delay of timers during the last minute, in ms. */
   readonly latenessMs: number;
 }
 
@@ -85,17 +91,17 @@ export interface TaskStatus {
   readonly step: number;
   readonly metrics: Readonly<Record<string, number>>;
   readonly usage: Usage | null;
-  /** Time since the last heartbeat (ms); null before the first heartbeat. */
+  /** Time since the last heartbeat in ms, or null before the first heartbeat. */
   readonly silentMs: number | null;
-  /** Exit of the task's newest program; null while the program runs. */
+  /** Exit of the task's newest program, or null while the program is running. */
   readonly exit: ProgramEnd | null;
-  /** Newest failure; null if the task has not failed. */
+  /** Newest failure, or null if the task has not failed. */
   readonly failure: TaskFailure | null;
-  /** Conditions for which the task waits before the job requests a container for it. Absent if the task does not wait for other roles. */
+  /** Conditions that must be met before the job requests a container for the task. Undefined if the task does not wait for other roles. */
   readonly waitsFor?: readonly RoleCondition[] | undefined;
 }
 
-/** Mean utilisation of the task's GPUs, from 0 to 1; null without GPUs. */
+/** Returns the mean utilisation of the task's GPUs, from 0 to 1, or null if the task has no GPUs. */
 export function gpuUtilization({ gpus }: Usage): number | null {
   return gpus.length === 0 ? null : gpus.reduce((sum, { utilization }) => sum + utilization, 0) / gpus.length;
 }
@@ -109,15 +115,15 @@ export interface Usage {
 
 export const TASK_STATES = ['requested', 'launching', 'registered', 'running', 'succeeded', 'failed', 'lost', 'stopped'] as const;
 
-/** `launching`: YARN has allocated the task's container, but the executor has not registered yet. */
+/** State of a task. In the state `launching`, YARN has allocated the container of the task, but the executor has not registered. */
 export type TaskState = (typeof TASK_STATES)[number];
 
-/** Returns the roles for which a task waits before the job requests a container for it. */
+/** Returns the roles for which a task waits. Until the wait ends, the job requests no container for the task. */
 export function awaitedRoles({ state, waitsFor = [] }: TaskStatus): string[] {
   return state === 'requested' ? [...new Set(waitsFor.map(({ role }) => role))] : [];
 }
 
-/** Returns the state of a task for users, such as `running` or `waits for prepare`. */
+/** Returns the state of a task for display, for example `running` or `waits for prepare`. */
 export function taskStateText(task: TaskStatus): string {
   const roles = awaitedRoles(task);
   return roles.length === 0 ? task.state : `waits for ${roles.join(', ')}`;
@@ -136,37 +142,37 @@ export function isEndState(state: string): state is JobResult['state'] {
 export interface JobResult {
   readonly state: (typeof END_STATES)[number];
   /**
-   * Message that YARN shows as diagnostics. After a failure: the cause and the next step. After a success: the reason if training ended
-   * early, otherwise empty.
+   * Message that YARN shows as diagnostics. If the job failed, the message contains the cause and the next step. If training ended early,
+   * it contains the reason. Otherwise, it is empty.
    */
   readonly diagnostics: string;
 }
 
-/** One line of events.jsonl in the history. */
+/** Line of events.jsonl in the history. */
 export interface HistoryEntry {
   readonly at: number;
   readonly event: string;
   readonly role?: string;
   readonly index?: number;
-  /** Number of the container within the task, starting at 1. */
+  /** Number of the container, counted from 1 for each task. */
   readonly attempt?: number;
   readonly generation?: number;
   readonly containerId?: string;
   readonly node?: string;
-  /** Exit of the program; set for `program-ended`. */
+  /** Exit of the program in the event `program-ended`. */
   readonly exit?: ProgramEnd;
-  /** Cause of the failure, and whether it counts as a restart; set for `task-failed` and `failure-corrected`. */
+  /** Cause and cost of the failure in the events `task-failed` and `failure-corrected`. */
   readonly failure?: TaskFailure;
-  /** State of the executor's program; set for `executor-registered`. */
+  /** State of the executor's program in the event `executor-registered`. */
   readonly phase?: 'idle' | 'running' | 'ended';
-  /** Reason why the previous generation ended; set for `generation-started`. */
+  /** Reason why the previous generation ended, in the event `generation-started`. */
   readonly reason?: string;
-  /** Result of the job; set for `job-finished`, whose `detail` contains the message. */
+  /** Result of the job in the event `job-finished`. The field `detail` of this event contains the message. */
   readonly result?: JobResult['state'];
   readonly detail?: string;
 }
 
-/** One line of metrics-N.jsonl in the history: the resource usage of all running tasks at one time. */
+/** Line of metrics-N.jsonl in the history. It contains the resource usage of all running tasks at one point in time. */
 export interface UsageSample {
   /** Time in ms since the epoch. */
   readonly at: number;
@@ -174,12 +180,12 @@ export interface UsageSample {
 }
 
 export interface TaskUsageSample {
-  /** Task name, such as `worker:0`. */
+  /** Name of the task, for example `worker:0`. */
   readonly task: string;
   readonly step: number;
   readonly rssBytes: number;
   readonly cpuCores: number;
-  /** Mean utilisation of the task's GPUs, from 0 to 1; null without GPUs. */
+  /** Mean utilisation of the task's GPUs, from 0 to 1, or null if the task has no GPUs. */
   readonly gpuUtilization: number | null;
   readonly gpuMemoryBytes: number | null;
 }

@@ -1,9 +1,9 @@
-/** The mean times of a job's training steps, from its metrics `profile/...`. */
+/** Mean durations of the phases of a job's training steps, from the metrics `profile/...`. */
 export interface StepProfile {
   readonly stepMs: number;
-  /** The phases that take at least 0.05 ms, longest first. */
+  /** Phases that take at least 0.05 ms, longest first. */
   readonly phases: readonly { readonly name: string; readonly ms: number }[];
-  /** The rank with the longest busy time; undefined for a job with one rank. */
+  /** Rank with the longest busy time, or undefined if the job has only one rank. */
   readonly slowestRank: number | undefined;
 }
 
@@ -11,7 +11,7 @@ type Metrics = Readonly<Record<string, number>>;
 
 const PREFIX = 'profile/';
 
-/** Returns the profile in the metrics, or null if the job has not reported one. */
+/** Returns the profile that the metrics contain, or null if the job has not reported one. */
 export function stepProfile(metrics: Metrics): StepProfile | null {
   const phases = Object.entries(metrics).flatMap(([metric, ms]) => {
     const name = /^profile\/([a-z]+) ms$/.exec(metric)?.[1];
@@ -24,7 +24,7 @@ export function stepProfile(metrics: Metrics): StepProfile | null {
   return { stepMs, phases: phases.sort((a, b) => b.ms - a.ms), slowestRank: metrics[`${PREFIX}slowest rank`] };
 }
 
-/** Removes the profile. Live tables and lists show the other metrics only. */
+/** Returns the metrics without the profile, for tables and lists that show other metrics only. */
 export function withoutProfile(metrics: Metrics): Record<string, number> {
   return Object.fromEntries(Object.entries(metrics).filter(([name]) => !name.startsWith(PREFIX)));
 }

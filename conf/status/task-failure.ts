@@ -1,12 +1,13 @@
 import * as z from 'zod';
 import { ROLE_NAME } from '../values/role-name.ts';
 
-// Data model for the end of programs, containers and tasks in events, statuses and final.json. conf/status/event-text.ts converts it to text.
+// Types for the end of programs, containers and tasks, as stored in events, statuses and final.json. conf/status/event-text.ts converts
+// them to text.
 
 export interface ProgramEnd {
-  /** Exit code; null if a signal killed the program. */
+  /** Exit code, or null if a signal killed the program. */
   readonly code: number | null;
-  /** Signal name, such as `SIGKILL`; null if the program exited or the signal is unknown. */
+  /** Name of the signal, such as `SIGKILL`. Null if the program exited or the signal is unknown. */
   readonly signal: string | null;
 }
 
@@ -22,13 +23,13 @@ const CONTAINER_ENDS = [
   'launch-failed',
 ] as const;
 
-/** Why a container ended. Only `exited` and `memory-exceeded` are caused by the program. */
+/** Reason why a container ended. The program causes only `exited` and `memory-exceeded`. */
 export type ContainerEnd = (typeof CONTAINER_ENDS)[number];
 
-/** Why a task failed. `ms` is the time after which the ApplicationMaster considered the task failed. */
+/** Cause of a task failure. `ms` is the time after which the ApplicationMaster considered the task failed. */
 export type FailureCause =
   | { readonly kind: 'program'; readonly exit: ProgramEnd }
-  /** `exitStatus` and `reason` come from YARN; `memoryMb` is the memory limit of the container. */
+  /** `exitStatus` and `reason` are reported by YARN. `memoryMb` is the memory limit of the container. */
   | {
       readonly kind: 'container';
       readonly end: ContainerEnd;
@@ -42,31 +43,31 @@ export type FailureCause =
   /** A signal such as SIGSTOP suspended the program. */
   | { readonly kind: 'stopped'; readonly ms: number }
   | { readonly kind: 'unanswered'; readonly order: 'prepare' | 'start'; readonly ms: number }
-  /** The executor's reports contradict each other, so it has lost track of its program. */
+  /** The reports of the executor contradict each other, which means that it has lost track of its program. */
   | { readonly kind: 'inconsistent' }
-  /** Another task reported that this task's program was not responding. */
+  /** Another task reported that the program of this task did not respond. */
   | { readonly kind: 'blamed'; readonly by: string }
   /** The executor did not register in time. */
   | { readonly kind: 'unheard'; readonly ms: number }
   /** The program ran longer than the time limit of its role. */
   | { readonly kind: 'time-limit'; readonly ms: number }
-  /** A new ApplicationMaster attempt found neither the container nor its executor. */
+  /** A new attempt of the ApplicationMaster found neither the container nor its executor. */
   | { readonly kind: 'gone' }
   /** No node in the cluster has enough resources for the task. */
   | { readonly kind: 'impossible'; readonly reason: string };
 
 /**
- * Whether a failure uses up one of the task's restarts.
- * - `charged`: it does.
- * - `free`: it does not, because the cluster caused the failure.
- * - `victim`: it does not, because it follows from the failure of another task.
+ * Effect of a failure on the task's remaining restarts.
+ * - `charged`: the failure uses up one restart.
+ * - `free`: the failure uses up no restart, because the cluster caused it.
+ * - `victim`: the failure uses up no restart, because another task's failure caused it.
  */
 export type FailureCost = 'charged' | 'free' | 'victim';
 
 export interface TaskFailure {
   readonly cause: FailureCause;
   readonly cost: FailureCost;
-  /** host:port of the NodeManager; null if unknown. */
+  /** Address of the NodeManager as host:port, or null if unknown. */
   readonly node: string | null;
   readonly lines: readonly string[];
 }
@@ -76,7 +77,7 @@ export interface FirstFailure extends TaskFailure {
   readonly index: number;
 }
 
-/** Limits the length of strings in a history. ApplicationMasters write shorter strings, but users can edit the files. */
+/** Maximum length of strings in a history. ApplicationMasters write shorter strings, but users can edit the files. */
 const text = z.string().max(4_096);
 const name = z.string().max(1_024);
 

@@ -3,23 +3,26 @@ import { text } from './value-schemas.ts';
 
 export interface DockerContainer {
   readonly image: string;
-  /** Mounts as `SOURCE:DESTINATION[:MODE]` with absolute paths on the node and in the container. MODE is `ro` or `rw` (default). */
+  /**
+   * Mounts of the form `SOURCE:DESTINATION[:MODE]`. SOURCE is an absolute path on the node, and DESTINATION is an absolute path in the
+   * container. MODE is `ro` or `rw`, and defaults to `rw`.
+   */
   readonly mounts: readonly string[];
-  /** Docker network; null for the cluster's default network. */
+  /** Docker network, or null for the default network of the cluster. */
   readonly network: string | null;
 }
 
 const IMAGE_MESSAGE = 'expected the name of an image, such as registry.example.org/team/train:1.4';
 const MOUNT_MESSAGE = 'expected SOURCE:DESTINATION or SOURCE:DESTINATION:MODE with absolute paths and mode ro or rw';
 
-// Commas are invalid, because YARN separates mounts with commas.
+// Commas are not allowed, because YARN separates mounts with commas.
 const image = z.string({ error: IMAGE_MESSAGE }).regex(/^[\w][\w.:/@-]*$/, { error: IMAGE_MESSAGE });
 const mount = z
   .string({ error: MOUNT_MESSAGE })
   .regex(/^\/[^:,]*:\/[^:,]*(:(ro|rw)(\+(r?(shared|slave|private)))?)?$/, { error: MOUNT_MESSAGE });
 const network = text().regex(/^[\w][\w.-]*$/, { error: 'is not the name of a Docker network' });
 
-/** Schema of `docker` in job.yaml: `none`, or an image with options. */
+/** Schema of `docker` in job.yaml. The value is `none`, or an image with options. */
 export const dockerSchema = z
   .union(
     [
@@ -42,8 +45,8 @@ export const resolvedDocker: z.ZodType<DockerContainer | null> = z
   .nullable();
 
 /**
- * Returns the environment variables with which YARN's LinuxContainerExecutor starts a container in Docker. Other container executors ignore
- * these variables. (Hadoop documentation, "Launching Applications Using Docker Containers")
+ * Returns the environment variables that make YARN's LinuxContainerExecutor start a container in Docker. Other container executors ignore
+ * these variables. Source: Hadoop documentation, "Launching Applications Using Docker Containers".
  */
 export function dockerEnvironment(docker: DockerContainer | null): Readonly<Record<string, string>> {
   if (docker === null) {
@@ -57,7 +60,7 @@ export function dockerEnvironment(docker: DockerContainer | null): Readonly<Reco
   };
 }
 
-/** Returns the value in job.yaml syntax: `none` or `{image: ..., mounts: [...], network: ...}`. */
+/** Formats the value in the syntax of job.yaml, as `none` or `{image: ..., mounts: [...], network: ...}`. */
 export function writtenDocker(docker: DockerContainer | null): string {
   if (docker === null) {
     return 'none';

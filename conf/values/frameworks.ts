@@ -3,17 +3,17 @@ export const FRAMEWORKS = ['tfjs', 'pytorch', 'tensorflow', 'jax', 'horovod', 'm
 export type Framework = (typeof FRAMEWORKS)[number];
 
 interface FrameworkFacts {
-  /** Name to use in messages. */
+  /** Name of the framework for messages. */
   readonly title: string;
   /** Environment variables that tony-ts sets for each task and that jobs cannot override. */
   readonly variables: readonly string[];
-  /** True if a task may run several processes. */
+  /** Whether a task may run several processes. */
   readonly runsProcesses?: true;
-  /** Names of roles whose tasks may have ranks; undefined if the framework does not distinguish roles. */
+  /** Names of roles whose tasks may have ranks. Undefined if the framework does not distinguish roles. */
   readonly rankedRoles?: readonly string[];
 }
 
-/** Frameworks for other languages. */
+/** Frameworks other than `tfjs` and `none`. */
 const OTHERS: Readonly<Partial<Record<Framework, FrameworkFacts>>> = {
   pytorch: {
     title: 'PyTorch',
@@ -68,7 +68,7 @@ const OTHERS: Readonly<Partial<Record<Framework, FrameworkFacts>>> = {
   },
 };
 
-/** Returns null for `tfjs` and `none`, which have no variables of their own. */
+/** Returns the facts about a framework. Returns null for `tfjs` and `none`, because tony-ts sets no special variables for them. */
 export function factsOf(framework: Framework): FrameworkFacts | null {
   return OTHERS[framework] ?? null;
 }

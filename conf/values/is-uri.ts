@@ -1,4 +1,4 @@
-/** Returns true for a URI with a scheme, such as `hdfs://host/data` or `file:/data`. */
+/** Returns true for a URI with a scheme, for example `hdfs://host/data` or `file:/data`. */
 export function isUri(place: string): boolean {
   return /^[a-z][a-z0-9+.-]+:\//i.test(place);
 }

@@ -11,20 +11,20 @@ const OTHER_NAMES: ReadonlyMap<string, string> = new Map([
   ['cores', 'vcores'],
 ]);
 /**
- * YARN's pattern for resource type names (ResourceUtils): a name with an optional namespace. It excludes `:`, `+` and `=`, which are
- * separators in application tags.
+ * Pattern of YARN for names of resource types, from its class ResourceUtils. A name may have a namespace. The pattern excludes `:`, `+` and
+ * `=`, which are separators in application tags.
  */
 const RESOURCE_TYPE = /^([A-Za-z0-9](-*[A-Za-z0-9])*(\.[A-Za-z0-9](-*[A-Za-z0-9])*)*\/)?[A-Za-z][\w.-]*$/;
 const LONGEST = 64;
 
-/** Returns the resource key that the user probably meant, or undefined if `key` is correct or similar to none. */
+/** Returns the resource key that the user probably meant. Returns undefined if `key` is correct, or if it resembles no resource key. */
 export function meantResource(key: string): string | undefined {
   return RESOURCE_KEYS.includes(key) ? undefined : (OTHER_NAMES.get(key) ?? suggest(key, RESOURCE_KEYS));
 }
 
 /**
- * Returns the reason why a key cannot be the name of another resource type, or undefined if it can. Alternative names for memory, vcores,
- * gpus and instances are invalid, because quotas do not cover them.
+ * Returns the reason why a key cannot be the name of another resource type, or undefined if the name is valid. Rejects alternative names of
+ * memory, vcores, gpus and instances, because quotas would not apply to them.
  */
 export function otherResourceProblem(key: string): string | undefined {
   if (RESOURCE_KEYS.includes(key)) {

@@ -1,6 +1,6 @@
 const NAME = '[a-z][a-z0-9-]{0,62}';
 
-/** Pattern of role names, which are safe in environment variables, application tags, terminals and shell commands. */
+/** Pattern of role names. Role names are safe in environment variables, application tags, terminals and shell commands. */
 export const ROLE_NAME = new RegExp(`^${NAME}$`);
 
 export const ROLE_NAME_OR_ALL = new RegExp(`^(\\*|${NAME})$`);

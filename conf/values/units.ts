@@ -3,7 +3,10 @@ const DURATION = /^(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)$/i;
 const MEBIBYTES: Readonly<Record<string, number>> = { m: 1, g: 1024, t: 1024 * 1024 };
 const MILLISECONDS: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 
-/** Parses a memory size such as `512m`, `1.5g` or `2 GiB`; a number without a unit is MiB. Returns MiB, or undefined for invalid text. */
+/**
+ * Parses a memory size, for example `512m`, `1.5g` or `2 GiB`. A number without a unit is in MiB. Returns MiB, or undefined if the text is
+ * invalid.
+ */
 export function parseMemory(text: string | number): number | undefined {
   if (typeof text === 'number') {
     return Number.isInteger(text) && text > 0 ? text : undefined;
@@ -17,7 +20,7 @@ export function parseMemory(text: string | number): number | undefined {
   return mebibytes > 0 ? mebibytes : undefined;
 }
 
-/** Parses a duration such as `500ms`, `30s`, `10m`, `2h` or `1d`. Returns ms, or undefined for invalid text or a missing unit. */
+/** Parses a duration, for example `500ms`, `30s`, `10m`, `2h` or `1d`. Returns ms, or undefined if the text is invalid or has no unit. */
 export function parseDuration(text: string): number | undefined {
   const [, amount, unit] = DURATION.exec(text.trim()) ?? [];
   const factor = MILLISECONDS[unit?.toLowerCase() ?? ''];
@@ -27,7 +30,7 @@ export function parseDuration(text: string): number | undefined {
   return Math.round(Number(amount) * factor);
 }
 
-/** Formats MiB for users: 1536 -> `1.5 GiB`, 512 -> `512 MiB`. */
+/** Formats MiB for display. For example, 1536 becomes `1.5 GiB`, and 512 becomes `512 MiB`. */
 export function formatMemory(mebibytes: number): string {
   if (mebibytes < 1024) {
     return `${mebibytes} MiB`;
@@ -35,7 +38,7 @@ export function formatMemory(mebibytes: number): string {
   return `${Number((mebibytes / 1024).toFixed(1))} GiB`;
 }
 
-/** Formats ms for users: 90_000 -> `1 min 30 s`, 1500 -> `1.5 s`. */
+/** Formats ms for display. For example, 90_000 becomes `1 min 30 s`, and 1500 becomes `1.5 s`. */
 export function formatDuration(ms: number): string {
   if (ms < 1000) {
     return `${Math.round(ms)} ms`;
@@ -52,12 +55,12 @@ export function formatDuration(ms: number): string {
   return minutes % 60 === 0 ? `${hours} h` : `${hours} h ${minutes % 60} min`;
 }
 
-/** Formats MiB without rounding, in job.yaml syntax: 4096 -> `4g`, 1536 -> `1536m`. */
+/** Formats MiB without rounding, in the syntax of job.yaml. For example, 4096 becomes `4g`, and 1536 becomes `1536m`. */
 export function writtenMemory(mebibytes: number): string {
   return mebibytes % 1024 === 0 ? `${mebibytes / 1024}g` : `${mebibytes}m`;
 }
 
-/** Formats ms without rounding, in job.yaml syntax: 90_000 -> `90s`, 3_600_000 -> `1h`. */
+/** Formats ms without rounding, in the syntax of job.yaml. For example, 90_000 becomes `90s`, and 3_600_000 becomes `1h`. */
 export function writtenDuration(ms: number): string {
   const [unit, factor] = Object.entries(MILLISECONDS)
     .filter(([, each]) => ms % each === 0)

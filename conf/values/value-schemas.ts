@@ -5,7 +5,9 @@ import { formatDuration, parseDuration, parseMemory } from './units.ts';
 const MEMORY_MESSAGE = 'expected a size such as 512m or 4g';
 const DURATION_MESSAGE = 'expected a duration such as 500ms, 30s, 10m or 2h';
 
-/** 8 PiB in MiB. With this limit, the total memory of the largest role is a safe integer and fits into an application tag. */
+/**
+ * Maximum memory in MiB (8 PiB). With this limit, the total memory of the largest role is a safe integer and fits into an application tag.
+ */
 export const MOST_MEMORY_MB = 2 ** 33;
 
 export function memory(description: string) {

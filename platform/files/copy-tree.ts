@@ -2,7 +2,7 @@ import { constants } from 'node:fs';
 import { chmod, copyFile, lstat, mkdir, readdir, readlink, symlink } from 'node:fs/promises';
 import path from 'node:path';
 
-/** Number of concurrent copies. libuv's thread pool has 4 threads by default. */
+/** Number of concurrent copies. The thread pool of libuv has 4 threads by default. */
 const COPIES_AT_ONCE = 8;
 
 interface PendingCopy {
@@ -11,8 +11,8 @@ interface PendingCopy {
 }
 
 /**
- * Copies files, symbolic links and empty folders into an existing folder. Keeps permissions, but makes everything writable for the owner,
- * because NodeManagers localise files as read-only.
+ * Copies the files, symbolic links and folders in `from` to the existing folder `to`. Keeps permissions, but makes all files and folders
+ * writable for the owner, because NodeManagers localise them as read-only.
  */
 export async function copyTree(from: string, to: string): Promise<void> {
   const files: PendingCopy[] = [];
@@ -40,7 +40,7 @@ async function copyStructure(from: string, to: string, files: PendingCopy[]): Pr
   }
 }
 
-/** Clones the file if the file system supports it, otherwise copies it in the kernel. */
+/** Clones the file if the file system supports this. Otherwise, the kernel copies the content. */
 async function copyContent({ from, to }: PendingCopy): Promise<void> {
   const [{ mode }] = await Promise.all([lstat(from), copyFile(from, to, constants.COPYFILE_FICLONE | constants.COPYFILE_EXCL)]);
   if ((mode & 0o200) === 0) {

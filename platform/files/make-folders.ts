@@ -3,8 +3,8 @@ import { dirname } from 'node:path';
 
 /**
  * Creates a folder and its missing parents, like `mkdir -p`. Node's `mkdir(path, { recursive: true })` hangs if the file system reports
- * ENOENT below an existing folder (procfs).
- * @returns the topmost created folder; undefined if all folders existed.
+ * ENOENT for a path in an existing folder, as procfs does.
+ * @returns the topmost folder that was created, or undefined if all folders already existed
  */
 export async function makeFolders(folder: string, mode?: number): Promise<string | undefined> {
   try {
@@ -14,11 +14,11 @@ export async function makeFolders(folder: string, mode?: number): Promise<string
     const { code } = error as NodeJS.ErrnoException;
     const above = dirname(folder);
     if (code === 'ENOENT' && above !== folder) {
-      // Another process may have created the parent in the meantime.
+      // Another process may have created the parent after mkdir failed.
       const made = (await isFolder(above)) ? undefined : await makeFolders(above, mode);
       return (await makeFolder(folder, mode)) ? (made ?? folder) : made;
     }
-    // On a read-only file system, mkdir can fail with EROFS although the folder exists.
+    // On a read-only file system, mkdir can fail with EROFS even if the folder already exists.
     if (code !== 'ENOENT' && (await isFolder(folder))) {
       return undefined;
     }

@@ -2,14 +2,17 @@ import { execFile } from 'node:child_process';
 import path from 'node:path';
 import type { Packages } from './packages.ts';
 
-/** A Python interpreter that can run certain packages. */
+/** Python interpreter that can run the given packages. */
 export interface Python {
   readonly command: string;
-  /** The Python version, for example `3.11`. */
+  /** Python version, for example `3.11`. */
   readonly version: string;
-  /** The absolute path of the interpreter itself. `command` may be a script that selects it, or belong to a virtual environment. */
+  /**
+   * Absolute path of the interpreter itself. `command` may instead be a script that selects an interpreter, or a command in a virtual
+   * environment.
+   */
   readonly executable: string;
-  /** The folders to import from. */
+  /** Folders from which the interpreter imports packages. */
   readonly packages: readonly string[];
 }
 
@@ -17,12 +20,12 @@ const PROBE =
   'import platform, sys; print("%d.%d" % sys.version_info[:2], platform.machine(), sys.implementation.name, getattr(sys, "_base_executable", "") or sys.executable)';
 const PROBE_MS = 20_000;
 const MOST_UNFIT = 4;
-/** Options that hide other installed packages and the user's settings from Python. */
+/** Options that make Python ignore the user's settings and all other installed packages. */
 export const ISOLATION = ['-I', '-S'] as const;
 
 /**
- * Finds the Python interpreters on the PATH that can run these packages, newest first. Runs each candidate, because a file on the PATH may
- * be a broken program. Returns a message with the reasons if no interpreter fits.
+ * Finds the Python interpreters on the PATH that can run these packages, newest version first. Runs each candidate, because a file on the
+ * PATH may not work. If there is no suitable interpreter, returns a message with the reasons.
  */
 export async function findPythons(
   packages: Packages,
@@ -65,8 +68,8 @@ function minorOf(version: string): number {
 }
 
 /**
- * Returns the version, the machine type, the implementation and the executable, for example `3.11 x86_64 cpython /usr/bin/python3.11`; null
- * if the command fails.
+ * Returns the version, the machine type, the implementation and the executable, for example `3.11 x86_64 cpython /usr/bin/python3.11`.
+ * Returns null if the command fails.
  */
 function probe(command: string, environment: Readonly<Record<string, string | undefined>>): Promise<string | null> {
   const options = { timeout: PROBE_MS, killSignal: 'SIGKILL', env: environment, maxBuffer: 64 * 1024 } as const;

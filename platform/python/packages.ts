@@ -4,25 +4,27 @@ import { readIfExists } from '../files/read-if-exists.ts';
 
 export const PACKAGES_FILE = 'packages.json';
 
-/** The contents of packages.json, in a folder with unpacked Python packages. */
+/** Content of packages.json in a folder of unpacked Python packages. */
 export interface PackagesDescription {
-  /** Name to use for the packages in messages. */
+  /** Name of the packages for messages. */
   readonly title: string;
-  /** The machine type as in Python's `platform.machine()`, for example `x86_64`; null if the packages contain no native code. */
+  /** Machine type as returned by Python's `platform.machine()`, for example `x86_64`. Null if the packages contain no native code. */
   readonly machine: string | null;
-  /** The folders to import from by Python version (`3.11`), relative to packages.json. */
+  /**
+   * Folders from which Python imports the packages, keyed by Python version, for example `3.11`. The paths are relative to packages.json.
+   */
   readonly pythons: Readonly<Record<string, readonly string[]>>;
 }
 
-/** Python packages on this machine, by Python version. */
+/** Python packages on this machine. */
 export interface Packages {
   readonly title: string;
   readonly machine: string | null;
-  /** The absolute paths of the folders to import from, by Python version. */
+  /** Absolute paths of the folders from which Python imports the packages, keyed by Python version. */
   readonly pythons: ReadonlyMap<string, readonly string[]>;
 }
 
-/** Returns the packages, or null if the folder has none. If they cannot be read, returns a message that states why. */
+/** Returns the packages in a folder, or null if there are none. If they cannot be read, returns a message with the reason. */
 export async function readPackages(folder: string): Promise<Packages | string | null> {
   const file = path.join(folder, PACKAGES_FILE);
   try {
