@@ -34,7 +34,10 @@ export function pickOptions<T extends object>(options: T, known: OptionNames<T>)
   return Object.fromEntries(Object.entries(options).filter(([name]) => Object.hasOwn(known, name))) as T;
 }
 
-/** Returns the value of an option after checking it. */
+/**
+ * Returns the value of an option.
+ * @throws TonyError with `code` if the value is not a whole number or is less than `least`
+ */
 export function wholeNumber(name: string, value: number, least = 1, code: ErrorCode = 'DATA_INVALID'): number {
   if (!Number.isInteger(value) || value < least) {
     throw new TonyError(code, `${name} is ${value}; it must be a whole number of at least ${least}`);

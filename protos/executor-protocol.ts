@@ -121,5 +121,5 @@ export function serviceNamed(name: 'tony.ApplicationMaster' | 'tony.Feed' | 'ton
   ] as ServiceDefinition;
 }
 
-/** The DNS name in every job's certificate, regardless of the ApplicationMaster's host. */
+/** DNS name in the certificate of every job. It does not depend on the host of the ApplicationMaster. */
 export const CERTIFICATE_NAME = 'tony-ts';

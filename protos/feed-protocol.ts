@@ -17,7 +17,7 @@ export interface FeedMessage {
   readonly readers?: number;
 }
 
-/** Connection data for producers. The ApplicationMaster writes it to the staging folder; only the job's user may read it. */
+/** Connection data for producers. The ApplicationMaster writes it to the staging folder, where only the job's user can read it. */
 export interface FeedAddress {
   readonly host: string;
   readonly port: number;
@@ -28,13 +28,13 @@ export interface FeedAddress {
   readonly certificate: string;
 }
 
-/** Name of the staging file that contains the FeedAddress. */
+/** Name of the file in the staging folder that contains the FeedAddress. */
 export const FEED_ADDRESS_FILE = 'feed.json';
 export const FEED_TOKEN_METADATA = 'tony-feed-token';
-/** Maximum size in bytes of a record. The records of a chunk together must not exceed it either. */
+/** Maximum size in bytes of a record, and of all records of a chunk together. */
 export const MAXIMUM_RECORD_BYTES = 16 * 1024 * 1024;
 export const MAXIMUM_CHUNK_RECORDS = 4096;
-/** Maximum size in bytes of a message, including the framing of its records. */
+/** Maximum size in bytes of a message, which consists of records and their framing. */
 export const MAXIMUM_MESSAGE_BYTES = MAXIMUM_RECORD_BYTES + 64 * 1024;
 
 export function feedService(): ServiceDefinition {

@@ -39,7 +39,7 @@ export interface SessionEnd {
   readonly signal: string;
 }
 
-/** Connection data for clients. The ApplicationMaster publishes it in am.json, which only the job's user may read. */
+/** Connection data for clients. The ApplicationMaster publishes it in am.json, which only the job's user can read. */
 export interface SessionAddress {
   readonly host: string;
   readonly port: number;
@@ -50,9 +50,9 @@ export interface SessionAddress {
 }
 
 export const SESSION_TOKEN_METADATA = 'tony-session-token';
-/** Maximum size in bytes of the data in one message. */
+/** Maximum size in bytes of the data in a message. */
 export const MAXIMUM_DATA_BYTES = 32 * 1024;
-/** Maximum size in bytes of a command's words. */
+/** Maximum size in bytes of all words of a command. */
 export const MAXIMUM_COMMAND_BYTES = 32 * 1024;
 export const MAXIMUM_SESSION_MESSAGE_BYTES = 64 * 1024;
 

@@ -4,19 +4,19 @@ import { type Channel, MAXIMUM_DATA_BYTES, type SessionMessage } from './session
 
 type Stream = ClientDuplexStream<SessionMessage, SessionMessage> | ServerDuplexStream<SessionMessage, SessionMessage>;
 
-/** How long in ms to wait for the other end to close its side of the stream. */
+/** Time in ms to wait until the other end has closed its side of the stream. */
 const CLOSE_MS = 5_000;
 
 /**
- * One end of a session. The stream holds at most one message in each direction: `send` resolves when the message has been sent, and the
- * next message is received when the previous one has been processed. A slow reader therefore slows down the writer at the other end.
+ * One end of a session. The stream holds at most one message in each direction. `send` resolves when the message has been sent. The next
+ * message is received only after the previous message has been processed, so a slow reader slows down the writer at the other end.
  */
 export class SessionStream {
   readonly #stream: Stream;
   #isClosed = false;
   readonly #sending = new Set<() => void>();
   #closeWith: (error: ServiceError | null) => void = () => {};
-  /** Resolves when the stream has ended in any way: to the error, or to null. */
+  /** Resolves when the stream has ended for any reason. The value is the error, or null if there was none. */
   readonly closed: Promise<ServiceError | null>;
 
   constructor(stream: Stream) {
@@ -42,12 +42,12 @@ export class SessionStream {
     return this.#isClosed;
   }
 
-  /** True while a message has not been sent yet. */
+  /** Whether a message is still being sent. */
   get isSending(): boolean {
     return this.#sending.size > 0;
   }
 
-  /** Receives only the first message. Returns null if the stream has closed without one. */
+  /** Receives only the first message. Returns null if the stream closes before a message arrives. */
   async first(): Promise<SessionMessage | null> {
     const received = new Promise<SessionMessage>((resolve) => {
       this.#stream.once('data', (message: SessionMessage) => {
@@ -58,7 +58,7 @@ export class SessionStream {
     return await Promise.race([received, this.closed.then(() => null)]);
   }
 
-  /** Starts to receive. The stream closes if `receive` throws. */
+  /** Starts to receive messages. Closes the stream if `receive` throws. */
   receive(receive: (message: SessionMessage) => void | Promise<void>): void {
     this.#stream.on('data', async (message: SessionMessage) => {
       this.#stream.pause();
@@ -69,17 +69,17 @@ export class SessionStream {
         this.close();
       }
     });
-    // `first` has paused the stream.
+    // Resume the stream, because `first` has paused it.
     this.#stream.resume();
   }
 
-  /** Resolves when the message has been sent, or the stream has closed. */
+  /** Resolves when the message has been sent or the stream has closed. */
   async send(message: SessionMessage): Promise<void> {
     if (this.#isClosed) {
       return;
     }
     await new Promise<void>((resolve) => {
-      // `Promise.race` with `closed` would keep each raced promise in memory until the stream ends.
+      // `Promise.race` with `closed` would keep every promise in memory until the stream ends.
       this.#sending.add(resolve);
       this.#stream.write(message, () => {
         this.#sending.delete(resolve);
@@ -88,7 +88,7 @@ export class SessionStream {
     });
   }
 
-  /** Sends the bytes of `source` until it ends or breaks, then the end of the data. */
+  /** Sends the bytes of `source` until it ends or fails. Then sends the end of the data. */
   async sendAll(channel: Channel, source: Readable): Promise<void> {
     try {
       for await (const chunk of source as AsyncIterable<Buffer>) {
@@ -100,17 +100,17 @@ export class SessionStream {
         }
       }
     } catch {
-      // A broken source counts as the end of its data.
+      // A failure of the source counts as the end of its data.
     }
     await this.send({ endOfData: { channel } });
   }
 
-  /** Ends a stream that a client has opened with an error. */
+  /** As the server, ends the stream of a client with an error. */
   refuse(code: status, details: string): void {
     this.#stream.emit('error', { code, details });
   }
 
-  /** Closes this end. Messages that were sent before still arrive. */
+  /** Closes this end. Messages that have already been sent still arrive. */
   close(): void {
     const stream = this.#stream;
     stream.end();
@@ -122,7 +122,7 @@ export class SessionStream {
   }
 }
 
-/** Resolves when the target accepts more data, or has closed. */
+/** Resolves when the target accepts more data or has closed. */
 export async function writeTo(target: Writable, bytes: Uint8Array): Promise<void> {
   if (target.destroyed || target.writableEnded || target.write(bytes)) {
     return;

@@ -263,7 +263,7 @@ describe('silent executors', () => {
     scene.exit('c2', 1);
     scene.wait(31_000);
     expect(scene.ordered('stop-container')).toContain('c1');
-    expect(scene.failure('worker:0')).toBe('its executor on h1:1 did not answer the order to prepare its program for 30 s');
+    expect(scene.failure('worker:0')).toBe('its executor on h1:1 did not respond within 30 s to the order to prepare its program');
   });
 
   it('a silent executor blocks an unranked successor until its lease has ended, because two evaluators must not write the same files', () => {

@@ -29,7 +29,10 @@ const failures: readonly (readonly [FailureCause, string])[] = [
   [{ ...container, end: 'node-lost' }, 'its node n1:1 was lost'],
   [{ kind: 'launch', reason: 'no disk' }, 'its container on n1:1 could not be started: no disk'],
   [{ kind: 'silent', ms: 4_200 }, 'its executor on n1:1 sent no heartbeat for 4.2 s'],
-  [{ kind: 'unanswered', order: 'start', ms: 30_400 }, 'its executor on n1:1 did not answer the order to start its program for 30 s'],
+  [
+    { kind: 'unanswered', order: 'start', ms: 30_400 },
+    'its executor on n1:1 did not respond within 30 s to the order to start its program',
+  ],
   [{ kind: 'blamed', by: 'worker:0' }, 'its program on n1:1 no longer answers its peers (reported by worker:0)'],
   [{ kind: 'impossible', reason: 'no node is large enough' }, 'no node is large enough'],
 ];

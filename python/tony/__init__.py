@@ -1,6 +1,6 @@
-"""Connects a Python program to its tony-ts job: task, reports, checkpoints, data and feeds.
+"""Gives a Python program access to its tony-ts job: its task, reports, checkpoints, data and feeds.
 
-The same script also runs outside a job, where its process is the only worker.
+The same script also runs outside a job. Its process is then the only worker.
 """
 
 from ._errors import TonyError

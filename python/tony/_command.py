@@ -11,9 +11,9 @@ from typing import IO, Any, Dict, Iterator, List, Mapping, Optional, Sequence
 
 from ._errors import TonyError
 
-# Time limit in seconds for a terminated command to exit before it is killed.
+# Time in seconds after which a terminated command is killed if it has not exited.
 _GRACE_S = 5.0
-# The maximum length of a line. A status lists all tasks of the job in one line.
+# Maximum length of a line in bytes. A line with a status is long, because it lists all tasks of the job.
 _MOST_BYTES = 64 << 20
 _TAIL_BYTES = 4096
 
@@ -21,17 +21,18 @@ Value = Dict[str, Any]
 
 
 class Command:
-    """The location and the environment of the command `tony-ts`."""
+    """Path and environment of the command `tony-ts`."""
 
     def __init__(self, words: Sequence[str], environment: Mapping[str, str]) -> None:
         self._words = list(words)
         self._environment = dict(environment)
 
     def lines(self, words: Sequence[str], timeout: Optional[float], fails: Sequence[int] = ()) -> Iterator[Value]:
-        """Runs a command and yields the values that it prints. Terminates the command if the caller stops early.
+        """Runs a command and yields the values that it prints. If the caller stops the iteration, terminates the
+        command.
 
-        `fails` lists the nonzero exit codes that are results instead of errors. Raises TonyError with the command's
-        code, and TimeoutError after `timeout` seconds.
+        `fails` lists nonzero exit codes that do not raise an error. Raises TonyError with the error code that the
+        command prints, and TimeoutError after `timeout` seconds.
         """
         with tempfile.TemporaryFile() as errors:
             process = self._start([*words, "--output", "json"], errors)
@@ -59,7 +60,7 @@ class Command:
                 raise TonyError("COMMAND_FAILED", _describe_exit(words[0], process.returncode, errors))
 
     def one(self, words: Sequence[str], timeout: Optional[float]) -> Value:
-        """Runs a command that prints a single value."""
+        """Runs a command that prints a single value, and returns this value."""
         values = list(self.lines(words, timeout))
         if len(values) != 1:
             raise TonyError("COMMAND_FAILED", f"tony-ts {words[0]} printed {len(values)} values instead of one")
@@ -73,7 +74,7 @@ class Command:
                 f"the command {self._words[0]} does not exist on this machine",
                 "Install tony-ts (`npm install --global tony-ts`), or pass its path: Client(command=[...]).",
             )
-        # In its own process group, so that Ctrl-C in a notebook or shell does not reach the command.
+        # The command runs in its own process group, so that Ctrl-C in a notebook or shell does not interrupt it.
         return subprocess.Popen(
             [program, *self._words[1:], *words],
             env=self._environment,
@@ -117,7 +118,7 @@ def _start_timer(
 
 
 def _terminate(process: "subprocess.Popen[bytes]") -> None:
-    """Ends the command. A command that follows a job detaches from it, and the job continues."""
+    """Terminates the command. If the command follows a job, it detaches from the job, and the job continues."""
     if process.poll() is not None:
         return
     process.terminate()

@@ -4,7 +4,7 @@ from typing import Dict, Type
 
 
 class TonyError(RuntimeError):
-    """A failed request, with the code that docs/errors.md lists."""
+    """Error of a failed request. docs/errors.md lists the codes."""
 
     def __init__(self, code: str, message: str, hint: str = "") -> None:
         super().__init__(f"{message} ({code})" + (f" {hint}" if hint else ""))
@@ -14,18 +14,18 @@ class TonyError(RuntimeError):
 
 
 class MissingFileError(TonyError, FileNotFoundError):
-    """The file does not exist."""
+    """A file does not exist."""
 
 
 class DeniedError(TonyError, PermissionError):
-    """The job's user has no permission."""
+    """The user of the job has no permission to access a file."""
 
 
 class ExistingFileError(TonyError, FileExistsError):
-    """The file exists already."""
+    """A file already exists."""
 
 
-# Programs can catch these errors as Python's own exceptions.
+# Each class extends one of Python's own exceptions, so that programs can catch that exception.
 _CLASSES: Dict[str, Type[TonyError]] = {
     "NOT_FOUND": MissingFileError,
     "ACCESS_DENIED": DeniedError,

@@ -12,19 +12,19 @@ from ._report import notice
 from ._services import Reply, ask
 from ._task import context
 
-# Time limit in seconds for returning unread records. If that fails, other tasks get the records after this process has
-# exited.
+# Time limit in seconds for returning unread records. If returning them fails, other tasks receive the records after
+# this process has exited.
 _LEAVE_TIMEOUT_S = 2.0
 
 _readers = itertools.count()
 
 
 def feed(name: str, batch_size: int, producers: int = 1) -> Iterator[List[bytes]]:
-    """Yields batches of the records that other processes send with `tony-ts feed`. The last batch may be smaller.
+    """Yields batches of records that other processes send with `tony-ts feed`. The last batch may be smaller.
 
-    Each record goes to exactly one process of the job. The iterator waits for records without a time limit, and ends
-    when `producers` producers have ended. It reads at most one chunk ahead, so a slow program makes the producers wait.
-    Close the iterator to return that chunk to the other processes.
+    Exactly one process of the job receives each record. The iterator waits for records without a time limit. It ends
+    when the number of producers that have ended equals `producers`. The iterator reads at most one chunk ahead, so
+    producers wait if the program is slow. To return an unread chunk to the other processes, close the iterator.
 
     Raises TonyError USAGE outside a job.
     """
@@ -68,7 +68,8 @@ def _batches(name: str, batch_size: int, producers: int) -> Iterator[List[bytes]
 
 
 class _Reader:
-    """Requests one chunk ahead. Each request acknowledges the previous chunk, so no other process gets its records."""
+    """Requests chunks, one chunk ahead of the program. Each request acknowledges the previous chunk, so that
+    no other process receives its records."""
 
     def __init__(self, name: str, producers: int) -> None:
         identity = f"{os.getpid()}.{next(_readers)}"
@@ -104,7 +105,7 @@ class _Reader:
 
 
 class _Request:
-    """A request in its own thread, which does not prevent the process from exiting."""
+    """Request that runs in its own thread. The thread does not prevent the process from exiting."""
 
     def __init__(self, question: "dict[str, object]") -> None:
         self._question = question
@@ -116,7 +117,7 @@ class _Request:
         self._thread.start()
 
     def reply(self) -> Reply:
-        # A join without a limit would ignore Ctrl-C on some systems.
+        # On some systems, a join without a time limit would ignore Ctrl-C.
         while self._thread.is_alive():
             self._thread.join(1)
         if self._reply is None:

@@ -9,7 +9,7 @@ from typing import IO, Any, Optional, Type
 from . import _places
 from ._errors import TonyError, error_of
 
-# The first read after a seek requests this many bytes. Each sequential read then doubles the size of the request.
+# Size in bytes of the first read after a seek. The size doubles with each sequential read that follows.
 _FIRST_READ = 256 << 10
 
 
@@ -20,12 +20,12 @@ def open_file(
     errors: Optional[str] = None,
     newline: Optional[str] = None,
 ) -> IO[Any]:
-    """Opens a file by its URI: hdfs://, viewfs://, s3://, file:// and the other schemes of docs/storage.md.
+    """Opens the file with this URI. docs/storage.md lists the schemes, such as hdfs://, s3:// and file://.
 
-    `tony://NAME/PATH` is a path in the input folder data.NAME. Modes: r, w (replaces the file) and x (fails if the file
-    exists), each with an optional b for bytes. Reading streams the content, and supports seek. A written file becomes
-    visible when it is closed; if the `with` block raises an error, the file is discarded. `encoding` is UTF-8 by
-    default.
+    `tony://NAME/PATH` refers to a path in the input folder data.NAME. The mode r reads a file, w replaces it, and x
+    fails if the file exists. With an additional b, the file contains bytes instead of text. Reading streams the
+    content, and supports seek. A new file becomes visible when it is closed. If a `with` block raises an error, the new
+    file is discarded. The default for `encoding` is UTF-8.
 
     Raises FileNotFoundError, PermissionError and FileExistsError, each of which is also a TonyError.
     """
@@ -46,7 +46,7 @@ def open_file(
 
 
 class _Source(io.RawIOBase):
-    """Reads ahead as long as the program reads sequentially."""
+    """Reads a file. Reads ahead while the program reads sequentially."""
 
     def __init__(self, uri: str) -> None:
         super().__init__()
@@ -103,7 +103,7 @@ class _Source(io.RawIOBase):
 
 
 class _Upload(io.RawIOBase):
-    """Writes a file to a temporary file. `close` uploads it, unless it has been discarded."""
+    """Writes a temporary file. `close` uploads this file, unless it has been discarded."""
 
     def __init__(self, uri: str, if_absent: bool) -> None:
         super().__init__()
@@ -140,8 +140,8 @@ class _Upload(io.RawIOBase):
 
 
 class _WholeOrNothing(io.IOBase):
-    """Discards the upload after an error in a `with` block. A file that is garbage-collected without `close` is also
-    discarded."""
+    """Discards the upload if the `with` block raises an error. Also discards the upload if the garbage collector
+    removes the file before the program closes it."""
 
     _upload: _Upload
 

@@ -1,7 +1,7 @@
-"""Runs JupyterLab as a task's program: python3 -m tony._notebook IDLE_SECONDS
+"""Runs JupyterLab as the program of a task. Usage: python3 -m tony._notebook IDLE_SECONDS
 
-The token exists only in two files of FOLDER, which other users cannot read: Jupyter's configuration, and the file in
-which Jupyter describes the running server. `tony-ts notebook` reads the second file through a session.
+Only two files in FOLDER contain the token, and other users cannot read them. One is the configuration of Jupyter. The
+other is a file in which Jupyter describes the running server. `tony-ts notebook` reads the latter through a session.
 """
 
 import importlib.util
@@ -37,7 +37,7 @@ def main(idle_seconds: int) -> None:
         "JUPYTER_RUNTIME_DIR": os.path.join(folder, "runtime"),
         "JUPYTER_DATA_DIR": os.path.join(folder, "data"),
     }
-    # These variables would override the token.
+    # These variables would replace the token.
     environment.pop("JUPYTER_TOKEN", None)
     environment.pop("JUPYTER_TOKEN_FILE", None)
     os.execve(sys.executable, [sys.executable, "-m", "jupyterlab", "--no-browser"], environment)
@@ -61,7 +61,7 @@ def settings(idle_seconds: int, token: str) -> Dict[str, Dict[str, object]]:
         "ServerApp": server,
         "IdentityProvider": {"token": token},
         "MappingKernelManager": kernels,
-        # Terminals would keep an idle server running.
+        # An open terminal would keep an idle server running.
         "TerminalManager": {"cull_inactive_timeout": idle_seconds, "cull_interval": check},
     }
 

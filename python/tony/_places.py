@@ -1,4 +1,4 @@
-"""Access to files and folders by URI, through the executor. Outside a job, only file:// URIs are supported."""
+"""Accesses files and folders by their URIs, through the executor. Outside a job, only file:// URIs are supported."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from ._errors import TonyError, error_of
 from ._services import LONG_TIMEOUT_S, ask
 from ._task import context
 
-# The executor rejects longer reads.
+# Maximum size of a read in bytes. The executor rejects larger reads.
 LONGEST_READ = 8 << 20
 _URI = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:/")
 
@@ -21,11 +21,11 @@ _URI = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:/")
 class Entry(NamedTuple):
     uri: str
     name: str
-    # file or folder.
+    # Either `file` or `folder`.
     type: str
-    # In bytes.
+    # Size in bytes.
     size: int
-    # In seconds since the epoch.
+    # Time in seconds since the epoch.
     modified_at: float
 
 
@@ -34,8 +34,8 @@ def is_uri(place: str) -> bool:
 
 
 def resolve(place: str) -> str:
-    """Returns the URI of a place. `tony://NAME/PATH` is a path in the input folder data.NAME, and `tony://URI` stands
-    for URI."""
+    """Returns the URI of a place. `tony://NAME/PATH` refers to a path in the input folder data.NAME. `tony://URI` is
+    equivalent to URI."""
     inner = place[len("tony://") :] if place.startswith("tony://") else place
     if is_uri(inner):
         return inner
@@ -61,7 +61,7 @@ def stat(uri: str) -> Optional[Entry]:
 
 
 def list_folder(uri: str) -> List[Entry]:
-    """Returns the entries by name; an empty list if the folder does not exist."""
+    """Returns the entries, sorted by name. Returns an empty list if the folder does not exist."""
     if context().services is not None:
         return [_entry(each) for each in json.loads(ask("storage.list", {"uri": uri}).body)]
     path = local_path(uri)
@@ -69,7 +69,7 @@ def list_folder(uri: str) -> List[Entry]:
 
 
 def read(uri: str, offset: int, length: int) -> bytes:
-    """Reads at most LONGEST_READ bytes; fewer at the end of the file."""
+    """Reads at most LONGEST_READ bytes. Returns fewer bytes than `length` at the end of the file."""
     if context().services is not None:
         return ask("storage.read", {"uri": uri, "offset": offset, "length": length}).body
     with open(local_path(uri), "rb") as file:
@@ -78,10 +78,10 @@ def read(uri: str, offset: int, length: int) -> bytes:
 
 
 def upload(path: str, uri: str, if_absent: bool) -> None:
-    """Stores the local file under the URI. Other processes see either the whole file or none."""
+    """Stores the local file under the URI in one atomic step."""
     if context().services is not None:
         question = {"uri": uri, "path": os.path.abspath(path), "ifAbsent": if_absent}
-        # With if_absent, a repeated request would find the file that the first request created.
+        # If the first request has created the file, a repeated request with if_absent would fail.
         if not ask("storage.write", question, LONG_TIMEOUT_S, repeat=not if_absent).answer:
             raise error_of("ALREADY_EXISTS", f"{uri} exists already")
         return
@@ -91,7 +91,7 @@ def upload(path: str, uri: str, if_absent: bool) -> None:
     os.close(descriptor)
     try:
         shutil.copyfile(path, temporary)
-        # mkstemp creates a file that only its owner can read.
+        # A file that mkstemp creates is readable only by its owner.
         os.chmod(temporary, 0o644)
         if if_absent:
             os.link(temporary, target)
@@ -103,7 +103,7 @@ def upload(path: str, uri: str, if_absent: bool) -> None:
 
 
 def remove(uri: str) -> bool:
-    """Removes a file, or a folder with its content. Returns False if it does not exist."""
+    """Removes a file, or a folder with its content. Returns False if there is no such file or folder."""
     if context().services is not None:
         return bool(ask("storage.remove", {"uri": uri}).answer)
     path = local_path(uri)
@@ -117,7 +117,7 @@ def remove(uri: str) -> bool:
 
 
 def make_folder(uri: str) -> None:
-    """Creates a folder and its parents, unless the folder exists."""
+    """Creates a folder and its missing parents. Does nothing if the folder exists."""
     if context().services is not None:
         ask("storage.make-folder", {"uri": uri})
     else:
@@ -135,7 +135,7 @@ def rename(source: str, target: str) -> bool:
 
 
 def scratch_folder() -> Optional[str]:
-    """Returns the container's folder, because /tmp is too small on many nodes; None outside a job."""
+    """Returns the container's folder, or None outside a job. On many nodes, /tmp is too small for large files."""
     services = context().services
     return None if services is None else os.path.dirname(services)
 
@@ -153,7 +153,7 @@ def local_path(uri: str) -> Path:
             f"{uri} can be opened only in a job",
             "Outside a job, use a file:// URI, or submit the program as a job.",
         )
-    # urlsplit treats ? and # as separators, but here they are part of the path.
+    # ? and # are part of the path, although urlsplit treats them as separators.
     return Path(unquote(re.sub(r"^file:(//(localhost)?(?=/))?", "", uri)))
 
 

@@ -1,4 +1,4 @@
-"""Appends reports to a file. The executor reads the file and sends the reports with its next heartbeat."""
+"""Appends reports to a file. The executor reads this file and includes the reports in its next heartbeat."""
 
 import json
 import os
@@ -8,7 +8,7 @@ from ._task import context
 
 
 def append(line: Dict[str, Any]) -> None:
-    """Appends a line to the report file with a single write, so that processes of the same task can share the file."""
+    """Appends a line to the report file. A single write allows several processes of a task to use the same file."""
     path = context().report_file
     if path is None:
         return
@@ -21,16 +21,16 @@ def append(line: Dict[str, Any]) -> None:
 
 
 def report(step: int, **metrics: SupportsFloat) -> None:
-    """Reports the current step and its metrics, for example report(100, loss=0.3).
+    """Reports the current step and its metrics, as in report(100, loss=0.3).
 
-    The job's page and `tony-ts status` show them. Outside a job, does nothing.
+    The page of the job and `tony-ts status` show the step and the metrics. Outside a job, this function does nothing.
     """
     values = {name: float(value) for name, value in metrics.items()}
-    # JSON supports neither NaN nor infinity.
+    # JSON supports neither NaN nor infinite numbers.
     finite = {name: value for name, value in values.items() if value - value == 0.0}
     append({"type": "progress", "step": int(step), "metrics": finite})
 
 
 def notice(message: str, about: str = "") -> None:
-    """Shows the user a message. A later notice with the same `about` replaces it."""
+    """Shows a message to the user. A later notice with the same `about` replaces this notice."""
     append({"type": "notice", "message": message, **({"about": about} if about else {})})

@@ -1,4 +1,4 @@
-"""Requests to the executor. docs/frameworks.md describes the protocol."""
+"""Sends requests to the executor. docs/frameworks.md describes the protocol."""
 
 import json
 import os
@@ -11,17 +11,17 @@ from typing import Any, Callable, Dict, NamedTuple, Optional
 from ._errors import TonyError, error_of
 from ._task import context
 
-# Time limit in seconds for requests that copy files. Large checkpoints take a long time.
+# Time limit in seconds for requests that copy files. Copying a large checkpoint takes a long time.
 LONG_TIMEOUT_S = 3600.0
 # Time limit in seconds for all other requests. The executor responds sooner, even if it cannot reach the
 # ApplicationMaster.
 TIMEOUT_S = 120.0
-# Time in seconds for which a request is retried while connections fail. The executor serves at most 16 connections at a
-# time.
+# Time in seconds for which a request is repeated while connections fail. An executor serves at most 16 connections at
+# the same time.
 _PATIENCE_S = 30.0
 _FIRST_PAUSE_S = 0.05
 _LONGEST_PAUSE_S = 3.0
-# The kernel limits the path of a socket to 108 bytes.
+# The path of a socket may have at most 108 bytes.
 _LONGEST_PATH = 100
 _MOST_HEAD_BYTES = 1 << 20
 _MOST_BODY_BYTES = 17 << 20
@@ -39,12 +39,11 @@ def ask(
     repeat: bool = True,
     on_connection: Optional[Callable[[socket.socket], None]] = None,
 ) -> Reply:
-    """Sends a request to the executor over its Unix socket. Each request uses its own connection.
+    """Sends a request to the executor over its Unix socket. Each request opens a new connection.
 
-    A request and its response have the same format: two big-endian uint32 lengths, a JSON head and a body. The request
-    is repeated while the ApplicationMaster is being replaced. With `repeat`, it is also repeated if the connection
-    fails.
-    `on_connection` receives each connection.
+    Requests and responses have the same format: two lengths as big-endian uint32, a head in JSON, and a body. Repeats
+    the request while the ApplicationMaster is being replaced. If `repeat` is true, also repeats the request if the
+    connection fails. Calls `on_connection` with each connection.
     """
     lost_since: Optional[float] = None
     pause = _FIRST_PAUSE_S
@@ -71,7 +70,7 @@ def _exchange(
     timeout: float,
     on_connection: Optional[Callable[[socket.socket], None]],
 ) -> Optional[Reply]:
-    """Returns None if the ApplicationMaster is currently unreachable."""
+    """Sends one request. Returns None if the executor cannot currently reach the ApplicationMaster."""
     head = json.dumps({"service": service}).encode("utf-8")
     body = json.dumps(question).encode("utf-8")
     with _connect(str(context().services), timeout) as connection:

@@ -1,4 +1,4 @@
-"""Items that the ApplicationMaster assigns to tasks on request."""
+"""Yields items that the ApplicationMaster assigns to tasks on request."""
 
 import hashlib
 import json
@@ -8,16 +8,17 @@ from ._errors import TonyError
 from ._services import ask
 from ._task import context
 
-# The number of times that this process has claimed the same items.
+# Number of times that this process has claimed the same items.
 _begun: Dict[str, int] = {}
 
 
 def claim(items: Sequence[str]) -> Iterator[str]:
-    """Yields the items that this task must process, for example URIs of files. Each item goes to one task of this role.
+    """Yields the items that this task must process, for example URIs of files. Each item is assigned to one task of
+    this role.
 
-    All tasks of the role pass the same items in the same order. Requesting the next item marks the current one as
-    finished. The unfinished items of a failed task go to other tasks. The iterator ends when all items are finished.
-    Outside a job, yields all items.
+    All tasks of the role must pass the same items in the same order. A request for the next item marks the current item
+    as finished. If a task fails, its unfinished items are assigned to other tasks. The iterator ends when all items are
+    finished. Outside a job, the iterator yields all items.
 
     Raises TonyError USAGE in a task with several processes.
     """
@@ -40,7 +41,8 @@ def _claimed(items: List[str]) -> Iterator[str]:
         "reading": reading,
         "share": {"index": 0, "count": 1},
     }
-    # The indices of the items that this task has received. `splits.join` reports them to a new ApplicationMaster.
+    # Indices of the items that this task has received. `splits.join` reports them to a new attempt of the
+    # ApplicationMaster.
     log: List[int] = []
     ask("splits.join", {**request, "log": log})
     while True:

@@ -1,4 +1,5 @@
-"""Checkpoints, input folders and results. The executor copies the files, so programs need no client for HDFS."""
+"""Stores checkpoints and results, and provides input folders. The executor copies the files, so programs need no HDFS
+client."""
 
 import os
 import shutil
@@ -10,22 +11,22 @@ from ._report import append, notice
 from ._services import LONG_TIMEOUT_S, ask
 from ._task import context
 
-# The local copy of the checkpoint that this process restored last.
+# Local copy of the checkpoint that this process has restored most recently.
 _restored: List[str] = []
 
 
 @dataclass(frozen=True)
 class Checkpoint:
     step: int
-    # Local folder with a copy of the files.
+    # Local folder that contains a copy of the files.
     path: str
 
 
 def save_checkpoint(step: int, path: str) -> None:
     """Stores a copy of the local folder `path` as the checkpoint of this step.
 
-    Call it in one process, usually the one with rank 0. Returns when the checkpoint is complete. Removes old
-    checkpoints according to `checkpoint.keep` in job.yaml. Outside a job, does nothing.
+    Call this function in a single process, usually the process with rank 0. It returns when the checkpoint is complete,
+    and removes old checkpoints according to `checkpoint.keep` in job.yaml. Outside a job, it does nothing.
 
     Raises TonyError CHECKPOINT_FENCED if a newer generation of the job has started.
     """
@@ -40,10 +41,10 @@ def save_checkpoint(step: int, path: str) -> None:
 
 
 def restore_checkpoint() -> Optional[Checkpoint]:
-    """Returns a local copy of the newest intact checkpoint, or None if there is none or the program runs outside a job.
+    """Returns a local copy of the newest intact checkpoint. Returns None outside a job, or if there is no checkpoint.
 
-    The next call removes the copy. Call it in each process before the first step. All processes of a generation get the
-    same checkpoint. If rank 0 restores a checkpoint, the job shows a notice.
+    Call this function in each process before the first step. All processes of a generation receive the same checkpoint.
+    The next call removes the copy. If rank 0 restores a checkpoint, the job shows a notice.
     """
     if context().services is None:
         return None
@@ -61,7 +62,7 @@ def restore_checkpoint() -> Optional[Checkpoint]:
 def data_dir(name: str, default: Optional[str] = None) -> str:
     """Returns the local path of the input folder `data.NAME` in job.yaml. Downloads the folder if it is on HDFS.
 
-    Outside a job, returns `default`.
+    Outside a job, this function returns `default`.
     """
     if context().services is None:
         if default is None:
@@ -71,7 +72,8 @@ def data_dir(name: str, default: Optional[str] = None) -> str:
 
 
 def save_output(path: str, name: str) -> Optional[str]:
-    """Copies the local folder `path` to `name` in the job's output folder. Returns its URI; None outside a job."""
+    """Copies the local folder `path` to `name` in the job's output folder. Returns the URI of the copy, or None outside
+    a job."""
     if context().services is None:
         return None
     question = {"path": os.path.abspath(path), "name": name}

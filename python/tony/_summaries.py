@@ -16,7 +16,8 @@ from ._files import open_file
 from ._report import notice
 from ._task import context
 
-# Pause between copies in seconds. It grows with the age of the run, because each copy replaces the whole file.
+# Pause in seconds between copies. The pause grows with the duration of the run, because each copy replaces the whole
+# file.
 _FIRST_PAUSE_S = 5.0
 _PAUSE_SHARE = 0.05
 _LONGEST_PAUSE_S = 30.0
@@ -27,8 +28,9 @@ _ABOUT = "summaries"
 def local_summary_dir(run: str = "train") -> str:
     """Returns a local folder for the event files of a TensorBoard writer, for example PyTorch's SummaryWriter.
 
-    In a job, a thread copies the files to the folder `run` of the job's summary folder while the program runs and when
-    it exits. TensorBoard shows each folder as a run. Outside a job, returns `runs/RUN`.
+    In a job, a thread copies the files to the folder `run` in the job's summary folder. The files are copied repeatedly
+    while the program runs, and once more when it exits. TensorBoard shows each folder as a run. Outside a job, this
+    function returns `runs/RUN`.
     """
     if context().services is None:
         return os.path.join("runs", run)
@@ -43,12 +45,12 @@ def local_summary_dir(run: str = "train") -> str:
 
 
 class _Copies:
-    """Keeps the copies of a folder's files up to date."""
+    """Copies the changed files of a folder at regular intervals."""
 
     def __init__(self, folder: str, target: str) -> None:
         self._folder = folder
         self._target = target
-        # Size and modification time of each copied file.
+        # Size and modification time of each file when it was last copied.
         self._copied: Dict[str, Tuple[int, int]] = {}
         self._is_failing = False
         self._lock = threading.Lock()
@@ -56,7 +58,8 @@ class _Copies:
 
     def start(self) -> None:
         threading.Thread(target=self._run, name="tony-summaries", daemon=True).start()
-        # Exit handlers run in reverse order. Writers register later, so they are closed before this copy.
+        # Exit handlers run in reverse order of their registration. Writers register later, so they close their files
+        # before the last copy.
         atexit.register(self._finish)
 
     def _run(self) -> None:
@@ -67,7 +70,7 @@ class _Copies:
             self._copy()
 
     def _finish(self) -> None:
-        # A forked process inherits this handler, but not the thread.
+        # A forked process inherits this exit handler, but not the thread.
         if os.getpid() == self._process:
             self._copy()
 

@@ -1,4 +1,4 @@
-"""Sweeps: independent trials of configurations, which the tasks of a role share."""
+"""Runs sweeps. A sweep consists of independent trials of configurations, and the tasks of a role share the trials."""
 
 import csv
 import io
@@ -17,7 +17,7 @@ from ._splits import claim
 from ._sweep_space import Configuration
 from ._task import context
 
-# The output folder has the format that training/sweep/sweep.ts describes.
+# training/sweep/sweep.ts describes the format of the output folder.
 _DESCRIPTION = "_SWEEP"
 _GOALS = ("maximize", "minimize")
 
@@ -25,34 +25,35 @@ _GOALS = ("maximize", "minimize")
 @dataclass(frozen=True)
 class TrialResult:
     index: int
-    # For example trial-00003.
+    # Name of the trial, for example trial-00003.
     name: str
     configuration: Configuration
     metrics: Dict[str, float]
     seconds: float
-    # The task that ran the trial, for example trial:0.
+    # Name of the task that ran the trial, for example trial:0.
     task: str
-    # Why the trial has no metrics; None if it succeeded.
+    # Reason why the trial has no metrics, or None if it succeeded.
     error: Optional[str]
 
 
 class Trial:
-    """A trial that this task must run. It ends with one call of `finish` or `fail`."""
+    """Trial that this task must run. The task must call `finish` or `fail` exactly once."""
 
     def __init__(self, sweep: "Sweep", index: int) -> None:
         self.index = index
-        # The name of the trial in the results, for example trial-00003.
+        # Name of the trial in the results, for example trial-00003.
         self.name = _name_of(index)
-        # The value of each parameter.
+        # Value of each parameter.
         self.configuration = dict(sweep.configurations[index])
-        # URI of a folder for the trial's files. None outside a job if the sweep has no output folder.
+        # URI of a folder for the files of the trial. Outside a job, None if the sweep has no output folder.
         self.output_dir = None if sweep.output is None else f"{sweep.output}/{self.name}"
         self._sweep = sweep
         self._started = time.monotonic()
         self._is_over = False
 
     def finish(self, **metrics: SupportsFloat) -> None:
-        """Stores the trial's metrics, for example finish(accuracy=0.98). They must include the metric of the sweep."""
+        """Stores the metrics of the trial, as in finish(accuracy=0.98). The metrics must include the metric of the
+        sweep."""
         values = {name: float(value) for name, value in metrics.items()}
         if self._sweep.metric not in values:
             raise TonyError(
@@ -64,7 +65,7 @@ class Trial:
         self._end(values, None)
 
     def fail(self, error: object) -> None:
-        """Records that the trial has failed. The table shows the error, and no task repeats the trial."""
+        """Records that the trial has failed. The table of results shows the error, and no task repeats the trial."""
         self._end({}, str(error) or type(error).__name__)
 
     def _end(self, metrics: Dict[str, float], error: Optional[str]) -> None:
@@ -77,7 +78,7 @@ class Trial:
 
 
 class Sweep:
-    """Iterate over a sweep to run its trials: tony.sweep."""
+    """Sweep whose trials run while the program iterates over it. See tony.sweep."""
 
     def __init__(
         self, configurations: List[Configuration], metric: str, goal: str, output: Optional[str], version: str
@@ -85,14 +86,15 @@ class Sweep:
         self.configurations = configurations
         self.metric = metric
         self.goal = goal
-        # URI of the folder with the results; None if they are only in memory.
+        # URI of the folder with the results, or None if the results are only in memory.
         self.output = output
         self._version = version
         self._results: Dict[int, TrialResult] = {}
 
     @property
     def results(self) -> List[TrialResult]:
-        """The known results, best first. After the iteration, these are the results of all trials."""
+        """All results that this task knows, best first. After the iteration, the list contains the results of all
+        trials."""
         sign = -1 if self.goal == "maximize" else 1
 
         def rank(result: TrialResult) -> float:
@@ -103,7 +105,7 @@ class Sweep:
 
     @property
     def best(self) -> Optional[TrialResult]:
-        """The best known result; None if no trial has succeeded."""
+        """The best result that this task knows, or None if no trial has succeeded."""
         first = next(iter(self.results), None)
         return None if first is None or first.error is not None else first
 
@@ -112,7 +114,7 @@ class Sweep:
         names = [_name_of(index) for index in range(len(self.configurations))]
         numbers = {self._place_of(name): index for index, name in enumerate(names)}
         for place in claim(list(numbers)):
-            # A task may have failed between storing this trial's result and reporting the trial as finished.
+            # A task may have failed after storing the result of this trial, but before reporting the trial as finished.
             if self.output is not None and _places.stat(place) is not None:
                 continue
             trial = Trial(self, numbers[place])
@@ -131,7 +133,8 @@ class Sweep:
         return name if self.output is None else f"{self.output}/{name}.json"
 
     def _describe(self) -> None:
-        """The first task writes the configurations, and the other tasks verify them."""
+        """Writes the configurations if this is the first task. Otherwise, verifies that they match those of the first
+        task."""
         if self.output is None:
             return
         uri = f"{self.output}/{_DESCRIPTION}"
@@ -146,7 +149,8 @@ class Sweep:
                     )
 
     def _add(self, result: TrialResult) -> None:
-        # First the row for TensorBoard: a task that fails before the result is stored repeats the trial.
+        # Store the row for TensorBoard first. If the task fails before it stores the result, another task repeats the
+        # trial.
         if context().services is not None:
             ask("storage.write-trial", _row_of(result, self.metric))
         if self.output is None or _write_first(self._place_of(result.name), _encoded(result) + "\n"):
@@ -155,7 +159,7 @@ class Sweep:
         print(f"{result.name} {json.dumps(result.configuration)}: {_summary_of(result)}", flush=True)
 
     def _refresh(self) -> None:
-        """Reads the new results of other tasks, and reports the best result."""
+        """Reads new results of other tasks, and reports the best result."""
         found = set() if self.output is None else {entry.name for entry in _places.list_folder(self.output)}
         for index in range(len(self.configurations)):
             name = f"{_name_of(index)}.json"
@@ -191,20 +195,20 @@ def sweep(
     output: Optional[str] = None,
     version: str = "",
 ) -> Sweep:
-    """Runs one trial for each configuration, and divides the trials among the tasks of this role:
+    """Runs one trial for each configuration, and divides the trials among the tasks of this role, as in:
 
     for trial in tony.sweep(tony.grid({"rate": [0.1, 0.01]}), metric="accuracy", goal="maximize"):
         trial.finish(accuracy=train(**trial.configuration))
 
-    The role must have no ranks (`ranked: false`), and all its tasks must pass the same configurations: from `grid` or
-    `random_search`, or a list. Each task requests a trial when it has finished its previous one. Each result is stored
-    immediately, so no task repeats a finished trial. The unfinished trial of a failed task goes to another task. The
-    iterator ends in all tasks when all trials have ended.
+    The role must have no ranks (`ranked: false`), and all its tasks must pass the same configurations. The
+    configurations are the result of `grid` or `random_search`, or a list. A task requests its next trial when the
+    previous trial has ended. Each result is stored immediately, so no task repeats a finished trial. If a task fails,
+    another task runs its unfinished trial. When all trials have ended, the iterator ends in all tasks.
 
-    `goal` is "maximize" or "minimize". `output` is the folder for the results: a URI, or a name in the job's output
-    folder, by default `sweep`. A later job with the same output runs only the missing trials. `version` distinguishes
-    sweeps with the same configurations: change it when the results would change. Outside a job, this process runs
-    all trials, and keeps the results in memory unless `output` is given.
+    `goal` is "maximize" or "minimize". `output` is the folder for the results. It is a URI, or a name in the job's
+    output folder, and defaults to `sweep`. A later job with the same output runs only the missing trials. `version`
+    distinguishes sweeps with the same configurations. Change it if a change in your code affects the results. Outside a
+    job, this process runs all trials. It keeps the results in memory unless `output` is set.
 
     Raises TonyError USAGE if the tasks have ranks, OUTPUT_MISMATCH if the folder contains trials of other
     configurations, and TRIAL_FAILED if a trial ends without a result.
@@ -231,7 +235,7 @@ def _folder_of(output: Optional[str]) -> Optional[str]:
 
 
 def _plain(name: str, value: Any) -> Any:
-    """Converts a NumPy number to a Python number. Rejects a value that JSON cannot represent."""
+    """Converts a NumPy number to a Python number. Rejects values that JSON cannot represent."""
     plain = value.item() if hasattr(value, "item") else value
     try:
         json.dumps(plain)
@@ -245,7 +249,7 @@ def _plain(name: str, value: Any) -> Any:
 
 
 def _write_first(uri: str, text: str) -> bool:
-    """Returns False if the file exists already."""
+    """Creates a file. Returns False if the file already exists."""
     try:
         with open_file(uri, "x") as file:
             file.write(text)
@@ -259,7 +263,8 @@ def _name_of(index: int) -> str:
 
 
 def _row_of(result: TrialResult, metric: str) -> Dict[str, Any]:
-    """Returns the request that adds a trial to TensorBoard's HParams tab, which shows numbers, strings and booleans."""
+    """Returns the request that adds a trial to the HParams tab of TensorBoard. The tab can show numbers, strings and
+    booleans."""
 
     def shown(value: Any) -> Any:
         is_finite = isinstance(value, (int, float)) and value - value == 0
@@ -275,7 +280,7 @@ def _row_of(result: TrialResult, metric: str) -> Dict[str, Any]:
 
 
 def _metrics_of(result: TrialResult) -> Dict[str, Any]:
-    """NaN and infinite numbers become strings."""
+    """Returns the metrics for JSON. Converts NaN and infinite numbers to strings."""
     return {name: value if value - value == 0.0 else _text_of(value) for name, value in result.metrics.items()}
 
 
@@ -299,7 +304,7 @@ def _summary_of(result: TrialResult) -> str:
 
 
 def _table_of(results: Sequence[TrialResult]) -> List[List[str]]:
-    """Returns rows of strings. The first row contains the column names."""
+    """Returns the table of results as rows of strings. The first row contains the names of the columns."""
     parameters = list(dict.fromkeys(name for each in results for name in each.configuration))
     metrics = list(dict.fromkeys(name for each in results for name in each.metrics))
     has_errors = any(each.error is not None for each in results)

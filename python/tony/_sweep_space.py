@@ -1,4 +1,4 @@
-"""Configurations of a sweep: all combinations of a grid, or random combinations."""
+"""Creates the configurations of a sweep, either all combinations of a grid or random combinations."""
 
 import itertools
 import math
@@ -8,26 +8,27 @@ from typing import Any, Dict, Iterable, List, Mapping, Union
 
 from ._errors import TonyError
 
-# One value for each parameter.
+# Configuration with one value for each parameter.
 Configuration = Dict[str, Any]
-# The values of a parameter, or a range: `min`, `max`, and optionally `scale` ("linear" or "log") and `integer`.
+# Values of a parameter, or a range with `min` and `max`. A range may also contain `scale` ("linear" or "log") and
+# `integer`.
 Choice = Union[Iterable[Any], Mapping[str, Any]]
 
 _RANGE_KEYS = {"min", "max", "scale", "integer"}
 
 
 def grid(space: Mapping[str, Iterable[Any]]) -> List[Configuration]:
-    """Returns all combinations of the values of each parameter. The last parameter varies fastest."""
+    """Returns all combinations of the parameters' values. The value of the last parameter changes fastest."""
     values = [_values(name, choices) for name, choices in space.items()]
     return [dict(zip(space, each)) for each in itertools.product(*values)]
 
 
 def random_search(space: Mapping[str, Choice], trials: int, seed: int = 1) -> List[Configuration]:
-    """Draws random combinations: one value from each list, and one number from each range.
+    """Draws random combinations. Each contains one value from each list and one number from each range.
 
-    For example {"rate": {"min": 1e-5, "max": 1e-1, "scale": "log"}, "units": [32, 64]}. A range with `integer` contains
-    whole numbers, including `max`. The result depends only on the arguments, and is the same on every machine. If
-    `trials` increases, the first combinations stay the same.
+    An example of `space` is {"rate": {"min": 1e-5, "max": 1e-1, "scale": "log"}, "units": [32, 64]}. A range with
+    `integer` contains whole numbers, including `max`. The result depends only on the arguments, and is the same on
+    every machine. A larger number of `trials` adds combinations, and does not change the first ones.
     """
     if trials < 1:
         raise TonyError("USAGE", f"trials is {trials}, but must be at least 1")
@@ -68,14 +69,15 @@ def _draw(choice: Union[List[Any], Mapping[str, Any]], share: float) -> Any:
     if isinstance(choice, list):
         return choice[int(share * len(choice))]
     least, most, is_integer = choice["min"], choice["max"], bool(choice.get("integer", False))
-    # For whole numbers, the range ends one above `max`, because the result is rounded down.
+    # Whole numbers result from rounding down, so their range must end at `max` + 1.
     end = most + 1 if is_integer else most
     value = _between_logarithms(least, end, share) if choice.get("scale") == "log" else least + (end - least) * share
     return min(int(most), math.floor(value)) if is_integer else value
 
 
 def _between_logarithms(least: float, end: float, share: float) -> float:
-    """Computes with Decimal, because powers of floats depend on the machine's C library."""
+    """Draws from a logarithmic range. Computes with Decimal, because powers of floats depend on the C library of the
+    machine."""
     with localcontext() as context:
         context.prec = 30
         first, last = Decimal(least).ln(), Decimal(end).ln()

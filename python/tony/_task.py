@@ -1,4 +1,4 @@
-"""The task of this process, from the file that the executor writes."""
+"""Describes the task of this process, according to the file that the executor writes."""
 
 import functools
 import json
@@ -9,7 +9,7 @@ from typing import Dict, List, Mapping, Optional
 
 @dataclass(frozen=True)
 class Member:
-    """A task of the job, and the address of its program's server."""
+    """Task of the job, with the address on which its program can listen."""
 
     role: str
     index: int
@@ -20,23 +20,23 @@ class Member:
 
 @dataclass(frozen=True)
 class Task:
-    """The task of this process. Outside a job: the only worker."""
+    """Task of this process. Outside a job, this process is the only worker."""
 
     application_id: str = ""
     job_name: str = ""
     role: str = "worker"
     index: int = 0
-    # The process's rank among all processes; None in a task without a rank, such as an evaluator.
+    # Rank of the process among all processes. None if the task has no rank, such as an evaluator.
     rank: Optional[int] = 0
     world_size: int = 1
-    # The process's rank among the processes of its task.
+    # Rank of the process among the processes of its task.
     local_rank: int = 0
-    # The number of times that the job's tasks have started together; 1 in the first run.
+    # Number of times that the tasks of the job have started together, which is 1 in the first run.
     generation: int = 1
     members: List[Member] = field(default_factory=list)
-    # URIs. They are on HDFS unless the job runs with --local.
+    # URIs of folders. The folders are on HDFS unless the job runs with --local.
     checkpoint_dir: str = ""
-    # Number of steps between checkpoints: `checkpoint.every` in job.yaml.
+    # Number of steps between checkpoints, as set by `checkpoint.every` in job.yaml.
     checkpoint_every: int = 100
     summary_dir: str = ""
     output_dir: str = ""
@@ -61,7 +61,7 @@ def context() -> Task:
     if task.get("version") != 1:
         raise RuntimeError(f"{path} has the unknown version {task.get('version')}")
     rank, world_size = task["rank"], task["worldSize"]
-    # With frameworks pytorch, horovod and mpi, a task may run several processes.
+    # With the frameworks pytorch, horovod and mpi, a task may run several processes.
     own = _own_place(task["applicationId"])
     return Task(
         application_id=task["applicationId"],
@@ -84,7 +84,7 @@ def context() -> Task:
     )
 
 
-# The variables in which the launchers of each framework set RANK, WORLD_SIZE and LOCAL_RANK.
+# Variables in which the launchers of each framework pass the rank, the number of ranks and the local rank.
 _PLACES = {
     "horovod": [("HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_RANK")],
     "mpi": [
@@ -95,7 +95,7 @@ _PLACES = {
 
 
 def _own_place(application_id: str) -> Mapping[str, str]:
-    """Returns RANK, WORLD_SIZE and LOCAL_RANK of this process, if its launcher has set them."""
+    """Returns RANK, WORLD_SIZE and LOCAL_RANK of this process. Returns an empty mapping if no launcher has set them."""
     if os.environ.get("TORCHELASTIC_RUN_ID") == application_id:
         return os.environ
     for names in _PLACES.get(os.environ.get("TONY_FRAMEWORK", ""), ()):
@@ -106,19 +106,19 @@ def _own_place(application_id: str) -> Mapping[str, str]:
 
 
 def checkpoint_dir() -> str:
-    """Returns the URI of the job's checkpoint folder; an empty string outside a job."""
+    """Returns the URI of the job's checkpoint folder, or an empty string outside a job."""
     return context().checkpoint_dir
 
 
 def summary_dir() -> str:
-    """Returns the URI of the job's folder for TensorBoard summaries; an empty string outside a job."""
+    """Returns the URI of the job's folder for TensorBoard summaries, or an empty string outside a job."""
     return context().summary_dir
 
 
 def stopping() -> bool:
     """Returns True if YARN is about to preempt a container of the job.
 
-    If so, save a checkpoint. save_checkpoint resets the result to False.
+    Programs should then save a checkpoint. After save_checkpoint, this function returns False again.
     """
     order = context().checkpoint_order
     return order is not None and os.path.exists(order)

@@ -1,6 +1,7 @@
-"""Converts layer configurations between TensorFlow.js, which uses the format of Keras 2, and Keras 3.
+"""Converts layer configurations between TensorFlow.js and Keras 3. TensorFlow.js uses the format of Keras 2.
 
-The functions use only Keras's public interface. They import keras when they are called, because it is optional.
+The functions use only the public interface of Keras. They import keras when they are called, because Keras is an
+optional dependency.
 """
 
 from typing import Any, Dict, List, Mapping, Optional, Tuple
@@ -9,7 +10,7 @@ from ._errors import TonyError
 
 Config = Dict[str, Any]
 
-# Layers whose names and configurations mean the same in both libraries.
+# Layers with the same name and the same configuration in both libraries.
 _COMMON = frozenset(
     """
     Activation Add AlphaDropout Average AveragePooling1D AveragePooling2D AveragePooling3D BatchNormalization
@@ -21,22 +22,22 @@ _COMMON = frozenset(
     """.split()
 )
 _MODELS = ("Functional", "Model", "Sequential")
-# Keras 3 defines hard_sigmoid with a different slope.
+# The hard_sigmoid of Keras 3 has a different slope.
 _HARD_SIGMOID = "tfjs_hard_sigmoid"
 _ACTIVATIONS = ("activation", "recurrent_activation")
-# The activations of TensorFlow.js. Keras also uses the name silu for swish.
+# Activations of TensorFlow.js. Keras has the additional name silu for swish.
 _TFJS_ACTIVATIONS = frozenset(
     "elu gelu linear log_softmax mish relu relu6 selu sigmoid softmax softplus softsign swish tanh".split()
 )
-# Fields that do not affect predictions, and that the other library does not support.
+# Fields without an effect on predictions that the other library does not support.
 _UNKNOWN_TO_KERAS = ("implementation", "input_length", "batch_input_shape", "input_dtype", "sparse")
 _UNKNOWN_TO_TFJS = ("optional", "quantization_config", "ragged", "synchronized", "use_cudnn")
-# Fields that TensorFlow.js ignores, each with the only value for which this makes no difference.
+# Fields that TensorFlow.js ignores. A layer can be exported only if each field has this value.
 _IGNORED_BY_TFJS = {"groups": 1, "lora_rank": None, "rms_scaling": False, "zero_output_for_mask": False}
 
 
 def keras_layer(entry: Config, custom: Mapping[str, Any]) -> Any:
-    """Builds a layer or a whole model from its TensorFlow.js configuration."""
+    """Builds a layer or an entire model from its TensorFlow.js configuration."""
     name, config = entry["class_name"], entry["config"]
     if name == "Sequential":
         return _sequential(config, custom)
@@ -58,7 +59,7 @@ def _layer_class(name: str, custom: Mapping[str, Any]) -> Any:
 
 
 def _keras_config(name: str, config: Config, custom: Mapping[str, Any]) -> Config:
-    # TensorFlow.js writes null for values that are not set.
+    # TensorFlow.js writes null for settings without a value.
     result = {key: value for key, value in config.items() if value is not None and key not in _UNKNOWN_TO_KERAS}
     if name == "InputLayer":
         result["batch_shape"] = config["batch_input_shape"]
@@ -73,7 +74,7 @@ def _keras_config(name: str, config: Config, custom: Mapping[str, Any]) -> Confi
 
 
 def hard_sigmoid() -> Any:
-    """Returns TensorFlow.js's hard_sigmoid, and registers it with Keras."""
+    """Returns the hard_sigmoid of TensorFlow.js, and registers it with Keras."""
     import keras
 
     found = keras.saving.get_registered_object(f"tony>{_HARD_SIGMOID}")
@@ -99,9 +100,9 @@ def _sequential(config: Config, custom: Mapping[str, Any]) -> Any:
 
 
 def _functional(config: Config, custom: Mapping[str, Any]) -> Any:
-    """Calls the layers in the order of their connections.
+    """Builds a functional model. Calls each layer after the layers that provide its inputs.
 
-    A connection names a layer, one of the layer's calls, and an output of that call.
+    A connection consists of the name of a layer, the number of one of its calls, and an output of that call.
     """
     import keras
 
@@ -132,7 +133,7 @@ def _functional(config: Config, custom: Mapping[str, Any]) -> Any:
 
 
 def _first_call(class_name: str) -> int:
-    # Call 0 of a nested model is the call with its own inputs.
+    # Call 0 of a nested model uses the inputs of the nested model itself.
     return 1 if class_name in _MODELS else 0
 
 
@@ -167,8 +168,8 @@ def _tfjs_functional(config: Config) -> Config:
         each["config"]["name"]: [_histories(each, node) for node in each["inbound_nodes"]] for each in config["layers"]
     }
     ends = {key: _places_of(config[key]) for key in ("input_layers", "output_layers")}
-    # Each call of a layer is an input of another layer or an output of the model. A nested model's first call in this
-    # model has number 1 in TensorFlow.js, and 0 or 1 in Keras, depending on its version.
+    # Each call of a layer provides an input of another layer or an output of the model. The first call of a nested
+    # model in this model has number 1 in TensorFlow.js. In Keras, it has number 0 or 1, depending on the version.
     used = [each for nodes in calls.values() for node in nodes for each in node] + ends["output_layers"]
     nested = {each["config"]["name"] for each in config["layers"] if each["class_name"] in _MODELS}
     first = {name: min(call for other, call, _ in used if other == name) for name in nested}
@@ -190,8 +191,8 @@ def _tfjs_functional(config: Config) -> Config:
 
 
 def _places_of(value: Any) -> List[List[Any]]:
-    """Returns the tensors in a nested structure. A tensor is a list: a layer's name, the number of a call, and an
-    output."""
+    """Returns the tensors in a nested structure. Each tensor is a list that consists of the name of a layer, the number
+    of a call, and an output."""
     if isinstance(value, dict):
         return [place for each in value.values() for place in _places_of(each)]
     if value and isinstance(value[0], str):
@@ -200,7 +201,7 @@ def _places_of(value: Any) -> List[List[Any]]:
 
 
 def _histories(entry: Config, node: Config) -> List[List[Any]]:
-    """Returns the input tensors of a layer's call."""
+    """Returns the tensors that are the inputs of a layer's call."""
     arguments = node["args"]
     found: Any = arguments[0] if len(arguments) == 1 else None
     tensors = found if isinstance(found, (list, tuple)) else [found]
@@ -231,8 +232,7 @@ def _tfjs_config(name: str, config: Config) -> Config:
 
 
 def _as_given(config: Config) -> Config:
-    """Returns the configuration of a Bidirectional layer, without the fields that both libraries add to its inner
-    layer."""
+    """Returns the configuration of a Bidirectional layer without the fields that both libraries add to the inner layer."""
     own = {key: value for key, value in config["layer"]["config"].items() if key != "zero_output_for_mask"}
     own["name"] = own["name"][len("forward_") :] if own["name"].startswith("forward_") else own["name"]
     kept = {key: value for key, value in config.items() if key != "backward_layer"}
@@ -247,7 +247,7 @@ def _tfjs_value(config: Config, key: str, value: Any) -> Any:
     if key == "layer":
         return _tfjs_entry(value["class_name"], value["config"])
     if isinstance(value, dict) and "class_name" in value:
-        # An initializer, a regularizer or a constraint.
+        # The value is an initializer, a regularizer or a constraint.
         return {"class_name": value["class_name"], "config": value["config"]}
     return list(value) if isinstance(value, tuple) else value
 
@@ -267,7 +267,7 @@ def _not_exportable(config: Config, reason: str) -> TonyError:
 
 
 def weight_names(model: Any) -> List[Tuple[str, Any]]:
-    """Returns the model's variables by the names that TensorFlow.js gives them, such as dense/kernel."""
+    """Returns the variables of the model with their names in TensorFlow.js, for example dense/kernel."""
     return [named for layer in model.layers for named in _names_in(layer)]
 
 
@@ -283,5 +283,5 @@ def _names_in(layer: Any) -> List[Tuple[str, Any]]:
 
 
 def _variables(layer: Any) -> List[Any]:
-    # Dropout layers hold the state of a random generator, which is not a weight.
+    # The state of a random generator in a Dropout layer is not a weight.
     return list(layer.trainable_variables) + [each for each in layer.weights if not each.trainable]

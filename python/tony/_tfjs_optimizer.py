@@ -1,10 +1,10 @@
-"""Converts optimizers and their state between TensorFlow.js and Keras 3: SGD, SGD with momentum, and Adam."""
+"""Converts the optimizers SGD, SGD with momentum, and Adam, with their state, between TensorFlow.js and Keras 3."""
 
 from typing import Any, Dict, List, Mapping, Tuple
 
 from ._errors import TonyError
 
-# Options of Keras without an equivalent in TensorFlow.js.
+# Options of Keras that TensorFlow.js does not support.
 _ONLY_KERAS = (
     "amsgrad",
     "clipnorm",
@@ -18,9 +18,9 @@ _ONLY_KERAS = (
 
 
 def keras_optimizer(training: Mapping[str, Any], state: Mapping[str, Any], variables: List[Any]) -> Any:
-    """Builds the optimizer of `trainingConfig` for these variables.
+    """Builds the optimizer that `trainingConfig` describes, for these variables.
 
-    `state` contains the number of steps, and then the slots in the order of the variables, as in model.json.
+    `state` contains the number of steps, followed by the slots in the order of the variables, as in model.json.
     """
     import keras
 
@@ -38,10 +38,10 @@ def keras_optimizer(training: Mapping[str, Any], state: Mapping[str, Any], varia
     optimizer.build(variables)
     steps, *values = state.values()
     slots = _slots(optimizer)
-    # TensorFlow.js creates the slots in the first step.
+    # TensorFlow.js creates the slots in the first step, so an optimizer that has not been used has none.
     if values and [slot.shape for slot in slots] != [each.shape for each in values]:
         raise TonyError("MODEL_UNREADABLE", "the state of the optimizer does not match the trainable weights")
-    # Keras scales the momentum by the learning rate, with the opposite sign.
+    # The momentum of Keras is scaled by the learning rate, and has the opposite sign.
     scale = -rate if kind == "Momentum" else 1.0
     for slot, value in zip(slots, values):
         slot.assign(value * scale)
@@ -50,7 +50,8 @@ def keras_optimizer(training: Mapping[str, Any], state: Mapping[str, Any], varia
 
 
 def tfjs_optimizer(model: Any, names: List[str]) -> Tuple[Dict[str, Any], List[Tuple[str, Any]]]:
-    """Returns `trainingConfig`, and the names and values of the state. `names` lists the trainable variables."""
+    """Returns `trainingConfig`, and the names and values of the optimizer's state. `names` lists the trainable
+    variables."""
     import numpy
 
     optimizer = getattr(model, "optimizer", None)
@@ -82,7 +83,7 @@ def tfjs_optimizer(model: Any, names: List[str]) -> Tuple[Dict[str, Any], List[T
 
 
 def _slots(optimizer: Any) -> List[Any]:
-    """Returns the slots in the order of TensorFlow.js, which groups them by kind."""
+    """Returns the slots in the order of TensorFlow.js, which groups slots by their kind."""
     if type(optimizer).__name__ == "Adam":
         return [*optimizer._momentums, *optimizer._velocities]
     return list(optimizer.momentums) if optimizer.momentum else []

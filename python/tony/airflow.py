@@ -1,4 +1,4 @@
-"""An operator that runs a job from Airflow 2 or 3. docs/orchestrators.md shows a DAG."""
+"""Provides an operator that runs a job from Airflow 2 or 3. docs/orchestrators.md shows a DAG."""
 
 from typing import Any, Dict, Mapping, Optional, Sequence, Union
 
@@ -14,10 +14,11 @@ __all__ = ["TonyOperator"]
 
 
 class TonyOperator(BaseOperator):  # type: ignore[misc]
-    """Submits a job, follows it until it ends, and kills it if Airflow kills the task.
+    """Submits a job and follows it until it ends. If Airflow kills its task, kills the job.
 
-    The arguments are those of tony.client.Client and Client.submit. The task fails with the job, and returns the
-    job's ID, state, step and metrics. As soon as the job is submitted, the XCom `application_id` contains its ID.
+    The operator has the same arguments as tony.client.Client and Client.submit. If the job fails, the Airflow task
+    fails. Otherwise, the task returns the job's ID, state, step and metrics. The XCom `application_id` contains the
+    job's ID as soon as the job is submitted.
     """
 
     template_fields: Sequence[str] = ("conf", "set", "environment")
@@ -51,14 +52,14 @@ class TonyOperator(BaseOperator):  # type: ignore[misc]
         client = self._client()
         job = client.submit(self.conf, self.set, self.local, on_event=self._observe)
         self._id = job.id
-        # The query of a local job's URL contains an access token.
+        # The URL of a local job contains an access token in its query, so log only the part before the query.
         self.log.info("%s is submitted: %s", job.id, (job.url or "").partition("?")[0])
         context["ti"].xcom_push(key="application_id", value=job.id)
         result = client.wait(job.id, on_event=self._observe).check()
         return {"id": job.id, "state": result.state, "step": result.step, "metrics": result.metrics}
 
     def on_kill(self) -> None:
-        # Without an ID, the interrupted submission leaves no job running.
+        # If the submission was interrupted before it printed an ID, no job is running.
         if self._id is not None:
             self.log.info("killing %s", self._id)
             self._client().kill(self._id)

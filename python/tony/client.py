@@ -1,11 +1,11 @@
-"""Submits and follows jobs from Python, such as notebooks and schedulers, with the command `tony-ts`.
+"""Submits and follows jobs from Python programs, such as notebooks and schedulers. Runs the command `tony-ts`.
 
     from tony import client
 
     job = client.submit("job.yaml", set={"roles.worker.instances": 4})
     client.wait(job.id).check()
 
-A failed request raises TonyError with one of the codes that docs/errors.md lists. The module needs no other package.
+A failed request raises TonyError with one of the codes in docs/errors.md. The module needs no other package.
 """
 
 import json
@@ -32,7 +32,7 @@ __all__ = [
     "wait",
 ]
 
-# Time limit in seconds for one request to the cluster. The command has shorter limits for each of its connections.
+# Time limit in seconds for one request to the cluster. The time limits of the command for its connections are shorter.
 _TIMEOUT_S = 300.0
 
 PathText = Union[str, "os.PathLike[str]"]
@@ -45,19 +45,19 @@ class Job:
     id: str
     name: str
     queue: str
-    # Address of the job's page for a browser; None if it is not known yet.
+    # Address of the job's page, which browsers can open. None if the address is not known yet.
     url: Optional[str]
 
 
 @dataclass(frozen=True)
 class Result:
-    """The result of an ended job."""
+    """Result of a job that has ended."""
 
-    # SUCCEEDED, FAILED or KILLED.
+    # State of the job: SUCCEEDED, FAILED or KILLED.
     state: str
-    # After a failure: the cause and the next step.
+    # Cause of a failure, and the next step.
     diagnostics: str
-    # The following values are those of the job's last status.
+    # Values of the last status of the job.
     step: int = 0
     metrics: Dict[str, float] = field(default_factory=dict)
 
@@ -66,7 +66,7 @@ class Result:
         return self.state == "SUCCEEDED"
 
     def check(self) -> "Result":
-        """Returns this result. Raises TonyError JOB_FAILED if the job failed or was killed."""
+        """Returns this result. Raises TonyError JOB_FAILED unless the job succeeded."""
         if not self.succeeded:
             raise TonyError("JOB_FAILED", f"the job ended with {self.state}: {self.diagnostics or 'no diagnostics'}")
         return self
@@ -74,12 +74,12 @@ class Result:
 
 @dataclass(frozen=True)
 class Task:
-    """A task of a job. docs/job-api.md describes the states."""
+    """Task of a job. docs/job-api.md describes the states."""
 
     role: str
     index: int
     state: str
-    # host:port of the NodeManager, or None if the task has no container.
+    # Address of the NodeManager as host:port, or None if the task has no container.
     node: Optional[str]
     step: int
     metrics: Dict[str, float]
@@ -89,25 +89,25 @@ class Task:
 
 @dataclass(frozen=True)
 class Status:
-    """The state of a job."""
+    """State of a job."""
 
     id: str
-    # WAITING, STARTING, RUNNING, RECOVERING, SUCCEEDED, FAILED or KILLED; YARN's state before the ApplicationMaster
-    # runs.
+    # State of the job: WAITING, STARTING, RUNNING, RECOVERING, SUCCEEDED, FAILED or KILLED. Until the ApplicationMaster
+    # runs, this is the state in YARN.
     state: str
-    # Why the job waits, or how it ended; may be empty.
+    # Reason why the job waits, or a description of how it ended. May be empty.
     message: str
-    # None until the job ends.
+    # Result of the job, or None until the job ends.
     result: Optional[Result]
     step: int
     metrics: Dict[str, float]
-    # 0 before the first checkpoint.
+    # Step of the newest checkpoint, or 0 before the first checkpoint.
     checkpoint_step: int
     generations: int
     tasks: List[Task]
-    # Address of the job's page for a browser; None after the job ends.
+    # Address of the job's page, which browsers can open. None after the job has ended.
     url: Optional[str]
-    # All fields that `tony-ts status --output json` prints: docs/job-api.md.
+    # All fields that `tony-ts status --output json` prints. docs/job-api.md describes them.
     fields: Value = field(repr=False)
 
     @property
@@ -117,30 +117,30 @@ class Status:
 
 @dataclass(frozen=True)
 class LogLine:
-    # For example worker:0.
+    # Name of the task, for example worker:0.
     task: str
     container: str
-    # stdout, stderr or tony.log.
+    # Name of the file: stdout, stderr or tony.log.
     file: str
     text: str
 
 
 @dataclass(frozen=True)
 class Killed:
-    # False if the job had already ended.
+    # Whether this request killed the job. False if the job had already ended.
     killed: bool
-    # The state before the request.
+    # State of the job before the request.
     state: str
     step: int
-    # Number of steps since the newest checkpoint.
+    # Number of steps since the newest checkpoint. These steps are lost.
     steps_lost: int
 
 
 class Client:
-    """Runs `tony-ts` for one cluster.
+    """Runs the command `tony-ts` for one cluster.
 
-    `command` is the command's path, or a list such as ["node", "/opt/tony-ts/dist/tony-ts.js"]. `environment` adds
-    variables to those of this process, for example HADOOP_USER_NAME or TONY_KEYTAB.
+    `command` is the path of the command, or a list such as ["node", "/opt/tony-ts/dist/tony-ts.js"]. `environment`
+    contains additional environment variables for the command, for example HADOOP_USER_NAME or TONY_KEYTAB.
     """
 
     def __init__(
@@ -166,11 +166,11 @@ class Client:
         on_event: Optional[Callable[[Value], None]] = None,
         timeout: Optional[float] = None,
     ) -> Job:
-        """Submits the job file `conf`, and returns when the cluster has accepted the job.
+        """Submits the job that the file `conf` describes. Returns when the cluster has accepted the job.
 
-        `set` overrides values of the job file by their keys, such as {"roles.worker.instances": 4}. `local` runs the
-        job on this machine. `on_event` receives each value that `tony-ts submit --output json` prints, such as the
-        plan. If the submission exceeds `timeout` seconds, no job is running.
+        `set` overrides keys of the job file, as in {"roles.worker.instances": 4}. If `local` is true, the job runs on
+        this machine. `on_event` is called with each value that `tony-ts submit --output json` prints, such as the plan.
+        If the submission takes longer than `timeout` seconds, it is cancelled, and no job is running.
         """
         words = ["submit", "--conf", os.fspath(conf), "--detach", *(["--local"] if local else []), *self._cluster]
         for key, value in (set or {}).items():
@@ -189,7 +189,7 @@ class Client:
         return Job(id=job["applicationId"], name=job["name"], queue=job["queue"], url=url or job["trackingUrl"])
 
     def status(self, id: str) -> Status:
-        """Returns the state of a running or ended job."""
+        """Returns the state of a job that is running or has ended."""
         return _status(self._command.one(["status", _checked(id), *self._cluster], _TIMEOUT_S))
 
     def logs(
@@ -200,10 +200,11 @@ class Client:
         follow: bool = False,
         executor: bool = False,
     ) -> Iterator[LogLine]:
-        """Yields the lines of the programs' output, or of the executors' log.
+        """Yields the output lines of the job's programs. If `executor` is true, yields the lines of the executors'
+        logs.
 
-        `task` is a role, a task such as worker:0, or master. `tail` limits the lines of each file. With `follow`, the
-        iterator continues until the job ends.
+        `task` is a role, a task such as worker:0, or master. `tail` is the maximum number of lines for each file. If
+        `follow` is true, the iterator continues until the job ends.
         """
         words = ["logs", _checked(id), *([] if task is None else [_checked(task)])]
         words += [] if tail is None else ["--tail", str(int(tail))]
@@ -214,11 +215,11 @@ class Client:
     def wait(
         self, id: str, timeout: Optional[float] = None, on_event: Optional[Callable[[Value], None]] = None
     ) -> Result:
-        """Waits until the job ends. `Result.check` raises an error if the job failed.
+        """Waits until the job ends. To raise an error if the job failed, call `check` of the result.
 
-        `on_event` receives each value that `tony-ts attach --output json` prints, such as changed states and metrics.
-        Raises TimeoutError after `timeout` seconds; the job keeps running. Survives cluster outages of up to ten
-        minutes.
+        `on_event` is called with each value that `tony-ts attach --output json` prints, such as changed states and
+        metrics. Raises TimeoutError after `timeout` seconds, but the job keeps running. Survives cluster outages of up
+        to ten minutes.
         """
         result: Optional[Result] = None
         for event in self._command.lines(["attach", _checked(id), *self._cluster], timeout, fails=[1]):
@@ -231,7 +232,7 @@ class Client:
         return result
 
     def kill(self, id: str) -> Killed:
-        """Kills a job, and returns when the cluster confirms its end."""
+        """Kills a job. Returns when the cluster has confirmed that the job has ended."""
         report = self._command.one(["kill", _checked(id), "--yes", *self._cluster], _TIMEOUT_S)
         return Killed(report["killed"], report["state"], report["step"], report["stepsLost"])
 
@@ -239,32 +240,32 @@ class Client:
 def submit(
     conf: PathText = "job.yaml", set: Optional[Mapping[str, Any]] = None, local: bool = False, **options: Any
 ) -> Job:
-    """Submits a job to the cluster that HADOOP_CONF_DIR names: see Client.submit."""
+    """Submits a job to the cluster that HADOOP_CONF_DIR specifies. See Client.submit."""
     return Client().submit(conf, set=set, local=local, **options)
 
 
 def status(id: str) -> Status:
-    """Returns the state of a job: see Client.status."""
+    """Returns the state of a job. See Client.status."""
     return Client().status(id)
 
 
 def logs(id: str, task: Optional[str] = None, **options: Any) -> Iterator[LogLine]:
-    """Yields the output of a job's programs: see Client.logs."""
+    """Yields the output lines of a job's programs. See Client.logs."""
     return Client().logs(id, task, **options)
 
 
 def wait(id: str, timeout: Optional[float] = None, **options: Any) -> Result:
-    """Waits until a job ends: see Client.wait."""
+    """Waits until a job ends. See Client.wait."""
     return Client().wait(id, timeout, **options)
 
 
 def kill(id: str) -> Killed:
-    """Kills a job: see Client.kill."""
+    """Kills a job. See Client.kill."""
     return Client().kill(id)
 
 
 def _checked(word: str) -> str:
-    # The command would parse such a word as an option.
+    # The command would treat such a word as an option.
     if not word or word.startswith("-"):
         raise TonyError("USAGE", f"{word!r} is neither an application ID nor a task")
     return word

@@ -1,6 +1,6 @@
-"""The job's storage as a file system of fsspec, for pandas, pyarrow and other libraries.
+"""Makes the storage of a job available as a file system of fsspec, for pandas, pyarrow and other libraries.
 
-`import tony` registers it for tony:// URIs if fsspec is installed:
+If fsspec is installed, `import tony` registers the file system for tony:// URIs, as in
 pandas.read_csv("tony://hdfs://nameservice/data.csv").
 """
 
@@ -18,7 +18,8 @@ Info = Dict[str, Any]
 
 
 class TonyFileSystem(AbstractFileSystem):  # type: ignore[misc]
-    """Paths are URIs of docs/storage.md, such as hdfs://nameservice/folder/file."""
+    """File system whose paths are URIs, such as hdfs://nameservice/folder/file. docs/storage.md lists the supported
+    schemes."""
 
     protocol = "tony"
 

@@ -1,7 +1,8 @@
-"""Converts models between TensorFlow.js and Keras 3. Uses the Keras that the program has installed.
+"""Converts models between TensorFlow.js and Keras 3. Requires Keras in the Python environment of the program.
 
 load_tfjs builds a Keras model from a layers model that a TensorFlow.js program has exported. save_tfjs writes a Keras
-model so that TensorFlow.js programs load, train and serve it. Both models make the same predictions.
+model that TensorFlow.js programs can load, train and serve. The converted model makes the same predictions as the
+original model.
 """
 
 import hashlib
@@ -21,15 +22,16 @@ _DTYPES = {"float32": "<f4", "int32": "<i4", "bool": "|u1"}
 
 
 def load_tfjs(place: str, custom_objects: Optional[Mapping[str, Any]] = None) -> Any:
-    """Returns the Keras model of the layers model in the folder `place`, a URI as in tony.open.
+    """Converts the layers model in the folder `place` to a Keras model. `place` is a URI, as in tony.open.
 
-    `custom_objects` maps the names of the model's own layers to their Python classes. The model is not compiled.
+    `custom_objects` maps the names of the model's custom layers to their Python classes. The Keras model is not
+    compiled.
 
     Raises TonyError MODEL_UNREADABLE if a layer has no equivalent in Keras.
     """
     folder, file, document = _read_document(place)
     topology = document["modelTopology"]
-    # Other converters write a whole Keras configuration to model.json.
+    # Some converters write an entire Keras configuration to model.json.
     topology = topology.get("model_config", topology)
     if document.get("format") == "graph-model" or "class_name" not in topology:
         raise TonyError(
@@ -43,19 +45,20 @@ def load_tfjs(place: str, custom_objects: Optional[Mapping[str, Any]] = None) ->
 
 
 def load_optimizer(place: str, model: Any) -> Any:
-    """Returns the optimizer of the layers model in the folder `place`, with its state.
+    """Returns the optimizer, including its state, of the layers model in the folder `place`.
 
-    The TensorFlow.js program has exported it with `includeOptimizer`. `model` is the model that load_tfjs has built
-    from the same folder. Compile it with this optimizer to continue training.
+    The TensorFlow.js program must export the model with `includeOptimizer`. `model` is the result of load_tfjs for the
+    same folder. To continue training, compile `model` with this optimizer.
 
-    Raises TonyError MODEL_UNREADABLE if the folder contains no optimizer, or one without an equivalent in Keras.
+    Raises TonyError MODEL_UNREADABLE if the folder contains no optimizer, or if Keras has no equivalent of the
+    optimizer.
     """
     folder, file, document = _read_document(place)
     training = document.get("trainingConfig")
     state = _read_weights(folder, document["weightsManifest"], "optimizer")
     if training is None or not state:
         raise TonyError("MODEL_UNREADABLE", f"{file} contains no optimizer", "Export it with includeOptimizer.")
-    # TensorFlow.js writes the trainable weights first, in the order of the slots.
+    # TensorFlow.js writes the trainable weights first. They have the same order as the slots.
     variables = dict(weight_names(model))
     names = [spec["name"] for group in document["weightsManifest"] for spec in group["weights"]]
     trainable = [variables[name] for name in names if name in variables and variables[name].trainable]
@@ -63,11 +66,11 @@ def load_optimizer(place: str, model: Any) -> Any:
 
 
 def save_tfjs(model: Any, place: str, include_optimizer: bool = False) -> None:
-    """Writes the Keras model as a layers model into the folder `place`, a URI as in tony.open. Replaces an existing
-    model.
+    """Writes the Keras model as a layers model to the folder `place`, which is a URI as in tony.open. Replaces an
+    existing model.
 
-    `include_optimizer`: also writes the optimizer with its state, and the loss. loadLayersModel then returns a compiled
-    model, which continues training.
+    If `include_optimizer` is true, also writes the loss, the optimizer and its state. loadLayersModel then returns a
+    compiled model that can continue training.
 
     Raises TonyError MODEL_NOT_EXPORTABLE if TensorFlow.js has no equivalent of a layer, the optimizer or the loss.
     """
@@ -93,7 +96,7 @@ def save_tfjs(model: Any, place: str, include_optimizer: bool = False) -> None:
         paths.append(f"group1-shard{number}of{len(shards)}-{checksum}.bin")
         with open_file(f"{uri}/{paths[-1]}", "wb") as file:
             file.write(shard)
-    # model.json refers to the new files, so a reader sees either the whole old model or the whole new one.
+    # model.json refers to the new files. Until it is replaced, readers see the entire old model.
     document = {
         "format": "layers-model",
         "generatedBy": "keras",
@@ -110,12 +113,13 @@ def save_tfjs(model: Any, place: str, include_optimizer: bool = False) -> None:
 
 
 def register() -> None:
-    """Registers TensorFlow.js's hard_sigmoid, so that Keras loads .keras files of models that load_tfjs has built."""
+    """Registers the hard_sigmoid of TensorFlow.js, so that Keras can load .keras files of models that load_tfjs has
+    built."""
     hard_sigmoid()
 
 
 def _read_document(place: str) -> Tuple[str, str, Dict[str, Any]]:
-    """Returns the folder of the model, its model.json, and the content of that file."""
+    """Returns the URI of the model's folder, the URI of its model.json, and the content of model.json."""
     uri = _places.resolve(place).rstrip("/")
     folder, file = (uri.rpartition("/")[0], uri) if uri.endswith(".json") else (uri, f"{uri}/model.json")
     with open_file(file) as source:
@@ -129,7 +133,7 @@ def _read_document(place: str) -> Tuple[str, str, Dict[str, Any]]:
 
 
 def _read_weights(folder: str, manifest: List[Dict[str, Any]], group_name: str) -> Dict[str, Any]:
-    """Returns the weights of the group `model` or `optimizer` by name, in the order of the manifest."""
+    """Returns the weights of the group `model` or `optimizer`, keyed by name, in the order of the manifest."""
     weights: Dict[str, Any] = {}
     for group in manifest:
         data = bytearray()
@@ -169,7 +173,7 @@ def _assign(model: Any, weights: Dict[str, Any], file: str) -> None:
 
 
 def _numpy() -> Any:
-    # Keras depends on NumPy, but this package does not.
+    # Import NumPy only when it is needed. Keras depends on NumPy, but this package does not.
     import numpy
 
     return numpy
