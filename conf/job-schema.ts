@@ -38,7 +38,7 @@ const resources = z
       .describe('GPUs of each container (YARN resource type yarn.io/gpu). The programs of the task see only these GPUs.')
       .default(0),
   })
-  .catchall(otherResource.describe('Amount of any other YARN resource type, under its YARN name.'))
+  .catchall(otherResource.describe('Amount of another YARN resource type. The key is the name of this type in YARN.'))
   .describe("Resources of each of the role's containers.");
 
 const condition = z.strictObject({
@@ -204,17 +204,17 @@ export const jobSchema = z.strictObject({
     .optional(),
   framework: values.framework
     .describe(
-      'tfjs: programs can import TensorFlow.js. pytorch, tensorflow, jax, horovod: Python programs that get the variables of this framework. mpi: the command contains mpirun, and only the task with rank 0 runs it. none: any other program.',
+      'tfjs: programs can import TensorFlow.js. pytorch, tensorflow, jax, horovod: Python programs that receive the environment variables of the framework. mpi: the command contains mpirun, and only the task with rank 0 runs it. none: any other program.',
     )
     .default('tfjs'),
   processesPerTask: values.processesPerTask
     .describe(
-      'Number of processes that each task runs (frameworks pytorch, horovod and mpi). auto: one for each GPU of the task, and at least one.',
+      'Number of processes that each task runs. Applies to the frameworks pytorch, horovod and mpi. auto: one process per GPU of the task, and at least one.',
     )
     .default('auto'),
   runtime: text()
     .describe(
-      'default: the archive built by `tony-ts runtime build`. If the framework is tfjs, the job requests GPUs and the archive of `gpu` is built, default has the same meaning as gpu. gpu: the archive built by `tony-ts runtime build --gpu`, with CUDA support. system: the Node.js installed on the nodes. Any other value is the URI of a runtime archive.',
+      'default: the archive that `tony-ts runtime build` creates. A tfjs job that requests GPUs uses the archive of gpu instead if it is already built. gpu: the archive that `tony-ts runtime build --gpu` creates, with CUDA support. system: the Node.js installed on the nodes. Any other value is the URI of a runtime archive.',
     )
     .default('default'),
   python: pythonSchema
@@ -228,7 +228,7 @@ export const jobSchema = z.strictObject({
       values.dataName,
       text().describe('Path to the folder, relative to this file, or its URI on HDFS or in an object store (s3://).'),
     )
-    .describe('Input folders by name. tony-ts uploads local folders; programs read folders on HDFS directly.')
+    .describe('Input folders by name. tony-ts uploads local folders. Programs read folders on HDFS and in object stores directly.')
     .default({}),
   files: shippedFiles(
     FILE,
@@ -240,11 +240,11 @@ export const jobSchema = z.strictObject({
   ),
   env: environment.describe('Environment variables for the programs of all roles.').default({}),
   roles: z
-    .record(values.roleName, roleSchema.describe('A role: a group of tasks with the same command and the same resources.'))
-    .describe('Roles by name. Roles are assigned containers in the order in which they are listed.'),
+    .record(values.roleName, roleSchema.describe('Group of tasks with the same command and the same resources.'))
+    .describe('Roles by name. Roles at the top of the list receive containers first.'),
   success: values.success
     .describe(
-      "all: the job succeeds if every tracked task succeeds. chief: the chief's result is the job's result, and if another task runs out of restarts, the job continues without it.",
+      "all: the job succeeds if every tracked task succeeds. chief: the chief's result is the job's result. If another task has used up its restarts, the job continues without this task.",
     )
     .default('all'),
   gang: z
@@ -270,7 +270,7 @@ export const jobSchema = z.strictObject({
     .strictObject({
       dir: text()
         .describe(
-          'Folder for checkpoints: a URI on HDFS or in an object store (s3://) or, in local mode, a path. By default, each job creates a new folder.',
+          'Folder for checkpoints, as a URI on HDFS or in an object store (s3://). In local mode, the folder may be a path. By default, each job creates a new folder.',
         )
         .optional(),
       every: values.checkpointEvery().describe('Number of steps between checkpoints.').default(100),
@@ -278,7 +278,7 @@ export const jobSchema = z.strictObject({
       sync: values
         .syncFolder()
         .describe(
-          "Checkpoint folder for programs that do not use an API of tony-ts. It is below the program's working directory, and the executor synchronizes it with the job's checkpoints. Before a program starts, the folder contains only the newest checkpoint. When the program of rank 0 has created NAME.done, its executor stores the file or folder NAME as a checkpoint. The last number in NAME is the step. Not available for framework tfjs.",
+          "Checkpoint folder for programs that do not use an API of tony-ts. The folder is below the program's working directory, and the executor synchronizes it with the job's checkpoints. Before a program starts, the folder contains only the newest checkpoint. When the program of rank 0 has created NAME.done, its executor stores the file or folder NAME as a checkpoint. The last number in NAME is the step. Not available for framework tfjs.",
         )
         .optional(),
     })
@@ -296,7 +296,7 @@ export const jobSchema = z.strictObject({
       'How the workers share the weights. all-reduce: all workers average their gradients in every step. parameter-server: the tasks of the ps role hold the weights.',
     )
     .default({ type: 'all-reduce', wire: 'float32', wireSecurity: 'none' }),
-  timeout: duration('Time limit for the whole job. After this time, the job ends as FAILED.', values.JOB_TIMEOUT).optional(),
+  timeout: duration('Time limit for the whole job. A job that exceeds the limit fails.', values.JOB_TIMEOUT).optional(),
   acls: z
     .strictObject({
       view: acl.describe('Users and groups that may view the job.').prefault({}),
@@ -316,13 +316,13 @@ export const jobSchema = z.strictObject({
       { error: 'expected {keytab, principal}, or none' },
     )
     .describe(
-      "Keytab for a job that outlives its delegation tokens (7 days by default), on a cluster with Kerberos. Only the ApplicationMaster receives the keytab, and uses it to replace the job's tokens before they expire. none: no keytab.",
+      "Keytab for jobs that run longer than their delegation tokens are valid (7 days by default). Only the ApplicationMaster receives the keytab. It uses the keytab to replace the job's tokens before they expire. none: no keytab.",
     )
     .default('none'),
   remoteAccess: z
     .boolean()
     .describe(
-      "Whether the job's user may run commands in running tasks and connect to their ports: `tony-ts exec`, `shell`, `forward` and `notebook`.",
+      "Whether the job's user may run commands in running tasks and connect to their ports, with `tony-ts exec`, `shell`, `forward` and `notebook`.",
     )
     .default(true),
   master: z

@@ -10,7 +10,7 @@ const amounts = (what: string, more: Record<string, z.ZodType> = {}) =>
       gpus: count(0).describe(`GPUs ${what} (YARN resource type yarn.io/gpu).`).optional(),
       ...more,
     })
-    .catchall(count(0).describe(`Amount of any other YARN resource type ${what}, under its YARN name.`));
+    .catchall(count(0).describe(`Amount of another YARN resource type ${what}. The key is the name of this type in YARN.`));
 
 const limits = {
   instances: count(0).describe('Maximum number of tasks in one job.').optional(),

@@ -19,7 +19,7 @@ export const NO_DRIVER = 'the ApplicationMaster provides the rendezvous of Horov
 const NO_PLACEMENT = 'YARN placement constraints are not supported; use node labels (nodeLabel)';
 const FILES = 'relative paths are resolved against the folder of job.yaml; programs must not change these files';
 const NO_MASTER_FILES = 'the ApplicationMaster runs no job code; list the files under a role';
-const PREPROCESS = 'write a role for the preparation, and `after` in the roles that wait for it';
+const PREPROCESS = 'add a role for the preparation, and set `after` in the roles that wait for it';
 
 /** TonY keys that apply to the whole job. If the conversion depends on the value of the key, the entry is a function. */
 export const APPLICATION_KEYS: Readonly<Record<string, Carrying | ((value: string) => Carrying)>> = {
@@ -30,7 +30,7 @@ export const APPLICATION_KEYS: Readonly<Record<string, Carrying | ((value: strin
   'tony.application.node-label': to('master.nodeLabel, roles.*.nodeLabel'),
   'tony.application.framework': to(
     'framework',
-    'pytorch, tensorflow and horovod keep their names; programs of other frameworks get TONY_RANK and TONY_WORLD_SIZE, and read the addresses of all tasks from the file named by TONY_TASK_FILE',
+    'pytorch, tensorflow and horovod keep their names; programs of other frameworks receive TONY_RANK and TONY_WORLD_SIZE; the file named by TONY_TASK_FILE contains the addresses of all tasks',
   ),
   'tony.application.distributed-mode': (value) =>
     value.toUpperCase() === 'GANG'
@@ -42,7 +42,10 @@ export const APPLICATION_KEYS: Readonly<Record<string, Carrying | ((value: strin
   'tony.application.fail-on-worker-failure-enabled': (value) =>
     value === 'false' ? to('success', "chief: the chief's result is the job's result") : not('success: all is the default'),
   'tony.application.tensorboard-log-dir': to('tensorboard.logdir', "YARN's tracking URL opens TensorBoard"),
-  'tony.application.prepare-stage': to('roles.*.after', 'the roles of the second stage wait until those of the first have succeeded'),
+  'tony.application.prepare-stage': to(
+    'roles.*.after',
+    'the roles of the second stage wait until the roles of the first stage have succeeded',
+  ),
   'tony.application.training-stage': to('roles.*.after'),
   'tony.application.enable-preprocess': not(PREPROCESS),
   'tony.application.placement-spec': not(NO_PLACEMENT),
@@ -87,7 +90,7 @@ export const APPLICATION_KEYS: Readonly<Record<string, Carrying | ((value: strin
   'tony.task.max-total-instances': not(OF_THE_SITE),
   'tony.container.allocation.timeout': (value) =>
     Number(value) > 0
-      ? to('gang.timeout', 'at most 570s; after that, tony-ts requests the missing containers again')
+      ? to('gang.timeout', 'at most 570s; after this time, tony-ts releases the containers and requests all of them again')
       : not('the default is 300s'),
   'tony.container.registration.timeout': not('included in gang.timeout'),
   'tony.worker.timeout': (value) =>
@@ -132,7 +135,7 @@ export const OTHER_KEYS: readonly { readonly pattern: RegExp; readonly remark: s
   { pattern: /^tony\.docker\./, remark: 'for the image of one role or of the ApplicationMaster, see roles.*.docker and master.docker' },
   { pattern: /^tony\.horovod\./, remark: NO_DRIVER },
   { pattern: /^tony\.history\./, remark: OF_HISTORY },
-  { pattern: /^tony\.keytab\./, remark: 'name the principal and its keytab as `kerberos` in tony-site.yaml' },
+  { pattern: /^tony\.keytab\./, remark: 'set the principal and its keytab under `kerberos` in tony-site.yaml' },
   { pattern: /^tony\.(portal|https?|secret)\./, remark: OF_SECURITY },
   { pattern: /^tony\.version-info\./, remark: NOTHING_NEEDED },
 ];
