@@ -89,8 +89,8 @@ function expand(text: string, values: readonly string[], rule: string): string {
 }
 
 /**
- * Replaces matches as Java does. In Java's replacement text, `$0` is the whole match, and a backslash quotes the next character. If several
- * digits follow `$`, the group number consists of as many of them as still name an existing group.
+ * Replaces matches as Java does. In Java's replacement text, `$0` is the whole match, and a backslash quotes the next character. Of the
+ * digits after `$`, Java uses as many as still form the number of an existing group.
  */
 function substitute(base: string, from: RegExp, to: string): string {
   return base.replace(from, (...found: readonly unknown[]) => {
@@ -142,7 +142,7 @@ function ruleOf([, isDefault, components = '', format = '', match, from, to = ''
 }
 
 /**
- * Regular expression syntax of Java that has another meaning, or none, in JavaScript: `\p{Lower}`, `\Q...\E`, `\A`, `\z`, `[a&&b]` and
+ * Matches regular expression syntax that JavaScript does not interpret like Java: `\p{Lower}`, `\Q...\E`, `\A`, `\z`, `[a&&b]` and
  * possessive quantifiers.
  */
 const JAVA_ONLY = /\\[pPQEAzZGhHR]|&&|[*+?}]\+/;

@@ -3,7 +3,7 @@ import { additionalAuthorities, ServerTrust } from '../tls/server-trust.ts';
 import { readTrustStore } from '../tls/trust-store.ts';
 
 /**
- * The cluster's certificate authorities in PEM format, from the client's truststore. Only tony-ts knows this property. Certificates are
+ * The cluster's certificate authorities in PEM format, from the client's truststore. This property is specific to tony-ts. Certificates are
  * public, so job.json can contain it.
  */
 export const AUTHORITIES = 'tony.tls.authorities';

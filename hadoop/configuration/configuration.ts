@@ -12,7 +12,7 @@ type Environment = Readonly<Record<string, string | undefined>>;
 
 const PROTECTIONS: Readonly<Record<string, Qop>> = { authentication: 'auth', integrity: 'auth-int', privacy: 'auth-conf' };
 
-/** Hadoop's load order: a later file overrides earlier files, except for properties marked `<final>`. */
+/** The configuration files in Hadoop's load order. A later file overrides earlier ones, except for properties marked `<final>`. */
 const FILES = ['core-site.xml', 'hdfs-site.xml', 'yarn-site.xml', 'resource-types.xml'];
 
 /** Hadoop 3.4's defaults (*-default.xml) for the keys that tony-ts uses. */
@@ -161,7 +161,7 @@ export class HadoopConfiguration {
 
   /** Creates a configuration from plain properties, such as the result of `freeze()`. */
   static fromProperties(properties: Readonly<Record<string, string>>): HadoopConfiguration {
-    // The environment is empty because `freeze()` substitutes the variables on the submitting machine.
+    // The environment is empty because `freeze()` has already substituted the variables on the submitting machine.
     return new HadoopConfiguration(new Map(Object.entries(properties)), {});
   }
 
@@ -267,8 +267,8 @@ export class HadoopConfiguration {
   }
 
   /**
-   * Returns the base URL of YARN's web proxy, or null if the proxy runs in the ResourceManager. The proxy also runs there if
-   * yarn.web-proxy.address is the ResourceManager's own web address.
+   * Returns the base URL of YARN's web proxy if it is a separate process, and null otherwise. The proxy runs in the ResourceManager if
+   * yarn.web-proxy.address is not set, or if it is the ResourceManager's own web address.
    */
   get separateWebProxy(): string | null {
     const address = this.get('yarn.web-proxy.address');

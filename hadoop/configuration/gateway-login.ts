@@ -97,8 +97,8 @@ async function ofContainer(gateway: string, { HADOOP_TOKEN_FILE_LOCATION: file }
 }
 
 /**
- * Reads and checks the credentials file.
- * @throws TonyError GATEWAY_CREDENTIALS. The message never contains the file's content.
+ * Reads and checks the credentials file. Error messages never contain the file's content.
+ * @throws TonyError GATEWAY_CREDENTIALS
  */
 async function readCredentials(file: string, gateway: string): Promise<Secret> {
   const fail = (problem: string): never => {

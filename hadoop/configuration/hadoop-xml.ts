@@ -63,9 +63,7 @@ export function parseWithIncludes(text: string, file: string): (XmlProperty | Xm
     content += text;
   };
 
-  // A sax message ends with the position: `Unexpected close tag
-  // Line: 3
-  // ...`.
+  // sax appends the position to its messages: `Unexpected close tag Line: 3 ...`.
   parser.onerror = ({ message }) => fail(message.split('\n')[0] ?? '');
   parser.ontext = add;
   parser.oncdata = add;

@@ -25,7 +25,7 @@ export interface HdfsPath {
 export interface HdfsPlace {
   /** The path on a real file system. Null for a folder that exists only in a mount table, and for a path outside all mount points. */
   readonly target: HdfsPath | null;
-  /** An identifier of the mount point. Files can be renamed only within one mount point. */
+  /** Identifier of the mount point. Files can be renamed only within one mount point. */
   readonly mount: string;
   /** True for a mount point and for the folders above it. */
   readonly isFixed: boolean;
@@ -46,7 +46,7 @@ const tables = new WeakMap<HadoopConfiguration, Map<string, MountTable>>();
 /**
  * Resolves a location.
  *
- * @throws TonyError HADOOP_CONF_INVALID without a default file system or mount table, STORAGE_REFUSED for links that are not supported
+ * @throws TonyError HADOOP_CONF_INVALID if there is no default file system or mount table, STORAGE_REFUSED for links that are not supported
  */
 export function placeOf(configuration: HadoopConfiguration, location: HdfsLocation, depth = 0): HdfsPlace {
   const { scheme, authority, path } = withAuthority(configuration, location);

@@ -14,7 +14,7 @@ export function fileSystemsOfJob(frozen: Pick<FrozenJob, 'cluster'>, configurati
   const named = [...JSON.stringify(job).matchAll(/\b(?:hdfs|webhdfs|swebhdfs|viewfs):\/\/[^/"\s\\,]*/g)].map(([uri]) => uri);
   const standard = fileSystemUrisOf(configuration, configuration.defaultFs);
   const gateways = allGateways(configuration).map((address) => new URL(address));
-  // HttpFS issues its own tokens. Containers authenticate to Knox, whose addresses have a path, with `storage.credentials` instead.
+  // HttpFS issues its own tokens. Knox, whose addresses have a path, uses `storage.credentials` instead.
   const issuers = gateways.filter(({ pathname }) => pathname === '/').map(webFileSystem);
   return [...new Set([...named.flatMap((uri) => namedFileSystems(configuration, uri)), ...standard, ...issuers])];
 }

@@ -19,8 +19,8 @@ import { defaultPort, nameNodesOf, parseFileSystem, rpcNameOf, tokenServicesAt }
 const logins = new WeakMap<HadoopConfiguration, Login>();
 
 /**
- * Returns this process's login for a cluster. On a cluster without Kerberos, the login sends the user name. On a cluster with Kerberos, it
- * uses the delegation tokens in a container, and the user's Kerberos ticket elsewhere.
+ * Returns this process's login for a cluster. On a cluster without Kerberos, the login sends the user name. On a cluster with Kerberos, a
+ * process in a container uses the delegation tokens, and any other process uses the user's Kerberos ticket.
  */
 export function loginOf(configuration: HadoopConfiguration, user: string, environment: NodeJS.ProcessEnv = process.env): Login {
   if (!configuration.secure) {

@@ -5,7 +5,7 @@ import { TonyError } from '../../platform/errors.ts';
  * table NAME, each with the prefix `fs.viewfs.mounttable.NAME.`:
  *
  *   link./path = URI        a mount point. If mount points are nested, the deepest one applies, as in Hadoop 3.4
- *   linkFallback = URI      the folder for all paths outside of mount points
+ *   linkFallback = URI      the folder for all paths outside the mount points
  *   linkMergeSlash = URI    one mount point at the root, which excludes all others
  *   homedir = /path         the folder of the users' home folders; default /user
  *   linkNfly.…, linkRegx.…, linkMerge.…    not supported

@@ -104,8 +104,8 @@ export function isSameFileSystem(configuration: HadoopConfiguration, one: FileSy
 }
 
 /**
- * Explains why the servers of a file system may be unknown: its authority has no port, and is not a configured nameservice. Returns null if
- * this is not the case.
+ * Explains why the servers of a file system may be unknown: its authority has no port, and is not a configured nameservice. Returns null
+ * for any other authority.
  */
 export function unknownNameservice(configuration: HadoopConfiguration, { scheme, authority }: FileSystemName): string | null {
   if (/:\d+$/.test(authority) || membersOf(configuration, { scheme, authority }).suffixes.length > 0) {
@@ -117,8 +117,8 @@ export function unknownNameservice(configuration: HadoopConfiguration, { scheme,
 }
 
 /**
- * Returns the service names of delegation tokens that the NameNodes at an origin, such as `http://nn1:9870`, accept: `ha-hdfs:NAMESERVICE`,
- * or the RPC address `host:port`.
+ * Returns the services of the delegation tokens for the NameNode at a web address such as `http://nn1:9870`. A service is
+ * `ha-hdfs:NAMESERVICE` or the RPC address `host:port`.
  */
 export function tokenServicesAt(configuration: HadoopConfiguration, origin: string): readonly string[] {
   const services = configuration.list('dfs.nameservices');

@@ -145,6 +145,6 @@ async function ownProperties(authority: string, timeoutMs: number): Promise<Reco
     }
     return propertiesOfDaemon(new URL(`https://${authority}`), { timeoutMs, anyCertificate: true });
   });
-  // Omit default values, because the NodeManager may run another version of Hadoop than the one whose defaults tony-ts uses.
+  // Omit default values, because the NodeManager's version of Hadoop may have other defaults than `HadoopConfiguration`.
   return withoutDefaults(all);
 }

@@ -90,7 +90,7 @@ function deriveKey(salt: Buffer, password: string, iterations: number): Buffer {
   const secret = Buffer.from(password, 'latin1');
   const halves = [Buffer.from(salt.subarray(0, SALT_BYTES / 2)), salt.subarray(SALT_BYTES / 2)] as const;
   if (halves[0].equals(halves[1])) {
-    // Repeat a bug of Java: it should reverse the first half, but overwrites bytes before it has moved them.
+    // Reproduces a bug in Java, which should reverse the first half but overwrites bytes before it has moved them.
     const [a = 0, b = 0, , d = 0] = halves[0];
     halves[0].set([d, a, b, d]);
   }

@@ -11,7 +11,7 @@ import type { BigEndianReader } from '../tls/big-endian-reader.ts';
  *   values:    from the topmost superclass to the class itself: the value of each field
  *   text:      u16 length, UTF-8
  *
- * Handles count classes, objects, arrays and strings in the order of their appearance, from 0x7E0000.
+ * Classes, objects, arrays and strings receive consecutive handles in the order in which they appear, starting at 0x7E0000.
  */
 const MAGIC = 0xaced0005;
 const [NULL, REFERENCE, CLASS, OBJECT, STRING, ARRAY, END] = [0x70, 0x71, 0x72, 0x73, 0x74, 0x75, 0x78];
