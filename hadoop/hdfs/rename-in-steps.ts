@@ -6,11 +6,11 @@ import type { FileStatus } from './web-hdfs-answers.ts';
  * an existing folder. A replacement therefore takes several steps:
  *
  *   1. remove .NAME.0000000000000000.writing     left by a writer that crashed
- *   2. NAME -> .NAME.0000000000000000.writing    from here on, readers that miss NAME read this file
+ *   2. NAME -> .NAME.0000000000000000.writing    readers that do not find NAME now read this file
  *   3. the new file -> NAME
  *   4. remove .NAME.0000000000000000.writing
  *
- * At each moment, one of the two names exists and is whole. A crash before step 3 leaves the old content, as if the write had not happened.
+ * One of the two files always exists and is complete. After a crash before step 3, the old content is still available.
  */
 
 const KEPT = /^\.(.+)\.0{16}\.writing$/;
@@ -23,7 +23,7 @@ export function keptPath(path: string): string {
   return `${path.slice(0, cut)}.${path.slice(cut)}.${'0'.repeat(16)}.writing`;
 }
 
-/** Gives files that are being replaced their own names in a listing. */
+/** Returns a listing in which each file that is being replaced has its original name. */
 export function withKept(statuses: readonly FileStatus[]): FileStatus[] {
   const names = new Set(statuses.map(({ name }) => name));
   return statuses.map((status) => {
@@ -52,7 +52,7 @@ export interface SimpleRename {
 /**
  * Completes a rename after the server's first response.
  *
- * @param isDone the first response
+ * @param isDone true if the server reported success
  */
 export async function completeRename(
   files: SimpleFileSystem,
@@ -93,7 +93,7 @@ async function replace(files: SimpleFileSystem, from: string, to: string): Promi
     return false;
   }
   const isDone = await files.rename(from, to);
-  // Also correct if the rename failed because another writer was faster: the old file is obsolete in both cases.
+  // The old file is obsolete even if the rename failed, because another writer was then faster.
   await files.remove(kept);
   return isDone;
 }

@@ -55,7 +55,7 @@ export function leavesGateway({ origin }: URL, location: string): TonyError {
 }
 
 export function jsonOf(text: string, operation: string): Record<string, unknown> {
-  // SETPERMISSION returns status 200 with an empty body. So does RENAME with `renameoptions`.
+  // SETPERMISSION, and RENAME with `renameoptions`, return an empty body on success.
   if (text === '') {
     return {};
   }
@@ -99,7 +99,7 @@ export function fileStatusOf(value: unknown): FileStatus {
   };
 }
 
-/** Returns true if a status before a rename and a status after it describe the same file. */
+/** Returns true if two statuses, from before and after a rename, describe the same file. */
 export function isSameFile(a: FileStatus, b: FileStatus): boolean {
   if (a.fileId > 0) {
     return a.fileId === b.fileId;
@@ -129,7 +129,7 @@ export function isMissing(remote: RemoteException): boolean {
   return remote.exception === 'FileNotFoundException' || isMissingBelowFile(remote);
 }
 
-/** Stands for the response if the server does not support the operation. */
+/** Result for an operation that the server does not support. */
 export const UNSUPPORTED = Symbol('unsupported');
 
 /** Returns UNSUPPORTED if the server does not support LISTSTATUS_BATCH, as is the case for routers. Rethrows all other errors. */

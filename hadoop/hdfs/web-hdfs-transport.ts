@@ -18,7 +18,7 @@ export interface WebHdfsOptions {
   readonly idleTimeoutMs?: number;
 }
 
-/** The servers that serve a file system. */
+/** How to reach a file system's servers, and how to authenticate to them. */
 export interface WebHdfsServers {
   /** Base URLs of the NameNodes' web servers, or of the gateway. */
   readonly addresses: readonly string[];
@@ -50,7 +50,9 @@ export interface Transfer<T> {
     idleTimeoutMs: number,
     headers: Readonly<Record<string, string>>,
   ) => Promise<{ readonly response: IncomingMessage; readonly result: T }>;
-  /** Called before a retry; throws to prevent it. `untrusted` is the error if the client does not trust the DataNode's certificate. */
+  /**
+   * Called before a retry. Throws to prevent the retry. `untrusted` is the error if the client does not trust the DataNode's certificate.
+   */
   readonly beforeRepeat?: (reason: string, untrusted: TonyError | undefined) => void | Promise<void>;
 }
 

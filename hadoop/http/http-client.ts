@@ -77,7 +77,7 @@ export interface HttpAnswer {
   readonly body: Buffer;
 }
 
-/** Resolves when the response headers have arrived. Rejects if the request fails before that, for TLS errors with TonyError TLS_FAILED. */
+/** Resolves when the response headers have arrived. Rejects if the request fails first. TLS errors become TonyError TLS_FAILED. */
 export function headOf(sent: ClientRequest): Promise<IncomingMessage> {
   return new Promise((resolve, reject) => {
     sent.once('response', resolve);

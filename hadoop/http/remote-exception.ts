@@ -20,7 +20,7 @@ export function parseRemoteException(text: string): RemoteException | null {
   if (!isRecord(remote) || typeof remote.exception !== 'string') {
     return null;
   }
-  // The first line can be followed by a Java stack trace.
+  // Some messages contain a Java stack trace after the first line.
   const message = typeof remote.message === 'string' ? (remote.message.split(/\n\s*at /)[0] ?? '').trim() : '';
   return { exception: remote.exception, message };
 }

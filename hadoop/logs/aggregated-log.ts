@@ -66,7 +66,7 @@ export async function readAggregatedFile(source: ByteSource, file: AggregatedFil
     return Buffer.alloc(0);
   }
   const cursor = await openBlock(source, file.compression, file.block, first.at);
-  // The cursor of an uncompressed block counts from `first.at`, the cursor of a compressed block from the start of the block.
+  // The cursor of an uncompressed block counts from `first.at`. The cursor of a compressed block counts from the start of the block.
   const base = first.at - cursor.position;
   const parts: Buffer[] = [];
   try {

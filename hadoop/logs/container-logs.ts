@@ -35,7 +35,7 @@ export interface LogPiece {
   readonly offset: number;
   /** Size of the file in bytes at the time of the request. */
   readonly size: number;
-  /** True if the program can write no more to the file, and `bytes` extends to the file's end. */
+  /** True if the file is complete and `bytes` extends to its end. */
   readonly complete: boolean;
 }
 

@@ -14,7 +14,7 @@
  */
 
 export const CONTENTS = Buffer.from('\nLogContents:\n');
-/** Maximum length of a header or footer. They usually have about 300 and 250 bytes. */
+/** Maximum length of the header and of the footer. Their usual lengths are about 300 and 250 bytes. */
 export const MAXIMUM_HEAD_BYTES = 16 * 1024;
 
 /** Returns the length of the whole file in bytes at the time of the request. Throws a RangeError if the header contains no length. */
