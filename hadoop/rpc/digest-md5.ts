@@ -17,7 +17,7 @@ export type Cipher = '3des' | 'rc4';
 export interface Challenge {
   readonly realm: string;
   readonly nonce: string;
-  /** The protections that both sides support, in the server's order. */
+  /** The offered protections that this client supports, in the server's order. */
   readonly qops: readonly Qop[];
   readonly ciphers: readonly Cipher[];
   /** Maximum length in bytes of a message that the server accepts. */
@@ -28,7 +28,7 @@ export interface Challenge {
 const MAX_CHALLENGE_BYTES = 2048;
 /** All protections, from the weakest to the strongest. */
 export const QOPS: readonly Qop[] = ['auth', 'auth-int', 'auth-conf'];
-/** Ciphers in order of preference. Node.js implements 3des natively, but rc4 only exists here in JavaScript. */
+/** Ciphers in order of preference. Node.js has a native implementation of 3des, but not of rc4. */
 const CIPHERS: readonly Cipher[] = ['3des', 'rc4'];
 
 /** Parses a challenge. Throws an Error for a malformed or unsupported challenge. */

@@ -9,7 +9,7 @@ import { Buffer } from 'node:buffer';
 const LENGTH_BYTES = 4;
 const CRUMB_BYTES = 16_384;
 
-/** What a server sends instead of a length if it does not support the client's protocol version. */
+/** Value that a server sends instead of a length if it does not support the client's protocol version. */
 const OLD_REFUSAL = -1;
 
 export function encodeFrame(...messages: readonly Uint8Array[]): Buffer {
@@ -19,8 +19,8 @@ export function encodeFrame(...messages: readonly Uint8Array[]): Buffer {
 }
 
 /**
- * Splits a byte stream into frames. An invalid length fails as soon as its four bytes have arrived. Memory is allocated only for received
- * bytes.
+ * Splits a byte stream into frames. Rejects an invalid length as soon as its four bytes have arrived, and allocates memory only for
+ * received bytes.
  */
 export class FrameReader {
   readonly #maxBytes: number;

@@ -345,7 +345,7 @@ export class IpcConnection {
     if (!this.#connected) {
       return new TonyError('RPC_UNREACHABLE', `${this.#where} is not reachable${why}.`, options);
     }
-    // The server may have rejected the token: it then closes the connection without a response.
+    // A server that rejects the token closes the connection without a response.
     if (this.#state === 'authenticating') {
       return new TonyError('RPC_REFUSED', `${this.#where} closed the connection during authentication${why}.`, options);
     }

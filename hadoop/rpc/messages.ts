@@ -20,9 +20,9 @@ export function encodeMessage(name: string, value: object): Buffer {
 }
 
 /**
- * Decodes a message. Missing fields are missing in the result, but lists are always present. 64-bit integers become decimal strings, and
- * enum values become names. Byte fields share memory with `bytes`, so callers must copy them to keep them. Throws if the bytes are not a
- * message of this type.
+ * Decodes a message. Fields that are not set are missing in the result, but lists are always present. 64-bit integers become decimal
+ * strings, and enum values become names. Byte fields share memory with `bytes`, so callers must copy them to keep them. Throws if the bytes
+ * are not a message of this type.
  */
 export function decodeMessage<T>(name: string, bytes: Uint8Array): T {
   const type = typeOf(name);

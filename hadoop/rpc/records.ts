@@ -31,7 +31,10 @@ export interface ContainerIdMessage {
     readonly application_id?: { readonly id?: number; readonly cluster_timestamp?: string };
     readonly attemptId?: number;
   };
-  /** epoch << 40 | sequence */
+  /**
+   * The container's epoch and sequence number, as `epoch << 40
+   *  sequence`.
+   */
   readonly id?: string;
 }
 
@@ -138,7 +141,7 @@ export interface ContainerStatusMessage {
   readonly exit_status?: number;
 }
 
-/** The exit status that YARN assumes if there is none: YARN could not create the container. */
+/** YARN's value for a missing exit status, which means that the container could not be created. */
 const INVALID_EXIT_STATUS = -1000;
 
 export function completedOfMessage(message: ContainerStatusMessage): CompletedContainer {

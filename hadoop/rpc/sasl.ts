@@ -109,7 +109,7 @@ export class SaslClient {
     if (auth.mechanism !== 'DIGEST-MD5') {
       throw new Error(`the server requires the SASL mechanism ${auth.mechanism}; only DIGEST-MD5 is supported`);
     }
-    // Hadoop requires that the client repeats the offer unchanged, including an empty protocol, but without the challenge.
+    // The client must repeat the server's offer unchanged, including an empty protocol but without the challenge.
     const { challenge, ...chosen } = auth;
     if (challenge === undefined) {
       this.#state = { name: 'awaiting challenge', auth };

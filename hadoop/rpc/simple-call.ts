@@ -25,8 +25,8 @@ export interface SimpleCall {
 }
 
 /**
- * Makes one Hadoop RPC call on a new connection. Tries the daemons in turn to find the active one. The call starts no further round after
- * 10 s. Each attempt has 10 s to connect and 10 s to receive the response.
+ * Makes one Hadoop RPC call on a new connection. Tries the daemons in turn to find the active one. No further round starts after 10 s. Each
+ * attempt has 10 s to connect and 10 s to receive the response.
  * @throws TonyError with `code` if no daemon responds, and RPC_REFUSED if a daemon offers less protection than the configuration requires
  */
 export async function simpleCall<Answer>({

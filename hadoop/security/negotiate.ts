@@ -22,7 +22,7 @@ const TLS_FAILURES: ReadonlySet<number> = new Set([35, 60]);
  * Authenticates the user to a web server with SPNEGO and returns the server's cookie. Runs the system's curl, which uses the same Kerberos
  * library, configuration and ticket cache as `kinit`. The ticket does not appear in curl's arguments. Because a cookie is valid for hours,
  * one run per server is enough.
- * @returns `no answer` if the server does not respond. The request that follows then reports the cause.
+ * @returns `no answer` if the server does not respond. The caller's next request reports the cause.
  * @throws TonyError KERBEROS_*, TLS_FAILED
  */
 export async function negotiate(

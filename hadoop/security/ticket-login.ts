@@ -6,7 +6,7 @@ import type { Identity, Login, LoginDescription, TokenService } from './login.ts
 import { negotiate } from './negotiate.ts';
 import { findTicket, ticketEnvironment } from './tickets.ts';
 
-/** Time in ms before its expiry at which a cookie is replaced. */
+/** Remaining lifetime in ms below which a cookie is replaced. */
 const RENEW_BEFORE_MS = 60_000;
 
 /** Authenticates the user with a Kerberos ticket. Signs in once per web server, and sends the server's cookie with later requests. */

@@ -16,7 +16,7 @@ export interface Ticket {
   readonly cache: string;
 }
 
-/** Time in ms before its expiry at which a ticket from a keytab is replaced. */
+/** Remaining lifetime in ms below which a ticket from a keytab is replaced. */
 const RENEW_BEFORE_MS = 5 * 60_000;
 
 /**

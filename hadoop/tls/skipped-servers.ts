@@ -5,8 +5,8 @@ const SKIPPED = channel('tony-ts.skipped-server');
 const reported = new Set<string>();
 
 /**
- * Reports, once per server, that this process does not use a server because it does not trust the server's certificate. Such a server can
- * be a DataNode. The report goes through a diagnostics channel, because any request can cause it.
+ * Reports that this process skips a server, such as a DataNode, because it does not trust the server's certificate. Each server is reported
+ * only once. The report goes through a diagnostics channel, because any request can cause it.
  */
 export function reportSkippedServer(failure: TonyError): void {
   if (!reported.has(failure.message)) {
