@@ -46,7 +46,7 @@ export async function uploadFolder(storage: Storage, local: string, uri: string,
     signal.throwIfAborted();
     const file = path.join(local, name);
     let measure = new Measure();
-    // If the storage repeats the upload of a file, it calls this function again.
+    // If the storage repeats the upload of a file, the storage calls this function again.
     const pieces = () => {
       measure = new Measure();
       return measure.pass(createReadStream(file, { signal }) as AsyncIterable<Buffer>);

@@ -2,12 +2,11 @@ import type { Readable } from 'node:stream';
 import type { ByteSource } from '../platform/byte-source.ts';
 
 /**
- * Access to files with HDFS (hdfs://, webhdfs://, swebhdfs://, viewfs://), s3:// and file:// URIs. Common error codes are NOT_FOUND for a
+ * Access to files by URI: HDFS (hdfs://, webhdfs://, swebhdfs://, viewfs://), s3:// and file://. Common error codes are NOT_FOUND for a
  * missing file, ACCESS_DENIED, HDFS_UNREACHABLE and S3_UNREACHABLE.
  *
- * An object store has no real folders. A folder exists while there is an object below it, or after `makeFolder`. For this reason,
- * `rename` of a folder fails with STORAGE_REFUSED, `remove` of a folder is not atomic, and entries have no owner and no permissions of
- * their own.
+ * An object store has no real folders. A folder exists while there is an object below it, or after `makeFolder`. For this reason, `rename`
+ * of a folder fails with STORAGE_REFUSED, `remove` of a folder is not atomic, and entries have no owner and no permissions of their own.
  */
 export interface Storage {
   /** Streams `length` bytes of a file from `offset` on. By default, streams the whole file. */

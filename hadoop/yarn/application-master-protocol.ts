@@ -86,7 +86,7 @@ export class ApplicationMasterClient {
     return this.#nodeTokens;
   }
 
-  /** True while containers are requested. Heartbeats should then follow every 100 to 250 ms, and otherwise every second. */
+  /** True while containers are requested. The ApplicationMaster should then send heartbeats every 100 to 250 ms instead of every second. */
   get hasOpenAsks(): boolean {
     return hasOpenAsks(this.#ledger);
   }

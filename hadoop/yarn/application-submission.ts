@@ -22,7 +22,7 @@ export interface ApplicationSubmission {
   readonly keepContainers: boolean;
   /** Shell command from `launchCommand`, which YARN copies unchanged into the launch script. */
   readonly command: string;
-  /** Environment variables of the program, unescaped. */
+  /** Environment variables with unescaped values. */
   readonly environment: Readonly<Record<string, string>>;
   readonly resources: readonly Resource[];
   /**

@@ -43,7 +43,7 @@ export interface AskLedger {
    */
   readonly released: ReadonlySet<string>;
   readonly unsentReleases: ReadonlySet<string>;
-  /** `avoided` contains the hosts to avoid. `sentAvoided` contains the hosts that the ResourceManager has been told to avoid. */
+  /** `avoided` contains the hosts to avoid. `sentAvoided` contains the hosts that were last sent to the ResourceManager. */
   readonly avoided: ReadonlySet<string>;
   readonly sentAvoided: ReadonlySet<string>;
 }

@@ -136,8 +136,8 @@ const queueSchema: z.ZodType<CapacityQueue> = z
   });
 
 /**
- * Returns true if resources have different capacities, as in `[memory=40%,vcores=60%]`. In this case, YARN misleadingly reports mode
- * `percentage` with a single `capacity`.
+ * Returns true if resources have different capacities, as in `[memory=40%,vcores=60%]`. For such a queue, YARN also reports mode
+ * `percentage` and a single `capacity`.
  */
 function differsByResource({ queueCapacityVectorInfo }: z.infer<typeof partitionSchema>): boolean {
   return new Set(queueCapacityVectorInfo?.capacityVectorEntries.map(({ resourceValue }) => resourceValue)).size > 1;

@@ -16,7 +16,7 @@ import { NodeConnections, type NodeManagerOptions } from './node-connections.ts'
 
 export interface LaunchContext {
   readonly localResources: readonly Resource[];
-  /** Environment variables of the program, unescaped. */
+  /** Environment variables with unescaped values. */
   readonly environment: Readonly<Record<string, string>>;
   /** Shell command from `launchCommand`, which the NodeManager copies unchanged into the launch script. */
   readonly command: string;

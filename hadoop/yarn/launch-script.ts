@@ -23,7 +23,7 @@ export function literal(text: string): string {
   return (
     text
       .replace(/[\\"`$]/g, '\\$&')
-      // Separate characters that the NodeManager would replace by inserting "", which closes and reopens the quotes. The shell removes it.
+      // Insert "", which closes and reopens the quotes, between characters that the NodeManager would replace. The shell removes it.
       .replace(/\{(?=\{)/g, '{""')
       .replace(/\}(?=\})/g, '}""')
       .replace(/<(?=(?:CPS|LOG_DIR|ADD_OPENS)>)/g, '<""')

@@ -42,7 +42,7 @@ export interface Application {
   /** Start time in ms since the epoch. */
   readonly startedAt: number;
   readonly finishedAt: number | null;
-  /** URL of the logs of the current ApplicationMaster's container. `amNodeHttp` is the web address of the NodeManager on which it runs. */
+  /** URL of the current ApplicationMaster container's logs. `amNodeHttp` is the web address of the container's NodeManager. */
   readonly amContainerLogs: string | null;
   readonly amNodeHttp: string | null;
   readonly allocatedMb: number;

@@ -108,7 +108,7 @@ async function keysOfHadoop(
   }
 }
 
-/** Returns the next step. If a credential provider on HDFS could not be read, this is the one of the HDFS error. */
+/** Returns the hint of the HDFS error if a credential provider on HDFS could not be read, and a general hint otherwise. */
 function hintOf(error: unknown): string {
   const cause = error instanceof Error ? error.cause : null;
   return cause instanceof TonyError

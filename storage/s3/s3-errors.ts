@@ -10,7 +10,7 @@ export function statusOf(error: unknown): number | undefined {
   return isRecord(metadata) && typeof metadata.httpStatusCode === 'number' ? metadata.httpStatusCode : undefined;
 }
 
-/** Returns true for an error of a request. Unlike it, an error of the caller's own stream has no metadata. */
+/** Returns true for an error of a request to the store. Errors of the caller's own streams have no metadata. */
 export function isRequestError(error: unknown): boolean {
   return isRecord(error) && '$metadata' in error;
 }
