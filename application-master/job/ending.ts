@@ -1,4 +1,5 @@
 import type { ContainerEnd } from '../../conf/status/task-failure.ts';
+import { counted } from '../../conf/values/quantities.ts';
 import type { Event } from './state/events.ts';
 import { type Ending, type JobState, LIMITS, type Task } from './state/job-state.ts';
 import { outlivesMs } from './state/timeouts.ts';
@@ -113,7 +114,7 @@ export function noteLostNode(transition: Transition, containerId: string): void 
   const count = tasks.filter(({ container }) => container?.node === node).length;
   transition.record('node-lost', {
     node,
-    detail: count === 0 ? 'it ran only containers that were ordered to stop' : `it ran ${count} task${count === 1 ? '' : 's'} of the job`,
+    detail: count === 0 ? 'it ran only containers that were ordered to stop' : `it ran ${counted(count, 'task')} of the job`,
   });
 }
 

@@ -2,6 +2,7 @@ import { constants } from 'node:os';
 import type { Role } from '../../conf/job.ts';
 import { describeFailure, describeStderr } from '../../conf/status/event-text.ts';
 import type { FailureCost, TaskFailure } from '../../conf/status/task-failure.ts';
+import { counted } from '../../conf/values/quantities.ts';
 import { unusableFile } from '../../hadoop/yarn/container-exit.ts';
 import { backoffMs } from '../../platform/backoff.ts';
 import { isFree } from './ending.ts';
@@ -267,7 +268,7 @@ export function whyNotRestarted(
   // If a bug hits one task after another, the job must fail before an elastic role has lost all of its tasks.
   const inVain = isElastic(task.role) ? Math.max(maxRestarts, LIMITS.rounds) : maxRestarts;
   const own = (text: string) => ({ kind: 'task', text }) as const;
-  const together = { kind: 'job', text: `failed after ${inVain} restart${inVain === 1 ? '' : 's'} without a new checkpoint` } as const;
+  const together = { kind: 'job', text: `failed after ${counted(inVain, 'restart')} without a new checkpoint` } as const;
   if (fruitless > inVain && isElastic(task.role)) {
     return together;
   }
@@ -281,7 +282,7 @@ export function whyNotRestarted(
     return own(`failed, and its role restarts only after ${describeCodes(task.role.retryOn ?? [])}`);
   }
   if (charged > maxRestarts && cost === 'charged') {
-    return own(`failed ${charged} times, but only ${maxRestarts} restart${maxRestarts === 1 ? ' is' : 's are'} allowed`);
+    return own(`failed ${charged} times, but only ${counted(maxRestarts, 'restart is', 'restarts are')} allowed`);
   }
   if (fruitless > inVain) {
     return together;

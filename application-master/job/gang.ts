@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { counted } from '../../conf/values/quantities.ts';
 import type { Member } from '../../training/process/task-context.ts';
 import { giveBack, predecessorsOf } from './ending.ts';
 import { decide } from './finish.ts';
@@ -142,12 +143,11 @@ export function startGeneration(transition: Transition): void {
 }
 
 function describeMembers(state: JobState, members: readonly Task[]): string {
-  const count = (of: readonly Task[], what: string) => `${of.length} ${what}${of.length === 1 ? '' : 's'}`;
   const servers = members.filter(({ role }) => role.servesParameters);
   const ranked = members.filter(({ rank }) => rank !== null);
   const role = elasticRole(jobOf(state));
   const share = role === null ? '' : ` (${ranked.filter((task) => task.role === role).length} of ${describeRange(role)} ${role.name}s)`;
-  return `${count(ranked, 'ranked task')}${share}${servers.length === 0 ? '' : `, ${count(servers, 'parameter server')}`}`;
+  return `${counted(ranked.length, 'ranked task')}${share}${servers.length === 0 ? '' : `, ${counted(servers.length, 'parameter server')}`}`;
 }
 
 /**

@@ -1,5 +1,6 @@
 import type { Role } from '../../conf/job.ts';
 import { describeFailure } from '../../conf/status/event-text.ts';
+import { counted } from '../../conf/values/quantities.ts';
 import { predecessorsOf } from './ending.ts';
 import { describeMb, oneLine, seconds } from './state/diagnostics.ts';
 import { type JobState, nameOf, type Task } from './state/job-state.ts';
@@ -94,7 +95,7 @@ function describeAmount(name: string, amount: number): string {
     return `${describeMb(amount)} of memory`;
   }
   if (name === 'vcores') {
-    return `${amount} vcore${amount === 1 ? '' : 's'}`;
+    return counted(amount, 'vcore');
   }
   return `${amount} ${name}`;
 }

@@ -48,7 +48,7 @@ test("describes the cause without YARN's repetitions", () => {
   expect(describeExit(-1000, 'File does not exist: hdfs://nn/x\n\tat org.apache.Foo.bar(Foo.java:1)\n')).toBe(
     'The container could not be launched: File does not exist: hdfs://nn/x',
   );
-  expect(describeExit(-100, 'Container released on a *lost* node')).toBe('The node was lost: Container released on a *lost* node');
+  expect(describeExit(-100, 'Container released on a *lost* node')).toBe('The node was lost.');
 });
 
 test('explains a file that was modified or removed after the submission', () => {

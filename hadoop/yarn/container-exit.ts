@@ -81,7 +81,7 @@ export function describeExit(exitStatus: number, diagnostics: string): string {
 }
 
 /** Removes text without information for users from YARN's diagnostics: exit codes, names of shell scripts and Java stack traces. */
-function withoutBoilerplate(diagnostics: string): string {
+export function withoutBoilerplate(diagnostics: string): string {
   const lines = diagnostics
     .split(/\r?\n/)
     .map((line) => line.trim())
@@ -89,7 +89,7 @@ function withoutBoilerplate(diagnostics: string): string {
     .map((line) => line.replace(/^\[\d{4}-\d\d-\d\d [\d:.]+\]/, '').trim())
     .filter(
       (line) =>
-        !/^(?:Exception from container-launch\.?|Container id: |Exit code: |Shell output: |Shell error output: |Container exited with a non-zero exit code -?\d+\b|Error file: |Last \d+ bytes of|Container killed on request\. Exit code is \d+|Killed by external signal)/i.test(
+        !/^(?:Container released on a \*lost\* node$|Exception from container-launch\.?|Container id: |Exit code: |Shell output: |Shell error output: |Container exited with a non-zero exit code -?\d+\b|Error file: |Last \d+ bytes of|Container killed on request\. Exit code is \d+|Killed by external signal)/i.test(
           line,
         ),
     );

@@ -38,7 +38,7 @@ const MINUTE = 60_000;
 
 const succeeded = { code: 0, signal: null };
 const lost = taskFailure({
-  cause: { kind: 'container', end: 'node-lost', exitStatus: -100, memoryMb: 2048, reason: 'the node is no longer heard of' },
+  cause: { kind: 'container', end: 'node-lost', exitStatus: -100, memoryMb: 2048, reason: '' },
   cost: 'free',
   node: 'node3.example.com:8041',
 });
@@ -190,17 +190,15 @@ export function failedScene(now = Date.now()): Scene {
   const startedAt = now - 40 * MINUTE;
   const finishedAt = now - 31 * MINUTE;
   const stderr = [
-    'file:///data/nm/usercache/alice/appcache/application_1795247621148_0043/source/train.ts:42',
+    'train.ts:42',
     // biome-ignore lint/suspicious/noTemplateCurlyInString: a program's text
     '    throw new Error(`no file ${name} in ${folder}`);',
     '          ^',
     '',
     'Error: no file train-images.idx3-ubyte in /data/mnist',
-    '    at openIdx (file:///source/train.ts:42:11)',
-    '    at main (file:///source/train.ts:97:24)',
+    '    at openIdx (train.ts:42:11)',
+    '    at main (train.ts:97:24)',
     '    at process.processTicksAndRejections (node:internal/process/task_queues:105:5)',
-    '',
-    'Node.js v22.21.1',
   ];
   const exit = { code: 1, signal: null };
   const failure = taskFailure({ cause: { kind: 'program', exit }, node: 'node2.example.com:8041', lines: stderr });
@@ -209,8 +207,8 @@ export function failedScene(now = Date.now()): Scene {
     task('worker', 1, {
       state: 'failed',
       exit,
-      attempts: 3,
-      failures: 3,
+      attempts: 4,
+      failures: 4,
       silentMs: null,
       failure,
     }),
@@ -220,7 +218,7 @@ export function failedScene(now = Date.now()): Scene {
     status: {
       ...job(tasks, startedAt),
       state: 'FAILED',
-      message: `worker:1 failed for good: ${describeFailure(failure, 'worker')}. Its 3 restarts are used up: see tony-ts logs application_1795247621148_0043 worker:1.`,
+      message: `worker:1 failed 4 times, but only 3 restarts are allowed: ${describeFailure(failure, 'worker')}.`,
       finishedAt,
       generations: 3,
       failure: { role: 'worker', index: 1, ...failure },

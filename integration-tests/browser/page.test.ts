@@ -137,7 +137,7 @@ describe('the job’s page', () => {
     const alert = page.locator('.alert').first();
     expect(await alert.locator('h2').innerText()).toBe('First failure: worker:1');
     expect(await alert.innerText()).toContain('Error: no file train-images.idx3-ubyte in /data/mnist');
-    expect(await alert.innerText()).toContain('Its 3 restarts are used up');
+    expect(await alert.innerText()).toContain('worker:1 failed 4 times, but only 3 restarts are allowed');
     const [above, below] = [await alert.boundingBox(), await page.getByRole('tablist').boundingBox()];
     expect(above?.y).toBeLessThan(below?.y ?? 0);
     await alert.getByRole('link', { name: 'Log of worker:1' }).click();

@@ -1,6 +1,6 @@
 import type { Role } from '../../../conf/job.ts';
 import type { ContainerEnd, FailureCause, FailureCost, ProgramEnd, TaskFailure } from '../../../conf/status/task-failure.ts';
-import { unusableFile } from '../../../hadoop/yarn/container-exit.ts';
+import { unusableFile, withoutBoilerplate } from '../../../hadoop/yarn/container-exit.ts';
 import type { ProgramExit } from './events.ts';
 import { LIMITS } from './job-state.ts';
 
@@ -21,7 +21,13 @@ function failureCause(cause: Cause, role: Role): FailureCause {
       return { kind: 'program', exit: programEnd(cause.exit) };
     case 'container': {
       const { kind, end, exitStatus, diagnostics } = cause;
-      return { kind, end, exitStatus, memoryMb: role.resources.memoryMb, reason: unusableFile(diagnostics) ?? oneLine(diagnostics) };
+      return {
+        kind,
+        end,
+        exitStatus,
+        memoryMb: role.resources.memoryMb,
+        reason: unusableFile(diagnostics) ?? oneLine(withoutBoilerplate(diagnostics)),
+      };
     }
     case 'launch':
       return { kind: 'launch', reason: oneLine(cause.message) };
