@@ -2,19 +2,19 @@ import { readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { rootCertificates } from 'node:tls';
 
-/** Files with the authorities that the operating system trusts: on Debian and Alpine, Red Hat, SUSE. */
+/** Files with the certificate authorities of the operating system on Debian and Alpine, Red Hat, and SUSE. */
 const SYSTEM_BUNDLES = ['/etc/ssl/certs/ca-certificates.crt', '/etc/pki/tls/certs/ca-bundle.crt', '/etc/ssl/ca-bundle.pem'];
-/** This file contains only the cluster's authorities, because Node.js adds them to its own. */
+/** Contains only the cluster's authorities, because Node.js adds this file to its own authorities. */
 const ADDITIONAL = 'cluster-authorities.pem';
-/** This file contains all authorities, for programs that use the file instead of their own authorities. */
+/** Contains all authorities, for programs that replace their own authorities with this file. */
 const ALL = 'all-authorities.pem';
-/** Read by OpenSSL (for Python's ssl module and most other programs), by the Python packages requests and botocore, and by curl. */
+/** Variables that OpenSSL (including Python's ssl module), the Python packages requests and botocore, and curl read. */
 const REPLACING = ['SSL_CERT_FILE', 'REQUESTS_CA_BUNDLE', 'CURL_CA_BUNDLE'];
 
 /**
  * Writes the cluster's certificate authorities to files in the container's folder. Returns the environment variables that make programs
- * trust these authorities. Omits the variables that `environment` already sets.
- * @param authorities in PEM format; empty if the cluster has no authorities of its own
+ * trust them, without variables that `environment` already sets.
+ * @param authorities authorities in PEM format; empty if the cluster has none of its own
  */
 export async function authorityEnvironment(
   folder: string,
@@ -32,7 +32,7 @@ export async function authorityEnvironment(
   return Object.fromEntries(Object.entries(variables).filter(([name]) => environment[name] === undefined));
 }
 
-/** Returns the system's authorities. On a system without such a file, returns the authorities of Node.js. */
+/** Returns the content of the first readable file, or the authorities of Node.js if none is readable. */
 async function firstBundle(files: readonly string[]): Promise<string> {
   for (const file of files) {
     const text = await readFile(file, 'latin1').catch(() => '');

@@ -3,9 +3,9 @@ import net from 'node:net';
 import { getSystemErrorName } from 'node:util';
 
 /**
- * A port that is bound before other tasks learn its number. The socket does not listen yet, so early connections are refused and the
- * clients retry. The program inherits the socket. If the descriptor does not reach the program, for example because npm does not pass it
- * on, the program can bind the port itself: Linux permits this while the first socket does not listen.
+ * A port that is bound but does not listen yet, so that no other process can take it. Early connections are refused, and the clients retry.
+ * The program inherits the socket. If the socket does not reach the program, for example because npm does not pass the descriptor on, the
+ * program can bind the port itself. Linux permits a second bind while the first socket does not listen.
  */
 export interface BoundPort {
   readonly port: number;
@@ -21,12 +21,12 @@ interface TcpHandle {
 }
 
 /**
- * An internal function of Node.js that its cluster module also uses, because no public API binds a socket without listening. A number in
- * the result is an error code.
+ * An internal function of Node.js that its cluster module also uses. No public API binds a socket without listening. If the result is a
+ * number, it is an error code.
  */
 type CreateServerHandle = (address: string, port: number, family: 4 | 6) => TcpHandle | number;
 
-/** Binds a free port on the host's address. If this machine does not have the address (behind NAT), binds it on all interfaces. */
+/** Binds a free port on the host's address, or on all interfaces if this machine does not have that address, for example behind NAT. */
 export async function bindFreePort(host: string): Promise<BoundPort> {
   const found = await lookup(host).catch(() => null);
   const handle = (found && bind(found.address, found.family === 6 ? 6 : 4)) ?? bind('0.0.0.0', 4);

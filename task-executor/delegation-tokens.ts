@@ -3,12 +3,12 @@ import path from 'node:path';
 import { type Credentials, decodeCredentials } from '../hadoop/rpc/credentials.ts';
 import { writeCredentials } from '../hadoop/rpc/credentials-file.ts';
 
-/** The program's credentials file, in the container's folder. */
+/** Name of the program's credentials file in the container's folder. */
 const PROGRAM_FILE = 'delegation-tokens';
 
 /**
- * Keeps the executor's and its program's delegation tokens in one file each, and replaces both files when new tokens arrive. Storage
- * rereads a changed file, so neither process has to restart.
+ * Keeps the delegation tokens of the executor and of its program in one file each. Replaces both files when new tokens arrive, so that
+ * neither process has to restart.
  */
 export class DelegationTokens {
   readonly #ownFile: string;
@@ -28,7 +28,7 @@ export class DelegationTokens {
   }
 
   /**
-   * Writes the tokens, but not the executor's own secrets, to a file for the program. Returns the path of the file; null if there are no
+   * Writes the tokens without the executor's own secrets to a file for the program. Returns the path of the file, or null if there are no
    * tokens, for example on a cluster without Kerberos.
    */
   async writeForProgram(): Promise<string | null> {
@@ -39,7 +39,10 @@ export class DelegationTokens {
     return this.#programFile;
   }
 
-  /** Replaces the tokens with those in an encoded credentials file. @throws TonyError CREDENTIALS_INVALID */
+  /**
+   * Replaces the tokens with the tokens of an encoded credentials file.
+   * @throws TonyError CREDENTIALS_INVALID
+   */
   async replace(encoded: Uint8Array): Promise<void> {
     const { tokens } = decodeCredentials(encoded);
     this.#credentials = { ...this.#credentials, tokens };

@@ -10,15 +10,15 @@ import type { Exited, MemberMessage } from '../protos/executor-protocol.ts';
 
 export interface ExecutorState {
   readonly link: 'open' | 'lost';
-  /** Number of the highest known ApplicationMaster attempt. Messages from earlier attempts are rejected. */
+  /** Number of the newest known ApplicationMaster attempt. Messages from earlier attempts are rejected. */
   readonly masterAttempt: number;
-  /** Time in ms at which the ApplicationMaster was last known to be reachable. The lease starts at this time. */
+  /** Time in ms at which an ApplicationMaster was last known to be reachable. The lease starts at this time. */
   readonly lastContact: number;
   readonly lastTick: number;
   readonly leaseMs: number;
-  /** Generation of the program or, before its start, of the bound port; 0 before the first generation. */
+  /** Generation of the program. Before the program starts, generation of the bound port. 0 before the first generation. */
   readonly generation: number;
-  /** Port number; 0 while no port is bound. */
+  /** Port number, or 0 while no port is bound. */
   readonly port: number;
   readonly program: Program | null;
   /** Generation for which to bind a port once the current program has exited, or null if there is none. */
@@ -34,7 +34,7 @@ export type Program =
 export interface ReportedState {
   readonly generation: number;
   readonly phase: 'IDLE' | 'RUNNING' | 'ENDED';
-  /** Port number; 0 while no port is bound. */
+  /** Port number, or 0 while no port is bound. */
   readonly port: number;
 }
 
@@ -46,7 +46,7 @@ export interface Leaving {
 
 export type ExecutorEvent = { readonly now: number } & (
   | { readonly type: 'bound'; readonly generation: number; readonly port: number }
-  /** The ApplicationMaster has accepted the Hello. `reported` is the state that the Hello contained. */
+  /** The ApplicationMaster has accepted the Hello. `reported` is the executor's state in that Hello. */
   | { readonly type: 'connected'; readonly masterAttempt: number; readonly leaseMs: number; readonly reported: ReportedState }
   | { readonly type: 'disconnected' }
   /** The ApplicationMaster has rejected this container, because it is not part of the job. `masterAttempt` is 0 if unknown. */
@@ -63,7 +63,7 @@ export type ExecutorEvent = { readonly now: number } & (
   | { readonly type: 'tick' }
 );
 
-/** An output of the state machine. The executor starts actions in order, without waiting for their completion. */
+/** An output of the state machine. The executor starts actions in order, without waiting until they are complete. */
 export type ExecutorAction =
   | { readonly type: 'bind'; readonly generation: number }
   | { readonly type: 'spawn'; readonly generation: number; readonly members: readonly MemberMessage[] }
@@ -86,11 +86,13 @@ export interface Step {
 }
 
 /**
- * A longer gap between two ticks (ms) means that this process was suspended. During the gap, the ApplicationMaster may have declared the
- * executor lost.
+ * Gap between two ticks, in ms, above which this process counts as suspended. The ApplicationMaster may have declared the executor lost in
+ * the meantime.
  */
 const HELD_UP_MS = 5_000;
-/** Timeout in ms for a killed program to exit. If a disk blocks the program, the executor exits without reporting the program's exit. */
+/**
+ * Timeout in ms for a killed program to exit. A disk can block the program. The executor then exits without reporting the program's exit.
+ */
 const LEAVE_MS = 15_000;
 
 export function createExecutor(now: number): ExecutorState {
@@ -99,7 +101,7 @@ export function createExecutor(now: number): ExecutorState {
     masterAttempt: 0,
     lastContact: now,
     lastTick: now,
-    // Initial value until an ApplicationMaster sends the lease.
+    // Valid until an ApplicationMaster sends the lease.
     leaseMs: LEAST_LEASE_MS,
     generation: 0,
     port: 0,
@@ -176,7 +178,7 @@ export function reportedState({ generation, port, program, preparing }: Executor
 }
 
 /**
- * Handles the response to a Hello. Reports all changes since the Hello, because the executor cannot report anything before Welcome arrives.
+ * Handles the response to a Hello. Reports all changes since the Hello, because the executor cannot send reports before Welcome arrives.
  */
 function connected(state: ExecutorState, { masterAttempt, leaseMs, now, reported }: Extract<ExecutorEvent, { type: 'connected' }>): Step {
   if (masterAttempt < state.masterAttempt) {
@@ -220,7 +222,7 @@ function prepare(state: ExecutorState, generation: number): Step {
   if (lives(state.program)) {
     return { state: next, actions: [{ type: 'kill', gently: false }] };
   }
-  // A port is already being bound. The handler of `bound` then binds a port for the newest generation.
+  // A port is being bound already. After that, the handler of `bound` binds a port for the newest generation.
   if (state.preparing !== null) {
     return only(next);
   }
@@ -244,7 +246,7 @@ function start(state: ExecutorState, generation: number, members: readonly Membe
     }
     return ignore(state, `ignoring Start for generation ${generation}: no port is bound for it`);
   }
-  // The first port is bound for generation 0 and valid for any generation. Each later port is valid only for its own generation.
+  // The first port is bound before any generation and is valid for each of them. Later ports are valid only for one generation.
   if (state.generation !== 0 && state.generation !== generation) {
     return ignore(state, `ignoring Start for generation ${generation}: the port is bound for generation ${state.generation}`);
   }
@@ -279,7 +281,7 @@ function exited(state: ExecutorState, exit: Exited): Step {
 
 function leave(state: ExecutorState, now: number, exitCode: number, reason: string, gently: boolean): Step {
   if (state.leaving !== null) {
-    // The program is already ending. Another order without a grace period kills it immediately.
+    // The program is ending already. A further order without a grace period kills it immediately.
     return !gently && lives(state.program) ? { state, actions: [{ type: 'kill', gently: false }] } : only(state);
   }
   const leaving = { since: now, exitCode, reason };
@@ -300,7 +302,7 @@ function left({ exitCode, reason }: Leaving): ExecutorAction {
 
 function tick(state: ExecutorState, now: number): Step {
   const heldUp = now - state.lastTick > HELD_UP_MS;
-  // After a suspension, the link may still be marked as open although it is broken. Only the next tick proves that the link works.
+  // After a suspension, the link may be broken although it is still marked as open. The next tick shows whether the link works.
   const next = { ...state, lastTick: now, lastContact: state.link === 'open' && !heldUp ? now : state.lastContact };
   if (next.leaving !== null) {
     return now - next.leaving.since > LEAVE_MS ? { state: next, actions: [left(next.leaving)] } : only(next);

@@ -20,7 +20,7 @@ import { SyncedFolder, timeToSync } from './synced-folder.ts';
 import { prepareRun } from './task-folder.ts';
 
 const TICK_MS = 500;
-/** Initial heartbeat interval in ms, until an ApplicationMaster sends one. */
+/** Heartbeat interval in ms until an ApplicationMaster sends one. */
 const FIRST_INTERVAL_MS = 1_000;
 
 type UntimedEvent = ExecutorEvent extends infer One ? (One extends ExecutorEvent ? Omit<One, 'now'> : never) : never;
@@ -29,14 +29,14 @@ interface Run {
   readonly generation: number;
   readonly progress: ProgressSoFar;
   readonly report: ReportFile | null;
-  /** The program stores a checkpoint if this file exists. */
+  /** Path of the file whose existence orders the program to store a checkpoint. */
   readonly checkpointOrder: string;
   readonly program: Program | null;
-  /** The synchronized folder. The program starts when the folder contains the newest checkpoint. */
+  /** The synchronized folder. The program starts after this folder has received the newest checkpoint. */
   readonly sync: SyncedFolder;
 }
 
-/** Runs the executor's state machine. Passes socket, process and timer events to it, and carries out the resulting actions. */
+/** Runs the executor's state machine. Passes events from sockets, processes and timers to the machine, and carries out its actions. */
 export class Executor {
   readonly #settings: ExecutorSettings;
   readonly #environment: Readonly<Record<string, string | undefined>>;
@@ -49,7 +49,7 @@ export class Executor {
   #state: ExecutorState;
   #port: BoundPort | null = null;
   #run: Run | null = null;
-  /** Ends the preparations of a run whose program has not started. */
+  /** Aborts the preparations of a run whose program has not started. */
   #starting: AbortController | null = null;
   /** The GPUs of the task. They are the same in all generations. */
   #assignedGpus: AssignedGpus | null = null;
@@ -57,7 +57,7 @@ export class Executor {
   #intervalMs = FIRST_INTERVAL_MS;
   #beat: NodeJS.Timeout | null = null;
   #resolveLeft: (exitCode: number) => void = () => {};
-  /** Resolves with the exit code when the executor can exit. */
+  /** Resolves with the exit code when the executor may exit. */
   readonly left: Promise<number>;
 
   constructor(settings: ExecutorSettings, environment: Readonly<Record<string, string | undefined>>, log: Logger) {
@@ -100,7 +100,7 @@ export class Executor {
     this.#happened({ type: 'terminated', exitCode, reason });
   }
 
-  /** Kills the program after an unexpected error. Otherwise, it would outlive the executor. */
+  /** Kills the program after an unexpected error, because the program must not outlive the executor. */
   abandon(): void {
     this.#run?.program?.kill(false);
   }
@@ -170,7 +170,7 @@ export class Executor {
     this.#port?.close();
     this.#port = null;
     const port = await bindFreePort(this.#settings.host);
-    // Only one port is bound at a time: the state machine requests the next one after this event.
+    // Only one port is bound at a time, because the state machine requests the next port only after this event.
     this.#port = port;
     this.#happened({ type: 'bound', generation, port: port.port });
   }
@@ -195,7 +195,7 @@ export class Executor {
     const progress = new ProgressSoFar();
     const sync = new SyncedFolder(this.#settings, generation, prepared, progress, this.#log);
     const stderr = path.join(this.#settings.logFolder, 'stderr');
-    // Separate the output of a restarted program in its log.
+    // Mark in the log where the output of the restarted program begins.
     if (generation > 1) {
       await appendFile(stderr, `--- generation ${generation} ---\n`);
     }
@@ -213,7 +213,7 @@ export class Executor {
       throw error;
     });
     if (inherits) {
-      // From now on, the program receives connections to the port.
+      // The program has inherited the socket and now accepts the connections.
       port.close();
       this.#port = null;
     }
@@ -261,7 +261,7 @@ export class Executor {
     }
   }
 
-  /** Sends the program's last report before its exit. The ApplicationMaster needs the report to evaluate the exit. */
+  /** Sends the program's last report and then its exit, because the ApplicationMaster needs the report to judge the exit. */
   #sayExited(exit: Exited): void {
     this.#heartbeat();
     this.#link.send({ exited: exit });

@@ -1,11 +1,11 @@
 import { writeSync } from 'node:fs';
 import type { Readable } from 'node:stream';
 
-/** The writer splits longer lines. */
+/** Maximum length of a line in bytes. Longer lines are split. */
 const LONGEST_LINE = 64 * 1024;
 const LINE_FEED = 0x0a;
 
-/** Copies a stream to a file descriptor in whole lines, each with a prefix. Lines from several writers therefore never mix. */
+/** Copies a stream to a file descriptor in whole lines, each with a prefix, so that lines from several writers do not mix. */
 export class LineWriter {
   readonly ended: Promise<void>;
   readonly #descriptor: number;
@@ -20,7 +20,7 @@ export class LineWriter {
     source.on('error', () => {});
   }
 
-  /** Writes the unfinished last line. */
+  /** Writes a last line that has no line feed. */
   flush(): void {
     if (this.#begun.length > 0) {
       this.#take(Buffer.from('\n'));

@@ -11,7 +11,7 @@ export interface MasterAddress {
 
 const DEADLINE_MS = 5_000;
 
-/** Reads the address stored by the newest ApplicationMaster attempt. Returns null if the address is currently unavailable. */
+/** Reads the address that the newest ApplicationMaster attempt has stored. Returns null if the address cannot be read. */
 export async function findMaster(frozen: FrozenJob, log: Logger): Promise<MasterAddress | null> {
   try {
     return await withTimeout(readAddress(frozen), DEADLINE_MS, () => null);
@@ -22,7 +22,7 @@ export async function findMaster(frozen: FrozenJob, log: Logger): Promise<Master
 }
 
 async function readAddress(frozen: FrozenJob): Promise<MasterAddress | null> {
-  // Loaded on demand to save memory: most executors never access storage.
+  // Loaded on demand to save memory, because most executors never access storage.
   const [{ createStorage }, { joinUri }, { HadoopConfiguration }] = await Promise.all([
     import('../storage/create-storage.ts'),
     import('../storage/uri.ts'),

@@ -28,7 +28,7 @@ import { SessionStream } from '../protos/session-stream.ts';
 import type { MasterAddress } from './master-address.ts';
 
 export interface MasterLinkEvents {
-  /** The ApplicationMaster has accepted `hello`, the first message on this link. */
+  /** The ApplicationMaster has accepted `hello`, which is the first message on this link. */
   readonly welcome: (welcome: Welcome, hello: Hello) => void;
   readonly message: (message: MasterMessage) => void;
   readonly lost: () => void;
@@ -41,23 +41,23 @@ export interface MasterLinkOptions {
   readonly certificate: Secret;
   readonly privateKey: Secret;
   readonly hello: () => Hello;
-  /** Looks up the address of the newest ApplicationMaster. Called when the current address does not respond. */
+  /** Looks up the address of the newest ApplicationMaster attempt. Called when the current address does not respond. */
   readonly findMaster: () => Promise<MasterAddress | null>;
   readonly events: MasterLinkEvents;
   readonly log: Logger;
 }
 
-/** Timeout in ms from connecting to Welcome. */
+/** Timeout in ms between connecting and Welcome. */
 const WELCOME_MS = 10_000;
 const CONNECT_BACKOFF = { firstMs: 100, mostMs: 3_000 };
-/** How long `close` may take, in ms, to send buffered messages. Messages that remain are lost. */
+/** Maximum time in ms for which `close` sends buffered messages. Messages that are still buffered are lost. */
 const FLUSH_MS = 200;
 /** Metadata key of a rejection. Its value is the number of the ApplicationMaster attempt. */
 const ATTEMPT_METADATA = 'tony-attempt';
-/** Timeout in ms for one attempt to forward a service request. */
+/** Timeout in ms for one try to forward a service request. */
 const SERVE_MS = 30_000;
 const SERVE_BACKOFF = { firstMs: 50, mostMs: 1_000 };
-/** A response may contain a feed record of 16 MiB. */
+/** The largest response contains a feed record of 16 MiB. */
 const LARGEST_ANSWER_BYTES = 17 * 1024 * 1024;
 
 const AttachClient = makeClientConstructor(executorService(), 'ApplicationMaster');
@@ -70,17 +70,17 @@ interface Connection {
   readonly hello: Hello;
   welcomed: boolean;
   over: boolean;
-  /** Requests and sessions, which end with the connection. */
+  /** Requests and sessions that end with the connection. */
   readonly calls: Set<{ cancel(): void }>;
   readonly deadline: NodeJS.Timeout;
 }
 
-/** The stream to the ApplicationMaster. Retries until an ApplicationMaster accepts it, and switches to newer attempts. */
+/** The stream to the ApplicationMaster. Reconnects until an ApplicationMaster accepts the stream, and switches to newer attempts. */
 export class MasterLink {
   readonly #options: MasterLinkOptions;
   readonly #credentials: ChannelCredentials;
   #address: { readonly host: string; readonly port: number };
-  /** Number of the ApplicationMaster attempt at `#address`. Stored addresses of older attempts are ignored. */
+  /** Number of the ApplicationMaster attempt at `#address`. Addresses of older attempts are ignored. */
   #attempt = 0;
   #connection: Connection | null = null;
   #failures = 0;
@@ -123,8 +123,8 @@ export class MasterLink {
   }
 
   /**
-   * Forwards a request from the program. Retries until an ApplicationMaster answers, possibly a later attempt. Returns null after
-   * `patienceMs` or when `signal` aborts.
+   * Forwards a request from the program. Retries until the current or a later ApplicationMaster attempt responds. Returns null after
+   * `patienceMs`, or when `signal` aborts.
    */
   async serve(
     request: Omit<ServiceRequest, 'containerId' | 'proof'>,
@@ -177,7 +177,7 @@ export class MasterLink {
     });
   }
 
-  /** Opens the stream of a session that the ApplicationMaster has ordered. Returns null if no link is open. */
+  /** Opens a stream for a session that the ApplicationMaster has ordered. Returns null if no link is open. */
   join(id: string): SessionStream | null {
     const connection = this.#connection;
     if (connection === null || !connection.welcomed) {
@@ -193,7 +193,7 @@ export class MasterLink {
     return session;
   }
 
-  /** True while earlier messages are buffered. Callers should then postpone less important messages. */
+  /** True while earlier messages are buffered, so that callers can postpone less important messages. */
   get congested(): boolean {
     return this.#connection?.stream.writableNeedDrain ?? true;
   }
@@ -288,7 +288,7 @@ export class MasterLink {
       return;
     }
     this.#failures++;
-    // The first failure is usually a broken connection. After a second failure, the ApplicationMaster may be at another address.
+    // The first failure is usually a broken connection. After the second failure, look for the ApplicationMaster at another address.
     const look = this.#failures > 1;
     this.#retry = setTimeout(
       async () => {

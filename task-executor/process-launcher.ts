@@ -8,22 +8,22 @@ import { LineWriter } from './line-writer.ts';
  * that fails determines the exit code or the signal of the launcher.
  */
 
-/** Content of the launcher's file. */
+/** Content of the file for the launcher. */
 export interface ProcessPlan {
   /** A bash command. */
   readonly command: string;
-  /** For each process: the prefix of its output lines, and its own environment variables. */
+  /** Prefix of the output lines, and additional environment variables, of each process. */
   readonly processes: readonly { readonly prefix: string; readonly environment: Readonly<Record<string, string>> }[];
 }
 
-/** How long in ms to wait for the remaining output of a failed process. Its child processes may keep the pipes open. */
+/** Maximum time in ms to wait for the remaining output of a failed process. Its child processes may keep the pipes open. */
 const DRAIN_MS = 1_000;
 
 const { command, processes } = JSON.parse(readFileSync(process.argv[2] ?? '', 'utf8')) as ProcessPlan;
 let running = processes.length;
 let failed = false;
 
-// Each process receives the signal as well, and may store a checkpoint before it exits.
+// Each process also receives the signal, and may store a checkpoint before it exits.
 process.on('SIGTERM', () => {});
 
 for (const { prefix, environment } of processes) {
@@ -54,6 +54,6 @@ function end(code: number, signal: NodeJS.Signals | null, reason: string): void 
     process.removeAllListeners(signal);
     process.kill(process.pid, signal);
   }
-  // Reached if the process failed with an exit code, or if its signal does not end this process.
+  // Exit here if the process failed without a signal, or if its signal does not end the launcher.
   setTimeout(() => process.exit(code), signal === null ? 0 : DRAIN_MS);
 }

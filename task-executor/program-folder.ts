@@ -13,10 +13,10 @@ import { ifMissing } from '../platform/files/if-missing.ts';
  */
 
 /**
- * Creates the working directory of a generation and removes the directories of earlier generations.
+ * Creates the working directory of a generation, and removes the directories of earlier generations.
  * @param container absolute path of the container's working directory
- * @param source absolute path of the localised source; null for an empty working directory
- * @param onLeftOver receives each earlier directory that cannot be removed; YARN removes it with the container
+ * @param source absolute path of the localised source, or null for an empty working directory
+ * @param onLeftOver receives each earlier directory that cannot be removed; YARN removes the directory with the container
  * @returns absolute path of the new working directory
  */
 export async function createProgramFolder(
@@ -41,7 +41,7 @@ export async function createProgramFolder(
   return folder;
 }
 
-/** Removes a folder. If the removal fails, restores write permission, which a program may have removed, and tries again. */
+/** Removes a folder. If this fails, restores write permission that a program may have removed, and tries again. */
 async function removeTree(folder: string): Promise<void> {
   try {
     await rm(folder, { recursive: true, force: true });

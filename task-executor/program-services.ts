@@ -7,9 +7,12 @@ import type { MasterLink } from './master-link.ts';
 import { ServicesSocket } from './services-socket.ts';
 import type { ExecutorSettings } from './settings.ts';
 
-/** Prefix of the services that the executor provides itself. They read and write storage for the program. */
+/** Prefix of the services with which programs read and write storage. The executor provides them itself. */
 const STORAGE_PREFIX = 'storage.';
-/** Timeout in ms for a service request while the ApplicationMaster is unreachable. The program then receives an error and retries. */
+/**
+ * Timeout in ms for a service request while the ApplicationMaster is unreachable. After this time, the program receives an error and
+ * retries.
+ */
 const PATIENCE_MS = 60_000;
 
 export interface ProgramServicesOptions {
@@ -32,7 +35,7 @@ export class ProgramServices {
 
   /**
    * Opens the servers of a generation, and closes the servers of the previous generation.
-   * @returns the folder of the services socket, which is null if it cannot be opened, and the port of Horovod's rendezvous.
+   * @returns the folder of the services socket, or null if the socket cannot be opened, and the port of Horovod's rendezvous
    * @throws if Horovod's rendezvous cannot be opened
    */
   async open(generation: number): Promise<{ readonly services: string | null; readonly rendezvousPort: number }> {
@@ -45,7 +48,7 @@ export class ProgramServices {
     return { services, rendezvousPort: this.#relay?.port ?? 0 };
   }
 
-  /** Sends a new ApplicationMaster attempt the entries that the previous attempt held only in memory. */
+  /** Sends the rendezvous entries to a new ApplicationMaster attempt, because the previous attempt held them only in memory. */
   masterReplaced(): void {
     void this.#relay?.repeat();
   }
@@ -57,7 +60,7 @@ export class ProgramServices {
     this.#relay = null;
   }
 
-  /** Returns null if this fails; the program starts anyway, because most programs do not use the services. */
+  /** Returns the folder of the services socket, or null if the socket cannot be opened. Most programs can run without the services. */
   async #openSocket(generation: number): Promise<string | null> {
     const { settings, log } = this.#options;
     try {
@@ -82,7 +85,7 @@ export class ProgramServices {
 
   async #serveStorage(generation: number, service: string, body: Uint8Array, signal: AbortSignal): Promise<ServiceFrame> {
     const { settings, notice } = this.#options;
-    // Loaded on demand to save memory: most executors never access storage.
+    // Loaded on demand to save memory, because most executors never access storage.
     const { serveStorage } = await import('./storage/storage-services.ts');
     return await serveStorage(settings, { generation, notice }, service, body, signal);
   }

@@ -8,7 +8,7 @@ import { tailOf } from './stderr-tail.ts';
 /** File descriptor of the bound socket in the user's program. */
 export const LISTENER_FD = 3;
 const COMMAND_NOT_FOUND = 127;
-/** Exit code that is reported for a program that could not be prepared. Bash uses 126 and 127 for commands. */
+/** Exit code that is reported if a program could not be prepared. Bash uses 126 and 127 for commands that cannot be run. */
 export const START_FAILED = 125;
 
 export interface ProgramOptions {
@@ -17,7 +17,7 @@ export interface ProgramOptions {
   readonly environment: Readonly<Record<string, string>>;
   readonly stdout: string;
   readonly stderr: string;
-  /** Descriptor of the bound socket, which the program inherits as `LISTENER_FD`; null if the program inherits none. */
+  /** Descriptor of the bound socket, which the program inherits as `LISTENER_FD`. Null if the program inherits no socket. */
   readonly listener: number | null;
   readonly guard: Guard;
   /** The command runs after this promise has resolved. If the promise rejects, the program is killed. */
@@ -30,7 +30,7 @@ export interface ProgramEnd extends ProcessEnd {
   readonly stderrTail: string;
 }
 
-/** The user's program. It runs in its own session. All of its processes are killed when it exits. */
+/** The user's program in its own session. When the program exits, all of its processes are killed. */
 export class Program {
   readonly #process: GuardedProcess;
   /** Resolves when the program has exited and SIGKILL has been sent to its remaining processes. */
@@ -41,7 +41,7 @@ export class Program {
     this.ended = ended;
   }
 
-  /** Starts the program. If this fails, returns exit code 127 and appends the reason to the program's stderr. */
+  /** Starts the program. If this fails, appends the reason to the program's stderr and returns an end with exit code 127. */
   static async start({ command, listener, stdout: output, stderr: errors, ...options }: ProgramOptions): Promise<Program | ProgramEnd> {
     const stdout = openSync(output, 'a');
     const stderr = openSync(errors, 'a');

@@ -2,16 +2,16 @@ import { closeSync, openSync, readSync } from 'node:fs';
 import type { Notice, ProgressMessage } from '../protos/executor-protocol.ts';
 import type { Report } from '../training/process/task-context.ts';
 
-/** Longer lines are not parsed as reports. */
+/** Maximum length of a report in bytes. Longer lines are ignored. */
 const MAX_LINE_BYTES = 64 * 1024;
-/** Maximum number of bytes per read. The next read continues after them. */
+/** Maximum number of bytes per read. */
 const MAX_READ_BYTES = 1 << 20;
 const MAX_METRICS = 200;
 const MAX_NAME_LENGTH = 200;
 const MAX_NOTICES = 20;
 const MAX_NOTICE_LENGTH = 1000;
 
-/** Parses and validates a line of the report file; returns null if it is invalid. Programs in any language can write the file. */
+/** Parses and validates a line of the report file. Returns null if the line is not valid. Programs in any language can write the file. */
 export function parseReport(line: string): Report | null {
   let value: unknown;
   try {
@@ -49,7 +49,7 @@ function isCount(value: unknown): value is number {
   return Number.isSafeInteger(value) && (value as number) >= 0;
 }
 
-/** Omits values that are not finite numbers: JSON represents a NaN loss as null. */
+/** Omits values that are not finite numbers. JSON represents a NaN loss as null. */
 function numbersOf(metrics: unknown): Record<string, number> {
   if (typeof metrics !== 'object' || metrics === null) {
     return {};
@@ -83,7 +83,7 @@ export class ProgressSoFar {
     } else if (report.type === 'progress') {
       this.#step = report.step;
       this.#total = report.total ?? this.#total;
-      // A step beyond the last step belongs to another phase.
+      // A step beyond the last step begins another phase.
       if (this.#lastStep !== null && report.step > this.#lastStep) {
         this.#lastStep = null;
       }
@@ -122,7 +122,7 @@ export class ProgressSoFar {
     return message;
   }
 
-  /** Restores an unsent message, so that the next call of `take` returns it again. */
+  /** Restores a message that could not be sent, so that the next call of `take` returns it again. */
   giveBack(message: ProgressMessage): void {
     this.#news = true;
     this.#notices = this.#notices.reduce(withNotice, message.notices ?? []).slice(0, MAX_NOTICES);
@@ -154,7 +154,7 @@ export class ReportFile {
   readonly #progress: ProgressSoFar;
   #offset = 0;
   #begun: Buffer = Buffer.alloc(0);
-  /** True while the rest of an overlong line is being skipped. */
+  /** True while the rest of a line that is too long is being skipped. */
   #passing = false;
 
   constructor(path: string, progress: ProgressSoFar) {
@@ -162,7 +162,7 @@ export class ReportFile {
     this.#progress = progress;
   }
 
-  /** @param atEnd true if the file is complete. The last line then needs no line feed. */
+  /** @param atEnd true if the file is complete, so that the last line needs no line feed */
   read(atEnd = false): void {
     let chunk = this.#next();
     while (chunk.length > 0) {

@@ -6,23 +6,23 @@ import type { Logger } from '../platform/log.ts';
 import { ANSWER_LIMITS, encodeFrame, REQUEST_LIMITS, readFrame, type ServiceFrame } from '../training/process/service-frame.ts';
 import { socketPath } from '../training/process/service-socket.ts';
 
-/** Maximum number of concurrent requests. It limits memory usage, because each request may buffer an entire response. */
+/** Maximum number of concurrent requests. Limits memory usage, because each request may buffer an entire response. */
 const AT_ONCE = 16;
-/** Timeout in ms from the connection to the complete request. */
+/** Timeout in ms for a complete request, starting at the connection. */
 const REQUEST_MS = 10_000;
 const UNAVAILABLE: ServiceFrame = { head: Buffer.from(JSON.stringify({ unavailable: true })), body: Buffer.alloc(0) };
 
 export interface ServicesSocketOptions {
-  /** Absolute path. `open` creates the folder with permissions for the current user only. */
+  /** Absolute path of the socket's folder. `open` creates the folder with permissions for the current user only. */
   readonly folder: string;
-  /** Forwards a request; returns null if no ApplicationMaster is currently reachable. */
+  /** Forwards a request. Returns null if no ApplicationMaster can be reached. */
   readonly ask: (service: string, body: Uint8Array, signal: AbortSignal) => Promise<ServiceFrame | null>;
   readonly log: Logger;
 }
 
 /**
- * The Unix socket that connects the user's program to the ApplicationMaster's services. Its folder is accessible only to the current user.
- * Each run has its own socket, so a surviving program of an earlier generation cannot use the services.
+ * The Unix socket that connects the user's program to the ApplicationMaster's services. Only the current user can access its folder. Each
+ * run has its own socket, so that an old program that is still running cannot use the services.
  */
 export class ServicesSocket {
   readonly folder: string;
@@ -44,7 +44,7 @@ export class ServicesSocket {
     const { folder } = options;
     await rm(folder, { recursive: true, force: true });
     await mkdir(folder, { mode: 0o700, recursive: true });
-    // Set the mode separately, because mkdir applies the umask.
+    // mkdir applies the umask, so set the mode separately.
     await chmod(folder, 0o700);
     const place = socketPath(folder);
     const server = createServer();

@@ -20,7 +20,7 @@ export interface ExecutorSettings {
   readonly privateKey: Secret;
   readonly ringKey: Secret;
   readonly containerProof: Secret;
-  /** The encoded JobConnections for the program; null if the job names no s3:// URI. */
+  /** The encoded JobConnections for the program, or null if the job uses no s3:// URI. */
   readonly s3: Secret | null;
   readonly tokens: DelegationTokens;
 }
@@ -66,7 +66,7 @@ export async function readSettings(environment: Readonly<Record<string, string |
   };
 }
 
-/** Parses without validation: the ApplicationMaster has validated this file, and the validator would need 2 MiB of memory per container. */
+/** Do not validate the file, because the ApplicationMaster has validated it, and the validator would need 2 MiB of memory per container. */
 function parseCheckedJob(text: string): FrozenJob {
   let job: FrozenJob;
   try {

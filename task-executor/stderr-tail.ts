@@ -4,8 +4,8 @@ const MAX_LINES = 20;
 const MAX_BYTES = 4096;
 
 /**
- * Returns the last lines that were written to a file after offset `from`, with paths in `folder` relative to it. Returns an empty string if
- * there are none or the file is unreadable.
+ * Returns the last lines that were written to a file after offset `from`. Shortens paths in `folder` to relative paths. Returns an empty
+ * string if there are no lines or the file cannot be read.
  */
 export async function tailOf(file: string, from: number, folder: string): Promise<string> {
   try {
@@ -26,11 +26,7 @@ export async function tailOf(file: string, from: number, folder: string): Promis
   }
 }
 
-/**
- * Returns the last lines of a program's output, shortened for reading.
- * @param cut true if the bytes may start in the middle of a line or character
- * @param folder the program's folder
- */
+/** @param cut true if the bytes may begin in the middle of a line or character */
 export function lastLines(bytes: Uint8Array, cut: boolean, folder: string): string {
   let text = Buffer.from(bytes).toString('utf8').trimEnd();
   if (cut) {

@@ -8,19 +8,19 @@ import type { ExecutorSettings } from './settings.ts';
 import type { CheckpointSync } from './storage/checkpoint-sync.ts';
 import type { PreparedRun } from './task-folder.ts';
 
-/** How long storing the last checkpoint may take, in ms, if the program has succeeded. */
+/** Time limit in ms for storing the last checkpoint of a program that has succeeded. */
 const SUCCEEDED_MS = 600_000;
-/** How long storing the last checkpoint may take, in ms, if the program has failed. The next generation waits for the checkpoint. */
+/** Time limit in ms for storing the last checkpoint of a program that has failed. The next generation waits for this checkpoint. */
 const FAILED_MS = 60_000;
 /**
- * How long storing the last checkpoint may take, in ms, if the program is stopped because a new generation is starting. The
- * ApplicationMaster expects a response to Prepare within 30 s.
+ * Time limit in ms for storing the last checkpoint of a program that stops for a new generation. The ApplicationMaster expects a response
+ * to Prepare within 30 s.
  */
 const PREPARING_MS = 15_000;
-/** How long storing the last checkpoint may take, in ms, if the executor is leaving the job. */
+/** Time limit in ms for storing the last checkpoint when the executor leaves the job. */
 const LEAVING_MS = 10_000;
 
-/** Returns how long storing the last checkpoint may take, in ms, for a program that exited with this code. */
+/** Returns the time limit in ms for storing the last checkpoint of a program that exited with this code. */
 export function timeToSync({ leaving, preparing }: ExecutorState, code: number): number {
   if (leaving !== null) {
     return LEAVING_MS;
@@ -35,7 +35,7 @@ export function timeToSync({ leaving, preparing }: ExecutorState, code: number):
  * Synchronizes the folder `checkpoint.sync` for one run of the program. Does nothing if the job has no such folder or the task has no rank.
  */
 export class SyncedFolder {
-  /** Resolves when the folder contains the newest checkpoint; rejects with a TonyError if the storage is not available. */
+  /** Resolves when the folder contains the newest checkpoint. Rejects with a TonyError if the storage is not available. */
   readonly opened: Promise<CheckpointSync | null>;
   readonly #log: Logger;
   readonly #stop = new AbortController();
@@ -60,7 +60,7 @@ export class SyncedFolder {
     const { openSync } = await import('./storage/open-sync.ts');
     const onStored = (step: number): void => {
       progress.add({ type: 'checkpoint', step });
-      // The stored checkpoint fulfils the order.
+      // The checkpoint order has been carried out when a checkpoint has been stored.
       rm(checkpointOrder, { force: true }).catch(() => {});
     };
     const onNotice = (message: string, about = ''): void => progress.add({ type: 'notice', message, about });
@@ -69,7 +69,7 @@ export class SyncedFolder {
 
   /**
    * Stores the newest version before the program's exit is reported.
-   * @returns the end to report: the program has failed if the folder could not be restored, or its last version could not be stored.
+   * @returns the end to report, which is a failure if the folder could not be restored or the last version could not be stored
    */
   async finish(end: ProgramEnd, withinMs: number): Promise<ProgramEnd> {
     let sync: CheckpointSync | null;
@@ -88,7 +88,7 @@ export class SyncedFolder {
     }
   }
 
-  /** Aborts the restoration, because the program must end. Replaces the time limit of `finish`. */
+  /** Aborts a restoration, because the program must end. If the last checkpoint is being stored, sets a new time limit. */
   limit(withinMs: number): void {
     this.#stop.abort();
     this.#then((sync) => sync.limit(withinMs));

@@ -24,16 +24,16 @@ import { type Activation, activateEnvironment } from './python/activate-environm
 import { EXECUTOR_ENVIRONMENT, type ExecutorSettings } from './settings.ts';
 import { userEnvironment } from './user-environment.ts';
 
-/** Folder, files and environment for one run of the user's program. */
+/** The folder, files and environment for one run of the user's program. */
 export interface PreparedRun {
   readonly folder: string;
   readonly environment: Readonly<Record<string, string>>;
   readonly reportFile: string;
-  /** Path of the checkpoint order file, see TaskContext. */
+  /** Path of the file that orders a checkpoint. See TaskContext. */
   readonly checkpointOrder: string;
-  /** null for a task without a rank. */
+  /** Null for a task without a rank. */
   readonly rank: number | null;
-  /** The bash command to run. */
+  /** Bash command to run. */
   readonly command: string;
 }
 
@@ -43,16 +43,16 @@ export interface RunRequest {
   readonly generation: number;
   readonly members: readonly MemberMessage[];
   readonly port: number;
-  /** Folder of the services socket; null if there is none. */
+  /** Folder of the services socket, or null if there is none. */
   readonly services: string | null;
-  /** Port of the relay to the rendezvous store on 127.0.0.1; 0 if the framework uses none. */
+  /** Port on 127.0.0.1 of the relay to the rendezvous store, or 0 if the framework uses none. */
   readonly rendezvousPort: number;
   readonly jobEnvironment: Readonly<Record<string, string>>;
 }
 
 /**
- * Writes the task file and creates the program's working directory. Removes files and folders of the previous run: a surviving program
- * could still write there.
+ * Writes the task file and creates the program's working directory. Removes the files and folders of the previous run, because an old
+ * program that is still running could write there.
  */
 export async function prepareRun(
   settings: ExecutorSettings,
@@ -72,7 +72,7 @@ export async function prepareRun(
   const old = path.join(folder, `services-${generation - 1}`);
   await Promise.all([taskFile, reportFile, checkpointOrder, ...before, old].map((file) => rm(file, { force: true, recursive: true })));
   await Promise.all([
-    // Private permissions, because the file contains the ring key and the access key for s3:// URIs.
+    // Private permissions, because the file contains the ring key and the access keys for s3:// URIs.
     writeFile(taskFile, `${JSON.stringify(context)}\n`, { mode: 0o600, flag: 'wx' }),
     writeFile(reportFile, '', { mode: 0o600, flag: 'wx' }),
   ]);
@@ -123,7 +123,7 @@ function gangPlace({ frozen, role }: ExecutorSettings, context: TaskContext): Ga
 }
 
 /**
- * Returns the user's command or, for a task with several processes, the command of the launcher that runs them.
+ * Returns the user's command, or the command of the launcher for a task with several processes.
  * @param activation a message if the Python environment does not work on this node
  */
 async function commandFor(
@@ -134,14 +134,14 @@ async function commandFor(
   activation: Activation | string | null,
 ): Promise<string> {
   if (typeof activation === 'string') {
-    // 127 is the exit code of a shell that does not find a program.
+    // A shell exits with 127 if it does not find a program.
     return `echo ${shellWord(activation)} >&2; exit 127`;
   }
   const { generation } = request;
   const setup = activation === null || activation.setup === '' ? '' : `${activation.setup}\n`;
   const command = `${setup}${request.command}`;
   if (frozen.job.framework === 'mpi' && runsMpi(place)) {
-    // The processes that mpirun starts inherit the environment of the agents.
+    // Processes that mpirun starts inherit the environment of the agents.
     return `${setup}${await prepareMpi(folder, place, request.command)}`;
   }
   if (processes.length === 1) {
@@ -156,7 +156,7 @@ async function commandFor(
   return `exec ${nodeCommand(path.join(folder, CONTAINER_LAYOUT.bundles, 'process-launcher.mjs'), file)}`;
 }
 
-/** Returns the variables that tell the program where the software of tony-ts is installed. */
+/** Returns the variables with which a program finds the software of tony-ts. */
 function softwareEnvironment(
   framework: Framework,
   bundles: string,
@@ -170,8 +170,8 @@ function softwareEnvironment(
 }
 
 /**
- * Copies the Python package `tony` into the container, and returns the variable that tells Python where it is. Python writes compiled files
- * into a package's folder, so the package must not be in the NodeManager's cache.
+ * Copies the Python package `tony` into the container, and returns the variable with which Python finds it. Python writes compiled files
+ * into the package's folder, so this folder must not be in the NodeManager's cache.
  */
 async function pythonEnvironment(
   folder: string,
@@ -192,7 +192,7 @@ function taskContext(
   { generation, members, port, services }: RunRequest,
   { reportFile, checkpointOrder }: { readonly reportFile: string; readonly checkpointOrder: string },
 ): TaskContext {
-  // Copy only these fields: the decoder sets an additional field for each optional field, and the task file must not contain it.
+  // Copy only these fields, because the decoder adds further fields that the task file must not contain.
   const everybody: Member[] = members.map((each) => ({
     role: each.role,
     index: each.index,

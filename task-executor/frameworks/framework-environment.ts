@@ -7,11 +7,11 @@ import { jaxEnvironment } from './jax.ts';
 import { pytorchDefaults, pytorchProcesses } from './pytorch.ts';
 import { tensorflowEnvironment } from './tensorflow.ts';
 
-/** The variables that a framework's processes read to find the processes of the other tasks. */
+/** Environment variables with which a framework's processes find the processes of other tasks. */
 export interface FrameworkEnvironment {
-  /** Values that the job's own variables override. */
+  /** Variables that the job's own variables override. */
   readonly defaults: Readonly<Record<string, string>>;
-  /** Values for each of the task's processes. */
+  /** Variables for each of the task's processes. */
   readonly processes: readonly Readonly<Record<string, string>>[];
 }
 
@@ -37,8 +37,8 @@ export function frameworkEnvironment(framework: Framework, place: GangPlace, net
 }
 
 /**
- * Returns true if a program of this role inherits the socket that is bound to the task's port. Programs of some frameworks open their own
- * server on the port instead. For these programs, the executor keeps the port bound, without listening, while the program runs.
+ * Returns true if programs of this role inherit the socket that is bound to the task's port. Programs of some frameworks open their own
+ * server on the port instead. For them, the executor keeps the port bound, without listening, while the program runs.
  */
 export function inheritsPort({ framework, tensorboard }: Pick<Job, 'framework' | 'tensorboard'>, role: Role): boolean {
   return !opensOwnServer(framework) || (tensorboard.serve && isTensorBoardRole(role, tensorboard.memoryMb));

@@ -1,17 +1,17 @@
-/** A task of the gang, as a framework sees it. */
+/** A task of the gang, with the data that frameworks need. */
 export interface GangMember {
   readonly role: string;
   readonly index: number;
-  /** null for a task without a rank. */
+  /** Null for a task without a rank. */
   readonly rank: number | null;
   readonly host: string;
   /** Number of processes that the task runs. */
   readonly processes: number;
-  /** Port that is reserved for the program's own server. */
+  /** Port for the program's own server. */
   readonly port: number;
 }
 
-/** The task whose program is about to start, and the generation to which the task belongs. */
+/** A task whose program is about to start, with the members of its generation. */
 export interface GangPlace {
   readonly applicationId: string;
   readonly generation: number;

@@ -1,23 +1,23 @@
 import { type GangPlace, ownMember, type RankedMember, rankedMembers } from './gang.ts';
 
-/** What the processes of a task need to connect to the processes of the other tasks. */
+/** Addresses with which the processes of a task find the processes of other tasks. */
 export interface HorovodNetwork {
-  /** Port of the executor's relay to the rendezvous store, on 127.0.0.1. */
+  /** Port on 127.0.0.1 at which the executor relays requests to the rendezvous store. */
   readonly rendezvousPort: number;
-  /** Network interface with the address of this host; null if unknown. */
+  /** Network interface with this host's address, or null if unknown. */
   readonly interface: string | null;
 }
 
 /**
- * How long Gloo waits, in seconds, for a missing process. Horovod's default of 30 s is too short: tasks start at different times, for
- * example because they restore a checkpoint. The ApplicationMaster detects lost tasks earlier than this timeout.
+ * How long Gloo waits for a missing process, in seconds. Horovod's default of 30 s is too short, because some tasks start late, for example
+ * while they restore a checkpoint. The ApplicationMaster detects lost tasks earlier than this timeout.
  */
 const TIMEOUT_SECONDS = 600;
 
 /**
  * Returns the variables that `horovodrun --gloo` sets for each process of a task (horovod/runner/gloo_run.py), in the order of the local
- * rank. Each task appears as a separate host, even if several tasks share a node, because its processes see only the GPUs of their
- * container. A task without a rank has one process, which gets no variables.
+ * rank. Each task appears as a separate host, because its processes see only the GPUs of their own container. Returns one process without
+ * variables for a task without a rank.
  */
 export function horovodProcesses(place: GangPlace, { rendezvousPort }: HorovodNetwork): Record<string, string>[] {
   const ranked = rankedMembers(place);
@@ -28,7 +28,7 @@ export function horovodProcesses(place: GangPlace, { rendezvousPort }: HorovodNe
   const before = ranked.slice(0, ranked.indexOf(self));
   const first = processesIn(before);
   return Array.from({ length: self.processes }, (_, local) => {
-    // The cross rank numbers the processes with the same local rank.
+    // The cross rank numbers the processes that have the same local rank.
     const hasLocal = ({ processes }: RankedMember): boolean => processes > local;
     return {
       TONY_FRAMEWORK: 'horovod',
@@ -50,7 +50,7 @@ function processesIn(members: readonly RankedMember[]): number {
   return members.reduce((sum, { processes }) => sum + processes, 0);
 }
 
-/** Returns defaults that jobs may override. */
+/** Returns variables that jobs may override. */
 export function horovodDefaults(network: HorovodNetwork): Record<string, string> {
   return {
     HOROVOD_CPU_OPERATIONS: 'gloo',

@@ -1,9 +1,7 @@
 import type { GangPlace } from './gang.ts';
 import { ownMember, rankedMembers } from './gang.ts';
 
-/**
- * Prefix of the node names that mpirun uses for the other tasks. Several tasks may run on the same host, so host names would be ambiguous.
- */
+/** Prefix of the names under which mpirun knows the other tasks. Several tasks may run on one host, so host names would be ambiguous. */
 const NODE_NAME = 'tony-';
 
 export interface MpiFiles {
@@ -15,7 +13,7 @@ export interface MpiFiles {
   readonly remoteShell: string;
 }
 
-/** Returns the contents of the host files. The first line is the node of rank 0, on which mpirun runs. */
+/** Returns the contents of the host files. Each file begins with the node of rank 0, on which mpirun runs. */
 export function mpiHosts(place: GangPlace): { readonly openMpi: string; readonly hydra: string } {
   const nodes = rankedMembers(place).map(({ rank, processes }) => ({ name: rank === 0 ? 'localhost' : `${NODE_NAME}${rank}`, processes }));
   return {
@@ -24,29 +22,29 @@ export function mpiHosts(place: GangPlace): { readonly openMpi: string; readonly
   };
 }
 
-/** Returns the rank of a node, or null for a name that is not in the host files. */
+/** Returns the rank of a node, or null if the name is not in the host files. */
 export function rankOfNode(name: string): number | null {
   const digits = name.startsWith(NODE_NAME) ? name.slice(NODE_NAME.length) : '';
   return /^\d{1,9}$/.test(digits) ? Number(digits) : null;
 }
 
-/** Returns true if the task takes part in MPI: it runs mpirun (rank 0), or waits for its commands. */
+/** Returns true if the task takes part in MPI. Rank 0 runs mpirun, and the other ranks run the commands of mpirun. */
 export function runsMpi(place: GangPlace): boolean {
   return ownMember(rankedMembers(place), place) !== undefined;
 }
 
 /**
- * Returns the variables that configure mpirun to start processes in the other tasks: for Open MPI 4 (ORTE), Open MPI 5 (PRRTE) and MPICH
+ * Returns the variables with which mpirun starts processes in the other tasks. Supports Open MPI 4 (ORTE), Open MPI 5 (PRRTE) and MPICH
  * (Hydra).
  */
 export function mpirunVariables({ openMpiHosts, hydraHosts, remoteShell }: MpiFiles): Record<string, string> {
   return {
     OMPI_MCA_plm: 'rsh',
     OMPI_MCA_plm_rsh_agent: remoteShell,
-    // Without this setting, the other tasks would start further daemons in other tasks.
+    // Otherwise, the daemons in other tasks would try to start further daemons.
     OMPI_MCA_plm_rsh_no_tree_spawn: '1',
     OMPI_MCA_orte_default_hostfile: openMpiHosts,
-    // Otherwise, the daemons would leave the session of their task.
+    // Otherwise, daemons would leave the session of their task.
     OMPI_MCA_orte_leave_session_attached: '1',
     PRTE_MCA_plm: 'ssh',
     PRTE_MCA_plm_ssh_agent: remoteShell,
@@ -60,8 +58,8 @@ export function mpirunVariables({ openMpiHosts, hydraHosts, remoteShell }: MpiFi
 }
 
 /**
- * Returns the variables for tasks that share a host. Open MPI derives the names of shared-memory files from the host name, so the processes
- * of one task would use the files of another task. The variables make them communicate over TCP instead.
+ * Returns the variables that make tasks on the same host communicate over TCP. Open MPI derives the names of its shared-memory files from
+ * the host name, so two tasks on a host would use the same files.
  */
 export function sharedHostVariables(place: GangPlace): Record<string, string> {
   const ranked = rankedMembers(place);

@@ -2,8 +2,8 @@ import { type GangMember, type GangPlace, ownMember, rankedMembers } from './gan
 
 /**
  * Returns the variables that `torchrun` sets for each process of a task (torch/distributed/elastic/agent/server/local_elastic_agent.py), in
- * the order of LOCAL_RANK. `init_process_group()` reads them: the process with rank 0 opens its store on MASTER_PORT, and the other
- * processes connect to it. A task without a rank has one process, which gets no variables.
+ * the order of LOCAL_RANK. `init_process_group()` reads them. Rank 0 opens its store on MASTER_PORT, and the other processes connect to
+ * this store. Returns one process without variables for a task without a rank.
  */
 export function pytorchProcesses(place: GangPlace): Record<string, string>[] {
   const ranked = rankedMembers(place);
@@ -30,7 +30,7 @@ export function pytorchProcesses(place: GangPlace): Record<string, string>[] {
     TORCHELASTIC_RUN_ID: place.applicationId,
     TORCHELASTIC_RESTART_COUNT: String(place.generation - 1),
     TORCHELASTIC_MAX_RESTARTS: String(place.maxRestarts),
-    // If this variable were `True`, rank 0 would expect the launcher to run the store.
+    // With `True`, rank 0 would expect the launcher to run the store.
     TORCHELASTIC_USE_AGENT_STORE: 'False',
   }));
 }
@@ -40,8 +40,9 @@ function processesIn(members: readonly GangMember[]): number {
 }
 
 /**
- * Returns defaults that jobs may override. They make NCCL report a lost peer instead of blocking; PyTorch before 2.2 reads the older name
- * of this variable. Like `torchrun`, limits each of several processes to one thread, because each process would otherwise use all cores.
+ * Returns variables that jobs may override. The NCCL variables make NCCL report a lost peer instead of blocking. PyTorch before 2.2 reads
+ * the older of the two names. As with `torchrun`, each of several processes is limited to one thread, because each would otherwise use all
+ * cores.
  */
 export function pytorchDefaults(processes: number): Record<string, string> {
   const nccl = { TORCH_NCCL_ASYNC_ERROR_HANDLING: '1', NCCL_ASYNC_ERROR_HANDLING: '1' };

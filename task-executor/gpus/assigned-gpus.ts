@@ -5,20 +5,20 @@ import { DeviceClaim } from './device-claim.ts';
 import { allowedDevices, type GpuDevice, hidesAll, parseDevices } from './gpu-devices.ts';
 
 const VISIBLE = 'CUDA_VISIBLE_DEVICES';
-/** With this order, CUDA numbers the devices like nvidia-smi. */
+/** With this order, CUDA numbers devices in the same way as nvidia-smi. */
 const BUS_ORDER = { CUDA_DEVICE_ORDER: 'PCI_BUS_ID' };
-// Less than the 30 s within which the ApplicationMaster expects the program to start.
+// Must be shorter than the 30 s within which the ApplicationMaster expects the program to start.
 const LIST_MS = 10_000;
 const MAX_OUTPUT = 256 * 1024;
-/** How long to wait until a task that is ending releases its devices. */
+/** How long to wait, in ms, for a task that is ending to release its devices. */
 const PATIENCE_MS = 15_000;
 
 type Variables = Readonly<Record<string, string | undefined>>;
 
 export interface AssignedGpus {
-  /** Variables that restrict a program to the devices of its task. */
+  /** Variables that restrict a program to its task's devices. */
   readonly environment: Readonly<Record<string, string>>;
-  /** null if the executor has claimed no devices. */
+  /** Null if the executor has claimed no devices. */
   readonly claim: DeviceClaim | null;
 }
 
@@ -35,9 +35,9 @@ export interface GpuRequest {
 }
 
 /**
- * Selects the task's GPUs from those that the container sees.
- * @param list lists the devices; resolves with null if the node has no NVIDIA driver.
- * @throws TonyError GPUS_MISSING if the container sees fewer devices than the task has requested, or other tasks use them.
+ * Selects the task's GPUs from the devices that the container sees.
+ * @param list lists the devices, or resolves to null if the node has no NVIDIA driver
+ * @throws TonyError GPUS_MISSING if the container sees too few devices, or if other tasks use too many of them
  */
 export async function assignGpus(
   { job, role, container, jobEnvironment, signal }: GpuRequest,
@@ -50,7 +50,7 @@ export async function assignGpus(
     return NOTHING;
   }
   if (gpus === 0) {
-    // In a job that requests GPUs, programs of roles without GPUs must not use GPU memory.
+    // If other roles of the job use GPUs, programs of this role must not use GPU memory.
     return job.roles.some(({ resources }) => resources.gpus > 0) ? { environment: { [VISIBLE]: '-1' }, claim: null } : NOTHING;
   }
   const devices = await list();
@@ -72,7 +72,7 @@ export async function assignGpus(
   return { environment: { ...BUS_ORDER, [VISIBLE]: names }, claim };
 }
 
-/** @throws TonyError GPUS_MISSING if the driver does not answer. */
+/** @throws TonyError GPUS_MISSING if the driver does not respond */
 function listDevices(): Promise<GpuDevice[] | null> {
   const options = { timeout: LIST_MS, killSignal: 'SIGKILL', maxBuffer: MAX_OUTPUT } as const;
   return new Promise((resolve, reject) => {

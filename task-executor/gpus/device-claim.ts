@@ -23,8 +23,8 @@ export class DeviceClaim {
 
   /**
    * Claims devices in the given order.
-   * @param patienceMs how long to wait for devices that other tasks have claimed.
-   * @returns null if too few devices are free.
+   * @param patienceMs how long to wait for devices that other tasks have claimed
+   * @returns null if too few devices are free
    */
   static async take(devices: readonly GpuDevice[], count: number, patienceMs: number, signal: AbortSignal): Promise<DeviceClaim | null> {
     const deadline = performance.now() + patienceMs;
@@ -37,7 +37,7 @@ export class DeviceClaim {
     }
   }
 
-  /** Claims all or none of the devices: two tasks that each claim only some of their devices would wait for each other. */
+  /** Claims all of the devices or none. Two tasks that each claimed only some devices would wait for each other. */
   static async #try(devices: readonly GpuDevice[], count: number): Promise<DeviceClaim | null> {
     const taken: GpuDevice[] = [];
     const servers: Server[] = [];
@@ -66,7 +66,7 @@ export class DeviceClaim {
 /** Returns null if another process has bound the name. */
 function bind(name: string): Promise<Server | null> {
   const server = createServer((socket) => socket.destroy());
-  // An open server would keep the process alive.
+  // An open server would prevent this process from exiting.
   server.unref();
   return new Promise((resolve, reject) => {
     server.once('error', (error: NodeJS.ErrnoException) => (error.code === 'EADDRINUSE' ? resolve(null) : reject(error)));

@@ -1,18 +1,18 @@
-/** A GPU, or an instance of a GPU that is partitioned with MIG. */
+/** A GPU, or a MIG instance of a partitioned GPU. */
 export interface GpuDevice {
-  /** The device in CUDA_VISIBLE_DEVICES: an index in the order of PCI bus IDs, or the UUID of a MIG instance. */
+  /** Name of the device in CUDA_VISIBLE_DEVICES: an index in the order of PCI bus IDs, or the UUID of a MIG instance. */
   readonly name: string;
   readonly uuid: string;
 }
 
 export interface GpuVariables {
-  /** YARN's GPU plugin sets this variable for NVIDIA's container runtime. */
+  /** Value of NVIDIA_VISIBLE_DEVICES, which YARN's GPU plugin sets for NVIDIA's container runtime. */
   readonly nvidiaVisible: string | undefined;
-  /** The node's administrator sets this variable or, in local mode, the user. */
+  /** Value of CUDA_VISIBLE_DEVICES, which the node's administrator sets. For a local job, the user sets it. */
   readonly cudaVisible: string | undefined;
 }
 
-/** Parses the output of `nvidia-smi -L`. A partitioned GPU can only be used through its MIG instances. */
+/** Parses the output of `nvidia-smi -L`. Lists a partitioned GPU only as its MIG instances, because programs can use only these. */
 export function parseDevices(text: string): GpuDevice[] {
   const devices: GpuDevice[] = [];
   for (const line of text.split('\n')) {
@@ -34,18 +34,18 @@ export function parseDevices(text: string): GpuDevice[] {
 
 /**
  * Returns the devices that the container may use, in order of preference.
- * @param devices all devices that the container sees.
+ * @param devices all devices that the container sees
  */
 export function allowedDevices(devices: readonly GpuDevice[], { nvidiaVisible, cudaVisible }: GpuVariables): GpuDevice[] {
   const assigned = namesIn(nvidiaVisible);
   const isAll = assigned === null || assigned.length === 0 || assigned[0] === 'all';
-  // The container runtime hides the other devices and numbers the remaining ones from 0.
+  // If the container runtime hides devices, it numbers the remaining ones from 0.
   const ofContainer = isAll || assigned.length >= devices.length ? devices : selected(devices, assigned);
   const chosen = namesIn(cudaVisible);
   return chosen === null ? [...ofContainer] : selected(ofContainer, chosen);
 }
 
-/** Returns true if CUDA_VISIBLE_DEVICES hides all devices. Users hide them to run a program on the CPU. */
+/** Returns true if CUDA_VISIBLE_DEVICES hides all devices, so that a program runs on the CPU. */
 export function hidesAll(cudaVisible: string | undefined): boolean {
   return cudaVisible !== undefined && ['', '-1', 'NoDevFiles'].includes(cudaVisible.trim());
 }
@@ -59,7 +59,7 @@ function namesIn(value: string | undefined): string[] | null {
         .filter((name) => name !== '');
 }
 
-/** CUDA accepts indexes, UUIDs and unique prefixes of UUIDs. */
+/** Selects devices as CUDA does: by index, UUID or unique prefix of a UUID. */
 function selected(devices: readonly GpuDevice[], names: readonly string[]): GpuDevice[] {
   return names.flatMap(
     (name) => devices.find((device) => device.name === name || (/^(GPU|MIG)-/.test(name) && device.uuid.startsWith(name))) ?? [],

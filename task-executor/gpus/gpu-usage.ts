@@ -8,7 +8,7 @@ const MEBIBYTE = 1 << 20;
 const EVERY_MS = 10_000;
 const DEADLINE_MS = 5_000;
 const MAX_OUTPUT = 64 * 1024;
-/** Pause in ms after a failed query, to limit the load on a driver that does not respond. */
+/** Pause in ms after a failed query. The pause limits the load on a driver that does not respond. */
 const PAUSE_AFTER_FAILURE_MS = 120_000;
 
 /** Parses lines such as `0, 37, 1024, 81559`. Replaces missing values (`[N/A]`) with 0. */
@@ -26,14 +26,14 @@ export function parseGpus(text: string): Gpu[] {
 }
 
 /**
- * Samples GPU usage with nvidia-smi. Queries run in the background, because they can take seconds. If nvidia-smi is not installed, there
- * are no further queries.
+ * Samples GPU usage with nvidia-smi. Queries run in the background, because they can take seconds. Stops querying if nvidia-smi is not
+ * installed.
  */
 export class GpuUsage {
   #latest: readonly Gpu[] = [];
   #askAgainAt: number;
   #asking = false;
-  /** Names of the task's devices; null if they are unknown. */
+  /** Names of the task's devices, or null if they are unknown. */
   #own: ReadonlySet<string> | null = null;
 
   /** @param present true if the task has requested GPUs */
@@ -41,7 +41,10 @@ export class GpuUsage {
     this.#askAgainAt = present ? Number.NEGATIVE_INFINITY : Number.POSITIVE_INFINITY;
   }
 
-  /** Reports only these devices of the node from now on. @param names see GpuDevice. nvidia-smi reports no usage of MIG instances. */
+  /**
+   * Limits the reports to the devices with these names.
+   * @param names see GpuDevice. nvidia-smi reports no usage for MIG instances.
+   */
   restrictTo(names: readonly string[]): void {
     this.#own = new Set(names);
   }

@@ -10,8 +10,9 @@
 const LOOPBACK = hex(new Uint32Array(Uint8Array.of(127, 0, 0, 1).buffer)[0] as number, 8);
 
 /**
- * Returns the user ID of the process that has connected from `clientPort` to `serverPort` on 127.0.0.1, from the content of /proc/net/tcp;
- * null if there is no such connection.
+ * Returns the user ID of the process with a connection from `clientPort` to `serverPort` on 127.0.0.1, or null if there is no such
+ * connection.
+ * @param text content of /proc/net/tcp
  */
 export function loopbackOwner(text: string, clientPort: number, serverPort: number): number | null {
   const addresses = ` ${LOOPBACK}:${hex(clientPort, 4)} ${LOOPBACK}:${hex(serverPort, 4)} `;

@@ -26,14 +26,14 @@ import { loopbackOwner } from './loopback-owner.ts';
  */
 
 const HOST = '127.0.0.1';
-/** Maximum number of concurrent connections. Each of at most 16 processes opens one at a time. */
+/** Maximum number of concurrent connections. At most 16 processes open one connection each. */
 const AT_ONCE = 256;
-/** Timeout in ms from the connection to the complete request. */
+/** Timeout in ms for a complete request, starting at the connection. */
 const REQUEST_MS = 10_000;
 const PATH = /^\/[\w.-]+\/(rank_)?(\d{1,9})$/;
 
 export interface RendezvousRelayOptions {
-  /** Forwards a request to the ApplicationMaster; returns null if none is currently reachable. */
+  /** Forwards a request to the ApplicationMaster. Returns null if no ApplicationMaster can be reached. */
   readonly ask: (service: string, body: Uint8Array, signal: AbortSignal) => Promise<ServiceFrame | null>;
   /** Shows the user a message. */
   readonly notice: (message: string) => void;
@@ -46,13 +46,13 @@ interface Reply {
 }
 
 /**
- * An HTTP server on 127.0.0.1 that relays the requests of one run's processes to the rendezvous store in the ApplicationMaster. It answers
+ * An HTTP server on 127.0.0.1 that relays requests from the processes of one run to the rendezvous store in the ApplicationMaster. Answers
  * only processes of the user who runs the executor.
  */
 export class RendezvousRelay {
   readonly #options: RendezvousRelayOptions;
   readonly #server: Server;
-  /** For each connection, resolves to true if a process of this user has opened it. */
+  /** For each connection, a promise of true if a process of this user has opened the connection. */
   readonly #checks = new WeakMap<Socket, Promise<boolean>>();
   /** The entries that this task's processes have stored in the ApplicationMaster. */
   readonly #own = new Map<string, Buffer>();
@@ -91,7 +91,7 @@ export class RendezvousRelay {
     return (this.#server.address() as AddressInfo).port;
   }
 
-  /** Sends the entries to a new ApplicationMaster attempt, which does not know them. */
+  /** Sends the entries of this task to a new ApplicationMaster attempt, which does not have them. */
   async repeat(): Promise<void> {
     for (const [key, value] of this.#own) {
       await this.#ask(RENDEZVOUS_PUT, { key, value: value.toString('base64') }, this.#closing.signal);
@@ -107,7 +107,7 @@ export class RendezvousRelay {
     this.#server.closeAllConnections();
   }
 
-  /** Immediately closes a connection from another user's process, so that it does not count towards the maximum number of connections. */
+  /** Closes a connection from another user's process immediately, so that the connection does not count towards the maximum. */
   async #check(socket: Socket): Promise<boolean> {
     const isOwn = await isOwnUser(socket).catch((error: unknown) => {
       this.#options.log.error({ error: messageOf(error) }, 'cannot read /proc/net/tcp, and therefore accepts no rendezvous requests');
@@ -181,7 +181,7 @@ export class RendezvousRelay {
     return answer === 'missing' ? { status: 404 } : { status: 200, body: frame.body };
   }
 
-  /** Tells the user once that the store is full, because Horovod's client repeats the request. */
+  /** Tells the user that the store is full. Does so only once, because Horovod's client repeats the request. */
   #report({ code, message }: { readonly code: string; readonly message: string }): void {
     this.#options.log.warn({ code, error: message }, 'the ApplicationMaster rejected a rendezvous request');
     if (code === 'RENDEZVOUS_FULL' && !this.#reported) {

@@ -11,14 +11,14 @@ import { exitCodeOf, startCommand } from './shell-command.ts';
 
 /** Maximum number of concurrent handshakes. */
 const MOST_HANDSHAKES = 16;
-/** Delay in ms between SIGTERM and SIGKILL for a command that rank 0 has abandoned. */
+/** Delay in ms between SIGTERM and SIGKILL for a command whose connection rank 0 has closed. */
 const KILL_AFTER_MS = 5_000;
-/** How long the agent waits, in ms, for the daemons to exit after mpirun has exited. */
+/** Maximum time in ms to wait for the daemons to exit after mpirun has exited. */
 const REST_MS = 5_000;
 
 /**
- * Runs the commands of rank 0 in this task: the daemons of mpirun, which start the MPI processes.
- * @returns 0 if the launcher sent `end` before it closed the connection, otherwise 1.
+ * Runs commands for rank 0 in this task. These commands are the daemons of mpirun, which start the MPI processes.
+ * @returns 0 if rank 0 sent `end` before it closed the connection, otherwise 1
  */
 export async function runAgent(task: TaskContext): Promise<number> {
   const server = await openListener(task.listener ?? { fd: null, host: '127.0.0.1', port: 0 });
@@ -72,7 +72,7 @@ function serve(channel: Channel, task: TaskContext, running: Set<Promise<void>>,
   channel.read(reader);
 }
 
-/** @param sent called when the response is written or rank 0 has closed the connection. */
+/** @param sent called when the response has been written or rank 0 has closed the connection */
 function answer(channel: Channel, code: number, sent: () => void): void {
   channel.socket.once('close', sent);
   if (channel.socket.destroyed) {

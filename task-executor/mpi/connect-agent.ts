@@ -9,18 +9,18 @@ type Gang = Pick<TaskContext, 'generation' | 'worldSize' | 'members' | 'ringKey'
 
 export interface AgentEvents {
   readonly onAnswer?: (answer: AgentAnswer) => void;
-  /** Called once, when the connection has ended. `cause` is a sentence that names the rank. */
+  /** Called once when the connection has ended. `cause` is a sentence that names the rank. */
   readonly onLost: (cause: string) => void;
 }
 
-/** Only rank 0 connects to the agents. The connections are always encrypted, even if the traffic of MPI is not. */
+/** Only rank 0 connects to the agents. Their connections are always encrypted, even if the traffic of MPI is not. */
 export function agentIdentity({ generation, worldSize }: Gang, rank: number): Identity {
   return { generation, worldSize, from: 0, to: rank, security: 'encrypted' };
 }
 
 /**
- * Connects rank 0 to the agent of another rank, and retries until the agent is listening.
- * @throws TonyError RING_JOIN_FAILED after `limitMs`, with the error of the last attempt.
+ * Connects rank 0 to the agent of another rank. Retries until the agent is listening.
+ * @throws TonyError RING_JOIN_FAILED after `limitMs`, with the error of the last try
  */
 export async function connectAgent(task: Gang, rank: number, events: AgentEvents, limitMs: number): Promise<Channel> {
   const member = task.members.find((each) => each.rank === rank);
@@ -45,7 +45,7 @@ export async function connectAgent(task: Gang, rank: number, events: AgentEvents
   return channel as Channel;
 }
 
-/** Calls `onLost` when a connection ends, with a sentence that names the rank of the peer. */
+/** Calls `onLost` when a connection ends, with a sentence that names the peer's rank. */
 export function watchPeer(channel: Channel, rank: number, onLost: (cause: string) => void): void {
   const lose = once(onLost);
   channel.watch((cause, code) => lose(`${code === 'PEER_LOST' ? '' : `${code}: `}rank ${rank} ${cause}`));

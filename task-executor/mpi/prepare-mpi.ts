@@ -5,7 +5,7 @@ import type { GangPlace } from '../frameworks/gang.ts';
 import { AS_ROOT, mpiHosts, mpirunVariables, sharedHostVariables } from '../frameworks/mpi.ts';
 import { nodeCommand } from '../frameworks/node-command.ts';
 
-/** Content of the launcher's file. */
+/** Content of the file for the launcher. */
 export interface LaunchPlan {
   /** The user's bash command. */
   readonly command: string;
@@ -13,9 +13,9 @@ export interface LaunchPlan {
 }
 
 /**
- * Writes the files that mpirun needs to start processes in the other tasks.
- * @param folder the container's working directory.
- * @returns the bash command of the task.
+ * Writes the files with which mpirun starts processes in other tasks.
+ * @param folder the container's working directory
+ * @returns the bash command of the task
  */
 export async function prepareMpi(folder: string, place: GangPlace & { readonly rank: number | null }, command: string): Promise<string> {
   const program = path.join(folder, CONTAINER_LAYOUT.bundles, 'mpi.mjs');
@@ -32,8 +32,7 @@ export async function prepareMpi(folder: string, place: GangPlace & { readonly r
     ...mpirunVariables(files),
     ...sharedHostVariables(place),
     ...(process.getuid?.() === 0 && AS_ROOT),
-    // mpirun passes the path of its working directory to the other tasks. In each task, this path is a link to the task's own working
-    // directory.
+    // mpirun uses the path of its working directory in all tasks. In each task, this path is a link to the task's own working directory.
     PWD: '/proc/self/cwd',
   };
   const plan: LaunchPlan = { command, environment };

@@ -4,9 +4,9 @@ import { connectAgent } from './connect-agent.ts';
 import { sendMessage } from './messages.ts';
 
 const CONNECT_MS = 60_000;
-/** The exit code that ssh uses for its own failures. */
+/** The exit code with which ssh reports its own failures. */
 const FAILED = 255;
-/** Options of ssh that take a value. */
+/** Options of ssh that are followed by a value. */
 const WITH_VALUE: ReadonlySet<string> = new Set(['-l', '-p', '-o', '-i', '-F']);
 
 export interface RemoteCommand {
@@ -14,7 +14,10 @@ export interface RemoteCommand {
   readonly command: string;
 }
 
-/** Parses the arguments of ssh, `[OPTION ...] NAME COMMAND ...`; returns null if they name no task. Options have no effect. */
+/**
+ * Parses the arguments of ssh, `[OPTION ...] NAME COMMAND ...`, and ignores the options. Returns null if NAME is not a task or there is no
+ * command.
+ */
 export function parseRemoteCommand(words: readonly string[]): RemoteCommand | null {
   let at = 0;
   while (words[at]?.startsWith('-')) {
@@ -25,7 +28,10 @@ export function parseRemoteCommand(words: readonly string[]): RemoteCommand | nu
   return rank === null || command === '' ? null : { rank, command };
 }
 
-/** Runs a command in another task, as ssh would. @returns the command's exit code. */
+/**
+ * Runs a command in another task, as ssh would.
+ * @returns the exit code of the command
+ */
 export async function runRemoteShell(task: TaskContext, words: readonly string[]): Promise<number> {
   const remote = parseRemoteCommand(words);
   if (remote === null) {

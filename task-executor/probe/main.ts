@@ -17,8 +17,8 @@ import { EXECUTOR_ENVIRONMENT, parseAddress } from '../settings.ts';
 import { dial } from './dial.ts';
 
 /**
- * The program that `tony-ts doctor --probe` runs in a container on each node. It sends the facts that probe.sh has collected, and connects
- * to the other nodes.
+ * The program that `tony-ts doctor --probe` runs in a container on each node. Sends the facts that probe.sh has collected, and connects to
+ * the other nodes.
  */
 
 const STORAGE_MS = 15_000;
@@ -61,7 +61,7 @@ function connectToMaster(): tls.TLSSocket {
   });
 }
 
-/** Reads job.json from HDFS as a program would: the NameNode redirects to a DataNode. */
+/** Reads job.json from HDFS. As for any program, the NameNode redirects this request to a DataNode. */
 async function storageFailure(): Promise<string> {
   const storage = createStorage({ hadoop: HadoopConfiguration.fromProperties(order.cluster.hadoop), user: order.user });
   const reading = storage.read(joinUri(order.staging, CONTAINER_LAYOUT.job)).then(() => '', messageOf);

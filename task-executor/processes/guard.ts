@@ -4,10 +4,9 @@ import { messageOf } from '../../platform/errors.ts';
 import type { Logger } from '../../platform/log.ts';
 
 /**
- * The script reads process group IDs from standard input, one per line, and acknowledges each with an empty line. When the executor exits,
- * the input closes. The script then kills the last process group and all other processes of the same session. The session ID is field 6 of
- * /proc/PID/stat, the fourth after the command name. The guard has its own session, so signals to the executor's process group do not reach
- * the guard.
+ * Script of the guard. It reads process group IDs from standard input, one per line, and acknowledges each with an empty line. The input
+ * closes when the executor exits. The script then kills the last process group and all other processes of the same session. The session ID
+ * is field 6 of /proc/PID/stat. The guard has its own session, so signals to the executor's process group do not reach it.
  */
 const SCRIPT = `trap '' PIPE
 group=
@@ -23,15 +22,15 @@ done`;
 const PAUSE_MS = 100;
 
 /**
- * Kills the user's processes when this process exits for any reason. A small helper process holds the other end of a pipe, which closes
- * when this process exits.
+ * Kills the user's processes when this process exits for any reason. A small helper process detects the exit, because its pipe to this
+ * process closes.
  */
 export class Guard {
   readonly #log: Logger;
   #process: ChildProcess;
   #group = '';
   #closed = false;
-  /** Serialises writes, because the guard acknowledges each write with one line. */
+  /** Allows only one write at a time, because the guard acknowledges each write with one line. */
   #updating: Promise<void> = Promise.resolve();
 
   constructor(log: Logger) {
@@ -39,10 +38,7 @@ export class Guard {
     this.#process = this.#spawn();
   }
 
-  /**
-   * Resolves when the guard monitors the process group. From then on, the group is killed when this process exits. Null ends the
-   * monitoring.
-   */
+  /** Resolves when the guard monitors the process group, and would kill it if this process exited. Null ends the monitoring. */
   async watch(group: number | null): Promise<void> {
     this.#group = group === null ? '' : String(group);
     await this.#update();
@@ -72,7 +68,10 @@ export class Guard {
     }
   }
 
-  /** Resolves when the guard has acknowledged the group. A completed write is not enough, because a guard that dies loses unread data. */
+  /**
+   * Resolves when the guard has acknowledged the group. A completed write is not enough, because data that the guard has not read is lost
+   * if the guard dies.
+   */
   #write({ stdin, stdout }: ChildProcess): Promise<void> {
     return new Promise((resolve, reject) => {
       if (stdin === null || stdout === null || stdout.destroyed) {

@@ -6,9 +6,9 @@ import { withTimeout } from '../../platform/deadline.ts';
 import type { Guard } from './guard.ts';
 import { ProcessTree } from './process-tree.ts';
 
-/** Waits for the guard before it executes the words. Without the guard, the process could outlive the executor. */
+/** Shell script that waits for the guard and then executes its arguments. Without the guard, the process could outlive the executor. */
 const LAUNCHER = 'read -r -u 4 word || exit 125; exec 4<&-; exec "$@"';
-/** The launcher reads from WORD_FD that the guard is ready. A process in a terminal writes its ID to LEADER_FD. */
+/** Descriptor on which the launcher waits for the guard. On LEADER_FD, a process in a terminal reports its ID. */
 const WORD_FD = 4;
 const LEADER_FD = 5;
 /** Timeout in ms for a process in a terminal to report its ID. */
@@ -25,16 +25,16 @@ export interface GuardedOptions {
   readonly folder: string;
   readonly environment: Readonly<Record<string, string>>;
   readonly guard: Guard;
-  /** The words are executed after this promise has resolved. If the promise rejects, the process is killed. */
+  /** The command runs after this promise has resolved. If the promise rejects, the process is killed. */
   readonly ready?: Promise<unknown>;
   /** Grace period in ms after a gentle kill. */
   readonly graceMs?: number;
-  /** Returns the words that run the launcher in a terminal. The launcher then leads the terminal's session; null to run it directly. */
+  /** Returns the command that runs the launcher in a terminal, as leader of the terminal's session. Null to run the launcher directly. */
   readonly inTerminal?: ((launcher: readonly string[]) => readonly string[]) | null;
 }
 
 export interface ProcessEnd {
-  /** Exit code; -1 if a signal ended the process. */
+  /** Exit code, or -1 if a signal ended the process. */
   readonly code: number;
   readonly signal: string;
 }
@@ -48,7 +48,7 @@ export class GuardedProcess {
   readonly ended: Promise<ProcessEnd>;
   readonly #graceMs: number;
   readonly #gentleSignal: NodeJS.Signals;
-  /** End of a gentle kill's grace period, as a `performance.now()` time. */
+  /** End of the grace period of a gentle kill, in the time of `performance.now()`. */
   #graceEnds = 0;
   #alive = true;
 
@@ -97,8 +97,8 @@ export class GuardedProcess {
   }
 
   /**
-   * Sends SIGKILL. With `gently`, first sends SIGTERM (SIGHUP in a terminal) and waits for the grace period. Also sends SIGCONT, because the
-   * process may be suspended.
+   * Sends SIGKILL. With `gently`, first sends SIGTERM (SIGHUP in a terminal) and waits for the grace period. Also sends SIGCONT, because a
+   * suspended process does not handle signals.
    */
   kill(gently: boolean): void {
     if (!this.#alive) {
@@ -116,22 +116,21 @@ export class GuardedProcess {
   }
 
   /**
-   * Kills the remaining processes after the exit, because they would keep the task's GPU and port in use. After a gentle kill, they may run
-   * until the end of the grace period. A shell exits immediately on SIGTERM, while its child process may still be writing the last
-   * checkpoint.
+   * Kills the processes that remain after the exit, because they would keep the task's GPU and port in use. After a gentle kill, waits for
+   * the end of the grace period: when a shell exits on SIGTERM, its child process may still be writing the last checkpoint.
    */
   async #endRest(): Promise<void> {
     while (performance.now() < this.#graceEnds && this.tree.members().length > 0) {
       await pause(REST_POLL_MS);
     }
-    // A process may fork between the search and the signal.
+    // Repeat the search, because a process may fork between the search and the signal.
     for (let round = 0; round < KILL_ROUNDS && (round === 0 || this.tree.members().length > 0); round++) {
       this.#signal('SIGKILL');
     }
     this.#alive = false;
   }
 
-  /** Sends the signal to the process group, then to the processes that have left the group. */
+  /** Sends the signal to the process group and to the processes that have left the group. */
   #signal(signal: NodeJS.Signals): void {
     const outside = this.tree.membersOutsideGroup();
     killQuietly(-this.pid, signal);
@@ -150,7 +149,7 @@ async function reportedLeader(pipe: Readable): Promise<number> {
   const text = await withTimeout(
     (async () => {
       let read = '';
-      // The program that runs the terminal keeps the pipe open.
+      // Do not wait for the end of the pipe, because the program that runs the terminal keeps it open.
       for await (const chunk of pipe as AsyncIterable<Buffer>) {
         read += chunk.toString();
         if (read.includes('\n')) {

@@ -7,21 +7,21 @@ import { prepareVirtualEnvironment } from './virtual-environment.ts';
 
 type Variables = Readonly<Record<string, string | undefined>>;
 
-/** The settings that a program needs to use the Python environment of its job. */
+/** Environment variables and setup with which a program uses the Python environment of its job. */
 export interface Activation {
   readonly variables: Readonly<Record<string, string>>;
-  /** A bash command that runs before the program's own command; empty if there is none. */
+  /** Bash command to run before the program's own command. Empty if there is none. */
   readonly setup: string;
 }
 
-/** Conda packages set variables in these scripts. */
+/** Runs the scripts with which Conda packages set variables. */
 const CONDA_SETUP = 'for script in "$CONDA_PREFIX"/etc/conda/activate.d/*.sh; do [ -r "$script" ] && . "$script"; done; unset script';
 
 /**
  * Makes the job's Python environment usable in a container.
  * @param container absolute path of the container's working directory
- * @param environment the program's variables
- * @returns a message if the environment does not work on this node
+ * @param environment the program's environment variables
+ * @returns a message if the Python environment does not work on this node
  */
 export async function activateEnvironment(container: string, environment: Variables): Promise<Activation | string> {
   const shipped = path.join(container, CONTAINER_LAYOUT.environment);
@@ -36,15 +36,15 @@ export async function activateEnvironment(container: string, environment: Variab
   return typeof prepared === 'string' ? prepared : activationOf(prepared.folder, environment);
 }
 
-/** Returns the variables that `activate` of a virtual environment or of conda sets. */
+/** Returns the environment variables that `activate` sets in a virtual environment or a Conda environment. */
 function activationOf(folder: string, { PATH, PYTHONHOME, PYTHONDONTWRITEBYTECODE }: Variables): Activation {
   const isConda = existsSync(path.join(folder, 'conda-meta'));
   const variables = {
     ...(isConda ? { CONDA_PREFIX: folder, CONDA_DEFAULT_ENV: folder } : { VIRTUAL_ENV: folder }),
     PATH: [path.join(folder, 'bin'), PATH ?? '/usr/local/bin:/usr/bin:/bin'].join(path.delimiter),
-    // Python searches for its standard library in PYTHONHOME, unless the value is empty.
+    // A value of PYTHONHOME would replace the standard library of the environment.
     ...(PYTHONHOME !== undefined && { PYTHONHOME: '' }),
-    // Without this variable, Python would write compiled files to the NodeManager's cache, which all containers share.
+    // Otherwise, Python would write compiled files to the NodeManager's cache, which all containers share.
     PYTHONDONTWRITEBYTECODE: PYTHONDONTWRITEBYTECODE ?? '1',
   };
   return { variables, setup: isConda ? CONDA_SETUP : '' };

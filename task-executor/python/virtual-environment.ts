@@ -10,8 +10,8 @@ import type { Packages } from '../../platform/python/packages.ts';
  * to the shipped packages, which all containers on the node share.
  * @param container absolute path of the container's working directory
  * @param shipped folder of the packages
- * @param environment the program's variables
- * @returns the folder of the environment; a message if the node does not have the required Python version
+ * @param environment the program's environment variables
+ * @returns the folder of the virtual environment, or a message if the node does not have the required Python version
  */
 export async function prepareVirtualEnvironment(
   container: string,

@@ -63,7 +63,7 @@ function readIfThere(file: string): string {
   }
 }
 
-/** Returns the address to connect to. For a socket that listens on all addresses, returns the loopback address. */
+/** Returns the address to connect to, which is the loopback address for a socket that listens on all addresses. */
 function hostOf(hex: string): string {
   const bytes = Buffer.from(hex, 'hex');
   if (LITTLE_ENDIAN) {

@@ -11,15 +11,15 @@ import { Guard } from '../processes/guard.ts';
 import { GuardedProcess } from '../processes/guarded-process.ts';
 import type { SessionRun } from './task-sessions.ts';
 
-/** Interval in ms between checks for further output after a command has exited. */
+/** Interval in ms between checks for further output of a command that has exited. */
 const DRAIN_MS = 1_000;
 const SHELL = '/bin/bash';
-/** The search path for a task without the variable PATH. */
+/** Value of PATH for a task without this variable. */
 const DEFAULT_PATH = '/usr/bin:/bin';
 
 type Terminal = Window & { readonly script: string };
 
-/** Runs a command in the task's working directory, with the environment of the program. */
+/** Runs a command in the program's working directory, with the program's environment. */
 export async function serveCommand(stream: SessionStream, command: Command, run: SessionRun, log: Logger): Promise<SessionEnd> {
   const script = command.terminal ? findScript(run.environment) : null;
   const terminal = command.terminal && script !== null ? { ...command.terminal, script } : null;
@@ -34,7 +34,7 @@ export async function serveCommand(stream: SessionStream, command: Command, run:
   }
 }
 
-/** Returns the path of `script` of util-linux, which runs a command in a new terminal, or null if it is not on the task's PATH. */
+/** Returns the path of `script` from util-linux, or null if it is not on the task's PATH. `script` runs a command in a new terminal. */
 function findScript({ PATH = DEFAULT_PATH }: SessionRun['environment']): string | null {
   const folders = PATH.split(path.delimiter).filter((folder) => path.isAbsolute(folder));
   return folders.map((folder) => path.join(folder, 'script')).find((file) => existsSync(file)) ?? null;
@@ -58,7 +58,7 @@ function start(words: readonly string[], terminal: Terminal | null, run: Session
   });
 }
 
-/** Relays the command's input and output until it ends. The command ends when the client or the program ends. */
+/** Relays the command's input and output until the command ends. The command is ended when the client or the program ends. */
 async function converse(stream: SessionStream, guarded: GuardedProcess, terminal: boolean, run: SessionRun): Promise<SessionEnd> {
   const [stdin, stdout, stderr] = guarded.child.stdio as unknown as [Writable, Readable, Readable];
   const end = (): void => guarded.kill(true);
@@ -89,7 +89,7 @@ async function converse(stream: SessionStream, guarded: GuardedProcess, terminal
   }
 }
 
-/** Waits for the rest of the output, but not for a process that has escaped from the session and keeps the pipes open. */
+/** Waits for the remaining output. Does not wait for a process that has left the session and keeps the pipes open. */
 async function drained(sent: Promise<unknown>, stream: SessionStream, pipes: readonly Readable[]): Promise<void> {
   let isSent = false;
   const sending = sent.then(() => {

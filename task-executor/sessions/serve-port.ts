@@ -32,7 +32,7 @@ export async function servePort(stream: SessionStream, port: number, { trees, ta
     const closed = once(socket, 'close').catch(() => {});
     void stream.closed.then(abort);
     await stream.sendAll('OUTPUT', socket);
-    // The client may still be sending.
+    // The client may still be sending data.
     await closed;
     return { reason: signal.aborted ? String(signal.reason) : '', code: 0, signal: '' };
   } finally {
@@ -41,7 +41,7 @@ export async function servePort(stream: SessionStream, port: number, { trees, ta
   }
 }
 
-/** Returns a connection, or the reason why it failed. */
+/** Returns a connection, or the reason why there is none. */
 async function connectTo(target: ListeningSocket | null, signal: AbortSignal): Promise<Socket | string> {
   if (target === null) {
     return 'no such port';

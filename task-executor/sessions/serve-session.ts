@@ -7,12 +7,12 @@ import { serveCommand } from './serve-command.ts';
 import { servePort } from './serve-port.ts';
 import type { SessionRun } from './task-sessions.ts';
 
-/** Timeout in ms for the request, which the ApplicationMaster sends immediately. */
+/** Timeout in ms for the request. The ApplicationMaster sends it immediately. */
 const REQUEST_MS = 10_000;
 
 /**
- * Serves one session until its command or connection ends, the program ends, or the client closes it.
- * @param run the running program; if there is none, a sentence that explains why
+ * Serves one session until its command or connection ends, the program ends, or the client closes the session.
+ * @param run the running program, or a sentence that explains why no program is running
  */
 export async function serveSession(stream: SessionStream, run: SessionRun | string, log: Logger): Promise<void> {
   const first = await withTimeout(stream.first(), REQUEST_MS, () => null);

@@ -4,15 +4,15 @@ import type { SessionStream } from '../../protos/session-stream.ts';
 import type { ProcessEnd } from '../processes/guarded-process.ts';
 import type { ProcessTree } from '../processes/process-tree.ts';
 
-/** A run of the task's program. The job's user can open sessions while it runs. */
+/** A run of the task's program, during which the job's user can open sessions. */
 export interface SessionRun {
-  /** The program's processes, and those of the commands that the user runs in the task. */
+  /** Processes of the program, and of the commands that the user runs in the task. */
   readonly trees: Set<ProcessTree>;
   /** Working directory of the program. */
   readonly folder: string;
   readonly environment: Readonly<Record<string, string>>;
   readonly task: string;
-  /** Aborted when the program ends. The abort reason is a sentence for the user. */
+  /** Aborted when the program ends. The reason of the abort is a sentence for the user. */
   readonly signal: AbortSignal;
 }
 
@@ -22,7 +22,7 @@ export interface TaskOfSessions {
   readonly frozen: { readonly job: { readonly remoteAccess: boolean } };
 }
 
-/** The sessions between the job's user and this task. They exist only while the task's program runs. */
+/** Sessions between the job's user and this task. Sessions exist only while the task's program is running. */
 export class TaskSessions {
   readonly #task: string;
   readonly #isPermitted: boolean;
@@ -50,7 +50,7 @@ export class TaskSessions {
     this.#run = null;
   }
 
-  /** @param stream null if no link to the ApplicationMaster is open; the ApplicationMaster then refuses the session */
+  /** @param stream null if no link to the ApplicationMaster is open, in which case the ApplicationMaster refuses the session */
   open(stream: SessionStream | null): void {
     if (stream !== null) {
       this.#serve(stream).catch((error: unknown) => {
@@ -62,7 +62,7 @@ export class TaskSessions {
 
   async #serve(stream: SessionStream): Promise<void> {
     const run = this.#run?.run;
-    // Loaded on demand to save memory: most tasks never have a session.
+    // Loaded on demand to save memory, because most tasks never have a session.
     const { serveSession } = await import('./serve-session.ts');
     await serveSession(stream, run ?? `${this.#task} has no running program that permits sessions.`, this.#log);
   }

@@ -11,11 +11,11 @@ const POLL_MS = 1_000;
 const BACKOFF = { firstMs: 1_000, mostMs: 30_000 };
 
 export interface CheckpointSyncOptions {
-  /** Absolute path of the folder that the program writes. */
+  /** Absolute path of the folder to which the program writes. */
   readonly folder: string;
-  /** Absolute path of a folder for links to files, on the same file system. */
+  /** Absolute path of a folder for hard links to the program's files, on the same file system. */
   readonly scratch: string;
-  /** Step of the checkpoint that was restored for this run; -1 if there was none. Only later steps are stored. */
+  /** Step of the checkpoint that was restored for this run, or -1 if there was none. Only later steps are stored. */
   readonly restoredStep: number;
   readonly save: (step: number, folder: string, signal: AbortSignal, options: SaveOptions) => Promise<unknown>;
   readonly onStored: (step: number) => void;
@@ -23,15 +23,15 @@ export interface CheckpointSyncOptions {
 }
 
 /**
- * Stores the versions of a local folder as checkpoints while the program runs. Stores one version at a time, and always the newest one. If
- * the storage is not available, it retries until `finish` or `abort` stops it. local-versions.ts defines when a version is complete.
+ * Stores the versions of a local folder as checkpoints while the program is running. Stores one version at a time, and always the newest.
+ * If the storage is not available, retries until `finish` or `abort` is called. local-versions.ts defines when a version is complete.
  */
 export class CheckpointSync {
   readonly #options: CheckpointSyncOptions;
   readonly #stop = new AbortController();
   readonly #wake = new AbortController();
   readonly #loop: Promise<void>;
-  /** Versions that cannot be stored, keyed by name, with the times of their markers. A new marker makes a version valid again. */
+  /** Versions that cannot be stored, keyed by name, with the times of their markers. A version with a newer marker is tried again. */
   readonly #rejected = new Map<string, { readonly markedAt: bigint; readonly error: unknown }>();
   readonly #ignored = new Set<string>();
   #stored: number;
@@ -48,8 +48,8 @@ export class CheckpointSync {
   }
 
   /**
-   * Call this function after the program has exited. Resolves when the newest version is stored.
-   * @throws TonyError CHECKPOINT_FAILED if the newest version is invalid or cannot be stored in time; CHECKPOINT_FENCED.
+   * Stores the newest version after the program has exited. Resolves when this version has been stored.
+   * @throws TonyError CHECKPOINT_FAILED if the version is not valid or cannot be stored in time, CHECKPOINT_FENCED
    */
   async finish(withinMs: number): Promise<void> {
     this.#ending = true;
@@ -87,7 +87,7 @@ export class CheckpointSync {
         const reason = this.#lastError === null ? '' : `: ${messageOf(this.#lastError)}`;
         throw new TonyError('CHECKPOINT_FAILED', `the newest checkpoint could not be stored in time${reason}`);
       }
-      // Read this before listing the folder, because `finish` may be called during the listing.
+      // Read the flag before the listing, because `finish` may be called during the listing.
       const ending = this.#ending;
       try {
         const version = (await this.#versions()).find(({ step, name, markedAt }) => {

@@ -10,8 +10,8 @@ import { openCheckpointFolders } from '../../training/checkpoint/open-checkpoint
 import { isVersionName } from './local-versions.ts';
 
 /**
- * Lists a checkpoint's files, with their lengths and checksums. The executor stores this file last, so a checkpoint that contains it is
- * complete.
+ * File that lists a checkpoint's files, with their lengths and checksums. The executor stores it last, so a checkpoint that contains this
+ * file is complete.
  */
 const INDEX = 'files.json';
 
@@ -19,9 +19,9 @@ interface Index extends Origin {
   readonly version: 1;
   readonly step: number;
   readonly createdAt: string;
-  /** The sub-folder that contains the files; undefined if they are in the folder of the index. */
+  /** Sub-folder that contains the files, or undefined if they are in the same folder as the index. */
   readonly folder?: string | undefined;
-  /** The sub-folder of the synchronized folder for the files, see RestoredCheckpoint. */
+  /** Sub-folder of the synchronized folder for the files. See RestoredCheckpoint. */
   readonly target?: string | undefined;
   readonly files: readonly CopiedFile[];
 }
@@ -31,8 +31,8 @@ export interface RestoredCheckpoint {
   /** Absolute path of the local copy. */
   readonly folder: string;
   /**
-   * Name of the sub-folder of `checkpoint.sync` for the files; empty for a file directly in `checkpoint.sync`; null if the program has
-   * stored the checkpoint itself.
+   * Sub-folder of `checkpoint.sync` for the files. Empty for a file directly in `checkpoint.sync`. Null if the program has stored the
+   * checkpoint itself.
    */
   readonly target: string | null;
 }
@@ -40,19 +40,19 @@ export interface RestoredCheckpoint {
 export interface SaveOptions {
   /** See RestoredCheckpoint. */
   readonly target?: string;
-  /** Step of a checkpoint that is not removed. Other tasks may still restore it. */
+  /** Step of a checkpoint that must not be removed, because other tasks may still restore it. */
   readonly protect?: number;
-  /** Called after the upload. The checkpoint becomes visible only if the promise resolves. */
+  /** Called after the upload. The checkpoint becomes visible only if the returned promise resolves. */
   readonly verify?: () => Promise<void>;
 }
 
 export interface RestoreOptions {
-  /** Skips the checkpoints of the current generation, so that all tasks of the generation restore the same checkpoint. */
+  /** If true, skips checkpoints of the current generation, so that all tasks of the generation restore the same checkpoint. */
   readonly ofEarlierGenerations?: boolean;
 }
 
 /**
- * Stores and restores checkpoints of arbitrary files, for programs that use other frameworks. Prevents earlier generations from adding
+ * Stores and restores checkpoints that consist of files, for programs that use other frameworks. Prevents earlier generations from adding
  * checkpoints.
  */
 export class FileCheckpoints {
@@ -70,9 +70,9 @@ export class FileCheckpoints {
 
   /**
    * Stores a copy of the local folder as the checkpoint of this step, and removes the oldest checkpoints.
-   * @returns the checkpoint's URI.
-   * @throws TonyError CHECKPOINT_FENCED if a newer generation has taken over, CHECKPOINT_FAILED if the folder is empty or contains `files.json`, and the
-   * errors of `uploadFolder`.
+   * @returns the checkpoint's URI
+   * @throws TonyError CHECKPOINT_FENCED if a newer generation has taken over, CHECKPOINT_FAILED if the folder is empty or contains
+   * `files.json`, and the errors of `uploadFolder`
    */
   async save(step: number, local: string, signal: AbortSignal, options: SaveOptions = {}): Promise<string> {
     const { target, verify, protect } = options;
@@ -98,8 +98,8 @@ export class FileCheckpoints {
 
   /**
    * Prevents earlier generations from adding checkpoints, and then copies the newest intact checkpoint to a folder below `local`.
-   * @param onSkipped receives a message about each newer checkpoint that is damaged.
-   * @returns null if there is no intact checkpoint.
+   * @param onSkipped receives a message about each damaged checkpoint that is newer
+   * @returns null if there is no intact checkpoint
    */
   async restore(
     local: string,
@@ -155,7 +155,7 @@ interface CheckedIndex extends Pick<Index, 'folder' | 'target' | 'files'> {
   readonly generation: number | undefined;
 }
 
-/** @throws TonyError CHECKPOINT_DAMAGED, including for a name that would leave the checkpoint's folder. */
+/** @throws TonyError CHECKPOINT_DAMAGED if the index is not valid, or if a file name leads out of the checkpoint's folder */
 function parseIndex(bytes: Uint8Array, uri: string): CheckedIndex {
   let index: Partial<Index> | null;
   try {

@@ -12,14 +12,14 @@ import { listFiles } from '../../storage/copy-files.ts';
 const MARKER = '.done';
 const LONGEST_NAME = 200;
 
-/** A version that cannot be stored. The program can correct the version and create the marker again. */
+/** The error for a version that cannot be stored. The program can correct the version and create the marker again. */
 export class InvalidVersion extends TonyError {
   constructor(message: string, hint?: string) {
     super('CHECKPOINT_FAILED', message, hint === undefined ? {} : { hint });
   }
 }
 
-/** A version with a marker. */
+/** A version that the program has marked as complete. */
 export interface LocalVersion {
   readonly name: string;
   readonly step: number;
@@ -31,12 +31,15 @@ export function markerOf(name: string): string {
   return `${name}${MARKER}`;
 }
 
-/** Returns true for the name of an entry that can be a version. Names that start with a dot denote temporary files of the program. */
+/** Returns true if an entry with this name can be a version. A dot at the beginning denotes a temporary file of the program. */
 export function isVersionName(name: string): boolean {
   return /^[^./\0][^/\0]*$/.test(name) && Buffer.byteLength(name) <= LONGEST_NAME && !name.endsWith(MARKER);
 }
 
-/** Returns the last number in the name, or null if there is none. Ignores the extension unless the only number is in the extension. */
+/**
+ * Returns the last number in the name, or null if the name contains none. A number in the extension counts only if there is no other
+ * number.
+ */
 export function stepOf(name: string): number | null {
   const stem = name.slice(0, name.length - path.extname(name).length);
   const digits = /(\d+)\D*$/.exec(stem)?.[1] ?? /(\d+)\D*$/.exec(name)?.[1];
@@ -63,7 +66,7 @@ export async function markedVersions(folder: string, onIgnored: (name: string) =
   return versions.sort((a, b) => b.step - a.step || (a.name < b.name ? -1 : 1));
 }
 
-/** A version that can be stored even if the program removes its files: the stage contains hard links to them. */
+/** A version that can be stored even if the program removes its files, because `folder` contains hard links to them. */
 export interface StagedVersion {
   /** Absolute path of the folder with the checkpoint's files. */
   readonly folder: string;
@@ -74,9 +77,9 @@ export interface StagedVersion {
 }
 
 /**
- * @param into a folder that does not exist, on the same file system.
- * @returns null if the program has removed the version.
- * @throws InvalidVersion, for example if a file is newer than the marker.
+ * @param into path of a folder that does not exist, on the same file system
+ * @returns null if the program has removed the version
+ * @throws InvalidVersion, for example if a file is newer than the marker
  */
 export async function stageVersion(folder: string, version: LocalVersion, into: string): Promise<StagedVersion | null> {
   const source = path.join(folder, version.name);
@@ -111,7 +114,7 @@ async function filesOf(folder: string, name: string): Promise<string[]> {
   return files.map((file) => path.join(name, file));
 }
 
-/** @throws InvalidVersion if a file is newer than the marker or is not a regular file. */
+/** @throws InvalidVersion if a file is newer than the marker or is not a regular file */
 async function fingerprint(folder: string, files: readonly string[], version: LocalVersion): Promise<string> {
   const parts: string[] = [];
   for (const file of files) {

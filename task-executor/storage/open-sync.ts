@@ -10,7 +10,7 @@ import { createSyncFolder, placeVersion } from './restore-folder.ts';
 import { openStorage, type StorageContainer } from './storage-services.ts';
 
 const BACKOFF = { firstMs: 1_000, mostMs: 10_000 };
-/** Number of attempts to restore. Within each attempt, the storage retries failed requests itself. */
+/** Number of tries to restore a checkpoint. During each try, the storage itself also retries failed requests. */
 const MOST_TRIES = 20;
 
 export interface SyncedRun {
@@ -27,9 +27,9 @@ export interface SyncedRun {
 }
 
 /**
- * Restores the newest intact checkpoint to the folder `checkpoint.sync`. Call it before the program starts.
- * @returns the running synchronization for rank 0; null for other ranks.
- * @throws TonyError if the storage is not available.
+ * Restores the newest intact checkpoint to the folder `checkpoint.sync`, before the program starts.
+ * @returns the running synchronization for rank 0, or null for other ranks
+ * @throws TonyError if the storage is not available
  */
 export async function openSync(container: StorageContainer, run: SyncedRun): Promise<CheckpointSync | null> {
   const folder = await createSyncFolder(run.folder, run.sync);

@@ -5,10 +5,10 @@ import type { RestoredCheckpoint } from './file-checkpoints.ts';
 import { markerOf } from './local-versions.ts';
 
 /**
- * Creates the folder `checkpoint.sync`, empty, in the program's working directory.
- * @param sync relative path.
- * @returns its absolute path.
- * @throws TonyError CHECKPOINT_FAILED if the path leads through a symbolic link out of the working directory.
+ * Creates the empty folder `checkpoint.sync` in the program's working directory.
+ * @param sync relative path of the folder
+ * @returns absolute path of the folder
+ * @throws TonyError CHECKPOINT_FAILED if a symbolic link leads the path out of the working directory
  */
 export async function createSyncFolder(workingDirectory: string, sync: string): Promise<string> {
   const root = await realpath(workingDirectory);
@@ -31,7 +31,9 @@ export async function createSyncFolder(workingDirectory: string, sync: string): 
   return folder;
 }
 
-/** Moves the local copy of a checkpoint to the folder `checkpoint.sync`, under the name of the version, and creates the version's marker. */
+/**
+ * Moves the local copy of a checkpoint to the folder `checkpoint.sync` under the name of the version. Then creates the version's marker.
+ */
 export async function placeVersion({ step, folder: copy, target }: RestoredCheckpoint, folder: string): Promise<void> {
   // The target is empty if the version consists of a single file.
   const [file = ''] = target === '' ? await readdir(copy) : [];

@@ -27,7 +27,7 @@ export interface StorageContainer {
   readonly frozen: FrozenJob;
   /** Absolute path of the container's working directory. */
   readonly folder: string;
-  /** The encoded JobConnections; null if the job names no s3:// URI. */
+  /** The encoded JobConnections, or null if the job uses no s3:// URI. */
   readonly s3: Secret | null;
 }
 
@@ -37,14 +37,16 @@ interface Run {
   readonly notice: (message: string) => void;
 }
 
-/** Opens the storage that the job uses. Close it after use. */
+/** Opens the storage that the job uses. The caller must close it. */
 export function openStorage({ frozen, s3 }: StorageContainer): Storage {
   const hadoop = frozen.cluster.kind === 'yarn' ? HadoopConfiguration.fromProperties(frozen.cluster.hadoop) : null;
   const connection = s3 && { s3: decodeJobConnections(Buffer.from(s3.reveal()).toString('utf8')) };
   return createStorage({ hadoop, user: frozen.user, ...connection });
 }
 
-/** Handles a program's request to store or load files. These requests let programs in other languages use HDFS without an HDFS client. */
+/**
+ * Handles a program's request to store or load files. With these requests, programs in any language can use HDFS without an HDFS client.
+ */
 export async function serveStorage(
   settings: StorageContainer,
   run: Run,
@@ -80,7 +82,7 @@ function invalidRequest(service: string): TonyError {
   return new TonyError('DATA_INVALID', `the request for ${service} is invalid`);
 }
 
-/** Apart from bugs, all errors that are not TonyErrors come from the local file system. */
+/** An error that is not a TonyError comes from the local file system, unless it is a bug. */
 function unexpected(service: string, error: unknown): TonyError {
   if (typeof (error as NodeJS.ErrnoException).syscall !== 'string') {
     return new TonyError('INTERNAL', `${service} failed: ${messageOf(error)}`, { cause: error });
@@ -106,7 +108,7 @@ async function answerTo(
     return await checkpoints().save(step as number, local, signal);
   }
   if (service === RESTORE) {
-    // Several processes may restore at the same time, so each gets its own copy.
+    // Several processes may restore at the same time, so each of them gets its own copy.
     const restored = await checkpoints().restore(path.join(scratch, randomUUID()), signal, notice);
     return restored && { step: restored.step, folder: restored.folder };
   }
@@ -126,7 +128,7 @@ async function answerTo(
   throw invalidRequest(service);
 }
 
-/** Downloads of input folders, keyed by local path. The processes of a task share them. */
+/** Downloads of input folders, keyed by local path. All processes of the task share them. */
 const downloads = new Map<string, Promise<unknown>>();
 
 /** Returns the local path of an input folder. Downloads the folder if it is on HDFS. */

@@ -3,7 +3,7 @@ import type { Storage } from '../../storage/storage.ts';
 import { joinUri } from '../../storage/uri.ts';
 import { openTrialSummaries } from '../../training/sweep/trial-summaries.ts';
 
-/** The result of a sweep's trial, as a Python program sends it. NaN and infinite metrics are strings. */
+/** The result of a trial of a sweep, as a Python program sends it. NaN and infinite metrics are strings. */
 export const trialRequest = z.object({
   name: z.string().regex(/^trial-\d{5,9}$/),
   configuration: z.record(z.string(), z.union([z.string(), z.number(), z.boolean()])),
@@ -13,8 +13,8 @@ export const trialRequest = z.object({
 });
 
 /**
- * Writes the row of a trial for TensorBoard's HParams tab. The row is a run of its own: the trial's program may still be writing to its run
- * `trial-00003`, and TensorBoard reads no file of a run after it has begun a newer one.
+ * Writes a trial's row for TensorBoard's HParams tab as a separate run. The trial's program may still be writing to its own run, such as
+ * `trial-00003`, and TensorBoard stops reading a file as soon as the run contains a newer one.
  */
 export async function writeTrialRow(
   storage: Storage,
