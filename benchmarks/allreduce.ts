@@ -49,7 +49,7 @@ interface Row {
   readonly mebibytes: number;
   readonly security: WireSecurity;
   readonly milliseconds: number;
-  /** Median ratio of this row's time to the time in the run's first mode. */
+  /** Median ratio of this row's time to the time with the first security mode of the run. */
   readonly cost: number;
   /** OpenMPI's time in ms, or null if OpenMPI is not installed. */
   readonly theirMilliseconds: number | null;
@@ -197,7 +197,7 @@ async function benchmark(plan: Plan): Promise<{ limitBy: string; rows: Row[] }> 
     try {
       for (const mebibytes of plan.mebibytes) {
         const numbers = (mebibytes * MIB) / 4;
-        // In an all-reduce, each rank sends all of its segments except one, twice.
+        // An all-reduce has two phases. In each phase, each rank sends all of its segments except one.
         const bytes = Math.floor((2 * (size - 1) * mebibytes * MIB) / size);
         const calls = mebibytes === 1 ? 20 : 4;
         for (const { ranks } of modes) {

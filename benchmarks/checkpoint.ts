@@ -32,7 +32,7 @@ interface Comparison {
   readonly unit: string;
   readonly ours: number;
   readonly theirs: number;
-  /** Median of the ratios per round. Ratios per round are robust because other load on the machine varies between rounds. */
+  /** Median of the rounds' ratios. Ratios are computed per round, because other load on the machine varies between rounds. */
   readonly ratio: number;
   readonly target: string;
   readonly isMet: boolean | null;

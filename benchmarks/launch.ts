@@ -137,7 +137,7 @@ function watchMemory(): { stop(): { master: number; executor: number } } {
     for (const pid of (await readdir('/proc')).filter((name) => /^\d+$/.test(name))) {
       const args = await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '');
       const kind = /application-master\.mjs/.test(args) ? 'master' : /task-executor\.mjs/.test(args) ? 'executor' : null;
-      // Excludes the shell that starts the process, whose command line contains the same words.
+      // Excludes the shell that starts the process, because the shell's command line contains the same words.
       if (kind === null || !/^[^\0]*node\0/.test(args)) {
         continue;
       }

@@ -1,8 +1,8 @@
 /**
  * `npm run bench -- pages [--tasks N] [--viewers N] [--seconds N] [--output json]`: runs a job of 200 tasks on a local cluster, while 20
  * viewers poll through the ResourceManager's proxy as the job's page does. Measures how late the ApplicationMaster sends heartbeats, and
- * how much memory it uses. Some figures are measured from outside (its calls to the ResourceManager, requests to its web server). The
- * others come from its own report.
+ * how much memory it uses. The benchmark itself measures the ApplicationMaster's calls to the ResourceManager, and requests to its web
+ * server. The ApplicationMaster reports the other figures.
  */
 import { spawn } from 'node:child_process';
 import { once, setMaxListeners } from 'node:events';

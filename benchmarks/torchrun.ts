@@ -1,9 +1,9 @@
 /**
  * `npm run bench -- torchrun [--rounds N] [--steps N]`: measures a step of training with PyTorch's DistributedDataParallel in two
- * processes, under torchrun's launcher and in a local job with one task. The two alternate. tony-ts is not involved in the steps, so the
- * durations must be equal within 2 %. The results are the medians of the duration and of the program's processor time over the rounds.
- * Other load on the machine affects the processor time less. It does not include the processor time of tony-ts itself, which
- * `npm run bench -- overhead` measures. Requires PyTorch for the system's Python.
+ * processes, under torchrun's launcher and in a local job with one task. The two variants alternate. tony-ts is not involved in the steps,
+ * so the durations must be equal within 2 %. The results are the medians of the duration and of the program's processor time over the
+ * rounds. Other load on the machine affects the processor time less than the duration. `npm run bench -- overhead` measures the processor
+ * time of tony-ts itself. Requires PyTorch for the system's Python.
  */
 import { execFile } from 'node:child_process';
 import { copyFile, mkdtemp, rm, writeFile } from 'node:fs/promises';

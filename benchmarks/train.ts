@@ -3,8 +3,8 @@
  * process, with one thread per process. All variants train the same networks on the same data (adam, batches of 64). The variants are `fit`
  * with native kernels, `fit` with TensorFlow.js's own kernels, a loop without `fit`, and TensorFlow. Each variant runs with one process,
  * with two processes that exchange gradients, and with two independent processes. The variants alternate within one run. Each ratio
- * compares adjacent measurements of one round, by wall-clock time and by CPU time; the results are medians over the rounds. Other load on
- * the machine affects the CPU time less, but CPU time excludes the time that a process waits for another one.
+ * compares adjacent measurements of one round, by wall-clock time and by CPU time. The results are medians over the rounds. Other load on
+ * the machine affects CPU time less than wall-clock time, but CPU time excludes the time that a process waits for another process.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';

@@ -13,7 +13,7 @@ final:
 `;
 /** The roles of a job within the limits. */
 export const ALLOWED = 'roles: {worker: {instances: 1, resources: {memory: 512m}}}\n';
-/** Folders on HDFS to which all users may write, one for each job that states another user. */
+/** Folders on HDFS to which all users may write, one for each job that claims to belong to another user. */
 export const EVERYBODYS = ['/everybodys', '/everybodys-too'] as const;
 export const TOO_MANY = /quotas\.roles\.worker\.instances: role worker requests 3 tasks, but the limit is 2/;
 
@@ -71,7 +71,7 @@ export const OVER_LIMITS: readonly Case[] = [
   ],
 ];
 
-/** Jobs that fail the ApplicationMaster's check of what YARN and HDFS know about them. */
+/** Jobs that contradict what YARN and HDFS report about them. The ApplicationMaster rejects these jobs. */
 export const IN_ANOTHER_NAME: readonly Case[] = [
   ['as another type of application', { type: 'OTHER' }, /not list the job among the applications of type TONY/],
   ["in another user's name", { job: asBob(EVERYBODYS[0]) }, /job\.json belongs to user bob, but YARN runs the application for alice/],

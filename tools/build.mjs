@@ -69,8 +69,8 @@ const SEPARATE_BUNDLES = {
 };
 
 /**
- * Bundled CommonJS packages call `require` for Node's built-in modules, but ES modules have no `require`. The import has a new name,
- * because a dependency may declare the original one.
+ * Bundled CommonJS packages call `require` for Node's built-in modules, but ES modules have no `require`. The import has its own name,
+ * because a dependency may also declare `createRequire`.
  */
 const REQUIRE_BANNER =
   "import { createRequire as createRequireForBundle } from 'node:module'; const require = createRequireForBundle(import.meta.url);";

@@ -10,7 +10,7 @@ export const ROOT = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '
 
 /**
  * Runs `npm ci` unless the installed packages match the lock file.
- * @returns {Promise<boolean>} true if `npm ci` has also built dist/, by the script `prepare`
+ * @returns {Promise<boolean>} true if this call ran `npm ci`, which also builds dist/ through the script `prepare`
  */
 export async function ensureInstalled() {
   if (await isCurrent()) {

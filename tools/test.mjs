@@ -40,7 +40,7 @@ const hasDependencies = await check('dependencies', async () => {
 });
 if (hasDependencies) {
   const built = isBuilt || (await check('build', async () => (await import('./build.mjs')).buildAll({ log: console.log })));
-  // Its build mostly waits for downloads, so it runs beside the unit tests.
+  // Building the runtime mostly waits for downloads, so the build runs at the same time as the unit tests.
   const runtime = built && wanted('integration') ? runInherited(process.execPath, ['dist/tony-ts.js', 'runtime', 'build']) : null;
   runtime?.catch(() => {});
   if (wanted('checks')) {
@@ -114,7 +114,7 @@ async function vitest(project, { later = false } = {}) {
   await mkdir(REPORTS, { recursive: true });
   await rm(report, { force: true });
   const reporters = ['--reporter=default', '--reporter=json', `--outputFile.json=${report}`];
-  // The filter may match only files of the other project.
+  // The filter may match only files of another project.
   const args = [
     'run',
     '--project',
@@ -198,7 +198,8 @@ function summarize() {
 }
 
 /**
- * Returns the failure's name and message. The summary must suffice to investigate it, because only the end of a long output may be kept.
+ * Returns the failure's name and message. The summary must suffice to investigate the failure, because CI may keep only the end of a long
+ * output.
  * @param {string} failure
  */
 function brief(failure) {

@@ -32,7 +32,7 @@ export function answer(request: IncomingMessage, response: ServerResponse, { sta
   const plain = typeof body === 'string' ? Buffer.from(body) : body;
   const compressed = gzip !== undefined && acceptsGzip(request);
   const bytes = compressed ? gzip : plain;
-  // Closes the connection, which is cheaper than reading the rest of an unused request body.
+  // Closing the connection is cheaper than reading the rest of an unused request body.
   if (hasBody(request) && !request.complete) {
     response.setHeader('Connection', 'close');
   }

@@ -15,15 +15,12 @@ export interface ApiAnswer {
 type Query = URLSearchParams;
 type Resource = (view: JobView, query: Query) => Promise<unknown>;
 
-/**
- * The minimum size in bytes at which a response is compressed. Clients and pages poll the status of each job, and compressing a small one
- * takes more time than sending it.
- */
+/** The minimum size in bytes at which a response is compressed. Compressing a smaller response takes more time than sending it. */
 const WORTH_COMPRESSING = 8192;
-/** The time in ms for which equal queries share one response, so the load is independent of the number of viewers. */
+/** The time in ms for which equal queries share one response. The load therefore does not depend on the number of viewers. */
 const SHARED_MS = 250;
 const MAX_SHARED = 64;
-/** The deadline for one resource, in ms. Views of ended jobs read from storage. */
+/** The deadline for one resource, in ms. The resources of an ended job are read from storage. */
 const DEADLINE_MS = 30_000;
 const DEFAULT_TAIL = 64 << 10;
 const MAX_TAIL = 1 << 20;
@@ -58,7 +55,7 @@ const PARAMETERS = ['after', 'task', 'file', 'tail'];
 export class Api {
   readonly #view: JobView;
   readonly #shared = new Map<string, { readonly at: number; readonly answer: Promise<ApiAnswer> }>();
-  /** Serialised responses, by object. A view returns the same object until its data changes. */
+  /** Serialised responses, keyed by the object that the view returned. A view returns the same object until its data changes. */
   readonly #serialised = new WeakMap<object, Promise<ApiAnswer>>();
 
   constructor(view: JobView) {
@@ -102,7 +99,7 @@ export class Api {
       if (error instanceof HttpError) {
         return failure(error.status, error.message);
       }
-      // The message of a TonyError is intended for users. Any other error is a bug, whose message is hidden from viewers.
+      // The message of a TonyError is intended for users. Any other error is a bug, and viewers do not see its message.
       if (error instanceof TonyError) {
         return failure(503, error.message);
       }

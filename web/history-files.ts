@@ -36,9 +36,9 @@ export function parseEntry(line: string): HistoryEntry | null {
   return checkedEntry(parsed(line));
 }
 
-/** Does the same as `parseEntry` for a value that is already parsed. */
+/** Validates one event and drops unknown fields. Returns null if the parsed JSON value is not a valid event. */
 export function checkedEntry(value: unknown): HistoryEntry | null {
-  // The cast is safe because JSON has no undefined: an optional field is either absent or has a value.
+  // The cast is safe, because parsed JSON never contains undefined.
   return (entrySchema.safeParse(value).data as HistoryEntry | undefined) ?? null;
 }
 

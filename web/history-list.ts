@@ -3,7 +3,7 @@ import type { JobStatus } from '../conf/status/status.ts';
 /** The response to `GET api/history`: the jobs on the history page, newest first. */
 export interface HistoryList {
   readonly jobs: readonly HistorySummary[];
-  /** The reason why some jobs are missing from the list; empty if the list is complete. */
+  /** The reason why some jobs are missing from the list, or an empty string if the list is complete. */
   readonly message: string;
 }
 
@@ -14,7 +14,7 @@ export interface HistorySummary {
   readonly queue: string;
   readonly state: JobStatus['state'];
   readonly startedAt: number;
-  /** null if the job is still running or ended without a final status. */
+  /** Null if the job is still running or ended without a final status. */
   readonly finishedAt: number | null;
   readonly step: number;
   readonly message: string;

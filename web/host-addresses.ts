@@ -21,7 +21,6 @@ export class HostAddresses {
   /** Returns whether the address may belong to one of the hosts. Returns true until the hosts are resolved. */
   mayInclude(address: string): boolean {
     const known = this.#known;
-    // Refreshes the addresses for the next call.
     void this.#current();
     return known === null || known.addresses.has(plainAddress(address));
   }

@@ -38,7 +38,7 @@ export interface UsagePage {
 
 export interface ScalarCharts {
   readonly runs: readonly ScalarRun[];
-  /** The reason why curves are missing or outdated; empty if all curves are up to date. */
+  /** The reason why curves are missing or outdated, or an empty string if all curves are up to date. */
   readonly message: string;
 }
 

@@ -23,7 +23,7 @@ const FORWARDED = [
   'vary',
 ];
 
-/** A response fails after this time in ms without received data. */
+/** The time in ms without received data after which a response fails. */
 const SILENCE_MS = 60_000;
 /** The maximum size in bytes of a page or style sheet to rewrite. */
 const MAX_REWRITTEN = 16 << 20;

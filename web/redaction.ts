@@ -15,8 +15,8 @@ const ASSIGNMENT = /(?<![\w.-])(-[\w.-]*\s+(?!-)|[\w.-]+=)("[^"]*"|'[^']*'|[^\s;
 const HIDDEN = '***';
 
 /**
- * Returns the value with secrets replaced with `***`. Secrets are values with secret names (environment variables, Hadoop properties),
- * values in well-known secret formats, passwords in URIs, and secrets in commands.
+ * Returns the value with secrets replaced with `***`. A value is secret if the name of its variable or property suggests a secret, or if it
+ * has the format of a well-known kind of secret. Passwords in URIs and secrets in commands are replaced as well.
  */
 export function redacted(value: unknown, name = ''): unknown {
   if (typeof value === 'string') {

@@ -3,7 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 const LONGEST_PAUSE_MS = 60_000;
 
 export interface PassOptions {
-  /** The greatest share of the time that passes take. A slow pass lengthens the pause after it, up to 60 s. */
+  /** The maximum share of the time (0..1) that passes may take. The pause after a slow pass is longer, up to 60 s. */
   readonly share: number;
   readonly signal: AbortSignal;
   /** Returns the current time in ms since an arbitrary origin. */
@@ -11,8 +11,8 @@ export interface PassOptions {
 }
 
 /**
- * Reads files again and again while a job writes them. Pauses do not keep the process alive.
- * @param pass reads the files; returns the shortest pause in ms before the next pass, or null to end the reading
+ * Calls `pass` repeatedly to read files that a job is still writing. The pauses between passes do not keep the process alive.
+ * @param pass reads the files; returns the minimum pause in ms before the next pass, or null to stop
  */
 export async function repeatPasses(
   pass: () => Promise<number | null>,
@@ -25,7 +25,7 @@ export async function repeatPasses(
       return;
     }
     const ms = Math.min(LONGEST_PAUSE_MS, Math.max(pauseMs, (clock() - began) / share));
-    // The only error is that the signal aborts.
+    // `delay` rejects only when the signal aborts.
     await delay(ms, undefined, { signal, ref: false }).catch(() => {});
   }
 }

@@ -49,7 +49,7 @@ const FORWARDED = [
   'x-xsrf-protected',
 ];
 
-/** Sends requests to TensorBoard over connections that the target opens. */
+/** Sends requests to TensorBoard over connections that `target` opens. */
 export class ReverseProxy {
   readonly #target: TensorBoardTarget;
   readonly #agent: ConnectingAgent;
@@ -116,7 +116,8 @@ export class ReverseProxy {
         clearTimeout(timer);
         resolve(response);
       });
-      // Remains registered after the response headers, because a later error is emitted on the response as well.
+      // This listener also handles errors after the response headers. The promise then has its result, and the response emits the same
+      // error.
       outgoing.on('error', (error) => {
         clearTimeout(timer);
         if (signal.aborted || error instanceof UpstreamError) {

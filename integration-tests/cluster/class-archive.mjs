@@ -1,7 +1,7 @@
 /**
- * Archives of Hadoop's classes (Java calls this class-data sharing). A daemon that maps an archive into its memory starts with less CPU
- * time, because it does not read and parse thousands of class files. The first cluster of a machine records which classes its daemons load,
- * and makes the archive of them. Java ignores an archive that does not fit its version or its class path.
+ * Archives of Hadoop's classes for Java's class-data sharing. With an archive, a daemon starts with less CPU time, because it does not read
+ * and parse thousands of class files. The first cluster on a machine records which classes its daemons load, and creates the archive from
+ * these records. Java ignores an archive that was created with another Java version or class path.
  */
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -15,7 +15,7 @@ const LIMIT_MS = 300_000;
 const ENDING = '.classes';
 
 /**
- * Returns the file of the archive for a folder of jars and a Java runtime. Other jars or another runtime have another archive.
+ * Returns the path of the archive for a folder of jars and a Java runtime.
  * @param {string} jars
  * @param {string} java
  */
@@ -28,9 +28,10 @@ export async function archiveFile(jars, java) {
 }
 
 /**
- * Returns Java's options for a program whose class path starts with the jars. Without an archive, the program can record its classes.
+ * Returns the Java options with which a program uses the archive. If the archive does not exist, returns the options with which the program
+ * records its classes.
  * @param {string} archive
- * @param {string} [record] name of the record, without its ending
+ * @param {string} [record] path of the record without its extension; without it, the program records nothing
  */
 export function archiveOptions(archive, record) {
   if (existsSync(archive)) {
@@ -40,7 +41,7 @@ export function archiveOptions(archive, record) {
 }
 
 /**
- * Makes the archive from the records in a folder, unless another process makes it already.
+ * Creates the archive from the records in a folder, unless another process is already creating it.
  * @param {string} archive
  * @param {{ folder: string, jars: string, java: string }} from
  */
@@ -62,8 +63,8 @@ export async function makeArchive(archive, { folder, jars, java }) {
 }
 
 /**
- * Returns the union of the records. Numbers refer to other lines of the same record, and incomplete last lines are possible, because the
- * programs still run.
+ * Merges the records. Removes the IDs of classes, which are valid only within one record. Ignores an incomplete last line, because the
+ * programs are still running.
  * @param {string} folder
  */
 async function recordedClasses(folder) {

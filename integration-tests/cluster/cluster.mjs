@@ -131,7 +131,7 @@ export class Cluster {
   }
 
   /**
-   * Returns the file of the archive with the daemons' classes. Other versions than the default start too rarely for an archive.
+   * Returns the path of the archive with the daemons' classes. Only the default Hadoop version starts often enough to need an archive.
    * @param {string} jars
    * @param {string} java
    */
@@ -593,7 +593,7 @@ export class Cluster {
     if (request !== undefined) {
       return request(this, url, limited);
     }
-    // A redirect to a DataNode contains its own identity.
+    // A redirect to a DataNode already contains the user's delegation token.
     const named = /[?&]delegation=/.test(url) ? url : `${url}${url.includes('?') ? '&' : '?'}user.name=${ADMINISTRATOR}`;
     return send === undefined ? fetch(named, limited) : send(this, named, limited);
   }

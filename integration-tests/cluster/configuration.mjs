@@ -71,7 +71,7 @@ function yarnSite({ resourcemanager }, state) {
     'yarn.resourcemanager.webapp.address': `localhost:${resourcemanager.http}`,
 
     'yarn.resourcemanager.scheduler.class': 'org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CapacityScheduler',
-    // Starts the monitor for preemption. A test allows preemption by a change of capacity-scheduler.xml.
+    // Starts the preemption monitor. Tests enable preemption by changing capacity-scheduler.xml.
     'yarn.resourcemanager.scheduler.monitor.enable': true,
     'yarn.scheduler.minimum-allocation-mb': 64,
     'yarn.scheduler.maximum-allocation-mb': NODE.memoryMb,

@@ -7,7 +7,7 @@ import { readFileSync, statSync } from 'node:fs';
 import path from 'node:path';
 import { CACHE } from './layout.mjs';
 
-/** Names the program; by default, `PROGRAM`. */
+/** Environment variable with the path of the program. `PROGRAM` is the default path. */
 const VARIABLE = 'TONY_CONTAINER_EXECUTOR';
 const PROGRAM = path.join(CACHE, 'container-executor', 'bin', 'container-executor');
 /** The users of jobs need accounts on this machine. */

@@ -73,7 +73,7 @@ function properties({ ports }) {
   /** @type {import('./configuration.mjs').Properties} */
   const hdfs = {
     'dfs.nameservices': [...Object.keys(NAMESERVICES), ROUTERS].join(','),
-    // DataNodes register only with these.
+    // DataNodes register only with the nameservices in this list.
     'dfs.internal.nameservices': Object.keys(NAMESERVICES).join(','),
     'dfs.namenode.rpc-address': null,
     'dfs.namenode.http-address': null,

@@ -91,7 +91,7 @@ async function prepare(place, log) {
   const state = path.join(place.state, 'kerberos.new');
   await rm(state, { recursive: true, force: true });
   const unfinished = folderOf(state);
-  // Other users read krb5.conf there. The commands create the files with keys for their owner only.
+  // Other users must be able to read krb5.conf in this folder. The commands restrict the files that contain keys to their owner.
   await mkdir(unfinished, { recursive: true, mode: 0o711 });
   const port = place.ports.kdc?.kerberos;
   await writeFile(path.join(unfinished, 'krb5.conf'), krb5Conf(port));
@@ -176,7 +176,7 @@ function properties({ state }) {
       'ignore.secure.ports.for.testing': true,
     },
     yarn: {
-      // With the LinuxContainerExecutor, the program that copies the files of containers is a process of its own.
+      // With the LinuxContainerExecutor, a separate process copies the files of containers.
       'yarn.nodemanager.container-localizer.java.opts': `-Xmx256m -Djava.security.krb5.conf=${file('krb5.conf')}`,
       'yarn.resourcemanager.principal': `rm/_HOST@${REALM}`,
       'yarn.resourcemanager.keytab': file('rm.keytab'),
@@ -202,7 +202,7 @@ const cookies = new Map();
  */
 async function request(place, url, init) {
   const { send: transport = (_, target, options) => fetch(target, options) } = place.profile;
-  // A redirect to a DataNode contains its own identity.
+  // A redirect to a DataNode already contains the user's delegation token.
   if (new URL(url).searchParams.has('delegation')) {
     return transport(place, url, init);
   }

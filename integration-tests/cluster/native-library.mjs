@@ -1,7 +1,7 @@
 /**
  * Hadoop's native library, which Hadoop's own jars do not contain. With it, NodeManagers set the permissions of unpacked files themselves.
- * Otherwise they start `chmod` for each file: 12 s for the runtime of tony-ts. NodeManagers of a secure cluster also need it to aggregate
- * logs.
+ * Without it, they start `chmod` for each file, which takes 12 s for the runtime of tony-ts. NodeManagers of a secure cluster also need it
+ * to aggregate logs.
  */
 import { existsSync } from 'node:fs';
 import { chmod, mkdir, mkdtemp, rename, rm } from 'node:fs/promises';
@@ -9,7 +9,9 @@ import path from 'node:path';
 import { POM, runMaven } from './jars.mjs';
 import { CACHE } from './layout.mjs';
 
-/** Names a folder with a libhadoop.so to use instead, for example one of a Hadoop version that Maven has no library for. */
+/**
+ * Environment variable that names a folder with another libhadoop.so, for example for a Hadoop version whose library Maven does not have.
+ */
 const VARIABLE = 'TONY_LIBHADOOP';
 /** This jar, from another project, contains the Hadoop 3.3.5 native library. Later versions have the same functions. */
 const ARTIFACT = 'io.trino.hadoop:hadoop-apache:3.3.5-3';

@@ -1,5 +1,5 @@
-// Counts steps as a training does: starts from the newest checkpoint, and runs until the file `go` exists. The chief writes a checkpoint
-// every ten steps. Each start writes `$OUT/<generation>-<rank>.json`.
+// Counts steps like a training program: starts from the newest checkpoint, and runs until the file `go` exists. The chief writes a
+// checkpoint every ten steps. Each start writes `$OUT/<generation>-<rank>.json`.
 import { appendFileSync, existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { setTimeout } from 'node:timers/promises';

@@ -22,7 +22,7 @@ with tony.open(f"{folder}/claimed-{task.index}", "w") as claimed:
     for item in tony.claim([str(number) for number in range(20)]):
         claimed.write(f"{item}\n")
 
-# Longer than several reads of the executor, which returns at most 8 MiB.
+# Too long for a single read, because the executor returns at most 8 MiB per read.
 content = random.Random(task.index).randbytes(20_000_000)
 blob = f"{folder}/blob-{task.index}"
 with tony.open(blob, "wb") as file:

@@ -1,4 +1,4 @@
-"""`files-by-fsspec.py FOLDER`: uses files below FOLDER, a URI, through fsspec and tony.open. Writes what it has seen to
+"""`files-by-fsspec.py FOLDER`: uses files below FOLDER, a URI, through fsspec and tony.open. Writes the results to
 FOLDER/seen.json.
 """
 

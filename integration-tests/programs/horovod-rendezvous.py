@@ -1,6 +1,6 @@
-"""Meets the other processes as hvd.init() does: the requests of horovod/common/gloo/http_store.cc, and a ring of TCP connections.
+"""Connects to the other processes as hvd.init() does: sends the requests of horovod/common/gloo/http_store.cc, and connects in a ring.
 
-Prints the ranks that the connections have confirmed. In the first generation, a process fails after it has published its address.
+Prints the ranks that the other processes have confirmed. In the first generation, rank 1 fails after it has published its address.
 """
 
 import json
@@ -16,7 +16,7 @@ generation = tony.context().generation
 
 
 def request(method, key, body=b""):
-    """Returns the status and the body. The request has the bytes that Horovod 0.28.1 sends."""
+    """Sends the same bytes as Horovod 0.28.1. Returns the status and the body of the response."""
     with socket.create_connection(server) as connection:
         head = f"{method} /{key} HTTP/1.1\r\nHost: {server[0]}\r\nContent-Length: {len(body)}\r\n\r\n"
         connection.sendall(head.encode() + body)
@@ -37,7 +37,7 @@ def wait(key):
 
 
 def meet(scope, rank, size):
-    """Returns the ranks of the next processes in the ring, which they confirm over a connection."""
+    """Connects the processes of a scope in a ring. Returns the rank that the preceding process has sent."""
     with socket.create_server(("", 0)) as listener:
         assert request("PUT", f"{scope}/rank_{rank}", socket.gethostname().encode())[0] == 200
         for other in range(rank):
@@ -64,7 +64,7 @@ def meet(scope, rank, size):
     return confirmed
 
 
-# hvd.init() meets in these scopes. A second call of it uses the same scopes again.
+# hvd.init() connects the processes of these scopes. A second call of hvd.init() uses the same scopes again.
 for _ in range(2):
     met = {
         "global": meet("global", int(of["RANK"]), int(of["SIZE"])),

@@ -1,6 +1,6 @@
-"""Arguments: FROM TO, two folder URIs. Loads the models in FROM, compares their predictions with those in NAME.json,
-and writes these models and models of Keras into TO, in the same way, also as SavedModels. Prints the largest
-differences, also those of the SavedModels in FROM, and the refusals.
+"""Arguments: FROM TO, two folder URIs. Loads the models and SavedModels in FROM, and compares their predictions with those
+in NAME.json. Writes these models and further Keras models to TO, also as SavedModels. Prints the largest differences
+between predictions, and the errors of models that cannot be converted.
 """
 
 import json

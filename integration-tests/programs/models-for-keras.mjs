@@ -60,7 +60,7 @@ function predict(model, inputs) {
   return list.map((each) => [...each.dataSync()]);
 }
 
-/** Three steps of training on fixed data, as `train` of keras-models.py. @param {LayersModel} model */
+/** Trains three steps on fixed data, like `train` in keras-models.py. @param {LayersModel} model */
 async function train(model) {
   const wave = tf.tensor(
     Array.from({ length: 48 }, (_, index) => Math.cos(index)),

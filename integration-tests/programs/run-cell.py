@@ -1,4 +1,4 @@
-"""Runs a cell as JupyterLab does, by HTTP and a WebSocket, and prints its output: run-cell.py URL CODE"""
+"""Runs a cell as JupyterLab does, over HTTP and a WebSocket, and prints its output: run-cell.py URL CODE"""
 
 import asyncio
 import json

@@ -1,6 +1,6 @@
-"""Fits a line with different learning rates: BEGUN is a folder that counts the starts of each trial. The first start of
-trial-00003 never ends. As `sweep-trials.py DESCRIPTION`, prints the losses of the configurations in this file, without
-tony.
+"""Fits a line with different learning rates. Counts the starts of each trial in the folder BEGUN. The first run of
+trial-00003 never ends. `sweep-trials.py DESCRIPTION` prints the losses of the configurations in the file DESCRIPTION,
+without using tony.
 """
 
 import json

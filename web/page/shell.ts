@@ -8,8 +8,8 @@ const TITLES = { job: 'Job', history: 'Job history' } as const;
 
 /**
  * Returns the HTML of a page. The page's script loads and renders the content.
- * @param options.base the relative path from the page to the folder that contains `assets/` and `api/`. It is '' for a page at `tony/`, and
- *   'tony/' one folder above.
+ * @param options.base the relative path from the page to the folder that contains `assets/` and `api/`. Pass '' for a page at `tony/`, or
+ * 'tony/' for a page one folder above.
  */
 export function pageShell({ base, page = 'job' }: { base: string; page?: 'job' | 'history' }): string {
   return `<!doctype html>

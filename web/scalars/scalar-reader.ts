@@ -40,8 +40,8 @@ interface Run {
 }
 
 /**
- * Reads the curves of a job's summaries while the job writes them. Uses less memory than TensorBoard. The reader is active only while
- * requests arrive. It reads one file at a time, only new bytes, and in short time slices.
+ * Reads the curves of a job's summaries while the job writes them. The reader is active only while requests arrive. It reads one file at a
+ * time, in short time slices, and reads each byte only once.
  */
 export class ScalarReader {
   readonly #options: ScalarReaderOptions;

@@ -16,8 +16,8 @@ export interface MirrorLimits {
   /** The maximum size in bytes of a file without events, such as a sprite image for the Embedding Projector. */
   readonly otherBytes: number;
   /**
-   * To detect a replaced file, the mirror compares this number of bytes before the end of its copy. Any two files differ in these bytes,
-   * because each event contains its time and checksums.
+   * The number of bytes at the end of the copy that the mirror compares with the file, to detect a replaced file. Two different files
+   * differ in these bytes, because each event contains its time and checksums.
    */
   readonly overlapBytes: number;
 }
@@ -33,7 +33,7 @@ export const MIRROR_LIMITS: MirrorLimits = {
 export interface MirrorPlan {
   readonly removed: readonly string[];
   readonly folders: readonly (readonly StoredFile[])[];
-  /** The reason why some files are not copied; empty if all files are copied. */
+  /** The reason why some files are not copied, or an empty string if all files are copied. */
   readonly refusal: string;
 }
 

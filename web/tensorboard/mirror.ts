@@ -63,7 +63,7 @@ export class Mirror {
     this.#incoming = `${options.folder}.incoming`;
   }
 
-  /** The reason why the copy is outdated or incomplete; empty if the copy is up to date. */
+  /** The reason why the copy is outdated or incomplete, or an empty string if the copy is up to date. */
   get problem(): string {
     return this.#problem;
   }
@@ -145,7 +145,7 @@ export class Mirror {
   }
 
   /**
-   * Copies folders in parallel, and the files of each folder in order. Returns the message of the first failure; null if all copies
+   * Copies folders in parallel, and the files of each folder in order. Returns the message of the first failure, or null if all copies
    * succeeded.
    */
   async #copyAll(folders: readonly (readonly StoredFile[])[]): Promise<string | null> {

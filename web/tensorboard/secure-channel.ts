@@ -14,7 +14,7 @@ const TLS = { ciphers: 'ECDHE-PSK-CHACHA20-POLY1305', minVersion: 'TLSv1.2', max
 const HANDSHAKE_MS = 10_000;
 const MAX_CONNECTIONS = 256;
 
-/** Derives a separate key: if this key leaks, the ring stays secure. */
+/** Derives a separate key, so that the ring stays secure if this key leaks. */
 function channelKey(ringKey: Uint8Array): Buffer {
   return createHmac('sha256', ringKey).update('tensorboard').digest();
 }

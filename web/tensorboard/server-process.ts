@@ -24,7 +24,7 @@ export interface ServerProcessOptions {
 export interface ServerEnd {
   /** For example `TensorBoard was stopped: it did not answer for 120 s.` */
   readonly message: string;
-  /** The reason why TensorBoard cannot be imported; null if the import succeeded. */
+  /** The reason why Python cannot import TensorBoard, or null if it can. */
   readonly missing: string | null;
 }
 

@@ -77,7 +77,7 @@ function row(job: HistorySummary): Content {
   </tr>`;
 }
 
-/** Returns the URL of a page below this page. Replaces any other link with this page's own URL. */
+/** Returns the absolute URL if the link leads to a page below this page, or this page's own URL otherwise. */
 function safe(href: string): string {
   const base = new URL('.', location.href);
   try {

@@ -54,7 +54,7 @@ export function usePreference<T extends string | number | boolean>(name: string,
     try {
       localStorage.setItem(key, JSON.stringify(next));
     } catch {
-      // Without storage, the preference lasts until the page is closed.
+      // If the browser does not permit storage, the preference lasts until the page is closed.
     }
   };
   return [value, set];

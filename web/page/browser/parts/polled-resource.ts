@@ -17,7 +17,7 @@ export interface Reading<T> {
 export interface PolledResourceOptions<T> {
   readonly load: (known: T | null) => Promise<T>;
   readonly everyMs: number;
-  /** Returns true after the data has become final. Polling then stops after one more request. */
+  /** Returns whether the data is final. If it is, polling stops after one more request. */
   readonly isLast?: () => boolean;
   readonly isComplete?: (data: T) => boolean;
 }

@@ -21,7 +21,7 @@ export function Tabs({ route, children }: { route: Route; children: Content }): 
   const { section } = route;
   useEffect(() => {
     const tab = list.current?.querySelector<HTMLElement>('[aria-selected="true"]');
-    // Scrolls only the tab list, which overflows on a narrow screen.
+    // Scrolls only the tab list, because it can be wider than the screen.
     if (tab && list.current) {
       list.current.scrollLeft = tab.offsetLeft - (list.current.clientWidth - tab.offsetWidth) / 2;
     }
@@ -29,7 +29,7 @@ export function Tabs({ route, children }: { route: Route; children: Content }): 
       first.current = false;
       return;
     }
-    // If the focus is outside the tabs and the panel, the user has followed a link on the page. Focuses the panel and scrolls it into view.
+    // If neither the tabs nor the panel has the focus, the user has followed a link elsewhere on the page.
     if (!list.current?.contains(document.activeElement) && !panel.current?.contains(document.activeElement)) {
       panel.current?.focus({ preventScroll: true });
       list.current?.scrollIntoView({ block: 'start' });

@@ -1,4 +1,4 @@
-/** Round distances in s between the ticks of a time axis. */
+/** Round intervals between the ticks of a time axis, in seconds. */
 export const TIME_STEPS: readonly number[] = [
   1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1_800, 3_600, 7_200, 10_800, 21_600, 43_200, 86_400, 172_800, 604_800, 2_592_000,
 ];

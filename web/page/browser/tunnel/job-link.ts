@@ -2,7 +2,7 @@ import { ROOT } from './site.ts';
 
 const STRIP_HEIGHT = '34px';
 
-/** Adds a bar with a link to the job's page below TensorBoard. The bar has a shadow tree, which TensorBoard's styles do not affect. */
+/** Adds a bar with a link to the job's page below TensorBoard. Its shadow tree isolates the bar from TensorBoard's styles. */
 export function addLink(): void {
   const strip = document.createElement('nav');
   strip.setAttribute('aria-label', 'tony-ts');
@@ -21,7 +21,7 @@ export function addLink(): void {
   link.href = new URL('tony/', ROOT).href;
   link.textContent = 'Job';
   shadow.append(link, 'state, tasks, logs');
-  // TensorBoard fills the height of the page's body.
+  // TensorBoard fills the height of the page's body, so a shorter body leaves space for the bar.
   document.body.style.height = `calc(100% - ${STRIP_HEIGHT})`;
   document.body.append(strip);
 }

@@ -17,7 +17,7 @@ export function alerts(status: JobStatus): Content {
   }
   const sentence = describeFailure(failure, failure.role);
   const [head = ''] = message.split('\n');
-  // Shows a single card if the message describes the same failure and the ApplicationMaster's reaction to it.
+  // If the job's message contains the first failure, one card with this message is enough.
   const isSame = isNewest(failure, status) && head.includes(sentence);
   return html`
     ${failureCard(failure, isSame ? head : sentence, status)}
@@ -57,7 +57,7 @@ const MESSAGE_TITLES: Readonly<Record<JobStatus['state'], string>> = {
   KILLED: 'How the job ended',
 };
 
-/** Returns the title of the job's message. While roles of a running job wait for other roles, the message describes them. */
+/** Returns the title of the job's message. While roles of a running job wait for other roles, the message describes the waiting roles. */
 export function messageTitle({ state, tasks }: JobStatus): string {
   const waiting = state === 'RUNNING' ? tasks.filter((task) => awaitedRoles(task).length > 0) : [];
   const roles = [...new Set(waiting.map(({ role }) => role))];

@@ -10,7 +10,7 @@ export interface Line {
   readonly color: number;
   readonly xs: readonly number[];
   readonly ys: readonly (number | null)[];
-  /** The values before smoothing, drawn faintly behind the smoothed line; null if there is no smoothing. */
+  /** The values before smoothing, drawn faintly behind the smoothed line, or null without smoothing. */
   readonly raw: readonly (number | null)[] | null;
 }
 
@@ -170,7 +170,7 @@ function widthIn(element: HTMLElement): number {
 
 function movePoint(plot: UPlot, direction: number): void {
   const xs = plot.data[0];
-  // Uses the position of the plot's cursor, because users may press keys faster than the chart renders.
+  // Reads the plot's own cursor, because users may press keys faster than the component renders.
   const { left = -1 } = plot.cursor;
   const at = left < 0 ? (direction > 0 ? 0 : xs.length - 1) : nearest(xs as number[], plot.posToVal(left, 'x')) + direction;
   const to = xs[Math.max(0, Math.min(xs.length - 1, at))];
@@ -196,7 +196,7 @@ function legend(lines: readonly Line[], pointed: number | null, formatY: (y: num
   </ul>`;
 }
 
-/** Returns the value nearest to the cursor; without a cursor, the newest value. */
+/** Returns the value nearest to the cursor, or the newest value if there is no cursor. */
 function valueAt({ xs, ys }: Line, pointed: number | null): number | null {
   if (pointed !== null) {
     return ys[nearest(xs, pointed)] ?? null;

@@ -19,7 +19,7 @@ export function restartsOf({ attempts }: TaskStatus): number {
   return Math.max(0, attempts - 1);
 }
 
-/** Returns the mean utilisation of the task's GPUs, from 0 to 1; null if the task has no GPUs. */
+/** Returns the mean utilisation of the task's GPUs, from 0 to 1, or null if the task has no GPUs. */
 export function gpuOf({ usage }: TaskStatus): number | null {
   return usage && gpuUtilization(usage);
 }

@@ -29,7 +29,9 @@ export interface End {
 
 export interface TaskTimeline {
   readonly task: string;
-  /** Spans and ends in the order of their events, because several may have the same timestamp. */
+  /**
+   * Spans and ends in the order of their events. Their times do not determine this order, because several events may have the same time.
+   */
   readonly steps: readonly (Span | End)[];
   readonly spans: readonly Span[];
   readonly ends: readonly End[];
