@@ -207,7 +207,7 @@ export class JobSite {
 const NO_STORE = { 'cache-control': 'no-store' };
 
 function jobPage(request: IncomingMessage, response: ServerResponse, base: string): void {
-  // Only the URL of the site's root can lack its trailing slash.
+  // Only the page at the site's root needs the script that adds a missing trailing slash to the URL.
   const atRoot = base !== '';
   const shell = pageShell({ base });
   const body = atRoot ? withInHead(shell, `<script>${SLASH_SCRIPT}</script>`, '') : shell;

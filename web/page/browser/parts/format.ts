@@ -50,8 +50,9 @@ export function formatMoment(at: number): string {
 }
 
 /**
- * Formats the label of a tick on a time axis. With a day or more between ticks (`step`, in seconds), the label is the date. With a minute
- * or more, it omits the seconds.
+ * Formats the label of a tick on a time axis. The label is the date if `step` is at least a day, and otherwise the time. The time omits the
+ * seconds if `step` is at least a minute.
+ * @param step time between two ticks, in seconds
  */
 export function formatMark(at: number, step: number): string {
   if (step >= 86_400) {

@@ -3,7 +3,7 @@ import { native, nativeFetch, PlainRequest, renewIfOutdated, TUNNEL, token } fro
 
 export type Transport = 'put' | 'get';
 
-/** Gateways reject longer URLs. YARN's proxy allows 64 KiB; other gateways allow less. */
+/** The maximum length of a URL. YARN's proxy accepts 64 KiB, but other gateways accept less. */
 const MAX_ADDRESS = 6000;
 const PARTS_AT_ONCE = 6;
 const PROBE_MS = 10_000;
@@ -13,7 +13,10 @@ function tunnelAddress(suffix: string, parameters: Readonly<Record<string, strin
   return `${TUNNEL}${suffix}?${query.join('&')}`;
 }
 
-/** Returns the URLs of the GET requests for an envelope. The script first requests all `parts`, then `last`, which returns the response. */
+/**
+ * Returns the URLs of the GET requests for an envelope. The script first requests all `parts`, and then `last`. The response to `last` is
+ * TensorBoard's response.
+ */
 export function addressesOf(envelope: string): { readonly parts: readonly string[]; readonly last: string } {
   const whole = tunnelAddress('', { e: envelope });
   if (whole.length <= MAX_ADDRESS) {
@@ -44,8 +47,8 @@ let found: Transport | null = null;
 let finding: Promise<Transport> | null = null;
 
 /**
- * Returns the method that the gateway forwards. All of the page's requests share one probe. If both methods fail, the request uses PUT and
- * the next request probes again.
+ * Returns the method that the gateway forwards. All of the page's requests share one probe. If the probe fails for both methods, this
+ * request uses PUT, and the next request probes again.
  */
 export function transport(): Promise<Transport> {
   finding ??= probe().then((result) => {

@@ -69,10 +69,10 @@ function Log({ feeds, status, task, file, tail, follow, wrap, words, onMore }: L
   const atEnd = useRef(true);
   const text = useMemo(() => (data === null || data === 'none' ? '' : plainText(data.text)), [data]);
   const lines = useMemo(() => withWords(text, words), [text, words]);
-  // Scrolls before the browser paints. Otherwise, the beginning of the new text would flash.
+  // A layout effect scrolls before the browser paints. Otherwise, the beginning of the new text would be visible for a moment.
   useLayoutEffect(() => {
     const element = box.current;
-    // After the user has scrolled back, the position stays unchanged.
+    // If the user has scrolled back, new text does not change the scroll position.
     if (element !== null && atEnd.current) {
       element.scrollTop = element.scrollHeight;
     }

@@ -113,7 +113,7 @@ function follow(lane: Lane, entry: HistoryEntry): void {
   const { at, event } = entry;
   switch (event) {
     case 'task-requested':
-      // A repeated request does not restart the wait.
+      // If the task is already waiting for a container, another request does not start a new span.
       if (lane.current === null) {
         enter(lane, 'requested', entry);
       }
@@ -123,7 +123,7 @@ function follow(lane: Lane, entry: HistoryEntry): void {
       enter(lane, 'launching', entry);
       return;
     case 'executor-registered':
-      // A running task registers again after a restart of the ApplicationMaster; its phase does not change.
+      // After a restart of the ApplicationMaster, the executor of a running task registers again. The task remains in its phase.
       if (lane.current?.phase !== 'running') {
         enter(lane, entry.phase === 'running' ? 'running' : 'registered', entry);
       }
