@@ -1,9 +1,9 @@
 /**
  * CRC-32C (Castagnoli, RFC 3720 appendix B.4) with the reflected polynomial 0x82f63b78.
  *
- * Table k contains the contribution of a byte that is followed by k more bytes. With 16 tables, the algorithm processes 16 bytes at a time
- * ("slicing"). Checksums limit the speed of reading records. A WebAssembly module computes them more than twice as fast as JavaScript.
- * Short inputs use JavaScript, as do all inputs if WebAssembly is unavailable (`node --jitless`).
+ * Table k contains the contribution of a byte that k more bytes follow. With 16 tables, the algorithm processes 16 bytes at a time
+ * ("slicing"). The speed of checksums limits the speed of reading records, so a WebAssembly module computes them, more than twice as fast
+ * as JavaScript. JavaScript computes the checksums of short inputs, and all checksums if WebAssembly is unavailable (`node --jitless`).
  *
  *   WebAssembly.Memory
  *   +------------------+-----------------------------------+
@@ -17,7 +17,7 @@ const WINDOW_AT = TABLES * TABLE_BYTES;
 const WINDOW_BYTES = 1024 * 1024 - WINDOW_AT;
 const PAGE_BYTES = 64 * 1024;
 
-/** For fewer bytes, plain JavaScript is faster than copying the bytes to the module. */
+/** Minimum number of bytes for which copying them to the module is worthwhile. */
 const LEAST_BYTES = 64;
 
 const TABLE = createTables();
@@ -75,7 +75,7 @@ const MODULE_BYTES = Buffer.from(
   'base64',
 );
 
-/** The parts of the WebAssembly API that this file uses. Node.js's type declarations omit them. */
+/** Parts of the WebAssembly API that this file uses. The type declarations of Node.js do not contain them. */
 interface WebAssemblyApi {
   readonly Module: new (bytes: Uint8Array) => object;
   readonly Memory: new (pages: { initial: number }) => { readonly buffer: ArrayBuffer };
@@ -90,9 +90,9 @@ interface Kernel {
   update(crc: number, at: number, to: number): number;
 }
 
-/** undefined before the first use; null if WebAssembly is unavailable. */
+/** The WebAssembly module. Undefined before the first use, and null if WebAssembly is unavailable. */
 let kernel: Kernel | null | undefined;
-/** Identifies the function from `maskedSumsOf` whose bytes are in the window. */
+/** Identifies the call of `maskedSumsOf` whose bytes are in the window. */
 let owner: object | null = null;
 
 function kernelOf(wasm: WebAssemblyApi | undefined): Kernel | null {
@@ -126,7 +126,7 @@ export function crc32c(bytes: Uint8Array, start = 0, end = bytes.length): number
   return ~crc >>> 0;
 }
 
-/** Computes the same checksum as `crc32c` in plain JavaScript. */
+/** Computes the same checksum as `crc32c`, but always in JavaScript. */
 export function plainCrc32c(bytes: Uint8Array, start = 0, end = bytes.length): number {
   const table = TABLE;
   let crc = -1;
@@ -150,16 +150,16 @@ export function plainCrc32c(bytes: Uint8Array, start = 0, end = bytes.length): n
 }
 
 /**
- * Returns the masked CRC-32C that TFRecord files store: the CRC is rotated, and a constant is added. Masking avoids the problems of
- * computing the CRC of data that contains embedded CRCs.
+ * Returns the CRC-32C in the masked form that TFRecord files store: rotated, and with a constant added. A plain CRC would be a poor
+ * checksum for data that itself contains CRCs.
  */
 export function maskedCrc32c(bytes: Uint8Array, start = 0, end = bytes.length): number {
   return masked(crc32c(bytes, start, end));
 }
 
 /**
- * Returns a function that computes the masked checksum of a part of `bytes`. It copies `bytes` to the module only once, so it is faster
- * than `maskedCrc32c` for many parts. The bytes must not change while the function is in use.
+ * Returns a function that computes the masked checksum of a part of `bytes`. For many parts, this function is faster than `maskedCrc32c`,
+ * because it copies `bytes` to the module only once. The bytes must not change while the function is in use.
  */
 export function maskedSumsOf(bytes: Uint8Array): (start: number, end: number) => number {
   const module = bytes.length < LEAST_BYTES || bytes.length > WINDOW_BYTES ? null : loadKernel();

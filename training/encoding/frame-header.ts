@@ -1,17 +1,20 @@
-/** A header of little-endian uint32 fields: a magic number, the index of the frame kind, and the fields of the frame format. */
+/** A header that consists of little-endian uint32 fields: a magic number, the index of the kind of frame, and further fields. */
 export class FrameHeader<Kind extends string> {
   readonly bytes: number;
   readonly #magic: number;
   readonly #kinds: readonly Kind[];
 
-  /** @param magic four ASCII characters. */
+  /**
+   * @param magic four ASCII characters.
+   * @param fields the number of further fields.
+   */
   constructor(magic: string, kinds: readonly Kind[], fields: number) {
     this.#magic = Buffer.from(magic, 'latin1').readUInt32LE(0);
     this.#kinds = kinds;
     this.bytes = (2 + fields) * 4;
   }
 
-  /** @throws RangeError if a field is not a uint32. */
+  /** @throws RangeError if a field does not fit into a uint32. */
   encode(kind: Kind, ...fields: readonly number[]): Buffer {
     const bytes = Buffer.alloc(this.bytes);
     [this.#magic, this.#kinds.indexOf(kind), ...fields].forEach((field, index) => {
@@ -20,7 +23,7 @@ export class FrameHeader<Kind extends string> {
     return bytes;
   }
 
-  /** Returns null if `bytes` does not begin with such a header. */
+  /** Returns the kind and the further fields, or null if `bytes` does not begin with such a header. */
   decode(bytes: Uint8Array): { readonly kind: Kind; readonly fields: readonly number[] } | null {
     const view = new DataView(bytes.buffer, bytes.byteOffset, this.bytes);
     const [magic, kindNumber = -1, ...fields] = Array.from({ length: this.bytes / 4 }, (_, index) => view.getUint32(index * 4, true));

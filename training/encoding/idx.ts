@@ -1,6 +1,6 @@
 import { TonyError } from '../../platform/errors.ts';
 
-/** Examples in one array: `shape[0]` examples of `shape[1] * shape[2] * ...` numbers each. */
+/** Several examples in one array. `shape[0]` is the number of examples, and the other dimensions are the shape of each example. */
 export interface Column {
   readonly values: Uint8Array | Int8Array | Int16Array | Int32Array | Float32Array;
   readonly shape: readonly number[];
@@ -20,22 +20,22 @@ const TYPES = {
   14: { bytes: 8, read: (view, count) => Float32Array.from({ length: count }, (_, index) => view.getFloat64(index * 8)) },
 } as const satisfies Record<number, { bytes: number; read: (view: DataView<ArrayBufferLike>, count: number) => Column['values'] }>;
 
-/** The maximum length of a header, which has at most 255 dimensions. */
+/** Length of the longest possible header, which has 255 dimensions. */
 export const MAX_HEADER_BYTES = 4 + 255 * 4;
 
 export interface IdxHeader {
   readonly bytes: number;
   readonly shape: readonly number[];
   readonly valueBytes: number;
-  /** Reads `count` values from `bytes`, starting at byte `at`. For values of one byte, returns a view of `bytes`. */
+  /** Reads `count` values, beginning at byte `at`. If a value has one byte, the result is a view of `bytes`. */
   read(bytes: Uint8Array, at: number, count: number): Column['values'];
 }
 
 /**
  * Parses the header of an IDX file.
- * @param bytes the beginning of the file: MAX_HEADER_BYTES bytes, or the whole file if it is shorter.
- * @param where the file name for error messages.
- * @throws TonyError DATA_INVALID.
+ * @param bytes the first MAX_HEADER_BYTES bytes of the file, or the whole file if it is shorter.
+ * @param where the file name, for error messages.
+ * @throws TonyError DATA_INVALID if the header is invalid or incomplete.
  */
 export function parseIdxHeader(bytes: Uint8Array, where: string): IdxHeader {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
@@ -58,8 +58,8 @@ export function parseIdxHeader(bytes: Uint8Array, where: string): IdxHeader {
 
 /**
  * Parses a complete IDX file.
- * @param where the file name for error messages.
- * @throws TonyError DATA_INVALID.
+ * @param where the file name, for error messages.
+ * @throws TonyError DATA_INVALID if the file is invalid or incomplete.
  */
 export function parseIdx(bytes: Uint8Array, where: string): Column {
   const { bytes: start, shape, valueBytes, read } = parseIdxHeader(bytes, where);

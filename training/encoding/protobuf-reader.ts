@@ -1,8 +1,8 @@
 import { TonyError } from '../../platform/errors.ts';
 
 /**
- * Reads the protobuf wire format (protobuf.dev/programming-guides/encoding). Checks every length before using it. One reader enters and
- * leaves nested messages: creating a reader per message would cost more than reading the message.
+ * Reads the protobuf wire format (protobuf.dev/programming-guides/encoding). Checks every length before using it. Callers use the same
+ * reader for nested messages, because creating a reader for each message would cost more than reading the message.
  */
 export class WireReader {
   #bytes: Uint8Array = new Uint8Array(0);
@@ -32,7 +32,7 @@ export class WireReader {
     return this;
   }
 
-  /** Reads a tag or a length: a varint of up to 7 bytes (49 bits). */
+  /** Reads a tag or a length, which is a varint of up to 7 bytes. */
   size(): number {
     const bytes = this.#bytes;
     if (this.#at < this.#end) {
@@ -58,7 +58,7 @@ export class WireReader {
     throw broken('has an unterminated length');
   }
 
-  /** Reads a varint of up to 64 bits. `low` is unsigned, `high` is signed. */
+  /** Reads a varint of up to 64 bits. Returns its lower 32 bits as an unsigned integer and its upper 32 bits as a signed integer. */
   varint(): { readonly low: number; readonly high: number } {
     let low = 0;
     let high = 0;
@@ -83,7 +83,7 @@ export class WireReader {
     throw broken('has a number of more than 64 bits');
   }
 
-  /** Enters the nested message or packed field at the current position. Pass the result to `leave` to continue after it. */
+  /** Enters the nested message or packed field at the current position. Returns a value that the caller must pass to `leave` at the end. */
   enter(): number {
     const outerEnd = this.#end;
     const length = this.size();
@@ -99,7 +99,7 @@ export class WireReader {
     this.#end = outerEnd;
   }
 
-  /** Skips `count` bytes and returns their offset. */
+  /** Skips `count` bytes. Returns the offset of the first of them. */
   take(count: number): number {
     if (count > this.#end - this.#at) {
       throw broken('ends within a number');
@@ -127,18 +127,18 @@ export function broken(what: string): TonyError {
 
 export interface Field {
   readonly number: number;
-  /** The wire type: 0 varint, 1 eight bytes, 2 length-prefixed bytes, 5 four bytes. */
+  /** Wire type: 0 for a varint, 1 for eight bytes, 2 for bytes with a length, 5 for four bytes. */
   readonly type: number;
-  /** A view of the value for the wire types 1, 2 and 5; empty for a varint. */
+  /** Value of a field with wire type 1, 2 or 5, as a view of the message. Empty for a varint. */
   readonly bytes: Buffer;
-  /** The int64 value for wire type 0. Values of more than 53 bits are rounded. */
+  /** Value of a field with wire type 0, as an int64. Values of more than 53 bits are rounded. */
   readonly varint: number;
 }
 
 const NONE = Buffer.alloc(0);
 
 /**
- * Yields the fields of a message in order. It creates one object per field, so use WireReader directly for many messages.
+ * Yields the fields of a message in order. Creates an object for each field, so for many messages, WireReader is faster.
  * @throws TonyError DATA_INVALID if the bytes are not a protobuf message.
  */
 export function* fieldsOf(message: Buffer): Generator<Field, void> {

@@ -1,7 +1,7 @@
 /**
- * Encodes the part of the protobuf wire format that event files need (protobuf.dev/programming-guides/encoding). A field consists of its
- * number and wire type as a varint, followed by the value. A message is the concatenation of its fields. As in proto3, fields with default
- * values (0, empty text) are omitted.
+ * Encodes the part of the protobuf wire format that event files need (protobuf.dev/programming-guides/encoding). A message is a sequence of
+ * fields. A field begins with a varint that contains its number and wire type. The value follows. As in proto3, fields with default values
+ * (0, empty text) are omitted.
  *
  *   wire type 0: varint | 1: 8 bytes | 2: length as a varint, then that many bytes | 5: 4 bytes, little-endian
  */
@@ -10,7 +10,7 @@ export const WIRE = { varint: 0, eightBytes: 1, bytes: 2, fourBytes: 5 } as cons
 const NOTHING = Buffer.alloc(0);
 
 export function double(field: number, value: number): Buffer {
-  // -0 is not the default value.
+  // Only 0 is the default value, not -0.
   if (Object.is(value, 0)) {
     return NOTHING;
   }
@@ -25,7 +25,7 @@ export function integer(field: number, value: number): Buffer {
   return value === 0 ? NOTHING : Buffer.concat([Buffer.of((field << 3) | WIRE.varint), varint(value)]);
 }
 
-/** Encodes a nested message or bytes, given as several parts. */
+/** Encodes a nested message or bytes. The parts are concatenated. */
 export function bytes(field: number, ...parts: readonly Uint8Array[]): Buffer {
   const length = parts.reduce((sum, part) => sum + part.length, 0);
   return Buffer.concat([Buffer.of((field << 3) | WIRE.bytes), varint(length), ...parts]);
@@ -41,7 +41,7 @@ export function varint(value: number): Buffer {
   return buffer;
 }
 
-/** @returns the position after the varint. */
+/** @returns the position behind the varint. */
 export function writeVarint(buffer: Buffer, at: number, value: number): number {
   let rest = value;
   let position = at;
@@ -53,7 +53,7 @@ export function writeVarint(buffer: Buffer, at: number, value: number): number {
   return position;
 }
 
-/** @returns the position after the varint. */
+/** @returns the position behind the varint. */
 export function writeBigVarint(buffer: Buffer, at: number, value: bigint): number {
   let rest = value;
   let position = at;

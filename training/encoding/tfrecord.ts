@@ -3,10 +3,11 @@ import { maskedSumsOf } from './crc32c.ts';
 import { FOOTER_BYTES, HEADER_BYTES, sealRecord } from './tfrecord-frame.ts';
 
 /**
- * Encodes one record. A TFRecord file is a sequence of records (see tfrecord-frame.ts), optionally compressed as a whole with gzip or zlib.
+ * Encodes one record. A TFRecord file is a sequence of records (see tfrecord-frame.ts), which may be compressed as a whole with gzip or
+ * zlib.
  *
- * The format has no marker for the start of a record. A reader must therefore start at the beginning of the file or at a known record
- * position. If a record's length is damaged, the rest of the file is unreadable.
+ * The format does not mark the start of a record. A reader must therefore start at the beginning of the file or at a known position. If the
+ * length of a record is damaged, the rest of the file is unreadable.
  */
 export function encodeTfRecord(data: Uint8Array): Buffer {
   const record = Buffer.allocUnsafe(HEADER_BYTES + data.length + FOOTER_BYTES);
@@ -15,33 +16,33 @@ export function encodeTfRecord(data: Uint8Array): Buffer {
 }
 
 /**
- * `record`: the data of one record is damaged. `long`: a record exceeds the maximum length. `rest`: the rest of the file is unreadable,
- * because a record's length is damaged or the file ends within a record.
+ * Extent of damage in a file. With `record`, the data of one record is damaged. With `long`, a record exceeds the maximum length. With
+ * `rest`, the rest of the file is unreadable, because the length of a record is damaged or the file ends within a record.
  */
 export type DamageKind = 'record' | 'long' | 'rest';
 
 export interface TfRecordParserOptions {
-  /** The file name for error messages. */
+  /** Name of the file, for error messages. */
   readonly where: string;
-  /** The position in the decompressed file at which the parser starts. */
+  /** Position at which the parser starts, in the uncompressed file. */
   readonly offset: number;
-  /** The end position of the file; Infinity if unknown. */
+  /** Length of the uncompressed file, or Infinity if it is unknown. */
   readonly end: number;
-  /** The maximum number of bytes in a record. The parser checks it before it buffers the record. */
+  /** Maximum number of bytes in a record. The parser never buffers a longer record. */
   readonly maxRecordBytes: number;
-  /** Called when the parser finds damage. The callback throws, or returns to skip the damaged part. */
+  /** Called for each damage. To make the parser skip the damaged part, the callback returns. Otherwise, it throws. */
   readonly onDamage: (damage: TonyError, kind: DamageKind) => void;
 }
 
-/** Parses records from a stream of pieces. Returns a view of the piece if the piece contains the complete record. */
+/** Parses records from pieces of a file. A record that lies within one piece is returned as a view of the piece. */
 export class TfRecordParser {
   readonly #options: TfRecordParserOptions;
-  /** The beginning of a record that continues in the next piece. */
+  /** Bytes of a record that continues in the next piece. */
   #pending: Buffer[] = [];
   #pendingBytes = 0;
-  /** The number of pending bytes that parsing requires to continue. */
+  /** Number of pending bytes with which the parser can continue. */
   #needed = HEADER_BYTES;
-  /** The number of bytes left to skip in a record that exceeds the maximum length. */
+  /** Number of bytes of a too long record that the parser must still skip. */
   #passing = 0;
   #offset: number;
   #taken: number;
@@ -53,7 +54,7 @@ export class TfRecordParser {
     this.#taken = options.offset;
   }
 
-  /** The position of the first record that has not been returned. */
+  /** Position of the first record that the parser has not returned yet. */
   get offset(): number {
     return this.#offset;
   }
@@ -70,7 +71,7 @@ export class TfRecordParser {
     return this.#pendingBytes > 0 || this.#passing > 0;
   }
 
-  /** Parses the next piece. @returns the records that end in this piece. */
+  /** Parses the next piece. Returns the records that end in this piece. */
   push(bytes: Buffer): Buffer[] {
     const records: Buffer[] = [];
     this.#taken += bytes.length;
@@ -99,7 +100,7 @@ export class TfRecordParser {
     return records;
   }
 
-  /** Reports damage if the file ends within a record. Call it at the end of the file. */
+  /** Reports damage if the file ends within a record. Must be called at the end of the file. */
   finish(): void {
     if (this.isWithinRecord && !this.#isLost) {
       const there = this.#passing > 0 ? 'its first bytes' : `${this.#pendingBytes} of ${this.#needed} bytes`;
@@ -107,7 +108,7 @@ export class TfRecordParser {
     }
   }
 
-  /** Parses the record at `at` and returns its length. If the record is incomplete, stores its bytes and returns 0. */
+  /** Parses the record at `at` and returns its length. Stores the bytes of an incomplete record and returns 0. */
   #next(bytes: Buffer, at: number, sums: (from: number, to: number) => number, records: Buffer[]): number {
     const left = bytes.length - at;
     const length = left < HEADER_BYTES ? 0 : this.#lengthAt(bytes, at, sums);
@@ -137,7 +138,7 @@ export class TfRecordParser {
     return size;
   }
 
-  /** Returns the data length of the record at `at`, or null if the length is damaged. */
+  /** Returns the length of the data in the record at `at`, or null if the length is damaged. */
   #lengthAt(bytes: Buffer, at: number, sums: (from: number, to: number) => number): number | null {
     if (bytes.readUInt32LE(at + 8) !== sums(at, at + 8)) {
       const isFirst = this.#offset === 0;
@@ -172,7 +173,7 @@ export class TfRecordParser {
     this.#needed = HEADER_BYTES;
   }
 
-  /** Skips up to `count` bytes of a record that exceeds the maximum length. Returns the number of skipped bytes. */
+  /** Skips up to `count` bytes of a too long record. Returns the number of skipped bytes. */
   #pass(count: number): number {
     const passed = Math.min(this.#passing, count);
     this.#passing -= passed;

@@ -15,38 +15,38 @@ import { restoreWeights } from '../model/training-state.ts';
 import { lonePeers } from '../ring/peers.ts';
 
 export interface EvaluateOptions {
-  /** The value that selects the best checkpoint: `loss` (the default) or one of the metrics passed to `compile`. */
+  /** Name of the value that determines the best checkpoint: `loss`, or a metric that was passed to `compile`. Default: `loss`. */
   readonly metric?: string;
   /**
-   * Whether the best value is the highest (`max`) or the lowest (`min`). Defaults to `max` for metric names that contain acc, precision,
-   * recall, auc or f1, and to `min` for all others.
+   * Whether the lowest or the highest value is the best. Default: `max` for metrics whose names contain acc, precision, recall, auc or f1,
+   * and `min` for all others.
    */
   readonly mode?: 'min' | 'max';
-  /** Evaluates only the checkpoints of this phase (`fit-2`, or the `name` passed to `fit`); all phases by default. */
+  /** Name of the phase whose checkpoints are evaluated. Default: all phases. */
   readonly phase?: string;
   /**
-   * Ends training after this many consecutive evaluations without improvement. Training then writes its final checkpoint, and the job
-   * succeeds. By default, the evaluator never ends training.
+   * Number of consecutive evaluations without an improvement after which training ends. Training then writes its final checkpoint, and the
+   * job succeeds. By default, the evaluator never ends training.
    */
   readonly patience?: number;
-  /** The minimum improvement over the best value; 0 by default. A smaller difference does not count as an improvement. */
+  /** Difference that a value must exceed to count as an improvement. Default: 0. */
   readonly minDelta?: number;
-  /** The number of examples per batch; 32 by default. Omit it for a dataset that is already batched. */
+  /** Number of examples per batch. Must be absent for a dataset that is already batched. Default: 32. */
   readonly batchSize?: number;
-  /** For a dataset: the number of batches to evaluate; all by default. */
+  /** Number of batches of a dataset to evaluate. Default: all batches. */
   readonly batches?: number;
   /**
-   * Loads the weights of the best checkpoint into the model at the end; false by default. If false, the model keeps the weights of the last
-   * checkpoint.
+   * Whether to load the weights of the best checkpoint into the model at the end. Otherwise, the model keeps the weights of the last
+   * checkpoint. Default: false.
    */
   readonly restoreBest?: boolean;
-  /** The interval, in ms, at which the evaluator checks for a newer checkpoint; 2000 by default. */
+  /** Interval in ms at which the evaluator looks for a new checkpoint. Default: 2000. */
   readonly everyMs?: number;
   readonly signal?: AbortSignal;
   readonly onEvaluation?: (evaluation: Evaluation) => void | Promise<void>;
 }
 
-/** The result for one checkpoint. During `onEvaluation` the model has the weights of that checkpoint. */
+/** Values of one checkpoint. During `onEvaluation`, the model has the weights of this checkpoint. */
 export interface Evaluation extends LoadedCheckpoint {
   readonly values: Readonly<Record<string, number>>;
   readonly isBest: boolean;
@@ -55,11 +55,11 @@ export interface Evaluation extends LoadedCheckpoint {
 export interface EvaluationReport {
   readonly evaluations: readonly Evaluation[];
   /**
-   * The best checkpoint; null if no checkpoint had a usable value. best.json in the checkpoint folder names the best checkpoint, and the
-   * job never removes that checkpoint.
+   * Best checkpoint, or null if no checkpoint had a usable value. The job never removes the best checkpoint, and best.json in the
+   * checkpoint folder names it.
    */
   readonly best: (BestCheckpoint & { readonly uri: string }) | null;
-  /** The reason why the evaluator ended training; null if it did not end training. */
+  /** Reason why the evaluator has ended training, or null if it has not. */
   readonly stopped: string | null;
 }
 
@@ -68,11 +68,9 @@ export interface EvaluationWorld {
   readonly storage: Storage;
   readonly store: CheckpointStore;
   readonly applicationId: string;
-  /**
-   * The evaluator name, for example `evaluator-0`. It appears in marks that protect a checkpoint from removal while the evaluator reads it.
-   */
+  /** Name of the evaluator, for example `evaluator-0`, under which it protects a checkpoint from removal while it reads the checkpoint. */
   readonly holder: string;
-  /** Reports the values of each evaluation and the best value so far to the job and to TensorBoard. */
+  /** Reports the values of an evaluation and the best value so far to the job and to TensorBoard. */
   readonly onValues: (step: number, values: Readonly<Record<string, number>>, best: Readonly<Record<string, number>>) => void;
   readonly onNotice: (message: string) => void;
 }
@@ -80,7 +78,7 @@ export interface EvaluationWorld {
 const HIGHER_IS_BETTER = /acc|precision|recall|auc|f1/i;
 
 /**
- * Evaluates each new checkpoint until the final one, records the best checkpoint, and ends training after `patience` evaluations without
+ * Evaluates new checkpoints until training has ended, records the best one, and ends training after `patience` evaluations without an
  * improvement.
  */
 export class Evaluator {
@@ -96,7 +94,7 @@ export class Evaluator {
   #stopped: string | null = null;
   readonly #stoppedPhases = new Set<string>();
 
-  /** @throws TonyError MODEL_INVALID, DATA_INVALID, USAGE for unusable arguments. */
+  /** @throws TonyError MODEL_INVALID, DATA_INVALID or USAGE if an argument is invalid. */
   constructor(world: EvaluationWorld, model: tfjs.LayersModel, data: ValidationData, options: EvaluateOptions) {
     const { tf, storage, store, onNotice } = world;
     this.#world = world;
@@ -119,7 +117,7 @@ export class Evaluator {
     const { store, applicationId, onNotice, holder } = this.#world;
     const { everyMs, signal, patience = null, minDelta = 0, phase } = this.#options;
     const known = await store.marks.best();
-    // The recorded best checkpoint may be from an earlier process of this evaluator, or from the training run that this job resumes.
+    // best.json may be from an earlier process of this evaluator, or from the training run that this job resumes.
     this.#best = known !== null && known.metric === this.#metric && known.mode === this.#mode ? known : null;
     const byPhase = new Map<string, BestSoFar>();
     const follow: FollowOptions = {
@@ -131,12 +129,11 @@ export class Evaluator {
     };
     try {
       for await (const checkpoint of followCheckpoints(store, follow)) {
-        // The evaluator tracks patience separately for each phase, but selects the best checkpoint across all phases.
+        // Patience is counted for each phase separately, but there is only one best checkpoint for all phases.
         const { name } = checkpoint.position.phase;
         const bestSoFar = byPhase.get(name) ?? new BestSoFar({ mode: this.#mode, patience, minDelta }, this.#best?.value ?? null);
         byPhase.set(name, bestSoFar);
-        // `hold` returns false if the checkpoint has been removed in the meantime. A newer checkpoint then exists, and the next round
-        // evaluates it.
+        // If the checkpoint no longer exists, `hold` returns false. There is then a newer checkpoint, which the next round evaluates.
         if (await store.marks.hold(holder, checkpoint.position.step)) {
           await this.#evaluate(checkpoint, bestSoFar);
         }
@@ -198,7 +195,10 @@ export class Evaluator {
   }
 }
 
-/** @throws TonyError CHECKPOINT_MISFIT. The message names the phase, because a program may train several models. */
+/**
+ * Loads the weights of a checkpoint into the model. Errors name the phase, because a program may train several models.
+ * @throws TonyError CHECKPOINT_MISFIT if the weights do not fit the model.
+ */
 function restoreEvaluated(tf: typeof tfjs, weights: CompiledModel['weights'], { uri, tensors, position }: StoredCheckpoint): void {
   try {
     restoreWeights(tf, weights, tensors, uri);

@@ -32,7 +32,7 @@ export interface ConstantNode {
   readonly name: string;
   readonly dtype: 'float32' | 'int32' | 'bool';
   readonly shape: readonly number[];
-  /** The values of a constant, or the variable that holds a model weight. */
+  /** Values of the constant. For a weight of the model, the variable that holds the values. */
   readonly values: Float32Array | Int32Array | Uint8Array | tfjs.Variable;
 }
 
@@ -59,13 +59,16 @@ export function shapeProto(shape: readonly Size[]): ShapeProto {
   return { dim: shape.map((each) => ({ size: String(typeof each === 'number' ? each : -1) })) };
 }
 
-/** Builds a graph node by node. A node's first output has the name of the node; the second output is `name:1`, and so on. */
+/**
+ * Builds a graph node by node. The name of a node is also the name of its first output. The other outputs are named `name:1`, `name:2` and
+ * so on.
+ */
 export class GraphBuilder {
   readonly nodes: NodeDef[] = [];
   readonly constants: ConstantNode[] = [];
   readonly #names = new Set<string>();
   readonly #small = new Map<string, string>();
-  /** The placeholder whose first dimension is the number of examples. */
+  /** Placeholder whose first dimension is the number of examples. */
   readonly #counted: string | null;
   #batch: string | null = null;
 
@@ -108,7 +111,7 @@ export class GraphBuilder {
     return this.#shared(dtype as ConstantNode['dtype'], [], array);
   }
 
-  /** Adds a constant that the model creates during the prediction. Returns the constant's name. */
+  /** Adds a constant that the model itself creates during a prediction. Returns the constant's name. */
   own(wanted: string, { dtype, shape, values }: MergedConstant): string {
     if (isFixed(shape)) {
       return this.constant(wanted, { dtype: dtype as ConstantNode['dtype'], shape, values });
@@ -123,7 +126,7 @@ export class GraphBuilder {
     return name;
   }
 
-  /** Adds a multiple of the number of examples. The graph gets this number from the shape of its input at run time. */
+  /** Adds a multiple of the number of examples, which the graph reads from the shape of its input at run time. */
   #multiple({ timesBatch }: Batch): string {
     this.#batch ??= this.#countExamples();
     return timesBatch === 1
@@ -158,7 +161,7 @@ export class GraphBuilder {
   }
 }
 
-/** Creates the error for a kernel that has no equivalent in TensorFlow's operations. */
+/** Returns the error for a kernel that TensorFlow's operations cannot represent. */
 export function notExportable({ layer, kernel }: Pick<MergedCall, 'layer' | 'kernel'>, why: string): TonyError {
   return new TonyError('MODEL_NOT_EXPORTABLE', `layer ${layer} cannot be part of a GraphModel: kernel ${kernel} ${why}`);
 }

@@ -220,7 +220,7 @@ const KERNELS: ReadonlyMap<string, Lowering> = new Map<string, Lowering>([
     (call) => {
       const { shape } = call.tensor('x');
       const begin = call.sizes('begin');
-      // In TensorFlow, a size of -1 extends the slice to the end of the axis, for any number of examples.
+      // In TensorFlow, the size -1 means that the slice extends to the end of the axis, for any number of examples.
       const size = call.sizes('size').map((each, axis) => {
         const isRest = begin[axis] === 0 && JSON.stringify(each) === JSON.stringify(shape[axis]);
         return isRest && typeof each !== 'number' ? -1 : each;
@@ -327,10 +327,10 @@ function outputsOf(name: string, length: number): string[] {
 }
 
 /**
- * Adds a kernel call to the graph as TensorFlow operations.
- * @param refs the names of the graph's existing tensors, by tensor id.
+ * Adds TensorFlow operations that are equivalent to a kernel call to the graph.
+ * @param refs the names of the tensors that the graph already contains, by tensor ID.
  * @returns the names of the outputs.
- * @throws TonyError MODEL_NOT_EXPORTABLE naming the layer and the kernel.
+ * @throws TonyError MODEL_NOT_EXPORTABLE with the names of the layer and the kernel.
  */
 export function lowerKernel(call: MergedCall, graph: GraphBuilder, refs: ReadonlyMap<number, string>): string[] {
   const lowering = KERNELS.get(call.kernel);

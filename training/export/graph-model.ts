@@ -8,12 +8,12 @@ import { type MergedTrace, mergeTraces, type Size } from './merged-trace.ts';
 import { modelFilesHandler, writeModelFiles } from './model-files.ts';
 import { type Trace, tracePrediction } from './trace.ts';
 
-/** The numbers of examples for the two traces of the model. These numbers rarely occur as other dimensions of a model. */
+/** Numbers of examples with which the model is traced twice. Models rarely have other dimensions of these sizes. */
 const BATCHES = [3, 5] as const;
-/** The number of examples for which `proveEqual` compares the graph's predictions with the model's. */
+/** Number of examples with which `proveEqual` compares the predictions of the graph and the model. */
 const PROOF_BATCH = 7;
 const TOLERANCE = 1e-4;
-/** The producer version that TensorFlow has written into GraphDefs since 2019. */
+/** Version of the GraphDef format that the graph uses. TensorFlow has supported it since 2019. */
 const PRODUCER = 175;
 
 export async function exportGraphModel(world: ModelWorld, model: tfjs.LayersModel, uri: string): Promise<void> {
@@ -21,8 +21,8 @@ export async function exportGraphModel(world: ModelWorld, model: tfjs.LayersMode
 }
 
 /**
- * Returns the graph of a model's prediction, after comparing it with the model.
- * @throws TonyError MODEL_NOT_EXPORTABLE. The message names the layer that requires control flow or an unsupported kernel.
+ * Returns a graph that makes the same predictions as the model, as a comparison verifies.
+ * @throws TonyError MODEL_NOT_EXPORTABLE with the name of the layer that needs control flow or an unsupported kernel.
  */
 export async function graphOf(tf: typeof tfjs, model: tfjs.LayersModel): Promise<tfjs.io.ModelArtifacts> {
   const artifacts = graphArtifacts(tf, model);
@@ -84,7 +84,7 @@ function traceTidily(tf: typeof tfjs, model: tfjs.LayersModel, batch: number, we
   return traces[0] as Trace;
 }
 
-/** Returns the calls on which the outputs depend. A model may also compute unused tensors, for example masks. */
+/** Returns the calls that the outputs need. A model may also compute tensors that it does not use, for example masks. */
 function neededCalls({ calls, outputs }: MergedTrace): MergedTrace['calls'] {
   const needed = new Set(outputs.map(({ id }) => id));
   const kept = [...calls].reverse().filter((call) => {
@@ -132,8 +132,9 @@ function uniqueNames(names: readonly string[]): string[] {
 }
 
 /**
- * Creates valid inputs for the model: zeros or, with `random`, random numbers. For models with embeddings, the numbers are valid indices.
- * @param batch the number of examples, for models with a variable number of examples.
+ * Returns valid inputs for the model. They are zeros or, with `random`, random numbers. For a model with embeddings, the random numbers are
+ * valid indices.
+ * @param batch the number of examples. Ignored if the model has a fixed number of examples.
  */
 function sampleInputs(tf: typeof tfjs, model: tfjs.LayersModel, batch: number, random = false): tfjs.Tensor[] {
   return model.inputs.map(({ shape, dtype, name }) => {
@@ -178,7 +179,7 @@ async function proveEqual(tf: typeof tfjs, model: tfjs.LayersModel, artifacts: t
         if (!isEqual) {
           throw new TonyError(
             'MODEL_NOT_EXPORTABLE',
-            `output ${model.outputNames[index]} of the graph of ${model.name} differs from the output of the model`,
+            `the graph of ${model.name} and the model itself return different values for output ${model.outputNames[index]}`,
           );
         }
       });

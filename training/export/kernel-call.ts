@@ -1,7 +1,7 @@
 import { type AttrValue, type GraphBuilder, notExportable } from './graph-builder.ts';
 import type { MergedAttribute, MergedCall, MergedTensor, Size } from './merged-trace.ts';
 
-/** A kernel call that is being converted to TensorFlow operations. Errors name the layer and the kernel. */
+/** A kernel call while it is converted to TensorFlow operations. Its errors name the layer and the kernel. */
 export class Call {
   readonly traced: MergedCall;
   readonly graph: GraphBuilder;
@@ -25,7 +25,7 @@ export class Call {
     return this.#refs.get(this.tensor(name).id) ?? this.fail(`has the input ${name}, which no recorded call produces`);
   }
 
-  /** Returns the names of all inputs, for a kernel whose input is a list of tensors. */
+  /** Returns the names of all inputs. For kernels whose input is a list of tensors. */
   inputs(): string[] {
     return [...this.traced.inputs.keys()].map((name) => this.input(name));
   }
@@ -51,7 +51,7 @@ export class Call {
     return this.attribute(name) === true;
   }
 
-  /** Returns an attribute of `length` numbers. Repeats a single number `length` times. */
+  /** Returns an attribute as a list of numbers. If the attribute is a single number, the list contains it `length` times. */
   numbers(name: string, length = 1): number[] {
     const sizes = this.sizes(name, length);
     return sizes.map((value) =>
@@ -64,7 +64,7 @@ export class Call {
     return Array.isArray(value) ? (value as Size[]) : Array.from({ length }, () => value as Size);
   }
 
-  /** Returns the axes in the attribute `name`, as non-negative numbers; all axes of the input if the attribute is missing. */
+  /** Returns the axes in the attribute `name` as numbers from 0. If the attribute is missing, returns all axes of `input`. */
   axes(name: string, input: string): number[] {
     const { length } = this.tensor(input).shape;
     const value = this.attribute(name);
@@ -81,5 +81,5 @@ export function isMissing(value: MergedAttribute): value is null | undefined {
   return value === null || value === undefined;
 }
 
-/** Converts a call: adds its operations to the graph and returns the names of its outputs. */
+/** Adds the operations of a call to the graph and returns the names of the call's outputs. */
 export type Lowering = (call: Call) => string | string[];

@@ -3,7 +3,7 @@ import { type Call, isMissing, type Lowering } from './kernel-call.ts';
 
 /* Converts the kernels of convolution, pooling, dense and normalisation layers to TensorFlow's operations. */
 
-/** Adds a 1 for the batch axis and a 1 for the channel axis to strides and similar attributes (channels-last order). */
+/** Adds a 1 for the batch axis and for the channel axis to a list such as strides. The channel axis is the last one. */
 function spatial(values: readonly number[]): AttrValue {
   return attr.integers([1, ...values, 1]);
 }
@@ -90,7 +90,7 @@ export function batchNormalisation(call: Call): string {
   });
 }
 
-/** Converts normalisation along axes other than the channel axis. TensorFlow has no single operation for this. */
+/** Converts normalisation along other axes than the channel axis, for which TensorFlow has no single operation. */
 export function normalisation(call: Call): string {
   const op = (operation: string, ...inputs: string[]) => call.op(operation, inputs, { T: attr.type('float32') });
   const epsilon = call.graph.scalar(call.number('varianceEpsilon'), 'float32');
@@ -100,14 +100,14 @@ export function normalisation(call: Call): string {
   return call.has('offset') ? op('AddV2', scaled, call.input('offset')) : scaled;
 }
 
-/** TensorFlow has no operation for a learned slope: the result is max(x, 0) + slope * min(x, 0). */
+/** Computes max(x, 0) + slope * min(x, 0), because TensorFlow has no operation for a slope that is a tensor. */
 export function learnedSlope(call: Call, x: string, slope: string): string {
   const op = (operation: string, ...inputs: string[]) => call.op(operation, inputs, { T: attr.type('float32') });
   const negative = op('Minimum', x, call.graph.scalar(0, 'float32'));
   return op('AddV2', op('Relu', x), op('Mul', slope, negative));
 }
 
-/** Applies the bias and the activation of a fused kernel to the result of its main operation. */
+/** Adds the bias and the activation of a fused kernel to the result of the kernel's main operation. */
 export function finished(call: Call, result: string): string {
   const float = { T: attr.type('float32') };
   const rank = call.has('bias') ? call.tensor('bias').shape.length : 0;

@@ -8,7 +8,7 @@ export interface ModelWorld {
 }
 
 export interface ExportLayersOptions {
-  /** Includes the optimizer's slots and the loss, so that other programs can continue training; false by default. */
+  /** Whether to export the optimizer's slots and the loss as well, so that another program can continue training. Default: false. */
   readonly includeOptimizer?: boolean;
 }
 

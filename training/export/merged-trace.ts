@@ -1,14 +1,14 @@
 import { TonyError } from '../../platform/errors.ts';
 import type { Attribute, KernelCall, Trace, TracedConstant, TracedTensor } from './trace.ts';
 
-/** The number of examples, multiplied by `timesBatch`. */
+/** The number of examples times `timesBatch`. */
 export interface Batch {
   readonly timesBatch: number;
 }
 
 export type Size = number | Batch;
 
-/** Like `Attribute`, but its numbers may depend on the number of examples. */
+/** An attribute whose numbers may depend on the number of examples. */
 export type MergedAttribute =
   | number
   | boolean
@@ -35,8 +35,8 @@ export interface MergedCall {
 
 export interface MergedConstant extends MergedTensor {
   /**
-   * The values of the constant. If their number depends on the number of examples, all values are equal, and this array contains the value
-   * once.
+   * Values of the constant. If the constant's shape depends on the number of examples, all values are equal, and this array has only one of
+   * them.
    */
   readonly values: TracedConstant['values'];
 }
@@ -49,20 +49,20 @@ export interface MergedTrace {
 }
 
 /**
- * Merges two traces of one model, recorded with `batches[0]` and `batches[1]` examples. A number that differs between the traces becomes a
- * multiple of the number of examples. The result uses the tensor ids of the first trace.
- * @throws TonyError MODEL_NOT_EXPORTABLE when the traces differ in any other way.
+ * Merges two traces of one model, which were recorded with `batches[0]` and `batches[1]` examples. A number that differs between the traces
+ * becomes a multiple of the number of examples. The result has the tensor IDs of the first trace.
+ * @throws TonyError MODEL_NOT_EXPORTABLE if the traces differ in any other way.
  */
 export function mergeTraces(one: Trace, other: Trace, batches: readonly [number, number]): MergedTrace {
   return new TraceMerge(one, other, batches).merge();
 }
 
-/** Merges two traces. In each method, `a` is a part of the first trace and `b` the corresponding part of the second trace. */
+/** Merges two traces. In each method, `a` is from the first trace, and `b` is the corresponding part of the second trace. */
 class TraceMerge {
   readonly #one: Trace;
   readonly #other: Trace;
   readonly #batches: readonly [number, number];
-  /** Maps the tensor ids of the second trace to the tensor ids of the first trace. */
+  /** Tensor IDs of the first trace by those of the second trace. */
   readonly #firstIds = new Map<number, number>();
   readonly #constants = new Map<number, MergedConstant>();
   #current: KernelCall | null = null;

@@ -18,7 +18,7 @@ const MODEL = 'model.json';
 const SHARD = /^group1-shard\d+of\d+-[0-9a-f]{8}\.bin$/;
 const SHARD_BYTES = 4 * 1024 * 1024;
 
-/** The common fields of layers models and graph models. Other fields of model.json are kept unchanged. */
+/** The fields that layers models and graph models have in common. Other fields of model.json stay unchanged. */
 const modelJson = z.looseObject({
   modelTopology: z.looseObject({}),
   weightsManifest: z
@@ -31,7 +31,7 @@ const modelJson = z.looseObject({
     .default([]),
 });
 
-/** Writes a model into the folder `uri`. Replaces a model in that folder. */
+/** Writes a model into the folder `uri`. Replaces a model that is already there. */
 export async function writeModelFiles(storage: Storage, uri: string, artifacts: io.ModelArtifacts): Promise<void> {
   const { weightData, weightSpecs = [], ...rest } = artifacts;
   const data = bytesOf(weightData);
@@ -54,14 +54,15 @@ export async function writeModelFiles(storage: Storage, uri: string, artifacts: 
 }
 
 /**
- * Creates a handler that lets tf.loadLayersModel and tf.loadGraphModel load models, including models written by other programs.
- * @param uri the URI of the folder, or of the model.json in it.
+ * Returns a handler with which tf.loadLayersModel and tf.loadGraphModel can load a model from storage. Another program may have written the
+ * model.
+ * @param uri the URI of model.json or of its folder.
  */
 export function modelFilesHandler(tf: { readonly io: typeof io }, storage: Storage, uri: string): io.IOHandler {
   return { load: async () => await readModelFiles(tf, storage, uri) };
 }
 
-/** @throws TonyError MODEL_UNREADABLE for an invalid model.json, NOT_FOUND for a missing file. */
+/** @throws TonyError MODEL_UNREADABLE if model.json is invalid, or NOT_FOUND if a file is missing. */
 export async function readModelFiles(tf: { readonly io: typeof io }, storage: Storage, uri: string): Promise<io.ModelArtifacts> {
   const [folder, file] = /\.json$/i.test(nameOf(uri)) ? [parentUri(uri), uri] : [uri, joinUri(uri, MODEL)];
   const document = parse(await storage.read(file), file);

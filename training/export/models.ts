@@ -13,19 +13,16 @@ import { type WarmStart, type WarmStartOptions, warmStart } from './warm-start.t
 interface ModelsParts {
   readonly tf: typeof tfjs;
   readonly storage: Storage;
-  /** The job's own checkpoints; null if there are none. */
+  /** The job's own checkpoints, or null if the job writes none. */
   readonly store: CheckpointStore | null;
-  /** Converts a path or URI from the user to a URI. */
+  /** Converts a path or URI from the user's program to a URI. */
   readonly uriOf: (place: string) => string;
-  /** Like `uriOf`, for outputs: resolves relative paths against the job's output folder. */
+  /** Converts a path or URI to a URI. A relative path is relative to the job's output folder. */
   readonly outputUriOf: (place: string) => string;
   readonly onNotice: (message: string) => void;
 }
 
-/**
- * Exports and loads models. A place is an hdfs:// or file:// URI, or a path. Relative export paths are resolved against the job's output
- * folder.
- */
+/** Exports and loads models. A place is a URI or a path. Relative paths of exports are relative to the job's output folder. */
 export class Models {
   readonly #parts: ModelsParts;
 
@@ -33,16 +30,16 @@ export class Models {
     this.#parts = parts;
   }
 
-  /** Writes model.json and weight files, for tf.loadLayersModel, into a folder. Replaces a model in that folder. */
+  /** Writes a layers model for tf.loadLayersModel into a folder: model.json and weight files. Replaces a model that is already there. */
   async exportLayersModel(model: tfjs.LayersModel, folder: string, options: ExportLayersOptions = {}): Promise<void> {
     await exportLayersModel(this.#parts, model, this.#parts.outputUriOf(folder), options);
   }
 
   /**
-   * Writes a graph model, for tf.loadGraphModel, into a folder. A graph model consists of TensorFlow's operations and can only predict. The
-   * number of examples stays variable; all other dimensions must be fixed. Compares the graph's predictions with the model's predictions
-   * before writing.
-   * @throws TonyError MODEL_NOT_EXPORTABLE. The message names the layer that the graph cannot represent.
+   * Writes a graph model for tf.loadGraphModel into a folder. A graph model consists of TensorFlow's operations and can only predict. The
+   * number of examples may vary, but all other dimensions must be fixed. Verifies first that the graph and the model make the same
+   * predictions.
+   * @throws TonyError MODEL_NOT_EXPORTABLE with the name of the layer that the graph cannot represent.
    */
   async exportGraphModel(model: tfjs.LayersModel, folder: string): Promise<void> {
     await exportGraphModel(this.#parts, model, this.#parts.outputUriOf(folder));
@@ -50,7 +47,7 @@ export class Models {
 
   /**
    * Loads a layers model.
-   * @param place a model.json, or the folder that contains it.
+   * @param place the model.json, or the folder that contains it.
    */
   async loadLayersModel(place: string): Promise<tfjs.LayersModel> {
     return await loadLayersModel(this.#parts, this.#parts.uriOf(place));
@@ -58,36 +55,36 @@ export class Models {
 
   /**
    * Loads a graph model.
-   * @param place a model.json, or the folder that contains it.
+   * @param place the model.json, or the folder that contains it.
    */
   async loadGraphModel(place: string): Promise<tfjs.GraphModel> {
     return await loadGraphModel(this.#parts, this.#parts.uriOf(place));
   }
 
   /**
-   * Writes a SavedModel of TensorFlow, for TensorFlow Serving, Keras and other programs, into a folder. It computes the same graph as
-   * `exportGraphModel`, with the signature `serving_default`. Replaces a SavedModel that this method has written there.
-   * @throws TonyError MODEL_NOT_EXPORTABLE. The message names the layer that the graph cannot represent.
+   * Writes a TensorFlow SavedModel into a folder, for TensorFlow Serving, Keras and other programs. The SavedModel has the signature
+   * `serving_default` and contains the same graph as a graph model. Replaces a SavedModel that this method has written earlier.
+   * @throws TonyError MODEL_NOT_EXPORTABLE with the name of the layer that the graph cannot represent.
    */
   async exportSavedModel(model: tfjs.LayersModel, folder: string): Promise<void> {
     await exportSavedModel(this.#parts, model, this.#parts.outputUriOf(folder));
   }
 
   /**
-   * Loads a SavedModel of TensorFlow for predictions, for example one that Keras has exported. Requires the native backend.
+   * Loads a TensorFlow SavedModel for predictions, for example one that Keras has exported. Requires the native backend.
    * @param place the folder that contains saved_model.pb.
-   * @throws TonyError BACKEND_UNFIT on another backend, MODEL_UNREADABLE if TensorFlow or TensorFlow.js cannot load the SavedModel.
+   * @throws TonyError BACKEND_UNFIT if the backend is not native, or MODEL_UNREADABLE if the SavedModel cannot be loaded.
    */
   async loadSavedModel(place: string, options: LoadSavedModelOptions = {}): Promise<SavedModel> {
     return await loadSavedModel(this.#parts, this.#parts.uriOf(place), options);
   }
 
   /**
-   * Copies the weights of a checkpoint into a model with the same weight shapes.
-   * @param which `newest`: the newest valid checkpoint of this job. `best`: the checkpoint that the job's evaluator has marked as the best.
-   *   Any other string is the place of a checkpoint (`.../step-100`), or of a checkpoint folder, whose newest valid checkpoint is loaded.
-   * @param name the name of the model, for a checkpoint of a loop with several models.
-   * @throws TonyError CHECKPOINT_MISFIT, CHECKPOINT_DAMAGED, or NOT_FOUND if no checkpoint exists.
+   * Copies the weights of a checkpoint to a model with the same weight shapes.
+   * @param which `newest` for the job's newest valid checkpoint, `best` for the checkpoint that the evaluator has marked as the best, or
+   * the place of a checkpoint (`.../step-100`) or of a checkpoint folder. From a folder, the newest valid checkpoint is loaded.
+   * @param name the name of the model in the training loop. Only needed if the loop trains several models.
+   * @throws TonyError CHECKPOINT_MISFIT, CHECKPOINT_DAMAGED, or NOT_FOUND if there is no checkpoint.
    */
   async loadCheckpoint(which: 'newest' | 'best' | (string & {}), model: tfjs.LayersModel, name?: string): Promise<LoadedCheckpoint> {
     const stored = await this.#find(which);
@@ -96,12 +93,12 @@ export class Models {
   }
 
   /**
-   * Copies the matching weights of another model into `model`, and reports which weights it copied. Call it before `fit`, on every rank or
-   * only on rank 0. If the job resumes from its own checkpoint, that checkpoint takes precedence.
-   * @param from the place of a model.json (a LayersModel or a GraphModel from any program, also with quantised weights), the place of a
-   *   checkpoint, 'newest' or 'best' as in `loadCheckpoint`, or a model in memory. Its optimizer state is ignored.
-   * @throws TonyError WARM_START_MISFIT, without changing the model, when no weight matches, or when a type or shape differs and
-   *   `skipMismatched` is not set.
+   * Copies the weights that match from another model to `model`, and reports them. Must be called before `fit`, on every rank or only on
+   * rank 0. If the job has its own checkpoint, `fit` replaces these weights.
+   * @param from the place of a model.json or of a checkpoint, `newest` or `best` as in `loadCheckpoint`, or a model in memory. A model.json
+   * may be a LayersModel or a GraphModel of any program, even with quantised weights. Optimizer state is ignored.
+   * @throws TonyError WARM_START_MISFIT if no weight matches, or if a type or shape differs without `skipMismatched`. The model is then
+   * unchanged.
    */
   async warmStart(
     model: tfjs.LayersModel,

@@ -18,11 +18,11 @@ import type { AttrValue, NodeDef, ShapeProto } from './graph-builder.ts';
  * A map is a list of messages with the key as field 1 and the value as field 2.
  */
 const SCHEMA_VERSION = 1;
-/** The version of TensorFlow whose operations the graph uses. TensorFlow only shows it. */
+/** TensorFlow version in the file, which TensorFlow only displays. The graph uses the operations of this version. */
 const TENSORFLOW_VERSION = '2.9.1';
 const SIGNATURE = 'serving_default';
 const METHOD = 'tensorflow/serving/predict';
-/** TensorFlow cannot read a longer protobuf message. */
+/** Maximum length of a protobuf message that TensorFlow can read. */
 const MOST_BYTES = 2 ** 31 - 1;
 
 const TYPES: Readonly<Record<string, number>> = { DT_FLOAT: 1, DT_INT32: 3, DT_BOOL: 10 };
@@ -36,9 +36,8 @@ interface TensorInfo {
 type Signature = Readonly<Record<'inputs' | 'outputs', Readonly<Record<string, TensorInfo>>>>;
 
 /**
- * Encodes a graph model as the file saved_model.pb of a SavedModel. The weights are constants of the graph, so the SavedModel has no
- * variables.
- * @throws TonyError MODEL_NOT_EXPORTABLE if the file would be too large for TensorFlow.
+ * Encodes a graph model as saved_model.pb. The weights are constants of the graph, so the SavedModel has no variables.
+ * @throws TonyError MODEL_NOT_EXPORTABLE if TensorFlow could not read the file because of its size.
  */
 export function encodeSavedModel(artifacts: tfjs.io.ModelArtifacts): Buffer {
   const { node, versions } = artifacts.modelTopology as {
@@ -77,7 +76,7 @@ function encodeNode({ name, op, input, attr }: NodeDef, constants: ReadonlyMap<s
   return Buffer.concat([text(1, name), text(2, op), ...input.map((each) => text(3, each)), ...encodeMap(5, attr, encodeAttr)]);
 }
 
-/** Also encodes default values, because an attribute without its field would have no value. */
+/** Encodes default values too. An attribute whose field is missing would have no value. */
 function encodeValue(value: AttrValue, content: Uint8Array = new Uint8Array()): Buffer {
   if ('type' in value) {
     return number(6, typeOf(value.type));
@@ -130,7 +129,7 @@ function number(field: number, value: number | string): Buffer {
   return Buffer.concat([Buffer.of((field << 3) | WIRE.varint), signed(value)]);
 }
 
-/** Encodes an int64: a negative number as the unsigned number with the same 64 bits. */
+/** Encodes an int64. The encoding of a negative number is that of the unsigned number with the same 64 bits. */
 function signed(value: number | string): Buffer {
   const encoded = Buffer.alloc(10);
   return encoded.subarray(0, writeBigVarint(encoded, 0, BigInt.asUintN(64, BigInt(value))));

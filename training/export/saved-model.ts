@@ -19,24 +19,24 @@ export async function exportSavedModel(world: ModelWorld, model: tfjs.LayersMode
 }
 
 export interface LoadSavedModelOptions {
-  /** The function of the SavedModel to call; `serving_default` by default. */
+  /** Name of the SavedModel's function to call. Default: `serving_default`. */
   readonly signature?: string;
-  /** The tags of the graph; `['serve']` by default. */
+  /** Tags of the graph. Default: `['serve']`. */
   readonly tags?: readonly string[];
 }
 
 export interface TensorDescription {
   readonly name: string;
   readonly dtype: string;
-  /** -1 for a variable size. */
+  /** Sizes of the dimensions. A variable size is -1. */
   readonly shape: readonly number[];
 }
 
-/** A signature of a SavedModel. It can only predict. */
+/** A function of a SavedModel, which can only make predictions. */
 export class SavedModel {
   readonly inputs: readonly TensorDescription[];
   readonly outputs: readonly TensorDescription[];
-  /** A hash of the SavedModel's files and the signature. */
+  /** Hash of the SavedModel's files, the signature and the tags. */
   readonly fingerprint: string;
   readonly #loaded: NodeSavedModel;
 
@@ -48,8 +48,8 @@ export class SavedModel {
   }
 
   /**
-   * @param inputs a tensor for a signature with one input, otherwise the tensors in the order of `inputs` or by their names.
-   * @returns a tensor for a signature with one output, otherwise the tensors by the names of the outputs.
+   * @param inputs the tensors in the order of `inputs`, or by name. If there is only one input, a single tensor.
+   * @returns the tensors by name. If there is only one output, a single tensor.
    */
   predict(inputs: tfjs.Tensor | readonly tfjs.Tensor[] | tfjs.NamedTensorMap): tfjs.Tensor | tfjs.NamedTensorMap {
     const names = this.inputs.map(({ name }) => name);
@@ -67,7 +67,6 @@ export class SavedModel {
     return this.outputs.length === 1 && only !== undefined ? (outputs[only.name] as tfjs.Tensor) : outputs;
   }
 
-  /** Frees the memory of the SavedModel. */
   dispose(): void {
     this.#loaded.dispose();
   }
@@ -84,7 +83,7 @@ export async function loadSavedModel(world: ModelWorld, uri: string, options: Lo
   if ((await world.storage.stat(joinUri(uri, FILE))) === null) {
     throw new TonyError('MODEL_UNREADABLE', `${uri} contains no ${FILE}`);
   }
-  // TensorFlow reads local files only, and only while it loads them.
+  // TensorFlow can load only local files. After loading, it does not need them any more.
   const folder = await createScratchFolder();
   try {
     const files = await downloadFolder(world.storage, uri, folder, new AbortController().signal);
@@ -101,7 +100,7 @@ export async function loadSavedModel(world: ModelWorld, uri: string, options: Lo
   }
 }
 
-/** The members that tfjs-node adds to TensorFlow.js. */
+/** The part of tfjs-node's API that TensorFlow.js does not have. */
 interface NodeApi {
   loadSavedModel(folder: string, tags: string[], signature: string): Promise<NodeSavedModel>;
 }

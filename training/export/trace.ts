@@ -12,13 +12,13 @@ export interface TracedTensor {
 export interface KernelCall {
   readonly kernel: string;
   readonly layer: string;
-  /** The inputs by name, except optional inputs that are missing. For a list input, the names are the positions. */
+  /** Inputs by name, without missing optional inputs. In a list of inputs, the name is the index. */
   readonly inputs: ReadonlyMap<string, TracedTensor>;
   readonly attributes: Readonly<Record<string, Attribute>>;
   readonly outputs: readonly TracedTensor[];
 }
 
-/** A tensor that the model creates during the prediction. */
+/** A tensor that the model itself creates during a prediction. */
 export interface TracedConstant extends TracedTensor {
   readonly values: Float32Array | Int32Array | Uint8Array;
 }
@@ -27,13 +27,13 @@ export interface Trace {
   readonly inputs: readonly TracedTensor[];
   readonly outputs: readonly TracedTensor[];
   readonly calls: readonly KernelCall[];
-  /** The constants by tensor id. The model's weights are not included. */
+  /** Constants by tensor ID, without the model's weights. */
   readonly constants: ReadonlyMap<number, TracedConstant>;
 }
 
 type KernelInputs = Readonly<Record<string, tfjs.Tensor | undefined>> | readonly tfjs.Tensor[];
 
-/** The methods of TensorFlow.js's engine that all operations and all tensor reads call. */
+/** Methods of TensorFlow.js's engine. Every operation and every read of a tensor's values calls one of them. */
 interface Engine {
   runKernel(kernel: string, inputs: KernelInputs, attributes?: Record<string, Attribute>): tfjs.Tensor | tfjs.Tensor[];
   readSync(dataId: object): unknown;
@@ -47,10 +47,9 @@ interface TracedLayer {
 }
 
 /**
- * Records the kernel calls of a model's prediction, in order. Does not record the calls within a kernel.
- * @param weights the ids of the model's variables.
- * @throws TonyError MODEL_NOT_EXPORTABLE when the model reads a tensor's values, because a trace cannot represent decisions that depend on
- *   values.
+ * Records the kernel calls of a model's prediction in order. Calls that a kernel itself makes are not recorded.
+ * @param weights the IDs of the model's variables.
+ * @throws TonyError MODEL_NOT_EXPORTABLE if the model reads a tensor's values. A trace cannot represent decisions that depend on values.
  */
 export function tracePrediction(
   tf: typeof tfjs,
@@ -80,9 +79,9 @@ class KernelRecorder {
   readonly #readSync: Engine['readSync'];
   readonly #model: string;
   readonly #weights: ReadonlySet<number>;
-  /** The ids of the model's inputs, of the constants, and of the outputs of recorded calls. */
+  /** IDs of the model's inputs, of the constants, and of the outputs of recorded calls. */
   readonly #known: Set<number>;
-  /** The names of the layers whose `call` is running, the innermost last. */
+  /** Names of the layers whose `call` is running. The innermost layer is the last one. */
   readonly #layers: string[] = [];
   #depth = 0;
 
@@ -95,21 +94,18 @@ class KernelRecorder {
     this.#known = new Set(inputs.map(({ id }) => id));
   }
 
-  /** Describes a tensor. Records an unknown tensor as a constant unless it is a weight. */
+  /** Describes a tensor. If the tensor is neither known nor a weight, records it as a constant. */
   remember(tensor: tfjs.Tensor): TracedTensor {
     if (!this.#known.has(tensor.id) && !this.#weights.has(tensor.id)) {
       this.#known.add(tensor.id);
-      // Reads the values immediately, because the tensor may be disposed before the prediction ends.
+      // The values must be read now, because the model may dispose the tensor before the prediction ends.
       const values = Reflect.apply(this.#readSync, this.#engine, [tensor.dataId]) as TracedConstant['values'];
       this.constants.set(tensor.id, { ...described(tensor), values: values.slice() });
     }
     return described(tensor);
   }
 
-  /**
-   * Intercepts calls to the engine.
-   * @returns a function that restores the engine.
-   */
+  /** Intercepts the calls of the engine. Returns a function that restores the engine. */
   attachToEngine(): () => void {
     const engine = this.#engine;
     const { runKernel, readSync, read } = engine;
@@ -164,13 +160,10 @@ class KernelRecorder {
     return this.#layers.at(-1) ?? this.#model;
   }
 
-  /**
-   * Tracks when the layer's `call` runs.
-   * @returns a function that restores the layer.
-   */
+  /** Keeps track of when the layer's `call` runs. Returns a function that restores the layer. */
   attachToLayer(layer: TracedLayer): () => void {
     const { call } = layer;
-    // Synchronised batch normalisation may have replaced `call` on this instance.
+    // Synchronised batch normalisation may have replaced `call` of this layer.
     const own = Object.getOwnPropertyDescriptor(layer, 'call');
     layer.call = (...input) => {
       this.#layers.push(layer.name);
@@ -181,7 +174,7 @@ class KernelRecorder {
       }
     };
     return () => {
-      // The layer then uses the `call` of its class again.
+      // Without its own property, the layer uses `call` of its class again.
       Reflect.deleteProperty(layer, 'call');
       if (own !== undefined) {
         Object.defineProperty(layer, 'call', own);

@@ -9,18 +9,18 @@ import type { ModelWorld } from './layers-model.ts';
 import { readModelFiles } from './model-files.ts';
 
 export interface WarmStartOptions {
-  /** Copies weights only into the layers with these names; all layers by default. */
+  /** Names of the layers whose weights are copied. Default: all layers. */
   readonly layers?: readonly string[];
-  /** Skips weights whose type or shape differs. By default, such a weight is an error. */
+  /** Whether to skip weights whose type or shape differs. Otherwise, such a weight is an error. Default: false. */
   readonly skipMismatched?: boolean;
-  /** How to match weights. Defaults to `name` if the models have weight names in common, otherwise to `order`. */
+  /** How the weights of the two models are matched. Default: `name` if the models have weight names in common, and `order` otherwise. */
   readonly by?: 'name' | 'order';
 }
 
 export interface WarmStart {
-  /** The model's weights that received a value; `from` is the name of the source weight. */
+  /** Weights of the model that have received a value. `from` is the name of the weight in the source. */
   readonly taken: readonly { readonly name: string; readonly from: string }[];
-  /** The model's weights that did not change; `why` is the reason. */
+  /** Weights of the model that have not changed. `why` is the reason. */
   readonly left: readonly { readonly name: string; readonly why: string }[];
   readonly unused: readonly string[];
 }
@@ -32,11 +32,11 @@ interface SourceWeight {
 
 interface Source {
   readonly what: string;
-  /** The caller disposes the tensors, except the weights of a model in memory. */
+  /** Weights of the source. The caller must dispose their tensors, except those of a model in memory. */
   readonly weights: readonly SourceWeight[];
 }
 
-/** See Models.warmStart. */
+/** Implements Models.warmStart. */
 export async function warmStart(
   { tf, storage }: ModelWorld,
   model: tfjs.LayersModel,
@@ -72,7 +72,7 @@ function copyWeights(tf: typeof tfjs, model: tfjs.LayersModel, source: Source, o
       left.push({ name: weight.name, why: difference });
     } else {
       throw new TonyError('WARM_START_MISFIT', `weight ${weight.name} does not fit: it ${difference} in ${source.what}`, {
-        hint: 'Pass { skipMismatched: true } to keep its current value, or select the { layers } to copy.',
+        hint: 'To leave such weights unchanged, pass { skipMismatched: true }. To copy only some layers, pass { layers }.',
       });
     }
   }
@@ -84,7 +84,7 @@ function copyWeights(tf: typeof tfjs, model: tfjs.LayersModel, source: Source, o
   }
   tf.tidy(() => {
     for (const { weight, other } of fitting) {
-      // Assigns a clone, because the source tensor may be disposed.
+      // The weight needs its own reference, because the source tensor may be disposed.
       weight.variable.assign(other.tensor.clone());
     }
   });
@@ -108,7 +108,7 @@ function pairsOf(weights: readonly NamedWeight[], source: Source, wanted: WarmSt
   }
   const by = wanted ?? (weights.some(({ name }) => byName.has(name)) ? 'name' : 'order');
   const pairs = weights.map((weight, index) => {
-    // Nested models may have several weights with the same name, so `shift` takes each source weight only once.
+    // Nested models may have several weights with the same name. `shift` takes each weight of the source only once.
     const other = by === 'name' ? byName.get(weight.name)?.shift() : source.weights[index];
     return other === undefined ? [] : ([[weight, other]] as const);
   });
