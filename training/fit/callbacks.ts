@@ -10,7 +10,7 @@ export function logsOf(names: readonly string[], values: readonly number[], pref
 export interface BatchLogs {
   /** The zero-based batch index within the epoch. */
   readonly batch: number;
-  /** The number of steps that this `fit` has taken, including this step and the steps before a restart. */
+  /** The number of steps that this call of `fit` has taken, including this step and the steps before a restart. */
   readonly step: number;
   /** The number of examples in the batch, summed over all ranks. */
   readonly size: number;
@@ -67,7 +67,10 @@ export class CallbackList {
   }
 }
 
-/** Returns logs whose values are read on access. Reading them in every step would make training wait for the backend. */
+/**
+ * Returns logs that read a value only when a callback accesses it. Reading all values in every step would make training wait for the
+ * backend.
+ */
 function lazyLogs(at: object, names: readonly string[], read: () => readonly number[]): BatchLogs {
   const logs = { ...at };
   names.forEach((name, index) => {

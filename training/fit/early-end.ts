@@ -25,7 +25,7 @@ const LOOK_MS = 2000;
 
 /**
  * Ends training before its last epoch if a callback sets `model.stopTraining` on any rank or an evaluator gives a stop order. In each
- * step, each rank signals whether it wants to end training. All ranks stop after the first step in which a rank signals this.
+ * step, each rank signals whether it wants to end training. All ranks stop after the first step in which at least one rank wants to.
  */
 export class EarlyEnd {
   readonly #orders: StopOrders | null;

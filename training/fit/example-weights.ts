@@ -21,7 +21,7 @@ export class ClassWeightTables {
   }
 
   /**
-   * Returns the weight of each example for each output, or null for an output without class weights. Targets are one-hot [n, classes], or
+   * Returns, for each output, the weight of each example, or null if the output has no class weights. Targets are one-hot [n, classes], or
    * class indices [n] or [n, 1].
    */
   of(targets: readonly tfjs.Tensor[]): (tfjs.Tensor1D | null)[] {

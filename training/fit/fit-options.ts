@@ -13,14 +13,14 @@ import type { ValidationOptions } from './validation.ts';
 
 export interface FitOptions extends StepOptions {
   /**
-   * The phase name; defaults to `fit-1`, `fit-2`, ... in the order of the calls. A restarted program finds the phase's checkpoints by this
+   * The phase name. Default: `fit-1`, `fit-2`, ... in the order of the calls. A restarted program finds the phase's checkpoints by this
    * name. All ranks must use the same name.
    */
   readonly name?: string;
   /** If false, `fit` neither reads nor writes checkpoints, and a restarted program trains this phase from the beginning. */
   readonly checkpoint?: false;
   readonly epochs?: number;
-  /** The first epoch of a run that starts without a checkpoint; 0 by default. `fit` treats earlier epochs as complete. */
+  /** The first epoch of a run that starts without a checkpoint. Default: 0. `fit` treats earlier epochs as complete. */
   readonly initialEpoch?: number;
   /**
    * The number of examples per rank and step. Default: 32. All ranks together process `batchSize` times the world size. Does not apply to
@@ -41,7 +41,7 @@ export interface FitOptions extends StepOptions {
   /** The seed for the data order and for dropout masks. Runs with the same seed are identical. */
   readonly seed?: number;
   /**
-   * The learning rate of all steps, or a function that returns the rate for each step; defaults to the optimizer's own rate. Use a function
+   * The learning rate of all steps, or a function that returns the rate for each step. Default: the optimizer's own rate. Use a function
    * for schedules, or to scale the rate with the world size: `({ initial, worldSize }) => initial * worldSize`.
    */
   readonly learningRate?: LearningRate;
@@ -51,17 +51,17 @@ export interface FitOptions extends StepOptions {
    */
   readonly validationData?: ValidationData;
   /**
-   * The fraction of the examples to use only for validation, taken from the end of the data. Replaces `validationData`. Does not apply to
-   * datasets.
+   * The fraction of the examples, at the end of the data, to use only for validation. Cannot be combined with `validationData`, and does
+   * not apply to datasets.
    */
   readonly validationSplit?: number;
-  /** The number of examples per rank and validation step; defaults to `batchSize`. */
+  /** The number of examples per rank and validation step. Default: `batchSize`. */
   readonly validationBatchSize?: number;
   /** The number of validation batches per rank. Applies only to datasets. */
   readonly validationSteps?: number;
   /** The weight of each class's examples in the loss: `{ 0: 1, 1: 8 }`. */
   readonly classWeight?: ClassWeight;
-  /** The weight of each example in the loss. Does not apply to datasets and `prepare`, which supply weights with each batch. */
+  /** The weight of each example in the loss. Does not apply if a dataset or `prepare` supplies weights with each batch. */
   readonly sampleWeight?: ColumnLike;
   /**
    * How to handle a NaN or infinite loss or weight. With `stop`, the default, `fit` throws TRAINING_DIVERGED on all ranks. With `continue`,
@@ -72,7 +72,7 @@ export interface FitOptions extends StepOptions {
   readonly verbose?: 0 | 1 | 2;
   readonly summaries?: FitSummaries;
   readonly callbacks?: FitCallbacks | readonly FitCallbacks[];
-  /** Assigns variables to parameter servers. Only for jobs with parameter servers. */
+  /** Assigns variables to parameter servers. */
   readonly placement?: Placement;
 }
 
@@ -80,9 +80,9 @@ export type OnNaN = 'stop' | 'continue';
 
 /** Options for summaries. Rank 0 writes the summaries, together with the hyperparameters and the model. */
 export interface FitSummaries {
-  /** The interval, in steps, at which rank 0 writes loss and metrics; 10 by default. Rank 0 always writes the first and the last step. */
+  /** The interval, in steps, at which rank 0 writes loss and metrics. Default: 10. Rank 0 always writes the first and the last step. */
   readonly everySteps?: number;
-  /** Writes a histogram of each weight at the beginning and after each epoch; false by default. */
+  /** Whether to write a histogram of each weight at the beginning and after each epoch. Default: false. */
   readonly histograms?: boolean;
 }
 
@@ -97,7 +97,7 @@ export interface FitPlan {
   readonly shuffle: boolean;
   readonly stepsPerEpoch: number | null;
   readonly seed: number;
-  /** For data in memory, the number of examples to train on, counted from the first. undefined means all. */
+  /** For data in memory, the number of examples at the beginning of the data to train on, or undefined for all. */
   readonly examples: number | undefined;
   readonly validation: (ValidationOptions & { readonly data: ValidationData }) | null;
   readonly onNaN: OnNaN;

@@ -57,8 +57,8 @@ export function signalsOf(worldSize: number): number {
 export class FitSteps {
   readonly #parts: FitStepsParts;
   /**
-   * Element 0: the number of ranks that want to stop. Element 1: the number of ranks that have been ordered to store a checkpoint. All
-   * other elements: the busy time in ms of each rank in its previous step.
+   * The signals of a step. Element 0: the number of ranks that want to stop. Element 1: the number of ranks that have been ordered to
+   * store a checkpoint. All other elements: the busy time in ms of each rank in its previous step.
    */
   readonly #signals: Float32Array;
   #batchSource: BatchSource | null = null;
@@ -82,7 +82,10 @@ export class FitSteps {
     this.#forecast = this.#forecastOf(this.#batchSource);
   }
 
-  /** The dataset position for a checkpoint. undefined if the numbers of steps, epochs and examples determine the position. */
+  /**
+   * The position in the dataset to store in a checkpoint, or undefined if the numbers of steps, epochs and examples determine the
+   * position.
+   */
   dataPosition(): Promise<Json | undefined> | undefined {
     return this.#batchSource?.position();
   }

@@ -52,7 +52,7 @@ export interface FitEnvironment {
   readonly generation: number;
   readonly phase: Phase;
   readonly checkpoints: Omit<CheckpointPlan, 'phase'> | null;
-  /** Stores evaluators' stop orders and the decision to end early, or null if the run writes no checkpoints. */
+  /** The store of evaluators' stop orders and of the decision to end early, or null if the run writes no checkpoints. */
   readonly stopOrders?: StopOrders | null;
   /** Orders from the executor to store a checkpoint immediately. */
   readonly checkpointOrder?: CheckpointOrder;

@@ -3,10 +3,10 @@ import { TonyError } from '../../platform/errors.ts';
 import { learningRateOf, setLearningRate } from '../optimizer/optimizer-members.ts';
 
 export interface ScheduleStep {
-  /** The number of steps that this `fit` has taken, including the steps before a restart. */
+  /** The number of steps that this call of `fit` has taken, including the steps before a restart. */
   readonly step: number;
   readonly epoch: number;
-  /** The number of ranks of this generation. In an elastic job, a restart may change it. */
+  /** The number of ranks of this generation. It may change when an elastic job restarts. */
   readonly worldSize: number;
   /** The learning rate that the program passed when it created the optimizer. */
   readonly initial: number;
@@ -24,12 +24,12 @@ export class LearningRateSchedule {
   readonly #optimizer: tfjs.Optimizer;
   readonly #initial: number;
   /**
-   * The rate that this schedule last set. The optimizer's `learningRate` may differ from the effective rate: sgd and momentum use a tensor,
-   * which only setLearningRate() replaces.
+   * The rate that this schedule last set. It may differ from the optimizer's `learningRate`: sgd and momentum use a tensor, which only
+   * setLearningRate() replaces.
    */
   #applied: number | null = null;
 
-  /** @throws TonyError MODEL_INVALID when the optimizer has no learning rate. */
+  /** @throws TonyError MODEL_INVALID if the optimizer has no learning rate. */
   constructor(rate: LearningRate, optimizer: tfjs.Optimizer) {
     this.#rate = rate;
     this.#optimizer = optimizer;

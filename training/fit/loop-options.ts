@@ -8,13 +8,13 @@ import type { OnNaN } from './fit-options.ts';
 export interface LoopOptions<T, State extends Json> extends LoopParts {
   /** The name of the loop in checkpoints. Default: `loop-1`, `loop-2`, ... in the order in which the program opens loops. */
   readonly name?: string;
-  /** A dataset of batches; each rank reads its share. */
+  /** A dataset of batches. Each rank reads its share. */
   readonly data?: Dataset<T>;
   /** The number of passes over the data. Default: 1 or, if `steps` is set, as many passes as the steps require. */
   readonly epochs?: number;
   /** The number of iterations after which the loop ends. */
   readonly steps?: number;
-  /** The seed for the data order and for random numbers; 1 by default. */
+  /** The seed for the data order and for random numbers. Default: 1. */
   readonly seed?: number;
   /** Additional program state to restore after a restart. Each checkpoint stores the state of rank 0. */
   readonly state?: State;

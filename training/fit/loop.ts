@@ -51,7 +51,7 @@ export interface LoopEnvironment
   extends Omit<FitEnvironment, 'strategy' | 'storage' | 'stopOrders' | 'memoryMb' | 'summaries' | 'onProgress'> {
   readonly rank: number;
   readonly worldSize: number;
-  /** True if all ranks take each step together; false with parameter servers. */
+  /** True if all ranks take each step together. False with parameter servers. */
   readonly stepsTogether: boolean;
   readonly openStrategy: (context: LoopContext) => LoopStrategy;
   readonly storage: Storage;
@@ -157,12 +157,11 @@ export class TrainingLoop<T, State extends Json> implements AsyncIterable<LoopSt
 
   /**
    * Takes one step of an optimizer on all ranks, as `cluster.step` does. An iteration may take several steps.
-   * @param loss computes the loss of this rank's batch. Only ranks with a batch call it. Random numbers within `loss` (dropout, random
-   *   tensors without a seed) depend only on seed, step, rank and the call's number within the iteration.
-   * @param options `variables`: the variables to train; defaults to all trainable variables of this loop. `examples`: the number of
-   *   examples in the loss; defaults to the batch size.
-   * @returns the mean loss over all ranks' examples. With parameter servers, the mean over this rank's examples, or 0 without
-   *   examples.
+   * @param loss computes the loss of this rank's batch. Only ranks with a batch call this function. Random numbers within `loss`, such as
+   *   dropout masks, depend only on the seed, the step, the rank and the number of the call within the iteration.
+   * @param options `variables`: the variables to train. Default: all trainable variables of this loop. `examples`: the number of examples
+   *   in the loss. Default: the batch size.
+   * @returns the mean loss over all ranks' examples. With parameter servers, the mean over this rank's examples, or 0 without examples.
    * @throws TonyError USAGE, RANKS_DIFFER, TRAINING_DIVERGED, PEER_LOST, RING_MISMATCH.
    */
   async step(loss: (batch: BatchTensors<T>) => tfjs.Scalar, optimizer: tfjs.Optimizer, options: LoopStepOptions = {}): Promise<number> {
@@ -309,7 +308,7 @@ export class TrainingLoop<T, State extends Json> implements AsyncIterable<LoopSt
     return { stopTraining: this.#stopReason !== null };
   }
 
-  /** Decides with the other ranks whether the loop ends here. Returns whether any rank has an order to store a checkpoint. */
+  /** Decides together with the other ranks whether the loop ends. Returns true if any rank has been ordered to store a checkpoint. */
   async #agree(): Promise<boolean> {
     const wish = this.#early.isWanted(this.#stoppable, this.#progress.globalStep) ? (this.#stopReason ?? '') : null;
     const { end, checkpoint } = await this.#strategy.agree(wish, this.#checkpointOrder.isGiven);

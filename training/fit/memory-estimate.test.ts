@@ -48,8 +48,8 @@ test('a warning appears only if the estimate exceeds the container, and states t
   expect(estimate.total).toBe(1302 * MEBIBYTE);
   expect(memoryWarning(estimate, 1302)).toBeNull();
   expect(memoryWarning(estimate, 1024)).toBe(
-    'training may need 1.3 GiB of memory, but the container has 1 GiB: 450 MiB are in use, gradients, optimizer and checkpoints need ' +
-      '640 MiB, the outputs of layers 30 MiB, and the runtime 182 MiB. If YARN ends the container, raise `resources.memory` to 1536m, ' +
+    'training may need 1.3 GiB of memory, but the container has 1 GiB. The estimate consists of 450 MiB already in use, 640 MiB for ' +
+      'gradients, optimizer and checkpoints, 30 MiB for the outputs of layers, and 182 MiB for the runtime. If YARN ends the container, raise `resources.memory` to 1536m, ' +
       'or reduce the batch size.',
   );
 });

@@ -63,9 +63,9 @@ export function memoryWarning(estimate: MemoryEstimate, containerMb: number): st
   }
   const { resident, training, activations, overhead, total } = estimate;
   return (
-    `training may need ${inMemory(total)} of memory, but the container has ${formatMemory(containerMb)}: ` +
-    `${inMemory(resident)} are in use, gradients, optimizer and checkpoints need ${inMemory(training)}, ` +
-    `the outputs of layers ${inMemory(activations)}, and the runtime ${inMemory(overhead)}. ` +
+    `training may need ${inMemory(total)} of memory, but the container has ${formatMemory(containerMb)}. The estimate consists of ` +
+    `${inMemory(resident)} already in use, ${inMemory(training)} for gradients, optimizer and checkpoints, ` +
+    `${inMemory(activations)} for the outputs of layers, and ${inMemory(overhead)} for the runtime. ` +
     `If YARN ends the container, raise \`resources.memory\` to ${suggested(total)}, or reduce the batch size.`
   );
 }
@@ -74,7 +74,6 @@ function inMemory(bytes: number): string {
   return formatMemory(Math.ceil(bytes / MEBIBYTE));
 }
 
-/** Rounds up to half a GiB. */
 function suggested(bytes: number): string {
   return `${Math.ceil(bytes / (512 * MEBIBYTE)) * 512}m`;
 }

@@ -20,7 +20,7 @@ export class PhaseProgress {
     return this.#step;
   }
 
-  /** The number of steps taken in all phases of the program, which numbers checkpoints, summaries and reports to the job. */
+  /** The number of steps taken in all phases of the program. Checkpoints, summaries and reports to the job are numbered by it. */
   get globalStep(): number {
     return this.#phase.start + this.#step;
   }

@@ -34,7 +34,7 @@ export class StepForecast {
     this.#ofEpoch = endsEpoch ? 0 : taken;
   }
 
-  /** The expected total number of steps at the end of this phase, including earlier phases, or undefined while it is unknown. */
+  /** The expected number of steps in all phases at the end of this phase, or undefined while it is unknown. */
   get total(): number | undefined {
     const { step, globalStep, epoch } = this.#progress;
     const { epochs, steps } = this.#limits;

@@ -16,7 +16,7 @@ export interface ValidationOptions {
   readonly batchSize: number;
   /** For a dataset, the number of batches per rank. Default: all. */
   readonly batches?: number | undefined;
-  /** For data in memory: the index of the first example to use. */
+  /** For data in memory, the index of the first example to use. */
   readonly from?: number;
 }
 
@@ -43,8 +43,8 @@ const PREFETCH_BATCHES = 2;
 const ROUND_MS = 10_000;
 
 /**
- * Computes loss and metrics on validation data. If ranks step together, each rank evaluates a share; otherwise, each rank evaluates all of
- * the data.
+ * Computes loss and metrics on validation data. If ranks step together, each rank evaluates a share of the data. Otherwise, each rank
+ * evaluates all of the data.
  */
 export class Validation {
   readonly #world: ValidationWorld;

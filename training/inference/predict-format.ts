@@ -89,7 +89,7 @@ class CsvEncoder implements PartEncoder {
 
 export function csvLine(values: readonly unknown[]): string {
   const line = values.map(fieldOf).join(',');
-  // An empty line would be ignored by CSV readers, so a single empty value is quoted.
+  // CSV readers ignore empty lines, so a row that consists of one empty value is quoted.
   return line === '' ? '""\n' : `${line}\n`;
 }
 

@@ -115,7 +115,7 @@ export class PredictOutput {
   async write(split: number, contents: Readable, records: () => number): Promise<boolean> {
     const attempt = joinUri(this.#attempts, this.name(split));
     try {
-      // If the stream fails, the storage aborts the write, and no part appears.
+      // If the stream fails, the storage aborts the write, and the part does not appear.
       await this.#storage.write(attempt, this.#packed(contents));
       if (!(await this.#storage.rename(attempt, this.#uriOf(split)))) {
         if (await this.isDone(split)) {

@@ -20,7 +20,7 @@ export interface PredictOptions {
    */
   readonly output: string;
   /**
-   * The file format; `jsonl` by default. `csv` requires flat objects as results. `tfrecord` requires bytes, or the features of a
+   * The file format. Default: `jsonl`. `csv` requires flat objects as results. `tfrecord` requires bytes, or the features of a
    * tf.train.Example.
    */
   readonly format?: PredictFormat;
@@ -81,9 +81,9 @@ const BACKOFF = { firstMs: 2_000, mostMs: 16_000 };
 /**
  * Applies a model or function to each element of a dataset, with any number of workers. For each split of the dataset's files
  * (`dataset.splits()`), `predict` writes one result file, named after the split number (`part-00017.jsonl`), with the results in record
- * order. Each file appears once and complete, even if workers fail, restart or compute the same split. After all parts exist, the file
- * `_SUCCESS` appears with the number of records of each part. The workers do not communicate. With `ranked: false` in job.yaml, the job
- * can therefore replace a failed worker without interrupting the other workers.
+ * order. A file appears only when it is complete, and is written only once, even if workers fail, restart or compute the same split. After
+ * all parts exist, the file `_SUCCESS` appears with the number of records of each part. The workers do not communicate. With `ranked:
+ * false` in job.yaml, the job can therefore replace a failed worker without interrupting the other workers.
  * @param dataset a dataset of files, without `batch`, `shuffle`, `repeat`, `take`, `skip` and `shard`. `predict` disposes the tensors in
  *   its elements.
  * @returns a report, after all parts exist.
@@ -269,7 +269,7 @@ class Predictor<T> {
     }
   }
 
-  /** Yields the encoded results of a split. Reads and computes only as the consumer requests data. */
+  /** Yields the encoded results of a split. Reads and computes only when the consumer requests the next piece. */
   async *#bytesOf(split: number, signal: AbortSignal, onRecords: (count: number) => void): AsyncGenerator<Buffer, void> {
     const { dataset, batchSize, encoder: createEncoder } = this.#work;
     const encoder = createEncoder();

@@ -108,7 +108,8 @@ export function inspectModel(tf: typeof tfjs, model: tfjs.LayersModel): Compiled
 }
 
 /**
- * Returns a function that runs the model on a batch. This function returns the metrics and the loss of each example, per output (`each`).
+ * Returns a function that runs the model on a batch. This function returns the metrics and, for each output, the loss of each example
+ * (`each`).
  */
 function runOf(tf: typeof tfjs, inner: CompiledInternals, losses: readonly LossFunction[]) {
   const metricFunctions = inner.metricsTensors ?? [];

@@ -1,6 +1,6 @@
 import type * as tfjs from '@tensorflow/tfjs';
 
-/** Float32 variables that each rank updates from its own examples. After each step, all ranks hold their mean. */
+/** Float32 variables that each rank updates from its own examples. Each step replaces these variables with their mean over the ranks. */
 export class MovingAverages {
   readonly #tf: typeof tfjs;
   readonly #variables: readonly tfjs.Variable[];

@@ -10,7 +10,9 @@ export interface StepLoss {
 
 /** A micro-batch. An optimizer step sums the gradients of one or more micro-batches. */
 export interface StepPart {
-  /** Computes the loss of this worker's examples. The caller must run this function within tf.tidy. null if the worker has no examples. */
+  /**
+   * Computes the loss of this worker's examples, or null if the worker has no examples. The caller must run this function within tf.tidy.
+   */
   readonly compute: (() => StepLoss) | null;
   /** The part's share of the step's examples. The weights of all parts on all workers add up to 1. */
   readonly weight: number;

@@ -3,7 +3,7 @@ import type * as tfjs from '@tensorflow/tfjs';
 /** Members of the tf.train optimizers that TensorFlow.js's type declarations omit. */
 interface Members {
   iterations_: number;
-  /** undefined for custom optimizers without a learning rate. */
+  /** The learning rate, or undefined for custom optimizers that have none. */
   learningRate: number;
   setLearningRate?(rate: number): void;
 }

@@ -6,7 +6,7 @@ const MOST_MS = { signal: 2000, failure: 5000 } as const;
 const SIGNALS = ['SIGTERM', 'SIGINT'] as const;
 
 export interface LastWork {
-  /** True if there is final work to do. A program that has failed exits immediately if there is none. */
+  /** True if there is final work to do. Without final work, a program that has failed exits immediately. */
   readonly isDue: () => boolean;
   /** Does the final work asynchronously. `succeeded` is true if the program ended with exit code 0. */
   readonly finish: (succeeded: boolean) => Promise<void>;

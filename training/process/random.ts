@@ -1,7 +1,7 @@
 /**
  * Creates a random number generator (sfc32 by Chris Doty-Humphrey, PractRand, seeded by splitmix32).
- * @param seeds identify a position in training, for example by seed, step and rank. A resumed run draws the same numbers for the same
- *   position, so checkpoints need not store the generator's state.
+ * @param seeds numbers that identify a position in training, such as a seed, a step and a rank. A resumed run draws the same numbers for
+ *   the same position, so checkpoints need not store the generator's state.
  */
 export function createRandom(...seeds: readonly number[]): () => number {
   let mixed = 0x9e3779b9;

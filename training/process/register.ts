@@ -88,7 +88,7 @@ function install(): void {
 
 let withinRequired = false;
 
-/** Resolves a specifier as `require` would do in the file `from` without these hooks. */
+/** Resolves a specifier from the file `from`, as `require` would do without these hooks. */
 function required(specifier: string, from: string): string {
   withinRequired = true;
   try {
@@ -128,7 +128,7 @@ function firstFound(specifier: string, parent: string | undefined, lookUp: (from
 }
 
 /**
- * Chooses the error to throw if no candidate resolves: preferably that of the default resolution, because it describes the user's own
+ * Chooses the error to throw if no candidate resolves. Prefers the error of the default resolution, because it describes the user's own
  * import.
  */
 function noteMissing(before: unknown, from: string | null, error: unknown): unknown {

@@ -73,10 +73,10 @@ export type Report =
   | { readonly type: 'notice'; readonly message: string; readonly about?: string }
   /** Training ends with this step, before its last epoch. Only rank 0 sends this report. */
   | { readonly type: 'early-end'; readonly step: number; readonly reason: string }
-  /** The phase has taken its last step; only its final checkpoint remains. */
+  /** The phase has taken its last step and has yet to write its final checkpoint. */
   | { readonly type: 'last-step'; readonly step: number };
 
-/** Names of environment variables of a program: TONY_TASK_FILE, and single values for shell scripts and other languages. */
+/** Names of environment variables: TONY_TASK_FILE, and single values for shell scripts and programs in other languages. */
 export const TASK_ENVIRONMENT = {
   taskFile: TASK_FILE_VARIABLE,
   applicationId: 'TONY_APPLICATION_ID',

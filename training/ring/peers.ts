@@ -1,11 +1,11 @@
 import type { Ring } from './ring.ts';
 import { gatherBytes } from './ring-bytes.ts';
 
-/** Communication between a job's workers that the data pipeline needs. */
+/** The communication between a job's workers that the data pipeline needs. */
 export interface Peers {
   readonly rank: number;
   readonly worldSize: number;
-  /** True if all workers take each step together; false if each worker steps independently. */
+  /** True if all workers take each step together. False if each worker steps independently. */
   readonly stepsTogether: boolean;
   /** Replaces `numbers` with their sums over all workers. Leaves `numbers` unchanged if the workers step independently. */
   sum(numbers: Float32Array): Promise<void>;

@@ -66,7 +66,7 @@ export function planBroadcast(rank: number, size: number, length: number): Plan 
   return { first: null, steps: length === 0 ? [] : [{ ...all, action: 'take', scale: null, finishes: false, sendOn: rank < size - 1 }] };
 }
 
-/** Returns whether this rank receives from its left neighbour and sends to its right neighbour. */
+/** Returns whether this rank receives from its left neighbour, and whether it sends to its right neighbour. */
 export function takesPart(kind: 'all-reduce' | 'broadcast', rank: number, size: number): { receives: boolean; sends: boolean } {
   return kind === 'all-reduce' ? { receives: true, sends: true } : { receives: rank > 0, sends: rank < size - 1 };
 }
@@ -77,9 +77,9 @@ const SEND_ON_BYTES = 64 * 1024;
 /**
  * Receives, adds and forwards the data of one call. It is a state machine without sockets.
  *
- * The caller reads bytes into `destination()` and passes their number to `received()`. The exchange passes bytes to forward to `send`.
- * These bytes are views of the vector or of its float16 image, and may be written to the socket later. They do not change before that: the
- * vector changes again only when complete sums arrive, and these depend on the forwarded bytes.
+ * The caller reads bytes into `destination()` and passes their number to `received()`. The exchange calls `send` with the bytes that this
+ * rank must forward. These bytes are views of the vector or of its float16 image, and may be written to the socket later. They do not
+ * change before that: the vector changes again only when complete sums arrive, and these depend on the forwarded bytes.
  *
  * In float16, each partial sum is rounded before it is sent. The rank that completes a segment's sums also keeps the rounded sums, so all
  * ranks hold the same bits.

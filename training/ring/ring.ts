@@ -195,7 +195,7 @@ export class Ring {
   }
 
   async barrier(): Promise<void> {
-    // With one number per rank, every segment contains data. Therefore, the call completes on a rank only after all ranks have sent data.
+    // With one number per rank, every segment contains data. The call therefore completes only after all ranks have sent data.
     await this.allReduce(new Float32Array(this.worldSize));
   }
 
@@ -311,8 +311,8 @@ export class Ring {
   }
 
   /**
-   * Detects a silent neighbour. Counts timer ticks instead of elapsed time: after a pause of the event loop, only one tick is counted, and
-   * the loop reads all received bytes before the next tick.
+   * Detects a silent neighbour. Counts timer ticks instead of elapsed time: if the event loop was blocked, the timer ticks only once
+   * before the loop reads the bytes that have arrived.
    */
   #watchSilence(isFirst: boolean): NodeJS.Timeout {
     const { silenceMs, joinMs } = this.#timeouts;
@@ -360,8 +360,8 @@ export class Ring {
   }
 
   /**
-   * Returns the neighbour whose data this rank has refused, or null. In a ring of two, this rank may notice the end of the other
-   * connection first.
+   * Returns the neighbour whose data this rank has refused, or null. In a ring of two, the end of the other connection may be noticed
+   * before the refusal.
    */
   #refused(): { readonly peer: number; readonly cause: string } | null {
     const { refusal: left } = this.#left;

@@ -1,6 +1,6 @@
 /**
- * With two ranks, the number of bytes by which a rank's sent data may exceed its received data. A window of this size keeps both
- * directions busy and fits into the processor's cache.
+ * The window for two ranks: the number of bytes that a rank may send in excess of the bytes that it has received. A window of this size
+ * keeps both directions busy and fits into the processor's cache.
  */
 const AHEAD_BYTES = 512 * 1024;
 /** The minimum size of a write while more bytes are queued. */
@@ -26,7 +26,7 @@ export class SendWindow {
   readonly #waiting: Uint8Array[] = [];
   #allowed: number;
 
-  /** @param ahead the window in bytes; Infinity for a rank that only sends. */
+  /** @param ahead the window in bytes. Infinity for a rank that only sends. */
   constructor(write: (bytes: Uint8Array) => void, ahead = AHEAD_BYTES) {
     this.#write = write;
     this.#allowed = ahead;

@@ -5,8 +5,8 @@ import type { Trainable } from '../model/trainables.ts';
 export interface CustomStepOptions {
   /**
    * The variables, layer weights or models to train, in the same order on every rank. The list may change from step to step. Default: all
-   * trainable variables in TensorFlow.js. If the list contains a model, the step also averages the moving averages of its batch
-   * normalisation layers over the ranks.
+   * trainable variables in TensorFlow.js. If the list contains a model, the step also replaces the moving averages of its batch
+   * normalisation layers with their mean over the ranks.
    */
   readonly variables?: Trainable | readonly Trainable[];
   /**

@@ -3,7 +3,7 @@ import { TonyError } from '../../platform/errors.ts';
 
 /** The options of a training step. Not every strategy supports all options. */
 export interface StepOptions {
-  /** The maximum norm of all gradients as one vector. If their norm is larger, all gradients are scaled down. */
+  /** The maximum norm of all gradients, treated as one vector. If the norm is larger, all gradients are scaled down. */
   readonly clipNorm?: number;
   /** The maximum absolute value of each number in the gradients. Larger values are clipped. */
   readonly clipValue?: number;
@@ -14,8 +14,8 @@ export interface StepOptions {
    */
   readonly verifyEverySteps?: number;
   /**
-   * Whether batch normalisation uses the statistics of all workers' examples. This requires two small exchanges per layer and step. If
-   * false, each worker normalises by its own examples, and checkpoints contain the mean of the workers' moving averages. Default: true.
+   * Whether batch normalisation uses the statistics of all workers' examples. Default: true, which requires two small exchanges per layer
+   * and step. If false, each worker normalises by its own examples, and checkpoints contain the mean of the workers' moving averages.
    */
   readonly syncBatchNorm?: boolean;
 }

@@ -23,12 +23,12 @@ export interface StrategyContext {
   readonly model: CompiledModel;
   readonly applicationId: string;
   readonly generation: number;
-  /** null if the run writes no checkpoints. */
+  /** The plan for checkpoints, or null if the run writes none. */
   readonly checkpoints: CheckpointPlan | null;
   readonly stepOptions: StepOptions;
   /** The user's function that assigns variables to parameter servers. */
   readonly placement?: Placement;
-  /** The number of signals, which are values that each step exchanges in addition to gradients, loss and metrics. */
+  /** The number of signals. Signals are numbers that each step exchanges in addition to gradients, loss and metrics. */
   readonly signals: number;
   /** Measures the time of each phase. The strategy enters the phases `compute`, `exchange` and `update`. */
   readonly clock: StepClock;
@@ -63,7 +63,7 @@ export interface TrainingStrategy {
    * @returns the means over all examples of all workers that step together. The caller must read or dispose them.
    */
   step(parts: readonly StepPart[], signals: Float32Array): Promise<StepValues>;
-  /** Combines `signals` as `step` does, but takes no step. All workers that step together must call this method. */
+  /** Combines `signals` as `step` does, but does not take a step. All workers that step together must call this method. */
   agree(signals: Float32Array): Promise<void>;
   /** Must be called after each step. If workers step independently, `position` must not wait for other workers. */
   afterStep(position: () => Promise<TrainingPosition>): Promise<void>;
@@ -75,7 +75,7 @@ export interface TrainingStrategy {
    * @throws TonyError CHECKPOINT_FAILED.
    */
   finish(position: TrainingPosition, afterwards: Promise<void>): Promise<void>;
-  /** The names of the trained variables that had no gradient in the first step; empty before that step. */
+  /** The names of the trained variables that had no gradient in the first step. Empty before that step. */
   readonly withoutGradient: readonly string[];
   /** The reason why steps are slow, for example missing native kernels, or null if steps run at full speed. */
   readonly reasonOfSlowSteps: string | null;

@@ -9,7 +9,7 @@ import { joinUri, parseUri } from '../../storage/uri.ts';
 import { encodeFileVersion } from './event-file.ts';
 
 const MIB = 1024 * 1024;
-/** The maximum size of the buffer in bytes. If the buffer is full because the storage is unavailable, the log drops its oldest records. */
+/** The maximum size of the buffer in bytes. If storage is unavailable and the buffer is full, the log drops its oldest records. */
 const MAX_BUFFERED_BYTES = 32 * MIB;
 /** The buffer size in bytes at which the log flushes immediately, without waiting for the flush interval. */
 const FLUSH_BYTES = MIB;
@@ -65,11 +65,11 @@ export class EventLog {
   #content: Buffer[] = [];
   #length = 0;
   #fileNumber = 0;
-  /** The time in seconds since the epoch that this log's file names contain, or null until the folder has been listed. */
+  /** The time, in seconds since the epoch, in the names of this log's files, or null until the folder has been listed. */
   #stamp: number | null = null;
   #dropping = false;
   #failing = false;
-  /** True after the buffer has reached FLUSH_BYTES, until the flush begins. */
+  /** True while the buffer exceeds FLUSH_BYTES and its flush has not begun. */
   #urgent = false;
   #timer: NodeJS.Timeout | null = null;
   #work: Promise<void> = Promise.resolve();

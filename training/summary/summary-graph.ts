@@ -2,7 +2,7 @@ import type * as tfjs from '@tensorflow/tfjs';
 import { stringTensor, type TensorValue } from './event-file.ts';
 
 /**
- * The JSON of a layer, as far as it describes the layer's inputs. TensorFlow.js writes the Keras 2 format, in which each input is a list
+ * The part of a layer's JSON that describes the layer's inputs. TensorFlow.js writes the Keras 2 format, in which each input is a list
  * [layer, node, tensor, arguments].
  */
 interface LayerJson {

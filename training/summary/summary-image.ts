@@ -90,7 +90,7 @@ function toBytes(values: ArrayLike<number>, length: number, scale: number): Uint
   return new Uint8Array(bytes.buffer);
 }
 
-/** Encodes pictures in the images plugin's format: a list of strings that contains the width, the height, and each picture as a PNG. */
+/** Encodes pictures in the images plugin's format, which is a list of strings: the width, the height, and each picture as a PNG. */
 export async function imageValue(tag: string, pictures: Pictures): Promise<TensorValue> {
   const { count, height, width, channels, pixels } = pictures;
   const size = height * width * channels;

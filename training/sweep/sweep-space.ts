@@ -37,7 +37,7 @@ export function grid<Space extends Readonly<Record<string, Choices>>>(space: Spa
 
 /**
  * Draws random combinations: one value from each list, and one number from each range. The same arguments give the same combinations on
- * every machine. A larger `trials` keeps the first combinations and adds more.
+ * every machine. If `trials` increases, the first combinations stay the same.
  */
 export function randomSearch<Space extends Readonly<Record<string, Choices | Range>>>(
   space: Space,
@@ -79,7 +79,7 @@ function draw(choice: Choices | Range, random: number): HyperparameterValue {
     return choice[Math.floor(random * choice.length)] as HyperparameterValue;
   }
   const { min, max, scale = 'linear', integer = false } = choice;
-  // The number is rounded down, so the range ends one above `max`.
+  // The result is rounded down, so the range ends one above `max`.
   const end = integer ? max + 1 : max;
   const value = scale === 'log' ? min * (end / min) ** random : min + (end - min) * random;
   return integer ? Math.min(max, Math.floor(value)) : value;

@@ -54,7 +54,7 @@ export interface SweepReport<C extends Configuration> {
   readonly output: string;
   /** The trials that this task has computed during this run. */
   readonly computed: readonly TrialResult<C>[];
-  /** All trials, best first, on the task that finishes last. null on all other tasks. */
+  /** All trials, best first, on the task that finishes last, or null on all other tasks. */
   readonly results: readonly TrialResult<C>[] | null;
 }
 

@@ -15,8 +15,8 @@ interface Bound {
 }
 
 /**
- * Binds a loopback port as the executor does, so a child process can inherit the socket. If `listening` is false, the port is only
- * reserved: the operating system assigns it to no other program, but a process that binds it explicitly can listen on it.
+ * Binds a loopback port as the executor does, so a child process can inherit the socket. If `listening` is false, this function only
+ * reserves the port: the operating system assigns it to no other program, but a process that binds it explicitly can listen on it.
  */
 export async function bindPort(listening: boolean): Promise<BoundPort> {
   if (listening) {

@@ -1,6 +1,6 @@
 /**
  * Runs one rank. Trains the given nets together with the other ranks. For comparison, rank 0 also trains each net alone, with the batches
- * of all ranks. The argument is a CorrectnessStart in JSON. File descriptor 3 is the listening socket.
+ * of all ranks. The argument is a CorrectnessStart in JSON. The listening socket is file descriptor 3.
  */
 import { createHash } from 'node:crypto';
 import type * as tfjs from '@tensorflow/tfjs';
@@ -39,7 +39,8 @@ export interface CorrectnessCase {
 
 export interface CorrectnessResult {
   /**
-   * The largest difference between training together and alone, over all weights and moving averages. null if rank 0 did not train alone.
+   * The largest difference between training together and alone, over all weights and moving averages, or null if rank 0 did not train
+   * alone.
    */
   readonly difference: number | null;
   /** The largest change in any weight during training. */

@@ -9,7 +9,10 @@ export interface Piece {
 /** For each parameter server, its pieces in variable order. */
 export type Layout = readonly (readonly Piece[])[];
 
-/** The minimum size of a variable to split. Splitting a smaller variable would save less time than its additional operation costs. */
+/**
+ * The minimum number of elements in a variable to split. For smaller variables, an additional operation per step would cost more than it
+ * saves.
+ */
 const LEAST_CUT = 16_384;
 /**
  * A split variable is cut into parts of at most 1/4 of a server's fair share, or at most LEAST_CUT if that is larger. The server with the
@@ -19,9 +22,9 @@ const PARTS_OF_FAIR_SHARE = 4;
 
 /**
  * Distributes variables so that all servers hold about the same number of weights. Splits large variables into parts, and assigns the
- * parts, largest first, to the server with the lowest load. Does not split variables that have a given server.
+ * parts, largest first, to the server with the lowest load. Never splits variables for which `placed` names a server.
  * @param sizes the number of elements in each variable.
- * @param placed the given server of each variable, or null for automatic placement.
+ * @param placed the server of each variable, or null for automatic placement.
  * @param held the number of weights that each server already holds.
  */
 export function layOut(

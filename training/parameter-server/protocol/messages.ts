@@ -50,13 +50,14 @@ const optimizerHead = z.object({
   state: optimizerState,
 });
 /**
- * `first`: the number of the first variable. The other variables have the following numbers. `optimizers`: new optimizers, and existing
+ * `first`: the number of the first variable. The variables are numbered consecutively. `optimizers`: new optimizers, and existing
  * optimizers with additional variables. Body: the weights of the pieces, followed by the slots of the optimizers.
  */
 const addition = z.object({ first: count, variables: z.array(variable), pieces: z.array(piece), optimizers: z.array(optimizerHead) });
 
 /**
- * The key of shared tensors: `current` for the untrained weights during a run, `last` for those at its end, or the number of a broadcast.
+ * The key of shared tensors: `current` for the untrained weights during a run, `last` for the untrained weights at the end of a run, or
+ * the number of a broadcast.
  */
 const sharedKey = z.union([z.enum(['current', 'last']), count]);
 /** A number that a worker sends to server 0. Server 0 counts the workers that have sent a positive number. */
@@ -140,7 +141,7 @@ export type AskOf<Kind extends Ask['ask']> = Extract<Ask, { ask: Kind }>;
 
 export const helloAnswer = z.object({ state: z.enum(['empty', 'prepared', 'open']) });
 export const joinAnswer = z.object({
-  /** The position that this rank last reported. If the rank has not reported any, the position at the start of the run. */
+  /** The position that this rank last reported or, if it has not reported any, the position at the start of the run. */
   position: trainingPosition.nullable(),
   sealed: z.boolean(),
   /** The number of pushes by this rank in this run, including pushes by its earlier processes. */
@@ -148,7 +149,7 @@ export const joinAnswer = z.object({
 });
 /**
  * Body: the weights of the pieces. `known`: true if the server stores all of these variables and the optimizer. Only the chief can receive
- * false, and must then send what is missing. `size`: the number of weights on the server.
+ * false, and must then send the missing variables and the optimizer. `size`: the number of weights on the server.
  */
 export const enterAnswer = z.object({ known: z.boolean(), pieces: z.array(piece), size: count });
 /**

@@ -30,8 +30,8 @@ const MAX_RUNS = 64;
 const MAX_ENDED_RUNS = 4;
 
 /**
- * Holds a part of the weights, applies the gradients that workers push, and sends the weights to workers. Keeps the weights in memory
- * only; only checkpoints preserve them.
+ * Holds a part of the weights, applies the gradients that workers push, and sends the weights to workers. The weights exist only in
+ * memory, so they survive a failure only in checkpoints.
  */
 export class ParameterServer {
   readonly #options: ParameterServerOptions;
@@ -97,7 +97,7 @@ export class ParameterServer {
       return existing;
     }
     if (this.#removed.has(run)) {
-      throw new TonyError('RING_MISMATCH', `run ${run} of the program ended too long ago to be repeated`);
+      throw new TonyError('RING_MISMATCH', `a replaced worker must repeat run ${run}, which this server no longer holds`);
     }
     if (this.#sessions.size >= MAX_RUNS) {
       throw new TonyError('RING_MISMATCH', `the program has more than ${MAX_RUNS} runs, the maximum that a parameter server holds`);

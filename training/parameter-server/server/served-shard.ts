@@ -20,7 +20,8 @@ export class ServedShard {
   #retired = false;
 
   /**
-   * @param inStep true for staleness 0. A worker that registers a variable later than the others still receives its initial values then.
+   * @param inStep true for staleness 0. A worker that registers a variable later than other workers then still receives its initial
+   *   values.
    */
   constructor(tf: typeof tfjs, inStep: boolean) {
     this.#tf = tf;
@@ -92,8 +93,8 @@ export class ServedShard {
   }
 
   /**
-   * Adds variables and optimizers. Replaces a variable with the same number: it was added by an earlier process of the chief that ended
-   * before any worker received the variable.
+   * Adds variables and optimizers. Replaces an existing variable with the same number, because the chief's process must have failed before
+   * any worker received that variable.
    * @param numbers the weights of the pieces, unless they come from a checkpoint, followed by the slot values.
    */
   add({ first, variables, pieces, optimizers }: AdditionHead, numbers: Float32Array, withWeights: boolean): void {
@@ -170,8 +171,8 @@ export class ServedShard {
   }
 
   /**
-   * Returns the weights to send to a rank: if `all`, every weight that the rank holds, otherwise those that have changed since the last
-   * answer.
+   * Returns the weights to send to a rank. If `all` is true, returns every weight that the rank holds, otherwise only those that have
+   * changed since the last answer.
    */
   take(rank: number, all: boolean): { readonly variables: readonly number[]; readonly numbers: readonly Float32Array[] } {
     const due = [...this.#variables].filter(([, served]) => served.piece !== null && (all ? served.holds(rank) : served.isNewFor(rank)));
@@ -182,8 +183,8 @@ export class ServedShard {
   }
 
   /**
-   * Records that a rank has disposed these variables and optimizers. A retired shard ignores this, because a replaced worker may repeat
-   * the run.
+   * Records that a rank has disposed these variables and optimizers. Has no effect on a retired shard, because a replaced worker may
+   * repeat the run.
    */
   drop(rank: number, variables: readonly number[], optimizers: readonly number[]): void {
     if (this.#retired) {
@@ -292,7 +293,7 @@ export class ServedShard {
       } else {
         const { described, piece } = this.variable(Number(variable));
         const slot = name.join(':');
-        // The variable may have a different name in the checkpoint. Then, the slot's suffix begins at the last slash.
+        // If the variable has a different name in the checkpoint, the slot's suffix begins at the last slash.
         const suffix = slot.startsWith(described.name) ? slot.slice(described.name.length) : slot.slice(slot.lastIndexOf('/'));
         optimizer.setSlot(property, suffix, Number(variable), partOf(tensor, piece as Piece));
       }

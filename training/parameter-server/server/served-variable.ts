@@ -12,7 +12,8 @@ export interface TrainedVariable {
 let created = 0;
 
 /**
- * A variable of a run on one parameter server: the values of a flat piece, or only a description if other servers hold the whole variable.
+ * A variable of a run on one parameter server. Contains the values of a flat piece, or only a description if other servers hold the whole
+ * variable.
  */
 export class ServedVariable {
   readonly described: TrainedVariable;
@@ -60,8 +61,8 @@ export class ServedVariable {
 
   /**
    * Records that a rank holds the variable.
-   * @returns in the rank's first call, the initial value if it is still stored, so that all workers with staleness 0 start with equal
-   *   values; otherwise the current value.
+   * @returns the initial value in the rank's first call, if it is still stored, so that all workers with staleness 0 start with equal
+   *   values. Otherwise, returns the current value.
    */
   enter(rank: number): Float32Array {
     const isFirst = !this.#versions.has(rank);

@@ -25,7 +25,7 @@ export interface SessionOptions extends ServerTimeouts {
   readonly storage: Storage;
   /** The URI of the job's checkpoint folder, or null if the job has none. Workers cannot make this server access any other folder. */
   readonly checkpointDir: string | null;
-  /** The index of this server. Server 0 also holds all state that is not distributed over the servers. */
+  /** The index of this server. Server 0 also holds the state that is not split, such as the untrained weights and the signals. */
   readonly index: number;
   readonly worldSize: number;
   readonly onNotice: (message: string) => void;
@@ -97,7 +97,7 @@ export class Session {
     this.#delayed.release();
   }
 
-  /** True once all workers have announced the end of their connections. */
+  /** True once all workers have left the run deliberately. */
   get over(): boolean {
     return this.#ended.size === this.#options.worldSize;
   }
@@ -153,7 +153,7 @@ export class Session {
     }
   }
 
-  /** @param body used after the call returns only by `put` and `prepare`. */
+  /** @param body the request's body. Only `put` and `prepare` use it after the call returns. */
   async handle(client: Client, id: number, message: Ask, body: Uint8Array): Promise<void> {
     const request = new WorkerRequest(client, id);
     switch (message.ask) {
@@ -306,7 +306,7 @@ export class Session {
   }
 
   /**
-   * Sends the weights. A worker becomes live with its first pull for a step. Workers that were waiting for this worker begin with the same
+   * Sends the weights. A worker becomes live with its first pull for a step. Workers that have waited for it then begin with the same
    * weights.
    */
   #pull(request: WorkerRequest, { now, all }: AskOf<'pull'>): void {

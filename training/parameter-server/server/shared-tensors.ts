@@ -22,7 +22,7 @@ export class SharedTensors {
     this.#ranks = ranks;
   }
 
-  /** Stores the tensors. A broadcast waits until all ranks have read the old broadcast that it pushes out. */
+  /** Stores the tensors. Before a new broadcast removes an old one, all ranks must have read the old one. */
   put(request: WorkerRequest, { key, tensors }: AskOf<'put'>, body: Uint8Array): void {
     this.#see(request, key);
     const removable = typeof key === 'number' ? key + 1 - KEPT_BROADCASTS : 0;
@@ -42,7 +42,7 @@ export class SharedTensors {
   /** @throws TonyError RING_MISMATCH if the broadcast has been removed. */
   get(request: WorkerRequest, { key }: AskOf<'get'>): void {
     if (this.#isRemoved(key)) {
-      throw new TonyError('RING_MISMATCH', `broadcast ${key} of the program was too long ago to be repeated by a replaced worker`);
+      throw new TonyError('RING_MISMATCH', `a replaced worker must repeat broadcast ${key}, which the servers no longer hold`);
     }
     this.#delayed.when(
       request,

@@ -56,7 +56,7 @@ export class StalenessClock {
     }
   }
 
-  /** Ignores the worker from now on if it is lost or awaited. */
+  /** Stops waiting for the worker if it is lost or awaited. */
   giveUp(rank: number): void {
     const worker = this.#worker(rank);
     if (worker.state === 'lost' || worker.state === 'awaited') {

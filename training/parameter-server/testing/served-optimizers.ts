@@ -87,7 +87,7 @@ for (const [name, make] of Object.entries(optimizers)) {
   console.log(`${name}: difference ${far} ${far <= 1e-6 ? 'ok' : 'is too large'}`);
 }
 
-/** Returns the lowest number of tensors within 0.8 s, because servers free a run only some time after its worker has disconnected. */
+/** Returns the lowest number of tensors within 0.8 s. Servers need some time to free a run after its worker has disconnected. */
 async function fewestTensors(): Promise<number> {
   let fewest = Number.POSITIVE_INFINITY;
   for (let look = 0; look < 40; look++) {

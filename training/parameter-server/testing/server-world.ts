@@ -21,7 +21,7 @@ export interface ServerWorld {
   /** The folder for checkpoints. Default: no checkpoints. */
   readonly checkpoints?: string | undefined;
   readonly timeouts?: Partial<ServerTimeouts>;
-  /** Returns the port that workers use instead of the given server port. */
+  /** Returns the port to which workers connect instead of the server's own port. */
   readonly through?: (port: number) => Promise<number>;
 }
 
@@ -60,7 +60,7 @@ export async function startServers(world: ServerWorld): Promise<RunningServers> 
   };
 }
 
-/** Creates a worker with its own state, like a new process. */
+/** Creates a worker with state of its own, as in a new process. */
 export function openWorker(options: WorkerOptions): ParameterServerWorker {
   const worker = new ParameterServerWorker(options);
   onTestFinished(() => worker.close());

@@ -14,7 +14,7 @@ export interface Addition {
 export const NO_ADDITION: Addition = { addition: { first: 0, variables: [], pieces: [], optimizers: [] }, body: [] };
 
 /**
- * Returns a function that creates, for each server, the message that adds new variables and an optimizer.
+ * Returns a function that creates the message to each server. The messages add new variables and an optimizer.
  * @param sizes the number of weights that each server already holds.
  * @param withValues false if the servers read weights and slots from a checkpoint.
  */

@@ -12,8 +12,8 @@ export interface FixedContent {
 }
 
 /**
- * The untrained weights, including moving averages that layers update. The chief stores its values on server 0. If a worker is replaced,
- * its new process starts with the chief's last upload. At the end of the run, all workers adopt the chief's values.
+ * The untrained weights, including moving averages that layers update. The chief stores its weights on server 0. If a worker is replaced,
+ * its new process starts with the weights that the chief last uploaded. At the end of the run, all workers adopt the chief's weights.
  */
 export class FixedWeights {
   readonly #content: FixedContent;

@@ -5,7 +5,7 @@ import { OptimizerSlots } from '../../optimizer/optimizer-slots.ts';
 /** The state of an optimizer, independent of TensorFlow.js. */
 export interface OptimizerState {
   readonly iterations: number;
-  /** The counters by property, for example Adam's `accBeta1`. */
+  /** The optimizer's counters, by property, for example Adam's `accBeta1`. */
   readonly scalars: Readonly<Record<string, number>>;
   readonly slots: readonly SlotState[];
 }

@@ -39,8 +39,8 @@ interface Captured {
  * weights.
  *
  * Rank 0, the chief, initialises the servers and coordinates the checkpoints. When the chief requests a checkpoint, each server copies its
- * part of the state. Each worker has its own moving averages for batch normalisation. Checkpoints contain those of the chief, and all
- * workers adopt them at the end.
+ * part of the state. Each worker has its own moving averages for batch normalisation. Checkpoints contain the chief's moving averages, and
+ * all workers adopt them at the end.
  */
 class ParameterServerStrategy implements TrainingStrategy {
   readonly rank: number;
@@ -218,8 +218,8 @@ class ParameterServerStrategy implements TrainingStrategy {
   }
 
   /**
-   * Takes a checkpoint with the chief's position and the data positions that the other workers last reported. Each server copies its part
-   * between two steps of the chief.
+   * Takes a checkpoint with the chief's position, and with the data positions that the other workers last reported. Each server copies its
+   * part between two steps of the chief.
    */
   async checkpoint(position: TrainingPosition): Promise<void> {
     const { servers, writer } = this.#run;
@@ -296,7 +296,7 @@ class ParameterServerStrategy implements TrainingStrategy {
   }
 }
 
-/** Clips the gradients, and disposes those that it replaces. */
+/** Clips the gradients, and disposes the original gradients that it replaces. */
 function clip(tf: typeof tfjs, gradients: tfjs.NamedTensorMap, options: StrategyContext['stepOptions']): tfjs.NamedTensorMap {
   const named = Object.entries(gradients as Record<string, tfjs.Tensor | null>).flatMap(([name, tensor]): NamedGradient[] =>
     tensor === null ? [] : [{ name, tensor }],

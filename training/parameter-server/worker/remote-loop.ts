@@ -34,7 +34,8 @@ export class RemoteLoop {
 
   /**
    * @param variables the variables to train. Variables of types other than float32 are ignored.
-   * @param examples the number of this worker's examples. If it is 0, the step does not call `loss`, and the servers keep their values.
+   * @param examples the number of this worker's examples. If the number is 0, the step does not call `loss`, and the servers' values stay
+   *   unchanged.
    */
   async step(
     loss: () => tfjs.Scalar,

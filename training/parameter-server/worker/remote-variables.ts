@@ -28,9 +28,9 @@ export interface PushNews {
 }
 
 /**
- * A worker's view of the variables in one run. The parameter servers hold the authoritative values, and update them with the workers'
- * gradients and the program's optimizers. The worker's own variables hold the values of its last pull. Every worker must call `enter` for
- * the same variables and optimizers in the same order, before the first step that uses them.
+ * The variables of a worker in one run. The parameter servers hold the authoritative values, and update them with the workers' gradients
+ * and the program's optimizers. The worker's own variables hold the values of its last pull. Every worker must call `enter` for the same
+ * variables and optimizers in the same order, before the first step that uses them.
  */
 export class RemoteVariables {
   readonly #options: RemoteVariablesOptions;
@@ -90,8 +90,8 @@ export class RemoteVariables {
 
   /**
    * Waits until the chief has opened the servers, then joins the run.
-   * @param how `goesOn`: true if this process continues where the previous process of its rank stopped, or false if it repeats the steps
-   *   of that process.
+   * @param how `goesOn`: true if this process continues where the previous process of its rank stopped, or false if it starts the run
+   *   again.
    * @returns `position`: this rank's position; `sealed`: true if the run has ended; `steps`: the number of this rank's pushes so far.
    */
   async join(how: { readonly goesOn?: boolean } = {}): Promise<z.infer<typeof joinAnswer>> {
@@ -103,7 +103,7 @@ export class RemoteVariables {
 
   /**
    * Registers variables and an optimizer before their first step. New variables receive the chief's values.
-   * @throws TonyError RING_MISMATCH if they differ from the chief's; MODEL_INVALID.
+   * @throws TonyError RING_MISMATCH if the variables or the optimizer differ from the chief's; MODEL_INVALID.
    */
   async enter(entry: Entry): Promise<void> {
     const { tf, rank, servers } = this.#options;

@@ -33,8 +33,8 @@ const MOST_UNKNOWN_BYTES = 2 ** 30;
 const SILENT_TICKS = 8;
 
 /**
- * A worker's connection to one parameter server. If the connection is lost, pending promises do not settle. ServerGroup makes the requests
- * fail.
+ * A worker's connection to one parameter server. If the connection is lost, its pending requests never settle. ServerGroup rejects the
+ * requests instead.
  */
 export class ServerConnection implements Reader {
   readonly #options: ConnectionOptions;
@@ -145,15 +145,15 @@ export class ServerConnection implements Reader {
     }
   }
 
-  /** Detects a silent server and keeps this process alive while a request is pending. */
+  /** Detects a silent server, and keeps this process alive, while a request is pending. */
   #watchServer(): void {
     if (this.#pending.size !== 1 || this.#over) {
       return;
     }
     this.#channel?.socket.ref();
     this.#silentTicks = 0;
-    // Counts ticks instead of elapsed time. After a pause of the process, only one tick is counted, and the process reads all received data
-    // before the next tick.
+    // Counts timer ticks instead of elapsed time. If this process was blocked, the timer ticks only once before the process reads the data
+    // that has arrived.
     this.#watch = setInterval(() => {
       this.#silentTicks++;
       if (this.#silentTicks >= SILENT_TICKS) {

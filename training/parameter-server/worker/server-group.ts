@@ -17,8 +17,8 @@ export interface WorkerOptions extends ServerGroupOptions {
 
 /**
  * A worker's connections to all parameter servers. If a server is lost, the group calls `onLost`, and requests throw PEER_LOST after
- * `graceMs`. The job usually stops this generation before that time. Because the weights of the lost server are lost, training continues
- * only in a new generation.
+ * `graceMs`. The job usually stops this generation before that time. The weights on the lost server cannot be recovered, so training
+ * continues only in a new generation.
  */
 export class ServerGroup {
   readonly size: number;

@@ -28,9 +28,9 @@ const POSITION_MS = 200;
 /**
  * The strategy of a custom loop with parameter servers, whose workers step independently.
  *
- * Rank 0, the chief, restores and writes the checkpoints. To write one, the chief pulls all variables and slots from the servers and
- * writes one file, in the same format as a loop with all-reduce. Each worker has its own copy of the untrained variables. Checkpoints
- * contain the chief's copy.
+ * Rank 0, the chief, restores and writes the checkpoints. For each checkpoint, the chief pulls all variables and slots from the servers
+ * and writes them to one file, in the same format as a loop with all-reduce. Each worker has its own copy of the untrained variables.
+ * Checkpoints contain the chief's copy.
  */
 export class ServerLoop implements LoopStrategy {
   readonly peers: Peers;
@@ -107,8 +107,8 @@ export class ServerLoop implements LoopStrategy {
 
   /**
    * Registers all variables and optimizers before the first step, so they have the same numbers in every process, even if a process starts
-   * at a later step. Variables with slots in the checkpoint are assigned to the optimizer that owns the slots. Other variables are
-   * assigned in their first step.
+   * at a later step. Variables with slots in the checkpoint are assigned to the optimizer of these slots. Other variables are assigned in
+   * their first step.
    * @param isFirst true if no process of this rank has taken a step in this run.
    */
   async #enterAll(remote: RemoteVariables, isFirst: boolean): Promise<void> {

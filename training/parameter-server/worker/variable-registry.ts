@@ -17,7 +17,7 @@ export interface Entry {
 
 export interface NewEntry {
   readonly entry: Entry;
-  /** The number of the first new variable. The other new variables have the following numbers. */
+  /** The number of the first new variable. New variables are numbered consecutively. */
   readonly first: number;
   readonly variables: readonly tfjs.Variable[];
   readonly optimizer: number;

@@ -22,7 +22,7 @@ export class FusedGradients {
   readonly #places: readonly Place[];
   readonly #vector: Float32Array<ArrayBuffer>;
   readonly #extrasAt: number;
-  /** Gives the backend direct access to the ring's memory. null if the backend cannot use that memory, so gradients must be copied. */
+  /** Direct access of the backend to the ring's memory, or null if the backend does not support it and gradients must be copied. */
   readonly #window: MemoryWindow | null;
 
   constructor(tf: typeof tfjs, ring: Ring, variables: readonly tfjs.Variable[], extras: number, wire: Wire) {
@@ -83,8 +83,8 @@ export class FusedGradients {
   }
 
   /**
-   * Passes the gradients to `use` as tensors. Passes null for a variable without a gradient on any rank, because with a gradient of zeros,
-   * momentum and decay would still change the variable.
+   * Passes the gradients to `use` as tensors. A variable without a gradient on any rank gets null instead of zeros: with zeros, momentum
+   * and decay would still change the variable.
    * @param present the numbers that `load` has set, summed over the ranks.
    * @param use must not keep the tensors, because they may share the ring's memory.
    */

@@ -49,7 +49,7 @@ export class LayerState {
       this.#hasNoticed = true;
       const names = ownState.map(({ name }) => name).join(', ');
       this.#onNotice(
-        `layers update ${names} from each rank's own examples; checkpoints and the trained model hold the mean over the ranks, which depends on their number`,
+        `layers update ${names} from each rank's own examples; checkpoints and the trained model hold the mean over the ranks, so the result depends on the number of ranks`,
       );
     }
   }

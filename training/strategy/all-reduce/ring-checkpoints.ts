@@ -11,8 +11,8 @@ import { type CheckpointContext, type KeptState, restoreNewest } from '../restor
 const FINISH_ROUND_MS = 2000;
 
 /**
- * The checkpoints of ranks that step together. Because all ranks hold the same state, only rank 0 reads and writes checkpoints, and
- * broadcasts what it has read.
+ * The checkpoints of ranks that step together. All ranks hold the same state, so only rank 0 reads and writes checkpoints. Rank 0
+ * broadcasts the state that it has read.
  */
 export class RingCheckpoints {
   readonly #ring: Ring;
@@ -64,7 +64,7 @@ export class RingCheckpoints {
       await afterwards;
       return;
     }
-    // An existing final checkpoint is not written again, because the folder would briefly contain none.
+    // An existing final checkpoint is not written again, because the folder would briefly contain no final checkpoint.
     if (this.#ended !== position.step && !checkpoints.phase.isEmpty(position.step)) {
       await this.record(position);
     }

@@ -14,7 +14,7 @@ import { verifyEqual } from './verify-equal.ts';
 export interface StepperOptions extends StepOptions {
   /** The number of metrics that each step returns in addition to the loss. Default: 0. */
   readonly metrics?: number;
-  /** The number of signals, which are numbers of the caller that each step sums over the ranks. Default: 0. */
+  /** The number of signals. Each step sums these numbers, which the caller provides, over the ranks. Default: 0. */
   readonly signals?: number;
   /** The number format of gradients on the network. Sums are always computed in float32. */
   readonly wire?: Wire;
@@ -112,7 +112,7 @@ export class Stepper {
     const { clock } = this.#options;
     clock?.enter('compute');
     const { gradients, values } = localGradients(this.#tf, this.#variables, parts, this.#options.onEmpty);
-    // Layout: loss and metrics | signals | for each variable, 1 if it has a gradient, otherwise 0 | moving averages
+    // Layout: loss and metrics | signals | presence of each variable's gradient (1 or 0) | moving averages
     const presentAt = this.#signalsAt + signals.length;
     const movingAt = presentAt + this.#variables.length;
     const extras = new Float32Array(movingAt + this.#moving.size);

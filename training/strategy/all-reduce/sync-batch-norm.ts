@@ -89,7 +89,7 @@ export class SyncBatchNorm {
 
   uninstall(): void {
     for (const layer of this.#layers) {
-      // Removes the replacement, so the class's own `call` method applies again.
+      // Removes the replacement, so that the method of the class is called again.
       Reflect.deleteProperty(layer, 'call');
     }
     this.#ring.close();

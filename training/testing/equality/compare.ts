@@ -46,10 +46,10 @@ export function differenceOf(program: Program, plain: Answer, ranks: readonly An
   const tolerance = program.strategy === 'float16' ? FLOAT16 * Math.max(1, expected.path) : FLOAT32;
   return (
     largest(first.weights, expected.weights, tolerance, () => 0) ??
-    // With parameter servers, the slots are on the servers, so workers have none to compare.
+    // With parameter servers, workers have no slots to compare, because the servers hold them.
     (isServed ? null : largest(first.slots, expected.slots, tolerance, initialSlot)) ??
     largest(Object.fromEntries(first.losses.map(([what, loss]) => [what, [loss]])), lossesOf(expected, first), tolerance, () => 0) ??
-    // If ranks start with different weights, those that no action has synchronised may still differ.
+    // If ranks start with different weights, weights that no action has synchronised may still differ.
     (program.unequalStart ? null : betweenRanks(outcomes))
   );
 }

@@ -5,7 +5,7 @@
 export interface Program {
   readonly workers: number;
   readonly strategy: 'all-reduce' | 'float16' | 'parameter-server';
-  /** The number of parameter servers. 0 with other strategies. */
+  /** The number of parameter servers, or 0 with other strategies. */
   readonly servers: number;
   /** The seed of the initial weights and of the data. */
   readonly seed: number;
