@@ -33,8 +33,8 @@ export interface JobUses {
 }
 
 /**
- * Returns all cache hashes in the text of a job.json, whichever version of tony-ts wrote it. Searches the whole text, because resources,
- * data, commands and environment variables can refer to cache entries.
+ * Returns the cache hashes in a job.json. Searches the whole text rather than known keys, because resources, data, commands and environment
+ * variables can all refer to cache entries.
  */
 export function parseUses(text: string, applicationId: string, writtenAt: number): JobUses {
   const job = parseJson(text);
@@ -54,7 +54,7 @@ interface ReadJob extends JobUses {
 
 /** Finds the jobs that use or have used each entry of a user's cache. */
 export class CacheUses {
-  /** Reasons why some uses may be missing. If there are any, a prune stops. */
+  /** Reasons why some uses are unknown. If there are any, a prune stops. */
   readonly gaps: string[] = [];
   readonly #store: HistoryStore;
   readonly #byHash = new Map<string, { last: CacheUse; readonly running: Set<string> }>();
@@ -81,7 +81,7 @@ export class CacheUses {
     for (const job of submitted) {
       const id = job.use.applicationId;
       const answer = answers.get(job.folder);
-      // YARN reports whether a cluster job has ended. Only the files of a local job show whether it has ended.
+      // YARN reports whether a job on a cluster has ended. For a local job, only its files show this.
       const isUnknown = !ended.has(id) && (answer === 'forgotten' || isLocalId(id));
       uses.#add(job, mayRun(answer) || (isUnknown && now - job.writtenAt < STARTING_MS));
     }
@@ -90,13 +90,13 @@ export class CacheUses {
         continue;
       }
       const running = open.includes(job) && mayRun(answers.get(job.folder));
-      // Ignore a damaged job.json in the history if the staged job.json is intact, because containers start from the staged file.
+      // Containers start from the staged job.json, so a damaged copy in the history does not matter if the staged file is intact.
       uses.#add(job, running && !(job.damaged && isWhole.has(job.use.applicationId)));
     }
     return uses;
   }
 
-  /** Adds the jobs that were submitted since the last read. */
+  /** Adds the uses of jobs that were submitted since the last read. */
   async readNew(): Promise<void> {
     for (const job of await this.#readSubmitted()) {
       this.#add(job, true);
@@ -109,8 +109,8 @@ export class CacheUses {
   }
 
   /**
-   * Reads the staged jobs that earlier calls have not read. A folder without a job.json can be skipped, because a submission checks its
-   * cache entries after writing job.json. See submit-parts.ts.
+   * Reads the staged jobs that earlier calls have not read. Skips folders without a job.json, because the submission that writes it will
+   * check its cache entries afterwards. See submit-parts.ts.
    */
   async #readSubmitted(): Promise<ReadJob[]> {
     const { storage, root } = this.#store;
@@ -140,7 +140,7 @@ export class CacheUses {
   }
 }
 
-/** Returns [] for an invalid application ID, because YARN cannot be queried for such a job. The job then counts as running. */
+/** Returns [] for an invalid application ID. The caller then assumes that the job is running. */
 function placeOf({ use, folder }: ReadJob, user: string): JobPlace[] {
   const { applicationId } = use;
   return isApplicationId(applicationId) || isLocalId(applicationId) ? [{ applicationId, user, folder }] : [];

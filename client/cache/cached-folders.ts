@@ -24,7 +24,7 @@ const ASIDE = /^\.([0-9a-f]{64})(?:-(\d{1,15}))?\./;
 const ARCHIVE = /^(.+?)(?:-\d+)?\.tar\.gz$/;
 
 export interface CacheContent {
-  /** `unfinished` means that an upload or a removal is in progress or was interrupted. */
+  /** Type of the content. `unfinished` means that an upload or a removal is in progress or was interrupted. */
   readonly kind: 'source' | 'bundles' | 'runtime' | 'tensorboard' | 'environment' | 'data' | 'file' | 'unfinished';
   /** Name of the input folder in job.yaml, file name in containers, or name of an unfinished file or folder. */
   readonly name: string;
@@ -34,12 +34,12 @@ export interface CachedFolder {
   /** Hexadecimal SHA-256. */
   readonly hash: string;
   readonly uri: string;
-  /** One item for each name under which jobs use the content. */
+  /** Contains one item for each name that jobs use for the content. */
   readonly contents: readonly CacheContent[];
   readonly bytes: number;
-  /** Latest modification time of its files, in ms since the epoch. */
+  /** Latest modification time of the files, in ms since the epoch. */
   readonly lastWritten: number;
-  /** Latest modification time of its unfinished files, in ms since the epoch, or 0 if there are none. */
+  /** Latest modification time of unfinished files, in ms since the epoch, or 0 if there are none. */
   readonly unfinishedSince: number;
 }
 
@@ -101,7 +101,7 @@ async function look(storage: Storage, folder: Entry): Promise<CachedFolder[]> {
   return [unfinished(hash, { ...folder, name: left[0]?.name ?? '', size, modifiedAt: Math.max(unfinishedSince, folder.modifiedAt) })];
 }
 
-/** @returns `left`: unfinished files, which `bytes` and `lastWritten` do not include */
+/** @returns the size and modification time of the finished files, and the unfinished files as `left` */
 async function measure(storage: Storage, folder: Entry): Promise<{ bytes: number; lastWritten: number; left: Entry[] }> {
   const left: Entry[] = [];
   let bytes = 0;

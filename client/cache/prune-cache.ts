@@ -15,18 +15,18 @@ export interface CacheEntry {
   readonly uri: string;
   readonly contents: readonly CacheContent[];
   readonly bytes: number;
-  /** Time in ms since the epoch. */
+  /** Time of the last write, in ms since the epoch. */
   readonly lastWritten: number;
   /** IDs of jobs that use the entry and may still be running. */
   readonly usedBy: readonly string[];
-  /** Newest recorded job that used the entry, or null if there is none. */
+  /** Newest job in the histories that used the entry, or null if there is none. */
   readonly lastUse: CacheUse | null;
 }
 
 export interface CacheListing {
-  /** Entries in order of their last use or last write, newest first. */
+  /** Entries, sorted by the time of their last use or write, newest first. */
   readonly entries: readonly CacheEntry[];
-  /** Reason why some uses may be missing, or '' if the list is complete. */
+  /** Reason why some uses are unknown, or '' if all are known. */
   readonly message: string;
 }
 
@@ -38,9 +38,7 @@ export interface CacheListOptions {
 const LIST_OPTIONS: OptionNames<CacheListOptions> = { now: true };
 
 export interface PruneCacheOptions {
-  /**
-   * Minimum time (ms) since the last write of an entry, and since the submission of the last job that used it, before the entry is removed.
-   */
+  /** Minimum age (ms) of an entry to remove, measured from its last write and from the submission of the last job that used it. */
   readonly olderThanMs: number;
   readonly dryRun: boolean;
   /** Current time in ms since the epoch. */
@@ -68,8 +66,8 @@ export async function listCache(store: HistoryStore, options: CacheListOptions):
 }
 
 /**
- * Removes old, unused entries from the user's cache, oldest first, and the remains of interrupted uploads. Keeps entries of jobs that may
- * still be running. A damaged history of a finished job counts only with its readable references.
+ * Removes old, unused entries from the user's cache, oldest first, and the remains of interrupted uploads. Keeps the entries of jobs that
+ * may still be running.
  * @throws TonyError JOB_UNREADABLE, which stops the prune, if there are too many histories or if the job.json of a job that may be running
  *   is unreadable; HDFS_UNREACHABLE, ACCESS_DENIED
  */
@@ -106,9 +104,9 @@ export function isDue(
 }
 
 /**
- * Removes a cache folder. A submission writes job.json and then checks that its cache entries exist. This function renames the folder and
- * then reads new job.json files. In any order of these steps, the submission notices the missing folder, or this function notices the job
- * and restores the folder. A rename keeps the modification times, which YARN checks.
+ * Removes a cache folder unless a new job uses it. A submission writes job.json and then checks that its cache entries exist. This function
+ * renames the folder, and then looks for new job.json files. Therefore, either the submission notices that the folder is missing, or this
+ * function notices the job and restores the folder. A rename keeps the modification times, which YARN checks.
  * @returns '' after the removal, an error message if the removal failed, or null if a new job uses the folder or a concurrent prune has
  *   removed it
  */
@@ -116,7 +114,7 @@ async function removeUnused(store: HistoryStore, folder: CachedFolder, uses: Cac
   const { storage, root } = store;
   const { uri, hash } = folder;
   try {
-    // The folder already has the temporary name, to which no job refers.
+    // An earlier prune has already renamed this folder, so no job refers to it.
     if (uri !== joinUri(cacheOf(root), hash)) {
       return (await storage.remove(uri)) ? '' : null;
     }
@@ -150,7 +148,7 @@ async function removeUnused(store: HistoryStore, folder: CachedFolder, uses: Cac
 }
 
 /**
- * Gives the folder its original name again. If a submission has already uploaded parts of the same content, moves only the missing entries.
+ * Restores the original name of the folder. If a submission has already uploaded parts of the same content, moves only the missing entries.
  */
 async function putBack(storage: Storage, aside: string, uri: string): Promise<void> {
   if (await storage.rename(aside, uri)) {

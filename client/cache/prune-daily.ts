@@ -2,7 +2,7 @@ import { joinUri } from '../../storage/uri.ts';
 import type { HistoryStore } from '../records/history-store.ts';
 import { pruneCache } from './prune-cache.ts';
 
-/** Minimum time (ms) between two prunes. A prune reads all histories of the user. */
+/** Minimum time (ms) between two prunes. Prunes are expensive, because each one reads all histories of the user. */
 const PAUSE_MS = 86_400_000;
 /** Time limit (ms) for one prune. The next prune removes the remaining entries. */
 const LONGEST_MS = 10_000;
@@ -22,7 +22,7 @@ export async function pruneDaily(store: HistoryStore, now: number): Promise<void
   if (now - ((await storage.stat(marker))?.modifiedAt ?? 0) < PAUSE_MS) {
     return;
   }
-  // Write the marker file first, so that concurrent submissions do not start a prune too.
+  // Write the marker file first, so that concurrent submissions do not also start a prune.
   await storage.write(marker, Buffer.alloc(0), { permission: 0o600 });
   const end = performance.now() + LONGEST_MS;
   for await (const _ of pruneCache(store, { olderThanMs, dryRun: false, now })) {

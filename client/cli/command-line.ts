@@ -34,7 +34,7 @@ const EXIT_CODES = `Exit codes: 0 success (submit and attach: the job succeeded)
 
 tony-ts explain CODE explains an error. tony-ts completion prints a script that lets your shell complete commands, jobs and tasks.`;
 
-/** Defines all commands. `yargs` is either yargs itself or the recorder of `describeCommands`. */
+/** Defines all commands on `yargs`, which is either the real yargs or the recorder of `describeCommands`. */
 function define(yargs: Argv): Argv {
   return yargs
     .command(initCommand)
@@ -75,7 +75,7 @@ export function describeCommandLine(): DescribedCommand {
   return describeCommands(define);
 }
 
-/** Returns the options that determine how errors are shown. The command line may be invalid. */
+/** Returns the options that determine the format of error messages, even if the command line is invalid. */
 export function errorOptions(words: readonly string[]): { readonly output: string; readonly debug: boolean } {
   const options = readAllOptions(describeCommandLine(), words);
   const debug = options.findLast(({ name }) => name === 'debug');
@@ -116,7 +116,7 @@ export async function runCommandLine(words: readonly string[]): Promise<void> {
     .wrap(Math.min(100, process.stdout.columns ?? 80))
     .epilogue(EXIT_CODES)
     .exitProcess(false)
-    // `checkWords` has already reported mistakes in the command line, so this error comes from the command itself.
+    // `checkWords` has already reported mistakes in the command line, so the command itself must have thrown this error.
     .fail((message, error) => {
       throw error ?? new TonyError('USAGE', message);
     });

@@ -13,8 +13,8 @@ export function applicationTags(job: Pick<Job, 'roles' | 'master' | 'tags'>): st
 }
 
 /**
- * Rejects tags that the ResourceManager would reject, either too many or too long. Without this check, the submission would fail only after
- * the upload.
+ * Checks the number and the lengths of the tags before the upload. Otherwise, the ResourceManager would reject the job only after the
+ * upload.
  * @throws TonyError JOB_INVALID, HADOOP_CONF_INVALID
  */
 export function refuseTooManyTags(job: Pick<Job, 'roles' | 'master' | 'tags'>, configuration: Pick<HadoopConfiguration, 'number'>): void {

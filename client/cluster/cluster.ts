@@ -19,7 +19,7 @@ import { withSiteKeytab } from './site-keytab.ts';
 export interface ClusterOptions {
   /** Web address of the ResourceManager from which to download the Hadoop configuration. Default: the configuration in HADOOP_CONF_DIR. */
   readonly resourceManager?: string | undefined;
-  /** URI of the staging root. The default is `<fs.defaultFS>/user/<user>/.tony-ts`. */
+  /** URI of the staging root. Default: `<fs.defaultFS>/user/<user>/.tony-ts`. */
   readonly staging?: string | undefined;
   readonly environment?: NodeJS.ProcessEnv;
 }
@@ -51,7 +51,7 @@ export interface HadoopCluster {
 }
 
 /**
- * Reads the Hadoop configuration in HADOOP_CONF_DIR, or downloads it from `resourceManager` if that option is set.
+ * Reads the Hadoop configuration from HADOOP_CONF_DIR. If `resourceManager` is set, downloads the configuration from there instead.
  * @throws TonyError NO_HADOOP_CONF, HADOOP_CONF_INVALID, TRUST_STORE_UNREADABLE, TLS_FAILED, RM_UNREACHABLE, KERBEROS_*
  */
 export async function readConfiguration({ resourceManager, environment = process.env }: ClusterOptions): Promise<HadoopConfiguration> {
@@ -74,7 +74,7 @@ export async function readConfiguration({ resourceManager, environment = process
 }
 
 /**
- * Creates the clients for a cluster. Contacts the cluster only if `resourceManager` is set, to download its configuration.
+ * Creates the clients for a cluster. Contacts the cluster only to download its configuration if `resourceManager` is set.
  * @throws TonyError NO_HADOOP_CONF, HADOOP_CONF_INVALID, RM_UNREACHABLE, KERBEROS_*, SITE_UNREADABLE, SITE_INVALID
  */
 export async function openCluster(options: ClusterOptions): Promise<HadoopCluster> {

@@ -4,7 +4,7 @@ import { readPemFile } from '../../hadoop/tls/trust-store.ts';
 import { localSite } from './site-file.ts';
 
 /**
- * Returns the certificate authorities (PEM) from the file that `tls.ca` names in the local site file, or '' without that key.
+ * Returns the certificate authorities (PEM) from the file that `tls.ca` names in the local site file, or '' if `tls.ca` is not set.
  * @param folders folders to search for the site file, in this order.
  * @throws TonyError TRUST_STORE_UNREADABLE
  */

@@ -3,7 +3,7 @@ import { trustOf } from '../../hadoop/configuration/authorities.ts';
 import { propertiesOfDaemon } from '../../hadoop/configuration/remote-configuration.ts';
 import type { HadoopCluster } from './cluster.ts';
 
-/** Timeout (ms) of the request to each ResourceManager. Submission continues without a response. */
+/** Timeout (ms) of the request to each ResourceManager. Without a response, the submission continues. */
 const PATIENCE_MS = 2_000;
 
 /**
@@ -19,7 +19,7 @@ export async function askMasterReplacementMs({
       const properties = await propertiesOfDaemon(new URL(address), { login, trust: trustOf(configuration), timeoutMs: PATIENCE_MS });
       return masterReplacementMs(new Map(properties.map(({ name, value }) => [name, value])));
     } catch {
-      // Another ResourceManager may answer.
+      // Try the next ResourceManager.
     }
   }
   return undefined;

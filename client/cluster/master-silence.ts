@@ -3,7 +3,7 @@ export const MASTER_ANSWER_MS = 2_000;
 /** Interval (ms) between requests to an unresponsive ApplicationMaster. Each request blocks a thread of the ResourceManager's proxy. */
 const ASK_AGAIN_MS = 5_000;
 
-/** Measures how long an ApplicationMaster has not responded, and sends it fewer requests during that time. */
+/** Measures how long an ApplicationMaster has not responded. While it does not respond, limits the rate of requests. */
 export class MasterSilence {
   readonly #now: () => number;
   #since: number | null = null;
@@ -35,7 +35,7 @@ export class MasterSilence {
     }
   }
 
-  /** Ends the measurement. Call this method when the ApplicationMaster has responded or is not running. */
+  /** Ends the measurement. The caller must call this method when the ApplicationMaster has responded in another way or is not running. */
   end(): void {
     this.#since = null;
     this.#askAt = Number.NEGATIVE_INFINITY;

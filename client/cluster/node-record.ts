@@ -37,7 +37,7 @@ export async function readNodeRecord(storage: Pick<Storage, 'read'>, root: strin
   }
 }
 
-/** Adds nodes to the record. A new entry replaces an older one for the same node. */
+/** Adds nodes to the record. A new entry replaces the older entry of the same node. */
 export async function recordNodes(storage: Storage, root: string, nodes: readonly RecordedNode[]): Promise<void> {
   const names = new Set(nodes.map(({ node }) => node));
   const others = (await readNodeRecord(storage, root)).filter(({ node }) => !names.has(node));

@@ -2,13 +2,13 @@ import { pause } from '../../platform/backoff.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import { untilAborted } from '../../platform/until-aborted.ts';
 
-/** Default time (ms) for which an unreachable cluster does not end a command that follows a job. */
+/** Default time (ms) after which commands that follow a job give up on an unreachable cluster. */
 export const PATIENCE_MS = 600_000;
 const RETRY_EVERY_MS = 500;
 
 /**
- * Decides whether a client retries while the cluster is unreachable, for example during a failover. A cluster that has never responded is
- * not retried.
+ * Decides whether a client retries while the cluster is unreachable, for example during a failover. Never retries if the cluster has never
+ * responded.
  */
 export class Patience {
   readonly #limitMs: number;
@@ -74,7 +74,7 @@ export async function patiently<T>(
   }
 }
 
-/** Returns true for connection errors. They may be temporary. */
+/** Returns true for errors that mean that the cluster is unreachable. */
 export function isAway(error: unknown): boolean {
   return error instanceof TonyError && error.exitCode === 3;
 }

@@ -9,7 +9,7 @@ import { siteOfCluster } from '../../storage/cluster-site.ts';
 import type { Storage } from '../../storage/storage.ts';
 
 interface SitePlaces {
-  /** Local folders to search, in this order. */
+  /** Local folders in the order in which they are searched. */
   readonly folders: readonly string[];
   readonly storage: Storage;
   /** URI of the default file system, such as `hdfs://namenode:8020`. */
@@ -43,14 +43,17 @@ export async function findSiteFile(folders: readonly string[]): Promise<{ readon
   return null;
 }
 
-/** Returns the first site file in the folders, or null if none can be read. The commands that need the site file report the error. */
+/**
+ * Returns the first site file in the folders, or null if none can be read. Does not report errors, because the commands that need the site
+ * file do so.
+ */
 export function localSite(folders: readonly string[]): ReturnType<typeof findSiteFile> {
   return findSiteFile(folders).catch(() => null);
 }
 
 /**
- * Returns the Hadoop properties that follow from the `storage` key of the first site file in the folders. The commands that need the site
- * file report its mistakes, so this function ignores them.
+ * Returns the Hadoop properties that follow from the `storage` key of the first site file in the folders. Ignores mistakes in the file,
+ * because the commands that need the file report them.
  */
 export async function storageProperties(folders: readonly string[]): Promise<Readonly<Record<string, string>>> {
   const site = await localSite(folders);

@@ -12,15 +12,15 @@ export interface UnknownName {
 
 export interface KnownNames {
   readonly resources: readonly string[];
-  /** Components of the queue paths. */
+  /** Names of the queues, without their paths. */
   readonly queues: readonly string[];
 }
 
-/** Resource keys that are valid even if the cluster does not have the resource, for example `gpus`. */
+/** Resource keys that are valid in every cluster. For example, `gpus` is valid in a cluster without GPUs. */
 const OWN_KEYS: ReadonlySet<string> = new Set(['memory', 'vcores', 'gpus', 'instances']);
 
 export async function knownNames(resourceManager: Pick<ResourceManager, 'newApplication' | 'queues'>): Promise<KnownNames> {
-  // Request a new application ID only to learn the resource types. No other response lists them with every scheduler.
+  // Only the response to this request lists the resource types with every scheduler. The new application ID is not used.
   const [{ maximum }, queues] = await Promise.all([resourceManager.newApplication(), resourceManager.queues()]);
   return { resources: Object.keys(amountsOf(maximum)), queues: queues.flatMap(({ path }) => path.split('.')) };
 }

@@ -10,7 +10,7 @@ export interface EndedApplication {
 
 const DIAGNOSTICS_MAXIMUM = 4000;
 
-/** Returns the result of a job from its ended application. Where possible, a clearer message replaces YARN's diagnostics. */
+/** Returns the result of a job from its ended application. Replaces YARN's diagnostics with a clearer message where possible. */
 export function resultOf(application: EndedApplication): JobResult {
   const state = finalState(application);
   return { state, diagnostics: state === 'SUCCEEDED' ? earlyEnd(application) : explain(application) };
@@ -31,7 +31,7 @@ function finalState({ state, finalStatus }: EndedApplication): JobResult['state'
   return state === 'FINISHED' && finalStatus === 'SUCCEEDED' ? 'SUCCEEDED' : 'FAILED';
 }
 
-/** If YARN's message says that a queue does not exist, returns the name of the queue. Returns undefined for other messages. */
+/** Returns the name of the queue if YARN's message says that the queue does not exist, or undefined for any other message. */
 export function unknownQueue(diagnostics: string): string | undefined {
   return /submitted by user \S+ to (?:unknown|non-?existent) queue:?\s*(\S+?)\.?\s*$/im.exec(diagnostics)?.[1];
 }
@@ -66,8 +66,8 @@ function masterFailed(id: string, text: string): string {
 }
 
 /**
- * Extracts the parts of stderr and similar files that the NodeManager quotes, without duplicates. Each quote starts after a `Last ... bytes
- * of` line and ends at an empty line.
+ * Extracts what programs have written to stderr and similar files from the NodeManager's diagnostics, without duplicates. Each part follows
+ * a `Last ... bytes of` line and ends at an empty line.
  */
 function writtenToStderr(text: string): string[] {
   const quotes: string[][] = [];
@@ -138,8 +138,8 @@ export function waitingReason(diagnostics: string, shortage: string | null = nul
 }
 
 /**
- * Returns the node label that the request for the ApplicationMaster's container specifies, or '' for no label. Returns null if the
- * application is not waiting for resources, or if the cluster uses another scheduler than the Capacity Scheduler.
+ * Returns the node label on which the ApplicationMaster's container waits for resources, or '' for nodes without a label. Returns null if
+ * the application is not waiting for resources, or if the cluster does not use the Capacity Scheduler.
  */
 export function awaitedPartition(diagnostics: string): string | null {
   if (!/Application is Activated, waiting for resources/.test(diagnostics)) {

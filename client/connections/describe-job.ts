@@ -29,7 +29,7 @@ export interface JobDescription {
   readonly generations: number;
   readonly notices: readonly string[];
   readonly lostNodes: readonly LostNode[];
-  /** Orphaned containers whose programs may still be running. For a job that has ended, the list from that time. */
+  /** Orphaned containers whose programs may still be running. After the end of the job, the containers that were orphaned when it ended. */
   readonly orphanedContainers: readonly OrphanedContainer[];
   readonly pages: string | null;
   /** YARN's information about the job, or null for a local job. */
@@ -107,7 +107,7 @@ export async function describeJob(connection: JobConnection): Promise<JobDescrip
     roles: frozen?.job.roles ?? [],
     tasks: (status?.tasks ?? []).map((task) => {
       const own = containers.filter((each) => each.task === `${task.role}:${task.index}`);
-      // A task that has ended has neither resource usage nor heartbeats.
+      // Resource usage and heartbeats are outdated once the job has ended.
       const now = over ? { ...task, usage: null, silentMs: null } : task;
       return { ...now, containers: own.map(({ containerId, node }) => ({ containerId, node })) };
     }),
@@ -123,7 +123,7 @@ export async function describeJob(connection: JobConnection): Promise<JobDescrip
   };
 }
 
-/** Returns null if an older version of tony-ts wrote the job.json. */
+/** Returns the parsed job.json, or null if an older version of tony-ts wrote it. */
 function frozenOf(configuration: unknown): FrozenJob | null {
   try {
     return configuration === null ? null : parseFrozenJob(JSON.stringify(configuration));

@@ -24,23 +24,23 @@ export interface JobReport {
   readonly summaryDir: string | null;
 }
 
-/** An observation of a job, and the events since the previous observation. */
+/** Observation of a job, with the events since the previous observation. */
 export interface Look {
   readonly observation: Observation;
   readonly events: readonly JobEvent[];
 }
 
 export interface FollowOptions {
-  /** Interval between observations in ms. Default: 250 ms, which grows to 1 s while no task changes its state. */
+  /** Interval between observations in ms. By default, the interval is 250 ms, and grows to 1 s while no task changes its state. */
   readonly intervalMs?: number;
-  /** Maximum length of an outage of the cluster in ms. Default: ten minutes. The job continues during an outage. */
+  /** Maximum time (ms) for which the cluster may be unreachable. Default: ten minutes. The job continues in the meantime. */
   readonly patienceMs?: number;
   /** Signal that stops the observation, but not the job. The generator then throws the abort reason. */
   readonly signal?: AbortSignal;
 }
 
 const SHORTEST_INTERVAL_MS = 250;
-/** Equal to the executors' default heartbeat interval, because the ApplicationMaster's status changes no faster. */
+/** Equal to the executors' default heartbeat interval. */
 const LONGEST_INTERVAL_MS = 1_000;
 /** Interval between observations, as a share of the time since the last change. */
 const INTERVAL_SHARE = 0.02;
@@ -48,9 +48,9 @@ const INTERVAL_SHARE = 0.02;
 const FOLLOW_OPTIONS: OptionNames<FollowOptions> = { intervalMs: true, patienceMs: true, signal: true };
 
 /**
- * Observes a job until it ends, and returns a report.
+ * Observes a job until the job ends, and returns a report.
  * @throws TonyError APPLICATION_UNKNOWN if the job does not exist; RM_UNREACHABLE or HDFS_UNREACHABLE if the first observation fails, or if
- *   a later outage exceeds `patienceMs`
+ *   the cluster is unreachable for longer than `patienceMs`
  */
 export async function* followJob(connection: JobConnection, options: FollowOptions = {}): AsyncGenerator<Look, JobReport> {
   checkOptions('followJob', options, FOLLOW_OPTIONS);
@@ -85,7 +85,10 @@ export async function* followJob(connection: JobConnection, options: FollowOptio
   }
 }
 
-/** Returns the interval (ms) until the next observation of a job.\n@param unchangedMs time since a task last changed its state */
+/**
+ * Returns the interval (ms) until the next observation of a job.
+ * @param unchangedMs time since a task last changed its state
+ */
 export function intervalAfter(unchangedMs: number): number {
   return Math.min(LONGEST_INTERVAL_MS, Math.max(SHORTEST_INTERVAL_MS, unchangedMs * INTERVAL_SHARE));
 }

@@ -10,8 +10,8 @@ export interface Observation {
   /** Latest status from the ApplicationMaster, or null before its first status. */
   readonly status: JobStatus | null;
   /**
-   * Time (ms) since the last response of an unresponsive ApplicationMaster, which is also the age of `status`. Null if the
-   * ApplicationMaster responds or is not running.
+   * Time (ms) since the last response of an unresponsive ApplicationMaster. `status` is from that response. Null if the ApplicationMaster
+   * responds or is not running.
    */
   readonly masterSilentMs: number | null;
   /** Result of the job, or null until the job ends. */
@@ -35,13 +35,13 @@ export type KillReason = 'order' | 'interrupt' | 'start-timeout';
 export interface JobConnection {
   readonly applicationId: string;
   readonly trackingUrl: string | null;
-  /** Sources of details about the job. */
+  /** Sources of further information about the job. */
   readonly records: JobRecords;
   /** Returns the URL of the job's pages, with an access token if necessary, or null while there are no pages. */
   pages(): Promise<string | null>;
   /** @throws TonyError APPLICATION_UNKNOWN, or a connection error if the cluster is unreachable */
   observe(): Promise<Observation>;
-  /** Kills the job. Returns false if the job had already ended. The job result states the reason `by`. */
+  /** Kills the job, and states the reason `by` in the job's result. Returns false if the job had already ended. */
   kill(by?: KillReason): Promise<boolean>;
   /** Returns one log source for each container of the job, oldest first. Includes containers that have exited. */
   logs(): Promise<LogSource[]>;

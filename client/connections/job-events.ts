@@ -48,14 +48,14 @@ export function changes(before: JobStatus | null, after: JobStatus): JobEvent[] 
   return events;
 }
 
-/** Removes durations from a message, so that `waiting for 12 s` equals `waiting for 13 s`. */
+/** Removes durations from a message, so that `waiting for 12 s` and `waiting for 13 s` become equal. */
 function timeless(message: string): string {
   return message.replace(/(?:\b\d+(?:\.\d+)? (?:ms|s|min|h)\b ?)+/g, '');
 }
 
 /**
- * Returns how many notices at the beginning of `after` are already in `before`. The ApplicationMaster keeps only the newest notices, so the
- * oldest ones in `before` may be missing from `after`.
+ * Returns the number of notices at the beginning of `after` that are already in `before`. The ApplicationMaster keeps only the newest
+ * notices, so `after` may no longer contain the oldest notices of `before`.
  */
 function keptOf(before: readonly string[], after: readonly string[]): number {
   let at = 0;

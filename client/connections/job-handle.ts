@@ -24,13 +24,13 @@ export class JobHandle<T = unknown> {
   readonly trackingUrl: string | null;
   readonly #connection: JobConnection;
   readonly #closing = new AbortController();
-  /** Settles after `onLog` has received the last line. */
+  /** Settles after `onLog` has received the last line of output. */
   readonly #logged: Promise<void>;
   readonly #calls: boolean;
 
   /**
    * @param onLog receives the output of the programs until the job ends or the handle is closed
-   * @param calls whether the job runs a function. Such a job succeeds only after the function has returned.
+   * @param calls whether the job runs a function. Such a job cannot succeed before the function has returned.
    */
   constructor(connection: JobConnection, onLog?: (line: LogLine) => void, calls = false) {
     this.#calls = calls;
@@ -38,7 +38,7 @@ export class JobHandle<T = unknown> {
     this.trackingUrl = connection.trackingUrl;
     this.#connection = connection;
     this.#logged = onLog === undefined ? Promise.resolve() : this.#log(onLog);
-    // Prevent an unhandled rejection. `result` awaits the same promise and reports its error.
+    // Prevents an unhandled rejection. The error is not lost, because `result` awaits the same promise.
     this.#logged.catch(() => {});
   }
 
@@ -52,7 +52,7 @@ export class JobHandle<T = unknown> {
       if (this.#closing.signal.aborted) {
         return;
       }
-      // Only the caller's `onLog` function throws other errors.
+      // All errors except TonyError come from the caller's `onLog` function.
       if (!(error instanceof TonyError)) {
         throw error;
       }
@@ -61,7 +61,7 @@ export class JobHandle<T = unknown> {
   }
 
   /**
-   * Returns the current state of the job, with the status of its tasks, and with `result` after the job has ended.
+   * Returns the current state of the job and its tasks. After the end of the job, `result` is set.
    * @throws TonyError APPLICATION_UNKNOWN, RM_UNREACHABLE
    */
   status(): Promise<Observation> {

@@ -11,16 +11,16 @@ import { type LogLine, LogReader } from './log-reader.ts';
 export type { LogLine } from './log-reader.ts';
 
 export interface LogOptions {
-  /** Role, task or `master`, such as `worker` or `worker:1`. Default: all tasks. */
+  /** Role, task or `master` whose logs to read, such as `worker` or `worker:1`. Default: all tasks. */
   readonly task?: string | undefined;
   /** Names of the files to read from each container's log folder. Default: stdout and stderr. */
   readonly files?: readonly string[];
   /** Number of lines to read from the end of each file. Default: all lines. */
   readonly tail?: number | undefined;
-  /** Whether to continue until the job ends. */
+  /** Whether to follow the logs until the job ends. */
   readonly follow?: boolean;
   readonly intervalMs?: number;
-  /** Maximum length of an outage of the cluster in ms. Default: ten minutes. */
+  /** Maximum time (ms) for which the cluster may be unreachable. Default: ten minutes. */
   readonly patienceMs?: number;
   /** Signal that stops the generator. The generator then throws the abort reason. */
   readonly signal?: AbortSignal;
@@ -45,22 +45,19 @@ const LOG_OPTIONS: OptionNames<LogOptions> = {
 };
 
 const READS_AT_ONCE = 16;
-/** Interval (ms) at which the container list is refreshed. A new container of a task triggers an additional refresh. */
+/** Interval (ms) at which the container list is refreshed. A task's new container triggers an additional refresh. */
 const LIST_EVERY_MS = 5_000;
-/** Refresh interval (ms) of the container list before the ApplicationMaster's first report of its tasks. */
+/** Interval (ms) at which the container list is refreshed before the ApplicationMaster first reports the tasks of the job. */
 const LIST_EARLY_EVERY_MS = 1_000;
-/**
- * Minimum interval (ms) between notices about a waiting job whose state is unchanged. Without it, each container that starts could cause a
- * notice.
- */
+/** Minimum interval (ms) between notices about a job that keeps waiting. Each container that starts may change the reason for waiting. */
 const WAIT_EVERY_MS = 10_000;
 
 /**
- * Yields the output of a job, one container after another, oldest first. Reads from the nodes while the job runs, and from YARN's
- * aggregated logs afterwards. With `follow`, yields the lines of all tasks as they are written, including those of containers that start
- * later.
+ * Yields the output of a job. Reads from the nodes while the job runs, and from YARN's aggregated logs afterwards. Without `follow`, yields
+ * one container after another, oldest first. With `follow`, yields the lines of all tasks as they are written, including those of
+ * containers that start later.
  * @throws TonyError APPLICATION_UNKNOWN, TASK_UNKNOWN, LOGS_UNAVAILABLE; RM_UNREACHABLE or HDFS_UNREACHABLE if the first request fails, or
- *   if a later outage exceeds `patienceMs`
+ *   if the cluster is unreachable for longer than `patienceMs`
  */
 export async function* jobLogs(connection: LoggedJob, options: LogOptions = {}): AsyncGenerator<LogLine> {
   checkOptions('jobLogs', options, LOG_OPTIONS);
@@ -77,7 +74,7 @@ export async function* jobLogs(connection: LoggedJob, options: LogOptions = {}):
   for (let first = true; ; ) {
     signal?.throwIfAborted();
     try {
-      // Observe the job before reading the logs. If the job has already ended, this read finds complete logs and is the last one.
+      // Observe the job before reading its logs. If the job has already ended, the logs are complete, and no further read is necessary.
       const observation = await untilAborted(connection.observe(), signal);
       const over = !follow || observation.result !== null;
       const all = await untilAborted(seen.at(observation, over), signal);
@@ -102,7 +99,7 @@ export async function* jobLogs(connection: LoggedJob, options: LogOptions = {}):
       first = false;
       const reading = [...readers.values()].filter((reader) => over || (reader.isDue && !retired.has(reader)));
       const failures = yield* read(reading, over, signal);
-      // The container of a restarted task has exited, so this read has reached the end of its logs.
+      // The previous container of a restarted task has exited, and this read has reached the end of its logs.
       for (const reader of reading) {
         if (!restarts.isNewest(reader.source)) {
           retired.add(reader);
@@ -117,7 +114,7 @@ export async function* jobLogs(connection: LoggedJob, options: LogOptions = {}):
         if (over) {
           throw error;
         }
-        // A node that is shutting down makes its logs unavailable until it has copied them to HDFS.
+        // A node that is shutting down provides no logs until it has copied them to HDFS. Try again later.
         if (!unreadable.has(whose)) {
           onNotice(`${messageOf(error)} Retrying.`);
         }
@@ -167,7 +164,7 @@ class Containers {
   }
 }
 
-/** Reports why the job is waiting, until its first container starts. */
+/** Reports why the job is waiting for its first container. */
 class Waiting {
   readonly #onNotice: (notice: string) => void;
   #phase = '';
@@ -199,7 +196,7 @@ class Waiting {
   }
 }
 
-/** Reports when the ApplicationMaster stops answering, and when it answers again. */
+/** Reports when the ApplicationMaster stops responding, and when it responds again. */
 class Silence {
   readonly #onNotice: (notice: string) => void;
   #silent = false;
@@ -236,7 +233,7 @@ class Restarts {
   report(sources: readonly LogSource[], first: boolean): void {
     const newest = new Map(sources.map(({ task, containerId }) => [task, containerId]));
     for (const [task, containerId] of newest) {
-      // An older container may appear in the list late, and is not a restart.
+      // A container that appears late in the list is not a restart if it is already known.
       if (!first && this.#newest.has(task) && !this.#known.has(containerId)) {
         this.#onNotice(`${task} was restarted in ${containerId}.`);
       }
@@ -287,7 +284,7 @@ async function* read(
         over ? queue.unshift(reader) : queue.push(reader);
       }
     } catch (error) {
-      // The other reads in progress may have lines that their readers will not return again. Yield those lines before throwing.
+      // Before throwing, yield the lines of the other reads that are still in progress. Otherwise, these lines would be lost.
       if (error instanceof TonyError && error.code === 'LOGS_UNAVAILABLE') {
         failures.push({ task: reader.source.task, error });
       } else if (broken === null || isAway(broken.error)) {
@@ -301,7 +298,7 @@ async function* read(
   return failures;
 }
 
-/** Waits for `work`, and returns a function that returns its result or throws its error. Never rejects. */
+/** Waits for `work`. Returns a function that returns the result of `work` or throws its error. Never rejects. */
 async function settled<T>(work: Promise<T>): Promise<() => T> {
   try {
     const value = await work;

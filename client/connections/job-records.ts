@@ -56,7 +56,7 @@ export async function askEvents(records: JobRecords, after: number): Promise<Eve
 
 /** Returns the frozen job.json without probable secrets, or null if the file is unavailable. */
 export async function askConfiguration(records: JobRecords): Promise<unknown> {
-  // An ApplicationMaster of an older version may not have removed all secrets from its response.
+  // An ApplicationMaster of an older version may not have redacted its response.
   const answer = await records.ask('configuration');
   if (isRecord(answer)) {
     return redacted(answer);

@@ -11,7 +11,7 @@ export function parseJobStatus(text: string, applicationId: string): JobStatus |
   return checkedStatus(parseJson(text), applicationId);
 }
 
-/** Checks a job status that is already parsed as JSON, and returns null if it is invalid. */
+/** Returns the job status if the parsed JSON is a valid one, or null otherwise. */
 export function checkedStatus(value: unknown, applicationId: string): JobStatus | null {
   if (!isRecord(value) || value.applicationId !== applicationId) {
     return null;
@@ -46,7 +46,7 @@ function isOrphan(value: unknown): value is OrphanedContainer {
   );
 }
 
-/** Checks a task, including its role name, which terminals and shell completion use without escaping. */
+/** Returns true if the task is valid. Role names are also checked, because terminals and shell completion use them without escaping. */
 function isTask(task: unknown): boolean {
   return (
     isRecord(task) &&

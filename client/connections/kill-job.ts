@@ -3,7 +3,7 @@ import type { TaskState } from '../../conf/status/status.ts';
 import { TonyError } from '../../platform/errors.ts';
 import type { JobConnection, KillReason, Observation } from './job-connection.ts';
 
-/** Time limit (ms) for the end of a killed job. YARN acknowledges a kill request immediately and stops the containers later. */
+/** Time (ms) to wait for the end of a killed job. YARN acknowledges a kill request immediately, but stops the containers later. */
 const PATIENCE_MS = 30_000;
 
 export interface KillImpact {
@@ -12,7 +12,7 @@ export interface KillImpact {
   readonly name: string;
   /** State of the job or its application, such as `ACCEPTED` or `RUNNING`. */
   readonly state: string;
-  /** Number of tasks with a container, and the nodes of these containers, for each role. Roles are in the order of the job. */
+  /** For each role, the number of tasks with a container, and the nodes of these containers. The roles are in the order of the job. */
   readonly roles: readonly { readonly role: string; readonly tasks: number; readonly nodes: readonly string[] }[];
   /** Number of tasks whose programs are running or about to start. */
   readonly running: number;
@@ -29,14 +29,14 @@ export interface KillImpact {
 export interface KillReport {
   /** Whether this request killed the job. False if the job had already ended. */
   readonly killed: boolean;
-  /** Tasks and progress that the kill ended, according to the last status before the kill. */
+  /** Lost tasks and lost progress, according to the last status before the kill. */
   readonly impact: KillImpact;
   /** State of the job before the kill, or the result of a job that had already ended. */
   readonly observation: Observation;
 }
 
 /**
- * Kills a job and waits until its end is confirmed.
+ * Kills a job and waits until it has ended.
  * @throws TonyError APPLICATION_UNKNOWN, KILL_FAILED, RM_REFUSED for another user's job, or a connection error if the cluster is
  *   unreachable
  */
@@ -64,7 +64,7 @@ export async function killJob(connection: JobConnection, by: KillReason = 'order
 
 const HOLDS_CONTAINER: ReadonlySet<TaskState> = new Set(['launching', 'registered', 'running']);
 
-/** Returns what would be lost if the job were killed now. */
+/** Returns the tasks and the progress that would be lost if the job were killed now. */
 export function killImpact(applicationId: string, { phase, status, result }: Observation, now: number): KillImpact {
   const living = result === null ? (status?.tasks ?? []).filter(({ state }) => HOLDS_CONTAINER.has(state)) : [];
   const roles = [...new Set(living.map(({ role }) => role))].map((role) => {

@@ -20,13 +20,13 @@ import { lastWords } from './last-words.ts';
 
 const ANSWER_MS = 5_000;
 const MAXIMUM_ANSWER_BYTES = 64 << 20;
-/** Time limit (ms) for the end of a killed job. The ApplicationMaster first stops the programs. */
+/** Time (ms) to wait for the end of a killed job. The ApplicationMaster stops the programs before it exits. */
 const KILL_MS = 30_000;
-/** Time limit (ms) for the start of the ApplicationMaster after the job folder has been created. */
+/** Time limit (ms) for the start of the first ApplicationMaster attempt. */
 const START_MS = 1_000;
-/** Time limit (ms) for the start of the next attempt while the process that starts attempts is running. */
+/** Time limit (ms) for the start of the next ApplicationMaster attempt, while the process that starts it is running. */
 const RESTART_MS = 10_000;
-/** Time limit (ms) within which a new ApplicationMaster accepts requests. */
+/** Time limit (ms) for a new ApplicationMaster to accept requests. */
 const LISTENING_MS = 10_000;
 const LOG_PIECE = 1 << 20;
 
@@ -55,7 +55,7 @@ export class LocalJob implements JobConnection {
   async observe(): Promise<Observation> {
     const final = await this.#final();
     if (final !== null) {
-      // Only a starting ApplicationMaster reads the file with the credentials, so remove it now.
+      // The ApplicationMaster reads its credentials file only when it starts, so the file can be removed now.
       await rm(join(this.#paths.work(this.#paths.masterContainer(1)), 'credentials'), { force: true });
       return ended(final);
     }
@@ -67,7 +67,7 @@ export class LocalJob implements JobConnection {
     if (await this.#masterLives()) {
       return { phase: 'STARTING', waiting: '', status: this.#last, masterSilentMs: null, result: null };
     }
-    // The job may have ended since the first check.
+    // The job may have ended after the first check.
     const late = await this.#final();
     if (late !== null) {
       return ended(late);
@@ -100,7 +100,7 @@ export class LocalJob implements JobConnection {
       // attempt would continue the job.
       const listens = (await this.#address())?.pid === pid || waited > LISTENING_MS;
       if (pid !== null && pid !== signalled && listens) {
-        // If the ApplicationMaster has just exited, the next observation returns the result.
+        // If the ApplicationMaster has just exited, the next observation contains the result.
         if (isAlive(pid)) {
           process.kill(pid, by === 'interrupt' ? 'SIGINT' : 'SIGTERM');
         }
@@ -219,7 +219,7 @@ export class LocalJob implements JobConnection {
   /** Returns true if an ApplicationMaster is running. Waits for an ApplicationMaster that is starting. */
   async #masterLives(): Promise<boolean> {
     for (const began = performance.now(); ; await delay(50)) {
-      // Read both IDs at once, because the process that starts attempts may exit between two reads.
+      // Read both process IDs at once, because the process that starts attempts may exit between two reads.
       const [pid, starter] = await this.#pids();
       if (await this.#isMaster(pid)) {
         return true;

@@ -58,13 +58,13 @@ async function startAttempt(master: LocalMaster, credentials: string, attempt: n
     await started(child);
     const isLast = attempt >= LOCAL_ATTEMPTS;
     const written = writePids(paths, isLast ? [child.pid] : [child.pid, process.pid]);
-    // Add the listener before the next await, because the ApplicationMaster may exit immediately.
+    // Add the listener before the next await. Otherwise, it could miss an ApplicationMaster that exits immediately.
     child.once('exit', (_code, signal) => {
       const next = async () => (signal === null || isLast ? writePids(paths, [child.pid]) : startAttempt(master, credentials, attempt + 1));
-      // If no attempt starts, LocalJob reports that no ApplicationMaster is running.
+      // Ignore an error here. LocalJob detects that no ApplicationMaster is running.
       written.then(next).catch(() => undefined);
     });
-    // The `exit` event reports a broken pipe.
+    // Ignore a broken pipe, because the `exit` event follows.
     child.stdin?.on('error', () => undefined);
     if (detach) {
       child.unref();

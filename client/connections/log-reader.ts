@@ -14,18 +14,17 @@ export interface LogLine {
 const BYTES_A_LINE = 4096;
 const LONGEST_LINE = 1 << 20;
 const NEWLINE = 0x0a;
-/** Maximum length of a UTF-8 character in bytes. */
 const LONGEST_CHARACTER = 4;
-/** Marks a line whose beginning was not read. */
+/** Replaces the part of a line that was not read. */
 const LEFT_OUT = '…';
 
-/** Pause between reads of a file that does not grow, as a share of the time since it last grew. */
+/** Pause between reads of a file that does not grow, as a share of the time since the file last grew. */
 const DELAY_SHARE = 0.05;
 const LONGEST_DELAY_MS = 2_000;
 
 /** Reads a growing file in parts, and splits it into complete lines. */
 export class LogReader {
-  /** Source of the log file. It changes when the job ends. */
+  /** Source of the log file. The source changes when the job ends. */
   source: LogSource;
   /** Whether a read has found the file. */
   found = false;
@@ -38,7 +37,7 @@ export class LogReader {
   #dueAt = Number.NEGATIVE_INFINITY;
   #end: number | null = null;
   #rest = '';
-  /** Newest `tail` lines while the reader has not reached the end of the file for the first time. Null afterwards. */
+  /** Newest `tail` lines until the reader first reaches the end of the file, and null from then on. */
   #held: string[] | null;
 
   constructor(source: LogSource, file: string, tail: number | undefined, now: () => number = () => performance.now()) {
@@ -50,7 +49,7 @@ export class LogReader {
     this.#held = tail === undefined ? null : [];
   }
 
-  /** Whether to read the file again. Files that do not grow are read less often, which saves requests to their nodes. */
+  /** Whether to read the file again. Files that do not grow are read less often, because each read is a request to a node. */
   get isDue(): boolean {
     return this.#now() >= this.#dueAt;
   }
@@ -60,7 +59,7 @@ export class LogReader {
    * @param over whether the file is complete
    */
   async next(over: boolean): Promise<{ readonly lines: readonly LogLine[]; readonly caughtUp: boolean }> {
-    // The additional byte shows whether the requested bytes start at the beginning of a line.
+    // Request one more byte, which shows whether the other bytes start at the beginning of a line.
     const from = this.#end === null && this.#tail !== undefined ? { tail: this.#tail * BYTES_A_LINE + 1 } : { offset: this.#end ?? 0 };
     const piece = await this.source.read(this.#file, from);
     const caughtUp = piece === null || piece.bytes.length === 0;
@@ -92,7 +91,7 @@ export class LogReader {
     return { lines: lines.map((text) => this.#line(text)), caughtUp };
   }
 
-  /** Marks the incomplete line at the beginning of the first part, and drops an incomplete character there. */
+  /** Replaces the beginning of an incomplete first line with an ellipsis, and drops the remains of an incomplete character. */
   #begin({ bytes, end }: LogPiece): Uint8Array {
     if (end === bytes.length) {
       return bytes;
@@ -102,12 +101,12 @@ export class LogReader {
     }
     // `#newest` drops the incomplete line if there are enough complete lines.
     this.#rest = LEFT_OUT;
-    // An incomplete character leaves continuation bytes (10xxxxxx).
+    // If the first character is incomplete, the bytes begin with continuation bytes (10xxxxxx).
     const first = bytes.subarray(0, LONGEST_CHARACTER).findIndex((byte) => (byte & 0xc0) !== 0x80);
     return bytes.subarray(Math.max(0, first));
   }
 
-  /** Returns the newest `tail` lines, counting an unterminated last line if the file is complete. */
+  /** Returns the newest `tail` lines. An unterminated last line counts if the file is complete. */
   #newest(lines: string[], over: boolean): string[] {
     const wanted = (this.#tail ?? 0) - (over && this.#rest !== '' ? 1 : 0);
     return wanted <= 0 ? [] : lines.slice(-wanted);

@@ -5,19 +5,19 @@ import { fullTime } from '../terminal/clock.ts';
 export interface LostNode {
   /** host:port of the NodeManager. */
   readonly node: string;
-  /** Time in ms since the epoch. */
+  /** Time of the loss, in ms since the epoch. */
   readonly at: number;
 }
 
 /** Maximum number of losses that are listed in one line. Older losses are only counted. */
 const MOST_NAMED = 6;
 
-/** Returns the lost nodes in order of loss. A node may be lost more than once. */
+/** Returns the lost nodes in the order in which they were lost. A node may occur more than once. */
 export function lostNodes(entries: readonly HistoryEntry[]): LostNode[] {
   return entries.flatMap(({ at, event, node }) => (event === 'node-lost' && node !== undefined ? [{ node, at }] : []));
 }
 
-/** Formats losses as `node2:8041 at 2026-11-21 14:03:44, node3:8041 at ...`, or returns '' if there are none. */
+/** Formats the lost nodes as `node2:8041 at 2026-11-21 14:03:44, node3:8041 at ...`, or returns '' if there are none. */
 export function lostNodesText(lost: readonly LostNode[]): string {
   const named = lost.slice(-MOST_NAMED).map(({ node, at }) => `${node} at ${fullTime(at)}`);
   const more = lost.length - named.length;

@@ -21,10 +21,10 @@ export interface EventOptions {
 
 const EVENT_OPTIONS: OptionNames<EventOptions> = { types: true, follow: true, intervalMs: true, signal: true, onNotice: true };
 
-/** Time limit (ms) for the arrival of the last events after the end of a job. */
+/** Time (ms) to wait for the last events after the end of a job. */
 const SETTLING_MS = 3_000;
 const SETTLING_EVERY_MS = 200;
-/** Time (ms) after the end of a job during which its last events may still be written. */
+/** Time (ms) after the end of a job by which all of its events have been written. */
 const LONG_OVER_MS = 30_000;
 
 /**
@@ -78,7 +78,7 @@ export function behind(entries: readonly HistoryEntry[], last: HistoryEntry | nu
   }
   const text = JSON.stringify(last);
   const at = entries.findLastIndex((entry) => entry.at === last.at && JSON.stringify(entry) === text);
-  // The history does not contain `last` if the ApplicationMaster could not write all entries.
+  // `last` may be missing, because the ApplicationMaster could not write all entries to the history.
   return at >= 0 ? entries.slice(at + 1) : entries.filter((entry) => entry.at > last.at);
 }
 
@@ -93,7 +93,7 @@ class EventReader {
 
   /**
    * Yields the new events of a running job.
-   * @param patient whether the caller tries again if the ApplicationMaster does not respond
+   * @param patient whether the caller tries again later if the ApplicationMaster does not respond
    */
   async *fresh(patient: boolean): AsyncGenerator<HistoryEntry> {
     for (;;) {

@@ -2,7 +2,7 @@ import { formatDuration } from '../../conf/values/units.ts';
 
 const BEFORE_START = new Set(['NEW', 'NEW_SAVING', 'SUBMITTED', 'ACCEPTED']);
 
-/** Time limit for the start of a job's ApplicationMaster after the submission, from `master.startTimeout`. */
+/** Time limit for the start of a job's ApplicationMaster, from `master.startTimeout`. It begins with the submission. */
 export class StartDeadline {
   readonly #timeoutMs: number;
   readonly #from = performance.now();
@@ -13,7 +13,7 @@ export class StartDeadline {
     this.#timeoutMs = timeoutMs;
   }
 
-  /** Returns true exactly once, when the ApplicationMaster has not started within the time limit. The caller then kills the job. */
+  /** Returns true once, when the ApplicationMaster has not started within the time limit. The caller then kills the job. */
   isMissed(state: string): boolean {
     if (this.#isOver) {
       return false;

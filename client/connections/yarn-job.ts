@@ -64,8 +64,8 @@ export class YarnJob implements JobConnection {
   readonly #startDeadline: StartDeadline | null;
 
   /**
-   * @param cluster the cluster of the job, which `close` closes
-   * @param startDeadline time limit for the start of the ApplicationMaster. A later observation kills the job.
+   * @param cluster the job's cluster, which `close` closes
+   * @param startDeadline time limit for the start of the ApplicationMaster. An observation after this time kills the job.
    */
   constructor(applicationId: string, cluster: HadoopCluster, startDeadline: StartDeadline | null = null) {
     this.#startDeadline = startDeadline;
@@ -141,7 +141,7 @@ export class YarnJob implements JobConnection {
     return state !== 'FINISHED' && state !== 'FAILED';
   }
 
-  /** YARN's message contains Java class names. Throw a clearer one. */
+  /** YARN's message contains Java class names, so replace it with a clearer one. */
   async #killRefused(error: unknown): Promise<unknown> {
     if (!(error instanceof TonyError) || error.code !== 'RM_REFUSED') {
       return error;
@@ -162,7 +162,7 @@ export class YarnJob implements JobConnection {
     const { status } = await this.observe();
     const history = await this.#readEvents();
     const containers = [...(await this.#masters(history)), ...orderContainers(status, history)];
-    // The nodes have logs only of running applications, and the history does not contain the nodes' web addresses.
+    // The nodes provide logs only while the application runs, and the history does not contain the nodes' web addresses.
     const lacking = !ENDED.has(application.state) && containers.some(({ node, nodeHttp }) => !nodeHttp && node !== null);
     const nodes = lacking ? await this.#nodeAddresses() : new Map<string, string>();
     return containers.map(({ task, containerId, node, nodeHttp }) => {
@@ -200,8 +200,9 @@ export class YarnJob implements JobConnection {
   }
 
   /**
-   * Waits until all nodes have copied their logs to HDFS, because the output of some tasks may be missing before that. Gives up after the
-   * times in COLLECTING_MS. Returns the application.
+   * Waits until all nodes have copied their logs to HDFS, or until the times in COLLECTING_MS have passed. Until then, the output of some
+   * tasks may be missing.
+   * @returns the application
    */
   async #afterAggregation(): Promise<Application> {
     const begun = performance.now();
@@ -235,7 +236,7 @@ export class YarnJob implements JobConnection {
     return this.#application;
   }
 
-  /** Returns the application from its history, because the ResourceManager has removed its own record. */
+  /** Returns the application from its history. Used after the ResourceManager has removed the application. */
   async #fromHistory(): Promise<Application | null> {
     const store = await ClusterHistory.open(this.#cluster);
     const place = await findPlace(store, this.applicationId);
@@ -272,7 +273,7 @@ export class YarnJob implements JobConnection {
     return this.#forgotten ? null : { ...application, attempts };
   }
 
-  /** Returns the HDFS folder with the aggregated logs, or null until the nodes have created the folder. */
+  /** Returns the HDFS folder with the aggregated logs, or null if the nodes have not created the folder yet. */
   async #aggregatedLogs(): Promise<string | null> {
     const { user } = await this.#known();
     const masters = await this.#masters(this.#forgotten ? await this.#readEvents() : []).catch(() => []);
@@ -298,7 +299,7 @@ export class YarnJob implements JobConnection {
     return read === null || read.final === 'damaged' ? null : read.final;
   }
 
-  /** Removes the staging folder of a killed job, whose ApplicationMaster had no time to remove it. */
+  /** Removes the staging folder of a killed job, because its ApplicationMaster had no time to do so. */
   async #tidy(application: Application): Promise<void> {
     if (this.#tidied || application.user !== this.#cluster.user) {
       return;

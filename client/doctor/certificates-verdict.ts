@@ -16,8 +16,8 @@ const RENEW_BEFORE_MS = 14 * 24 * 60 * 60 * 1000;
 type Certificate = { readonly expiresAt: number } | { readonly failure: TonyError } | 'no answer';
 
 /**
- * Checks the certificate of every ResourceManager and NameNode. Other commands skip a server with an invalid certificate while another
- * server works, so they would fail only after a failover.
+ * Checks the certificate of every ResourceManager and NameNode. Other commands do not notice an invalid certificate while another server
+ * works, but fail after a failover.
  */
 export async function certificatesVerdict(configuration: HadoopConfiguration, now = Date.now()): Promise<Verdict> {
   if (offersBoth(configuration)) {
@@ -51,7 +51,7 @@ export async function certificatesVerdict(configuration: HadoopConfiguration, no
   return first.expiresAt - now < RENEW_BEFORE_MS ? doubtful(text, 'Ask the cluster admin to renew the certificate.') : good(text);
 }
 
-/** Returns the HTTPS addresses of the ResourceManagers, and those of the NameNodes behind the default file system. */
+/** Returns the HTTPS addresses of the ResourceManagers and of the default file system's NameNodes. */
 function httpsServers(configuration: HadoopConfiguration): readonly string[] {
   const standard = locationOf(configuration.defaultFs);
   const fileSystems = standard === null ? [] : fileSystemsOf(configuration, standard);

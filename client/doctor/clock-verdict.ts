@@ -6,8 +6,8 @@ import type { HadoopCluster } from '../cluster/cluster.ts';
 import { doubtful, good, type Verdict } from './diagnosis.ts';
 
 /**
- * Clock skew above which the check fails, because timestamps in logs become misleading. Jobs tolerate more: tokens are valid for hours, and
- * each executor measures its lease with its own clock.
+ * Clock skew (ms) above which the check fails, because timestamps in logs become misleading. Jobs run even with more skew, because each
+ * executor measures its lease with its own clock.
  */
 const SKEW_MS = 5_000;
 const CLOCK_TIMEOUT_MS = 5_000;

@@ -3,8 +3,8 @@ import { messageOf, TonyError } from '../../platform/errors.ts';
 export interface Finding {
   readonly name: string;
   /**
-   * Result of the check. `bad` means that jobs cannot run, and `doubtful` that some jobs cannot run. `unknown` means that the check was
-   * skipped because a check in `needs` failed.
+   * Result of the check. `bad` means that no job can run, and `doubtful` that some jobs cannot run. `unknown` means that the check was
+   * skipped, because a check in `needs` failed.
    */
   readonly state: 'good' | 'doubtful' | 'bad' | 'unknown';
   readonly text: string;
@@ -20,7 +20,7 @@ export const bad = (text: string, remedy: string): Verdict => ({ state: 'bad', t
 
 export interface Check {
   readonly name: string;
-  /** Names of the checks without which this check cannot run. */
+  /** Names of the checks that must not be bad. Otherwise, this check is skipped. */
   readonly needs: readonly string[];
   readonly look: () => Promise<Verdict>;
 }

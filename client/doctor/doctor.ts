@@ -34,9 +34,9 @@ import { settingsVerdict } from './settings-verdict.ts';
 const LEAST_CONTAINER_MB = 1024;
 /** Maximum number of nodes to query, because all nodes usually have the same settings. */
 const NODES_TO_ASK = 3;
-/** Space (MB) for an unpacked runtime, which takes 609 MB, in a node's localisation cache. */
+/** Disk space (MB) that an unpacked runtime takes in a node's localisation cache. The actual size is 609 MB. */
 const RUNTIME_MB = 700;
-/** Space (bytes) for three replicas of the runtime archive, each of which takes 214 MB. HDFS quotas count all replicas. */
+/** Disk space (bytes) for three replicas of the runtime archive (214 MB each). HDFS quotas count all replicas. */
 const HDFS_BYTES = 700e6;
 /** Number of files and folders that a first job creates, including its staging folder, history, checkpoints and summaries. */
 const HDFS_NAMES = 100;
@@ -278,7 +278,7 @@ async function nodeSettings({ cluster, resourceManager }: Opened): Promise<Verdi
   });
 }
 
-/** Uses the ResourceManager's own settings, because the local configuration may contain only client settings. */
+/** Checks the ResourceManager's own settings, because the local configuration may contain only client settings. */
 async function masterFailover(cluster: HadoopCluster): Promise<Verdict> {
   return judgeSettings(cluster, cluster.configuration.resourceManagers, masterLoss, {
     what: 'the ResourceManager does not report its intervals',

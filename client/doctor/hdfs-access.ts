@@ -7,8 +7,8 @@ import { type FileSystemName, fileSystemUri, nameNodesOf } from '../../hadoop/co
 const MAXIMUM = 6;
 
 /**
- * Describes how this client reaches the default file system, or each file system of a mount table: through the NameNodes or through a
- * gateway. Returns '' if the default file system is not HDFS.
+ * Describes whether this client reaches HDFS through the NameNodes or through a gateway. For a mount table, describes each file system.
+ * Returns '' if the default file system is not HDFS.
  */
 export function hdfsAccessOf(configuration: HadoopConfiguration): string {
   const standard = locationOf(configuration.defaultFs);

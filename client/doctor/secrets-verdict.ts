@@ -3,8 +3,8 @@ import type { HadoopConfiguration } from '../../hadoop/configuration/configurati
 import { doubtful, good, type Verdict } from './diagnosis.ts';
 
 /**
- * Checks whether the job secret crosses the network encrypted. Processes of a job authenticate each other with this secret. Clients send it
- * to the ResourceManager over REST, and containers receive it over Hadoop RPC.
+ * Checks whether the job secret is encrypted when it crosses the network. The processes of a job authenticate each other with this secret.
+ * Clients send it to the ResourceManager over REST, and containers receive it over Hadoop RPC.
  */
 export function secretsVerdict(configuration: Pick<HadoopConfiguration, 'resourceManagers' | 'minimumQop'>): Verdict {
   const addresses = configuration.resourceManagers.map((address) => new URL(address));

@@ -41,7 +41,7 @@ function logsVerdict(settings: ReadonlyMap<string, string>): Verdict {
       `Set ${AGGREGATION} to true: currently, logs of ended jobs stay on the nodes, where YARN removes them.`,
     );
   }
-  // A negative number of seconds means no limit.
+  // YARN keeps logs forever if the number of seconds is negative.
   const keptMs = 1000 * Number(settings.get(RETENTION) ?? -1);
   if (keptMs < 0) {
     return good('logs are aggregated on HDFS and never removed');
@@ -71,7 +71,7 @@ function aclVerdict(settings: ReadonlyMap<string, string>): Verdict {
     : good(`access lists are enforced; administrators: ${admins === '' ? 'none' : admins}`);
 }
 
-/** Returns null if jobs' pages work: YARN's proxy runs in the ResourceManager, or forwards plain HTTP. */
+/** Returns null if YARN's proxy can show the pages of jobs. */
 function pagesVerdict(settings: ReadonlyMap<string, string>, address: string): Verdict | null {
   const proxy = settings.get(PROXY) ?? '';
   return proxy === '' || settings.get(PAGES_POLICY) !== 'STRICT' || new URL(address).host === proxy

@@ -2,7 +2,7 @@ import { types } from 'node:util';
 import { TonyError } from '../../platform/errors.ts';
 import { MAXIMUM_RECORD_BYTES } from '../../protos/feed-protocol.ts';
 
-/** A record to send, which readers receive as bytes. A string is encoded as UTF-8. */
+/** A record to send. Readers receive it as bytes, and strings are encoded as UTF-8. */
 export type FeedRecord = string | ArrayBufferView | ArrayBufferLike;
 
 const CHUNK_BYTES = 256 * 1024;
@@ -18,8 +18,8 @@ export interface Chunk {
 }
 
 /**
- * Buffers the records of one producer until workers acknowledge them. A named producer may continue the sequence of an earlier process. Its
- * chunks receive their numbers when the job has reported the next expected number and the caller has passed it to `numberFrom`.
+ * Buffers the records of one producer until workers acknowledge them. A named producer may continue the sequence of an earlier process, so
+ * chunks have no numbers until the caller passes the job's next expected number to `numberFrom`.
  */
 export class ChunkQueue {
   readonly #chunks: Chunk[] = [];
@@ -42,7 +42,7 @@ export class ChunkQueue {
     return this.#chunks[0]?.sequence ?? this.#nextSequence;
   }
 
-  /** Sequence number of the newest chunk, or 0 before the first chunk. Null until chunks have numbers. */
+  /** Sequence number of the newest chunk, or 0 before the first chunk. Null as long as chunks have no numbers. */
   get last(): number | null {
     return this.#isNumbered ? this.#nextSequence - 1 : null;
   }
@@ -63,7 +63,7 @@ export class ChunkQueue {
     return this.#records.length === 1 ? 'begun' : 'pending';
   }
 
-  /** Moves the pending records into chunks. Does nothing until chunks have numbers. */
+  /** Moves the pending records into chunks. Does nothing as long as chunks have no numbers. */
   cut(): void {
     if (!this.#isNumbered) {
       return;
@@ -78,7 +78,7 @@ export class ChunkQueue {
       this.#chunkBytes += bytes;
       [records, bytes] = [[], 0];
     };
-    // While chunks had no numbers, more records may have accumulated than fit into one chunk.
+    // More records may have accumulated than fit into one chunk, because chunks had no numbers yet.
     for (const record of this.#records) {
       const cost = record.length + RECORD_COST;
       if (records.length >= CHUNK_RECORDS || bytes + cost > CHUNK_BYTES) {
@@ -92,7 +92,7 @@ export class ChunkQueue {
     this.#recordBytes = 0;
   }
 
-  /** Lets the numbers of chunks start with `sequence`. Only the first call has an effect. */
+  /** Numbers the chunks, starting with `sequence`. Only the first call has an effect. */
   numberFrom(sequence: number): void {
     if (!this.#isNumbered) {
       this.#isNumbered = true;
@@ -123,7 +123,7 @@ export class ChunkQueue {
     let bytes = 0;
     for (const chunk of this.#chunks) {
       bytes += chunk.bytes;
-      // Unless the window is 0, the first chunk may exceed it.
+      // The first chunk may exceed the window, unless the window is 0.
       if (bytes > windowBytes && (bytes > chunk.bytes || windowBytes === 0)) {
         return;
       }

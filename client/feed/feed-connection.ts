@@ -10,7 +10,7 @@ import {
 } from '../../protos/feed-protocol.ts';
 import { PINNED_CHANNEL_OPTIONS, pinnedCredentials } from '../../protos/pinned-channel.ts';
 
-/** Time limit (ms) for the first message from the job after connecting. */
+/** Time (ms) within which the job must send its first message on a new connection. */
 const FIRST_MESSAGE_MS = 15_000;
 
 const FeedClient = makeClientConstructor(feedService(), 'Feed');
@@ -24,7 +24,7 @@ export interface FeedConnectionEvents {
   readonly lost: (reason: string, isFinal: boolean) => void;
 }
 
-/** TLS connection from a producer to the ApplicationMaster. Accepts no certificate except the job's. */
+/** TLS connection from a producer to the ApplicationMaster. Accepts only the job's certificate. */
 export class FeedConnection {
   readonly #client: InstanceType<typeof FeedClient>;
   readonly #stream: Stream;
@@ -62,7 +62,7 @@ export class FeedConnection {
     this.#stream.write({ opening });
   }
 
-  /** Whether the send buffer is full. When it has space again, `room` is called. */
+  /** Whether the send buffer is full. When the buffer has space again, `room` is called. */
   get isFull(): boolean {
     return this.#stream.writableNeedDrain;
   }

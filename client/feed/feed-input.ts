@@ -5,7 +5,7 @@ import { TfRecordParser } from '../../training/encoding/tfrecord.ts';
 const NEWLINE = 0x0a;
 
 /**
- * Splits the input into records, which are lines without their line feeds, or the records of a TFRecord stream.
+ * Splits the input into lines or TFRecord records. Lines do not include their line feeds.
  * @throws TonyError DATA_INVALID if a record is damaged or too long
  */
 export function recordsOf(input: AsyncIterable<Buffer>, format: 'lines' | 'tfrecord'): AsyncGenerator<Buffer, void> {

@@ -27,17 +27,17 @@ export interface FeedProgress {
 export interface FeedOptions extends ConnectOptions {
   /**
    * Name of this producer. Default: a random name. The feed ends when all producers have called `end`. If a producer crashes before that, a
-   * new process with the same name can continue or end the feed, but the records that the crashed process had not sent are lost.
+   * new process with the same name can continue or end the feed. Records that the crashed process had not sent are lost.
    */
   readonly producer?: string;
-  /** Receives the progress when it has changed, at most a few times per second. */
+  /** Receives the progress when the progress has changed, at most a few times per second. */
   readonly onProgress?: (progress: FeedProgress) => void;
   readonly signal?: AbortSignal;
 }
 
 const FEED_OPTIONS: OptionNames<FeedOptions> = { ...CONNECT_OPTIONS, producer: true, onProgress: true, signal: true };
 
-/** Size of the window (bytes) until the job announces its own. */
+/** Window size (bytes) before the job announces its window. */
 const FIRST_WINDOW_BYTES = 1024 * 1024;
 const BACKOFF = { firstMs: 200, mostMs: 2_000 };
 /** Interval (ms) at which the client checks whether an unreachable job has ended. */
@@ -93,7 +93,7 @@ export class FeedWriter {
   #endSent = false;
   #window = FIRST_WINDOW_BYTES;
   #connection: FeedConnection | null = null;
-  /** Sequence number of the next chunk to send. Null until the job has reported the number that it expects. */
+  /** Sequence number of the next chunk to send. Null until the job has reported which number it expects. */
   #sendFrom: number | null = null;
   #isOver = false;
   #failure: unknown = null;
@@ -122,8 +122,8 @@ export class FeedWriter {
   }
 
   /**
-   * Adds a record, and resolves when the buffer has space for the next one. Await each call to limit memory use. The caller may reuse the
-   * bytes immediately.
+   * Adds a record. Resolves when the buffer has space for the next record. Await each call to limit memory use. The caller may reuse the
+   * record's buffer immediately.
    * @throws TonyError USAGE for an unsupported value, for a record that is too large, and after `end`
    */
   async write(record: FeedRecord): Promise<void> {
@@ -146,7 +146,7 @@ export class FeedWriter {
     this.#throwFailure();
   }
 
-  /** Ends the feed for this producer, and resolves when workers have acknowledged all records. */
+  /** Ends the feed for this producer. Resolves when workers have acknowledged all records. */
   async end(): Promise<void> {
     this.#isEnded = true;
     this.#cut();
@@ -186,7 +186,7 @@ export class FeedWriter {
     for (let failures = 1; !signal.aborted && !this.#isOver; failures++) {
       try {
         const address = await this.#place.read();
-        // The caller may have called `close` during the read.
+        // The caller may have called `close` while the address was being read.
         if (signal.aborted) {
           break;
         }
@@ -222,7 +222,7 @@ export class FeedWriter {
   }
 
   /**
-   * Opens a connection, and resolves when the connection is lost.
+   * Opens a connection. Resolves when the connection is lost.
    * @returns whether the job has sent a message on this connection
    */
   #connect(address: FeedAddress): Promise<boolean> {
@@ -275,7 +275,7 @@ export class FeedWriter {
     this.#pump();
   }
 
-  /** Sequence number of this producer's last chunk. Null until `end` has been called and chunks have numbers. */
+  /** Sequence number of this producer's last chunk. Null before `end` is called, or as long as chunks have no numbers. */
   get #last(): number | null {
     return this.#isEnded ? this.#queue.last : null;
   }

@@ -1,6 +1,8 @@
 import type { Entry, Storage } from '../../storage/storage.ts';
 
-/** Yields all files and folders below a folder, including unfinished files, with each folder before its contents. Does not follow links. */
+/**
+ * Yields all files and folders below a folder, including unfinished files. Yields each folder before its contents. Does not follow links.
+ */
 export async function* entriesBelow(storage: Storage, folder: string): AsyncGenerator<Entry> {
   const folders = [folder];
   for (let next = folders.pop(); next !== undefined; next = folders.pop()) {

@@ -1,6 +1,6 @@
 import path from 'node:path';
 
-/** Returns the paths of a local job's files. LocalNegotiator in the ApplicationMaster uses the same paths for containers. */
+/** Returns the paths of a local job's files. LocalNegotiator in the ApplicationMaster uses the same container paths. */
 export function localPaths(root: string, applicationId: string) {
   const job = path.join(root, 'jobs', applicationId);
   const containers = path.join(job, 'containers');
@@ -12,7 +12,7 @@ export function localPaths(root: string, applicationId: string) {
     output: path.join(root, 'output', applicationId),
     /** Host, ports and token of the ApplicationMaster. The file has mode 0600. */
     masterAddress: path.join(job, 'am.json'),
-    /** Process IDs of the ApplicationMaster and, except for the last attempt, of the process that starts the next attempt. */
+    /** Process IDs of the ApplicationMaster and of the process that starts the next attempt. The last attempt has no such process. */
     masterPid: path.join(job, 'master.pid'),
     containers,
     /** Returns the container ID of an ApplicationMaster attempt. The first attempt has the number 1. */

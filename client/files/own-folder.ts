@@ -5,9 +5,9 @@ const OTHERS_WRITE = 0o022;
 const ROOT = 0;
 
 /**
- * Throws an error if another user owns the folder or can write to it, because this process or a job runs programs from there. Accepts a
- * missing folder, and a folder that root owns.
- * @param variable environment variable that selects another folder, for the error message
+ * Throws an error if another user owns a folder or can write to it, because this process or a job runs programs from the folder. Accepts a
+ * missing folder, or a folder that belongs to root.
+ * @param variable environment variable with which the user can select another folder, for the error message
  * @throws TonyError FOLDER_UNSAFE
  */
 export async function refuseForeignFolder(folder: string, variable: string, user = process.getuid?.()): Promise<void> {

@@ -6,7 +6,7 @@ import { answer, answerText } from '../../web/answer.ts';
 import type { JobPlace } from '../records/job-place.ts';
 
 export interface Visitor {
-  /** User name, or null with token access, which grants the rights of the user who runs the server. */
+  /** Name of the user. Null with token access, where visitors have the rights of the user who runs the server. */
   readonly user: string | null;
 }
 
@@ -14,7 +14,7 @@ export interface HistoryAccess {
   /** Authenticates a request. Returns null after sending a rejection or a redirect. */
   admit(request: IncomingMessage, response: ServerResponse): Promise<Visitor | null>;
   mayView(visitor: Visitor, place: JobPlace): Promise<boolean>;
-  /** Returns whether visitors may connect from this address. If the method is missing, visitors may connect from any address. */
+  /** Returns whether visitors may connect from this address. Without this method, visitors may connect from any address. */
   expects?(address: string): boolean;
 }
 
@@ -40,8 +40,8 @@ export class TokenAccess implements HistoryAccess {
 
 const COOKIE = 'tony-history-user';
 /**
- * Cookie that prevents cross-site requests. The form repeats the value of this cookie in a hidden field, and other sites cannot read the
- * value.
+ * Cookie that protects the sign-in form from requests by other sites. A hidden field of the form must contain the value of the cookie,
+ * which other sites cannot read.
  */
 const FORM_COOKIE = 'tony-history-form';
 const FORM_FIELD = 'sign-in';
@@ -53,7 +53,7 @@ const USER = /^[A-Za-z0-9_][\w.@-]{0,127}\$?$/;
 
 /**
  * Grants access to all users of a cluster without Kerberos, where Hadoop trusts the user name in a request. Programs add `?user.name=` to
- * each request, as they do for Hadoop's own pages. Browsers show a form for the user name, and receive a signed cookie. A link with
+ * each request, as for Hadoop's own pages. In a browser, users enter their name in a form, and the server sets a signed cookie. A link with
  * `?user.name=` only fills in the form, because an attacker could send such a link to a user. The view ACL of each job controls access to
  * its history.
  */
@@ -152,7 +152,7 @@ function wantsPage(request: IncomingMessage): boolean {
   return (request.headers.accept ?? '').includes('text/html');
 }
 
-/** Returns the URL without the user name in its query. The URL is relative, so it remains valid behind a proxy that adds a path. */
+/** Returns the URL without the user name in its query. The URL is relative, so that it remains valid behind a proxy that adds a path. */
 function withoutName(target: string): string {
   const [path = '', query = ''] = target.split('?', 2);
   const rest = query
@@ -167,7 +167,7 @@ const STYLE =
 
 const POLICY = `default-src 'none'; style-src 'sha256-${createHash('sha256').update(STYLE).digest('base64')}'; form-action 'self'; base-uri 'none'; frame-ancestors 'self'`;
 
-/** Returns the form for the user name. Assumes that `name` and `secret` contain no HTML special characters. */
+/** Returns the sign-in form. `name` and `secret` must not contain HTML special characters. */
 function signInPage(sentence: string, name: string, secret: string): string {
   return `<!doctype html>
 <html lang="en">

@@ -10,9 +10,9 @@ import { ListBudget, type ListLimits } from './list-budget.ts';
 
 const AT_ONCE = 16;
 const REMEMBERED = 2_000;
-/** Limits for one job list. They suffice for several thousand typical jobs, and the list omits jobs beyond them. */
+/** Limits for one job list. They suffice for several thousand typical jobs. The list omits jobs beyond the limits. */
 const LIMITS: ListLimits = { userBytes: 128 << 20, userMs: 10_000, ms: 30_000 };
-/** Number of bytes that a listing of a job folder counts against the limit. */
+/** Number of bytes that the listing of a job folder counts as. */
 const FOLDER_BYTES = 4 << 10;
 /** Time limit (ms) for reading the files of one job. */
 const JOB_MS = 10_000;
@@ -22,7 +22,7 @@ export interface HistoryQuery {
   /** Owner of the jobs, or null for the jobs of all users. */
   readonly user: string | null;
   readonly state?: JobStatus['state'] | undefined;
-  /** Part of the job name, in upper or lower case. */
+  /** Text that the job name must contain. The comparison ignores case. */
   readonly name?: string | undefined;
   readonly limit: number;
   /** Returns true if the visitor may view the job. Called only for jobs that match the other criteria. */
@@ -187,7 +187,7 @@ export class HistoryIndex {
     if (mayView === undefined) {
       return true;
     }
-    // The access check also reads files, so its time counts against the limits.
+    // The access check also reads files, so it counts against the time limits.
     if (budget.isOver(place.user)) {
       budget.leaveOut(place.user);
       return false;
@@ -219,8 +219,8 @@ function matches({ status }: ListedJob, { state, name }: HistoryQuery): boolean 
 }
 
 /**
- * Returns the message for a job or folder that cannot be read. If the storage is unreachable, throws the error again, because the whole
- * list must then fail.
+ * Returns the message for a job or folder that cannot be read. Throws the error again if the storage is unreachable, because the whole list
+ * must then fail.
  */
 function passOver(error: unknown, what: string): string {
   if (error instanceof TonyError && error.exitCode === 3) {

@@ -19,7 +19,7 @@ import { StoredJobView } from './stored-job-view.ts';
 import { PooledTensorBoard, type TensorBoardPool } from './tensorboard-pool.ts';
 
 const APPLICATION_ID = /^(?:application|local)_\w{1,100}$/;
-/** Stands for the user who runs the server. Real user names are never empty. */
+/** Name that stands for the user who runs the server. Real user names are never empty. */
 const OWNER = '';
 const DEFAULT_JOBS = 200;
 const MOST_JOBS = 1_000;
@@ -124,7 +124,7 @@ export class HistoryServer implements JobPages {
     const { access, store } = this.#options;
     const place = user === null ? null : await store.place(user, applicationId);
     if (place === null || !(await access.mayView(visitor, place))) {
-      // Send the same response whether or not the job exists, so that visitors without access learn nothing.
+      // Send the same response whether or not the job exists, so that visitors without access do not learn whether it does.
       const who = visitor.user === null ? '' : ` that ${visitor.user} may view: ask its owner to add you to acls.view`;
       return answerText(
         request,
@@ -250,14 +250,14 @@ function close({ site, view }: OpenJob): void {
   view.close();
 }
 
-/** Returns a view that shows this server's TensorBoard in place of the job's own TensorBoard, which has ended with the job. */
+/** Returns a view that shows this server's TensorBoard. The job's own TensorBoard has ended with the job. */
 function withTensorBoard(view: StoredJobView, tensorBoard: PooledTensorBoard): JobView {
   let shown: { readonly of: JobStatus; readonly status: JobStatus } | null = null;
   return {
     status: async () => {
       const of = await view.status();
       const tensorboard = tensorBoard.status();
-      // JobSite serialises each status object once, so return the same object until a value changes.
+      // Return the same object until a value changes, because JobSite serialises each object only once.
       const same =
         shown?.of === of &&
         shown.status.tensorboard.state === tensorboard.state &&

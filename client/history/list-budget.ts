@@ -2,9 +2,9 @@ import { counted } from '../../conf/values/quantities.ts';
 
 export interface ListLimits {
   readonly userBytes: number;
-  /** Time limit (ms) for the histories of one user. */
+  /** Maximum time (ms) for the histories of one user. */
   readonly userMs: number;
-  /** Time limit (ms) for all histories. */
+  /** Maximum time (ms) for the whole list. */
   readonly ms: number;
 }
 
@@ -17,8 +17,8 @@ interface Share {
 }
 
 /**
- * Limits the work for one job list. Users have separate budgets, so many or large histories of one user do not displace the jobs of other
- * users.
+ * Limits the work for one job list. Users have separate budgets, so that many or large histories of one user do not displace the jobs of
+ * other users.
  */
 export class ListBudget {
   readonly #limits: ListLimits;
@@ -34,8 +34,8 @@ export class ListBudget {
   }
 
   /**
-   * Charges bytes to the budget of a user. Returns false if too little remains, and then for all later calls for this user, so that the
-   * list contains the user's newest jobs without gaps.
+   * Charges bytes to a user's budget, and returns false if the budget does not suffice. After that, all calls for this user return false,
+   * so that the list contains the user's newest jobs without gaps.
    */
   take(user: string, bytes: number): boolean {
     const share = this.#of(user);
@@ -47,7 +47,7 @@ export class ListBudget {
     return true;
   }
 
-  /** Charges the bytes by which a read exceeded the estimate passed to `take`. */
+  /** Charges the additional bytes if a read exceeded the estimate passed to `take`. */
   takeMore(user: string, bytes: number): void {
     this.#of(user).bytes -= bytes;
   }

@@ -52,7 +52,7 @@ export class ProxyAccess implements HistoryAccess {
         'This server does not accept requests for this host name. To allow it, set history.url in tony-site.yaml to the address that users open.',
       );
     }
-    // A client may send the same header. If the header occurs more than once, the proxy adds its own but does not remove the client's.
+    // If the header occurs more than once, the proxy has not removed the header that the client sent.
     const [name = '', ...others] = request.headersDistinct[this.#header] ?? [];
     if (others.length > 0) {
       return refuse(`The proxy sent several ${this.#header} headers. It must replace the header that the client sends.`);

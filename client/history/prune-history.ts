@@ -10,9 +10,9 @@ import { mayRun } from '../records/stored-status.ts';
 const AT_ONCE = 8;
 
 export interface PruneOptions {
-  /** Owner of the histories, or null for all histories that the current user may remove. */
+  /** Owner of the histories, or null for all histories that the caller may remove. */
   readonly user: string | null;
-  /** Minimum time (ms) since the last write of a history before the history is removed. */
+  /** Minimum age (ms) of a history to remove, measured from its last write. */
   readonly olderThanMs: number;
   readonly dryRun: boolean;
   /** Current time in ms since the epoch. */
@@ -24,7 +24,7 @@ const PRUNE_OPTIONS: OptionNames<PruneOptions> = { user: true, olderThanMs: true
 export interface Pruned {
   readonly place: JobPlace;
   readonly bytes: number;
-  /** Time in ms since the epoch. */
+  /** Time of the last write, in ms since the epoch. */
   readonly lastWritten: number;
   /** Error message of a failed removal. Empty after a successful removal and in a dry run. */
   readonly failure: string;
@@ -40,7 +40,7 @@ export async function* pruneHistory(store: HistoryStore, options: PruneOptions):
     try {
       places = (await store.places(each)).found.toSorted(byAge).reverse();
     } catch (error) {
-      // The current user can neither read nor change this folder.
+      // Skip a folder that the caller can neither read nor change.
       if (error instanceof TonyError && error.code === 'ACCESS_DENIED') {
         continue;
       }
@@ -53,7 +53,7 @@ export async function* pruneHistory(store: HistoryStore, options: PruneOptions):
         if (outcome.status === 'fulfilled') {
           looked.push(outcome.value);
         }
-        // The current user may not read this history.
+        // Skip a history that the caller may not read.
         else if (!(outcome.reason instanceof TonyError && outcome.reason.code === 'ACCESS_DENIED')) {
           throw outcome.reason;
         }

@@ -104,7 +104,7 @@ export async function serveHistory(options: ServeOptions): Promise<RunningHistor
   }
 }
 
-/** Checks the options before the server opens the cluster, which requires a Kerberos ticket. */
+/** Checks the access options before `openCluster`, which requires a Kerberos ticket. */
 async function checkAccessOptions(options: ServeOptions): Promise<void> {
   const { auth, local, trustedProxy = [], userHeader } = options;
   if (auth !== 'token' && local) {
@@ -128,7 +128,7 @@ async function checkAccessOptions(options: ServeOptions): Promise<void> {
   }
 }
 
-/** Returns a function that starts TensorBoard on this machine. The function downloads TensorBoard if necessary. */
+/** Returns a function that starts TensorBoard on this machine, and downloads TensorBoard if necessary. */
 function tensorBoardStarter({ auth, log, onProgress }: ServeOptions, { storage }: HistoryStore): TensorBoardPoolOptions['start'] {
   return async ({ summaryDir, folder }) => {
     const { ensureTensorBoard } = await import('../python/ensure-tensorboard.ts');
@@ -150,8 +150,8 @@ async function listening(options: { address: string; port: number; site: JobPage
 }
 
 /**
- * Creates the access check for a server with several users. If the job.json of a job is unreadable, only the job's owner and administrators
- * may view the job.
+ * Creates the access check of a server for several users. If a job's job.json is unreadable, only the job's owner and administrators may
+ * view the job.
  */
 async function sharedAccess(
   options: ServeOptions,
@@ -175,7 +175,7 @@ async function sharedAccess(
     }
     return jobViewers(configuration, { user: place.user, view });
   };
-  // A URL contains an IPv6 address in brackets.
+  // Remove the brackets that a URL puts around an IPv6 address.
   const named = url === null ? [] : [new URL(url).hostname.toLowerCase().replace(/^\[(.*)\]$/, '$1')];
   const shared = { viewers, hosts: [...hosts, ...named] };
   if (options.auth === 'simple') {

@@ -14,7 +14,7 @@ import { storedStatus } from '../records/stored-status.ts';
 /** Time (ms) for which the files of an unfinished job are cached. Kept short because the job may still change its files. */
 const FRESH_MS = 2_000;
 const EVENTS_AT_ONCE = 5_000;
-/** Estimated memory (bytes) for each task of a status. Even a short job.json can define very many tasks. */
+/** Estimated memory (bytes) for each task in a status. Even a short job.json can define very many tasks. */
 const TASK_BYTES = 300;
 
 export interface StoredJobViewOptions {
@@ -23,8 +23,8 @@ export interface StoredJobViewOptions {
   /** Requests the status of the running job. Resolves to null if the job does not respond. */
   readonly live?: (() => Promise<JobStatus | null>) | undefined;
   /**
-   * Whether the job's files may refer to a summary folder outside the job's history. Only true with token access. Otherwise, a job's files
-   * could give visitors access to files that they may not read.
+   * Whether the job's files may refer to a summary folder outside the job's history. True only with token access. Other visitors could
+   * otherwise use a job's files to read files that they may not access.
    */
   readonly anywhere: boolean;
   readonly log: Logger;
@@ -33,13 +33,13 @@ export interface StoredJobViewOptions {
 interface Loaded {
   readonly entries: readonly HistoryEntry[];
   readonly status: JobStatus;
-  /** Whether the job has written its final status. The job's files no longer change, even if that status is damaged. */
+  /** Whether the job has written its final status, after which its files do not change. The final status may be damaged. */
   readonly isFinal: boolean;
   readonly bytes: number;
   readonly at: number;
 }
 
-/** Data for the pages of a job, from its history. */
+/** Data for a job's pages, read from the job's history. */
 export class StoredJobView implements JobView {
   readonly #options: StoredJobViewOptions;
   #loaded: Loaded | null = null;
@@ -151,7 +151,7 @@ export class StoredJobView implements JobView {
     return found?.containerId ?? null;
   }
 
-  /** Returns the contents of the job's files. A cached result is used if it is final or recent. */
+  /** Reads the job's files, unless a cached result is final or recent. */
   async #load(): Promise<Loaded> {
     const known = this.#loaded;
     if (known !== null && (known.isFinal || performance.now() - known.at < FRESH_MS)) {

@@ -9,11 +9,11 @@ import type { TensorBoardTarget } from '../../web/tensorboard-target.ts';
 const MOST = 3;
 /** Time (ms) since the last access after which a TensorBoard stops. */
 const IDLE_MS = 10 * 60_000;
-/** Time (ms) since the last access after which another job's TensorBoard may replace a TensorBoard. */
+/** Time (ms) since the last access after which a TensorBoard stops if another job needs its place. */
 const SPARE_MS = 60_000;
 /**
- * Run time (ms) after which a TensorBoard may be replaced even if it is in use. An open page polls its TensorBoard, and would otherwise
- * keep it running forever.
+ * Run time (ms) after which a TensorBoard may be replaced even if it is in use. Without this limit, an open page would keep its TensorBoard
+ * running forever, because the page polls it.
  */
 const TURN_MS = 10 * 60_000;
 const LOOK_MS = 15_000;
@@ -100,8 +100,8 @@ export class TensorBoardPool {
   }
 
   /**
-   * Returns the summary folder of the TensorBoard to replace, or undefined if none may be replaced. Prefers idle TensorBoards. Next come
-   * those that have run longer than `TURN_MS`, first this visitor's and then those of other visitors.
+   * Returns the summary folder of the TensorBoard to replace, or undefined if none may be replaced. Prefers an idle TensorBoard. Otherwise,
+   * chooses one that has run longer than `TURN_MS`, preferably this visitor's.
    */
   #expendable(running: readonly (readonly [string, Slot])[], visitor: string): string | undefined {
     const now = this.#now();
@@ -122,7 +122,7 @@ export class TensorBoardPool {
     return slot.ready?.status() ?? { state: 'starting', message: 'TensorBoard is starting.' };
   }
 
-  /** Returns a function that connects to the TensorBoard of these summaries, or null while it is not ready. */
+  /** Returns a function that connects to the TensorBoard of these summaries, or null while TensorBoard is not ready. */
   connect(summaryDir: string): (() => Duplex) | null {
     const slot = this.#slots.get(summaryDir);
     const ready = slot?.ready ?? null;
@@ -149,7 +149,7 @@ export class TensorBoardPool {
     for (const summaryDir of this.#slots.keys()) {
       this.#end(summaryDir);
     }
-    // TensorBoards that are already stopping must also exit.
+    // Wait also for TensorBoards that were already stopping.
     await Promise.all(this.#endings);
   }
 
@@ -163,7 +163,7 @@ export class TensorBoardPool {
   }
 }
 
-/** TensorBoard of one job. The first access starts it. */
+/** TensorBoard of one job, which starts when someone opens it. */
 export class PooledTensorBoard implements TensorBoardTarget {
   readonly #pool: TensorBoardPool;
   #summaryDir: string | null = null;
@@ -179,7 +179,7 @@ export class PooledTensorBoard implements TensorBoardTarget {
     this.#refusal = why === '' ? null : { state: 'waiting', message: why };
   }
 
-  /** Whether TensorBoard has been started, even if it is not ready yet. */
+  /** Whether TensorBoard has been started. It may not be ready yet. */
   get isAwake(): boolean {
     return this.#summaryDir !== null && this.#refusal === null;
   }

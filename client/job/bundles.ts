@@ -3,8 +3,8 @@ import { fileURLToPath } from 'node:url';
 import { TonyError } from '../../platform/errors.ts';
 
 /**
- * Returns the folder with the bundles that run in containers. The folder is next to the built command, or in dist/ when the command runs
- * from source.
+ * Returns the folder with the bundles that run in containers. The folder is next to the bundled command. When the command runs from source,
+ * the folder is in dist/.
  */
 export async function bundlesFolder(): Promise<string> {
   for (const place of ['./container/', '../../dist/container/']) {

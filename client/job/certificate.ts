@@ -88,8 +88,8 @@ function oid(hexadecimal: string): Buffer {
 }
 
 /**
- * Encodes an unsigned number in DER without leading zero bytes. A number whose first bit is 1 gets one leading zero byte, because DER uses
- * that bit as the sign.
+ * Encodes an unsigned number in DER without redundant zero bytes. A zero byte precedes a number whose first bit is 1, because DER would
+ * otherwise treat the number as negative.
  */
 function unsigned(bytes: Uint8Array): Buffer {
   const first = bytes.findIndex((byte) => byte !== 0);

@@ -28,7 +28,7 @@ export type LocalContent =
   /** A folder, which tony-ts packs. */
   | { readonly folder: HashedFolder };
 
-/** Values by role name. The key `*` contains the values for all roles. */
+/** Values for each role. The key `*` holds the values for all roles. */
 export type ByRole<T> = Readonly<Record<string, readonly T[]>>;
 
 export function mapRoles<From, To>(values: ByRole<From>, map: (value: From) => To): Record<string, To[]> {
@@ -37,7 +37,7 @@ export function mapRoles<From, To>(values: ByRole<From>, map: (value: From) => T
 
 /**
  * Finds and hashes the files and archives that job.yaml lists.
- * @param source the source folder, whose files must have other names, or null if there is none
+ * @param source source folder, or null if there is none. Its files must have other names.
  * @throws TonyError SOURCE_MISSING, SOURCE_UNREADABLE, JOB_INVALID
  */
 export async function findJobFiles(job: Job, source: FolderListing | null): Promise<ByRole<JobFile>> {
@@ -73,12 +73,12 @@ export async function findPythonArchive({ path: file }: PythonArchive): Promise<
   return { ...named, content };
 }
 
-/** Returns the name of the key in job.yaml for error messages, such as `files.vocab.txt`. */
+/** Returns the key in job.yaml for error messages, such as `files.vocab.txt`. */
 export function keyOf({ type, name }: ShippedFile): string {
   return `${type === 'file' ? 'files' : 'archives'}.${name}`;
 }
 
-/** Returns the end of an archive's file name, by which NodeManagers recognise the format. */
+/** Returns the ending of an archive's file name, by which NodeManagers recognise the format. */
 export function archiveEnding({ key, shipped }: Pick<JobFile, 'key' | 'shipped'>): string {
   const ending = ARCHIVE_FORMAT.exec(shipped.path)?.[0].toLowerCase();
   if (ending === undefined) {

@@ -23,7 +23,7 @@ const MAGIC = 0x05;
 
 /**
  * Reads the keytab of a job, and checks that its keys are valid and belong to the user who submits the job. Without this check, the job
- * would fail only after days.
+ * would run for days before it fails.
  * @returns the keytab, or null if the job names none or the cluster does not use Kerberos
  * @throws TonyError KEYTAB_INVALID, KERBEROS_*
  */

@@ -5,7 +5,7 @@ import type { FindS3Connection, JobConnections } from '../../storage/s3/s3-conne
 const S3_URI = /\bs3[an]?:\/\/([\w.-]*)/gi;
 
 /**
- * Returns the object stores of a job, or null if the job names no s3:// URI. The job receives only the access keys of the buckets that it
+ * Returns the object stores of a job, or null if the job names no s3:// URI. Includes only the access keys of the buckets that the job
  * names, and the default key.
  * @param find finds the store and the access key for a bucket
  * @throws TonyError S3_CREDENTIALS_MISSING, HADOOP_CONF_INVALID

@@ -11,8 +11,8 @@ const VALIDITY = 365 * 24 * HOUR;
 const CLOCK_SKEW = 24 * HOUR;
 
 /**
- * Creates the secrets of a job: a shared secret, and a private key with its certificate. Processes of the job authenticate each other with
- * them. The keys of the map are the names in `CREDENTIALS`. YARN passes the secrets to the ApplicationMaster in the credentials of its
+ * Creates the secrets of a job, including the shared secret, the private key and the certificate with which its processes authenticate each
+ * other. The keys of the map are the names in `CREDENTIALS`. YARN passes the secrets to the ApplicationMaster in the credentials of its
  * container.
  * @param jobFile text of job.json, whose digest the ApplicationMaster checks
  * @param s3 object stores of the job, or null if the job names no s3:// URI

@@ -1,8 +1,8 @@
 import path from 'node:path';
 
 /**
- * Number of folder levels that a NodeManager's launch script lists before it starts a container. The script follows links, and the
- * container fails if there is a loop. The source folder is the first level.
+ * Number of folder levels that a NodeManager's launch script lists before it starts a container, including the source folder. The script
+ * follows links, and the container fails if there is a loop.
  */
 const LISTED_LEVELS = 5;
 

@@ -15,7 +15,7 @@ const NEW_JOB: OptionNames<NewJob> = { name: true, workers: true, gpus: true, qu
 
 const LIBRARY = 'tony-ts/training';
 
-/** Returns a job.yaml and a program that trains a small model on generated data. */
+/** Returns a new job.yaml and its program, which trains a small model on generated data. */
 function newJobFiles({ name, workers, gpus, queue }: NewJob): Readonly<Record<string, string>> {
   const job = `# tony-ts submit --conf job.yaml [--local]        tony-ts config explain lists all keys
 name: ${name}

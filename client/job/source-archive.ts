@@ -7,16 +7,16 @@ import { TonyError } from '../../platform/errors.ts';
 import type { FolderEntry, FolderListing } from './source-folder.ts';
 
 /**
- * Version of the archive format. Increment the number whenever the same files would result in another archive. Otherwise, jobs use cached
- * archives in the old format.
+ * Version of the archive format. Increment the version with every change that changes the bytes of archives. Otherwise, jobs would use
+ * cached archives in the old format.
  */
 const FORMAT = 'tony-archive-2';
-/** Modification time of every entry. A constant, because archives must depend only on names and contents. */
+/** Modification time of every entry. The time is constant, because archives must depend only on names and contents. */
 const MODIFIED = new Date('2000-01-01T00:00:00Z');
 const BLOCK = 512;
 const FILES_AT_ONCE = 16;
 
-/** A list of a folder's entries, with a hash over their names, contents, executable bits and links. */
+/** Entries of a folder, with a hash over their names, contents, executable bits and links. */
 export interface HashedFolder extends FolderListing {
   /** Hexadecimal SHA-256. */
   readonly hash: string;
@@ -66,7 +66,7 @@ function identity(entry: FolderEntry, digest: string | undefined): readonly (str
 
 /**
  * Packs a folder as a tar.gz file whose bytes depend only on names and contents. The stream fails if a file has changed since it was
- * hashed, because the hash is the archive's key in the cache. Compression level 1 is used because higher levels take longer than the
+ * hashed, because the cache stores the archive under its hash. Uses compression level 1, because higher levels cost more time than the
  * smaller upload saves.
  */
 export function packFolder(folder: HashedFolder): Readable {
@@ -111,7 +111,7 @@ async function* tarBlocks(folder: HashedFolder): AsyncGenerator<Buffer> {
 async function* paddedContent(file: string, size: number, digest: string | undefined): AsyncGenerator<Buffer> {
   const hash = createHash('sha256');
   let sent = 0;
-  // `end` is inclusive, so this requests one byte more than expected. If that byte arrives, the file has grown.
+  // `end` is inclusive, so the stream reads up to one byte more than `size`. If it finds that byte, the file has grown.
   for await (const chunk of createReadStream(file, { end: size, highWaterMark: 256 * 1024 })) {
     sent += (chunk as Buffer).length;
     if (sent > size) {

@@ -4,17 +4,17 @@ import type { Ignore } from 'ignore';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import { findLinkLoop } from './link-loop.ts';
 
-/** An entry of a folder to upload. Paths are relative and use `/`. */
+/** Entry of a folder to upload. Paths are relative and use `/`. */
 export type FolderEntry =
   | { readonly type: 'folder'; readonly path: string }
   | { readonly type: 'file'; readonly path: string; readonly size: number; readonly executable: boolean }
-  /** The path `target` is relative to the folder that contains the link, and never leaves the uploaded folder. */
+  /** The target is relative to the folder that contains the link, and is inside the uploaded folder. */
   | { readonly type: 'link'; readonly path: string; readonly target: string };
 
 export interface FolderListing {
   /** Absolute path without links. */
   readonly root: string;
-  /** Entries in the order of their paths, with each folder before its contents. */
+  /** Entries, sorted by path. Each folder precedes its contents. */
   readonly entries: readonly FolderEntry[];
   readonly bytes: number;
   /** Paths that are not uploaded because their names suggest that they contain secrets. The paths of folders end with `/`. */
@@ -40,8 +40,8 @@ const IGNORE_FILE = '.tonyignore';
 
 /**
  * Lists the files of a source folder to upload. Excludes version control folders, files whose names suggest that they contain secrets, and
- * everything that `exclude` or .tonyignore matches in gitignore syntax. Rejects a link to a target outside the folder, because the target
- * would not exist in containers.
+ * everything that `exclude` or .tonyignore matches. Both use gitignore syntax. Rejects a link to a target outside the folder, because
+ * containers would not have the target.
  */
 export async function listSource(folder: string, exclude: readonly string[]): Promise<FolderListing> {
   const root = await resolveFolder(folder, 'source folder');
@@ -103,7 +103,7 @@ async function ignoreFile(root: string): Promise<string> {
 
 interface Rules {
   readonly rules: Ignore;
-  /** All rules except SECRETS. A note tells the user about the files that only SECRETS excludes. */
+  /** All rules except SECRETS. The difference is the list of files about which the user gets a note. */
   readonly withoutSecrets: Ignore;
 }
 

@@ -11,8 +11,8 @@ export interface TaskContainer {
 }
 
 /**
- * Returns all containers of all tasks, including those that have exited. Tasks are in the order of the job, and the containers of each task
- * are sorted oldest first.
+ * Returns all containers of all tasks, including those that have exited. The tasks are in the order of the job, and older containers of a
+ * task precede newer ones.
  */
 export function orderContainers(status: JobStatus | null, history: readonly HistoryEntry[]): TaskContainer[] {
   const found = new Map<string, TaskContainer>();

@@ -38,7 +38,7 @@ export interface ListOptions extends ClusterOptions {
   readonly user?: string | null | undefined;
   /** Whether to include jobs that have ended and that the ResourceManager still lists. Default: false. */
   readonly ended?: boolean | undefined;
-  /** Part of the job name, in upper or lower case. */
+  /** Text that the job name must contain. The comparison ignores case. */
   readonly name?: string | undefined;
   readonly queue?: string | undefined;
   /** State of the jobs. A final state implies `ended`. `WAITING` also matches jobs with a waiting task. */
@@ -117,7 +117,7 @@ export class JobLister {
       .filter((each) => each.name.toLowerCase().includes(name.toLowerCase()) && (queue === undefined || isQueue(each.queue, queue)))
       .sort((a, b) => b.startedAt - a.startedAt || (a.id < b.id ? 1 : -1));
     const mayBe = found.filter((each) => state === undefined || isIn(wordOf(each), state) || each.state === 'RUNNING');
-    // The state of a running job is known only after the query, so apply the limit after filtering by `state`.
+    // With `state`, apply the limit after the query, because YARN does not know the exact state of a running job.
     const chosen = state === undefined ? mayBe.slice(0, limit) : mayBe;
     const statuses = ask || isReported(state) ? await this.#ask(chosen) : new Map<string, JobStatus>();
     const shortages = ask ? await this.#shortagesOf(chosen) : new Map<string, string>();
@@ -145,7 +145,7 @@ export class JobLister {
     const next = silences.entries();
     const ask = async (): Promise<void> => {
       for (const [id, silence] of next) {
-        // The time limit is reached. The list shows YARN's state of the remaining jobs.
+        // No time is left, so the list shows YARN's state of the remaining jobs.
         if (performance.now() > deadline) {
           return;
         }
@@ -185,7 +185,7 @@ export class JobLister {
 }
 
 /**
- * Combines what YARN and the ApplicationMaster report.
+ * Combines the reports of YARN and of the ApplicationMaster.
  * @param shortage explanation from `MasterShortages`
  */
 export function summaryOf(
@@ -194,7 +194,7 @@ export function summaryOf(
   { masterSilentMs = null, shortage = null }: { readonly masterSilentMs?: number | null; readonly shortage?: string | null } = {},
 ): JobSummary {
   const job = status && progressOf(status);
-  // For a short time after a job has ended, YARN still reports RUNNING, so prefer the state from the ApplicationMaster.
+  // Prefer the ApplicationMaster's state, because YARN still reports RUNNING for a short time after a job has ended.
   const phase = job?.state ?? wordOf(application);
   const yarnReason = application.state === 'ACCEPTED' ? waitingReason(application.diagnostics, shortage) : '';
   const waiting = job === null ? yarnReason : isEndState(job.state) ? '' : job.message;
@@ -241,7 +241,7 @@ function isReported(state: ListedState | undefined): boolean {
 }
 
 /**
- * Returns true if the names mean the same queue. The ResourceManager reports either the full path of a queue or only its last component.
+ * Returns true if both names denote the same queue. The ResourceManager reports either the full path of a queue or only its last component.
  */
 function isQueue(actual: string, wanted: string): boolean {
   return actual === wanted || actual === `root.${wanted}` || actual.endsWith(`.${wanted}`);

@@ -55,7 +55,7 @@ export class LocalLister {
     if (isEndState(known.state)) {
       return summaryOf(applicationOf(known), null);
     }
-    // The history of an unfinished job contains neither its step nor its metrics, so query the job.
+    // Query an unfinished job, because its history contains neither its step nor its metrics.
     const { status } = await closing(new LocalJob(known.applicationId, this.#root), (job) => job.observe());
     return summaryOf(applicationOf(status ?? known), status ?? known);
   }

@@ -3,9 +3,9 @@ import { TonyError } from '../../platform/errors.ts';
 
 /** Role of a notebook's only task. */
 export const NOTEBOOK_ROLE = 'notebook';
-/** Role settings that the notebook takes from the chosen role. */
+/** Settings of the chosen role that the notebook also uses. */
 const KEPT = ['resources', 'files', 'archives', 'env', 'nodeLabel', 'docker'] as const;
-/** Job settings that do not apply to a job with a single task. */
+/** Settings that do not apply to a job with a single task. */
 const DROPPED = ['command', 'success', 'gang', 'strategy', 'tensorboard', 'processesPerTask'] as const;
 const DEFAULT_RESOURCES = { memory: '4g', vcores: 2 };
 

@@ -19,11 +19,10 @@ export interface NotebookServer {
 }
 
 /**
- * Waits until the notebook's server is running, and returns its port and token. The server writes them to a file, which a command in the
- * task reads.
- * @param onWaiting receives the reason for waiting whenever it changes
- * @throws TonyError JOB_FAILED with the last output lines if the job has failed, SESSION_ENDED if it has ended otherwise, and the errors of
- *   `execInTask`; also the abort reason of `signal`
+ * Waits until the notebook's server is running, and returns its port and token. A command in the task reads both from a file of the server.
+ * @param onWaiting receives the reason for waiting whenever the reason changes
+ * @throws TonyError JOB_FAILED with the last output lines if the job has failed, SESSION_ENDED if the job has ended otherwise, and the
+ *   errors of `execInTask`; also the abort reason of `signal`
  */
 export async function notebookServer(
   job: JobConnection,
@@ -60,7 +59,7 @@ async function readServer(job: JobConnection, signal: AbortSignal): Promise<Note
     const streams = { input: Readable.from([]), output, errors: new Collector(), signal };
     return (await execInTask(job, NOTEBOOK_TASK, words, streams)) === 0 ? parseServer(output.text) : null;
   } catch (error) {
-    // The program may be starting or ending. The next observation shows which.
+    // The program may be starting or ending. The next observation shows which is the case.
     if (error instanceof TonyError && (error.code === 'SESSION_REFUSED' || error.code === 'SESSION_ENDED')) {
       return null;
     }

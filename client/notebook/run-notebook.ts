@@ -7,9 +7,9 @@ import { NOTEBOOK_TASK, notebookServer } from './notebook-server.ts';
 
 export interface RunNotebookOptions {
   readonly localPort: number | undefined;
-  /** Signal that stops waiting for the notebook. */
+  /** Signal that ends the wait for the notebook. */
   readonly signal: AbortSignal;
-  /** Whether the job continues if the wait is stopped. */
+  /** Whether the job continues when `signal` is aborted. */
   readonly keeps: () => boolean;
   readonly say: (line: string) => void;
   /** Receives the notebook's URL, which contains the token. */
@@ -17,8 +17,8 @@ export interface RunNotebookOptions {
 }
 
 /**
- * Opens a tunnel to a notebook, and waits until the notebook ends or `signal` is aborted. In the second case, kills the job unless `keeps`
- * returns true.
+ * Opens a tunnel to a notebook, and waits until the notebook ends. If `signal` is aborted before that, kills the job unless `keeps` returns
+ * true.
  * @throws TonyError JOB_FAILED if the notebook fails, and the errors of `forwardPort` and `killJob`
  */
 export async function runNotebook(job: JobConnection, options: RunNotebookOptions): Promise<'ended' | 'interrupted'> {
@@ -44,7 +44,7 @@ export async function runNotebook(job: JobConnection, options: RunNotebookOption
   return 'interrupted';
 }
 
-/** Error codes that mean that the notebook has ended. */
+/** Codes of the errors that mean that the notebook has ended. */
 const ENDED: ReadonlySet<string> = new Set(['JOB_FAILED', 'SESSION_ENDED']);
 
 export function howToConnect(applicationId: string): string {

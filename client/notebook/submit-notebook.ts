@@ -12,7 +12,7 @@ export interface NotebookRequest {
   /** Path of the job file, or undefined for a notebook without one. */
   readonly conf?: string | undefined;
   readonly role?: string | undefined;
-  /** Values that override those of the notebook's own job, in `--set` syntax. */
+  /** Values in `--set` syntax that override values of the notebook's own job. */
   readonly set: readonly string[];
   readonly idleMs: number;
   readonly local: boolean;
@@ -30,7 +30,7 @@ export async function submitNotebook(
 ): Promise<JobConnection> {
   const folder = path.dirname(path.resolve(conf ?? 'job.yaml'));
   const load = async (site: SiteConfig | null): Promise<Job> => {
-    // Validate the user's own file first, so that error messages refer to its lines.
+    // Validate the job file as the user has written it, so that error messages show its lines.
     const source = conf === undefined ? null : (await loadJob(conf, { site })).source;
     const text = notebookJobText(conf === undefined ? null : await readFile(conf, 'utf8'), { role, idleMs, source });
     return parseJob(text, { file: conf ?? 'notebook', folder, set, site, onOverridden: say });

@@ -60,7 +60,7 @@ function headSection(job: JobDescription, terminal: Terminal, now: number): stri
     terminal.paint('bold', applicationId),
     ...fact('name', name, terminal),
     ...fact('state', state, terminal).map((line) => line.replace(state, painted)),
-    // failureSection has already shown the message of a failed job.
+    // Omit the message of a failed job, because failureSection has already shown it.
     ...fact('', job.failure === null && job.result?.state !== 'FAILED' ? message : (message.split('\n')[0] ?? ''), terminal),
     ...fact('user', user, terminal),
     ...fact('queue', queue, terminal),
@@ -258,7 +258,7 @@ function roomOf(terminal: Terminal): number {
   return Math.max(40, terminal.columns - 1) - INDENT.length;
 }
 
-/** Returns a terminal whose width excludes the indentation below a title. */
+/** Returns a copy of the terminal that is narrower by the indentation. */
 function narrower(terminal: Terminal): Terminal {
   return {
     live: terminal.live,

@@ -13,7 +13,7 @@ export function describeError(error: TonyError, terminal: Terminal, debug: boole
   return `${printable(lines.join('\n'))}\n`;
 }
 
-/** Formats a warning that a server has failed and that the command continues with another server. */
+/** Formats a warning that a server has failed. The command continues with another server. */
 export function describeSkippedServer({ message, hint }: TonyError, terminal: Terminal): string {
   const skipped = { message: `${message} This command uses another server.`, hint };
   return `${printable(linesOf(skipped, terminal.paint('yellow', 'warning:'), terminal).join('\n'))}\n`;

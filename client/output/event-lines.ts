@@ -5,14 +5,14 @@ import { clip, harmless, type Style, type Terminal, wrap } from '../terminal/ter
 import { padTo, widthOf } from '../terminal/text-width.ts';
 import { oneLine } from './job-table.ts';
 
-/** Terminal width (columns) below which times have no dates. */
+/** Terminal width (columns) below which the output shows times without dates. */
 const ROOM_FOR_DATES = 100;
 const TASK_WIDTH = 12;
 const EVENT_WIDTH = 19;
 const MORE_LINES = 3;
 const INDENT = '    ';
 
-/** Formats an event as one line with its time, task and text. The last output lines of a failed program follow. */
+/** Formats an event as one line with its time, task and text. For a failed program, its last output lines follow. */
 export function eventLines(entry: HistoryEntry, terminal: Terminal): string[] {
   const { at, event, generation, attempt } = entry;
   const node = nodeBesideText(entry);
@@ -32,7 +32,7 @@ export function eventLines(entry: HistoryEntry, terminal: Terminal): string[] {
   return [begin, ...rest, ...below.map((line) => terminal.paint('dim', line))];
 }
 
-/** Moves the text to additional lines if the first line is too long. Lines in a pipe are not wrapped, so that users can search them. */
+/** Wraps the text if it does not fit on one line. In a pipe, lines are not wrapped, so that users can search them. */
 function wrapped(head: string, what: string, terminal: Terminal): string[] {
   const whole = `${head}  ${what}`.trimEnd();
   const width = Math.max(20, terminal.columns - 1);

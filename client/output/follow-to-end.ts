@@ -56,7 +56,7 @@ export async function followToEnd(connection: JobConnection, options: FollowToEn
       }
       output.look(next.value);
       programs?.observed(next.value.observation);
-      // Each ApplicationMaster attempt has its own URL, so show the URL again after a restart.
+      // Show the URL again after a restart, because each ApplicationMaster attempt has its own URL.
       const master = next.value.observation.status?.masterAttempt ?? 0;
       if (connection.trackingUrl !== null || master === shownBy) {
         continue;

@@ -18,11 +18,11 @@ export interface JobOutput {
   request(request: SubmitRequest): void;
   staging(event: StagingEvent): void;
   submitted(notice: SubmittedNotice): void;
-  /** Shows the URL of the job's pages. Called only if the submission did not know the URL. */
+  /** Shows the URL of the job's pages if the URL was not known at the submission. */
   pages(url: string): void;
   look(look: Look): void;
   /**
-   * Shows lines of programs, and resolves when the output accepts more.
+   * Shows lines of programs. Resolves when the output accepts more lines.
    * @param tasks names of all tasks whose lines are shown
    */
   log(lines: readonly LogLine[], tasks: readonly string[]): Promise<void>;

@@ -46,7 +46,7 @@ export const STATE_STYLE: Readonly<Record<TaskState, Style>> = {
   stopped: 'dim',
 };
 
-/** Returns a line for the job and a line for each task. Omits tasks that do not fit on the terminal. */
+/** Returns a line for the job and a line for each task. If the terminal is too small, the last line says how many tasks are omitted. */
 export function jobTable(status: JobStatus, terminal: Terminal, now: number): string[] {
   const width = Math.max(20, terminal.columns - 1);
   const head = jobLines(status, terminal, now, width);
@@ -57,7 +57,7 @@ export function jobTable(status: JobStatus, terminal: Terminal, now: number): st
   return [...head, ...lines, ...(hidden > 0 ? [terminal.paint('dim', clip(`and ${hidden} more tasks`, width))] : [])];
 }
 
-/** Returns lines with the job's progress, the reason why it waits, and the orphaned containers whose programs may still be running. */
+/** Returns lines with the job's progress, the reason why it waits, and its orphaned containers whose programs may still be running. */
 export function jobLines(status: JobStatus, terminal: Terminal, now: number, width: number): string[] {
   const facts = [
     status.step > 0 ? `step ${status.step}${percent(status.progress ?? 0)}` : '',
@@ -76,12 +76,12 @@ export function jobLines(status: JobStatus, terminal: Terminal, now: number, wid
   ];
 }
 
-/** Formats a share between 0 and 1, such as ` (34 %)`. Returns '' below half a percent, and for 1. */
+/** Formats a share between 0 and 1 as a percentage, such as ` (34 %)`. Returns '' for less than half a percent, and for 1. */
 export function percent(share: number): string {
   return share >= 0.005 && share < 1 ? ` (${Math.round(share * 100)} %)` : '';
 }
 
-/** Formats the size of a gang, such as `3 of 2..8 worker`. */
+/** Formats the number of running tasks, such as `3 of 2..8 worker`. */
 function elasticText({ role, running, least, most }: ElasticStatus): string {
   return `${running} of ${least}..${most} ${oneLine(role)}`;
 }
@@ -102,7 +102,7 @@ export function jobStyle(state: JobStatus['state']): Style {
   }
 }
 
-/** Selects the most important tasks if not all tasks fit: failed tasks first, then waiting tasks. */
+/** Selects the tasks to show if not all tasks fit. Prefers failed tasks, then waiting tasks. */
 function mostUrgent(tasks: readonly TaskStatus[], room: number): TaskStatus[] {
   const chosen = tasks.toSorted((a, b) => urgency(a.state) - urgency(b.state)).slice(0, room);
   return tasks.filter((task) => chosen.includes(task));

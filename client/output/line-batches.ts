@@ -1,10 +1,7 @@
 /** Maximum number of lines that may wait for a slow output. */
 const MOST_LINES = 256;
 
-/**
- * Combines lines into batches for an output that may be slow. A batch contains the lines that arrived while the output was busy, or in the
- * same turn of the event loop.
- */
+/** Combines lines into batches for an output that may be slow. Each batch contains the lines that arrived while the output was busy. */
 export class LineBatches<Line> {
   readonly #show: (lines: readonly Line[]) => Promise<void>;
   #waiting: Line[] = [];
@@ -16,13 +13,12 @@ export class LineBatches<Line> {
 
   /**
    * Adds a line. Resolves when there is room for the next line.
-   * @throws what `show` throws
+   * @throws the errors of `show`
    */
   async add(line: Line): Promise<void> {
     this.#waiting.push(line);
     this.#showing ??= this.#showAll();
-    // If the output fails before the next call, the rejection must not remain unhandled. The next call still receives it through
-    // `#showing`.
+    // Prevents an unhandled rejection. `#showing` keeps the error for the next call.
     this.#showing.catch(() => undefined);
     if (this.#waiting.length >= MOST_LINES) {
       await this.#showing;
@@ -31,7 +27,7 @@ export class LineBatches<Line> {
 
   /**
    * Resolves when the output has accepted all lines.
-   * @throws what `show` throws
+   * @throws the errors of `show`
    */
   async flush(): Promise<void> {
     await this.#showing;

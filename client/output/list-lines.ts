@@ -58,7 +58,7 @@ function listColumns({ withUsers, now }: { readonly withUsers: boolean; readonly
   ];
 }
 
-/** Returns the columns of `top`, which are those of a job list and a column with metrics. */
+/** Returns the columns of `tony-ts top`: those of a job list, and the metrics. */
 export function progressColumns(options: { readonly withUsers: boolean; readonly now: number }): FittedColumn<JobSummary>[] {
   return [
     ...listColumns(options),
@@ -77,7 +77,7 @@ function some(holds: (job: JobSummary) => boolean): (jobs: readonly JobSummary[]
 }
 
 function tookText({ startedAt, finishedAt }: JobSummary, now: number): string {
-  // YARN reports 0 as the start time if the job's view ACL denies access.
+  // If the job's view ACL denies access, YARN reports 0 as the start time.
   return startedAt === 0 ? '-' : formatDuration(1000 * Math.round(Math.max(0, (finishedAt ?? now) - startedAt) / 1000));
 }
 

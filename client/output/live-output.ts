@@ -68,7 +68,7 @@ export class LiveOutput implements JobOutput {
 
   look(look: Look): void {
     this.#look = look;
-    // The table shows only the current state, so print notices and failures above it.
+    // The table shows only the current state, so print notices and failures as permanent lines.
     this.#draw(
       look.events
         .filter((event) => event.type === 'notice' || (event.type === 'task' && (event.state === 'failed' || event.state === 'lost')))

@@ -2,15 +2,15 @@ import type { LogLine } from '../connections/log-reader.ts';
 import { harmless, type Style, type Terminal } from '../terminal/terminal.ts';
 import { fold, widthOf } from '../terminal/text-width.ts';
 
-/** Colours of task names. Red marks errors only. */
+/** Colours of task names. Red is reserved for errors. */
 const COLOURS: readonly Style[] = ['cyan', 'green', 'yellow', 'magenta', 'blue'];
 const LONGEST_PREFIX = 32;
 const LEAST_ROOM = 20;
 const TAB = 8;
 
 /**
- * Formats the log lines of several tasks, each with the task name in front. On a terminal, names are coloured and aligned, and long lines
- * wrap to the right of the names.
+ * Formats the log lines of several tasks. Each line begins with the task's name. On a terminal, names are coloured and aligned, and long
+ * lines wrap to the right of the names.
  */
 export class LogLines {
   readonly #prefixed: boolean;
@@ -21,7 +21,7 @@ export class LogLines {
     this.#prefixed = prefixed;
   }
 
-  /** Sets the width of the prefix to the longest name of these tasks. */
+  /** Makes the prefix as wide as the longest of these names. */
   expect(tasks: readonly string[]): void {
     this.#width = Math.max(this.#width, ...tasks.map((task) => Math.min(task.length, LONGEST_PREFIX)));
   }
@@ -54,7 +54,7 @@ export function colourOf(task: string): Style {
 /** Removes text that a carriage return overwrites on a terminal. */
 function visible(text: string): string {
   const last = harmless(text.slice(text.lastIndexOf('\r') + 1));
-  // The prefix would shift the tab stops, so replace tabs with spaces.
+  // Replace tabs with spaces, because the prefix would shift the tab stops.
   const parts = last.split('\t');
   return parts.map((part, at) => (at === parts.length - 1 ? part : part + ' '.repeat(TAB - (widthOf(part) % TAB)))).join('');
 }

@@ -4,7 +4,7 @@ import { jobLogs } from '../connections/job-logs.ts';
 import type { LogLine } from '../connections/log-reader.ts';
 import { LineBatches } from './line-batches.ts';
 
-/** Time (ms) after the end of a job within which another line must arrive. YARN may still be copying the logs to HDFS. */
+/** Maximum time (ms) between two lines after the end of a job. YARN may still be copying the logs to HDFS. */
 const QUIET_MS = 15_000;
 
 /**
@@ -23,8 +23,7 @@ export class ProgramLines {
 
   /**
    * @param task task such as `worker:0`, or undefined for all tasks
-   * @param show shows lines in order, and resolves when the output accepts more. The argument `tasks` contains the names of the selected
-   *   tasks
+   * @param show shows lines in order, and resolves when the output accepts more. `tasks` contains the names of the selected tasks.
    */
   constructor(
     connection: Pick<JobConnection, 'applicationId' | 'logs'>,
@@ -38,15 +37,15 @@ export class ProgramLines {
     this.#quietMs = quietMs;
   }
 
-  /** Takes over an observation of the job, which this class does not observe itself. The first call starts to read the logs. */
+  /** Receives an observation of the job from the caller. The first call starts to read the logs. */
   observed(observation: Observation): void {
     this.#latest = observation;
     this.#reading ??= this.#read(observation).catch(() => false);
   }
 
   /**
-   * Waits after the end of the job until all lines have been shown, no further line arrives, or `signal` is aborted. Returns whether all
-   * lines have been shown.
+   * Waits after the end of the job until all lines have been shown. Returns false if no further line arrives for too long, or if `signal`
+   * is aborted.
    */
   async end(signal: AbortSignal): Promise<boolean> {
     const reading = this.#reading ?? Promise.resolve(true);
@@ -83,7 +82,7 @@ export class ProgramLines {
       },
     });
     for await (const line of lines) {
-      // If no program has started, `jobLogs` yields the ApplicationMaster's log instead.
+      // Skip the ApplicationMaster's log, which `jobLogs` yields if no program has started.
       if (line.task !== 'master') {
         await batches.add(line);
       }

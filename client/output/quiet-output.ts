@@ -4,7 +4,7 @@ import { printable, type Terminal } from '../terminal/terminal.ts';
 import type { JobOutput, SubmittedNotice } from './job-output.ts';
 import { reportLines } from './report-lines.ts';
 
-/** Streams of a quiet command. The application ID goes to `stdout`, and the report of a failed job to `stderr`. */
+/** Streams of a quiet command. `stdout` receives the application ID, and `stderr` the report of a failed job. */
 export interface QuietStreams {
   readonly stdout: (text: string) => void;
   readonly stderr: (text: string) => void;
@@ -12,12 +12,12 @@ export interface QuietStreams {
   readonly writeLog: (lines: readonly LogLine[]) => Promise<void>;
 }
 
-/** Output for scripts, which contains only the application ID, the lines of the requested programs, and the cause of a failure. */
+/** Output for scripts. Prints only the application ID, the lines of the requested programs, and the cause of a failure. */
 export class QuietOutput implements JobOutput {
   readonly #streams: QuietStreams;
   readonly #terminal: Terminal;
 
-  /** @param terminal terminal to which `stderr` writes */
+  /** @param terminal properties of the terminal to which `stderr` writes */
   constructor(streams: QuietStreams, terminal: Terminal) {
     this.#streams = streams;
     this.#terminal = terminal;

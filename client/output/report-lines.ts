@@ -18,8 +18,8 @@ export function stagingLine(event: StagingEvent, where: string): string | undefi
 }
 
 /**
- * Returns a line such as `runtime [#####-----] 45 % 81.0 MB of 180.0 MB 64.2 MB/s 2 s left`. A narrow terminal gets no bar, and a very
- * narrow one no amounts.
+ * Returns a line such as `runtime [#####-----] 45 % 81.0 MB of 180.0 MB 64.2 MB/s 2 s left`. Omits the bar on a narrow terminal, and the
+ * amounts on a very narrow one.
  */
 export function uploadBar(name: string, sent: number, total: number, elapsedMs: number, columns: number): string {
   const { percent, amounts, speed } = factsOf(sent, total, elapsedMs);
@@ -51,20 +51,19 @@ function factsOf(sent: number, total: number, elapsedMs: number): { percent: str
   };
 }
 
-/** Task states in which a failure is reported. A failed task that will restart has the state `requested`. */
+/** Task states in which a failure is reported. A failed task that will restart is in the state `requested`. */
 const ENDED_BADLY: ReadonlySet<string> = new Set(['requested', 'failed', 'lost']);
 
 /**
  * Formats an event.
- * @param rows tasks of the job, or undefined if they are unknown. Node names include a port if several NodeManagers of these tasks share a
- *   host
+ * @param rows tasks of the job, which determine whether node names need a port; undefined if the tasks are unknown
  */
 export function eventLine(event: JobEvent, terminal: Terminal, rows?: readonly { readonly node: string | null }[]): string {
   switch (event.type) {
     case 'state':
       return [terminal.paint('bold', harmless(event.state)), harmless(event.message).trim()].filter((part) => part !== '').join(': ');
     case 'task': {
-      // In other states, the failure is an earlier one that has already been reported.
+      // In other states, `failure` is an earlier failure that has already been reported.
       const failure = ENDED_BADLY.has(event.state) ? event.failure : null;
       const why = failure === null ? '' : `: ${describeFailure(failure, event.role)}`;
       const node =
@@ -82,7 +81,10 @@ export function eventLine(event: JobEvent, terminal: Terminal, rows?: readonly {
   }
 }
 
-/** Returns the final report of a job, with the cause of its failure, or its results and their locations. */
+/**
+ * Returns the final report of a job. For a failed job, the report contains the cause. Otherwise, it contains the results and their
+ * locations.
+ */
 export function reportLines(report: JobReport, terminal: Terminal): string[] {
   const lines: string[] = [];
   if (report.state === 'SUCCEEDED') {

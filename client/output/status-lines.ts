@@ -14,7 +14,7 @@ export function statusLines(
 ): string[] {
   const lines: string[] = [];
   if (status !== null) {
-    // Show all tasks, because lines that are not redrawn may scroll. Omit the message, because the report repeats it.
+    // Show all tasks, because this output may scroll. Omit the message, because the report below repeats it.
     const whole = { ...terminal, columns: terminal.columns, rows: Number.POSITIVE_INFINITY };
     lines.push(...jobTable(result === null ? status : { ...status, state: result.state, message: '' }, whole, now));
     for (const notice of status.notices) {

@@ -98,7 +98,7 @@ export class TextOutput implements JobOutput {
     const now = this.#clock();
     switch (event.type) {
       case 'state':
-        // The report contains the final state.
+        // The report below shows the final state.
         if (isEndState(event.state) || (event.state === this.#state && now - this.#stateAt < WAIT_EVERY_MS)) {
           return false;
         }

@@ -11,16 +11,16 @@ function escaped(character: string): string {
   return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`;
 }
 
-/** Returns a function that formats values. In JSON, each value is a line. In YAML, each value is a document. */
+/** Returns a function that formats a value as a line of JSON or as a YAML document. */
 export async function valueFormatter(format: Exclude<OutputFormat, 'table'>): Promise<(value: unknown) => string> {
   if (format === 'json') {
     return (value) => `${JSON.stringify(value).replace(UNSAFE, escaped)}\n`;
   }
   const { Document, Scalar, visit } = await import('yaml');
   return (value) => {
-    // The conversion to JSON removes undefined and turns dates into strings, so that both formats are equal.
+    // Convert to JSON first, so that both formats omit undefined and contain dates as strings.
     const document = new Document(JSON.parse(JSON.stringify(value)));
-    // In YAML, only double-quoted strings may contain escape sequences.
+    // Only double-quoted YAML strings may contain escape sequences.
     const quote = (_: unknown, scalar: InstanceType<typeof Scalar>): void => {
       if (typeof scalar.value === 'string' && scalar.value.search(UNSAFE) >= 0) {
         scalar.type = Scalar.QUOTE_DOUBLE;

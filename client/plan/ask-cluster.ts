@@ -12,17 +12,17 @@ import type { HadoopCluster } from '../cluster/cluster.ts';
 import { countedJobs } from '../quotas/running-jobs.ts';
 import type { NodeRoom } from './placement.ts';
 
-/** State of the cluster for a plan. A plan is only informational, so parts of the state may be missing. */
+/** State of the cluster for a plan. Parts may be missing, because a plan is only informational. */
 export interface Answers {
   readonly nodes: readonly NodeRoom[] | null;
   readonly queue: QueueRoom | null;
   /** Quota totals that the job would exceed, or null if the running jobs are unknown. */
   readonly shortages: readonly Shortage[] | null;
-  /** Parts that are missing, with the reasons. */
+  /** Missing parts, and the reasons why they are missing. */
   readonly notes: readonly string[];
 }
 
-/** Time limit (ms), measured from the call to `answers`. */
+/** Time limit (ms) for the responses, measured from the call to `answers`. */
 const PATIENCE_MS = 2_000;
 
 /**

@@ -29,7 +29,7 @@ export function withheldNote(withheld: readonly string[]): string | null {
     : `Not uploaded because the names suggest that these files contain secrets: ${firstNames(withheld, MOST_NAMED)}. To include ${first}, add the line !${first} to .tonyignore.`;
 }
 
-/** Warns about jobs that set PATH, because the shell then finds no commands outside the folders on the new PATH. */
+/** Warns if a job sets PATH, because the shell then finds commands only in the folders on the new PATH. */
 function pathNote({ env, roles }: Pick<Job, 'env' | 'roles'>): string | null {
   const places = [
     ...(Object.hasOwn(env, 'PATH') ? ['env'] : []),
@@ -40,10 +40,7 @@ function pathNote({ env, roles }: Pick<Job, 'env' | 'roles'>): string | null {
     : `${places.join(' and ')} ${places.length === 1 ? 'replaces' : 'replace'} the whole PATH. The shell finds commands such as node only in the folders on the new PATH.`;
 }
 
-/**
- * Warns about `docker`. If the container executor of a node does not support Docker, the node starts the container without its image, and
- * reports no error.
- */
+/** Warns if a job sets `docker`. A node whose container executor does not support Docker ignores the image without an error. */
 function dockerNote({ master, roles }: Pick<Job, 'master' | 'roles'>, configuration: HadoopConfiguration | null): string | null {
   const names = [
     ...(master.docker === null ? [] : ['the ApplicationMaster']),

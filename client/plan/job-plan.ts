@@ -6,7 +6,7 @@ export interface JobPlan {
   readonly user: string;
   readonly where: 'yarn' | 'local';
   readonly queue: string;
-  /** Container requests. The ApplicationMaster's is the first. */
+  /** Container requests, starting with that of the ApplicationMaster. */
   readonly containers: readonly PlannedContainers[];
   readonly total: { readonly containers: Span; readonly resources: Readonly<Record<string, Span>> };
   /** Resources of the queue, or null if they are unknown. */
@@ -17,7 +17,7 @@ export interface JobPlan {
   readonly notes: readonly string[];
 }
 
-/** Amount that the job needs (`least`), and amount that it can use (`most`). */
+/** Minimum amount that the job needs, and maximum amount that it can use. */
 export interface Span {
   readonly least: number;
   readonly most: number;
@@ -31,7 +31,7 @@ export interface PlannedContainers {
   readonly resources: Room;
   readonly nodeLabel: string | null;
   readonly optional: boolean;
-  /** Number of containers that fit now, or null if it is unknown. */
+  /** Number of containers that fit now, or null if the number is unknown. */
   readonly fitNow: number | null;
   /** Command in job.yaml. Null for the ApplicationMaster and for a TensorBoard role that tony-ts adds. */
   readonly command: string | null;
@@ -52,7 +52,7 @@ export type Verdict =
   | { readonly type: 'waits'; readonly reasons: readonly string[] }
   /**
    * YARN would reject the job, because the queue is stopped or may not use the nodes. Or the ApplicationMaster would fail the job, because
-   * the job exceeds a quota total and the site file sets `over: fail`.
+   * it exceeds a quota total and the site file sets `over: fail`.
    */
   | { readonly type: 'refused'; readonly reasons: readonly string[] }
   /** The job cannot run even on an idle cluster. */

@@ -28,7 +28,7 @@ export function planOf(job: Job, room: ClusterRoom, parts: PlanParts, notes: rea
   };
 }
 
-/** Plans a local job. There are no resource limits, because its processes run on this machine. */
+/** Plans a local job. The plan has no resource limits, because the job's processes run on this machine. */
 export function localPlan(job: Job, user: string, parts: PlanParts, notes: readonly string[]): JobPlan {
   const containers = asksOf(job).map((ask) => ({ ...ask, fitNow: null }));
   return { ...commonPlan(job, user, containers, parts), where: 'local', headroom: null, verdict: { type: 'fits' }, notes };
@@ -69,7 +69,7 @@ function asksOf(job: Job): Ask[] {
   ];
 }
 
-/** Returns the maximum over the stages of the job. */
+/** Returns the peak of the job, which is the maximum over its stages. */
 function totalOf(stages: readonly (readonly PlannedContainers[])[]): JobPlan['total'] {
   const names = [...new Set(stages.flat().flatMap(({ resources }) => Object.keys(resources)))];
   const most = (amount: (each: PlannedContainers) => number): Span => {
@@ -91,8 +91,8 @@ function asksIn<T extends Pick<Ask, 'role'>>(asks: readonly T[], stage: readonly
 const WORST_FIRST = ['never', 'refused', 'waits', 'unknown', 'fits'] as const satisfies readonly Verdict['type'][];
 
 /**
- * Combines the results of all stages into the worst verdict with all its reasons, and the smallest number of fitting containers for each
- * role.
+ * Combines the results of all stages. Returns the worst verdict with all its reasons, and the smallest number of containers that fit for
+ * each role.
  */
 function fitOfStages(stages: readonly (readonly Ask[])[], room: ClusterRoom): Fit {
   const fits = stages.map((asks) => fitOf(asks, room));

@@ -7,14 +7,14 @@ import { nodeRoom } from './ask-cluster.ts';
 import { type Ask, masterAsk, type NodeRoom } from './placement.ts';
 import { fitOf } from './verdict.ts';
 
-/** Time (ms) in which YARN usually starts an ApplicationMaster. */
+/** Time (ms) that YARN usually takes to start an ApplicationMaster. */
 const USUAL_WAIT_MS = 3_000;
-/** Time (ms) for which responses about nodes and queues are cached. */
+/** Time (ms) for which responses about nodes and queues stay in the cache. */
 const ANSWERS_LAST_MS = 10_000;
 
 /**
- * Determines which resource an ApplicationMaster is waiting for. YARN's diagnostics do not contain it, so this class compares the request
- * with the free resources of nodes and queues.
+ * Determines which resource an ApplicationMaster is waiting for. YARN's diagnostics do not say this, so the class compares the request with
+ * the free resources of nodes and queues.
  */
 export class MasterShortages {
   readonly #resourceManager: Pick<ResourceManager, 'nodes' | 'queueRoom'>;
@@ -24,7 +24,7 @@ export class MasterShortages {
   readonly #answers = new Map<string, { readonly at: number; readonly value: Promise<unknown> }>();
 
   /**
-   * @param user current user
+   * @param user user who runs this process
    * @param now returns the current time in ms since the epoch
    */
   constructor(resourceManager: Pick<ResourceManager, 'nodes' | 'queueRoom'>, user: string, now: () => number = Date.now) {
@@ -51,8 +51,8 @@ export class MasterShortages {
   }
 
   /**
-   * Returns true if the application has waited longer than usual. YARN's clock may differ from this machine's, so the wait begins at YARN's
-   * start time or when this process first saw the application, whichever is earlier.
+   * Returns true if the application has waited longer than usual. The clocks of YARN and of this machine may differ. The wait therefore
+   * begins at the earlier of YARN's start time and the time at which this process first saw the application.
    */
   #waitsLong({ id, startedAt }: Application): boolean {
     const first = this.#seen.get(id) ?? this.#now();
@@ -91,8 +91,9 @@ export function shortageOf(
   queue: QueueRoom | null,
   { user, knowsUser }: { readonly user: string; readonly knowsUser: boolean },
 ): string | null {
-  // YARN has accepted the application, so the queue's state, labels and limit for ApplicationMasters are not the reason. The queue usage
-  // includes resources that are reserved on nodes, possibly for this ApplicationMaster. If there are any, ignore the limits of the queue.
+  // YARN has accepted the application, so the queue's state, its labels and its limit for ApplicationMasters cannot be the reason. If nodes
+  // have reserved resources, possibly for this ApplicationMaster, the queue usage includes them. The limits of the queue then say nothing
+  // about the reason.
   const isExact = queue?.reservedContainers === 0;
   const labels = Object.entries(queue?.labels ?? {}).map(([label, { levels, user: own }]) => {
     return [label, { levels: isExact ? levels : [], user: isExact && knowsUser ? own : null, masters: null }] as const;

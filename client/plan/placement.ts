@@ -8,7 +8,7 @@ export interface NodeRoom {
   /** Whether YARN starts containers on the node now. False for an unhealthy node, for example. */
   readonly usable: boolean;
   readonly labels: readonly string[];
-  /** Resources of the node. The amount of a resource type that is missing here is unknown. */
+  /** Total resources of the node. If a resource type is missing, its amount is unknown. */
   readonly total: Room;
   readonly free: Room;
 }
@@ -16,7 +16,7 @@ export interface NodeRoom {
 /** Returns true if the scheduler takes a resource type into account. */
 export type Counted = (resource: string) => boolean;
 
-/** Name that the ApplicationMaster's container has in place of a role name. */
+/** Name of the ApplicationMaster in container requests, where other requests have a role name. */
 export const MASTER = 'ApplicationMaster';
 
 export function masterAsk(resources: Room, nodeLabel: string | null): Ask {
@@ -24,16 +24,16 @@ export function masterAsk(resources: Room, nodeLabel: string | null): Ask {
 }
 
 interface PlacementOptions {
-  /** Node label that requests without a label get. */
+  /** Label of the nodes for requests that specify no label. */
   readonly defaultLabel: string;
   readonly counted: Counted;
-  /** Free resources under each limit of the queue; see `budgetsOf`. The keys are node labels. */
+  /** For each node label, the free resources under each limit of the queue; see `budgetsOf`. */
   readonly budgets?: ReadonlyMap<string, readonly Room[]>;
 }
 
 /**
- * Returns how many containers of each role fit on the nodes. Simulates a placement with required containers before optional ones, and large
- * before small ones. Each container is placed on the node with the fewest free resources. YARN may place containers differently.
+ * Returns how many containers of each role fit on the nodes. Simulates a placement: required containers before optional ones, large ones
+ * before small ones, and each one on the node with the fewest free resources. YARN may place containers differently.
  */
 export function placed(
   asks: readonly Ask[],
@@ -54,7 +54,7 @@ export function placed(
     }
     const fitting = free.filter(({ node, left }) => isOf(node, label) && holds(left, resources, counted));
     let count = 0;
-    // A placed container leaves the node with even fewer free resources, so the next one also goes there if it fits.
+    // After a placement, the node has even fewer free resources, so it remains the first choice.
     for (const { left } of fitting.sort((a, b) => byTightness(a.left, b.left))) {
       while (count < wanted && holds(left, resources, counted) && bounds.every((bound) => allows(bound, resources, counted))) {
         for (const room of [left, ...bounds]) {
@@ -91,8 +91,8 @@ export function placed(
 }
 
 /**
- * Returns the free resources of the queue, of its parent queues, and of the user, for each node label. A resource type that is missing is
- * unlimited.
+ * Returns the free resources of the queue, of its parent queues, and of the user, for each node label. Resource types that are missing have
+ * no limit.
  */
 export function budgetsOf(queue: QueueRoom): Map<string, Room[]> {
   return new Map(
@@ -128,7 +128,7 @@ export function holds(room: Room, resources: Room, counted: Counted): boolean {
   return asked(resources).every(([name, amount]) => !counted(name) || (room[name] ?? 0) >= amount);
 }
 
-/** Returns true if the resources are within the limit. A resource type that is missing there is unlimited. */
+/** Returns true if the resources are within the limit. Resource types that are missing in the limit are unlimited. */
 export function allows(bound: Room, resources: Room, counted: Counted): boolean {
   return asked(resources).every(([name, amount]) => !counted(name) || bound[name] === undefined || bound[name] >= amount);
 }

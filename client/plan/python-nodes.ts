@@ -5,7 +5,7 @@ import type { RecordedNode } from '../cluster/node-record.ts';
 import type { EnvironmentDescription } from '../python/build-environment.ts';
 import { compareGlibc } from '../python/wheel-name.ts';
 
-/** Requirements of a job's packages, which nodes must meet. */
+/** Requirements of a job's packages that nodes must meet. */
 export type PythonNeeds = Pick<EnvironmentDescription, 'python' | 'machine' | 'glibc' | 'packages'>;
 
 const MOST_NAMED = 3;

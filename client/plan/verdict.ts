@@ -18,13 +18,13 @@ export interface ClusterRoom {
 
 export interface Fit {
   readonly verdict: Verdict;
-  /** Number of containers that fit now, for each role, or null if it is unknown. */
+  /** For each role, the number of containers that fit now. Null if the numbers are unknown. */
   readonly fitNow: ReadonlyMap<string, number> | null;
 }
 
 /**
  * Determines whether a job can run now, later or never.
- * @param subject what the reasons call the job
+ * @param subject name for the job in the reasons
  */
 export function fitOf(wanted: readonly Ask[], room: ClusterRoom, subject = 'the job'): Fit {
   const { nodes, queue, shortages } = room;
@@ -58,8 +58,8 @@ export function roundedUp(resources: Room, queue: QueueRoom | null): Room {
 }
 
 /**
- * Returns a function that tells which resources the scheduler takes into account. The default calculator considers only memory. On clusters
- * with GPUs, the calculator must consider all resources.
+ * Returns a function that returns true for the resources that the scheduler takes into account. The default calculator considers only
+ * memory. A cluster with GPUs must use a calculator that considers all resources.
  */
 function countedBy({ queue, largest }: ClusterRoom): Counted {
   const all = queue?.countsAll ?? Object.keys(largest).some((name) => name !== 'memory' && name !== 'vcores');
@@ -87,7 +87,7 @@ function impossibleReasons({ role, resources, nodeLabel }: Ask, room: ClusterRoo
     return reasons;
   }
   const counted = countedBy(room);
-  // Requests without a label may also run on nodes with a label.
+  // Nodes with a label may also run requests without a label.
   const candidates = nodeLabel === null ? nodes : nodes.filter(({ labels }) => labels.includes(nodeLabel));
   if (candidates.length === 0 || candidates.some(({ total }) => allows(total, resources, counted))) {
     return [];
@@ -109,7 +109,7 @@ function labelsOf(asks: readonly Ask[], { defaultLabel }: QueueRoom): string[] {
 }
 
 interface QueueReason {
-  /** Resource type that is missing, or null if the reason is another one. */
+  /** Resource type that is missing, or null if the text has another reason. */
   readonly resource: string | null;
   readonly text: string;
 }

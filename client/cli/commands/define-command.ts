@@ -5,7 +5,7 @@ interface CommandDefinition<Declared> {
   readonly describe: string;
   /** Declares the positionals and options. */
   readonly builder: (yargs: Argv<object>) => Argv<Declared>;
-  /** Runs the command. The types of its arguments follow from the declarations in `builder`. */
+  /** Runs the command. The declarations in `builder` determine the types of the arguments. */
   readonly handler: (args: ArgumentsCamelCase<Declared>) => Promise<void>;
 }
 

@@ -23,7 +23,7 @@ export const killCommand = defineCommand({
       if (!yes && process.stdin.isTTY && process.stdout.isTTY) {
         const observation = await connection.observe();
         const impact = killImpact(application, observation, Date.now());
-        // With `--output json` or `yaml`, stdout contains only values.
+        // With `--output json` or `--output yaml`, stdout must contain only JSON or YAML.
         const stream = output === 'table' ? process.stdout : process.stderr;
         const answer = observation.result === null ? await ask(impact, stream) : 'yes';
         if (answer !== 'yes') {

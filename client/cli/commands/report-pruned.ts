@@ -11,9 +11,9 @@ export interface Removal {
 export interface PruneReport<Item> {
   readonly output: OutputFormat;
   readonly dryRun: boolean;
-  /** Returns the fields for `--output`. The caller adds `removed` and `failure`. */
+  /** Returns the fields of an item for `--output json` and `--output yaml`. */
   readonly value: (item: Item) => object;
-  /** Returns the text that follows `removed`. */
+  /** Returns the description of an item for the text output. */
   readonly text: (item: Item) => string;
   readonly count: (items: number) => string;
 }

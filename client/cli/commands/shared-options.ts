@@ -28,7 +28,7 @@ export const DRY_RUN_OPTION = {
 } as const satisfies Record<string, Options>;
 
 /**
- * Parses a duration option and returns ms.
+ * Parses the value of a duration option, and returns it in ms.
  * @throws TonyError USAGE
  */
 export async function durationOf(option: string, text: string): Promise<number> {

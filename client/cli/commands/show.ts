@@ -3,8 +3,7 @@ import type { Terminal } from '../../terminal/terminal.ts';
 
 /**
  * Prints the result of a command as values or as lines of text, depending on `--output`.
- * @param notice remark about the result, for example that it is incomplete, or '' for no remark. The remark is printed after the values, or
- *   to stderr.
+ * @param notice remark about the result, for example that the result is incomplete, or '' for no remark
  */
 export async function show(
   output: OutputFormat,

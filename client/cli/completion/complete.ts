@@ -7,9 +7,8 @@ const LONGEST_DESCRIPTION = 60;
 
 /**
  * Returns the lines that a shell's completion function reads. The first line is `words`, `files` or `folders`. After `words`, each line
- * contains a candidate, a tab and a description, and the shell selects the candidates that match. Never throws, because an error message
- * would garble the user's prompt.
- * @param words words before the cursor, without `tony-ts`; the last word ends at the cursor
+ * contains a candidate, a tab and a description. Never throws, because an error message would garble the user's prompt.
+ * @param words words up to the cursor, without `tony-ts`
  */
 export async function completionLines(root: DescribedCommand, words: readonly string[]): Promise<string[]> {
   const wanted = wantedAt(root, words);
@@ -33,7 +32,7 @@ async function valuesOf(name: string, typed: Typed, current: string): Promise<Va
   }
 }
 
-/** Returns true if a candidate contains no characters that are special to a shell. bash inserts candidates without quoting them. */
+/** Returns true if a candidate contains no special characters of shells. bash inserts candidates without quoting them. */
 function isPlain({ value }: Candidate): boolean {
   return /^[\w.:@=%+,/-]*$/.test(value);
 }

@@ -11,7 +11,7 @@ export type Wanted =
   | { readonly kind: 'words'; readonly candidates: readonly Candidate[] }
   | ({ readonly kind: 'value'; readonly name: string; readonly prefix: string } & Typed);
 
-/** Words before the cursor. */
+/** Words that the user typed before the cursor. */
 export interface Typed {
   /** Command path, such as `history show`. */
   readonly command: string;
@@ -20,7 +20,7 @@ export interface Typed {
 }
 
 /**
- * Determines whether the word at the cursor is a command, an option, or the value of an option or positional.
+ * Determines what to complete at the cursor: a command or option, or the value of an option or positional.
  * @param words words up to the cursor, without `tony-ts`; the last word is incomplete or empty
  */
 export function wantedAt(root: DescribedCommand, words: readonly string[]): Wanted {

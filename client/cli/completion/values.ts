@@ -3,15 +3,15 @@ import type { JobSummary } from '../../listing/job-lister.ts';
 import { inTime } from './in-time.ts';
 import type { Candidate, Typed } from './typed-words.ts';
 
-/** Candidates for a value. With `files` or `folders`, the shell finds the candidates itself. */
+/** Candidates for a value, or `files` or `folders` if the shell itself should complete file or folder names. */
 export type Values = readonly Candidate[] | 'files' | 'folders';
 
-/** Maximum number of suggested jobs, most recent first. */
+/** Maximum number of jobs to suggest. The newest jobs are suggested. */
 const MOST_JOBS = 200;
 const MOST_LOCAL_JOBS = 20;
 const RUNNING_ONLY: ReadonlySet<string> = new Set(['kill', 'attach', 'top', 'feed']);
 
-/** Returns the candidates for an option or positional, by its name. */
+/** Returns the candidates for the value of an option or positional. */
 export const VALUES: Readonly<Record<string, (typed: Typed, current: string) => Promise<Values> | Values>> = {
   application: jobs,
   task: tasks,
@@ -32,7 +32,7 @@ async function jobs({ command, values }: Typed): Promise<Candidate[]> {
 async function clusterJobs(ended: boolean, values: Typed['values']): Promise<Candidate[]> {
   const { listJobs } = await import('../../listing/list-jobs.ts');
   const list = (which: { readonly ended: boolean }) => listJobs({ ...which, limit: MOST_JOBS, ...clusterOf(values) });
-  // If listing all jobs takes too long, suggest only running jobs.
+  // Listing all jobs may take too long. In that case, suggest only running jobs.
   const [running, all] = await Promise.all([inTime(() => list({ ended: false }), []), ended ? inTime(() => list({ ended }), null) : null]);
   return (all ?? running).map(jobCandidate);
 }
@@ -78,7 +78,7 @@ async function errorCodes(): Promise<Candidate[]> {
   return Object.entries(ERROR_CODES).map(([value, { means }]) => ({ value, describe: means }));
 }
 
-/** Returns the keys next to the typed key. For example, `roles.w` returns the keys below `roles`. */
+/** Returns the keys that can complete the typed key. For `roles.w`, these are the keys below `roles`. */
 async function keys(_: Typed, current: string): Promise<Candidate[]> {
   const { explainKey } = await import('../../../conf/explain-key.ts');
   const { jobJsonSchema } = await import('../../../conf/job-schema.ts');

@@ -39,7 +39,7 @@ function checkOption({ path, known }: ReadWords, typed: TypedOption): void {
   if (value === undefined) {
     return;
   }
-  // yargs parses every value except `true` as false, so `--dry-run=yes` would submit the job.
+  // yargs treats every value except `true` as false. With `--dry-run=yes`, it would therefore submit the job.
   if (option.isFlag) {
     if (value === 'true' || value === 'false') {
       return;

@@ -11,12 +11,12 @@ export interface NumberRange {
   readonly most: number;
 }
 
-/** Returns a yargs option for a whole number. `checkWords` validates the range, because yargs does not. */
+/** Returns a yargs option for a whole number. yargs does not check the range, so `checkWords` does. */
 export function wholeNumber(least: number, most = Number.POSITIVE_INFINITY) {
   return { type: 'number', requiresArg: true, range: { least, most } } as const;
 }
 
-/** Returns a yargs positional for the words after `--`. `checkWords` rejects words before `--`. */
+/** Returns a yargs positional for the words after `--`. `checkWords` rejects words in this place without `--`. */
 export function wordsAfterDashes(describe: string) {
   return { type: 'string', array: true, describe, followsDashes: true } as const;
 }
@@ -28,18 +28,18 @@ export interface DescribedOption {
   readonly isFlag: boolean;
   /** Whether the option may be repeated. */
   readonly isList: boolean;
-  /** Whether the value may begin with a dash. An option of the command is never taken as the value. */
+  /** Whether the value may begin with a dash, unless the word is an option of the command. */
   readonly takesNextWord: boolean;
   readonly choices: readonly string[];
   /** Range of a whole number, or null for other options. */
   readonly range: NumberRange | null;
   readonly conflicts: readonly string[];
   readonly hidden: boolean;
-  /** Whether the option is a flag that is on by default. `--no-NAME` turns it off. */
+  /** Whether the option is a flag that is on by default, and that users turn off with `--no-NAME`. */
   readonly on: boolean;
   /** Default value. Empty for flags and for options without a default. */
   readonly fallback: string;
-  /** Normalises a value before it is compared with the choices. */
+  /** Converts a value to the spelling of the choices before it is checked. */
   readonly normalize: (value: string) => string;
 }
 
@@ -66,7 +66,7 @@ export interface DescribedCommand {
 
 type AnyModule = CommandModule<object, never>;
 
-/** Runs `define` with a recorder in place of yargs, and returns the commands and options that it declared. */
+/** Runs `define` with a recorder in place of yargs. Returns the commands and options that `define` has declared. */
 export function describeCommands(define: (yargs: Argv) => unknown): DescribedCommand {
   return recorded('', '', define);
 }

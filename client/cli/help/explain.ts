@@ -21,8 +21,8 @@ export interface ExplainedCode {
 }
 
 /**
- * Explains a key of job.yaml or, if `site` is true, of tony-site.yaml.
- * @param key path such as `roles.worker.restart`; '' for the whole file
+ * Explains a key of job.yaml, or of tony-site.yaml if `site` is true.
+ * @param key path such as `roles.worker.restart`, or '' for the whole file
  * @throws TonyError USAGE for an unknown key, with the closest match
  */
 export function explainConfig(key = '', { site = false }: { readonly site?: boolean } = {}): ExplainedKey {
@@ -48,7 +48,7 @@ export function explainCodes(): ExplainedCode[] {
 }
 
 /**
- * Explains an error code; ignores case.
+ * Explains an error code, which may be in lower case.
  * @throws TonyError USAGE for an unknown code, with the closest match
  */
 export function explainCode(code: string): ExplainedCode {

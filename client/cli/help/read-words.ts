@@ -3,7 +3,7 @@ import type { DescribedCommand, DescribedOption } from './command-description.ts
 export interface TypedOption {
   /** Full name of a known option, or an unknown option as the user typed it. */
   readonly name: string;
-  /** The option as the user typed it, without its value, such as `--no-open` or `-f`. */
+  /** Option as the user typed it, without its value, such as `--no-open` or `-f`. */
   readonly typed: string;
   /** Description of the option, or null for an unknown option. */
   readonly option: DescribedOption | null;
@@ -12,18 +12,18 @@ export interface TypedOption {
 }
 
 export interface ReadWords {
-  /** The commands that the user typed, starting with `tony-ts`. */
+  /** Commands that the user typed, starting with `tony-ts`. */
   readonly path: readonly DescribedCommand[];
-  /** The last command that the user typed, or its default subcommand. */
+  /** Last command that the user typed, or its default subcommand. */
   readonly runs: DescribedCommand;
   readonly known: readonly DescribedOption[];
   readonly options: readonly TypedOption[];
   /** Words that are not options. If `rest` is null, they include the words after `--`. */
   readonly positionals: readonly string[];
-  /** Words after `--` if the command takes its last positional from there. Null for other commands, or without `--`. */
+  /** Words after `--`. Null without `--`, or if no positional of the command follows `--`. */
   readonly rest: readonly string[] | null;
   readonly unknownCommand: string | undefined;
-  /** Words to pass to yargs. An equals sign joins an option to a value that begins with a dash. */
+  /** Words to pass to yargs. If a value begins with a dash, an equals sign joins it to its option. */
   readonly joined: readonly string[];
 }
 
@@ -33,7 +33,7 @@ export function splitAtDashes(words: readonly string[]): { readonly before: read
   return end < 0 ? { before: words, behind: null } : { before: words.slice(0, end), behind: words.slice(end + 1) };
 }
 
-/** Returns the options of a command line, even if its command is unknown. */
+/** Returns the options of a command line, even if the command is unknown. */
 export function readAllOptions(root: DescribedCommand, words: readonly string[]): readonly TypedOption[] {
   return readOptions(optionsBelow(root), splitAtDashes(words).before).options;
 }
@@ -79,7 +79,7 @@ function optionsBelow(command: DescribedCommand): DescribedOption[] {
 function readOptions(known: readonly DescribedOption[], words: readonly string[]) {
   const options: TypedOption[] = [];
   const positionals: string[] = [];
-  /** Positionals before the first unknown option. */
+  /** Positionals before the first unknown option. Later words may be values of that option. */
   const certain: string[] = [];
   const joined: string[] = [];
   for (let at = 0; at < words.length; at++) {

@@ -2,7 +2,7 @@ import { harmless, type Terminal } from '../../terminal/terminal.ts';
 import { fold, padTo, widthOf } from '../../terminal/text-width.ts';
 import type { PartVersion } from './versions.ts';
 
-/** Returns one line per component: its name, its version (if known), and details. */
+/** Returns a line for each component, with its name, its version if known, and details. */
 export function versionLines(found: readonly PartVersion[], terminal: Terminal): string[] {
   const wide = Math.max(...found.map(({ part }) => widthOf(part)));
   return found.flatMap(({ part, version, detail }) => {

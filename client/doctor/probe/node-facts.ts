@@ -1,6 +1,6 @@
 import type { ProbedNode } from '../../../conf/node-probe.ts';
 
-/** Parsed facts about one node. A fact that is missing is '' or null. */
+/** Parsed facts about one node. Missing facts are '' or null. */
 export interface NodeFacts {
   readonly node: string;
   /** Reason why the node has no facts, or '' if it has some. */
@@ -24,7 +24,7 @@ export interface NodeFacts {
   readonly diskFreeBytes: number | null;
   readonly shmBytes: number | null;
   readonly openFiles: string;
-  /** Range of the ports on which tasks listen. */
+  /** Range of the ports on which tasks can listen. */
   readonly ports: string;
   /** Command and version of each Python interpreter, and whether it has the modules `pip` and `venv`. */
   readonly pythons: readonly string[];
@@ -38,7 +38,7 @@ export interface NodeFacts {
   readonly unreached: ProbedNode['unreached'];
 }
 
-/** cgroup v1 reports about 2^63 if there is no limit. */
+/** cgroup v1 reports about 2^63 to indicate that there is no limit. */
 const NO_LIMIT = 2 ** 60;
 
 export function nodeFacts({ node, notProbed, facts, storage, tried, unreached }: ProbedNode): NodeFacts {

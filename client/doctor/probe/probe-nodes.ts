@@ -19,18 +19,21 @@ import { createJobSecrets } from '../../job/job-secrets.ts';
 import { findArchive, findFolder, openStaging, removedFromCache, type StagingPlace, stageJob } from '../../staging/staging.ts';
 import { hashedBundles } from '../../submit/submit-parts.ts';
 
-/** Application type of a probe. Lists of jobs omit probes, because jobs have another type. */
+/** Application type of a probe. Job lists omit probes because of this type. */
 const APPLICATION_TYPE = 'TONY-PROBE';
 const MASTER_MB = 512;
 const MASTER_ATTEMPTS = 2;
 const POLL_MS = 500;
-/** Time (ms) that a probe may take in addition to `timeoutMs`, to start the ApplicationMaster, test connections between nodes, and exit. */
+/**
+ * Time (ms) that a probe may take in addition to `timeoutMs`. Covers the start of the ApplicationMaster, the connection tests between
+ * nodes, and the exit.
+ */
 const OVERHEAD_MS = 180_000;
 const MOST_NAMED = 20;
 
 export interface ProbeOptions {
   readonly queue: string;
-  /** Hosts or NodeManagers (`host:port`) to probe. If the list is empty, all nodes may be probed. */
+  /** Hosts or NodeManagers (`host:port`) to probe. An empty list allows all nodes. */
   readonly only: readonly string[];
   /** Number of nodes to probe, or null for all nodes. */
   readonly sample: number | null;
@@ -58,8 +61,8 @@ export function chooseNodes(all: readonly Node[], { only, sample }: Pick<ProbeOp
 }
 
 /**
- * Runs a container on each node, and returns the containers' reports. Removes the files of the probe. If the caller aborts the probe, kills
- * its application.
+ * Runs a container on each node, and returns the containers' reports. Removes the probe's files afterwards. If the caller aborts the probe,
+ * kills its YARN application.
  */
 export async function probeNodes(cluster: HadoopCluster, nodes: readonly Node[], options: ProbeOptions): Promise<ProbeResult> {
   const resourceManager = ResourceManager.of(cluster.configuration, cluster.user);
@@ -115,7 +118,7 @@ async function stagedSubmission(
     };
     const text = JSON.stringify(order);
     const file = await stageJob(place, staging, text);
-    // A concurrent prune may have removed files before it could read job.json; see submit-parts.ts.
+    // Check that a concurrent prune has not removed files from the cache in the meantime. See submit-parts.ts.
     const isThere = await Promise.all(parts.map((part, at) => part.isStaged(staged[at] as Resource)));
     if (isThere.includes(false)) {
       throw removedFromCache(parts.filter((_, at) => !isThere[at]).map(({ name }) => name));

@@ -14,7 +14,7 @@ export interface ProbeReport {
 }
 
 /**
- * Runs one container on each node, and reports the problems that jobs would have there.
+ * Runs a container on each node, and reports the problems that jobs would have on the nodes.
  * @throws TonyError USAGE, PROBE_FAILED
  */
 export async function runProbe(options: ClusterOptions & ProbeOptions): Promise<ProbeReport> {
@@ -34,7 +34,7 @@ export async function runProbe(options: ClusterOptions & ProbeOptions): Promise<
   });
 }
 
-/** Returns the facts with which later submissions compare the packages of a job. */
+/** Returns the facts that later submissions compare with the requirements of Python packages. */
 function recordable(facts: readonly NodeFacts[], chosen: readonly Node[]): RecordedNode[] {
   const probedAt = Date.now();
   return facts
