@@ -63,7 +63,7 @@ export function compose(settings: MasterSettings, log: Logger) {
   const storage = createStorage({ hadoop, user: frozen.user, ...connection });
   const job = new JobShell({ frozen, attempt, secrets, command: executorCommand(frozen), log });
   const gone = (): void => {
-    const reason = `${frozen.staging} was removed, which happens when the job is killed`;
+    const reason = `${frozen.staging} was removed, probably because the job was killed`;
     process.stderr.write(`${reason}\n`);
     job.fence(reason);
   };

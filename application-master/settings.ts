@@ -77,6 +77,6 @@ function refuseLocal({ cluster }: FrozenJob, { tokens }: Credentials): void {
     return;
   }
   throw new TonyError('JOB_INVALID', `job.json belongs to a job with cluster.kind ${cluster.kind}, but YARN runs it.`, {
-    hint: 'Submit it with tony-ts submit, without --local.',
+    hint: 'Submit the job with tony-ts submit, without --local.',
   });
 }

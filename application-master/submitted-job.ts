@@ -4,7 +4,7 @@ import type { Secret } from '../platform/secret.ts';
 
 /**
  * Returns false if job.json was modified after the submission.
- * @param digest digest from the credentials. Unlike job.json, users cannot change it, because YARN stores the credentials at submission.
+ * @param digest digest from the credentials. Users cannot change the digest, because YARN stores the credentials at submission.
  */
 export function isSubmitted(job: Buffer, digest: Secret): boolean {
   return sameSecret(createHash('sha256').update(job).digest(), digest.reveal());

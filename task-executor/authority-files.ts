@@ -8,12 +8,14 @@ const SYSTEM_BUNDLES = ['/etc/ssl/certs/ca-certificates.crt', '/etc/pki/tls/cert
 const ADDITIONAL = 'cluster-authorities.pem';
 /** Contains all authorities, for programs that replace their own authorities with this file. */
 const ALL = 'all-authorities.pem';
-/** Variables that OpenSSL (including Python's ssl module), the Python packages requests and botocore, and curl read. */
+/**
+ * Environment variables that name the file with all authorities for OpenSSL, for the Python packages requests and botocore, and for curl.
+ */
 const REPLACING = ['SSL_CERT_FILE', 'REQUESTS_CA_BUNDLE', 'CURL_CA_BUNDLE'];
 
 /**
  * Writes the cluster's certificate authorities to files in the container's folder. Returns the environment variables that make programs
- * trust them, without variables that `environment` already sets.
+ * trust these authorities, except those that `environment` already sets.
  * @param authorities authorities in PEM format; empty if the cluster has none of its own
  */
 export async function authorityEnvironment(

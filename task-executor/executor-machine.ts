@@ -16,7 +16,7 @@ export interface ExecutorState {
   readonly lastContact: number;
   readonly lastTick: number;
   readonly leaseMs: number;
-  /** Generation of the program. Before the program starts, generation of the bound port. 0 before the first generation. */
+  /** Generation of the program, or of the bound port if no program has started. 0 before the first generation. */
   readonly generation: number;
   /** Port number, or 0 while no port is bound. */
   readonly port: number;
@@ -91,7 +91,8 @@ export interface Step {
  */
 const HELD_UP_MS = 5_000;
 /**
- * Timeout in ms for a killed program to exit. A disk can block the program. The executor then exits without reporting the program's exit.
+ * Maximum time in ms to wait for a killed program, because a disk can block its exit. After this time, the executor exits without reporting
+ * the program's exit.
  */
 const LEAVE_MS = 15_000;
 
@@ -101,7 +102,7 @@ export function createExecutor(now: number): ExecutorState {
     masterAttempt: 0,
     lastContact: now,
     lastTick: now,
-    // Valid until an ApplicationMaster sends the lease.
+    // Default until an ApplicationMaster sends the lease.
     leaseMs: LEAST_LEASE_MS,
     generation: 0,
     port: 0,
@@ -222,7 +223,7 @@ function prepare(state: ExecutorState, generation: number): Step {
   if (lives(state.program)) {
     return { state: next, actions: [{ type: 'kill', gently: false }] };
   }
-  // A port is being bound already. After that, the handler of `bound` binds a port for the newest generation.
+  // A port is already being bound. The handler of `bound` will bind a port for the newest generation.
   if (state.preparing !== null) {
     return only(next);
   }
@@ -281,7 +282,7 @@ function exited(state: ExecutorState, exit: Exited): Step {
 
 function leave(state: ExecutorState, now: number, exitCode: number, reason: string, gently: boolean): Step {
   if (state.leaving !== null) {
-    // The program is ending already. A further order without a grace period kills it immediately.
+    // The program is already ending. A further order without a grace period kills it immediately.
     return !gently && lives(state.program) ? { state, actions: [{ type: 'kill', gently: false }] } : only(state);
   }
   const leaving = { since: now, exitCode, reason };

@@ -12,7 +12,7 @@ import { LineWriter } from './line-writer.ts';
 export interface ProcessPlan {
   /** A bash command. */
   readonly command: string;
-  /** Prefix of the output lines, and additional environment variables, of each process. */
+  /** For each process, the prefix of its output lines and its additional environment variables. */
   readonly processes: readonly { readonly prefix: string; readonly environment: Readonly<Record<string, string>> }[];
 }
 

@@ -7,7 +7,7 @@ import type { MasterLink } from './master-link.ts';
 import { ServicesSocket } from './services-socket.ts';
 import type { ExecutorSettings } from './settings.ts';
 
-/** Prefix of the services with which programs read and write storage. The executor provides them itself. */
+/** Prefix of the services with which programs read and write storage. The executor itself provides these services. */
 const STORAGE_PREFIX = 'storage.';
 /**
  * Timeout in ms for a service request while the ApplicationMaster is unreachable. After this time, the program receives an error and

@@ -36,9 +36,9 @@ export function lastLines(bytes: Uint8Array, cut: boolean, folder: string): stri
   return shortened(text, folder).split('\n').slice(-MAX_LINES).join('\n');
 }
 
-/** Where Node.js loads a package or the training library from. The folders above have long names that tell the user nothing. */
+/** Matches the folders above node_modules or the training library. Their long names do not help the user. */
 const LIBRARY = String.raw`(?:file://)?/\S*?/(?=node_modules/|tony/training\.mjs)`;
-/** The failing source line of a library, which Node.js prints above an uncaught error. */
+/** Matches the source line of a library that Node.js prints above an uncaught error. */
 const LIBRARY_SOURCE = new RegExp(String.raw`^${LIBRARY}\S+:\d+\n.*\n[ \t]*\^+\n+`, 'm');
 const NODE_VERSION = /\n+Node\.js v[\d.]+$/;
 

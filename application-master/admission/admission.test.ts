@@ -153,11 +153,11 @@ test('refuses a job that YARN does not list among the applications of type TONY'
 test('refuses a job.json that names another user or another application', () => {
   expect(checkLimits({ ...FROZEN, user: 'bob' }, view(''))).toEqual({
     type: 'refused',
-    reason: 'job.json belongs to user bob, but YARN runs the application for alice. Submit it with tony-ts.',
+    reason: 'job.json belongs to user bob, but YARN runs the application for alice. Submit the job with tony-ts.',
   });
   expect(checkLimits({ ...FROZEN, applicationId: 'application_99_0001' }, view(''))).toEqual({
     type: 'refused',
-    reason: 'job.json belongs to application_99_0001, but YARN runs it as application_100_0005. Submit it with tony-ts.',
+    reason: 'job.json belongs to application_99_0001, but YARN runs it as application_100_0005. Submit the job with tony-ts.',
   });
 });
 
@@ -178,7 +178,7 @@ test('refuses a job that lacks final values, lists all of them, and checks the q
   expect(checkLimits(FROZEN, view(site))).toEqual({
     type: 'refused',
     reason:
-      'The job does not have the final values that hdfs://nn/apps/tony-ts/site.yaml sets: queue is default, but must be research; heartbeat.interval is 1s, but must be 3s; roles.worker.nodeLabel is not set, but must be a100. Submit it with tony-ts.',
+      'The job does not have the final values that hdfs://nn/apps/tony-ts/site.yaml sets: queue is default, but must be research; heartbeat.interval is 1s, but must be 3s; roles.worker.nodeLabel is not set, but must be a100. Submit the job with tony-ts.',
   });
   const { job } = withFinalValues(FROZEN.job, parseSite(site, 'x').final);
   expect(checkLimits({ ...FROZEN, job }, view(site, { queue: 'root.research' }))).toEqual({ type: 'admitted' });

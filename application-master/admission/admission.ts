@@ -65,7 +65,7 @@ export function limitsFor(frozen: FrozenJob, view: ClusterView): JobLimits {
 export function checkLimits(frozen: FrozenJob, view: ClusterView): AdmissionDecision {
   const mismatch = identityMismatch(frozen, view);
   if (mismatch !== null) {
-    return { type: 'refused', reason: `${mismatch} Submit it with tony-ts.` };
+    return { type: 'refused', reason: `${mismatch} Submit the job with tony-ts.` };
   }
   const { final, from } = view.site;
   const { changed: ofJob } = withFinalValues(frozen.job, final);
@@ -77,8 +77,8 @@ export function checkLimits(frozen: FrozenJob, view: ClusterView): AdmissionDeci
 }
 
 /**
- * Completes the job with values from YARN: the ApplicationMaster's resources, and the application's node label for roles that set none. If
- * YARN has only rounded the ApplicationMaster's memory up, keeps the requested amount.
+ * Completes the job with values from YARN: the ApplicationMaster's resources, and the application's node label for roles without their own
+ * label. If YARN has only rounded the ApplicationMaster's memory up, keeps the requested amount.
  */
 function asGranted(job: Job, { own, minimumMemoryMb }: ClusterView): Job {
   const { memory = 0, vcores = 0 } = amountsOf(own?.usedByMaster ?? {});
@@ -92,9 +92,9 @@ function asGranted(job: Job, { own, minimumMemoryMb }: ClusterView): Job {
 
 /**
  * Returns the reason to end a running job, or null if it may continue. Checks the limits only if the user has moved the job to another
- * queue, or if the resources in job.json differ from the application's tags, which cannot change.
- * @param queue the queue in which this attempt admitted the job, or null if this attempt took over running containers. These containers
- * prove that an earlier attempt admitted the job in the queue of its submission.
+ * queue, or if the resources in job.json differ from the application's tags.
+ * @param queue the queue in which this attempt admitted the job. Null if this attempt took over running containers, which prove that an
+ * earlier attempt admitted the job in the queue of its submission.
  */
 export function refusalOfRunning(frozen: FrozenJob, view: ClusterView, queue: string | null): string | null {
   const { job } = frozen;
@@ -127,8 +127,8 @@ export function admissionPolicy(snapshot: Pick<Snapshot, 'generation'> | null, s
 }
 
 function checkLimitsAgain(frozen: FrozenJob, view: ClusterView): AdmissionDecision {
-  // After the ResourceManager has restarted, its application report includes running containers earlier than its responses to the
-  // ApplicationMaster.
+  // After the ResourceManager has restarted, the application report lists running containers earlier than the responses to the
+  // ApplicationMaster do.
   const { own } = view;
   if (own !== null && holdsTasks(own) && tagsMatch(own, frozen.job)) {
     return { type: 'admitted' };
@@ -151,13 +151,13 @@ function checkQuotas(job: Job, view: ClusterView): AdmissionDecision {
   const { own } = view;
   if (own === null || !view.applications.includes(own)) {
     const reason = `The ResourceManager does not list the job among the applications of type ${APPLICATION_TYPE}, which the quotas count.`;
-    return { type: 'refused', reason: `${reason} Submit it with tony-ts.` };
+    return { type: 'refused', reason: `${reason} Submit the job with tony-ts.` };
   }
   // Totals use the requested amounts from the tags, because each scheduler rounds granted amounts differently.
   if (!tagsMatch(own, job)) {
     const expected = roleTags(job).join(' ') || 'the role names are too long for tags';
     const reason = `The application's tags do not state the resources that the job requests for each role (${expected}).`;
-    return { type: 'refused', reason: `${reason} Submit it with tony-ts, and shorten role names that do not fit into a tag.` };
+    return { type: 'refused', reason: `${reason} Submit the job with tony-ts, and shorten role names that do not fit into a tag.` };
   }
   const first = view.applications.filter((other) => other !== own && (view.earlier.has(other.id) || holdsTasks(other)));
   const shortages = shortagesOf(
@@ -202,7 +202,7 @@ function tagsMatch({ tags }: Application, job: Job): boolean {
 
 function describeChanged(changed: readonly FinalValue[], from: string | null): string {
   const each = changed.map(({ path, was, is }) => `${path.join('.')} is ${was ?? 'not set'}, but must be ${is}`);
-  return `The job does not have the final values that ${from ?? 'the site file'} sets: ${each.join('; ')}. Submit it with tony-ts.`;
+  return `The job does not have the final values that ${from ?? 'the site file'} sets: ${each.join('; ')}. Submit the job with tony-ts.`;
 }
 
 function describeViolations(violations: readonly Violation[], from: string | null): string {

@@ -19,7 +19,7 @@ import type { Storage } from '../../storage/storage.ts';
 import type { JobLimits } from '../job/state/events.ts';
 import { type AdmissionDecision, type ClusterView, type checkLimits, limitsFor, refusalOfRunning } from './admission.ts';
 
-/** Values that the NodeManager sets in the container's environment. Unlike job.json, users cannot change them, so they are trusted. */
+/** Values that the NodeManager sets in the container's environment. They are trusted, because users cannot change them. */
 export interface OwnNode {
   readonly applicationId: string;
   /** Empty for a local job, which has no NodeManager. */
@@ -56,19 +56,19 @@ interface Sources {
 }
 
 /**
- * Decides whether the cluster's site file and running applications permit the job. Reads both from the cluster and not from job.json,
- * because users can edit job.json.
+ * Decides whether the cluster's site file and running applications permit the job. Does not rely on job.json, because users can edit that
+ * file.
  */
 export class Gatekeeper {
   readonly #options: GatekeeperOptions;
   /** Null until the NodeManager has reported its configuration. */
   #sources: Sources | null = null;
-  /** Looks up groups with the job's own configuration until the NodeManager has reported its configuration. */
+  /** Groups of users according to the job's own configuration. Used until the NodeManager has reported its configuration. */
   readonly #groupsByOwn: GroupMemory;
   readonly #closing = new AbortController();
   #admittedIn: string | null = null;
   /**
-   * An observation that has started but has not been used. The constructor starts the first observation, so that it runs while the
+   * The next observation to use, which may still be in progress. The constructor starts the first one, so that it runs while the
    * ApplicationMaster registers.
    */
   #seen: Promise<Observation> | null;
@@ -180,10 +180,7 @@ export class Gatekeeper {
     }
   }
 
-  /**
-   * Returns the job's application, or null if the ResourceManager does not respond. Quotas without totals can be checked without the
-   * application.
-   */
+  /** Returns the job's application, or null if the ResourceManager does not respond. Only quotas on total usage require the application. */
   async #ownOf(resourceManager: ResourceManager): Promise<Application | null> {
     const { node, log } = this.#options;
     return await resourceManager.application(node.applicationId).catch((error: unknown) => {

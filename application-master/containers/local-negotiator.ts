@@ -32,7 +32,7 @@ const KILLED = 137;
 /** Name of the only node. It has no port, because no NodeManager listens on this machine. */
 const NODE = 'localhost';
 /**
- * File that a container's folder contains while the container's process is running. A later attempt finds the process through this file.
+ * File that exists in a container's folder while the container's process is running. A later attempt finds the process through this file.
  */
 const RECORD = 'container.json';
 

@@ -119,8 +119,8 @@ export function noteLostNode(transition: Transition, containerId: string): void 
 }
 
 /**
- * Stops a container that has no task, for example a container of an earlier attempt. `index` is the task that the container had before, or
- * -1 if unknown.
+ * Stops a container that has no task, for example a container of an earlier attempt. `index` is the index of the container's former task,
+ * or -1 if unknown.
  */
 export function stopUnassigned(
   transition: Transition,

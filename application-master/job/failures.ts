@@ -96,8 +96,7 @@ export function findBlamedMember(state: JobState): { readonly slot: number; read
 
 /**
  * Counts a failure against the task's restarts. A failure that ends a generation also counts against the gang's restarts, because a bug may
- * hit a different task each time. `maxRestarts` limits both counts. A failure stops counting only if the cluster later reports that it
- * caused the failure.
+ * hit a different task each time. `maxRestarts` limits both counts. They decrease only if the cluster later turns out to be the cause.
  */
 export function chargeFailure(transition: Transition, task: Task, cause: Cause): Failure {
   const { state } = transition;

@@ -12,7 +12,7 @@ export function preemptionAnnounced(transition: Transition, containerIds: readon
     return slot === undefined ? [] : [transition.task(slot)];
   });
   for (const task of announced) {
-    transition.recordTask('preemption-announced', task, { detail: 'the cluster is about to take the container for another application' });
+    transition.recordTask('preemption-announced', task, { detail: 'the cluster is about to preempt the container' });
   }
   if (!announced.some(inGang)) {
     return;

@@ -83,8 +83,8 @@ export class ProbeLedger {
   }
 
   /**
-   * Records the end of a container. If the shipped Node.js cannot start on a node, reads the facts from the diagnostics, to which the
-   * NodeManager has copied the end of stderr.
+   * Records the end of a container. If the shipped Node.js cannot start, the node's facts are in stderr. The NodeManager copies the end of
+   * stderr into the diagnostics.
    */
   ended(containerId: string, exitStatus: number, diagnostics: string): void {
     const entry = this.#of(containerId);

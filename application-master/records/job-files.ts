@@ -16,7 +16,7 @@ import { retryStorage, STORAGE_BACKOFF } from './storage-retry.ts';
 const EVENTS_PAUSE_MS = 1000;
 /** Delay in ms before usage samples are written. */
 const SAMPLES_PAUSE_MS = 30_000;
-/** Numbers of events to keep. The first events show how the job started. */
+/** How many events to keep. The first events show how the job started. */
 const FIRST_EVENTS = 5_000;
 const MAXIMUM_EVENTS = 25_000;
 
@@ -41,7 +41,7 @@ export interface JobFilesOptions {
  * Reads and writes the files of an ApplicationMaster attempt:
  * - `<staging>/am.json`: addresses of the newest attempt, for executors and for sessions of the job's user.
  * - `<staging>/state-<attempt>.json`: state of the job. Each attempt has its own file, so that an old attempt cannot overwrite newer state.
- * - `<staging>/services-<attempt>.json`: promises to the job's programs (see DurableNotes).
+ * - `<staging>/services-<attempt>.json`: data that was assigned to the job's programs (see DurableNotes).
  * - `<staging>/feed.json`: address of the feed server, to which producers connect.
  * - `<history>/`: `events-<attempt>.jsonl`, `metrics-<attempt>.jsonl`, `job.json` and `final.json`.
  */
@@ -84,8 +84,8 @@ export class JobFiles {
 
   /**
    * Writes the newest snapshot, then calls `durable`, or `superseded` if a newer attempt has published its address. A new attempt publishes
-   * its address before it reads the state. It therefore either reads this snapshot, or stops this attempt before the attempt acts on the
-   * snapshot.
+   * its address before it reads the state. Therefore, either the new attempt reads this snapshot, or this attempt detects the new attempt
+   * before it acts on the snapshot.
    */
   persist(snapshot: Snapshot, durable: (snapshot: Snapshot) => void, superseded: (attempt: number) => void): void {
     this.#waiting = snapshot;

@@ -110,8 +110,8 @@ export function sampleOf(tasks: readonly TaskStatus[], at: number): UsageSample 
 }
 
 /**
- * Merges two successive samples. Averages the load, and takes the higher memory usage and all other values of the later sample. `share` is
- * the weight of the later sample.
+ * Merges two successive samples. Averages the load, uses the higher memory usage, and copies all other values from the later sample.
+ * `share` is the weight of the later sample.
  */
 function merged(earlier: UsageSample, later: UsageSample, share: number): UsageSample {
   const before = new Map(earlier.tasks.map((task) => [task.task, task]));

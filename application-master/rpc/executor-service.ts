@@ -64,7 +64,7 @@ export class ExecutorService {
   readonly #server = new Server({ 'grpc.max_receive_message_length': 1 << 20, 'grpc.keepalive_permit_without_calls': 1 });
   readonly #streams = new Map<string, ExecutorStream>();
   readonly #calls = new Map<string, number>();
-  /** The newest tokens in encoded form, or null while new executors start with the newest tokens. */
+  /** The newest tokens in encoded form. Null if new executors already start with the newest tokens. */
   #tokens: Uint8Array | null = null;
   #listener: PinnedListener | null = null;
   #closed = false;

@@ -3,10 +3,7 @@ import type { AddressInfo } from 'node:net';
 import { Server, ServerCredentials, type ServerDuplexStream } from '@grpc/grpc-js';
 import { createPinnedTls, type PinnedTlsOptions } from './pinned-tls.ts';
 
-/**
- * Interval in ms of keepalive pings, which detect clients on failed machines. Otherwise, their streams would stay open and their commands
- * would continue to run.
- */
+/** Interval in ms of keepalive pings. Pings detect clients on failed machines, whose streams would otherwise stay open. */
 const KEEPALIVE_MS = 20_000;
 const KEEPALIVE_ANSWER_MS = 10_000;
 

@@ -39,7 +39,7 @@ export interface StoredDispatcher {
   readonly passes: readonly { readonly key: string; readonly role: string; readonly generation: number; readonly pass: StoredPass }[];
 }
 
-/** Maximum number of passes over datasets to keep. After a pass has been dropped, its readers must report their splits again. */
+/** Maximum number of dataset passes to remember. After a pass has been dropped, its readers must report their splits again. */
 const KEPT_PASSES = 64;
 
 /** Assigns the splits of datasets to readers. Uses neither a clock nor the network. The caller decides when to store the state. */

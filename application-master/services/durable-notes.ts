@@ -19,8 +19,8 @@ export interface DurableNotesOptions {
 
 /**
  * Stores the assignments of splits and chunks to readers in `<staging>/services-<attempt>.json` before they are sent. Concurrent
- * assignments share one write. No assignment that was sent is lost: the next attempt reads the file after it has published its address, and
- * this attempt sends an assignment only if no newer address was published before its write had ended.
+ * assignments share one write. The next attempt knows every assignment that was sent. It publishes its address before it reads the file,
+ * and this attempt sends an assignment only if no newer address exists after the write.
  */
 export class DurableNotes {
   readonly #options: DurableNotesOptions;
@@ -37,7 +37,7 @@ export class DurableNotes {
   /** Reads the state that the newest earlier attempt has stored. Returns null if there is none. Retries while storage is unavailable. */
   async earlier(): Promise<string | null> {
     const { attempt, storage } = this.#options;
-    const read = await this.#retry('could not read the commitments of an earlier attempt; trying again', async () => {
+    const read = await this.#retry('could not read the data assignments of an earlier attempt; trying again', async () => {
       for (let older = attempt - 1; older >= 1; older--) {
         const uri = this.#uri(older);
         if ((await storage.stat(uri)) !== null) {
@@ -67,7 +67,7 @@ export class DurableNotes {
 
   async #write(): Promise<boolean> {
     const { attempt, content, newestAttempt, storage } = this.#options;
-    const isOurs = await this.#retry('could not write the commitments; trying again', async () => {
+    const isOurs = await this.#retry('could not write the data assignments; trying again', async () => {
       // Do not create parent folders. If the staging folder is missing, the job has ended.
       await storage.write(this.#uri(attempt), Buffer.from(content()), { permission: 0o600, makeParents: false });
       return (await newestAttempt()) <= attempt;

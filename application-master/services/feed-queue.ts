@@ -7,7 +7,7 @@ type ChunkId = readonly [producer: string, sequence: number];
 interface Producer {
   /** Number of the last chunk that this process has received. All earlier chunks have been received too. */
   received: number;
-  /** Number up to which all chunks have been consumed. `takenAhead` contains the numbers of later chunks that have been consumed. */
+  /** All chunks up to this number have been consumed. `takenAhead` contains the numbers of later chunks that have been consumed. */
   taken: number;
   readonly takenAhead: Set<number>;
   /** Number of the producer's last chunk, or null until the producer reports it. */

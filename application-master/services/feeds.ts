@@ -58,7 +58,7 @@ export interface FeedsOptions {
 export class Feeds {
   readonly #options: FeedsOptions;
   readonly #feeds = new Map<string, Feed>();
-  /** The state of the buffer that producers were last told. */
+  /** The state of the buffer that was last reported to producers. */
   #reportedRoom: Room = 'enough';
 
   constructor(options: FeedsOptions) {
@@ -215,7 +215,7 @@ export class Feeds {
 
   /**
    * Reports to the producers how many of their records have been consumed. A producer exits when all of its records have been consumed, and
-   * nobody else has a copy. The state must therefore be stored before this message is sent.
+   * no other process has a copy of them. The state must therefore be stored before this message is sent.
    */
   #report(feed: Feed): void {
     const room = this.#room();

@@ -91,7 +91,7 @@ export class Services {
         { container: call.containerId, service: call.service, error: messageOf(error) },
         'a service rejected a request',
       );
-      // The client relies on an error too, so an attempt that has been replaced must not send it.
+      // An attempt that has been replaced must not send an error either, because the client relies on it.
       this.#note();
       if (!(await this.#isDurable())) {
         return null;
@@ -231,7 +231,7 @@ export class Services {
       this.#feeds.restore(feeds);
     } catch (error) {
       // Readers receive the response SPLITS_FORGOTTEN and report their splits again.
-      this.#options.log.error({ error: messageOf(error) }, 'could not read the commitments of an earlier attempt');
+      this.#options.log.error({ error: messageOf(error) }, 'could not read the data assignments of an earlier attempt');
     }
     // The previous attempt may not have sent all stored assignments. Store them for this attempt before it responds to any request.
     this.#note();

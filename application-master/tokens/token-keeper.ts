@@ -33,8 +33,8 @@ const AFTER_END_MS = 1_000;
 const SHORTEST_PAUSE_MS = 1_000;
 
 /**
- * Keeps the delegation tokens of a job valid. With a keytab, replaces the tokens when the attempt starts, and again after each three
- * quarters of their lifetime. If the replacement fails, announces the expiry in advance. Without a keytab, ends the job after the tokens
+ * Keeps the delegation tokens of a job valid. With a keytab, replaces the tokens when the attempt starts, and whenever three quarters of
+ * their lifetime have passed. If the replacement fails, announces the expiry in advance. Without a keytab, ends the job after the tokens
  * have expired.
  */
 export class TokenKeeper {

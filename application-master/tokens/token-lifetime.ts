@@ -11,7 +11,7 @@ export interface TokenLifetime {
 const DAY_MS = 86_400_000;
 /** Fraction of their lifetime after which tokens are replaced. The remaining time allows for retries. */
 const REPLACED_AFTER = 3 / 4;
-/** Pause between two tries to replace tokens, as a fraction of the remaining lifetime. The limits are in ms. */
+/** Pause before the next try to replace tokens. This is a fraction of the remaining lifetime, within limits in ms. */
 const RETRY = { part: 1 / 20, leastMs: 2_000, mostMs: 60_000 };
 
 /**
@@ -38,7 +38,7 @@ export function replacedAt({ issuedAt, endsAt }: TokenLifetime): number {
   return issuedAt + REPLACED_AFTER * (endsAt - issuedAt);
 }
 
-/** Returns the pause after a failed try to replace tokens, in ms. */
+/** Returns the pause in ms before the next try to replace tokens. */
 export function retryPauseMs({ endsAt }: TokenLifetime, now: number): number {
   return Math.min(RETRY.mostMs, Math.max(RETRY.leastMs, (endsAt - now) * RETRY.part));
 }

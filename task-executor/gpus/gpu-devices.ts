@@ -39,7 +39,7 @@ export function parseDevices(text: string): GpuDevice[] {
 export function allowedDevices(devices: readonly GpuDevice[], { nvidiaVisible, cudaVisible }: GpuVariables): GpuDevice[] {
   const assigned = namesIn(nvidiaVisible);
   const isAll = assigned === null || assigned.length === 0 || assigned[0] === 'all';
-  // If the container runtime hides devices, it numbers the remaining ones from 0.
+  // If the container sees only its own devices, the runtime has renumbered them, so use all of them.
   const ofContainer = isAll || assigned.length >= devices.length ? devices : selected(devices, assigned);
   const chosen = namesIn(cudaVisible);
   return chosen === null ? [...ofContainer] : selected(ofContainer, chosen);

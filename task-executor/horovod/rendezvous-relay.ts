@@ -52,7 +52,7 @@ interface Reply {
 export class RendezvousRelay {
   readonly #options: RendezvousRelayOptions;
   readonly #server: Server;
-  /** For each connection, a promise of true if a process of this user has opened the connection. */
+  /** Promise for each connection that resolves to true if a process of this user has opened it. */
   readonly #checks = new WeakMap<Socket, Promise<boolean>>();
   /** The entries that this task's processes have stored in the ApplicationMaster. */
   readonly #own = new Map<string, Buffer>();
@@ -91,7 +91,7 @@ export class RendezvousRelay {
     return (this.#server.address() as AddressInfo).port;
   }
 
-  /** Sends the entries of this task to a new ApplicationMaster attempt, which does not have them. */
+  /** Sends the entries of this task to a new ApplicationMaster attempt. */
   async repeat(): Promise<void> {
     for (const [key, value] of this.#own) {
       await this.#ask(RENDEZVOUS_PUT, { key, value: value.toString('base64') }, this.#closing.signal);

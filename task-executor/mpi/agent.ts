@@ -65,7 +65,7 @@ function serve(channel: Channel, task: TaskContext, running: Set<Promise<void>>,
       end(1);
     }
     if (command !== null && command.exitCode === null && command.signalCode === null) {
-      console.error(`${cause}, so the command that it started here is ended`);
+      console.error(`${cause}. Stopping the command that rank 0 started in this task`);
       kill(command);
     }
   });

@@ -13,7 +13,7 @@ export interface AgentEvents {
   readonly onLost: (cause: string) => void;
 }
 
-/** Only rank 0 connects to the agents. Their connections are always encrypted, even if the traffic of MPI is not. */
+/** Only rank 0 connects to the agents. These connections are always encrypted, even if MPI's own traffic is not. */
 export function agentIdentity({ generation, worldSize }: Gang, rank: number): Identity {
   return { generation, worldSize, from: 0, to: rank, security: 'encrypted' };
 }

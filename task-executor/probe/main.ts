@@ -61,7 +61,7 @@ function connectToMaster(): tls.TLSSocket {
   });
 }
 
-/** Reads job.json from HDFS. As for any program, the NameNode redirects this request to a DataNode. */
+/** Reads job.json from HDFS, so that the NameNode redirects the request to a DataNode. */
 async function storageFailure(): Promise<string> {
   const storage = createStorage({ hadoop: HadoopConfiguration.fromProperties(order.cluster.hadoop), user: order.user });
   const reading = storage.read(joinUri(order.staging, CONTAINER_LAYOUT.job)).then(() => '', messageOf);

@@ -38,7 +38,7 @@ export class Guard {
     this.#process = this.#spawn();
   }
 
-  /** Resolves when the guard monitors the process group, and would kill it if this process exited. Null ends the monitoring. */
+  /** Resolves when the guard is ready to kill the process group at the exit of this process. Null ends the monitoring. */
   async watch(group: number | null): Promise<void> {
     this.#group = group === null ? '' : String(group);
     await this.#update();
@@ -69,8 +69,8 @@ export class Guard {
   }
 
   /**
-   * Resolves when the guard has acknowledged the group. A completed write is not enough, because data that the guard has not read is lost
-   * if the guard dies.
+   * Resolves when the guard has acknowledged the group. A completed write is not enough, because a guard that dies loses the data that it
+   * has not read.
    */
   #write({ stdin, stdout }: ChildProcess): Promise<void> {
     return new Promise((resolve, reject) => {

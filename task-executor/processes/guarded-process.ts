@@ -8,7 +8,7 @@ import { ProcessTree } from './process-tree.ts';
 
 /** Shell script that waits for the guard and then executes its arguments. Without the guard, the process could outlive the executor. */
 const LAUNCHER = 'read -r -u 4 word || exit 125; exec 4<&-; exec "$@"';
-/** Descriptor on which the launcher waits for the guard. On LEADER_FD, a process in a terminal reports its ID. */
+/** The launcher waits for the guard on WORD_FD. A process in a terminal reports its ID on LEADER_FD. */
 const WORD_FD = 4;
 const LEADER_FD = 5;
 /** Timeout in ms for a process in a terminal to report its ID. */

@@ -42,7 +42,7 @@ function activationOf(folder: string, { PATH, PYTHONHOME, PYTHONDONTWRITEBYTECOD
   const variables = {
     ...(isConda ? { CONDA_PREFIX: folder, CONDA_DEFAULT_ENV: folder } : { VIRTUAL_ENV: folder }),
     PATH: [path.join(folder, 'bin'), PATH ?? '/usr/local/bin:/usr/bin:/bin'].join(path.delimiter),
-    // A value of PYTHONHOME would replace the standard library of the environment.
+    // Otherwise, PYTHONHOME would replace the standard library of the environment.
     ...(PYTHONHOME !== undefined && { PYTHONHOME: '' }),
     // Otherwise, Python would write compiled files to the NodeManager's cache, which all containers share.
     PYTHONDONTWRITEBYTECODE: PYTHONDONTWRITEBYTECODE ?? '1',

@@ -50,7 +50,7 @@ async function findRoot(shipped: string): Promise<string | null> {
   return null;
 }
 
-/** Returns a message if the interpreter does not run or does not have the version of the packages, and null otherwise. */
+/** Returns a message if the interpreter does not run, or if its version does not fit the packages. Returns null otherwise. */
 async function whyBroken(root: string): Promise<string | null> {
   const bin = path.join(root, 'bin');
   const name = (await readdir(bin)).includes('python3') ? 'python3' : 'python';

@@ -104,19 +104,19 @@ export interface Gang {
    * - `reattaching`: this attempt waits until the executors have reported whether `generation` is still running.
    */
   readonly phase: 'forming' | 'started' | 'reattaching';
-  /** Time at which the current phase began, or at which the newest try to form the gang began. */
+  /** Start time of the current phase, or of the newest try to form the gang. */
   readonly since: number;
   readonly rounds: number;
   readonly notBefore: number;
   /** Revision of the snapshot that contains the members of the next generation, or null before they are selected. */
   readonly claimRevision: Revision | null;
-  /** Number of consecutive generations that failed within `LIMITS.fruitfulMs` and without a new checkpoint. */
+  /** Number of consecutive generations that failed early (within `LIMITS.fruitfulMs`) and without a new checkpoint. */
   readonly fruitless: number;
   /** Step of the newest checkpoint when `generation` started. */
   readonly startedFrom: number;
   /** Member list that the members of `generation` received. Repeated start orders contain the same list. */
   readonly members: readonly Member[];
-  /** Generation that a failure has ended. Until `until`, failures of its other tasks count as consequences of that failure. */
+  /** A generation that a failure has ended. Before the time `until`, failures of its other tasks count as consequences of that failure. */
   readonly incident: { readonly generation: Generation; readonly until: number } | null;
   /** Reason for the newest generation, as shown in the history. Empty for the first generation. */
   readonly why: string;
@@ -226,7 +226,7 @@ export interface Ending {
    */
   readonly reported: 'nothing' | 'presumed' | 'preempted';
   readonly stopAt: number;
-  /** True if the job waits briefly for this container at its end. */
+  /** True if the job waits briefly for this container before it ends. */
   readonly drains: boolean;
   /** True if the container's failure was charged and the cluster may still report a different cause. */
   readonly refundable: boolean;

@@ -33,7 +33,7 @@ const endingSchema = z.object({
   until: z.number(),
   /** See `Ending`. Saved because the ResourceManager does not repeat its report to a later attempt. */
   reported: z.enum(['nothing', 'presumed', 'preempted']),
-  /** True if a charged failure ended the container, and the cluster may still report a different cause. */
+  /** True if the container's failure was charged and the cluster may still report a different cause. */
   refundable: z.boolean(),
 });
 
