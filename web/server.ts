@@ -31,7 +31,7 @@ const MAX_HEADER_BYTES = 128 << 10;
 const HEADERS_MS = 10_000;
 const REQUEST_MS = 60_000;
 const SILENCE_MS = 120_000;
-/** Maximum number of connections. When it is reached, a new connection replaces the oldest connection that has not sent a request. */
+/** Maximum number of connections. When it is reached, a new connection replaces the oldest connection without a request in progress. */
 const MAX_CONNECTIONS = 512;
 /** Maximum number of connections from unexpected addresses. The server rejects all of their requests. */
 const MAX_UNEXPECTED = 16;
