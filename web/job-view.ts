@@ -17,7 +17,7 @@ export interface JobView {
   scalars(): Promise<ScalarCharts>;
   /**
    * `GET /tony/api/log?task=worker:0&file=stderr&tail=BYTES`. `task` is a task of the job, a container ID, or `master` for the
-   * ApplicationMaster. null if the log does not exist.
+   * ApplicationMaster. Resolves to null if the log does not exist.
    */
   log(task: string, file: LogFile, tail: number): Promise<LogTail | null>;
 }
@@ -50,11 +50,14 @@ export interface ScalarRun {
 
 export interface ScalarSeries {
   readonly tag: string;
-  /** The series, evenly downsampled to at most 500 points, including the first and the newest. All three arrays have the same length. */
+  /**
+   * The points of the curve, evenly downsampled to at most 500, including the first and the newest point. All three arrays have the same
+   * length.
+   */
   readonly steps: readonly number[];
   /** Seconds since the epoch. */
   readonly times: readonly number[];
-  /** null for values that JSON cannot represent (NaN, infinities). */
+  /** Values that JSON cannot represent (NaN, infinities) are null. */
   readonly values: readonly (number | null)[];
 }
 

@@ -10,7 +10,10 @@ const SECRET_VALUE =
  */
 /** The part after `scheme` in `scheme://user:password@host`. */
 const USER_INFO = /:\/\/([^\s/:@]*):[^\s/@]+@/g;
-/** Matches `NAME=value` and `--name value` in a command, with or without quotes. A word that begins with `-` is the next option. */
+/**
+ * Matches `NAME=value` and `--name value` in a command, with or without quotes. A word that begins with `-` is not a value but the next
+ * option.
+ */
 const ASSIGNMENT = /(?<![\w.-])(-[\w.-]*\s+(?!-)|[\w.-]+=)("[^"]*"|'[^']*'|[^\s;&|]+)/g;
 const HIDDEN = '***';
 

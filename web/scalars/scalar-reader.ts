@@ -18,7 +18,7 @@ const MAXIMUM_RUNS = 200;
 const MAXIMUM_DEPTH = 8;
 const MAXIMUM_FOLDERS = 2_000;
 const MAXIMUM_CURVES = 400;
-/** The maximum number of points in one response; about 30 bytes each. */
+/** The maximum number of points in one response. A point takes about 30 bytes. */
 const MAXIMUM_ANSWER_POINTS = 40_000;
 
 export interface ScalarReaderOptions {

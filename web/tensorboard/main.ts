@@ -15,7 +15,7 @@ import { TensorBoard } from './tensorboard.ts';
 // The program of the `tensorboard` role: serves TensorBoard to the job's ApplicationMaster only.
 
 const LOOK_MS = 5_000;
-/** Leaves space for other notices, because the job shows a limited number of notices. */
+/** The job shows a limited number of notices, so this limit leaves space for the notices of other tasks. */
 const MAX_NOTICES = 5;
 
 const log = createLogger({ task: 'tensorboard' });

@@ -180,7 +180,7 @@ export class Mirror {
     }
   }
 
-  /** Appends the new bytes of a file. Returns false if the copy is not a prefix of the file, because another file has replaced it. */
+  /** Appends the new bytes of a file. Returns false if another file has replaced the copied file. */
   async #append(file: StoredFile, copy: Copy): Promise<boolean> {
     const target = this.#pathOf(file.name);
     const overlap = Math.min(copy.bytes, this.#limits.overlapBytes);

@@ -71,7 +71,7 @@ function view({ section, rest }: Route, status: JobStatus, feeds: JobResources):
 }
 
 function skip(event: MouseEvent): void {
-  // The URL fragment selects a section and cannot serve as an anchor.
+  // The URL fragment selects a section, so this link cannot use a fragment.
   event.preventDefault();
   document.getElementById('content')?.focus();
 }

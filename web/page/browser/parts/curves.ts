@@ -66,8 +66,8 @@ function withoutOverwritten(curve: Curve): Curve {
 }
 
 /**
- * Smooths the values with an exponential moving average, as TensorBoard does for the same slider position. `weight` 0 changes nothing; near
- * 1, only the trend remains. The bias correction keeps the first value unchanged.
+ * Smooths the values with an exponential moving average, as TensorBoard does for the same slider position. With `weight` 0, the values do
+ * not change. With a weight near 1, only the trend remains. The bias correction keeps the first value unchanged.
  */
 export function smoothed(values: readonly (number | null)[], weight: number): (number | null)[] {
   if (weight <= 0) {

@@ -13,7 +13,7 @@ export function formatNumberOf(count: number, noun: string, of = count): string 
   return `${formatCount(count)}${of === count ? '' : ` of ${formatCount(of)}`} ${noun}${of === 1 ? '' : 's'}`;
 }
 
-/** Formats a duration in whole seconds, so that a running value changes once a second. */
+/** Formats a duration in whole seconds, so that the text for a growing duration changes only once a second. */
 export function formatElapsed(ms: number): string {
   return formatDuration(Math.max(0, Math.floor(ms / 1000) * 1000)).replace(/^0 ms$/, '0 s');
 }
@@ -70,8 +70,8 @@ export function spoken(tag: string): string {
 }
 
 /**
- * Formats a metric value: accuracies in percent, large numbers without decimals. With `step`, formats an axis tick label; `step` is the
- * distance between ticks.
+ * Formats a metric value: accuracies in percent, large numbers without decimals. If `step` is given, formats an axis label, without
+ * trailing zeros.
  */
 export function formatMetric(name: string, value: number | null, step?: number): string {
   // JSON represents NaN as null.

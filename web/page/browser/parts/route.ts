@@ -1,7 +1,7 @@
 /** The part of the page that the URL fragment names, for example `#tasks` or `#logs/worker:0/stderr`. */
 export interface Route {
   readonly section: Section;
-  /** The decoded path segments after the section; their meaning depends on the section. */
+  /** The decoded path segments after the section. Their meaning depends on the section. */
   readonly rest: readonly string[];
 }
 
@@ -9,7 +9,7 @@ export const SECTIONS = ['overview', 'charts', 'resources', 'tasks', 'timeline',
 
 export type Section = (typeof SECTIONS)[number];
 
-/** Parses a URL fragment; returns null for an unknown section. */
+/** Parses a URL fragment. Returns null if the section is unknown. */
 export function parseRoute(hash: string): Route | null {
   const [first = '', ...rest] = hash.replace(/^#/, '').split('/');
   const section = SECTIONS.find((each) => each === first);

@@ -1,6 +1,6 @@
 import type { UsageSample } from '../../../../conf/status/status.ts';
 
-/** The maximum number of samples that a page keeps. A page that is open for days thins older samples. */
+/** The maximum number of samples that a page keeps. If a page is open for days, it drops some of the older samples. */
 const MOST_SAMPLES = 1_200;
 
 /** Appends samples that are newer than all known samples. Samples are in chronological order. */
@@ -32,7 +32,7 @@ export type Grouping = 'tasks' | 'mean' | 'highest' | 'sum';
 
 export interface UsageLine {
   readonly name: string;
-  /** One value per sample; null at times when the task did not exist. */
+  /** One value per sample, or null for a time at which the task did not exist. */
   readonly values: readonly (number | null)[];
 }
 

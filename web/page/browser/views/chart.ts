@@ -17,10 +17,10 @@ export interface Line {
 export interface ChartProps {
   readonly title: string;
   readonly lines: readonly Line[];
-  /** `time`: x is in seconds. */
+  /** `time`: the x values are in seconds. */
   readonly x: 'number' | 'time';
   readonly logarithmic: boolean;
-  /** Formats an x value. With `step`, formats an axis tick label; `step` is the distance between ticks. */
+  /** Formats an x value. If `step`, the distance between two ticks, is given, formats an axis label. */
   readonly formatX: (x: number, step?: number) => string;
   /** Formats a y value. `step` has the same meaning as in `formatX`. */
   readonly formatY: (y: number, step?: number) => string;
@@ -30,7 +30,7 @@ export interface ChartProps {
   readonly range?: (low: number, high: number) => [number, number];
 }
 
-/** The maximum number of lines for which the legend is compact, and the maximum number listed in the chart's text alternative. */
+/** The maximum number of lines for which the legend is compact, and the maximum number of lines that the chart's text alternative lists. */
 const MOST_NAMES = 12;
 const HEIGHT = 220;
 export const COLORS = 10;
@@ -50,7 +50,7 @@ export function Chart(props: ChartProps): Content {
   const place = useRef<{ readonly axis: string; readonly at: number } | null>(null);
   const dark = useMedia('(prefers-color-scheme: dark)');
   const data = useMemo(() => aligned(lines), [lines]);
-  // Changing these properties recreates the chart; new points only update it.
+  // A change of these properties recreates the chart. New points only update it.
   const shape = JSON.stringify([lines.map(({ name, color, raw }) => [name, color, raw !== null]), x, logarithmic, dark, together]);
   const newest = useRef(props);
   newest.current = props;

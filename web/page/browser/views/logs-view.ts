@@ -114,7 +114,7 @@ function withWords(text: string, words: string): string {
     .join('\n');
 }
 
-/** Links to the container's logs on the NodeManager's web server, which the browser may not be able to reach. */
+/** Links to the container's logs on the NodeManager's web server. Some browsers cannot reach this server. */
 function nodeLink({ tasks, user }: JobStatus, name: string): Content {
   const task = tasks.find((each) => nameOf(each) === name);
   if (!task?.nodeHttp || task.containerId === null) {

@@ -58,7 +58,7 @@ function tile(title: string, value: string, more = ''): Content {
   return html`<div class="tile"><dt title=${title}>${title}</dt><dd class="figure">${value}${more !== '' && html`<span>${more}</span>`}</dd></div>`;
 }
 
-/** Shows the mean time of a step and its two longest phases; the charts show all phases. */
+/** Shows the mean time of a step and its two longest phases. The charts show all phases. */
 function stepTimeTile({ stepMs, phases }: StepProfile): Content {
   const longest = phases.slice(0, 2).map(({ name, ms }) => `${name} ${formatStepTime(ms)}`);
   return tile('Step time', formatStepTime(stepMs), longest.join(', '));
