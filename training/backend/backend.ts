@@ -53,7 +53,7 @@ export async function loadBackend(neighbours: number, environment: NodeJS.Proces
       }
       return { name, tf };
     } catch (error) {
-      // Error messages of `require` continue with a stack of modules. Only the first line has the reason.
+      // Error messages of `require` continue with a list of modules. Only the first line contains the reason.
       const [reason = ''] = messageOf(error).split('\n');
       reasons.push(`${PACKAGES[name]}: ${reason.slice(0, 200)}`);
     }
@@ -89,7 +89,10 @@ async function load(name: BackendName): Promise<typeof tfjs> {
  */
 const requireModule = createRequire(import.meta.url) as (specifier: string) => typeof tfjs;
 
-/** Gradient kernels that silently return wrong results in tfjs-backend-wasm 4.22. Without them, a program that needs one fails. */
+/**
+ * Gradient kernels of tfjs-backend-wasm 4.22 that silently return wrong results. They are unregistered, so that programs that need them
+ * fail.
+ */
 const WRONG_WASM_KERNELS = ['MaxPoolGrad', 'MaxPool3DGrad', 'ResizeNearestNeighborGrad', 'Conv3DBackpropInputV2'];
 
 function unregisterWrongKernels(tf: typeof tfjs): void {

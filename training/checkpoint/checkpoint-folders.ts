@@ -11,7 +11,7 @@ export interface PendingCheckpoint extends Origin {
 }
 
 /**
- * Manages the checkpoint folders (`step-100`, `step-200` and so on), whatever files they contain. Readers see only complete checkpoints,
+ * Manages the folders of checkpoints (`step-100`, `step-200` and so on), but not the files in them. Readers see only complete checkpoints,
  * and a retired generation cannot add any. The subclasses implement this with the atomic operations of their storage.
  */
 export abstract class CheckpointFolders {
@@ -103,7 +103,7 @@ function stepOf(name: string): number | null {
   return digits === undefined ? null : Number(digits);
 }
 
-/** Returns the name that stands for the application in paths. A standalone program has an empty application ID. */
+/** Returns the application's name in paths. The application ID of a standalone program is empty. */
 export function folderNameOf(applicationId: string): string {
   return applicationId === '' ? 'alone' : applicationId;
 }

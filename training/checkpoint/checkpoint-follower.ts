@@ -19,7 +19,7 @@ export interface FollowOptions {
  * program that writes the checkpoints has ended.
  *
  * Waits while storage is unreachable. A checkpoint that cannot be read in two consecutive polls is skipped and reported to `onTrouble`. A
- * single failure may only mean that the checkpoint was being replaced.
+ * single failure is ignored, because a checkpoint is unreadable for a moment while a writer replaces it.
  */
 export async function* followCheckpoints(store: CheckpointStore, options: FollowOptions): AsyncGenerator<StoredCheckpoint, void> {
   const seen: Seen = { last: null, doubtful: new Set() };

@@ -24,7 +24,10 @@ export interface StoredTensor {
   readonly dtype: 'float32' | 'int32' | 'bool';
   readonly shape: readonly number[];
   readonly bytes: Uint8Array;
-  /** Index of the first number in the flattened tensor, if `bytes` is only a part of the tensor. Readers always get whole tensors. */
+  /**
+   * Index of the first number in the flattened tensor, if `bytes` is only a part of the tensor. Tensors that a reader returns are always
+   * whole.
+   */
   readonly from?: number;
 }
 
@@ -39,7 +42,7 @@ export interface Origin {
 }
 
 const count = z.number().int().nonnegative();
-// z.json() has a different static type.
+// The static type of z.json() is not compatible with `Json`.
 const jsonValue = z.json() as unknown as z.ZodType<Json>;
 
 const describedTensor = z.object({
@@ -174,12 +177,12 @@ function checkPlaces({ files, tensors }: Manifest, where: string): void {
   }
 }
 
-/** Returns the name of the first tensor of which a number is missing or repeated, or null if there is no such tensor. */
+/** Returns the name of the first tensor that lacks a number or contains one twice, or null if there is no such tensor. */
 export function missingOrRepeated(places: readonly Pick<TensorPlace, 'name' | 'dtype' | 'shape' | 'bytes' | 'from'>[]): string | null {
   for (const [name, parts] of byName(places)) {
     let end = 0;
     for (const part of parts) {
-      // A repeated tensor without numbers passes this check. The check after the loop detects it.
+      // An empty tensor that is repeated passes this check. The check after the loop detects it.
       if ((part.from ?? 0) * bytesEach(part.dtype) !== end || part.shape.join() !== parts[0]?.shape.join()) {
         return name;
       }

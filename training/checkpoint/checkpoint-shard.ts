@@ -41,7 +41,7 @@ export async function writeShardFile(
 }
 
 /**
- * Reads the wanted tensors from the checkpoint in the folder `uri`. The result has the order of the checkpoint.
+ * Reads the tensors for which `isWanted` returns true from the checkpoint in the folder `uri`. Returns them in the order of the checkpoint.
  * @throws TonyError CHECKPOINT_DAMAGED, or NOT_FOUND if a file is missing.
  */
 export async function readTensorsOf(
@@ -109,7 +109,7 @@ function tensorAt({ name, dtype, shape, from, offset, bytes }: TensorPlace, data
 
 /**
  * Reads a part of a file.
- * @throws TonyError CHECKPOINT_DAMAGED if the file is shorter than before.
+ * @throws TonyError CHECKPOINT_DAMAGED if the length of the file has changed.
  */
 async function readRange(storage: Storage, uri: string, offset: number, length: number): Promise<Uint8Array> {
   const bytes = new Uint8Array(length);

@@ -252,7 +252,10 @@ function checkShards(shards: readonly ShardDescription[], step: number, position
   }
 }
 
-/** Returns true if the error means that the checkpoint is unusable. Temporary errors, such as those of unreachable storage, do not. */
+/**
+ * Returns true if the error means that the checkpoint is unusable. Returns false for temporary errors, for example while storage is
+ * unreachable.
+ */
 export function isDamage(error: unknown): boolean {
   return (
     error instanceof TonyError && (error.code === 'CHECKPOINT_DAMAGED' || error.code === 'NOT_FOUND' || error.code === 'STORAGE_REFUSED')

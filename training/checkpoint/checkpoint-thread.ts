@@ -32,8 +32,8 @@ export class CheckpointThread {
   static #ofProcess: CheckpointThread | null = null;
 
   /**
-   * Returns this process's checkpoint thread, or null if the program for the thread is missing. The first call starts the thread. The
-   * thread keeps the process alive only while it writes.
+   * Returns this process's checkpoint thread, or null if the thread's program file is missing. The first call starts the thread. The thread
+   * keeps the process alive only while it writes.
    */
   static ofProcess(): CheckpointThread | null {
     CheckpointThread.#ofProcess ??= CheckpointThread.open(new URL('checkpoint-thread.mjs', import.meta.url));

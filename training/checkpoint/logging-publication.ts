@@ -20,7 +20,8 @@ interface Tail {
 }
 
 /**
- * Publishes checkpoints in an object store. An object store cannot rename folders, but can create an object only if it does not exist yet:
+ * Publishes checkpoints in an object store. An object store cannot rename folders, but a writer can create an object on the condition that
+ * it does not exist yet:
  *
  *   step-300/APPLICATION.3.UUID/...                 the files that one attempt of generation 3 has written
  *   step-300/manifest.json                          the index, which names the attempt whose files belong to the checkpoint; written last
@@ -30,9 +31,10 @@ interface Tail {
  * then copies the index to the step's folder. To retire a generation, a reader creates the next entry of that generation's log as a
  * tombstone.
  *
- * If writer and reader compete, only one of them can create the entry. If the reader succeeds, the writer fails. If the writer succeeds,
- * the reader copies the index on its behalf and tries the next entry. A retired generation therefore cannot add checkpoints, and the newest
- * checkpoint that the reader finds stays the newest. Only the last entry of a log is needed, so writers remove earlier entries.
+ * If a writer and a reader compete, only one of them can create the entry. If the reader succeeds, the writer fails. If the writer
+ * succeeds, the reader copies the index on the writer's behalf and tries the next entry. A retired generation therefore cannot add
+ * checkpoints, and the newest checkpoint that the reader finds stays the newest. Only the last entry of a log is needed, so writers remove
+ * earlier entries.
  */
 export class LoggingPublication extends CheckpointFolders {
   async retireOlderThan({ applicationId, generation }: Origin): Promise<void> {
@@ -107,8 +109,8 @@ export class LoggingPublication extends CheckpointFolders {
   }
 
   /**
-   * Removes the index before it calls `isProtected`, which avoids a race with `setBest` and `hold`. If they write a mark before the call,
-   * `isProtected` sees the mark, and this method restores the index. If they write it later, they find that the checkpoint does not exist.
+   * Removes the index before it calls `isProtected`, which avoids a race with `setBest` and `hold`. If one of them writes a mark before
+   * that call, this method sees the mark and restores the index. If it writes the mark later, it finds that the checkpoint does not exist.
    */
   async drop(step: number, isProtected: () => Promise<boolean>): Promise<void> {
     const uri = this.uriOf(step);
@@ -198,7 +200,7 @@ function parseEntry(text: string, uri: string): LogEntry {
       return { step: step as number, index };
     }
   } catch {
-    // Text that is not JSON has the same error as an invalid entry.
+    // Invalid JSON causes the same error as an invalid entry.
   }
   throw new TonyError('CHECKPOINT_FAILED', `${uri} is not an entry of a checkpoint log`);
 }

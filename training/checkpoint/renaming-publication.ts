@@ -95,8 +95,8 @@ export class RenamingPublication extends CheckpointFolders {
   }
 
   /**
-   * Renames the checkpoint before it calls `isProtected`, which avoids a race with `setBest` and `hold`. If they write a mark before the
-   * call, `isProtected` sees the mark, and this method restores the checkpoint. If they write it later, they find that the checkpoint does
+   * Renames the checkpoint before it calls `isProtected`, which avoids a race with `setBest` and `hold`. If one of them writes a mark
+   * before that call, this method sees the mark and restores the checkpoint. If it writes the mark later, it finds that the checkpoint does
    * not exist.
    */
   async drop(step: number, isProtected: () => Promise<boolean>): Promise<void> {

@@ -32,7 +32,7 @@ export class ClusterEnd {
   constructor(parts: ClusterEndParts) {
     const { store, writer, onExit } = parts;
     this.#parts = parts;
-    // `onExit` closes the cluster. Without this, the other ranks would treat a rank that exits with code 0 as lost.
+    // `onExit` closes the cluster, because the other ranks would otherwise treat a rank that exits with code 0 as lost.
     this.#onExit = (code) => {
       if (code === 0 && !this.#refuseExit()) {
         this.#markNow();

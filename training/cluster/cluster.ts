@@ -95,9 +95,12 @@ export class Cluster {
   /** URIs of the job's input folders, by name. */
   readonly data: Readonly<Record<string, string>>;
   readonly storage: Storage;
-  /** Exports and loads models, and loads the weights of another model as the start of training. */
+  /** Loads and exports models, and copies weights from other models. */
   readonly models: Models;
-  /** Summaries for TensorBoard. Rank 0 writes the training run. A role without ranks writes a run with the name of the role. */
+  /**
+   * Writer of summaries for TensorBoard. Rank 0 writes those of training. A role without ranks writes a separate run with the name of the
+   * role.
+   */
   readonly summaries: Summaries;
   readonly #parts: ClusterParts;
   readonly #store: CheckpointStore | null;

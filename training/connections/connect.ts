@@ -21,8 +21,8 @@ const MAX_UNAUTHENTICATED = 16;
 const DIAL_BACKOFF = { firstMs: 20, mostMs: 1_000 };
 
 /**
- * Waits until the right neighbour connects and authenticates. Calls `onRefused` with the reason for each rejected connection. Does not
- * close the server.
+ * Waits until the neighbour on the right connects and authenticates. Calls `onRefused` with the reason for each rejected connection. Does
+ * not close the server.
  */
 export function acceptNeighbour(
   server: Server,
@@ -55,7 +55,7 @@ export function acceptNeighbour(
   });
 }
 
-/** Connects to the left neighbour. Retries with exponential backoff until a handshake succeeds or `signal` aborts. */
+/** Connects to the neighbour on the left. Retries with exponential backoff until a handshake succeeds or `signal` aborts. */
 export async function dialNeighbour(
   address: { readonly host: string; readonly port: number },
   key: Uint8Array,

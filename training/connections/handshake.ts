@@ -62,8 +62,8 @@ export function senderOf(head: Buffer): number {
 }
 
 /**
- * Returns the reason why a HELLO does not have the expected identity, or null if it does. Also checks the first HELLO_BYTES of a CHALLENGE,
- * which have the same format.
+ * Returns the reason why a HELLO does not have the expected identity, or null if it does. `head` may also be the beginning of a CHALLENGE,
+ * which has the same format.
  */
 export function refusalOf(head: Buffer, expected: ExpectedDialer): string | null {
   const [magic, version, generation, worldSize, , to, security = -1] = [0, 4, 8, 12, 16, 20, 24].map((at) => head.readUInt32BE(at));

@@ -2,7 +2,7 @@ import { type CipherGCMTypes, createCipheriv, createDecipheriv, createSecretKey,
 import type { WireSecurity } from '../../conf/job.ts';
 
 /**
- * Protection of a connection that carries records after its handshake (`wireSecurity` `authenticated` or `encrypted`):
+ * Protection of a connection after its handshake, if `wireSecurity` is `authenticated` or `encrypted`. All data is in records:
  *
  *   +------------+--------------------+---------------------------+
  *   | length u32 | tag 16 bytes       | body of `length` bytes    |   `length` is big-endian
@@ -12,8 +12,8 @@ import type { WireSecurity } from '../../conf/job.ts';
  *   authenticated   body = plaintext; the tag is the GMAC of the body (AES-256-GCM with the body as additional data)
  *   nonce           12 bytes: the direction's IV, with the last 8 bytes XORed with the number of earlier records in this direction
  *
- * A record with an empty body is an alert. With an alert, the receiver of an invalid record tells its peer that it closes the connection.
- * An alert is the last record in its direction.
+ * A record with an empty body is an alert. The receiver of an invalid record sends an alert before it closes the connection. An alert is
+ * the last record in its direction.
  *
  * Both ends count the records, so the tag of a record that was changed, repeated, moved, removed or inserted does not match. The format has
  * no mark for the end of a stream, because every protocol that uses it ends with a `bye` frame.

@@ -5,7 +5,7 @@ import { type Batch, batchOf, countExamples, type TrainingData } from './data.ts
 import { shardOfStep } from './shard.ts';
 
 export interface BatchStep {
-  /** Returns the tensors of the batch. Must be called within tf.tidy. Null if this rank has no examples in this step. */
+  /** Function that returns the tensors of the batch, or null if this rank has no examples in this step. Must be called within tf.tidy. */
   readonly batch: (() => Batch) | null;
   /** Weight of this rank's gradient: the fraction of the step's examples that this rank has. */
   readonly weight: number;

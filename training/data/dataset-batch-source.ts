@@ -23,7 +23,7 @@ export interface DatasetBatchSourceOptions {
   /** Returns the number of examples in a batch. By default, the batch must have the form `{ xs, ys }`. */
   readonly countExamples?: (element: unknown) => number;
   readonly prepare?: TrainingData['prepare'];
-  /** Position from which to resume, as a checkpoint contains it, or null to start at the beginning. */
+  /** Position from a checkpoint at which to resume, or null to start at the beginning. */
   readonly position: Json;
   /** Assigns the splits of dispatched data. Default: the job's ApplicationMaster. */
   readonly splits?: SplitAssigner;

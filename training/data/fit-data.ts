@@ -52,7 +52,7 @@ export function batchSizeOf(data: FitData, wanted: number | undefined): number |
 
 /**
  * Opens the batch source for the data that the program has passed to `fit`.
- * @param position the position from which to resume, as the checkpoint contains it.
+ * @param position the position from the checkpoint, or the beginning.
  */
 export function openBatchSource(
   world: { readonly tf: typeof tfjs; readonly peers: Peers; readonly storage?: Storage; readonly onNotice: (message: string) => void },

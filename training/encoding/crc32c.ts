@@ -1,9 +1,10 @@
 /**
  * CRC-32C (Castagnoli, RFC 3720 appendix B.4) with the reflected polynomial 0x82f63b78.
  *
- * Table k contains the contribution of a byte that k more bytes follow. With 16 tables, the algorithm processes 16 bytes at a time
- * ("slicing"). The speed of checksums limits the speed of reading records, so a WebAssembly module computes them, more than twice as fast
- * as JavaScript. JavaScript computes the checksums of short inputs, and all checksums if WebAssembly is unavailable (`node --jitless`).
+ * Table k contains the contribution of a byte that precedes k more bytes. With 16 tables, the algorithm processes 16 bytes at a time
+ * ("slicing"). Reading records can be only as fast as computing their checksums. A WebAssembly module therefore computes the checksums,
+ * more than twice as fast as JavaScript. JavaScript computes those of short inputs, and all checksums if WebAssembly is unavailable (`node
+ * --jitless`).
  *
  *   WebAssembly.Memory
  *   +------------------+-----------------------------------+
@@ -17,7 +18,7 @@ const WINDOW_AT = TABLES * TABLE_BYTES;
 const WINDOW_BYTES = 1024 * 1024 - WINDOW_AT;
 const PAGE_BYTES = 64 * 1024;
 
-/** Minimum number of bytes for which copying them to the module is worthwhile. */
+/** Minimum length of an input, in bytes, for which WebAssembly is faster than JavaScript. */
 const LEAST_BYTES = 64;
 
 const TABLE = createTables();

@@ -10,7 +10,7 @@ export const WIRE = { varint: 0, eightBytes: 1, bytes: 2, fourBytes: 5 } as cons
 const NOTHING = Buffer.alloc(0);
 
 export function double(field: number, value: number): Buffer {
-  // Only 0 is the default value, not -0.
+  // The default value is 0. -0 must be encoded.
   if (Object.is(value, 0)) {
     return NOTHING;
   }
@@ -41,7 +41,7 @@ export function varint(value: number): Buffer {
   return buffer;
 }
 
-/** @returns the position behind the varint. */
+/** @returns the position after the varint. */
 export function writeVarint(buffer: Buffer, at: number, value: number): number {
   let rest = value;
   let position = at;
@@ -53,7 +53,7 @@ export function writeVarint(buffer: Buffer, at: number, value: number): number {
   return position;
 }
 
-/** @returns the position behind the varint. */
+/** @returns the position after the varint. */
 export function writeBigVarint(buffer: Buffer, at: number, value: bigint): number {
   let rest = value;
   let position = at;

@@ -30,7 +30,10 @@ export interface TfRecordParserOptions {
   readonly end: number;
   /** Maximum number of bytes in a record. The parser never buffers a longer record. */
   readonly maxRecordBytes: number;
-  /** Called for each damage. To make the parser skip the damaged part, the callback returns. Otherwise, it throws. */
+  /**
+   * Called whenever the parser finds damage. If the callback returns, the parser skips the damaged part. If the callback throws, parsing
+   * fails.
+   */
   readonly onDamage: (damage: TonyError, kind: DamageKind) => void;
 }
 
@@ -42,7 +45,7 @@ export class TfRecordParser {
   #pendingBytes = 0;
   /** Number of pending bytes with which the parser can continue. */
   #needed = HEADER_BYTES;
-  /** Number of bytes of a too long record that the parser must still skip. */
+  /** Number of bytes that the parser must still skip, because their record exceeds the maximum length. */
   #passing = 0;
   #offset: number;
   #taken: number;
@@ -173,7 +176,7 @@ export class TfRecordParser {
     this.#needed = HEADER_BYTES;
   }
 
-  /** Skips up to `count` bytes of a too long record. Returns the number of skipped bytes. */
+  /** Skips up to `count` bytes of a record that exceeds the maximum length. Returns the number of skipped bytes. */
   #pass(count: number): number {
     const passed = Math.min(this.#passing, count);
     this.#passing -= passed;

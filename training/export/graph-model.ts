@@ -8,7 +8,7 @@ import { type MergedTrace, mergeTraces, type Size } from './merged-trace.ts';
 import { modelFilesHandler, writeModelFiles } from './model-files.ts';
 import { type Trace, tracePrediction } from './trace.ts';
 
-/** Numbers of examples with which the model is traced twice. Models rarely have other dimensions of these sizes. */
+/** Numbers of examples with which the model is traced. Other dimensions of a model rarely have these sizes. */
 const BATCHES = [3, 5] as const;
 /** Number of examples with which `proveEqual` compares the predictions of the graph and the model. */
 const PROOF_BATCH = 7;
@@ -21,7 +21,7 @@ export async function exportGraphModel(world: ModelWorld, model: tfjs.LayersMode
 }
 
 /**
- * Returns a graph that makes the same predictions as the model, as a comparison verifies.
+ * Returns a graph for the model's predictions. Verifies that the graph makes the same predictions as the model.
  * @throws TonyError MODEL_NOT_EXPORTABLE with the name of the layer that needs control flow or an unsupported kernel.
  */
 export async function graphOf(tf: typeof tfjs, model: tfjs.LayersModel): Promise<tfjs.io.ModelArtifacts> {

@@ -1,7 +1,7 @@
 import { type AttrValue, type GraphBuilder, notExportable } from './graph-builder.ts';
 import type { MergedAttribute, MergedCall, MergedTensor, Size } from './merged-trace.ts';
 
-/** A kernel call while it is converted to TensorFlow operations. Its errors name the layer and the kernel. */
+/** A kernel call that is being converted to TensorFlow operations. Errors name the layer and the kernel. */
 export class Call {
   readonly traced: MergedCall;
   readonly graph: GraphBuilder;

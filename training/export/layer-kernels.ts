@@ -90,7 +90,7 @@ export function batchNormalisation(call: Call): string {
   });
 }
 
-/** Converts normalisation along other axes than the channel axis, for which TensorFlow has no single operation. */
+/** Converts normalisation along axes other than the channel axis, for which TensorFlow has no single operation. */
 export function normalisation(call: Call): string {
   const op = (operation: string, ...inputs: string[]) => call.op(operation, inputs, { T: attr.type('float32') });
   const epsilon = call.graph.scalar(call.number('varianceEpsilon'), 'float32');

@@ -62,7 +62,7 @@ class TraceMerge {
   readonly #one: Trace;
   readonly #other: Trace;
   readonly #batches: readonly [number, number];
-  /** Tensor IDs of the first trace by those of the second trace. */
+  /** Maps the tensor IDs of the second trace to those of the first trace. */
   readonly #firstIds = new Map<number, number>();
   readonly #constants = new Map<number, MergedConstant>();
   #current: KernelCall | null = null;

@@ -15,14 +15,14 @@ interface ModelsParts {
   readonly storage: Storage;
   /** The job's own checkpoints, or null if the job writes none. */
   readonly store: CheckpointStore | null;
-  /** Converts a path or URI from the user's program to a URI. */
+  /** Converts a path or a URI from the user's program to a URI. */
   readonly uriOf: (place: string) => string;
-  /** Converts a path or URI to a URI. A relative path is relative to the job's output folder. */
+  /** Converts the path or URI of an output to a URI. A relative path is relative to the job's output folder. */
   readonly outputUriOf: (place: string) => string;
   readonly onNotice: (message: string) => void;
 }
 
-/** Exports and loads models. A place is a URI or a path. Relative paths of exports are relative to the job's output folder. */
+/** Exports and loads models. A `place` is a URI or a path. Relative paths of exports are relative to the job's output folder. */
 export class Models {
   readonly #parts: ModelsParts;
 
@@ -93,7 +93,7 @@ export class Models {
   }
 
   /**
-   * Copies the weights that match from another model to `model`, and reports them. Must be called before `fit`, on every rank or only on
+   * Copies matching weights from another model to `model`, and reports which ones. Must be called before `fit`, on every rank or only on
    * rank 0. If the job has its own checkpoint, `fit` replaces these weights.
    * @param from the place of a model.json or of a checkpoint, `newest` or `best` as in `loadCheckpoint`, or a model in memory. A model.json
    * may be a LayersModel or a GraphModel of any program, even with quantised weights. Optimizer state is ignored.

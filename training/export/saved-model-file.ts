@@ -18,7 +18,7 @@ import type { AttrValue, NodeDef, ShapeProto } from './graph-builder.ts';
  * A map is a list of messages with the key as field 1 and the value as field 2.
  */
 const SCHEMA_VERSION = 1;
-/** TensorFlow version in the file, which TensorFlow only displays. The graph uses the operations of this version. */
+/** TensorFlow version whose operations the graph uses. TensorFlow only displays this version. */
 const TENSORFLOW_VERSION = '2.9.1';
 const SIGNATURE = 'serving_default';
 const METHOD = 'tensorflow/serving/predict';

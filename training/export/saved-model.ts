@@ -83,7 +83,7 @@ export async function loadSavedModel(world: ModelWorld, uri: string, options: Lo
   if ((await world.storage.stat(joinUri(uri, FILE))) === null) {
     throw new TonyError('MODEL_UNREADABLE', `${uri} contains no ${FILE}`);
   }
-  // TensorFlow can load only local files. After loading, it does not need them any more.
+  // TensorFlow can load only local files, and does not need them after loading.
   const folder = await createScratchFolder();
   try {
     const files = await downloadFolder(world.storage, uri, folder, new AbortController().signal);
@@ -100,7 +100,7 @@ export async function loadSavedModel(world: ModelWorld, uri: string, options: Lo
   }
 }
 
-/** The part of tfjs-node's API that TensorFlow.js does not have. */
+/** Functions that tfjs-node adds to TensorFlow.js. */
 interface NodeApi {
   loadSavedModel(folder: string, tags: string[], signature: string): Promise<NodeSavedModel>;
 }

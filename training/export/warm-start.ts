@@ -84,7 +84,7 @@ function copyWeights(tf: typeof tfjs, model: tfjs.LayersModel, source: Source, o
   }
   tf.tidy(() => {
     for (const { weight, other } of fitting) {
-      // The weight needs its own reference, because the source tensor may be disposed.
+      // The weight needs a tensor of its own, because the source tensor may be disposed.
       weight.variable.assign(other.tensor.clone());
     }
   });

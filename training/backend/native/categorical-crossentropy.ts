@@ -65,7 +65,7 @@ function oneHot(labels: Float32Array, classes: number): Float32Array {
 }
 
 function fits(tf: typeof tfjs, output: tfjs.Tensor): boolean {
-  // Second-order gradients need TensorFlow.js's own loss.
+  // Only TensorFlow.js's own loss has second-order gradients.
   const isFirstOrder = tf.engine().state.gradientDepth === 1;
   return isFirstOrder && output.rank > 1 && output.dtype === 'float32' && nativeKernelsOf(tf)?.isFasterInJavaScript(output) === true;
 }
@@ -86,7 +86,7 @@ function inOnePass(tf: typeof tfjs, t: Float32Array, output: tfjs.Tensor): tfjs.
         sum += p[at] as number;
       }
       sums[example] = sum;
-      // The product is 0, or NaN if a probability is NaN or infinite.
+      // The loss starts as NaN if a probability is NaN or infinite, and as 0 otherwise.
       let loss = sum * 0;
       for (let at = from; at < from + classes; at++) {
         if (t[at] !== 0) {

@@ -1,7 +1,7 @@
 import type * as tfjs from '@tensorflow/tfjs';
 import type { NativeBackend } from './native-backend.ts';
 
-/** Number of float32 numbers to which a tensor's memory must be aligned. TensorFlow copies memory that is not aligned to 64 bytes. */
+/** Alignment that TensorFlow requires, in float32 numbers. TensorFlow copies memory that is not aligned to 64 bytes. */
 export const ALIGNMENT = 16;
 
 /** Location and shape of a tensor in an array of numbers. `at` is the index of the tensor's first number. */

@@ -36,7 +36,7 @@ interface Executor {
   readonly isUsingGpuDevice: boolean;
 }
 
-/** Largest tensor, in numbers, for which one JavaScript pass is faster than several TensorFlow operations. */
+/** Maximum number of values in a tensor for which one JavaScript pass is faster than several TensorFlow operations. */
 const MAX_JAVASCRIPT_NUMBERS = 32_768;
 
 /** Runs TensorFlow operations on float32 tensors. TensorFlow.js's gradient tape does not record these operations. */
@@ -45,7 +45,7 @@ export class NativeBackend {
   readonly #executor: Executor;
   readonly #types: TypeNumbers;
   readonly #float: readonly Attribute[];
-  /** Names of the variants that have failed in `runWithFallback`. */
+  /** Names for which `runWithFallback` uses the fallback. */
   readonly #unavailable = new Set<string>();
 
   private constructor(tf: typeof tfjs, executor: Executor) {

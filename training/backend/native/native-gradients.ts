@@ -58,7 +58,7 @@ function gradientOf(native: NativeBackend, own: tfjs.GradConfig, gradient: Nativ
   const backend = native.tf.getBackend();
   return (dy, saved, attributes) => {
     const ownGradients = () => own.gradFunc(dy, saved, attributes) as Gradients;
-    // The gradient tape does not record native kernels, so higher-order gradients need TensorFlow.js's own function.
+    // TensorFlow.js does not record calls of native kernels, so its own function must compute the gradients of gradients.
     const isFirstOrder = engine.state.gradientDepth === 0;
     const isNative = isFirstOrder && engine.backendName === backend && !Array.isArray(dy) && dy.dtype === 'float32';
     return (isNative ? gradient(native, dy, saved, attributes, ownGradients) : null) ?? ownGradients();

@@ -22,7 +22,7 @@ import type { Attribute, NativeBackend } from './native-backend.ts';
  * divides by the previous mean square.
  */
 
-/** A kind of slot: the optimizer's property for it, the suffix of the slot names, and the initial value. */
+/** Describes the slots in one property of an optimizer: the suffix of their names and their initial value. */
 export interface SlotKind {
   readonly property: string;
   readonly suffix: string;
@@ -137,7 +137,7 @@ function momentum(native: NativeBackend, optimizer: Momentum): OptimizerRule {
 }
 
 /**
- * Returns the learning rate as TensorFlow.js's sgd does: the tensor `c` holds its negative, and the property `learningRate` is not used.
+ * Returns the learning rate. TensorFlow.js's sgd keeps the negative rate in the tensor `c`, and does not use the property `learningRate`.
  */
 function learningRate(native: NativeBackend, optimizer: Sgd): Scalar {
   return { tensor: native.run('Neg', [optimizer.c]), own: true };

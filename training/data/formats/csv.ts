@@ -36,7 +36,7 @@ export interface CsvOptions extends RecordOptions {
   readonly configuredColumnsOnly?: boolean;
   /** Character that separates the values. Default: a comma. */
   readonly delimiter?: string;
-  /** Strings that mean a missing value, for example `['NA']`. An empty string always does. */
+  /** Strings that mean a missing value, for example `['NA']`. An empty string always means a missing value. */
   readonly missingValues?: readonly string[];
   /** Whether large files can be split. Set to true only if no value contains a line break. Default: false. */
   readonly isSplittable?: boolean;

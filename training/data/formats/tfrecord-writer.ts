@@ -19,15 +19,12 @@ export interface WrittenTfRecords {
   readonly records: number;
 }
 
-/**
- * Writes records to one file, or to several files in turn. A file becomes visible only after all of its records have been written, and no
- * file does if the source of the records fails. Waits while the storage is slower than the source, so memory holds only little data.
- */
+/** Approximate size in bytes of one write to the storage. */
 const PIECE_BYTES = 256 * 1024;
 
 /**
- * Writes records to one file, or to several files in turn. No file becomes visible before all records have been written. Waits while the
- * storage is slower than the source of the records, so memory holds only little data.
+ * Writes records to one file, or to several files in turn. A file becomes visible only after all of its records have been written, and no
+ * file does if the source of the records fails. Waits while the storage is slower than the source, so memory holds only little data.
  */
 export async function writeTfRecords(
   storage: Storage,

@@ -5,7 +5,7 @@ import type { DispatchLog } from './dispatch-log.ts';
 import type { Share } from './share.ts';
 import type { ChunkStream } from './stream.ts';
 
-/** Makes a source list its splits, and yield the records of one split instead of a share. */
+/** A request to list the splits of a source, or to yield the records of one split instead of a share. */
 export interface SplitRead {
   /** Number of the split to read, or null to list the splits without reading. */
   readonly index: number | null;
@@ -15,7 +15,7 @@ export interface SplitRead {
 /** The splits of a dataset's files, in order. Every caller gets the same list, as long as the files do not change. */
 export interface SplitList {
   readonly fingerprint: string;
-  /** The splits, each of which contains the records that begin in bytes `from` to `to` (exclusive) of a file. */
+  /** Splits, each of which contains the records that begin in bytes `from` to `to` (exclusive) of a file. */
   readonly splits: readonly { readonly uri: string; readonly from: number; readonly to: number }[];
 }
 

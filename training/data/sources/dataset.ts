@@ -147,8 +147,8 @@ export class Dataset<T> implements AsyncIterable<T> {
 
   /**
    * Assigns files to readers on demand instead of in advance, so that faster readers read more. Files that can be split are assigned in
-   * parts. The job's ApplicationMaster assigns them. Each element is still used once per pass, even after a restart. Without effect if
-   * there are fewer files or parts than readers.
+   * parts. The job's ApplicationMaster assigns them. Each element is still used once per pass, even after a restart. `dispatch` has no
+   * effect if there are fewer files or parts than readers.
    *
    * Readers get different elements in each pass. Reading therefore fails with USAGE if the dataset also uses `cache`, `zip`, `sampleFrom`,
    * `take`, `skip` or `shard`. With `interleave`, only the outer elements are assigned on demand, not the files of the inner datasets.

@@ -14,7 +14,7 @@ export interface FeedOptions {
 }
 
 /**
- * Time limit in ms for returning records that this process has not used. After a failure, other workers get these records when the process
+ * Time limit in ms for returning records that this process has not used. If this fails, other workers get these records when the process
  * exits.
  */
 const LEAVE_MS = 2_000;
@@ -68,8 +68,8 @@ interface FeedRequest {
 }
 
 /**
- * Requests records one answer ahead. Each request also confirms the previous answer. The ApplicationMaster delivers confirmed records only
- * once, because this process may have used them.
+ * Reads the records of a feed. Requests the next records while the program uses the current ones. Each request also confirms the records of
+ * the previous answer. The ApplicationMaster never delivers confirmed records again, because this process may have used them.
  */
 class FeedStream implements ChunkStream<Buffer> {
   readonly #services: Services;

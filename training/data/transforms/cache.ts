@@ -38,7 +38,7 @@ interface Kept<T> {
 export class CacheNode<T> implements DatasetNode<T> {
   readonly #inner: DatasetNode<T>;
   readonly #options: CacheOptions;
-  /** Caches by share. Null for a share whose cache is incomplete or would exceed the limit. */
+  /** Cache of each share. Null while the cache is incomplete, or if it would exceed the limit. */
   readonly #kept = new Map<string, Kept<T> | null>();
 
   constructor(inner: DatasetNode<T>, options: CacheOptions) {

@@ -142,7 +142,7 @@ const crossentropyOfSoftmax = ({ shape, scale, labels, seed }: Classified) => {
   };
 };
 await property('categorical crossentropy of softmax', classified, crossentropyOfSoftmax, DIFFERENCE_TOLERANCE);
-// TensorFlow.js exposes its sparse loss only through a compiled model.
+// TensorFlow.js exposes its sparse categorical crossentropy only through a compiled model.
 const sparseModel = tf.sequential({ layers: [tf.layers.dense({ units: 2, inputShape: [1] })] });
 sparseModel.compile({ optimizer: 'sgd', loss: 'sparseCategoricalCrossentropy' });
 const [sparseOwn] = (sparseModel as unknown as { readonly model: { readonly lossFunctions: [LossFunction] } }).model.lossFunctions;

@@ -72,7 +72,7 @@ function stateOf({ optimizer, variables }: Run): Map<string, Float32Array> {
   return state;
 }
 
-/** Returns random gradients of about 10^exponent. The gradients and their squares must stay within the float32 range. */
+/** Returns random gradients whose size is about 10^exponent. The gradients and their squares must stay within the float32 range. */
 function gradientsOf(run: Run, step: number, seed: number, exponent: number): { name: string; tensor: tfjs.Tensor }[] {
   return run.variables.map(({ name, shape }, index) => ({
     name,
