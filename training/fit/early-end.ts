@@ -15,7 +15,7 @@ export interface EarlyEndOptions {
   /** The reason to report if the program stopped training without giving a reason. */
   readonly cause: string;
   readonly onNotice: (message: string) => void;
-  /** Called once with the decision, on the rank that stores it. */
+  /** Called once with the decision to end early, on the rank that stores the decision. */
   readonly report: (report: Report) => void;
   readonly now?: () => number;
 }

@@ -38,7 +38,7 @@ export interface FitOptions extends StepOptions {
   readonly shuffle?: boolean;
   /** The number of steps per epoch. Applies only to datasets, and is required if the dataset repeats forever. */
   readonly stepsPerEpoch?: number;
-  /** The seed for the data order and for dropout masks. Runs with the same seed are identical. */
+  /** The seed for the data order and for dropout masks. Runs with the same seed give the same result. */
   readonly seed?: number;
   /**
    * The learning rate of all steps, or a function that returns the rate for each step. Default: the optimizer's own rate. Use a function

@@ -189,7 +189,7 @@ export class FitSteps {
     });
   }
 
-  /** Agrees with the other ranks, between steps, on whether training ends early. */
+  /** Decides together with the other ranks, between two steps, whether training ends early. */
   async agree(): Promise<void> {
     const { model, strategy, progress, early } = this.#parts;
     const signals = this.#signals.fill(0);

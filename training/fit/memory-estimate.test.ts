@@ -49,7 +49,8 @@ test('a warning appears only if the estimate exceeds the container, and states t
   expect(memoryWarning(estimate, 1302)).toBeNull();
   expect(memoryWarning(estimate, 1024)).toBe(
     'training may need 1.3 GiB of memory, but the container has 1 GiB. The estimate consists of 450 MiB already in use, 640 MiB for ' +
-      'gradients, optimizer and checkpoints, 30 MiB for the outputs of layers, and 182 MiB for the runtime. If YARN ends the container, raise `resources.memory` to 1536m, ' +
+      'gradients, optimizer and checkpoints, 30 MiB for the outputs of layers, and 182 MiB for the runtime. ' +
+      'If YARN ends the container, raise `resources.memory` to 1536m, ' +
       'or reduce the batch size.',
   );
 });

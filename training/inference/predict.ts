@@ -82,8 +82,8 @@ const BACKOFF = { firstMs: 2_000, mostMs: 16_000 };
  * Applies a model or function to each element of a dataset, with any number of workers. For each split of the dataset's files
  * (`dataset.splits()`), `predict` writes one result file, named after the split number (`part-00017.jsonl`), with the results in record
  * order. A file appears only when it is complete, and is written only once, even if workers fail, restart or compute the same split. After
- * all parts exist, the file `_SUCCESS` appears with the number of records of each part. The workers do not communicate. With `ranked:
- * false` in job.yaml, the job can therefore replace a failed worker without interrupting the other workers.
+ * all parts exist, the file `_SUCCESS` appears with the number of records of each part. The workers do not communicate. If
+ * job.yaml sets `ranked: false`, the job can therefore replace a failed worker without interrupting the other workers.
  * @param dataset a dataset of files, without `batch`, `shuffle`, `repeat`, `take`, `skip` and `shard`. `predict` disposes the tensors in
  *   its elements.
  * @returns a report, after all parts exist.

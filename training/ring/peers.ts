@@ -1,7 +1,7 @@
 import type { Ring } from './ring.ts';
 import { gatherBytes } from './ring-bytes.ts';
 
-/** The communication between a job's workers that the data pipeline needs. */
+/** Operations with which the data pipeline communicates with the job's other workers. */
 export interface Peers {
   readonly rank: number;
   readonly worldSize: number;

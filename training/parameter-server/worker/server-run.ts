@@ -27,7 +27,6 @@ export class ServerRun {
     this.writer = writer;
   }
 
-  /** Connects to the servers. */
   async open(tf: typeof tfjs): Promise<void> {
     const { rank, staleness } = this.#options;
     const servers = await ServerGroup.open(this.#options, this.#number);

@@ -16,7 +16,6 @@ const OUTPUTS = 2;
 export interface Rows {
   readonly x: tfjs.Tensor2D;
   readonly y: tfjs.Tensor2D;
-  /** The weight of each row. */
   readonly weights: tfjs.Tensor1D;
 }
 

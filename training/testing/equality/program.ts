@@ -65,7 +65,6 @@ export interface FitAction {
   readonly accumulate: number;
   readonly clip: { readonly norm: number } | { readonly value: number } | null;
   readonly sampleWeight: boolean;
-  /** Whether `fit` writes checkpoints. */
   readonly checkpoint: boolean;
   readonly data: 'tensors' | 'columns' | 'dataset' | 'batches' | 'tf.data';
 }
