@@ -18,7 +18,7 @@ export class DelegationTokens {
   #writing: Promise<void> = Promise.resolve();
 
   /**
-   * @param ownFile the executor's credentials file, which also contains its secrets
+   * @param ownFile the executor's credentials file, which also contains the executor's own secrets
    * @param folder the container's working directory
    */
   constructor(ownFile: string, folder: string, credentials: Credentials) {

@@ -3,9 +3,9 @@ import { readFileSync } from 'node:fs';
 import { LineWriter } from './line-writer.ts';
 
 /*
- * Runs the processes of one task: `process-launcher.mjs FILE`, where FILE contains a ProcessPlan. The executor runs the launcher as the
- * task's program, so all processes belong to the program's session, and the executor kills them when the launcher exits. The first process
- * that fails determines the exit code or the signal of the launcher.
+ * `process-launcher.mjs FILE` runs the processes of one task. FILE contains a ProcessPlan. The executor runs the launcher as the task's
+ * program, so the executor kills all processes when the launcher exits. The launcher ends with the exit code or signal of the first process
+ * that fails.
  */
 
 /** Content of the file for the launcher. */

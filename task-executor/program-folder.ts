@@ -5,11 +5,10 @@ import { copyTree } from '../platform/files/copy-tree.ts';
 import { ifMissing } from '../platform/files/if-missing.ts';
 
 /*
- * The working directory for one run of the user's program is `<container>/program/<generation>`, a copy of the localised source. The
- * localised source, `<container>/source`, is a link into the NodeManager's cache. All of the user's containers and jobs on that node share
- * the cache, so a program that writes there would change the files of later jobs. With separate copies, all ranks of a generation start
- * from the same files. The working directory also contains a link to each file and archive that job.yaml lists. Those are not copied,
- * because they may be large.
+ * Each run of the user's program gets its own working directory, `<container>/program/<generation>`. This is a copy of `<container>/source`,
+ * which is a link into the NodeManager's cache. The user's containers and jobs on that node share the cache, so a program that wrote there
+ * would change the files of later jobs. Files and archives that job.yaml lists may be large, so the working directory contains only links
+ * to them.
  */
 
 /**

@@ -41,7 +41,7 @@ export class Program {
     this.ended = ended;
   }
 
-  /** Starts the program. If this fails, appends the reason to the program's stderr and returns an end with exit code 127. */
+  /** Starts the program. If this fails, appends the reason to the program's stderr and returns a ProgramEnd with exit code 127. */
   static async start({ command, listener, stdout: output, stderr: errors, ...options }: ProgramOptions): Promise<Program | ProgramEnd> {
     const stdout = openSync(output, 'a');
     const stderr = openSync(errors, 'a');

@@ -69,7 +69,7 @@ export class SyncedFolder {
 
   /**
    * Stores the newest version before the program's exit is reported.
-   * @returns the end to report, which is a failure if the folder could not be restored or the last version could not be stored
+   * @returns the program's end to report: a failure if the folder could not be restored, or if the last version could not be stored
    */
   async finish(end: ProgramEnd, withinMs: number): Promise<ProgramEnd> {
     let sync: CheckpointSync | null;

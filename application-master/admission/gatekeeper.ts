@@ -35,7 +35,7 @@ const WATCH_EVERY_MS = 30_000;
 /** Timeout in ms for reading the NodeManager's configuration. */
 const NODE_MS = 5_000;
 
-/** A ClusterView without the queue, because the ResourceManager reports the queue only at registration. */
+/** A ClusterView without the queue. The ResourceManager reports the queue later, at registration. */
 type Observation = Omit<ClusterView, 'queue'>;
 
 export interface GatekeeperOptions {

@@ -27,7 +27,7 @@ export interface YarnNegotiatorOptions {
   readonly frozen: FrozenJob;
   /** Returns the newest credentials. */
   readonly credentials: () => Credentials;
-  /** Files that YARN localises for each container. A promise, because registration need not wait until job.json has been looked up. */
+  /** Files that YARN localises for each container. This is a promise, so that registration does not wait for the lookup of job.json. */
   readonly resources: Promise<readonly Resource[]>;
   readonly listener: NegotiatorListener;
   readonly log: Logger;

@@ -37,7 +37,7 @@ export function lossOf(state: JobState, { container, executor, role, startedAt }
   const { pendingExit } = executor;
   const job = jobOf(state);
   const msSince = (time: number | null | undefined) => (typeof time === 'number' ? state.now - Math.max(time, state.heardFloor) : 0);
-  // A pending exit takes precedence over silence, because the cause of the exit may also have ended the executor.
+  // A failed exit explains the failure better than silence, because the cause of the exit may also have ended the executor.
   if (pendingExit !== null && executor.lostRank === null) {
     return state.now >= pendingExit.until ? { kind: 'program', exit: pendingExit.exit } : null;
   }

@@ -151,8 +151,8 @@ function describeMembers(state: JobState, members: readonly Task[]): string {
 }
 
 /**
- * Starts replacement workers in the running generation of a parameter-server job. A replacement waits until its predecessor has exited,
- * because only one program per rank may push gradients.
+ * Starts replacement workers in the running generation of a parameter-server job. A replacement starts after the previous program of its
+ * rank has exited, because only one program per rank may push gradients.
  */
 export function startReplacements(transition: Transition): void {
   const { gang, generation } = transition.state;

@@ -173,7 +173,7 @@ export class ExecutorService {
     }
     const { containerId } = hello;
     if (hello.masterAttempt > attempt) {
-      // The executor has been connected to a newer attempt and will connect to it again.
+      // Reject this executor, because it has been connected to a newer attempt and will find that attempt again.
       log.error({ container: containerId, newer: hello.masterAttempt }, 'another ApplicationMaster attempt has taken over');
       this.#refuse(stream, status.ABORTED, 'a newer ApplicationMaster has taken over');
       return null;

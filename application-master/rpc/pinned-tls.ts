@@ -18,7 +18,7 @@ export interface PinnedTlsOptions {
   /**
    * Authentication method of the clients:
    * - `certificate`: the handshake succeeds only with the job's key.
-   * - `token`: clients verify the job's certificate and send a token in a message. The caller then marks the connection as proven.
+   * - `token`: clients verify the job's certificate and send a token in a message. The caller then marks the connection as authenticated.
    */
   readonly clients: 'certificate' | 'token';
   /** Maximum number of unauthenticated connections (default 512). */

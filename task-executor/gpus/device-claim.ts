@@ -4,8 +4,8 @@ import type { GpuDevice } from './gpu-devices.ts';
 
 /*
  * Without GPU isolation, all containers of a node see all of its GPUs. To prevent two tasks from using the same GPU, an executor claims
- * each of its devices: it binds an abstract Unix socket whose name contains the UUID of the device. Only one process on the machine can
- * bind a name at a time. The kernel releases the name when the process exits.
+ * each of its devices by binding an abstract Unix socket whose name contains the device's UUID. Only one process on the machine can bind a
+ * name at a time. The kernel releases the name when the process exits.
  */
 
 const PREFIX = '\0tony-ts/gpu/';

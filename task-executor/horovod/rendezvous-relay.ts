@@ -19,10 +19,10 @@ import { loopbackOwner } from './loopback-owner.ts';
  *
  *   PUT /SCOPE/KEY       with the value as the body
  *   GET /SCOPE/KEY       200 with the value, or 404. The client repeats the request every 10 ms until the key exists
- *   DELETE /SCOPE/RANK   the process with this rank has connected to all others, which therefore no longer need its entries
+ *   DELETE /SCOPE/RANK   the process with this rank has connected to all others, so its entries are no longer needed
  *
- * SCOPE is `global`, `local_HOSTNAME` or `cross_LOCALRANK`, with a suffix for a process set. There are two forms of KEY: a rank, whose
- * value contains the addresses of the process, and `rank_` with a rank, whose value is the host name. Clients wait only for addresses.
+ * SCOPE is `global`, `local_HOSTNAME` or `cross_LOCALRANK`, with a suffix for a process set. If KEY is a rank, the value contains the
+ * addresses of that process. If KEY is `rank_` with a rank, the value is the host name. Clients wait only for addresses.
  */
 
 const HOST = '127.0.0.1';

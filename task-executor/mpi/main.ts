@@ -17,8 +17,8 @@ import { runRemoteShell } from './remote-shell.ts';
  *           exits like the daemon                               the daemon of mpirun
  *                                                                 MPI processes
  *
- * Each arrow is an encrypted connection (connect-agent.ts, messages.ts). The launcher's connection lasts as long as the user's command:
- * when it closes without `end`, the agent reports that rank 0 is lost. prepare-mpi.ts writes the files that make mpirun use `shell`.
+ * Each arrow is an encrypted connection (connect-agent.ts, messages.ts). The launcher's connection lasts as long as the user's command. If
+ * it closes without `end`, the agent reports that rank 0 is lost. prepare-mpi.ts writes the files that make mpirun use `shell`.
  */
 
 async function main([mode, ...words]: readonly string[]): Promise<number> {

@@ -2,8 +2,8 @@ import type { Channel } from '../../training/connections/channel.ts';
 import type { Reader } from '../../training/connections/reader.ts';
 
 /*
- * Messages on the encrypted connections from rank 0 to the agents of the other tasks. Each message consists of a big-endian uint32, which
- * is the length of the JSON, and the JSON.
+ * Messages on the encrypted connections from rank 0 to the agents of the other tasks. Each message is a JSON text. Its length precedes it
+ * as a big-endian uint32.
  */
 
 export type AgentRequest =

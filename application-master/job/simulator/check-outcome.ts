@@ -17,7 +17,7 @@ export interface FinishedRun {
   readonly killed: boolean;
   /** True if no fault affected a task. */
   readonly calm: boolean;
-  /** Number of ApplicationMaster crashes while the training made no progress. */
+  /** Number of times that the ApplicationMaster crashed while the training made no progress. */
   readonly earlyCrashes: number;
 }
 

@@ -9,7 +9,7 @@ export interface SimulatedNode {
   slots: number;
   up: boolean;
   cut: boolean;
-  /** True while the NodeManager is down. The node's processes and their streams continue. */
+  /** True while the NodeManager is down. The node's processes keep running, and their streams stay open. */
   unmanaged: boolean;
 }
 

@@ -145,7 +145,7 @@ export class Master implements Endpoint {
     if (this.#writing !== null && this.#world.random.chance(0.5)) {
       this.#options.storage.durable = this.#writing;
     }
-    // Unsaved refunds are lost: the next attempt charges these failures again.
+    // A correction that has not been saved is lost, so the next attempt charges the failure again.
     if ((this.#options.storage.durable?.revision ?? 0) < this.state.revisions.newest) {
       this.#world.charges++;
     }

@@ -168,7 +168,7 @@ export interface TaskFailures {
   readonly inARow: number;
   readonly newest: TaskFailure | null;
   readonly launch: string | null;
-  /** Nodes of failures that a faulty node may have caused, with one entry per failure. */
+  /** Nodes on which the task's failures occurred, if the node may have caused them. One entry per failure. */
   readonly nodes: readonly string[];
 }
 

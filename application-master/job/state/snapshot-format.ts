@@ -31,7 +31,7 @@ const endingSchema = z.object({
   node: z.string(),
   /** Time in ms since the epoch at which the executor's lease ends. */
   until: z.number(),
-  /** See `Ending`. Saved because the ResourceManager does not repeat its report to a later attempt. */
+  /** Saved because the ResourceManager does not repeat its report to a later attempt. See `Ending`. */
   reported: z.enum(['nothing', 'presumed', 'preempted']),
   /** True if the container's failure was charged and the cluster may still report a different cause. */
   refundable: z.boolean(),
