@@ -11,7 +11,7 @@ import { mayRun } from '../records/stored-status.ts';
 import { severalAtOnce } from '../terminal/several-at-once.ts';
 
 const AT_ONCE = 8;
-/** Age of job.json (ms) up to which a job without a YARN application counts as running, because its client may still be submitting it. */
+/** While job.json is younger than this (ms), a job without a YARN application counts as running. Its client may still be submitting it. */
 const STARTING_MS = 3_600_000;
 /** Maximum size of job.json in bytes, as in records/job-record.ts. */
 const LARGEST_JOB = 4 << 20;

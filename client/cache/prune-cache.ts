@@ -67,7 +67,7 @@ export async function listCache(store: HistoryStore, options: CacheListOptions):
 
 /**
  * Removes old, unused entries from the user's cache, oldest first, and the remains of interrupted uploads. Keeps the entries of jobs that
- * may still be running.
+ * may still be running. If the history of a finished job is damaged, considers only the references that are readable.
  * @throws TonyError JOB_UNREADABLE, which stops the prune, if there are too many histories or if the job.json of a job that may be running
  *   is unreadable; HDFS_UNREACHABLE, ACCESS_DENIED
  */

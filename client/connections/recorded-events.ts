@@ -24,7 +24,7 @@ const EVENT_OPTIONS: OptionNames<EventOptions> = { types: true, follow: true, in
 /** Time (ms) to wait for the last events after the end of a job. */
 const SETTLING_MS = 3_000;
 const SETTLING_EVERY_MS = 200;
-/** Time (ms) after the end of a job by which all of its events have been written. */
+/** Time (ms) since the end of a job after which no further events are expected. */
 const LONG_OVER_MS = 30_000;
 
 /**

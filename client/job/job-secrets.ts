@@ -7,7 +7,7 @@ import { selfSignedCertificate } from './certificate.ts';
 const HOUR = 3_600_000;
 /** Validity of the certificate (ms). It must exceed the run time of any job. */
 const VALIDITY = 365 * 24 * HOUR;
-/** Maximum time (ms) by which a node's clock may be behind the client's. */
+/** Maximum time (ms) that a node's clock may be behind the client's clock. */
 const CLOCK_SKEW = 24 * HOUR;
 
 /**

@@ -19,7 +19,7 @@ export interface NotebookServer {
 }
 
 /**
- * Waits until the notebook's server is running, and returns its port and token. A command in the task reads both from a file of the server.
+ * Waits until the notebook's server is running, and returns its port and token. A command in the task reads both from a file that the server writes.
  * @param onWaiting receives the reason for waiting whenever the reason changes
  * @throws TonyError JOB_FAILED with the last output lines if the job has failed, SESSION_ENDED if the job has ended otherwise, and the
  *   errors of `execInTask`; also the abort reason of `signal`

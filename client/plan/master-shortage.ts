@@ -91,9 +91,9 @@ export function shortageOf(
   queue: QueueRoom | null,
   { user, knowsUser }: { readonly user: string; readonly knowsUser: boolean },
 ): string | null {
-  // YARN has accepted the application, so the queue's state, its labels and its limit for ApplicationMasters cannot be the reason. If nodes
-  // have reserved resources, possibly for this ApplicationMaster, the queue usage includes them. The limits of the queue then say nothing
-  // about the reason.
+  // YARN has accepted the application, so the queue's state, its labels and its limit for ApplicationMasters cannot be the reason. The
+  // queue usage includes resources that nodes have reserved, possibly for this ApplicationMaster. With reservations, ignore the limits of
+  // the queue.
   const isExact = queue?.reservedContainers === 0;
   const labels = Object.entries(queue?.labels ?? {}).map(([label, { levels, user: own }]) => {
     return [label, { levels: isExact ? levels : [], user: isExact && knowsUser ? own : null, masters: null }] as const;
