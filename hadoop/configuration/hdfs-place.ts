@@ -82,8 +82,8 @@ export function homeFileSystem(configuration: HadoopConfiguration): FileSystemNa
 }
 
 /**
- * Returns a URI that Hadoop's daemons can use for the file. The daemons may not have the mount tables, so the URI never refers to one. It
- * contains the RPC address of a NameNode if the configuration names one. URIs of other schemes are returned unchanged.
+ * Resolves mount tables in a URI, because Hadoop's daemons may not have them. The result contains the RPC address of a NameNode if the
+ * configuration names one. URIs of other schemes are returned unchanged.
  */
 export function daemonUri(configuration: HadoopConfiguration, uri: string): string {
   const location = locationOf(uri);

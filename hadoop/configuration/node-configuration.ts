@@ -41,9 +41,9 @@ export async function configurationOfNode(
 }
 
 /**
- * Adds missing properties to a daemon's configuration. Addresses come from `otherwise`, but only on hosts that `own` names. The trusted
+ * Adds missing properties from `otherwise` to a daemon's configuration. Addresses are added only for hosts that `own` names. The trusted
  * authorities also come from `otherwise`, because daemons do not report them. If HDFS offers both HTTP and HTTPS, `otherwise` determines
- * which of them is used.
+ * the protocol.
  */
 export function completed(own: Properties, otherwise: Properties): HadoopConfiguration {
   const { [AUTHORITIES]: authorities = '' } = otherwise;

@@ -85,9 +85,9 @@ const ENDING_STATES = ['KILLING', 'FINAL_SAVING', 'FINISHING'] as const;
 
 /**
  * A client for the ResourceManager's REST API
- * (https://hadoop.apache.org/docs/stable/hadoop-yarn/hadoop-yarn-site/ResourceManagerRest.html). To find the active ResourceManager, the
- * client tries all of them; a standby redirects or does not respond. The client retries calls after connection failures. A retry does no
- * harm: a second kill or a second submission with the same ID has no effect, and an unused application ID is not a problem.
+ * (https://hadoop.apache.org/docs/stable/hadoop-yarn/hadoop-yarn-site/ResourceManagerRest.html). The client tries all ResourceManagers
+ * until it finds the active one. It retries calls after connection failures, which is safe: a second kill or a second submission with the
+ * same ID has no effect, and unused application IDs are harmless.
  */
 export class ResourceManager {
   readonly #round: AddressRound;
@@ -357,8 +357,8 @@ export class ResourceManager {
 }
 
 /**
- * Returns true if the response comes from a standby. A standby redirects to the active ResourceManager with status 307. If there is no
- * active ResourceManager, a standby asks the browser to refresh the page. The web proxy redirects with status 302 instead.
+ * Returns true if the response comes from a standby ResourceManager: a redirect to the active one with status 307, or a page that refreshes
+ * itself. A redirect with status 302 comes from the web proxy.
  */
 function isStandby(response: AxiosResponse<string>, path: string): boolean {
   if (response.status === 307 || /^(This is standby RM|There is no active RM)/.test(response.data)) {
