@@ -166,7 +166,7 @@ function listing({ fileSystem, path }: NonNullable<OpenedPlace['target']>, most:
 
 function refuseFixed(uri: string, { isFixed }: OpenedPlace): void {
   if (isFixed) {
-    throw new TonyError('STORAGE_REFUSED', `${uri} is a mount point, or a folder above one: it cannot be moved or removed.`);
+    throw new TonyError('STORAGE_REFUSED', `${uri} is a mount point, or a folder above one, and cannot be moved or removed.`);
   }
 }
 

@@ -58,7 +58,7 @@ Diagnostics: [2026-11-22 10:00:00.000]File does not exist: hdfs://nn:8020/user/a
 java.io.FileNotFoundException: File does not exist: hdfs://nn:8020/user/alice/.tony-ts/jobs/${ID}/job.json
 \tat org.apache.hadoop.hdfs.DistributedFileSystem$29.doCall(DistributedFileSystem.java:1757)`;
   expect(explain(text)).toContain(
-    `hdfs://nn:8020/user/alice/.tony-ts/jobs/${ID}/job.json was removed while the job needed it. Exclude the staging folder from programs that clean up HDFS, and submit the job again.`,
+    `hdfs://nn:8020/user/alice/.tony-ts/jobs/${ID}/job.json was removed while the job still needed it. Exclude the staging folder from programs that clean up HDFS, and submit the job again.`,
   );
 });
 

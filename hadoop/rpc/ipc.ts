@@ -113,7 +113,7 @@ export class IpcConnection {
     // Prevents an unhandled rejection if there is no caller of `opened()`.
     this.#opened.catch(() => {});
     const deadline = setTimeout(() => {
-      this.#fail(new TonyError('RPC_UNREACHABLE', `${this.#where} did not answer within ${options.connectTimeoutMs} ms.`));
+      this.#fail(new TonyError('RPC_UNREACHABLE', `${this.#where} did not respond within ${options.connectTimeoutMs} ms.`));
     }, options.connectTimeoutMs);
     this.#opened.then(
       () => clearTimeout(deadline),
@@ -172,7 +172,7 @@ export class IpcConnection {
       const timer = setTimeout(() => {
         this.#pending.delete(callId);
         this.#abandoned.add(callId);
-        reject(new TonyError('RPC_TIMEOUT', `${method} at ${this.#where} was not answered within ${timeoutMs} ms.`));
+        reject(new TonyError('RPC_TIMEOUT', `${this.#where} did not respond to ${method} within ${timeoutMs} ms.`));
       }, timeoutMs);
       this.#pending.set(callId, { method, timer, resolve, reject });
       this.#send(frame);

@@ -83,7 +83,7 @@ export class TicketLogin implements Login {
       return resourceManagerTokens(this, this.#services).fetch();
     }
     throw new TonyError('KERBEROS_FAILED', "The ResourceManager's web server requires no login, so it issues no token for Hadoop RPC.", {
-      hint: 'Set hadoop.http.authentication.type to kerberos on the ResourceManager. Jobs also run without this setting.',
+      hint: 'Set hadoop.http.authentication.type to kerberos on the ResourceManager. Jobs run even without this setting.',
     });
   }
 

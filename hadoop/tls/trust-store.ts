@@ -124,7 +124,7 @@ function openssl(
       });
     }
     child.once('error', (error: NodeJS.ErrnoException) => {
-      const hint = `Install openssl. To do without openssl: ${AS_PEM}`;
+      const hint = `Install openssl, or use a PEM file instead. ${AS_PEM}`;
       reject(unreadable(file, 'a PKCS12 truststore requires the program openssl, which was not found', hint, error));
     });
     child.once('close', (exitCode) => resolve({ exitCode, ...collected }));

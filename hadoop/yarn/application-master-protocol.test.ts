@@ -293,7 +293,7 @@ test('after a restart of the ResourceManager, the client registers again and req
   expect(request).toMatchObject({ response_id: 0, ask: [{ num_containers: 2 }], blacklist_request: { blacklist_additions: ['bad'] } });
   expect(request.release.map(containerIdOfMessage)).toEqual([OTHER_CONTAINER]);
   expect(lines.filter(({ level }) => level === 'warn').map(({ msg }) => msg)).toEqual([
-    'no ResourceManager answers; trying again',
+    'no ResourceManager responds; trying again',
     'the ResourceManager no longer knows this attempt; registering again',
   ]);
 });
@@ -580,7 +580,7 @@ test('gives up on an unreachable ResourceManager after the time limit', async ()
   client = connect([CLOSED_ADDRESS], { unreachableAfterMs: 200 });
   await expect(client.register(ADDRESS)).rejects.toMatchObject({
     code: 'RM_UNREACHABLE',
-    message: expect.stringMatching(/^No ResourceManager answered registerApplicationMaster .*ECONNREFUSED/),
+    message: expect.stringMatching(/^No ResourceManager responded to registerApplicationMaster .*ECONNREFUSED/),
   });
 });
 

@@ -316,7 +316,7 @@ export class ApplicationMasterClient {
       return [
         {
           ask: refused,
-          message: `The cluster allocated a container without the requested ${names}: it does not know this resource type.`,
+          message: `The cluster allocated a container without the requested ${names}, because it does not know this resource type.`,
         },
       ];
     });

@@ -104,11 +104,11 @@ export function withoutBoilerplate(diagnostics: string): string {
 export function unusableFile(diagnostics: string): string | null {
   const changed = /Resource (\S+?:\/.*?) changed on src filesystem/.exec(diagnostics)?.[1];
   if (changed !== undefined) {
-    return `${changed} was modified after the submission, and YARN accepts only the submitted version. Submit the job again; to replace a file while jobs use it, write the new version under a new name.`;
+    return `${changed} was modified after the submission, and YARN accepts only the submitted version. Submit the job again. To replace a file while jobs use it, write the new version under a new name.`;
   }
   const removed = /File does not exist: ((?:hdfs|s?webhdfs):\S+?)[.,;]?(?:\s|$)/.exec(diagnostics)?.[1];
   if (removed === undefined) {
     return null;
   }
-  return `${removed} was removed while the job needed it. Exclude the staging folder from programs that clean up HDFS, and submit the job again.`;
+  return `${removed} was removed while the job still needed it. Exclude the staging folder from programs that clean up HDFS, and submit the job again.`;
 }

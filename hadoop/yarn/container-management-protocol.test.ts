@@ -219,7 +219,7 @@ test('fails with the address of a NodeManager that stays unreachable', async () 
   await expect(client.start(container(2), context)).rejects.toMatchObject({
     code: 'RPC_UNREACHABLE',
     message: expect.stringMatching(
-      /The NodeManager did not answer startContainers\. The last attempt failed: 127\.0\.0\.1:\d+: .*ECONNREFUSED/,
+      /The NodeManager did not respond to startContainers\. The last attempt failed: 127\.0\.0\.1:\d+: .*ECONNREFUSED/,
     ),
   });
 });

@@ -76,7 +76,7 @@ export class NodeConnections {
           if (!isWorthAnotherTry(error, tries)) {
             throw error;
           }
-          this.#options.log.debug({ node, method, error: messageOf(error) }, 'the NodeManager does not answer; trying again');
+          this.#options.log.debug({ node, method, error: messageOf(error) }, 'the NodeManager does not respond; trying again');
           return { again: messageOf(error) };
         }
       });
@@ -86,7 +86,7 @@ export class NodeConnections {
       if (this.#closed) {
         throw closedError();
       }
-      throw new TonyError('RPC_UNREACHABLE', `The NodeManager did not answer ${method}. The last attempt failed: ${outcome.reason}`);
+      throw new TonyError('RPC_UNREACHABLE', `The NodeManager did not respond to ${method}. The last attempt failed: ${outcome.reason}`);
     } finally {
       this.#rounds.delete(round);
       this.#busy--;

@@ -108,7 +108,7 @@ describe('finding the active ResourceManager', () => {
 
   test('waits for a response only until the timeout', async () => {
     const address = await serve(() => undefined);
-    await expect(manager([address], { patienceMs: 0, timeoutMs: 50 }).nodes()).rejects.toThrow('no answer within 50 ms');
+    await expect(manager([address], { patienceMs: 0, timeoutMs: 50 }).nodes()).rejects.toThrow('no response within 50 ms');
   });
 
   test('ignores the proxy settings of the environment', async () => {

@@ -339,7 +339,7 @@ export class ResourceManager {
       if (failure !== null) {
         return outcomeOf(failure);
       }
-      return { again: axios.isCancel(error) ? `no answer within ${timeoutMs} ms` : messageOf(error) };
+      return { again: axios.isCancel(error) ? `no response within ${timeoutMs} ms` : messageOf(error) };
     }
   }
 

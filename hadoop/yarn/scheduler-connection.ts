@@ -80,7 +80,7 @@ export class SchedulerConnection {
     const seconds = Math.round((performance.now() - started) / 1000);
     throw new TonyError(
       'RM_UNREACHABLE',
-      `No ResourceManager answered ${method} for ${seconds} s. The last attempt failed: ${outcome.reason}.`,
+      `No ResourceManager responded to ${method} for ${seconds} s. The last attempt failed: ${outcome.reason}.`,
       {
         hint: 'Check that the ResourceManager is running and that yarn.resourcemanager.scheduler.address names it.',
       },
@@ -171,7 +171,7 @@ export class SchedulerConnection {
 
   #again<T>(address: string, method: string, failure: TonyError): Outcome<T> {
     if (!this.#away) {
-      this.#options.log.warn({ scheduler: address, method, error: messageOf(failure) }, 'no ResourceManager answers; trying again');
+      this.#options.log.warn({ scheduler: address, method, error: messageOf(failure) }, 'no ResourceManager responds; trying again');
     }
     this.#away = true;
     return { again: messageOf(failure) };
