@@ -32,7 +32,7 @@ export interface ConstantNode {
   readonly name: string;
   readonly dtype: 'float32' | 'int32' | 'bool';
   readonly shape: readonly number[];
-  /** Values of the constant. For a weight of the model, the variable that holds the values. */
+  /** Values of the constant, or the variable that holds the values if the constant is a weight of the model. */
   readonly values: Float32Array | Int32Array | Uint8Array | tfjs.Variable;
 }
 

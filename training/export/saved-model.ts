@@ -32,7 +32,7 @@ export interface TensorDescription {
   readonly shape: readonly number[];
 }
 
-/** A function of a SavedModel, which can only make predictions. */
+/** Makes predictions with one function of a SavedModel. */
 export class SavedModel {
   readonly inputs: readonly TensorDescription[];
   readonly outputs: readonly TensorDescription[];

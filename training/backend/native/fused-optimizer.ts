@@ -65,7 +65,7 @@ export class FusedOptimizer {
     }
   }
 
-  /** Frees the resource variables and scalars. The optimizer and its slots keep their state. */
+  /** Frees the memory of this object. The optimizer and its slots keep their state. */
   dispose(): void {
     for (const group of this.#groups.values()) {
       disposeGroup(group);

@@ -5,8 +5,8 @@ import { type Share, WHOLE } from './share.ts';
 import type { ChunkStream } from './stream.ts';
 
 /**
- * Yields every `count`-th element of a stream, starting with element number `index`. For datasets that cannot be divided at their source,
- * so each reader reads the whole stream.
+ * Yields every `count`-th element of a stream, starting with element number `index`. Suits datasets that cannot be divided at their source,
+ * because each reader reads the whole stream.
  *
  * State: the position in the stream, and the number of elements before it.
  */

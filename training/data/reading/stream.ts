@@ -14,7 +14,7 @@ export interface Chunk<T> {
 
 /**
  * A dataset that is being read. `next` resolves with null at the end, and the caller must await each call before the next one. `close` may
- * be called at any time and more than once. It waits until all files and connections are closed.
+ * be called at any time and more than once. `close` waits until all files and connections are closed.
  */
 export interface ChunkStream<T> {
   next(): Promise<Chunk<T> | null>;
