@@ -4,7 +4,7 @@ import type { Storage } from '../storage/storage.ts';
 import { ROOT } from './command.ts';
 import { pythonWithTools } from './python-environment.ts';
 
-/** What the program sees in an empty folder, whatever the file system. */
+/** What the program sees in an empty folder, on every kind of storage. */
 const SEEN = {
   found: ['a/b/two words %20.bin', 'a/one.txt'],
   globbed: ['a/one.txt'],

@@ -118,7 +118,8 @@ async function jarsOf({ file, selection, contains }, home, log) {
 }
 
 /**
- * Returns the path of the manifest: the hash of the pom, and the name and length of each jar. It is written last.
+ * Returns the path of the manifest, which contains the hash of the pom, and the name and length of each jar. Writing the manifest is the
+ * last step.
  * @param {string} home
  */
 function manifestOf(home) {
@@ -153,7 +154,7 @@ async function lengths(folder) {
  * @returns {Promise<void>}
  */
 export function runMaven(args) {
-  // Uses a signal instead of spawn's own timeout, whose timer keeps running when the program does not exist.
+  // Uses a signal, because the timer of spawn's own timeout keeps running if the program does not exist.
   return new Promise((resolve, reject) => {
     const child = spawn('mvn', args, { stdio: ['ignore', 'pipe', 'pipe'], signal: AbortSignal.timeout(DOWNLOAD_LIMIT_MS) });
     let output = '';

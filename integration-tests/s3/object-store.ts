@@ -135,7 +135,7 @@ async function jars(): Promise<string> {
     const folder = await mkdtemp(`${lib}.`);
     try {
       await runMaven(['-B', '-q', '-f', POM, 'dependency:copy-dependencies', '-DincludeScope=runtime', `-DoutputDirectory=${folder}`]);
-      // A concurrent run may have been faster.
+      // A concurrent run may already have created the folder.
       await rename(folder, lib).catch((error: unknown) => {
         if (!existsSync(lib)) {
           throw error;
