@@ -5,10 +5,10 @@ import { copyTree } from '../platform/files/copy-tree.ts';
 import { ifMissing } from '../platform/files/if-missing.ts';
 
 /*
- * Each run of the user's program gets its own working directory, `<container>/program/<generation>`. This is a copy of `<container>/source`,
- * which is a link into the NodeManager's cache. The user's containers and jobs on that node share the cache, so a program that wrote there
- * would change the files of later jobs. Files and archives that job.yaml lists may be large, so the working directory contains only links
- * to them.
+ * Each run of the user's program gets its own working directory, `<container>/program/<generation>`. This is a copy of
+ * `<container>/source`, which is a link into the NodeManager's cache. The user's containers and jobs on that node share the cache, so a
+ * program that wrote there would change the files of later jobs. Files and archives that job.yaml lists may be large, so the working
+ * directory contains only links to them.
  */
 
 /**
