@@ -3,9 +3,9 @@ import net from 'node:net';
 import { getSystemErrorName } from 'node:util';
 
 /**
- * A port that is bound but does not listen yet, so that no other process can take it. Early connections are refused, and the clients retry.
- * The program inherits the socket. If the socket does not reach the program, for example because npm does not pass the descriptor on, the
- * program can bind the port itself. Linux permits a second bind while the first socket does not listen.
+ * A port that is bound before other tasks learn its number. The socket does not listen yet, so early connections are refused and the
+ * clients retry. The program inherits the socket. If the socket does not reach the program, for example because npm does not pass the
+ * descriptor on, the program can bind the port itself. Linux permits a second bind while the first socket does not listen.
  */
 export interface BoundPort {
   readonly port: number;
