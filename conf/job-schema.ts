@@ -19,7 +19,7 @@ const acl = z.strictObject({
   groups: z.array(text()).describe('Group names.').default([]),
 });
 
-/** Suggests `memory` if job.yaml contains `mem: 4g`. Without this check, `mem` would be a YARN resource type. */
+/** Suggests `memory` if job.yaml contains `mem: 4g`. Without this check, `mem` would count as a YARN resource type. */
 const otherResource = count(0, undefined, ({ path }) => {
   const key = String(path?.at(-1));
   const meant = meantResource(key);

@@ -149,7 +149,7 @@ export interface Role {
    * nor fails if one of them fails.
    */
   readonly tracking: 'tracked' | 'untracked' | 'sidecar';
-  /** Whether task 0 of this role is the chief. Exactly one role has a chief. */
+  /** Whether task 0 of this role is the chief. This is true for exactly one role of the job. */
   readonly chief: boolean;
   /** Whether the tasks of this role belong to the gang. Each of these tasks has a rank and takes part in all-reduce. */
   readonly ranked: boolean;

@@ -39,8 +39,8 @@ export const DEFAULT_MASTER = { memory: 1024, vcores: 1 } as const satisfies Amo
  * Returns the resources of a running job. These are the demand in its tags, and any resources that the cluster reports in addition to this
  * demand.
  * @param demand demand in the tags, or null if there are no valid tags
- * @param tasks resources of the tasks that the cluster reports
- * @param master resources of the ApplicationMaster that the cluster reports
+ * @param tasks resources of the tasks, as reported by the cluster
+ * @param master resources of the ApplicationMaster, as reported by the cluster
  */
 export function takenBy(demand: Demand | null, tasks: Amounts, master: Amounts): Demand & Pick<RunningJob, 'beyond'> {
   const { roles, peak, master: declaredMaster } = demand ?? { roles: {}, peak: {}, master: {} };
@@ -181,7 +181,7 @@ function scaled(amounts: Amounts, factor: number): Amounts {
   return Object.fromEntries(Object.entries(amounts).map(([name, amount]) => [name, (amount ?? 0) * factor]));
 }
 
-/** Returns the amounts with resource names in lower case. Application tags contain the same names. */
+/** Returns the amounts with resource names in lower case, as in application tags. */
 function inLowerCase(amounts: Amounts): Record<string, number> {
   return sumOf(Object.entries(amounts).map(([name, amount]) => ({ [name.toLowerCase()]: amount })));
 }

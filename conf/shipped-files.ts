@@ -22,7 +22,10 @@ type Visibility = z.output<typeof visibility>;
 const visibility = z.enum(['public', 'private', 'application']);
 
 const FILE_NAME_PROBLEM = 'is not a valid file name (letters, digits and . _ + = @ -; no folders)';
-/** Only characters without a meaning in shells, because YARN inserts the name into a shell script without escaping it. */
+/**
+ * Name of a file. Only characters without a special meaning in shells are allowed, because YARN inserts the name into a shell script
+ * without escaping it.
+ */
 const fileName = z.string().regex(/^(?!\.{1,2}$)[A-Za-z0-9_.][A-Za-z0-9_.+=@-]{0,199}$/, { error: FILE_NAME_PROBLEM });
 
 /** Returns the schema of `files` or `archives` in job.yaml. `what` is the description of a path. */

@@ -12,7 +12,7 @@ export function parseJson(text: string): unknown {
   }
 }
 
-/** Maximum size in JSON of the arguments of a remote function call, and of its result. */
+/** Maximum size of the JSON text that contains the arguments of a remote function call, or its result. */
 export const MOST_JSON_BYTES = 16 * 1024 * 1024;
 
 /**

@@ -15,7 +15,7 @@ test('formats limits as a table of subject, scope and amount, in readable units'
     'x',
   );
   expect(quotaLines(quotas, '/etc/x', NARROW)).toEqual([
-    'set in /etc/x; a job that would exceed a total fails at once',
+    'set in /etc/x; a job that would exceed a total fails immediately',
     'WHO                          LIMIT             AT MOST',
     'role worker                  each task         64 GiB, 2 gpus',
     '                             one job           8 tasks',

@@ -22,7 +22,7 @@ export function quotaLines(quotas: Quotas, from: string | null, terminal: Termin
   if (rows.length === 0) {
     return [from === null ? 'There is no site file, so there are no limits.' : `${from} sets no limits.`];
   }
-  const waiting = quotas.over === 'wait' ? 'waits for other jobs to end' : 'fails at once';
+  const waiting = quotas.over === 'wait' ? 'waits for other jobs to end' : 'fails immediately';
   const about = `set in ${from}; a job that would exceed a total ${waiting}`;
   return [
     ...wrap(harmless(about), terminal.columns - 1, MOST_LINES),

@@ -20,7 +20,7 @@ export interface QuotaSum {
   readonly role: string | null;
   readonly resource: string;
   readonly limit: number;
-  /** Resources of all jobs that have started or may start, including requested containers. */
+  /** Resources of all jobs that have started or are allowed to start, including containers that the jobs have not received yet. */
   readonly used: number;
   readonly jobs: readonly string[];
   /** IDs of the jobs that wait because they would exceed the total. */

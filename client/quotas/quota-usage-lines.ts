@@ -31,7 +31,7 @@ export function quotaUsageLines({ from, over, totals, waiting, undeclared }: Quo
       };
     }),
   ];
-  const about = `set in ${from}; a job that would exceed a total ${over === 'wait' ? 'waits' : 'fails at once'}`;
+  const about = `set in ${from}; a job that would exceed a total ${over === 'wait' ? 'waits' : 'fails immediately'}`;
   return [
     ...wrap(harmless(about), terminal.columns - 1, MOST_LINES),
     ...fittedTable(totals, COLUMNS, terminal),

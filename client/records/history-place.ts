@@ -67,7 +67,7 @@ export function historyUrl(server: string, user: string, applicationId: string):
 
 /** Creates the history folder of a job in the shared location. Verifies that the user owns the parent folder. */
 export async function openHistory(storage: Storage, { folder, shared }: HistoryPlace, user: string, applicationId: string): Promise<void> {
-  // The ApplicationMaster creates folders in the private staging root.
+  // If the history is in the private staging root, the ApplicationMaster creates the folder.
   if (!shared) {
     return;
   }

@@ -109,7 +109,7 @@ async function readCourse(storage: Storage, { events, attempt, areMore }: Outlin
     parts.unshift(read ?? []);
   }
   const course = courseOf(parts.flat());
-  // A job whose events exceed these limits has certainly started its programs.
+  // A job whose events exceed these limits has started its programs.
   return { ...course, isStarted: course.isStarted || isCut, masterAttempt: Math.max(course.masterAttempt, attempt) };
 }
 

@@ -187,8 +187,8 @@ export function shortened(value: string, most: number): string {
 }
 
 /**
- * Answer of the cluster about a job. `forgotten` means that the cluster has no record of the job, and `silent` that the cluster did not
- * answer.
+ * Answer of the cluster about a job. `forgotten` means that the cluster has no record of the job, and `silent` means that the cluster did
+ * not answer.
  */
 export type ClusterAnswer = ClusterReport | 'forgotten' | 'silent';
 

@@ -163,7 +163,7 @@ async function buildAddon(parts: Parts, say: Progress): Promise<void> {
   for (const file of libraries) {
     await rename(file, path.join(deps, 'lib', path.basename(file)));
   }
-  // libtensorflow_cc searches for the CUDA libraries in $ORIGIN/../nvidia, relative to its own folder.
+  // libtensorflow_cc searches for the CUDA libraries in ../nvidia, relative to its own folder.
   const nvidia = path.join(parts.wheels, 'nvidia');
   if (existsSync(nvidia)) {
     await rename(nvidia, path.join(deps, 'nvidia'));

@@ -1,9 +1,10 @@
-"""Downloads the wheels that the nodes need: `download-packages.py REQUEST`, where REQUEST is JSON (see download-packages.ts).
+"""Downloads the wheels that the nodes need. Usage: download-packages.py REQUEST, where REQUEST is JSON (see
+download-packages.ts).
 
-1. Makes pip evaluate environment markers (`; python_version < "3.10"`) for the nodes. pip's options --python-version and --platform only
-   select wheels: pip evaluates markers for the interpreter that runs it.
+1. Makes pip evaluate environment markers (`; python_version < "3.10"`) for the nodes. The options --python-version and
+   --platform of pip only select wheels. pip evaluates the markers for the interpreter that runs pip.
 2. Converts a pyproject.toml or uv.lock to requirements.
-3. Runs `pip download` of this interpreter, with the user's own settings for registries, proxies and certificates.
+3. Runs `pip download` with the user's own settings for registries, proxies and certificates.
 """
 
 import json

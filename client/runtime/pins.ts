@@ -22,7 +22,7 @@ export interface Wheel {
   readonly sha256: string;
 }
 
-/** Wheels with the TensorFlow libraries that the addon links and, for GPUs, with the CUDA libraries that TensorFlow loads. */
+/** Wheels that contain the TensorFlow libraries for the addon and, for GPUs, the CUDA libraries that TensorFlow loads. */
 export interface Libtensorflow {
   /** Wheel that contains libtensorflow_cc.so.2, libtensorflow_framework.so.2 and the headers of the C API. */
   readonly tensorflow: Wheel;
@@ -82,7 +82,7 @@ export const CPU_LIBTENSORFLOW: Readonly<Record<Architecture, Libtensorflow>> = 
   },
 };
 
-/** The `and-cuda` extra of TensorFlow installs the same versions of these CUDA libraries. */
+/** Wheels for GPUs. The CUDA libraries have the versions that the `and-cuda` extra of TensorFlow installs. */
 export const GPU_LIBTENSORFLOW: Libtensorflow = {
   tensorflow: { name: 'tensorflow', version: TENSORFLOW, sha256: 'c9f87e5d2a680a4595f5dc30daf6bbaec9d4129b46d7ef1b2af63c46ac7d2828' },
   nvidia: [

@@ -16,7 +16,7 @@ export async function runtimeForJob(job: RuntimeChoice, progress: Progress): Pro
 
 /**
  * Returns true if the job sets `runtime: gpu`. Also returns true if a TensorFlow.js job requests GPUs and the runtime with CUDA libraries
- * is already built. Does not start a build, because it would download 2.4 GB without an explicit request.
+ * is already built. Does not build that runtime, because the build downloads 2.4 GB and therefore requires an explicit request.
  */
 export async function usesGpuRuntime(
   { runtime, framework, roles }: RuntimeChoice,

@@ -10,7 +10,7 @@ export interface Target {
 
 /** Oldest glibc 2.x version for which wheels exist. */
 const FIRST_MINOR = 5;
-/** Older platform names, each with the minor version N of glibc 2.N for which it stands (PEP 600). */
+/** Minor versions of glibc 2 for older platform names (PEP 600). For example, manylinux2014 stands for glibc 2.17. */
 export const OLDER_PLATFORMS: Readonly<Record<string, number>> = { manylinux1: 5, manylinux2010: 12, manylinux2014: 17 };
 
 /** Returns the names of all platforms whose wheels the target can load, newest first. */

@@ -1,6 +1,7 @@
-"""Unpacks wheels: `unpack-wheels.py REQUEST`, where REQUEST is JSON with the fields of WheelPlaces and the files `wheels`.
+"""Unpacks wheels. Usage: unpack-wheels.py REQUEST, where REQUEST is JSON with the fields of WheelPlaces and a list of
+files `wheels`.
 
-The format of wheels: https://packaging.python.org/en/latest/specifications/binary-distribution-format/
+The format of wheels is described at https://packaging.python.org/en/latest/specifications/binary-distribution-format/
 """
 
 import configparser

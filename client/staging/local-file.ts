@@ -13,7 +13,10 @@ import type { StagingEvent } from './staging.ts';
 
 const UNPACK_MS = 10 * 60_000;
 
-/** Unpacks a zip archive. `extractall` writes only within the target folder, but ignores the permissions in the archive. */
+/**
+ * Unpacks a zip archive. `extractall` writes only within the target folder, but ignores the permissions in the archive. The script
+ * therefore sets them.
+ */
 const UNZIP = `
 import os, sys, zipfile
 archive, folder = sys.argv[1:]

@@ -6,8 +6,8 @@ import { whyNotPublic } from './public-file.ts';
 import { findFile, findFolder, isResourceThere, type Part, presentPart, type StagingPlace } from './staging.ts';
 
 /**
- * Finds a file or archive that is listed in job.yaml. Storage contains local files under a hash of their content. `stage` uploads a missing
- * file.
+ * Finds a file or archive that is listed in job.yaml. The storage path of a local file contains a hash of its content. `stage` uploads the
+ * file if it is missing.
  * @param home base URI of relative locations
  * @throws TonyError SOURCE_MISSING, JOB_INVALID for a file that cannot be public
  */

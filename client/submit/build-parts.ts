@@ -5,8 +5,8 @@ import type { Environment } from '../python/ensure-environment.ts';
 import type { TensorBoardArchive } from '../python/ensure-tensorboard.ts';
 import type { Runtime } from '../runtime/ensure-runtime.ts';
 
-// Functions that return the parts of a job that tony-ts builds from npm and PyPI packages. To save time, the code for a build is loaded
-// only if the job needs that part.
+// Functions that build parts of a job from npm and PyPI packages. To save time, each function loads the code for its build only if the job
+// needs the part.
 
 /** Returns the runtime of a job with `runtime: default` or `runtime: gpu`. */
 export async function buildRuntime(job: Job, onProgress: (line: string) => void): Promise<Runtime> {

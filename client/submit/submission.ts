@@ -94,7 +94,7 @@ export function submissionFor(
       // YARN includes the end of this file in its diagnostics.
       stderr: 'stderr',
     }),
-    // With `runtime: system`, YARN may find `node` only on the job's PATH.
+    // With `runtime: system`, `node` may be installed only in a folder on the job's PATH.
     environment: { ...(job.env.PATH !== undefined && { PATH: job.env.PATH }), ...job.master.env, ...dockerEnvironment(job.master.docker) },
     resources: [...own, ...sharedParts(parts)].map((resource) => ({ ...resource, uri: daemonUri(configuration, resource.uri) })),
     tokens,

@@ -43,8 +43,8 @@ import {
 } from './submit-parts.ts';
 
 /**
- * Timeout for responses from the cluster in a dry run (ms). The timeout for a submission is shorter, because a submission needs the plan
- * only for information.
+ * Timeout for responses from the cluster in a dry run (ms). It is longer than the timeout in a submission, because the plan is the only
+ * result of a dry run.
  */
 const DRY_RUN_PATIENCE_MS = 15_000;
 

@@ -7,13 +7,11 @@ import { PLAN_OPTIONS, type PlanOptions, SUBMIT_OPTIONS, type SubmitOptions } fr
 
 /**
  * Packs, uploads and submits a job. Returns a connection to the job, which the caller closes.
- * @throws TonyError with exit code 2: JOB_INVALID (a Job that violates rules of job.yaml), SOURCE_MISSING, SOURCE_UNREADABLE,
- *   SOURCE_UNSAFE, STAGING_UNWRITABLE, RUNTIME_MISSING, BUNDLES_MISSING, NO_HADOOP_CONF, HADOOP_CONF_INVALID, KERBEROS_*, QUOTA_EXCEEDED,
- *   FINAL_VALUES, JOB_TOO_LARGE (the job requests more than the cluster can allocate), JOB_REFUSED (the queue is stopped or has no access
- *   to the nodes), RM_REFUSED
+ * @throws TonyError with exit code 2: JOB_INVALID, SOURCE_MISSING, SOURCE_UNREADABLE, SOURCE_UNSAFE, STAGING_UNWRITABLE, RUNTIME_MISSING,
+ *   BUNDLES_MISSING, NO_HADOOP_CONF, HADOOP_CONF_INVALID, KERBEROS_*, QUOTA_EXCEEDED, FINAL_VALUES, JOB_TOO_LARGE, JOB_REFUSED, RM_REFUSED
  * @throws TonyError with exit code 3: RM_UNREACHABLE, HDFS_UNREACHABLE
- * @throws TonyError with exit code 1: KILL_FAILED, if `signal` was aborted after the submission and the job is still running. With any
- *   other error, the job's files have been removed from the cluster.
+ * @throws TonyError KILL_FAILED with exit code 1 if `signal` was aborted after the submission and the job is still running. After any
+ *   other error, the cluster contains no files of the job.
  */
 export async function submit(job: Job, options: SubmitOptions = {}): Promise<JobConnection> {
   checkOptions('submit', options, SUBMIT_OPTIONS);
@@ -30,7 +28,7 @@ export async function planJob(job: Job, options: PlanOptions = {}): Promise<JobP
   return (await dryRun(job, options)).plan;
 }
 
-/** Returns the plan and the submission request, with every secret replaced with `***`. */
+/** Returns the plan and the submission request of a job. `***` replaces every secret. */
 export async function dryRun(job: Job, options: PlanOptions = {}): Promise<DryRun> {
   checkOptions('dryRun', options, PLAN_OPTIONS);
   return dryRunPrepared(await prepare(job, { ...options, dryRun: true }));

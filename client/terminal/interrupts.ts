@@ -7,7 +7,7 @@ export const INTERRUPTED = 130;
 export type Decision = 'detach' | 'kill' | 'continue';
 
 export interface InterruptOptions {
-  /** Terminal that reads the answer, or null if there is none. */
+  /** Terminal from which the answer is read, or null if there is none. */
   readonly input: ReadStream | null;
   readonly mayDetach: boolean;
   /** Shows the question. Called with an empty text after the user has answered. */

@@ -155,7 +155,7 @@ function rolesOf(settings: ReadonlyMap<string, string>): string[] {
   if (named.length > 0) {
     return named;
   }
-  // In this case, TonY runs a single program in its ApplicationMaster.
+  // If no role has tasks, TonY runs this program in its ApplicationMaster.
   if (settings.has('tony.am.command')) {
     return ['worker'];
   }

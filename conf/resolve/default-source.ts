@@ -28,7 +28,8 @@ export function fileBeside(command: string, isFile: (path: string) => boolean): 
 }
 
 /**
- * Returns the relative path in a word, for example in `train.ts` or `--config=conf.yaml`. Returns undefined if the word contains no path.
+ * Returns the relative path in a word, or undefined if the word contains none. For example, `--config=conf.yaml` contains the path
+ * `conf.yaml`.
  */
 function pathIn(word: string): string | undefined {
   const value = word.replace(/^[<>]+/, '').replace(/^-[\w-]*=/, '');

@@ -33,7 +33,8 @@ const LOAD_OPTIONS: OptionNames<LoadOptions> = { set: true, site: true, onOverri
 
 /**
  * Reads and validates a job.yaml.
- * @throws TonyError JOB_UNREADABLE if the file cannot be read; JOB_INVALID with every mistake: line, column, expected value.
+ * @throws TonyError JOB_UNREADABLE if the file cannot be read; JOB_INVALID with the line, the column and the expected value of every
+ * mistake
  */
 export async function loadJob(path: string, options: LoadOptions = {}): Promise<Job> {
   checkOptions('loadJob', options, LOAD_OPTIONS);
@@ -275,8 +276,8 @@ function meaningProblems(file: JobFile): Problem[] {
 }
 
 /**
- * Returns the file because of which the folder of job.yaml is the default source. Returns undefined if job.yaml sets `source`, or if no
- * command refers to a file.
+ * Returns the first file to which a command refers. Because of this file, the folder of job.yaml is the default source. Returns undefined
+ * if job.yaml sets `source`, or if no command refers to a file.
  */
 function namedFile(file: JobFile, isFile: NonNullable<ParseOptions['isFile']> = () => false): string | undefined {
   if (file.source !== undefined) {

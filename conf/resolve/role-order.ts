@@ -43,7 +43,7 @@ function impossible(role: OrderedRole, { role: name, state }: RoleCondition, rol
     : null;
 }
 
-/** Reports a role that would never start. The job ends as soon as the roles for which this role waits have succeeded. */
+/** Reports a role that would never start, because the job ends as soon as the roles for which it waits have succeeded. */
 function neverStarts(role: OrderedRole, roles: readonly OrderedRole[], success: 'all' | 'chief'): Problem[] {
   const deciding = roles.filter(({ tracking, chief }) => (success === 'chief' ? chief : tracking === 'tracked'));
   const awaited = role.after.filter(({ state }) => state === 'succeeded').map((condition) => condition.role);

@@ -140,7 +140,7 @@ export const DEFAULT_SITE: SiteConfig = { ...parseSite('', SITE_FILE), from: nul
 /**
  * Parses the text of a tony-site.yaml.
  * @param file name of the file for error messages
- * @throws TonyError SITE_INVALID with every mistake: line, column, expected value.
+ * @throws TonyError SITE_INVALID with the line, the column and the expected value of every mistake
  */
 export function parseSite(text: string, file: string): SiteConfig {
   const yaml = new YamlFile(text, {

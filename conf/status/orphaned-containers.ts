@@ -4,7 +4,7 @@ import type { JobStatus, OrphanedContainer } from './status.ts';
 const MOST_NAMED = 5;
 
 /**
- * Returns one sentence per node, which lists the programs that may still be running in containers that YARN considers lost.
+ * Lists the programs that may still be running in containers that YARN considers lost. Returns one sentence per node.
  * @param now current time in ms since the epoch. For a finished job, determines how much of each lease remains.
  */
 export function orphanTexts(

@@ -23,7 +23,7 @@ const CONTAINER_ENDS = [
   'launch-failed',
 ] as const;
 
-/** Reason why a container ended. The program causes only `exited` and `memory-exceeded`. */
+/** Reason why a container ended. Only `exited` and `memory-exceeded` are caused by the program. */
 export type ContainerEnd = (typeof CONTAINER_ENDS)[number];
 
 /** Cause of a task failure. `ms` is the time after which the ApplicationMaster considered the task failed. */
@@ -43,7 +43,7 @@ export type FailureCause =
   /** A signal such as SIGSTOP suspended the program. */
   | { readonly kind: 'stopped'; readonly ms: number }
   | { readonly kind: 'unanswered'; readonly order: 'prepare' | 'start'; readonly ms: number }
-  /** The reports of the executor contradict each other, which means that it has lost track of its program. */
+  /** The reports of the executor contradict each other. The executor has lost track of its program. */
   | { readonly kind: 'inconsistent' }
   /** Another task reported that the program of this task did not respond. */
   | { readonly kind: 'blamed'; readonly by: string }

@@ -20,7 +20,7 @@ export function masterLossMs(settings: ReadonlyMap<string, string>): number {
   return Math.ceil((Math.min(master, node) * 4) / 3);
 }
 
-/** Returns the maximum time in ms after the loss of an ApplicationMaster until all executors are connected to the next attempt. */
+/** Returns the maximum time in ms for all executors to connect to the attempt that replaces a lost ApplicationMaster. */
 export function masterReplacementMs(settings: ReadonlyMap<string, string>): number {
   return masterLossMs(settings) + START_MS;
 }

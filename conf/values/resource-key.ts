@@ -11,8 +11,8 @@ const OTHER_NAMES: ReadonlyMap<string, string> = new Map([
   ['cores', 'vcores'],
 ]);
 /**
- * Pattern of YARN for names of resource types, from its class ResourceUtils. A name may have a namespace. The pattern excludes `:`, `+` and
- * `=`, which are separators in application tags.
+ * YARN's pattern for the names of resource types, as in its class ResourceUtils. A name may have a namespace. The pattern excludes `:`, `+`
+ * and `=`, which are separators in application tags.
  */
 const RESOURCE_TYPE = /^([A-Za-z0-9](-*[A-Za-z0-9])*(\.[A-Za-z0-9](-*[A-Za-z0-9])*)*\/)?[A-Za-z][\w.-]*$/;
 const LONGEST = 64;

@@ -141,7 +141,7 @@ class _Upload(io.RawIOBase):
 
 class _WholeOrNothing(io.IOBase):
     """Discards the upload if the `with` block raises an error. Also discards the upload if the garbage collector
-    removes the file before the program closes it."""
+    removes the file object before the program closes it."""
 
     _upload: _Upload
 

@@ -18,7 +18,7 @@ _ONLY_KERAS = (
 
 
 def keras_optimizer(training: Mapping[str, Any], state: Mapping[str, Any], variables: List[Any]) -> Any:
-    """Builds the optimizer that `trainingConfig` describes, for these variables.
+    """Builds the optimizer that `trainingConfig` describes. The optimizer updates `variables`.
 
     `state` contains the number of steps, followed by the slots in the order of the variables, as in model.json.
     """
@@ -41,7 +41,7 @@ def keras_optimizer(training: Mapping[str, Any], state: Mapping[str, Any], varia
     # TensorFlow.js creates the slots in the first step, so an optimizer that has not been used has none.
     if values and [slot.shape for slot in slots] != [each.shape for each in values]:
         raise TonyError("MODEL_UNREADABLE", "the state of the optimizer does not match the trainable weights")
-    # The momentum of Keras is scaled by the learning rate, and has the opposite sign.
+    # In Keras, the momentum is scaled by the learning rate and has the opposite sign.
     scale = -rate if kind == "Momentum" else 1.0
     for slot, value in zip(slots, values):
         slot.assign(value * scale)

@@ -44,8 +44,9 @@ const MISSING = ['LOST', 'UNHEALTHY', 'DECOMMISSIONING', 'REBOOTED', 'SHUTDOWN']
 /**
  * Generates a Capacity Scheduler configuration that enforces the quotas in the site file for all applications, as far as YARN supports
  * them.
- * @throws TonyError NO_HADOOP_CONF, HADOOP_CONF_INVALID, RM_UNREACHABLE, HDFS_UNREACHABLE, SITE_INVALID, KERBEROS_*; USAGE if the cluster
- *   uses another scheduler, lacks nodes, is too old for the mode, or has other queues than the base file
+ * @throws TonyError NO_HADOOP_CONF, HADOOP_CONF_INVALID, RM_UNREACHABLE, HDFS_UNREACHABLE, SITE_INVALID, KERBEROS_*
+ * @throws TonyError USAGE if the cluster does not use the Capacity Scheduler, if nodes are missing, if this version of Hadoop does not
+ *   support the queue mode, or if the base file and the cluster have different queues
  */
 export async function emitCapacityScheduler(options: EmitOptions = {}): Promise<EmittedScheduler> {
   checkOptions('emitCapacityScheduler', options, EMIT_OPTIONS);

@@ -19,7 +19,8 @@ export interface SchedulerConfiguration {
  * other settings.
  * @param base current configuration, keyed by property name. If null, the configuration is reconstructed from the queues that the
  * ResourceManager reports.
- * @throws TonyError USAGE if `base` has other queues than the cluster, if the size of a queue is unknown, or if sizes cannot be expressed
+ * @throws TonyError USAGE if `base` and the cluster have different queues, if the size of a queue is unknown, or if sizes cannot be
+ * expressed
  *   as amounts
  */
 export function schedulerConfiguration(view: SchedulerView, base: ReadonlyMap<string, string> | null): SchedulerConfiguration {

@@ -3,7 +3,7 @@ import type { CapacityQueue } from '../../../hadoop/yarn/capacity-queues.ts';
 
 export const PREFIX = 'yarn.scheduler.capacity.';
 
-/** Notation for queue sizes. `mixed` requires Hadoop 3.4 and allows a limit for some of the resources only. */
+/** Notation for queue sizes. `mixed` requires Hadoop 3.4. With `mixed`, a maximum can limit only some of the resources. */
 const QUEUE_MODES = ['absolute', 'mixed'] as const;
 export type QueueMode = (typeof QUEUE_MODES)[number];
 

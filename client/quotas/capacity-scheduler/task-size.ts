@@ -37,7 +37,7 @@ export function limitTasks(draft: SchedulerDraft, { quotas, root }: SchedulerVie
   }
 }
 
-/** Returns the size of the largest task that a queue allows, over all roles. Omits resource types without a limit. */
+/** Returns the size of the largest task that a queue allows in any role. Omits resource types without a limit. */
 export function largestTask(quotas: Quotas, queue: string): Amounts {
   const ofQueue = entryOf(quotas.queues, queue)?.entry;
   const names = new Set([...Object.keys(quotas.roles), ...Object.keys(ofQueue?.roles ?? {}), '*']);
