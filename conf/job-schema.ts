@@ -69,7 +69,7 @@ export const roleSchema = z.strictObject({
       [
         values.taskCount(),
         z.strictObject({
-          min: values.taskCount().describe('Minimum number of tasks. The job waits until it has this many.'),
+          min: values.taskCount().describe('Minimum number of tasks. The job waits until this number of tasks can start.'),
           max: values
             .taskCount()
             .describe('Maximum number of tasks. The job adds tasks up to this number when the cluster has free resources.'),

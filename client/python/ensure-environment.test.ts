@@ -199,7 +199,10 @@ test('an index with a password works by a variable and by netrc, and no file or 
   const refused = await ensure('c.txt', `--index-url http://me:\${INDEX_PASSWORD}@${index}\none  # again\n`).catch(
     (error: unknown) => error,
   );
-  expect(refused).toMatchObject({ code: 'RUNTIME_DOWNLOAD_FAILED', message: expect.stringContaining('refused the user name or password') });
+  expect(refused).toMatchObject({
+    code: 'RUNTIME_DOWNLOAD_FAILED',
+    message: expect.stringContaining('rejected the user name or password'),
+  });
   expect(String(refused)).not.toContain('wrong-4711');
   const shipped = ensure('d.txt', `# of the team\n--extra-index-url https://me:${password}@example.com/simple\none\n`);
   await expect(shipped).rejects.toMatchObject({
@@ -214,7 +217,7 @@ test("errors name the next step and include pip's last lines", async () => {
   publish('old', '1.0', 'manylinux_2_34_x86_64');
   await expect(ensure('a.txt', 'one\ntwo==2.0\n')).rejects.toMatchObject({
     code: 'PYTHON_UNRESOLVED',
-    message: expect.stringMatching(/^the packages of a\.txt require versions of packages that exclude each other:\n[\s\S]*two/),
+    message: expect.stringMatching(/^the packages of a\.txt require conflicting versions of packages:\n[\s\S]*two/),
     hint: expect.stringContaining('Loosen'),
   });
   await expect(ensure('b.txt', 'old\n')).rejects.toMatchObject({

@@ -69,13 +69,13 @@ export function explain(what: string, failure: ToolFailure): TonyError {
     });
   }
   if (/ResolutionImpossible|conflicting dependencies/.test(log)) {
-    return new TonyError('PYTHON_UNRESOLVED', `${what} require versions of packages that exclude each other:${lines}`, {
-      hint: 'Loosen or remove one of the conflicting version numbers that pip names.',
+    return new TonyError('PYTHON_UNRESOLVED', `${what} require conflicting versions of packages:${lines}`, {
+      hint: 'Loosen or remove one of the conflicting version requirements that pip names.',
       ...options,
     });
   }
   if (/\b40[13] (?:Client )?Error\b/.test(log)) {
-    return new TonyError('RUNTIME_DOWNLOAD_FAILED', `${what}: the index refused the user name or password, or needs one:${lines}`, {
+    return new TonyError('RUNTIME_DOWNLOAD_FAILED', `${what}: the index rejected the user name or password, or requires one:${lines}`, {
       hint: 'Check ~/.netrc, pip.conf, PIP_INDEX_URL and the variables in the requirements file.',
       ...options,
     });

@@ -31,7 +31,7 @@ export async function usesGpuRuntime(
     return true;
   }
   progress(
-    'the job requests GPUs, but TensorFlow.js uses them only with CUDA libraries: build these once with `tony-ts runtime build --gpu`',
+    'the job requests GPUs, but TensorFlow.js uses them only with CUDA libraries; to build a runtime with these libraries, run `tony-ts runtime build --gpu`',
   );
   return false;
 }

@@ -29,7 +29,7 @@ export function limitSubmitters(draft: SchedulerDraft, { quotas, root, groupsOf,
     if ((draft.get(`${queue.path}.${ADMINISTER}`) ?? usual).trim() === EVERYBODY) {
       draft.set(`${queue.path}.${ADMINISTER}`, NOBODY, 'administrators of a queue may also submit to it');
       draft.notice(
-        `Everyone can currently administer ${queue.path} and therefore submit to it. With this file, only YARN's administrators (yarn.admin.acl) can.`,
+        `Everyone can currently administer ${queue.path} and therefore submit to it. With this file, only YARN's administrators (yarn.admin.acl) can administer it.`,
       );
     }
     // Dynamic queues inherit the access list of their parent queue.

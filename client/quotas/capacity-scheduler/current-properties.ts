@@ -88,7 +88,7 @@ function sizesOf(queue: CapacityQueue, partition: QueuePartition, parent: Capaci
     }
     case 'differing':
       throw new TonyError('USAGE', `The size of ${queue.path} differs by resource, and the ResourceManager does not report such sizes.`, {
-        hint: 'Pass the capacity-scheduler.xml that the ResourceManager uses as --base.',
+        hint: 'With --base, pass the capacity-scheduler.xml that the ResourceManager uses.',
       });
   }
 }
