@@ -6,8 +6,8 @@ import type { DockerContainer } from './values/docker.ts';
 import { roleNameOrAll } from './values/value-schemas.ts';
 
 /*
- * Keys of job.yaml that a site file may set: those that control how jobs run. The other keys describe the job itself: its name, code, data,
- * commands, and how its roles depend on each other.
+ * Keys of job.yaml that a site file may set. These keys control how jobs run. All other keys describe the job itself, such as its name,
+ * code, data and commands.
  */
 
 /** Name under `roles` in a site file for values that apply to every role. Values under the name of a role take precedence. */

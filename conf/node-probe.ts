@@ -1,8 +1,8 @@
 import type { Resource, YarnCluster } from './job.ts';
 
 /*
- * The data of `tony-ts doctor --probe`. The client writes a ProbeOrder as job.json. Its ApplicationMaster starts one container per node, and
- * writes a ProbeResult beside job.json.
+ * Types of the data of `tony-ts doctor --probe`. The client writes a ProbeOrder to job.json. The ApplicationMaster starts one container per
+ * node, and writes a ProbeResult to the same folder.
  */
 
 /** Names of files in the bundles and in the staging folder of a probe. */

@@ -8,8 +8,8 @@ import { LARGEST_FINAL, LARGEST_JOB, MOST_NAMES, readPart } from './job-record.t
 import { courseOf, type JobCourse, type JobHead, type JobOutline, parseFinalWithoutTasks, shortened } from './stored-status.ts';
 
 /*
- * Reads the entry of a job for a list: its final status, or else data from job.json and the newest events. The folder listing determines
- * how many bytes to read, and whether a file has changed since the last read.
+ * Reads the data that a list shows about a job. This is the final status or, without a final status, data from job.json and the newest
+ * events. The folder listing determines how many bytes to read, and whether a file has changed since the last read.
  */
 
 /** Maximum number of bytes and of files to read from the events, newest files first. */

@@ -19,8 +19,8 @@ import { fullTime } from '../terminal/clock.ts';
 import { MAXIMUM_TASKS, tasksOf } from './recorded-tasks.ts';
 
 /*
- * Derives the final status of a job from its history. Normally, final.json contains the status. If the file is missing, because YARN killed
- * the job or its ApplicationMaster was lost, the status is derived from the events and YARN's report. Files may be truncated, damaged or
+ * Derives the final status of a job from its history. Normally, final.json contains the status. final.json is missing if YARN killed the
+ * job or the ApplicationMaster was lost. The status is then derived from the events and YARN's report. Files may be truncated, damaged or
  * from another version, so their content is displayed but not trusted.
  */
 

@@ -12,7 +12,7 @@ import { intoFile } from '../files/into-file.ts';
 import { type HashedFolder, packFolder } from '../job/source-archive.ts';
 
 /*
- * Layout of the staging root. The cache is addressed by content hash, so each content is uploaded only once.
+ * Layout of the staging root. Paths in the cache contain a hash of the content, so that the same content is uploaded only once.
  *
  *   <root>/cache/<sha256>/<name>-<size>.tar.gz     archive of a folder; the size in the name reveals a truncated archive
  *   <root>/cache/<sha256>/<file>                   single file, or an archive that job.yaml lists

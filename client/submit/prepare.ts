@@ -11,8 +11,8 @@ import type { SubmitRequest } from '../plan/submit-request.ts';
 import type { SubmitOptions } from './submit-options.ts';
 
 /*
- * Submits a job in two steps. `prepare` checks the job without uploading anything. `submitPrepared` uploads its files and starts it. A dry
- * run ends after the first step.
+ * Submits a job in two steps. `prepare` checks the job without uploading anything. `submitPrepared` uploads the files and starts the job. A
+ * dry run ends after the first step.
  */
 
 /** Job, or function that loads the job. The function receives the site file of the cluster, or null for local jobs. */

@@ -14,8 +14,8 @@ import { SERVING_ROLE, SYNC_WITH_TFJS, unprotected } from './strategy-roles.ts';
 import { isTensorBoardRole } from './tensorboard-role.ts';
 
 /*
- * Schema of a resolved job: the field `job` of job.json, or a Job that a program passes to `submit`. It enforces every rule of job.yaml,
- * because users can change both.
+ * Schema of a resolved job, which is the field `job` of job.json, or a Job that a program passes to `submit`. The schema enforces every
+ * rule of job.yaml, because users can change both.
  */
 
 const environment = z.record(values.variableName, z.string());
