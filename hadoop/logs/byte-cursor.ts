@@ -39,6 +39,18 @@ export class ByteCursor {
     await this.#advance(length, () => undefined);
   }
 
+  /** Returns true if the next bytes are `prefix`. Does not take them. */
+  async startsWith(prefix: Buffer): Promise<boolean> {
+    while (this.#rest.length < prefix.length) {
+      const next = await this.#chunks.next();
+      if (next.done) {
+        return false;
+      }
+      this.#rest = Buffer.concat([this.#rest, next.value]);
+    }
+    return prefix.equals(this.#rest.subarray(0, prefix.length));
+  }
+
   /** Returns the bytes up to the end of the first `marker`. Throws if there is no marker within `maximum` bytes. */
   async takeThrough(marker: Buffer, maximum: number): Promise<Buffer> {
     let taken = Buffer.alloc(0);

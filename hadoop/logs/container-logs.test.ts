@@ -45,6 +45,16 @@ function answer(request: IncomingMessage, content: string): string {
   return `Container: x on y\nLogAggregationType: LOCAL\n====\nLogType:f\nLogLastModifiedTime:z\nLogLength:${content.length}\nLogContents:\n${part}End of LogType:f.This log file belongs to a running container (x) and so may not be complete.\n****\n\n`;
 }
 
+test.each([
+  ['running', '.This log file belongs to a running container (x) and so may not be complete.', false],
+  ['finished', '', true],
+])('reads an empty file of a %s container on Hadoop 2.10, which omits the header', async (_state, running, complete) => {
+  const container = await node((_, response) => void response.end(`End of LogType:f${running}\n****\n\n`));
+  const empty = { bytes: Buffer.alloc(0), offset: 0, size: 0, complete };
+  expect(await reader().read(container, 'f', { offset: 0 })).toEqual(empty);
+  expect(await reader().read(container, 'f', { tail: 100 })).toEqual(empty);
+});
+
 test('reads the correct range even if the file grows between two requests', async () => {
   let content = 'a'.repeat(200_000);
   const sizes: string[] = [];

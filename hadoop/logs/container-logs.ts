@@ -11,7 +11,7 @@ import { applicationOf, parseContainerId } from '../rpc/application-id.ts';
 import { type Login, sendAs } from '../security/login.ts';
 import { type AggregatedFile, indexAggregatedLog, partsOf, readAggregatedFile } from './aggregated-log.ts';
 import { ByteCursor } from './byte-cursor.ts';
-import { CONTENTS, logLengthOf, MAXIMUM_HEAD_BYTES, saysRunning } from './node-log.ts';
+import { CONTENTS, FOOTER, logLengthOf, MAXIMUM_HEAD_BYTES, saysRunning } from './node-log.ts';
 import type { ByteSource } from './tfile.ts';
 
 export interface LogOwner {
@@ -187,7 +187,8 @@ export class ContainerLogs {
         return text.includes('Cannot find this log') ? null : 'unknown container';
       }
       const cursor = new ByteCursor(response);
-      const logLength = logLengthOf(await cursor.takeThrough(CONTENTS, MAXIMUM_HEAD_BYTES));
+      const isEmpty = await cursor.startsWith(FOOTER);
+      const logLength = isEmpty ? 0 : logLengthOf(await cursor.takeThrough(CONTENTS, MAXIMUM_HEAD_BYTES));
       const part = choose(logLength);
       if (part === null) {
         return { logLength };

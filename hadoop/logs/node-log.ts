@@ -11,9 +11,12 @@
  *   LogContents:
  *   <bytes>End of LogType:stdout.This log file belongs to a running container (...) and so may not be complete.
  *   *****...
+ *
+ * For an empty file, Hadoop 2.10 omits the header.
  */
 
 export const CONTENTS = Buffer.from('\nLogContents:\n');
+export const FOOTER = Buffer.from('End of LogType:');
 /** Maximum length of the header and of the footer. Their usual lengths are about 300 and 250 bytes. */
 export const MAXIMUM_HEAD_BYTES = 16 * 1024;
 
