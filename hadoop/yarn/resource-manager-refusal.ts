@@ -7,8 +7,8 @@ import { parseRemoteException } from '../http/remote-exception.ts';
  */
 export function refusal(status: number, text: string, path: string): TonyError {
   const remote = parseRemoteException(text);
-  // The message begins with the class name of another exception.
-  const message = remote?.message.replace(/^([\w$]+\.)+[\w$]*(Exception|Error): /, '') ?? '';
+  // YARN puts the class name of each wrapped exception before the message.
+  const message = remote?.message.replace(/^(([\w$]+\.)+[\w$]*(Exception|Error): )+/, '') ?? '';
   if (remote?.exception === 'NotFoundException' && path.startsWith('/ws/v1/cluster/apps/')) {
     return new TonyError('APPLICATION_NOT_FOUND', `The ResourceManager does not know ${path.split('/')[5] ?? 'this application'}.`);
   }

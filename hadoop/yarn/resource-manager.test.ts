@@ -129,6 +129,12 @@ describe('each refusal causes a specific error', () => {
   test.each([
     [404, remote('NotFoundException', `java.lang.Exception: app with id: ${ID} not found`), 'APPLICATION_NOT_FOUND', ID],
     [400, remote('BadRequestException', 'java.lang.IllegalArgumentException: too large'), 'RM_REFUSED', 'rejected the request: too large'],
+    [
+      400,
+      remote('BadRequestException', 'java.lang.IllegalStateException: org.apache.hadoop.AccessControlException: not in queue gpu'),
+      'RM_REFUSED',
+      'rejected the request: not in queue gpu',
+    ],
     [403, remote('ForbiddenException', 'Unauthorized attempt to kill appid x by remote user bob'), 'RM_REFUSED', 'by remote user bob'],
     [500, remote('RuntimeException', ''), 'RM_REFUSED', 'RuntimeException'],
     [404, 'not one', 'RM_UNREACHABLE', 'is not a ResourceManager: HTTP 404'],
