@@ -5,7 +5,7 @@
 /** The newest release of each Hadoop line that is in use. */
 export const HADOOP_VERSIONS = ['2.10.2', '3.1.4', '3.2.4', '3.3.6', '3.4.3', '3.5.0'];
 export const NODE_MAJORS = [20, 22, 24];
-export const PROFILE_NAMES = ['plain', 'privacy', 'ha', 'kerberos', 'tls'];
+export const PROFILE_NAMES = ['plain', 'privacy', 'ha', 'kerberos', 'tls', 'acls'];
 
 const HEAD = `# Compatibility
 
@@ -25,6 +25,10 @@ Each result shows the version of Node.js on which tony-ts ran.
 | ha | two ResourceManagers and two NameNodes with automatic failover |
 | kerberos | Kerberos authentication |
 | tls | HTTPS with certificates from a private authority |
+| acls | a queue accepts applications of some users only. YARN checks ACLs (\`yarn.acl.enable\`) in every profile |
+
+With the profile \`acls\`, the test also checks that only users in \`acls.view\` of a job can view it, that only users in its
+\`acls.modify\` can kill it, and that YARN rejects a job in a queue whose ACL does not include its user.
 
 On a secure cluster, NodeManagers need Hadoop's native library to aggregate logs. The tests download this library with
 Maven, but no Maven package contains the library for Hadoop 3.5. To test Hadoop 3.5, provide the library yourself

@@ -69,10 +69,24 @@ const PLAIN = {
 /** The profile `privacy`: Hadoop RPC is encrypted. @type {Profile} */
 const PRIVACY = { ...PLAIN, properties: () => ({ core: { 'hadoop.rpc.protection': 'privacy' } }) };
 
+/** The profile `acls`: only bob may submit to the queue `gpu`. Applications have ACLs in every profile. @type {Profile} */
+const ACLS = {
+  ...PLAIN,
+  properties: () => ({
+    scheduler: {
+      // A queue inherits the permissions of its parent. A space stands for no user.
+      'yarn.scheduler.capacity.root.acl_submit_applications': ' ',
+      'yarn.scheduler.capacity.root.default.acl_submit_applications': '*',
+      'yarn.scheduler.capacity.root.gpu.acl_submit_applications': 'bob',
+    },
+  }),
+};
+
 /** @type {Readonly<Record<string, Profile>>} */
 export const PROFILES = {
   plain: PLAIN,
   privacy: PRIVACY,
+  acls: ACLS,
   ha: HIGH_AVAILABILITY,
   federation: FEDERATION,
   kerberos: KERBEROS,

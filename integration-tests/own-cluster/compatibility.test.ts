@@ -14,7 +14,17 @@ import { cellsOf, titleOf } from './compatibility-cells.ts';
  */
 
 vi.setConfig({ testTimeout: 400_000, hookTimeout: 400_000 });
+const allRun = ({ tasks }: JobStatus): boolean => tasks.every(({ state }) => state === 'running');
+
 const { cells, isLong } = cellsOf(process.env);
+
+/** A job that runs until it is killed. */
+const SLEEPING = [
+  'framework: none',
+  'runtime: system',
+  'command: echo asleep; sleep 1000',
+  'roles: {worker: {instances: 2, resources: {memory: 256m}}}',
+];
 
 const titled = cells.map((cell) => [titleOf(cell), cell] as const);
 
@@ -29,9 +39,14 @@ describe.each(titled)('%s', (_, { hadoop, profile, node: major }) => {
   const run: TestCluster['run'] = (words, options = {}) =>
     cluster.run(words, { ...options, node, env: { ...cluster.environment(user()), ...options.env } });
 
-  async function submit(lines: readonly string[]): Promise<string> {
+  async function jobFile(lines: readonly string[]): Promise<string> {
     const file = path.join(await temporaryFolder(), 'job.yaml');
     await writeFile(file, `${lines.join('\n')}\n`);
+    return file;
+  }
+
+  async function submit(lines: readonly string[]): Promise<string> {
+    const file = await jobFile(lines);
     const { stdout, stderr, exitCode } = await run(['submit', '--conf', file, '--detach']);
     expect({ stderr, exitCode }).toEqual({ stderr: '', exitCode: 0 });
     const id = /application_\d+_\d+/.exec(stdout)?.[0] ?? '';
@@ -108,10 +123,34 @@ describe.each(titled)('%s', (_, { hadoop, profile, node: major }) => {
     expect(listed.find((job) => job.id === id)).toMatchObject({ name: 'mnist', finalStatus: 'SUCCEEDED' });
   });
 
+  test.runIf(profile === 'acls')('only users in the ACLs of a job can view or kill it, and a queue accepts only its users', async () => {
+    const id = await submit(['name: sleeping', 'acls: {view: {users: [carol]}, modify: {users: [dave]}}', ...SLEEPING]);
+    await reached(id, allRun);
+    const as = (other: string, words: readonly string[]) => run(words, { env: cluster.environment(other) });
+    const page = async (other: string) => (await fetch(`${cluster.resourceManager}/proxy/${id}/tony/api/job?user.name=${other}`)).status;
+    expect([await page('bob'), await page('dave'), await page('carol')]).toEqual([403, 403, 200]);
+    expect(await as('bob', ['logs', id, 'worker:0'])).toMatchObject({ exitCode: 2, stdout: '' });
+    expect(await as('carol', ['logs', id, 'worker:0'])).toMatchObject({ exitCode: 0, stdout: 'asleep\n' });
+    for (const other of ['bob', 'carol']) {
+      const refused = await as(other, ['kill', id]);
+      expect(refused).toMatchObject({ exitCode: 2, stderr: expect.stringContaining(`a job of ${USER}, and ${other} is not allowed`) });
+    }
+    expect(await as('dave', ['kill', id])).toMatchObject({ exitCode: 0 });
+    expect(await cluster.ended(id)).toMatchObject({ state: 'KILLED' });
+    await noneLeft(cluster, id, 30_000);
+
+    const before = await cluster.hdfsTree(`/user/${USER}/.tony-ts`);
+    const file = await jobFile(['name: barred', 'queue: gpu', ...SLEEPING]);
+    const reason = /^error: The ResourceManager rejected the request: User alice does not have permission to submit \S+ to queue gpu/;
+    expect(await run(['submit', '--conf', file])).toMatchObject({ exitCode: 2, stderr: expect.stringMatching(reason) });
+    expect(await cluster.hdfsTree(`/user/${USER}/.tony-ts`)).toEqual(before);
+    const found = jsonLines((await run(['doctor', '--queue', 'gpu', '--output', 'json'])).stdout);
+    expect(found.find(({ name }) => name === 'queue access')).toMatchObject({ state: 'bad', text: 'alice may not submit to gpu' });
+  });
+
   test.runIf(isLong)('kill ends a job, and submit rejects a job over its quota before any upload', async () => {
-    const job = ['framework: none', 'runtime: system', 'command: sleep 1000', 'roles: {worker: {instances: 2, resources: {memory: 256m}}}'];
-    const id = await submit(['name: sleeping', ...job]);
-    await reached(id, ({ tasks }) => tasks.every(({ state }) => state === 'running'));
+    const id = await submit(['name: sleeping', ...SLEEPING]);
+    await reached(id, allRun);
     expect(await run(['kill', id])).toMatchObject({ exitCode: 0 });
     expect(await cluster.ended(id)).toMatchObject({ state: 'KILLED' });
     await noneLeft(cluster, id, 30_000);
@@ -121,7 +160,7 @@ describe.each(titled)('%s', (_, { hadoop, profile, node: major }) => {
     const folder = await temporaryFolder();
     const file = path.join(folder, 'job.yaml');
     await writeFile(path.join(folder, 'program'), await readFile(import.meta.filename));
-    await writeFile(file, `${['name: greedy', ...job].join('\n')}\n`);
+    await writeFile(file, `${['name: greedy', ...SLEEPING].join('\n')}\n`);
     const before = await cluster.hdfsTree(`/user/${user()}/.tony-ts`);
     const refused = await run(['submit', '--conf', file]);
     expect({ exitCode: refused.exitCode, stderr: refused.stderr }).toMatchObject({
