@@ -25,10 +25,10 @@ Each result shows the version of Node.js on which tony-ts ran.
 | ha | two ResourceManagers and two NameNodes with automatic failover |
 | kerberos | Kerberos authentication |
 | tls | HTTPS with certificates from a private authority |
-| acls | a queue accepts applications of some users only. YARN checks ACLs (\`yarn.acl.enable\`) in every profile |
+| acls | one of the two queues accepts only one user. YARN checks ACLs (\`yarn.acl.enable\`) in every profile |
 
-With the profile \`acls\`, the test also checks that only users in \`acls.view\` of a job can view it, that only users in its
-\`acls.modify\` can kill it, and that YARN rejects a job in a queue whose ACL does not include its user.
+With the profile \`acls\`, the test also checks that users who are not in the \`acls\` of a job can neither view nor kill it,
+and that YARN rejects a job in a queue to which its user may not submit.
 
 On a secure cluster, NodeManagers need Hadoop's native library to aggregate logs. The tests download this library with
 Maven, but no Maven package contains the library for Hadoop 3.5. To test Hadoop 3.5, provide the library yourself
