@@ -1,7 +1,7 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { afterEach, describe, expect, test } from 'vitest';
-import { jsonLines, temporaryFolder, useCluster } from './harness.ts';
+import { jsonLines, temporaryFolder, until, useCluster } from './harness.ts';
 
 /**
  * Submits to a cluster that is down or rejects the request. Each submit prints one sentence, exits with the documented code, and leaves
@@ -120,13 +120,21 @@ describe('a request that the cluster rejects', () => {
     expect({ files: await cluster.hdfsTree(STAGING), applications: (await cluster.applications()).length }).toEqual(before);
   });
 
-  test("exits with 2 and names the owner when the request is to kill another user's job", async () => {
+  test("exits with 2 and names the owner when the request is to kill or view another user's job", async () => {
     const file = await job();
     const { stdout } = await cluster.run(['submit', '--conf', file, '--set', 'command=sleep 100', '--detach']);
     const id = /application_\d+_\d+/.exec(stdout)?.[0] ?? '';
-    const refused = await cluster.run(['kill', id, '--yes'], { env: { HADOOP_USER_NAME: 'bob' } });
+    const bob = { HADOOP_USER_NAME: 'bob' };
+    const refused = await cluster.run(['kill', id, '--yes'], { env: bob });
     expect(refused.stderr).toContain(`error: ${id} is a job of alice, and bob is not allowed to kill it.\nhint: Ask alice,`);
     expect(refused.exitCode).toBe(2);
+    const denied = `${id} is a job of alice, and bob is not in its acls.view.`;
+    await until(async () => (await cluster.run(['status', id])).stdout.includes('worker:0'), {
+      describe: 'the ApplicationMaster responds',
+    });
+    expect((await cluster.run(['status', id], { env: bob })).stdout.replace(/\s+/g, ' ')).toContain(denied);
+    const logs = await cluster.run(['logs', id, 'worker:0'], { env: bob });
+    expect(logs).toMatchObject({ exitCode: 2, stdout: '', stderr: expect.stringContaining(`hint: ${denied}`) });
     expect((await cluster.run(['kill', id, '--yes'])).exitCode).toBe(0);
   });
 

@@ -5,7 +5,7 @@ import type { JobRecords } from './job-records.ts';
 export interface Observation {
   /** YARN application state, such as `ACCEPTED` or `RUNNING`. */
   readonly phase: string;
-  /** Reason why the job is not running yet, or '' once it is running. */
+  /** Reason why there is no status: the job is not running yet, or the user may not view it. Otherwise ''. */
   readonly waiting: string;
   /** Latest status from the ApplicationMaster, or null before its first status. */
   readonly status: JobStatus | null;

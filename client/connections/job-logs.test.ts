@@ -162,6 +162,15 @@ async function followed(
   return { texts: texts ?? [], notices: notices ?? [], tasks: tasks ?? [] };
 }
 
+test('gives the reason why the tasks of a job are unknown', async () => {
+  const connection = connectionWith([{ waiting: 'a job of alice, and bob is not in its acls.view' }], () => []);
+  await expect(followed(connection, { follow: false, task: 'worker:0' })).rejects.toMatchObject({
+    code: 'TASK_UNKNOWN',
+    message: 'The tasks of the job, including worker:0, are unknown.',
+    hint: 'a job of alice, and bob is not in its acls.view',
+  });
+});
+
 test('follow survives outages during observations and reads, and yields each line exactly once', async () => {
   const growing = new Growing('worker:0', { stdout: 'a\nb\n' });
   const steady = new Growing('worker:1', { stdout: 'c\n' });

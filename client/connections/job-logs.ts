@@ -332,9 +332,13 @@ function chosen(sources: readonly LogSource[], observation: Observation, task: s
   if (mayCome && (planned.length === 0 || isElastic(task, observation))) {
     return { tasks: [task], sources: [] };
   }
+  if (programs.length === 0) {
+    const hint = observation.waiting || 'No container has started yet.';
+    throw new TonyError('TASK_UNKNOWN', `The tasks of the job, including ${task}, are unknown.`, { hint });
+  }
   const meant = suggest(task, [...all, ...all.map((name) => name.split(':')[0] ?? name)]);
   throw new TonyError('TASK_UNKNOWN', `The job has no task ${task}${meant === undefined ? '' : `; did you mean ${meant}?`}`, {
-    hint: programs.length === 0 ? 'No container has started yet.' : `Its tasks are: ${programs.join(', ')}.`,
+    hint: `Its tasks are: ${programs.join(', ')}.`,
   });
 }
 

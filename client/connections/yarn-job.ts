@@ -59,6 +59,8 @@ export class YarnJob implements JobConnection {
   #tidied = false;
   /** Whether the ResourceManager no longer has a record of the application. */
   #forgotten = false;
+  /** Whether the ApplicationMaster rejected this user, who is not in the job's `acls.view`. */
+  #hidden = false;
   #history: string | null = null;
 
   readonly #startDeadline: StartDeadline | null;
@@ -116,6 +118,9 @@ export class YarnJob implements JobConnection {
   }
 
   async #waitingReason(application: Application): Promise<string> {
+    if (this.#hidden) {
+      return `${this.applicationId} is a job of ${application.user}, and ${this.#cluster.user} is not in its acls.view.`;
+    }
     this.#shortages ??= new (await import('../plan/master-shortage.ts')).MasterShortages(this.#hasty, this.#cluster.user);
     return waitingReason(application.diagnostics, await this.#shortages.of(application));
   }
@@ -261,6 +266,7 @@ export class YarnJob implements JobConnection {
   /** Sends a request to the ApplicationMaster. Returns null if the ApplicationMaster does not respond. */
   async #ask(resource: string): Promise<unknown> {
     const answer = await this.#silence.ask(() => this.#hasty.proxy(this.applicationId, `tony/api/${resource}`));
+    this.#hidden = answer?.status === 403;
     return answer?.status === 200 ? parseJson(answer.body) : null;
   }
 
