@@ -14,7 +14,7 @@ import type { JobFiles } from './records/job-files.ts';
 import { containerProof, type ExecutorService, ringKey } from './rpc/executor-service.ts';
 import type { MasterSecrets } from './settings.ts';
 
-const FINAL_PATIENCE_MS = 10_000;
+const FINAL_MAX_WAIT_MS = 10_000;
 
 export interface JobShellOptions {
   readonly frozen: FrozenJob;
@@ -239,7 +239,7 @@ export class JobShell {
 
   #decide(result: JobResult): Promise<{ status: JobStatus; written: boolean }> {
     const status = { ...this.status(), state: result.state, message: result.diagnostics, finishedAt: now() };
-    this.#decision ??= this.#connected().files.writeFinal(status, FINAL_PATIENCE_MS);
+    this.#decision ??= this.#connected().files.writeFinal(status, FINAL_MAX_WAIT_MS);
     return this.#decision;
   }
 

@@ -108,7 +108,7 @@ async function expectLossOf(id: string, status: () => Promise<JobStatus>): Promi
 /** Checks that the summaries contain the loss of all steps, also of those directly before the program has ended. */
 async function expectWholeCurve({ summaryDir }: JobStatus): Promise<void> {
   const storage = createStorage({ hadoop: await HadoopConfiguration.fromEnvironment(cluster.environment()), user: USER });
-  const reader = new ScalarReader({ storage, dir: summaryDir, log: pino({ level: 'silent' }), patienceMs: 60_000 });
+  const reader = new ScalarReader({ storage, dir: summaryDir, log: pino({ level: 'silent' }), maxWaitMs: 60_000 });
   try {
     const { runs } = await reader.charts();
     const curves = runs.map(({ name, scalars }) => [name, scalars.map(({ tag, steps }) => [tag, steps])]);

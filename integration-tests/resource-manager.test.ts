@@ -180,13 +180,13 @@ test('rejected requests report the cause', async () => {
 
 test('the client waits for a killed ResourceManager, and fails when it does not return in time', async () => {
   await cluster.kill('resourcemanager');
-  await expect(ResourceManager.of(configuration, USER, { patienceMs: 200 }).nodes()).rejects.toMatchObject({
+  await expect(ResourceManager.of(configuration, USER, { maxWaitMs: 200 }).nodes()).rejects.toMatchObject({
     code: 'RM_UNREACHABLE',
     exitCode: 3,
   });
   // During its start, the ResourceManager does not know the application yet. The client must not report that the application does not
   // exist.
-  const patient = ResourceManager.of(configuration, USER, { patienceMs: 60_000 });
+  const patient = ResourceManager.of(configuration, USER, { maxWaitMs: 60_000 });
   const found = Promise.all([patient.application(endedApplication), patient.clusterInfo()]);
   found.catch(() => {});
   await cluster.heal();

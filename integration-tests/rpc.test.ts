@@ -28,7 +28,7 @@ let resourceManager: ResourceManager;
 
 beforeAll(async () => {
   configuration = await HadoopConfiguration.fromEnvironment(cluster.environment());
-  resourceManager = ResourceManager.of(configuration, USER, { patienceMs: 60_000 });
+  resourceManager = ResourceManager.of(configuration, USER, { maxWaitMs: 60_000 });
 });
 afterAll(() => resourceManager.close());
 

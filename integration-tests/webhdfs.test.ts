@@ -14,7 +14,7 @@ let hdfs: WebHdfs;
 beforeAll(async () => {
   configuration = await HadoopConfiguration.fromEnvironment(cluster.environment());
   authority = configuration.defaultFs.replace('hdfs://', '');
-  hdfs = WebHdfs.of(configuration, { scheme: 'hdfs', authority }, USER, { patienceMs: 170_000 });
+  hdfs = WebHdfs.of(configuration, { scheme: 'hdfs', authority }, USER, { maxWaitMs: 170_000 });
 });
 afterAll(async () => {
   await hdfs.remove(FOLDER);
@@ -86,7 +86,7 @@ test('an interrupted read continues when the DataNode restarts', async () => {
 
 test('when the NameNode is down, the client waits up to its time limit', async () => {
   await cluster.kill('namenode');
-  const impatient = createStorage({ hadoop: configuration, user: USER, patienceMs: 200 });
+  const impatient = createStorage({ hadoop: configuration, user: USER, maxWaitMs: 200 });
   await expect(impatient.write(`hdfs://${authority}${FOLDER}/x`, Buffer.from('x'))).rejects.toMatchObject({
     code: 'HDFS_UNREACHABLE',
     exitCode: 3,

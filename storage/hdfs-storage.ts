@@ -12,9 +12,9 @@ export interface HdfsStorageOptions {
   readonly hadoop: HadoopConfiguration;
   readonly user: string;
   /** Maximum time in ms to find an active NameNode. */
-  readonly patienceMs?: number;
-  /** Maximum time in ms to find an active NameNode while none has responded yet. Defaults to `patienceMs`. */
-  readonly firstPatienceMs?: number;
+  readonly maxWaitMs?: number;
+  /** Maximum time in ms to find an active NameNode while none has responded yet. Defaults to `maxWaitMs`. */
+  readonly maxFirstWaitMs?: number;
 }
 
 const FILE_PERMISSION = 0o644;

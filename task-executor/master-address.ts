@@ -29,7 +29,7 @@ async function readAddress(frozen: FrozenJob): Promise<MasterAddress | null> {
     import('../hadoop/configuration/configuration.ts'),
   ]);
   const hadoop = frozen.cluster.kind === 'yarn' ? HadoopConfiguration.fromProperties(frozen.cluster.hadoop) : null;
-  const storage = createStorage({ hadoop, user: frozen.user, patienceMs: DEADLINE_MS });
+  const storage = createStorage({ hadoop, user: frozen.user, maxWaitMs: DEADLINE_MS });
   try {
     return parseMasterAddress((await storage.read(joinUri(frozen.staging, 'am.json'))).toString('utf8'));
   } finally {

@@ -124,14 +124,14 @@ export class MasterLink {
 
   /**
    * Forwards a request from the program. Retries until the current or a later ApplicationMaster attempt responds. Returns null after
-   * `patienceMs`, or when `signal` aborts.
+   * `maxWaitMs`, or when `signal` aborts.
    */
   async serve(
     request: Omit<ServiceRequest, 'containerId' | 'proof'>,
-    patienceMs: number,
+    maxWaitMs: number,
     signal: AbortSignal,
   ): Promise<ServiceAnswer | null> {
-    const until = performance.now() + patienceMs;
+    const until = performance.now() + maxWaitMs;
     for (let failures = 1; !signal.aborted; failures++) {
       const connection = this.#connection;
       if (connection?.welcomed === true) {

@@ -13,7 +13,7 @@ const STORAGE_PREFIX = 'storage.';
  * Timeout in ms for a service request while the ApplicationMaster is unreachable. After this time, the program receives an error and
  * retries.
  */
-const PATIENCE_MS = 60_000;
+const MAX_WAIT_MS = 60_000;
 
 export interface ProgramServicesOptions {
   readonly settings: ExecutorSettings;
@@ -80,7 +80,7 @@ export class ProgramServices {
   }
 
   #forward(generation: number, service: string, body: Uint8Array, signal: AbortSignal): Promise<ServiceFrame | null> {
-    return this.#options.link.serve({ generation, service, body }, PATIENCE_MS, signal);
+    return this.#options.link.serve({ generation, service, body }, MAX_WAIT_MS, signal);
   }
 
   async #serveStorage(generation: number, service: string, body: Uint8Array, signal: AbortSignal): Promise<ServiceFrame> {

@@ -110,8 +110,8 @@ function chooseMembers(transition: Transition): Task[] | null {
     return null;
   }
   const late = tasks.filter((task) => !isOver(task) && !isReady(task, generation));
-  const patience = late.some(({ container }) => container !== null) ? LIMITS.arrivingMs : late.length > 0 ? LIMITS.moreMs : 0;
-  return transition.now - since < patience ? null : tasks.filter((task) => isReady(task, generation));
+  const waitMs = late.some(({ container }) => container !== null) ? LIMITS.arrivingMs : late.length > 0 ? LIMITS.moreMs : 0;
+  return transition.now - since < waitMs ? null : tasks.filter((task) => isReady(task, generation));
 }
 
 export function startGeneration(transition: Transition): void {

@@ -97,8 +97,8 @@ export function matchSurvivors(transition: Transition, event: Extract<Event, { t
     }
     const survivor = alive.get(container.id);
     // For a missing container, the cluster will either report its end or list it later.
-    const patience = survivor === undefined ? LIMITS.unlistedMs : reattachMs(jobOf(transition.state));
-    transition.update(task.slot, { container: { ...container, ...survivor, reattachBy: transition.now + patience } });
+    const waitMs = survivor === undefined ? LIMITS.unlistedMs : reattachMs(jobOf(transition.state));
+    transition.update(task.slot, { container: { ...container, ...survivor, reattachBy: transition.now + waitMs } });
   }
   for (const container of event.survivors) {
     if (transition.state.byContainer.has(container.id)) {

@@ -251,11 +251,11 @@ export class JobFiles {
 
   /**
    * Writes the final status, unless another attempt has stored one. Returns the status that is valid for the job, and whether it is stored.
-   * Gives up if storage is unavailable for longer than `patienceMs`.
+   * Gives up if storage is unavailable for longer than `maxWaitMs`.
    */
-  async writeFinal(status: JobStatus, patienceMs: number): Promise<{ status: JobStatus; written: boolean }> {
+  async writeFinal(status: JobStatus, maxWaitMs: number): Promise<{ status: JobStatus; written: boolean }> {
     const uri = joinUri(this.#options.history, 'final.json');
-    const deadline = performance.now() + patienceMs;
+    const deadline = performance.now() + maxWaitMs;
     const write = async (): Promise<JobStatus> => {
       const content = Buffer.from(JSON.stringify(status));
       const first = await this.#options.storage.write(uri, content, { permission: this.#historyPermission, ifAbsent: true });

@@ -4,7 +4,7 @@ import { propertiesOfDaemon } from '../../hadoop/configuration/remote-configurat
 import type { HadoopCluster } from './cluster.ts';
 
 /** Timeout (ms) of the request to each ResourceManager. Without a response, the submission continues. */
-const PATIENCE_MS = 2_000;
+const MAX_WAIT_MS = 2_000;
 
 /**
  * Returns the maximum time (ms) that YARN takes to replace an ApplicationMaster on a lost node, according to the ResourceManager's
@@ -16,7 +16,7 @@ export async function askMasterReplacementMs({
 }: Pick<HadoopCluster, 'configuration' | 'login'>): Promise<number | undefined> {
   for (const address of configuration.resourceManagers) {
     try {
-      const properties = await propertiesOfDaemon(new URL(address), { login, trust: trustOf(configuration), timeoutMs: PATIENCE_MS });
+      const properties = await propertiesOfDaemon(new URL(address), { login, trust: trustOf(configuration), timeoutMs: MAX_WAIT_MS });
       return masterReplacementMs(new Map(properties.map(({ name, value }) => [name, value])));
     } catch {
       // Try the next ResourceManager.

@@ -45,8 +45,8 @@ function scripted(looks: readonly (Observation | Error)[]): JobConnection {
   };
 }
 
-async function follow(looks: readonly (Observation | Error)[], patienceMs = 60_000): Promise<{ looks: Look[]; report: JobReport }> {
-  const following = followJob(scripted(looks), { intervalMs: 1, patienceMs });
+async function follow(looks: readonly (Observation | Error)[], maxWaitMs = 60_000): Promise<{ looks: Look[]; report: JobReport }> {
+  const following = followJob(scripted(looks), { intervalMs: 1, maxWaitMs });
   const all: Look[] = [];
   for (;;) {
     const next = await following.next();

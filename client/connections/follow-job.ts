@@ -2,7 +2,7 @@ import type { JobResult, JobStatus, TaskStatus } from '../../conf/status/status.
 import { pause } from '../../platform/backoff.ts';
 import { checkOptions, type OptionNames } from '../../platform/check-options.ts';
 import { untilAborted } from '../../platform/until-aborted.ts';
-import { Patience } from '../cluster/patience.ts';
+import { OutageTolerance } from '../cluster/outage-tolerance.ts';
 import type { JobConnection, Observation } from './job-connection.ts';
 import { changes, type JobEvent } from './job-events.ts';
 
@@ -34,7 +34,7 @@ export interface FollowOptions {
   /** Interval between observations in ms. By default, the interval is 250 ms, and grows to 1 s while no task changes its state. */
   readonly intervalMs?: number;
   /** Maximum time (ms) for which the cluster may be unreachable. Default: ten minutes. The job continues in the meantime. */
-  readonly patienceMs?: number;
+  readonly maxWaitMs?: number;
   /** Signal that stops the observation, but not the job. The generator then throws the abort reason. */
   readonly signal?: AbortSignal;
 }
@@ -45,17 +45,17 @@ const LONGEST_INTERVAL_MS = 1_000;
 /** Interval between observations, as a share of the time since the last change. */
 const INTERVAL_SHARE = 0.02;
 
-const FOLLOW_OPTIONS: OptionNames<FollowOptions> = { intervalMs: true, patienceMs: true, signal: true };
+const FOLLOW_OPTIONS: OptionNames<FollowOptions> = { intervalMs: true, maxWaitMs: true, signal: true };
 
 /**
  * Observes a job until the job ends, and returns a report.
  * @throws TonyError APPLICATION_UNKNOWN if the job does not exist; RM_UNREACHABLE or HDFS_UNREACHABLE if the first observation fails, or if
- *   the cluster is unreachable for longer than `patienceMs`
+ *   the cluster is unreachable for longer than `maxWaitMs`
  */
 export async function* followJob(connection: JobConnection, options: FollowOptions = {}): AsyncGenerator<Look, JobReport> {
   checkOptions('followJob', options, FOLLOW_OPTIONS);
-  const { intervalMs, patienceMs, signal } = options;
-  const patience = new Patience(patienceMs);
+  const { intervalMs, maxWaitMs, signal } = options;
+  const outage = new OutageTolerance(maxWaitMs);
   let before: Observation | null = null;
   let changedAt = performance.now();
   for (;;) {
@@ -63,7 +63,7 @@ export async function* followJob(connection: JobConnection, options: FollowOptio
     try {
       const observation = await untilAborted(connection.observe(), signal);
       const events = eventsBetween(before, observation);
-      const back = patience.answered();
+      const back = outage.answered();
       if (back !== null) {
         events.unshift({ type: 'notice', message: back });
       }
@@ -76,7 +76,7 @@ export async function* followJob(connection: JobConnection, options: FollowOptio
         return reportOf(connection.applicationId, observation.status, observation.result);
       }
     } catch (error) {
-      const notice = patience.missed(error);
+      const notice = outage.missed(error);
       if (notice !== null && before !== null) {
         yield { observation: before, events: [{ type: 'notice', message: notice }] };
       }

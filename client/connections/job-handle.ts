@@ -5,7 +5,7 @@ import { checkOptions } from '../../platform/check-options.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import { MOST_JSON_BYTES } from '../../platform/json-value.ts';
 import { untilAborted } from '../../platform/until-aborted.ts';
-import { patiently } from '../cluster/patience.ts';
+import { toleratingOutages } from '../cluster/outage-tolerance.ts';
 import { CONNECT_OPTIONS, type ConnectOptions, connectJob } from './connect-job.ts';
 import { type FollowOptions, followJob, type JobReport } from './follow-job.ts';
 import type { JobConnection, Observation } from './job-connection.ts';
@@ -98,10 +98,10 @@ export class JobHandle<T = unknown> {
     const { state, diagnostics } = await this.report(options);
     await untilAborted(this.#logged, options.signal);
     if (state !== 'SUCCEEDED') {
-      const { status } = await patiently(() => this.#connection.observe(), options);
+      const { status } = await toleratingOutages(() => this.#connection.observe(), options);
       throw failure(this.id, state, diagnostics, status?.failure ?? null);
     }
-    const bytes = await patiently(() => this.#connection.output(RESULT_FILE, MOST_JSON_BYTES + 1024), options);
+    const bytes = await toleratingOutages(() => this.#connection.output(RESULT_FILE, MOST_JSON_BYTES + 1024), options);
     if (bytes === null && this.#calls) {
       throw new TonyError('JOB_FAILED', `${this.id} has ended, but its function did not return: the chief's program exited first.`, {
         hint: 'Return from the function. process.exit() within it ends the program without a value.',

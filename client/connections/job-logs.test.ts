@@ -199,7 +199,7 @@ test('follow survives outages during observations and reads, and yields each lin
   await expect(
     followed(
       connectionWith([{}, AWAY], () => [growing]),
-      { patienceMs: 20 },
+      { maxWaitMs: 20 },
     ),
   ).rejects.toThrow(AWAY);
 });

@@ -4,7 +4,7 @@ import { messageOf, TonyError } from '../../platform/errors.ts';
 import { suggest } from '../../platform/suggest.ts';
 import { untilAborted } from '../../platform/until-aborted.ts';
 import { silenceText } from '../cluster/master-silence.ts';
-import { isAway, Patience } from '../cluster/patience.ts';
+import { isAway, OutageTolerance } from '../cluster/outage-tolerance.ts';
 import type { JobConnection, LogSource, Observation } from './job-connection.ts';
 import { type LogLine, LogReader } from './log-reader.ts';
 
@@ -21,7 +21,7 @@ export interface LogOptions {
   readonly follow?: boolean;
   readonly intervalMs?: number;
   /** Maximum time (ms) for which the cluster may be unreachable. Default: ten minutes. */
-  readonly patienceMs?: number;
+  readonly maxWaitMs?: number;
   /** Signal that stops the generator. The generator then throws the abort reason. */
   readonly signal?: AbortSignal;
   /** Receives notices, for example why the job is waiting, or that a task was restarted. */
@@ -38,7 +38,7 @@ const LOG_OPTIONS: OptionNames<LogOptions> = {
   tail: true,
   follow: true,
   intervalMs: true,
-  patienceMs: true,
+  maxWaitMs: true,
   signal: true,
   onNotice: true,
   onTasks: true,
@@ -57,14 +57,14 @@ const WAIT_EVERY_MS = 10_000;
  * one container after another, oldest first. With `follow`, yields the lines of all tasks as they are written, including those of
  * containers that start later.
  * @throws TonyError APPLICATION_UNKNOWN, TASK_UNKNOWN, LOGS_UNAVAILABLE; RM_UNREACHABLE or HDFS_UNREACHABLE if the first request fails, or
- *   if the cluster is unreachable for longer than `patienceMs`
+ *   if the cluster is unreachable for longer than `maxWaitMs`
  */
 export async function* jobLogs(connection: LoggedJob, options: LogOptions = {}): AsyncGenerator<LogLine> {
   checkOptions('jobLogs', options, LOG_OPTIONS);
-  const { task, tail, follow = false, intervalMs = 500, patienceMs, signal, onNotice = () => undefined } = options;
+  const { task, tail, follow = false, intervalMs = 500, maxWaitMs, signal, onNotice = () => undefined } = options;
   const readers = new Map<string, LogReader>();
   const seen = new Containers(connection);
-  const patience = new Patience(patienceMs);
+  const outage = new OutageTolerance(maxWaitMs);
   const waiting = new Waiting(onNotice);
   const restarts = new Restarts(onNotice);
   const silence = new Silence(onNotice);
@@ -106,7 +106,7 @@ export async function* jobLogs(connection: LoggedJob, options: LogOptions = {}):
         }
       }
       // The logs and the job state may come from different services. Only a successful read of the logs ends an outage.
-      const back = patience.answered();
+      const back = outage.answered();
       if (back !== null) {
         onNotice(back);
       }
@@ -127,7 +127,7 @@ export async function* jobLogs(connection: LoggedJob, options: LogOptions = {}):
         throw nothing(connection.applicationId, task, observation);
       }
     } catch (error) {
-      const away = patience.missed(error);
+      const away = outage.missed(error);
       if (away !== null) {
         onNotice(away);
       }

@@ -5,7 +5,7 @@ import type { Storage } from '../../storage/storage.ts';
 import { checkedEntry } from '../../web/history-files.ts';
 import type { EventPage } from '../../web/job-view.ts';
 import { redacted } from '../../web/redaction.ts';
-import { isAway } from '../cluster/patience.ts';
+import { isAway } from '../cluster/outage-tolerance.ts';
 import type { JobPlace } from '../records/job-place.ts';
 import { readConfiguration, readRecord } from '../records/job-record.ts';
 import type { JobRecord } from '../records/stored-status.ts';

@@ -4,7 +4,7 @@ import { TonyError } from '../../platform/errors.ts';
 import type { JobConnection, KillReason, Observation } from './job-connection.ts';
 
 /** Time (ms) to wait for the end of a killed job. YARN acknowledges a kill request immediately, but stops the containers later. */
-const PATIENCE_MS = 30_000;
+const MAX_WAIT_MS = 30_000;
 
 export interface KillImpact {
   readonly applicationId: string;
@@ -46,7 +46,7 @@ export async function killJob(connection: JobConnection, by: KillReason = 'order
   if (observation.result !== null || !(await connection.kill(by))) {
     return { killed: false, impact, observation };
   }
-  const deadline = performance.now() + PATIENCE_MS;
+  const deadline = performance.now() + MAX_WAIT_MS;
   for (;;) {
     const { result } = await connection.observe();
     if (result !== null) {
@@ -55,7 +55,7 @@ export async function killJob(connection: JobConnection, by: KillReason = 'order
     if (performance.now() > deadline) {
       throw new TonyError(
         'KILL_FAILED',
-        `${connection.applicationId} has not ended within ${PATIENCE_MS / 1000} s after the kill request.`,
+        `${connection.applicationId} has not ended within ${MAX_WAIT_MS / 1000} s after the kill request.`,
       );
     }
     await delay(100);

@@ -16,7 +16,7 @@ import type { JobConnection, KillReason, LogSource, Observation } from './job-co
 import { readOutput } from './job-output-file.ts';
 import type { JobRecords } from './job-records.ts';
 import { checkedStatus, parseJobStatus } from './job-status.ts';
-import { lastWords } from './last-words.ts';
+import { explainMasterExit } from './master-exit.ts';
 
 const ANSWER_MS = 5_000;
 const MAXIMUM_ANSWER_BYTES = 64 << 20;
@@ -240,7 +240,7 @@ export class LocalJob implements JobConnection {
   async #masterDied(): Promise<JobResult> {
     const logs = this.#paths.logs((await startedMasters(this.#paths)).at(-1) ?? this.#paths.masterContainer(1));
     const log = (await readText(join(logs, 'stderr'))) || (await readText(join(logs, 'tony.log')));
-    const words = lastWords(log, this.#paths.job, await isFull(this.#paths.job));
+    const words = explainMasterExit(log, this.#paths.job, await isFull(this.#paths.job));
     return {
       state: 'FAILED',
       diagnostics: `The ApplicationMaster exited before the job ended${words === '' ? '.' : `; ${words}`}\nSee tony-ts logs ${this.applicationId} master.`,

@@ -2,7 +2,7 @@ import type { HistoryEntry } from '../../conf/status/status.ts';
 import { pause } from '../../platform/backoff.ts';
 import { checkOptions, type OptionNames } from '../../platform/check-options.ts';
 import { TonyError } from '../../platform/errors.ts';
-import { Patience } from '../cluster/patience.ts';
+import { OutageTolerance } from '../cluster/outage-tolerance.ts';
 import type { JobConnection } from './job-connection.ts';
 import { askEvents, readHistory } from './job-records.ts';
 
@@ -35,7 +35,7 @@ export async function* jobEvents(connection: JobConnection, options: EventOption
   checkOptions('jobEvents', options, EVENT_OPTIONS);
   const { types = [], follow = false, intervalMs = 500, signal, onNotice } = options;
   const reader = new EventReader(connection);
-  const patience = new Patience();
+  const outage = new OutageTolerance();
   const report = (notice: string | null): void => {
     if (notice !== null) {
       onNotice?.(notice);
@@ -52,7 +52,7 @@ export async function* jobEvents(connection: JobConnection, options: EventOption
         }
       }
       // The history and the job state may come from different services. Only a successful read of the events ends an outage.
-      report(patience.answered());
+      report(outage.answered());
       if (result !== null || !follow) {
         return;
       }
@@ -60,7 +60,7 @@ export async function* jobEvents(connection: JobConnection, options: EventOption
       if (!follow) {
         throw error;
       }
-      report(patience.missed(error));
+      report(outage.missed(error));
     }
     await pause(intervalMs, signal);
   }

@@ -75,7 +75,7 @@ export class YarnJob implements JobConnection {
     this.trackingUrl = `${cluster.configuration.webProxies[0]}/proxy/${applicationId}/`;
     this.#cluster = cluster;
     this.#resourceManager = ResourceManager.of(cluster.configuration, cluster.user);
-    const hasty = { patienceMs: MASTER_ANSWER_MS, timeoutMs: MASTER_ANSWER_MS };
+    const hasty = { maxWaitMs: MASTER_ANSWER_MS, timeoutMs: MASTER_ANSWER_MS };
     this.#hasty = ResourceManager.of(cluster.configuration, cluster.user, hasty);
     this.#containerLogs = new ContainerLogs({ configuration: cluster.configuration, user: cluster.user });
     this.records = {
@@ -214,8 +214,8 @@ export class YarnJob implements JobConnection {
     for (;;) {
       const application = await this.#report();
       const fresh = application.finishedAt !== null && Date.now() - application.finishedAt < LONG_COLLECTED_MS;
-      const patience = COLLECTING_MS[application.logAggregation ?? ''] ?? 0;
-      if (!ENDED.has(application.state) || !fresh || performance.now() - begun >= patience) {
+      const maxWaitMs = COLLECTING_MS[application.logAggregation ?? ''] ?? 0;
+      if (!ENDED.has(application.state) || !fresh || performance.now() - begun >= maxWaitMs) {
         return application;
       }
       await delay(COLLECTED_EVERY_MS);

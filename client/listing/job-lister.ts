@@ -95,7 +95,7 @@ export class JobLister {
     this.#cluster = cluster;
     this.#resourceManager = ResourceManager.of(cluster.configuration, cluster.user);
     this.#hasty = ResourceManager.of(cluster.configuration, cluster.user, {
-      patienceMs: MASTER_ANSWER_MS,
+      maxWaitMs: MASTER_ANSWER_MS,
       timeoutMs: MASTER_ANSWER_MS,
     });
   }

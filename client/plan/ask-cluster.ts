@@ -23,24 +23,24 @@ export interface Answers {
 }
 
 /** Time limit (ms) for the responses, measured from the call to `answers`. */
-const PATIENCE_MS = 2_000;
+const MAX_WAIT_MS = 2_000;
 
 /**
- * Starts the requests. The returned `answers` waits up to `patienceMs` for the responses.
+ * Starts the requests. The returned `answers` waits up to `maxWaitMs` for the responses.
  * @throws TonyError JOB_INVALID (from `answers`) if the queue of the job does not exist
  */
 export function askCluster(
   job: Job,
   cluster: Pick<HadoopCluster, 'configuration' | 'user'>,
   resourceManager: Pick<ResourceManager, 'nodes' | 'queueRoom' | 'queuesWithout' | 'applications'>,
-  patienceMs: number = PATIENCE_MS,
+  maxWaitMs: number = MAX_WAIT_MS,
 ): { answers(owner: Owner, site: SiteConfig, jobWithAll: Pick<Job, 'roles' | 'master'>): Promise<Answers> } {
   const nodes = outcome(resourceManager.nodes().then((all) => all.map(nodeRoom)));
   const queue = outcome(resourceManager.queueRoom(job.queue));
   return {
     answers: async (owner, site, whole) => {
       const running = outcome(setsTotals(site.quotas) ? runningJobs(cluster, resourceManager, site) : Promise.resolve([]));
-      const end = performance.now() + patienceMs;
+      const end = performance.now() + maxWaitMs;
       const within = <T>(asked: Promise<Outcome<T>>): Promise<Outcome<T>> =>
         withTimeout(asked, end - performance.now(), () => ({ why: 'no answer in time' }));
       const [ofNodes, ofQueue, ofJobs] = await Promise.all([within(nodes), within(queue), within(running)]);

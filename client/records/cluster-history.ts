@@ -8,7 +8,7 @@ import { TonyError } from '../../platform/errors.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { joinUri } from '../../storage/uri.ts';
 import type { HadoopCluster } from '../cluster/cluster.ts';
-import { isAway } from '../cluster/patience.ts';
+import { isAway } from '../cluster/outage-tolerance.ts';
 import { resultOf } from '../cluster/yarn-diagnostics.ts';
 import { historyFolders, isUserName, sharedFolder } from './history-place.ts';
 import type { HistoryStore } from './history-store.ts';

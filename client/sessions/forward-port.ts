@@ -3,7 +3,7 @@ import { type AddressInfo, createServer, type Server, type Socket } from 'node:n
 import { anySignal } from '../../platform/any-signal.ts';
 import { pause } from '../../platform/backoff.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
-import { isAway } from '../cluster/patience.ts';
+import { isAway } from '../cluster/outage-tolerance.ts';
 import type { JobConnection } from '../connections/job-connection.ts';
 import { parseTask } from './parse-task.ts';
 import { SessionClient } from './session-client.ts';

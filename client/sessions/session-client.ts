@@ -23,7 +23,7 @@ import { Session } from './session.ts';
 /** Timeout for the response to a request (ms). The timeouts of the ApplicationMaster and the executor are shorter. */
 const OPEN_MS = 30_000;
 /** Time for which the client tries to reach an ApplicationMaster that may be restarting (ms). */
-const PATIENCE_MS = 30_000;
+const MAX_WAIT_MS = 30_000;
 const BACKOFF = { firstMs: 200, mostMs: 2_000 };
 
 const Client = makeClientConstructor(sessionService(), 'Sessions');
@@ -48,7 +48,7 @@ export class SessionClient {
    * @throws TonyError SESSION_REFUSED, SESSION_ENDED if the job has ended, REMOTE_ACCESS_OFF
    */
   async open(request: SessionRequest): Promise<Session> {
-    const until = performance.now() + PATIENCE_MS;
+    const until = performance.now() + MAX_WAIT_MS;
     for (let failures = 1; ; failures++) {
       const address = this.#connection === null ? await this.#readAddress() : null;
       this.#connection ??= address && connect(address);

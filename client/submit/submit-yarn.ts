@@ -46,7 +46,7 @@ import {
  * Timeout for responses from the cluster in a dry run (ms). It is longer than the timeout in a submission, because the plan is the only
  * result of a dry run.
  */
-const DRY_RUN_PATIENCE_MS = 15_000;
+const DRY_RUN_MAX_WAIT_MS = 15_000;
 
 /** Checks a job and allocates an application ID. Uploads nothing. Closing the prepared job also closes the cluster connection. */
 export async function prepareOnYarn(job: Job, cluster: HadoopCluster, options: PrepareOptions): Promise<Prepared> {
@@ -58,7 +58,7 @@ export async function prepareOnYarn(job: Job, cluster: HadoopCluster, options: P
   try {
     const s3 = await objectStoreOf(job, cluster.s3);
     const place: StagingPlace = { storage, root, onEvent, signal };
-    const asking = askCluster(job, cluster, resourceManager, dryRun ? DRY_RUN_PATIENCE_MS : undefined);
+    const asking = askCluster(job, cluster, resourceManager, dryRun ? DRY_RUN_MAX_WAIT_MS : undefined);
     // YARN ignores application IDs that are allocated but never used.
     const [local, { applicationId, maximum }, site, hasStaging, keytab, masterReplacementMs, recorded] = await untilAborted(
       Promise.all([

@@ -1,7 +1,7 @@
 import type { ReadStream, WriteStream } from 'node:tty';
 import { pause } from '../../platform/backoff.ts';
 import { untilAborted } from '../../platform/until-aborted.ts';
-import { Patience } from '../cluster/patience.ts';
+import { OutageTolerance } from '../cluster/outage-tolerance.ts';
 import { FullScreen } from '../terminal/full-screen.ts';
 import { INTERRUPTED } from '../terminal/interrupts.ts';
 import type { Frame, FrameNotes } from './top-frame.ts';
@@ -38,7 +38,7 @@ class Left extends Error {
 export async function watch<T>(watched: Watched<T>, { input, output, intervalMs }: WatchOptions): Promise<WatchEnd<T>> {
   const away = new AbortController();
   const { signal } = away;
-  const patience = new Patience();
+  const outage = new OutageTolerance();
   let view = FIRST_VIEW;
   let notice = '';
   let seen: { readonly value: T } | null = null;
@@ -69,13 +69,13 @@ export async function watch<T>(watched: Watched<T>, { input, output, intervalMs 
     for (;;) {
       try {
         seen = { value: await untilAborted(watched.look(), signal) };
-        patience.answered();
+        outage.answered();
         notice = '';
       } catch (error) {
         if (signal.aborted) {
           throw signal.reason;
         }
-        notice = patience.missed(error) ?? notice;
+        notice = outage.missed(error) ?? notice;
       }
       draw();
       if (seen !== null && watched.isOver(seen.value)) {

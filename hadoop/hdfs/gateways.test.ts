@@ -32,7 +32,7 @@ class Basic extends SimpleLogin {
 }
 
 function through(gateway: string): WebHdfs {
-  hdfs = new WebHdfs({ addresses: [gateway], isGateway: true, login: new Basic(null), patienceMs: 500 });
+  hdfs = new WebHdfs({ addresses: [gateway], isGateway: true, login: new Basic(null), maxWaitMs: 500 });
   return hdfs;
 }
 

@@ -11,9 +11,9 @@ import { jsonOf, leavesGateway, notWebHdfs, refusal, unreachable } from './web-h
 
 export interface WebHdfsOptions {
   /** Maximum time in ms to find an active NameNode. */
-  readonly patienceMs?: number;
-  /** Maximum time in ms to find an active NameNode while none has responded yet. Defaults to `patienceMs`. */
-  readonly firstPatienceMs?: number;
+  readonly maxWaitMs?: number;
+  /** Maximum time in ms to find an active NameNode while none has responded yet. Defaults to `maxWaitMs`. */
+  readonly maxFirstWaitMs?: number;
   /** Time in ms after which a connection without traffic is closed. */
   readonly idleTimeoutMs?: number;
 }
@@ -30,7 +30,7 @@ export interface WebHdfsServers {
   readonly doubt?: string | null;
 }
 
-const PATIENCE_MS = 15_000;
+const MAX_WAIT_MS = 15_000;
 const IDLE_TIMEOUT_MS = 60_000;
 /** Maximum size of a response. A listing of about 300,000 files fits. */
 const MAXIMUM_ANSWER_BYTES = 96 * 1024 * 1024;
@@ -79,7 +79,7 @@ export class WebHdfsTransport {
   readonly #doubt: string | null;
 
   constructor(options: WebHdfsOptions & WebHdfsServers) {
-    this.#round = new AddressRound(options.addresses, options.patienceMs ?? PATIENCE_MS, { firstPatienceMs: options.firstPatienceMs });
+    this.#round = new AddressRound(options.addresses, options.maxWaitMs ?? MAX_WAIT_MS, { maxFirstWaitMs: options.maxFirstWaitMs });
     this.#idleTimeoutMs = options.idleTimeoutMs ?? IDLE_TIMEOUT_MS;
     this.#login = options.login;
     this.#isGateway = options.isGateway ?? false;

@@ -35,7 +35,7 @@ async function serve(handler: Handler): Promise<string> {
 }
 
 function client(addresses: string[], options: WebHdfsOptions & { login?: Login } = {}): WebHdfs {
-  const made = new WebHdfs({ login: new SimpleLogin('alice'), patienceMs: 2_000, idleTimeoutMs: 5_000, ...options, addresses });
+  const made = new WebHdfs({ login: new SimpleLogin('alice'), maxWaitMs: 2_000, idleTimeoutMs: 5_000, ...options, addresses });
   clients.push(made);
   return made;
 }
@@ -82,7 +82,7 @@ describe('NameNodes', () => {
 
   test('an error contains the last response if all NameNodes refuse the request', async () => {
     const safe = await serve((_, response) => refuse(response, 'SafeModeException', 'Name node is in safe mode.'));
-    await expect(client([safe], { patienceMs: 100 }).makeFolder('/a', 0o755)).rejects.toMatchObject({
+    await expect(client([safe], { maxWaitMs: 100 }).makeFolder('/a', 0o755)).rejects.toMatchObject({
       code: 'HDFS_UNREACHABLE',
       exitCode: 3,
       message: expect.stringMatching(/^MKDIRS \/a: .*127\.0\.0\.1:\d+: Name node is in safe mode\. \(SafeModeException\)$/),
@@ -91,7 +91,7 @@ describe('NameNodes', () => {
 
   test('a NameNode that does not respond is abandoned after the idle timeout', async () => {
     const silent = await serve(() => undefined);
-    await expect(client([silent], { patienceMs: 0, idleTimeoutMs: 1000 }).status('/a')).rejects.toThrow('no progress for 1000 ms');
+    await expect(client([silent], { maxWaitMs: 0, idleTimeoutMs: 1000 }).status('/a')).rejects.toThrow('no progress for 1000 ms');
   });
 
   test.each([
@@ -329,10 +329,10 @@ describe('writing a file', () => {
       yield Buffer.alloc(1);
     }
     const options = { overwrite: true, permission: 0o644 };
-    const written = client([address], { idleTimeoutMs: 2_000, patienceMs: 0 }).create('/a', slow(), options);
+    const written = client([address], { idleTimeoutMs: 2_000, maxWaitMs: 0 }).create('/a', slow(), options);
     setTimeout(release, 3_000);
     await written;
-    const stuck = client([address], { idleTimeoutMs: 1000, patienceMs: 0 }).create('/stuck', Buffer.alloc(50_000_000), options);
+    const stuck = client([address], { idleTimeoutMs: 1000, maxWaitMs: 0 }).create('/stuck', Buffer.alloc(50_000_000), options);
     await expect(stuck).rejects.toThrow('no progress for 1000 ms');
   });
 });

@@ -20,8 +20,8 @@ test('starts with the address that answered last, and tries each of the others o
 test.each([
   ['doubled up to 2 s', 1, 10_000, 0, [50, 100, 200, 400, 800, 1_600, 2_000, 2_000, 2_000]],
   ['halved at random', 0, 400, 0, [25, 50, 100, 200]],
-  ['none that would exceed the patience, which the attempts use up too', 1, 400, 60, [50, 100]],
-])('pauses between rounds: %s', async (_, random, patienceMs, tryMs, pauses) => {
+  ['none that would exceed the maximum wait, which the attempts use up too', 1, 400, 60, [50, 100]],
+])('pauses between rounds: %s', async (_, random, maxWaitMs, tryMs, pauses) => {
   let now = 1_000;
   const paused: number[] = [];
   const wait = async (ms: number) => {
@@ -29,7 +29,7 @@ test.each([
     now += ms;
   };
   let tries = 0;
-  const ended = await new AddressRound(['a'], patienceMs, { pacing: { now: () => now, random: () => random, wait } }).run(async () => {
+  const ended = await new AddressRound(['a'], maxWaitMs, { pacing: { now: () => now, random: () => random, wait } }).run(async () => {
     tries += 1;
     now += tryMs;
     return { again: 'not yet' };
@@ -39,7 +39,7 @@ test.each([
   expect(tries).toBe(pauses.length + 1);
 });
 
-test('tries each address once if the patience is 0, and fails immediately without addresses', async () => {
+test('tries each address once if the maximum wait is 0, and fails immediately without addresses', async () => {
   const asked: string[] = [];
   const ask = async (address: string) => {
     asked.push(address);
@@ -62,14 +62,14 @@ test('ends immediately when the round is closed or an attempt throws', async () 
   ).rejects.toThrow('refused');
 });
 
-test('uses the shorter patience until an address has answered once', async () => {
+test('uses the shorter maximum wait until an address has answered once', async () => {
   let now = 0;
   let tries = 0;
   const wait = async (ms: number) => {
     now += ms;
   };
   const pacing = { now: () => now, random: () => 1, wait };
-  const round = new AddressRound(['a'], 1_000, { firstPatienceMs: 200, pacing });
+  const round = new AddressRound(['a'], 1_000, { maxFirstWaitMs: 200, pacing });
   const failed = async () => {
     tries += 1;
     return { again: 'no' };

@@ -44,28 +44,25 @@ const REAL_PACING: Pacing = {
  */
 export class AddressRound {
   readonly #addresses: readonly string[];
-  readonly #patienceMs: number;
-  readonly #firstPatienceMs: number;
+  readonly #maxWaitMs: number;
+  readonly #maxFirstWaitMs: number;
   readonly #pacing: Pacing;
   readonly #closing = new AbortController();
   #answered = 0;
   #hasAnswered = false;
 
   /**
-   * @param patienceMs timeout in ms
-   * @param options.firstPatienceMs timeout in ms while no address has responded yet; at most `patienceMs`, which is also the default
+   * @param maxWaitMs timeout in ms
+   * @param options.maxFirstWaitMs timeout in ms while no address has responded yet; at most `maxWaitMs`, which is also the default
    */
   constructor(
     addresses: readonly string[],
-    patienceMs: number,
-    {
-      firstPatienceMs = patienceMs,
-      pacing = REAL_PACING,
-    }: { readonly firstPatienceMs?: number | undefined; readonly pacing?: Pacing } = {},
+    maxWaitMs: number,
+    { maxFirstWaitMs = maxWaitMs, pacing = REAL_PACING }: { readonly maxFirstWaitMs?: number | undefined; readonly pacing?: Pacing } = {},
   ) {
     this.#addresses = addresses;
-    this.#patienceMs = patienceMs;
-    this.#firstPatienceMs = firstPatienceMs;
+    this.#maxWaitMs = maxWaitMs;
+    this.#maxFirstWaitMs = maxFirstWaitMs;
     this.#pacing = pacing;
   }
 
@@ -75,7 +72,7 @@ export class AddressRound {
    */
   async run<T>(attempt: (address: string) => Promise<Outcome<T>>): Promise<{ readonly result: T } | { readonly reason: string }> {
     const { now, random, wait } = this.#pacing;
-    const end = now() + (this.#hasAnswered ? this.#patienceMs : Math.min(this.#firstPatienceMs, this.#patienceMs));
+    const end = now() + (this.#hasAnswered ? this.#maxWaitMs : Math.min(this.#maxFirstWaitMs, this.#maxWaitMs));
     let reason = 'no address is known';
     for (let round = 1; ; round += 1) {
       const first = this.#answered;

@@ -6,7 +6,7 @@ import { decodeMessage } from './messages.ts';
 import { endpointOfNode } from './records.ts';
 import { WeakProtection } from './sasl.ts';
 
-const PATIENCE_MS = 10_000;
+const MAX_WAIT_MS = 10_000;
 const TIMEOUT_MS = 10_000;
 
 export interface SimpleCall {
@@ -42,7 +42,7 @@ export async function simpleCall<Answer>({
 }: SimpleCall): Promise<Answer> {
   const round = new AddressRound(
     endpoints.map(({ host, port }) => `${host}:${port}`),
-    PATIENCE_MS,
+    MAX_WAIT_MS,
   );
   const outcome = await round.run<Answer>(async (address) => {
     const connection = new IpcConnection({

@@ -53,7 +53,7 @@ export interface ClusterServices {
   readonly keyServers: KeyServers | null;
 }
 
-const PATIENCE_MS = 15_000;
+const MAX_WAIT_MS = 15_000;
 const IDLE_TIMEOUT_MS = 15_000;
 const MAXIMUM_BYTES = 64 * 1024;
 
@@ -181,7 +181,7 @@ async function send(
   const content = body === undefined ? {} : { body: Buffer.from(JSON.stringify(body)) };
   const type = body === undefined ? {} : { 'Content-Type': 'application/json' };
   try {
-    const outcome = await new AddressRound(addresses, PATIENCE_MS).run<object>(async (address): Promise<Outcome<object>> => {
+    const outcome = await new AddressRound(addresses, MAX_WAIT_MS).run<object>(async (address): Promise<Outcome<object>> => {
       const answer = await sendAs(
         login,
         new URL(`${address}${path}`),

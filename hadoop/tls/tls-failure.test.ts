@@ -151,7 +151,7 @@ async function openFileSystem(...certificates: readonly string[]) {
     response.writeHead(200, CONNECT).end(JSON.stringify({ Location: `https://localhost:${port}/data` }));
   });
   servers.push(nameNode);
-  const hdfs = new WebHdfs({ addresses: [await listening(nameNode)], login: new SimpleLogin('alice'), trust: TRUST, patienceMs: 1_000 });
+  const hdfs = new WebHdfs({ addresses: [await listening(nameNode)], login: new SimpleLogin('alice'), trust: TRUST, maxWaitMs: 1_000 });
   servers.push(hdfs);
   const skipped: string[] = [];
   onSkippedServer(({ message }) => message.includes(`localhost:${ports[0]} `) && skipped.push(message));

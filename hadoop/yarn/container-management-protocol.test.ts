@@ -77,7 +77,7 @@ function connect(options: Partial<NodeManagerOptions> = {}): NodeManagerClient {
     minimumQop: 'auth',
     log,
     callTimeoutMs: 2000,
-    patienceMs: 3000,
+    maxWaitMs: 3000,
     ...options,
   });
   closing.push(() => made.close());
@@ -215,7 +215,7 @@ test('waits for a NodeManager that restarts', async () => {
 
 test('fails with the address of a NodeManager that stays unreachable', async () => {
   node = `${CLOSED_ADDRESS.host}:${CLOSED_ADDRESS.port}`;
-  client = connect({ patienceMs: 100 });
+  client = connect({ maxWaitMs: 100 });
   await expect(client.start(container(2), context)).rejects.toMatchObject({
     code: 'RPC_UNREACHABLE',
     message: expect.stringMatching(

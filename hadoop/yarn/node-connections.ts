@@ -27,7 +27,7 @@ export interface NodeManagerOptions {
   readonly callTimeoutMs?: number;
   readonly idleCloseMs?: number;
   /** Time in ms for which a call to an unreachable NodeManager is retried, because the NodeManager may be restarting. */
-  readonly patienceMs?: number;
+  readonly maxWaitMs?: number;
 }
 
 interface NodeConnection {
@@ -47,13 +47,13 @@ export class NodeConnections {
   #closed = false;
 
   constructor(options: NodeManagerOptions) {
-    this.#options = { callTimeoutMs: 20_000, idleCloseMs: 20_000, patienceMs: 20_000, ...options };
+    this.#options = { callTimeoutMs: 20_000, idleCloseMs: 20_000, maxWaitMs: 20_000, ...options };
   }
 
   /**
    * Sends a call and returns the response. `repeated` is true if there were several attempts, so that the NodeManager may have executed the
    * call more than once. Throws a RemoteError if the NodeManager rejects the call, and RPC_UNREACHABLE if the NodeManager is unreachable
-   * for `patienceMs`.
+   * for `maxWaitMs`.
    */
   async call<T>(
     node: string,
@@ -63,7 +63,7 @@ export class NodeConnections {
     responseName: string,
   ): Promise<{ readonly response: T; readonly repeated: boolean }> {
     await this.#turn();
-    const round = new AddressRound([node], this.#options.patienceMs);
+    const round = new AddressRound([node], this.#options.maxWaitMs);
     this.#rounds.add(round);
     try {
       let tries = 0;

@@ -31,8 +31,8 @@ async function serve(handler: Handler): Promise<string> {
 
 const json = (response: ServerResponse, value: unknown, status = 200): void =>
   void response.writeHead(status, { 'Content-Type': 'application/json' }).end(JSON.stringify(value));
-const manager = (addresses: string[], options: { patienceMs?: number; timeoutMs?: number; user?: string | null } = {}): ResourceManager =>
-  new ResourceManager({ user: 'alice', patienceMs: 3_000, ...options, addresses });
+const manager = (addresses: string[], options: { maxWaitMs?: number; timeoutMs?: number; user?: string | null } = {}): ResourceManager =>
+  new ResourceManager({ user: 'alice', maxWaitMs: 3_000, ...options, addresses });
 const ID = 'application_1795236426747_0001';
 const app = { id: ID, user: 'alice', state: 'RUNNING', startedTime: 1 };
 
@@ -98,7 +98,7 @@ describe('finding the active ResourceManager', () => {
   });
 
   test('gives up with the reason and exit code 3', async () => {
-    await expect(manager([CLOSED_URL], { patienceMs: 100 }).nodes()).rejects.toMatchObject({
+    await expect(manager([CLOSED_URL], { maxWaitMs: 100 }).nodes()).rejects.toMatchObject({
       code: 'RM_UNREACHABLE',
       exitCode: 3,
       message: expect.stringMatching(/127\.0\.0\.1:\d+.*ECONNREFUSED/),
@@ -108,7 +108,7 @@ describe('finding the active ResourceManager', () => {
 
   test('waits for a response only until the timeout', async () => {
     const address = await serve(() => undefined);
-    await expect(manager([address], { patienceMs: 0, timeoutMs: 50 }).nodes()).rejects.toThrow('no response within 50 ms');
+    await expect(manager([address], { maxWaitMs: 0, timeoutMs: 50 }).nodes()).rejects.toThrow('no response within 50 ms');
   });
 
   test('ignores the proxy settings of the environment', async () => {
@@ -117,7 +117,7 @@ describe('finding the active ResourceManager', () => {
       vi.stubEnv(name, 'http://127.0.0.1:1');
     }
     onTestFinished(() => void vi.unstubAllEnvs());
-    expect((await manager([address], { patienceMs: 0 }).application(ID)).id).toBe(ID);
+    expect((await manager([address], { maxWaitMs: 0 }).application(ID)).id).toBe(ID);
   });
 });
 

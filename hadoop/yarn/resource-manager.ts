@@ -42,7 +42,7 @@ export interface ResourceManagerOptions {
   /** The trusted certificate authorities. Defaults to those of Node.js. */
   readonly trust?: ServerTrust;
   /** Maximum time in ms to find an active ResourceManager. */
-  readonly patienceMs?: number;
+  readonly maxWaitMs?: number;
   /** Maximum time in ms to wait for one response. */
   readonly timeoutMs?: number;
 }
@@ -74,7 +74,7 @@ interface Request {
   readonly timeoutMs?: number;
 }
 
-const PATIENCE_MS = 5_000;
+const MAX_WAIT_MS = 5_000;
 const TIMEOUT_MS = 10_000;
 const MAXIMUM_ANSWER_BYTES = 64 * 1024 * 1024;
 
@@ -99,8 +99,8 @@ export class ResourceManager {
   readonly #http: AxiosInstance;
 
   constructor(options: ResourceManagerOptions) {
-    this.#round = new AddressRound(options.addresses, options.patienceMs ?? PATIENCE_MS);
-    this.#proxies = options.proxies === undefined ? this.#round : new AddressRound(options.proxies, options.patienceMs ?? PATIENCE_MS);
+    this.#round = new AddressRound(options.addresses, options.maxWaitMs ?? MAX_WAIT_MS);
+    this.#proxies = options.proxies === undefined ? this.#round : new AddressRound(options.proxies, options.maxWaitMs ?? MAX_WAIT_MS);
     this.#user = options.user;
     this.#login = options.login ?? new SimpleLogin(options.user);
     this.#timeoutMs = options.timeoutMs ?? TIMEOUT_MS;
@@ -120,7 +120,7 @@ export class ResourceManager {
   static of(
     configuration: HadoopConfiguration,
     user: string,
-    options: { readonly patienceMs?: number; readonly timeoutMs?: number } = {},
+    options: { readonly maxWaitMs?: number; readonly timeoutMs?: number } = {},
   ): ResourceManager {
     const servers = {
       addresses: configuration.resourceManagers,

@@ -231,7 +231,7 @@ test('a router serves the nameservice of routers', async () => {
 
 test('the error for an unknown nameservice lists the known ones', async () => {
   const { hadoop } = await open();
-  const storage = createStorage({ hadoop, user: USER, patienceMs: 500 });
+  const storage = createStorage({ hadoop, user: USER, maxWaitMs: 500 });
   await expect(storage.stat('hdfs://ns3.invalid/x')).rejects.toMatchObject({
     code: 'HDFS_UNREACHABLE',
     message: expect.stringContaining('known nameservices: ns1, ns2, routed'),

@@ -18,7 +18,7 @@ LONG_TIMEOUT_S = 3600.0
 TIMEOUT_S = 120.0
 # Time in seconds for which a request is repeated while connections fail. An executor serves at most 16 connections at
 # the same time.
-_PATIENCE_S = 30.0
+_MAX_WAIT_S = 30.0
 _FIRST_PAUSE_S = 0.05
 _LONGEST_PAUSE_S = 3.0
 # The path of a socket may have at most 108 bytes.
@@ -58,7 +58,7 @@ def ask(
                 raise
             now = time.monotonic()
             lost_since = now if lost_since is None else lost_since
-            if not repeat or now - lost_since > _PATIENCE_S:
+            if not repeat or now - lost_since > _MAX_WAIT_S:
                 raise TonyError("SERVICE_LOST", f"this task's executor does not respond: {error}") from error
         time.sleep(pause * random.uniform(0.5, 1))
         pause = min(2 * pause, _LONGEST_PAUSE_S)

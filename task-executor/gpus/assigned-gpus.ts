@@ -11,7 +11,7 @@ const BUS_ORDER = { CUDA_DEVICE_ORDER: 'PCI_BUS_ID' };
 const LIST_MS = 10_000;
 const MAX_OUTPUT = 256 * 1024;
 /** How long to wait, in ms, for a task that is ending to release its devices. */
-const PATIENCE_MS = 15_000;
+const MAX_WAIT_MS = 15_000;
 
 type Variables = Readonly<Record<string, string | undefined>>;
 
@@ -42,7 +42,7 @@ export interface GpuRequest {
 export async function assignGpus(
   { job, role, container, jobEnvironment, signal }: GpuRequest,
   list: () => Promise<readonly GpuDevice[] | null> = listDevices,
-  patienceMs = PATIENCE_MS,
+  maxWaitMs = MAX_WAIT_MS,
 ): Promise<AssignedGpus> {
   const { gpus } = role.resources;
   const cudaVisible = container[VISIBLE];
@@ -61,7 +61,7 @@ export async function assignGpus(
   if (allowed.length < gpus) {
     throw new TonyError('GPUS_MISSING', `the task requests ${gpus} GPUs, but its container sees only ${allowed.length}`);
   }
-  const claim = await DeviceClaim.take(allowed, gpus, patienceMs, signal);
+  const claim = await DeviceClaim.take(allowed, gpus, maxWaitMs, signal);
   if (claim === null) {
     throw new TonyError(
       'GPUS_MISSING',

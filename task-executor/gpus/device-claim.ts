@@ -23,11 +23,11 @@ export class DeviceClaim {
 
   /**
    * Claims devices in the given order.
-   * @param patienceMs how long to wait for devices that other tasks have claimed
+   * @param maxWaitMs how long to wait for devices that other tasks have claimed
    * @returns null if too few devices are free
    */
-  static async take(devices: readonly GpuDevice[], count: number, patienceMs: number, signal: AbortSignal): Promise<DeviceClaim | null> {
-    const deadline = performance.now() + patienceMs;
+  static async take(devices: readonly GpuDevice[], count: number, maxWaitMs: number, signal: AbortSignal): Promise<DeviceClaim | null> {
+    const deadline = performance.now() + maxWaitMs;
     for (;;) {
       const claim = await DeviceClaim.#try(devices, count);
       if (claim !== null || performance.now() >= deadline || signal.aborted) {

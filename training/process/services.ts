@@ -13,7 +13,7 @@ const BACKOFF = { firstMs: 100, mostMs: 3_000 };
  * The time in ms for which requests are retried while the executor is unreachable. An unreachable executor is rare, because the executor
  * starts before the program, and the program exits if the executor dies.
  */
-const EXECUTOR_PATIENCE_MS = 30_000;
+const EXECUTOR_MAX_WAIT_MS = 30_000;
 
 export interface ServiceReply {
   readonly answer: Json;
@@ -63,7 +63,7 @@ export class Services {
           throw error;
         }
         lostSince ??= performance.now();
-        if (performance.now() - lostSince > EXECUTOR_PATIENCE_MS) {
+        if (performance.now() - lostSince > EXECUTOR_MAX_WAIT_MS) {
           throw new TonyError('SERVICE_LOST', `this task's executor does not respond: ${messageOf(error)}`, { cause: error });
         }
       }

@@ -316,7 +316,7 @@ export class Ring {
    */
   #watchSilence(isFirst: boolean): NodeJS.Timeout {
     const { silenceMs, joinMs } = this.#timeouts;
-    const patienceMs = isFirst ? Math.max(silenceMs, joinMs) : silenceMs;
+    const maxWaitMs = isFirst ? Math.max(silenceMs, joinMs) : silenceMs;
     const ticks = 8;
     this.#silentTicks = 0;
     return setInterval(
@@ -324,10 +324,10 @@ export class Ring {
         this.#silentTicks = (this.#silentTicks ?? 0) + 1;
         if (this.#silentTicks === ticks) {
           const peer = this.#left.waiting ? this.#leftRank : this.#rightRank;
-          this.lose(peer, `was silent for ${patienceMs / 1000} s`);
+          this.lose(peer, `was silent for ${maxWaitMs / 1000} s`);
         }
       },
-      Math.max(1, patienceMs / ticks),
+      Math.max(1, maxWaitMs / ticks),
     );
   }
 

@@ -22,7 +22,7 @@ afterEach(async () => {
 
 /** By default, the clock is constant: reads take no time and the next read follows soon. */
 function open({ storage = new FileStorage(), clock = () => 0 }: { storage?: Storage; clock?: () => number } = {}): ScalarReader {
-  reader = new ScalarReader({ storage, dir: fileUri(folder), log: pino({ level: 'silent' }), patienceMs: 60_000, pauseMs: 50, clock });
+  reader = new ScalarReader({ storage, dir: fileUri(folder), log: pino({ level: 'silent' }), maxWaitMs: 60_000, pauseMs: 50, clock });
   return reader;
 }
 

@@ -27,7 +27,7 @@ export interface ScalarReaderOptions {
   readonly dir: string;
   readonly log: Logger;
   /** How long the first response waits for the first pass over the files, in ms; 1000 by default. */
-  readonly patienceMs?: number;
+  readonly maxWaitMs?: number;
   /** The pause between two passes, in ms; 4000 by default. Slow passes lengthen the pause to limit reading to 5 % of the time. */
   readonly pauseMs?: number;
   /** Returns the current time in ms since an arbitrary origin. */
@@ -73,7 +73,7 @@ export class ScalarReader {
     this.#reading ??= this.#readWhileRequested().finally(() => {
       this.#reading = null;
     });
-    await withTimeout(this.#firstPass, this.#options.patienceMs ?? 1000, () => {});
+    await withTimeout(this.#firstPass, this.#options.maxWaitMs ?? 1000, () => {});
     this.#charts ??= this.#draw();
     return this.#charts;
   }

@@ -3,20 +3,20 @@ import { messageOf, TonyError } from '../../platform/errors.ts';
 import { untilAborted } from '../../platform/until-aborted.ts';
 
 /** Default time (ms) after which commands that follow a job give up on an unreachable cluster. */
-export const PATIENCE_MS = 600_000;
+export const MAX_WAIT_MS = 600_000;
 const RETRY_EVERY_MS = 500;
 
 /**
  * Decides whether a client retries while the cluster is unreachable, for example during a failover. Never retries if the cluster has never
  * responded.
  */
-export class Patience {
+export class OutageTolerance {
   readonly #limitMs: number;
   readonly #clock: () => number;
   #answered = false;
   #awaySince: number | null = null;
 
-  constructor(limitMs: number = PATIENCE_MS, clock: () => number = () => performance.now()) {
+  constructor(limitMs: number = MAX_WAIT_MS, clock: () => number = () => performance.now()) {
     this.#limitMs = limitMs;
     this.#clock = clock;
   }
@@ -53,22 +53,22 @@ export class Patience {
  * Runs `work`, and retries it while the cluster is unreachable.
  * @throws any other error of `work`, or the abort reason of the signal
  */
-export async function patiently<T>(
+export async function toleratingOutages<T>(
   work: () => Promise<T>,
   {
-    patienceMs,
+    maxWaitMs,
     intervalMs = RETRY_EVERY_MS,
     signal,
-  }: { readonly patienceMs?: number; readonly intervalMs?: number; readonly signal?: AbortSignal } = {},
+  }: { readonly maxWaitMs?: number; readonly intervalMs?: number; readonly signal?: AbortSignal } = {},
 ): Promise<T> {
-  const patience = new Patience(patienceMs);
-  patience.answered();
+  const outage = new OutageTolerance(maxWaitMs);
+  outage.answered();
   for (;;) {
     signal?.throwIfAborted();
     try {
       return await untilAborted(work(), signal);
     } catch (error) {
-      patience.missed(error);
+      outage.missed(error);
     }
     await pause(intervalMs, signal);
   }

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { createLogger } from '../../platform/log.ts';
-import { lastWords } from './last-words.ts';
+import { explainMasterExit } from './master-exit.ts';
 
 function logOf(write: (log: ReturnType<typeof createLogger>) => void): string {
   let text = '';
@@ -8,14 +8,14 @@ function logOf(write: (log: ReturnType<typeof createLogger>) => void): string {
   return text;
 }
 
-describe('lastWords', () => {
+describe('explainMasterExit', () => {
   test('names the folder whose disk is full', () => {
     const error = Object.assign(new Error('ENOSPC: no space left on device, write'), { code: 'ENOSPC' });
     const log = logOf((logger) => logger.error({ err: error }, 'the state could not be written'));
-    expect(lastWords(log, '/disk/jobs')).toBe(
+    expect(explainMasterExit(log, '/disk/jobs')).toBe(
       'the disk of /disk/jobs is full. Free up space there, or set TONY_LOCAL_DIR to a folder with free space, and submit the job again.',
     );
-    expect(lastWords('Error: EDQUOT: disk quota exceeded', '/disk/jobs')).toContain('the disk of /disk/jobs is full');
+    expect(explainMasterExit('Error: EDQUOT: disk quota exceeded', '/disk/jobs')).toContain('the disk of /disk/jobs is full');
   });
 
   test('quotes the messages of structured log lines, and plain lines unchanged', () => {
@@ -23,8 +23,8 @@ describe('lastWords', () => {
       logger.info('the gang is complete');
       logger.error({ err: new Error('the port is in use') }, 'the pages could not start');
     });
-    expect(lastWords(log, '/disk')).toBe('its last output:\nthe gang is complete\nthe pages could not start: the port is in use');
-    expect(lastWords('Segmentation fault\n', '/disk')).toBe('its last output:\nSegmentation fault');
-    expect(lastWords('', '/disk')).toBe('');
+    expect(explainMasterExit(log, '/disk')).toBe('its last output:\nthe gang is complete\nthe pages could not start: the port is in use');
+    expect(explainMasterExit('Segmentation fault\n', '/disk')).toBe('its last output:\nSegmentation fault');
+    expect(explainMasterExit('', '/disk')).toBe('');
   });
 });

@@ -16,7 +16,7 @@ const FULL = /\b(ENOSPC|EDQUOT)\b|STORAGE_FULL/;
  * @param folder folder of the job
  * @param isFull whether the disk that contains the folder is full
  */
-export function lastWords(log: string, folder: string, isFull = false): string {
+export function explainMasterExit(log: string, folder: string, isFull = false): string {
   if (isFull || FULL.test(log)) {
     return `the disk of ${folder} is full. Free up space there, or set TONY_LOCAL_DIR to a folder with free space, and submit the job again.`;
   }
