@@ -26,7 +26,7 @@ export function encodeJsonValue(value: unknown, what: string, code: ErrorCode): 
   const text = JSON.stringify(value) as string;
   const bytes = Buffer.byteLength(text);
   if (bytes > MOST_JSON_BYTES) {
-    throw new TonyError(code, `${what} has ${bytes} bytes as JSON, but the maximum is ${MOST_JSON_BYTES}`, {
+    throw new TonyError(code, `${what} is ${bytes} bytes long as JSON, but the maximum is ${MOST_JSON_BYTES}`, {
       hint: 'Write large data to a file, and pass the path of the file.',
     });
   }

@@ -92,7 +92,7 @@ const serveCommand = defineCommand({
         type: 'string',
         array: true,
         nargs: 1,
-        describe: 'Host of the reverse proxy, for --auth proxy. The server accepts requests only from its addresses',
+        describe: 'Host of the reverse proxy, for --auth proxy. The server accepts requests only from the addresses of this host',
         requiresArg: true,
       },
       'user-header': {
