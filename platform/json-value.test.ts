@@ -22,7 +22,7 @@ test.each([
   [new Float32Array(2), 'args[0] is a Float32Array'],
   [{ map: new Map() }, 'args[0].map is a Map'],
   [Symbol('x'), 'args[0] is symbol'],
-  ['x'.repeat(17_000_000), 'args[0] has 17000002 bytes'],
+  ['x'.repeat(17_000_000), 'args[0] is 17000002 bytes long'],
 ])('rejects values that JSON cannot represent, and values that are too large (%#)', (value, message) => {
   expect(() => encode(value)).toThrow(message);
 });
