@@ -10,7 +10,7 @@ import { roleNameOrAll } from './values/value-schemas.ts';
  * code, data and commands.
  */
 
-/** Name under `roles` in a site file for values that apply to every role. Values under the name of a role take precedence. */
+/** Name under `roles` in a site file for values that apply to every role. Values under a role's own name take precedence. */
 export const EVERY_ROLE = '*';
 
 const { queue, runtime, env, gang, heartbeat, checkpoint, timeout, acls, kerberos, remoteAccess, master, priority, tags } = jobSchema.shape;

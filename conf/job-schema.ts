@@ -363,7 +363,7 @@ export type JobFile = z.output<typeof jobSchema>;
 
 export type JobInput = z.input<typeof jobSchema>;
 
-/** Returns the JSON Schema (2020-12) of job.yaml for editors. */
+/** Returns the JSON Schema (2020-12) for job.yaml, for use in editors. */
 export function jobJsonSchema(): JsonSchema {
   return { title: 'tony-ts job', ...z.toJSONSchema(jobSchema, { io: 'input', unrepresentable: 'any' }) } as JsonSchema;
 }

@@ -69,7 +69,7 @@ export const missedHeartbeats = () => count(2, 1000);
 export const checkpointEvery = () => count(1);
 /**
  * Accepts a folder below the working directory. The executor empties this folder, so it must not be the working directory or a folder
- * outside of it.
+ * outside it.
  */
 export const syncFolder = () =>
   text()

@@ -1,6 +1,6 @@
 import type { FrozenJob, Job, Role } from './job.ts';
 
-/** Start time of simulated jobs, in ms since the epoch. */
+/** Start time for simulated jobs, in ms since the epoch. */
 export const START = 1_700_000_000_000;
 
 export function role(changes: Partial<Role> & Pick<Role, 'name'>): Role {

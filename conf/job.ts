@@ -7,17 +7,17 @@ import type { Framework } from './values/frameworks.ts';
 export interface Job {
   readonly name: string;
   readonly queue: string;
-  /** Absolute path of the folder with the user's code, or null if the job has no source. */
+  /** Absolute path of the folder that contains the user's code, or null if the job has no source. */
   readonly source: { readonly path: string; readonly exclude: readonly string[] } | null;
   /**
-   * Kind of programs that the job runs. `tfjs` programs can import TensorFlow.js. `pytorch`, `tensorflow`, `jax` and `horovod` programs
-   * receive the environment variables of the framework. With `mpi`, only the task with rank 0 runs the command, which contains mpirun.
-   * `none` stands for any other program. All programs receive the TONY_* variables.
+   * Framework that the job's programs use. `tfjs` programs can import TensorFlow.js. `pytorch`, `tensorflow`, `jax` and `horovod` programs
+   * receive their framework's environment variables. With `mpi`, only the task with rank 0 runs the command, which contains mpirun. `none`
+   * stands for any other program. All programs receive the TONY_* variables.
    */
   readonly framework: Framework;
   /**
-   * Number of processes that each task of a role with ranks runs. Applies to the frameworks `pytorch`, `horovod` and `mpi`. `auto` means
-   * one process per GPU, and at least one process.
+   * Number of processes per task in roles with ranks. Applies to the frameworks `pytorch`, `horovod` and `mpi`. `auto` means one process
+   * per GPU, and at least one process.
    */
   readonly processesPerTask: number | 'auto';
   /**
@@ -36,7 +36,7 @@ export interface Job {
   /** Roles in the order of job.yaml. YARN containers are assigned to roles in this order. */
   readonly roles: readonly Role[];
   /**
-   * Condition for the success of the job. With `all`, every tracked task must exit with code 0. With `chief`, the exit code of the chief
+   * Determines when the job succeeds. With `all`, every tracked task must exit with code 0. With `chief`, the exit code of the chief
    * determines the result.
    */
   readonly success: 'all' | 'chief';
@@ -60,7 +60,7 @@ export interface Job {
   readonly acls: { readonly view: Acl; readonly modify: Acl };
   /** Keytab with which the ApplicationMaster obtains new delegation tokens, or null if the job has no keytab. */
   readonly kerberos: KerberosKeytab | null;
-  /** Whether the user of the job may open sessions with running tasks. */
+  /** Whether the job's user may open sessions with running tasks. */
   readonly remoteAccess: boolean;
   readonly master: Master;
   /** YARN priority within the queue. YARN starts jobs with higher numbers first. */
@@ -71,7 +71,7 @@ export interface Job {
 export interface KerberosKeytab {
   /** Absolute path of the keytab on the submitting machine. */
   readonly keytab: string;
-  /** Principal of the keytab, or null for the principal of the user's ticket. */
+  /** Principal of the keytab, or null to use the principal from the user's ticket. */
   readonly principal: string | null;
 }
 
@@ -97,8 +97,8 @@ export interface Acl {
 }
 
 /**
- * Method by which workers share the weights. With `all-reduce`, workers average their gradients in every step. `wire` is the number format
- * on the network. Sums are always computed in float32. With `parameter-server`, the tasks of one role store the weights. `staleness` is the
+ * How workers share the weights. With `all-reduce`, workers average their gradients in every step. `wire` is the number format on the
+ * network. Sums are always computed in float32. With `parameter-server`, the tasks of one role store the weights. `staleness` is the
  * maximum number of steps by which a worker may be ahead of the slowest worker, or null for no limit.
  */
 export type Strategy =
@@ -106,9 +106,9 @@ export type Strategy =
   | { readonly type: 'parameter-server'; readonly staleness: number | null; readonly wireSecurity: WireSecurity };
 
 /**
- * Protection of the TCP connections between the programs of a job. In every mode, both ends authenticate each other when they connect.
- * `none` does not protect the data that follows. With `authenticated`, the receiver detects modified, replayed, removed and injected data.
- * With `encrypted`, additionally only the two ends can read the data.
+ * How TCP connections between a job's programs are protected. In every mode, both ends authenticate each other when they connect. `none`
+ * does not protect the data that follows. With `authenticated`, the receiver detects modified, replayed, removed and injected data.
+ * `encrypted` also ensures that only the two ends can read the data.
  */
 export type WireSecurity = (typeof WIRE_SECURITY)[number];
 
@@ -135,18 +135,18 @@ export interface Role {
   /** Docker container for the tasks, or null if the tasks run directly on the nodes. */
   readonly docker: DockerContainer | null;
   readonly restart: { readonly policy: 'never' | 'on-failure'; readonly maxRestarts: number };
-  /** Exit codes of a program after which its task restarts. If null, the task restarts after every exit code except 0. */
+  /** Exit codes after which the task restarts. If null, the task restarts after every exit code except 0. */
   readonly retryOn: readonly number[] | null;
   /** Time limit in ms for each run of a task's program, or null for no limit. */
   readonly timeLimitMs: number | null;
   /** Conditions that other roles must meet before the job requests containers for this role. */
   readonly after: readonly RoleCondition[];
-  /** Roles after which the tasks of this role must end, or null if there are none. */
+  /** Rule that this role's tasks must end soon after other roles have ended, or null if there is no such rule. */
   readonly endAfter: EndAfter | null;
   /**
-   * Effect of this role's tasks on the result of the job. The job waits for `tracked` tasks, and fails if one of them fails. The job does
-   * not wait for `untracked` tasks, such as parameter servers, but fails if one of them fails. The job neither waits for `sidecar` tasks
-   * nor fails if one of them fails.
+   * Effect of this role's tasks on the job's result. The job waits for `tracked` tasks, and fails if one of them fails. The job does not
+   * wait for `untracked` tasks, such as parameter servers, but fails if one of them fails. The job neither waits for `sidecar` tasks nor
+   * fails if one of them fails.
    */
   readonly tracking: 'tracked' | 'untracked' | 'sidecar';
   /** Whether task 0 of this role is the chief. This is true for exactly one role of the job. */
@@ -154,7 +154,7 @@ export interface Role {
   /** Whether the tasks of this role belong to the gang. Each of these tasks has a rank and takes part in all-reduce. */
   readonly ranked: boolean;
   /**
-   * Whether the tasks of this role store the weights of the strategy `parameter-server`. These tasks have no rank, but every generation
+   * Whether the tasks of this role store the weights for the `parameter-server` strategy. These tasks have no rank, but every generation
    * includes all of them.
    */
   readonly servesParameters: boolean;
@@ -173,11 +173,11 @@ export interface EndAfter {
   readonly roles: readonly string[];
   /** Time in ms for which the tasks may keep running after all tasks of `roles` have ended. */
   readonly withinMs: number;
-  /** Action after this time. With `stop`, tony-ts stops the tasks, which does not count as a failure. With `fail`, the job fails. */
+  /** What happens after this time. With `stop`, tony-ts stops the tasks, which does not count as a failure. With `fail`, the job fails. */
   readonly late: 'stop' | 'fail';
 }
 
-/** File or archive that YARN localises in the working directory of a container. `name` is the relative path of the localised copy. */
+/** File or archive that YARN localises in a container's working directory. `name` is the relative path of the localised copy. */
 export interface Resource {
   readonly name: string;
   readonly uri: string;
@@ -197,7 +197,10 @@ export const APPLICATION_TYPE = 'TONY';
 /** Name of the role that tony-ts adds when job.yaml sets `tensorboard`. */
 export const TENSORBOARD_ROLE = 'tensorboard';
 
-/** Environment variable that contains the path of the task file. The training library reads its rank, peers and settings from this file. */
+/**
+ * Environment variable that contains the path of the task file. The training library reads the task's rank, peers and settings from this
+ * file.
+ */
 export const TASK_FILE_VARIABLE = 'TONY_TASK_FILE';
 
 /** Names of files and folders in the working directory of a container. Each container contains only the folders that it needs. */
@@ -207,21 +210,21 @@ export const CONTAINER_LAYOUT = {
   bundles: 'tony',
   /** Folder with bin/node and node_modules. */
   runtime: 'runtime',
-  /** Folder with the user's code. YARN shares the folder between containers, so each program runs in its own copy. */
+  /** Folder that contains the user's code. YARN shares the folder between containers, so each program runs in its own copy. */
   source: 'source',
   /** Folder that contains a working directory of the user's program for each generation. */
   program: 'program',
-  /** Folder with the Python packages of TensorBoard. */
+  /** Folder that contains TensorBoard's Python packages. */
   tensorboard: 'tensorboard',
-  /** Folder with the Python environment that `python` in job.yaml sets. YARN shares the folder between containers. */
+  /** Folder that contains the Python environment specified by `python` in job.yaml. YARN shares the folder between containers. */
   environment: 'environment',
   /** Folder with the commands and settings that a container needs to use a shared Python environment. */
   virtualEnvironment: 'venv',
-  /** Folder with the Python package `tony`, which is part of the bundles. Each container has its own copy. */
+  /** Folder that contains the `tony` Python package, which is part of the bundles. Each container has its own copy. */
   python: 'python',
   /** Folder with the files and archives that job.yaml lists. The working directory of each program contains a link to each of them. */
   files: 'files',
-  /** Keytab of the job. Only the container of the ApplicationMaster contains it. */
+  /** The job's keytab. Only the ApplicationMaster's container contains it. */
   keytab: 'keytab',
   /** Folder for temporary files of the user's program. */
   scratch: 'scratch',
@@ -247,7 +250,7 @@ export const CREDENTIALS = {
   s3: 'tony.s3',
 } as const;
 
-/** Content of job.json, from which the ApplicationMaster and the executors read the submitted job. Contains no secrets. */
+/** Content of job.json, from which the ApplicationMaster and the executors read the submitted job. Does not contain secrets. */
 export interface FrozenJob {
   readonly version: 1;
   readonly applicationId: string;
@@ -255,28 +258,28 @@ export interface FrozenJob {
   /** Time of the submission in ms since the epoch. */
   readonly submittedAt: number;
   readonly job: Job;
-  /** URI of the folder with the job's state and the address of the ApplicationMaster. The folder is removed when the job ends. */
+  /** URI of the folder that contains the job's state and the ApplicationMaster's address. The folder is removed when the job ends. */
   readonly staging: string;
   /**
    * URI of the history folder, which is kept after the job ends. It contains job.json, events, metrics and final.json. If job.yaml does not
    * set `tensorboard.logdir`, it also contains the summaries.
    */
   readonly history: string;
-  /** Whether the group of the history folder may read the history. */
+  /** Whether the history folder's group may read the history. */
   readonly historyShared: boolean;
   /** URL of the job's pages on the history server, or null if there is no history server. */
   readonly historyUrl: string | null;
   /** URI. */
   readonly checkpointDir: string;
   readonly summaryDir: string;
-  /** URI of the folder for the results of the job, which is kept after the job ends. */
+  /** URI of the folder for the job's results, which is kept after the job ends. */
   readonly outputDir: string;
   readonly data: Readonly<Record<string, string>>;
   /** Principal of the keytab in the ApplicationMaster's container, or null if the job has no keytab. */
   readonly principal: string | null;
   /** Files and archives that every executor container needs. */
   readonly resources: readonly Resource[];
-  /** Additional files and archives for the containers of a role, keyed by role name. */
+  /** Additional files and archives for a role's containers, keyed by role name. */
   readonly roleResources: Readonly<Record<string, readonly Resource[]>>;
   readonly cluster: YarnCluster | LocalCluster;
 }

@@ -5,7 +5,7 @@ import type { Resource, YarnCluster } from './job.ts';
  * node, and writes a ProbeResult to the same folder.
  */
 
-/** Names of files in the bundles and in the staging folder of a probe. */
+/** File names in the bundle folder and in a probe's staging folder. */
 export const PROBE_LAYOUT = { master: 'probe-master.mjs', script: 'probe.sh', node: 'probe-node.mjs', result: 'probe.json' } as const;
 
 /** Maximum length of a message. Each message is one line of JSON. */
@@ -21,7 +21,7 @@ export interface ProbeOrder {
   /** Files that the containers need. */
   readonly resources: readonly Resource[];
   readonly nodes: readonly NodeToProbe[];
-  /** Time in ms within which YARN must allocate the containers. The containers must report within the same time. */
+  /** Time limit in ms until YARN has allocated all containers and they have all reported. */
   readonly timeoutMs: number;
 }
 
@@ -30,7 +30,7 @@ export interface NodeToProbe {
   readonly node: string;
   readonly host: string;
   readonly rack: string;
-  /** Label of the node, or null if the node has no label. */
+  /** The node's label, or null if it has none. */
   readonly label: string | null;
 }
 

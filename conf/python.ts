@@ -3,7 +3,7 @@ import { pathProblem } from './shipped-files.ts';
 import { isUri } from './values/is-uri.ts';
 import { text } from './values/value-schemas.ts';
 
-/** Python installation that the programs of a job use. */
+/** Python installation that a job's programs use. */
 export type PythonEnvironment = { readonly type: 'system' } | PythonRequirements | PythonArchive;
 
 /** Python packages that tony-ts downloads and ships to the nodes. */
@@ -11,9 +11,9 @@ export interface PythonRequirements {
   readonly type: 'requirements';
   /** Absolute path of a requirements file, a pyproject.toml or a uv.lock. */
   readonly file: string;
-  /** Python version of the nodes, for example `3.11`, or null for the version of this machine. */
+  /** Python version on the nodes, for example `3.11`, or null for the version on this machine. */
   readonly version: string | null;
-  /** Platform of the nodes, for example `manylinux_2_28_x86_64`, or null for the platform of this machine. */
+  /** Platform of the nodes, for example `manylinux_2_28_x86_64`, or null for this machine's platform. */
   readonly platform: string | null;
 }
 

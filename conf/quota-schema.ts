@@ -75,7 +75,10 @@ export const quotaSchema = z
   })
   .describe('Limits on the resources that jobs may request and hold.');
 
-/** Amounts keyed by resource name in the site file. The names are memory (in MiB), vcores, gpus, instances, and YARN resource types. */
+/**
+ * Resource amounts in the site file, keyed by resource name. The names are memory (in MiB), vcores, gpus, instances, and YARN resource
+ * types.
+ */
 export type Amounts = Readonly<Record<string, number | undefined>>;
 export type RoleLimits = z.output<typeof roleLimits>;
 export type JobLimits = z.output<typeof jobLimits> & { readonly queues?: readonly string[] | undefined };
@@ -92,7 +95,7 @@ export function unknownAmounts(quotas: Quotas): { readonly path: readonly string
   });
 }
 
-/** Returns the path of every limit on an amount of a resource, relative to `quotas`. */
+/** Returns the path of every resource limit, relative to `quotas`. */
 export function amountPaths(quotas: Quotas): { readonly path: readonly string[]; readonly resource: string }[] {
   return (['roles', 'users', 'groups', 'queues'] as const).flatMap((kind) =>
     Object.entries<JobLimits>(quotas[kind]).flatMap(([name, limits]) => [

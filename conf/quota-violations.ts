@@ -53,8 +53,8 @@ export interface AllowedQueues {
 
 /**
  * Returns the queues to which a user may submit, or null if the user may submit to all queues. If the user's own entry lists queues, these
- * queues apply. Otherwise, the queues in the entries of the user's groups apply. If no such entry lists queues, the entry `*` applies. An
- * entry for a group can therefore allow a queue that the entry `*` does not list.
+ * queues apply. Otherwise, the queues in the entries of the user's groups apply. If no such entry lists queues, the `*` entry applies. A
+ * group's entry can therefore allow a queue that the `*` entry does not list.
  */
 export function allowedQueues(quotas: Quotas, { user, groups }: Pick<Owner, 'user' | 'groups'>): AllowedQueues | null {
   const own = entryOf(quotas.users, user);
@@ -115,7 +115,7 @@ function overTask({ path, limits }: Rule, role: Role): Violation[] {
   });
 }
 
-/** `task` limits of users, groups and queues apply to all containers of a job, including the container of the ApplicationMaster. */
+/** `task` limits of users, groups and queues apply to all containers of a job, including the ApplicationMaster's container. */
 function overMaster({ path, limits }: Rule, master: Amounts): Violation[] {
   return Object.entries(DEFAULT_MASTER).flatMap(([resource, usual]) => {
     const limit = limits.task?.[resource];

@@ -30,7 +30,7 @@ export interface RunningJob extends Owner, Demand {
 }
 
 /**
- * Resources of the ApplicationMaster's container by default. Every job needs such a container, so limits per container always allow these
+ * Default resources of the ApplicationMaster's container. Every job needs such a container, so limits per container always allow these
  * resources.
  */
 export const DEFAULT_MASTER = { memory: 1024, vcores: 1 } as const satisfies Amounts;
@@ -135,7 +135,7 @@ function roleRules(
   });
 }
 
-/** Returns the entry for a name. If there is none, returns the entry `*`, or null if that entry does not exist either. */
+/** Returns the entry for a name. If there is none, returns the `*` entry, or null if there is no `*` entry either. */
 export function entryOf<T>(entries: Readonly<Record<string, T>>, name: string): { readonly name: string; readonly entry: T } | null {
   for (const each of [name, EVERYBODY]) {
     const entry = Object.hasOwn(entries, each) ? entries[each] : undefined;

@@ -1,8 +1,8 @@
 import type { Job, Role, RoleCondition } from './job.ts';
 
 /**
- * Returns the conditions that apply to a role. The conditions of every role in the gang apply to the whole gang, because its tasks start
- * together.
+ * Returns the conditions that apply to a role. The conditions of every role in the gang apply to the whole gang, because the gang's tasks
+ * start together.
  */
 export function conditionsOf({ roles }: Pick<Job, 'roles'>, role: Role): readonly RoleCondition[] {
   return inGang(role) ? roles.filter(inGang).flatMap(({ after }) => after) : role.after;

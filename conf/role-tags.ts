@@ -16,13 +16,13 @@ import { ROLE_NAME } from './values/role-name.ts';
  */
 
 const PREFIX = 'tony-roles:';
-/** Default limit of YARN for the length of an application tag. */
+/** YARN's default limit for the length of an application tag. */
 export const LONGEST_TAG = 100;
 const MASTER = '*';
 const PEAK = '^';
 const SHORT = { memory: 'm', vcores: 'v', gpus: 'g' } as const;
 
-/** Encodes the demand of a job as application tags. If the demand of one role exceeds the maximum length of a tag, returns no tags. */
+/** Encodes a job's demand as application tags. If one role's demand does not fit into a tag, returns an empty list. */
 export function roleTags(job: Pick<Job, 'roles' | 'master'>): string[] {
   const { roles, peak, master } = demandOf(job);
   const sum = sumOf(Object.values(roles));

@@ -13,7 +13,7 @@ export interface Problem {
 
 export interface YamlFileOptions {
   readonly file: string;
-  /** Name of this kind of file in error messages, for example `job file`. */
+  /** Name for this kind of file in error messages, for example `job file`. */
   readonly what: string;
   readonly code: ErrorCode;
   /** Description of the expected content, for example `a mapping with the key name`. */

@@ -6,7 +6,7 @@ export type OptionNames<T> = { readonly [Name in keyof Required<T>]: true };
 
 /**
  * Rejects unknown options. Otherwise, an option with a misspelled name would have no effect.
- * @param name name of the function for the error message
+ * @param name function name for the error message
  * @param instead advice for options that similar functions in other libraries have, keyed by option
  * @throws TonyError USAGE
  */

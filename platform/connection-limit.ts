@@ -5,8 +5,8 @@ export interface ConnectionLimitOptions {
   /** Maximum total number of connections. The default is unlimited. */
   readonly most?: number;
   /**
-   * Minimum age in ms at which a new connection may replace an unproven connection. The default is 0. If all unproven connections are
-   * younger, the new connection is closed.
+   * Minimum age in ms at which a new connection may replace an unproven connection (see `ConnectionLimit`). The default is 0. If all
+   * unproven connections are younger, the new connection is closed.
    */
   readonly graceMs?: number;
   /** Time in ms after which an unproven connection is closed. The default is unlimited. */
@@ -24,7 +24,7 @@ interface Unproven {
 }
 
 /**
- * Limits the number of open connections of a server. A connection counts as unproven until the server authorises the peer or answers its
+ * Limits the number of open connections to a server. A connection counts as unproven until the server authorises the peer or answers its
  * request. At the limit, a new connection replaces the oldest unproven connection. Idle connections therefore cannot block active clients.
  */
 export class ConnectionLimit {

@@ -1,6 +1,6 @@
 import { type ErrorCode, TonyError } from './errors.ts';
 
-/** JSON value, for example the position in the data that a checkpoint stores. */
+/** JSON value, for example the data position stored in a checkpoint. */
 export type Json = null | boolean | number | string | readonly Json[] | { readonly [name: string]: Json };
 
 /** Parses JSON. Returns null if the text is invalid. */
@@ -51,7 +51,7 @@ function check(value: unknown, what: string, code: ErrorCode, around: Set<object
   }
   const prototype: unknown = Object.getPrototypeOf(value);
   // Objects from another realm, such as the context of a notebook, have a different Object.prototype. In every realm, Object.prototype
-  // itself has the prototype null.
+  // itself has a null prototype.
   const isPlain = prototype === null || Object.getPrototypeOf(prototype) === null;
   if (!Array.isArray(value) && !isPlain) {
     throw unfit(what, `a ${value.constructor?.name || 'class instance'}`, code);

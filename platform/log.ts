@@ -3,7 +3,7 @@ import { type DestinationStream, type Logger, pino } from 'pino';
 export type { Logger } from 'pino';
 
 /**
- * Creates a logger that writes JSON lines. Each line contains the identity of the process, such as the application and the task. Writes are
+ * Creates a logger that writes JSON lines. Each line identifies the process, for example by its application and task. Writes are
  * synchronous, so a crash does not lose the last lines.
  */
 export function createLogger(

@@ -9,7 +9,7 @@ import { readFileSync } from 'node:fs';
  */
 export interface ProcessStat {
   readonly pid: number;
-  /** State of the process, as one letter. In the state T, a signal has stopped the process. */
+  /** State of the process, as one letter. `T` means that a signal has stopped the process. */
   readonly state: string;
   readonly parent: number;
   readonly group: number;

@@ -1,4 +1,4 @@
-/** Returns the candidate that resembles the word most. Returns undefined if more than a third of the letters differ. */
+/** Returns the candidate that is most similar to the word. Returns undefined if more than a third of the letters differ. */
 export function suggest(word: string, candidates: Iterable<string>): string | undefined {
   let best: string | undefined;
   let bestDistance = Number.POSITIVE_INFINITY;

@@ -1,4 +1,4 @@
-/** Keeps the first and the newest values of a sequence. Each of the two groups has a maximum weight. */
+/** Keeps the first and the newest values of a sequence. The weight of each of these two groups is limited. */
 export class FirstAndNewest<T> {
   readonly #bounds: { readonly first: number; readonly newest: number };
   readonly #first: T[] = [];

@@ -1,4 +1,4 @@
-/** Limits the total number of bytes that concurrent work may occupy. Further work waits in order of arrival. */
+/** Limits the total memory, in bytes, that concurrent operations use. Operations that would exceed the limit wait in order of arrival. */
 export class ByteBudget {
   readonly #most: number;
   #taken = 0;
@@ -8,7 +8,7 @@ export class ByteBudget {
     this.#most = most;
   }
 
-  /** Runs `work` as soon as its bytes fit into the budget. Work that is larger than the entire budget runs alone. */
+  /** Runs `work` as soon as the budget has room for `bytes`. If `bytes` exceeds the entire budget, `work` runs alone. */
   async use<T>(bytes: number, work: () => Promise<T>): Promise<T> {
     const share = Math.min(bytes, this.#most);
     if (this.#waiting.length > 0 || this.#taken + share > this.#most) {

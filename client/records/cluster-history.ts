@@ -27,7 +27,7 @@ const ANSWER_LIFE_MS = 5_000;
 const MOST_USERS = 50_000;
 const MOST_HISTORIES = 20_000;
 
-/** Reads job histories on HDFS, and asks the ResourceManager for the state of jobs without a final status. */
+/** Reads job histories from HDFS, and asks the ResourceManager for the state of jobs without a final status. */
 export class ClusterHistory implements HistoryStore {
   readonly storage: Storage;
   readonly user: string;
@@ -155,7 +155,7 @@ export class ClusterHistory implements HistoryStore {
   }
 
   async log(place: JobPlace, containerId: string, file: string, tail: number): Promise<LogPiece | null> {
-    // Reject container IDs of other applications, because the owner of the job can edit the file that contains the IDs.
+    // Reject container IDs from other applications, because the job's owner can edit the file that contains the IDs.
     if (!belongsTo(containerId, place.applicationId)) {
       return null;
     }
@@ -201,8 +201,8 @@ export class ClusterHistory implements HistoryStore {
 }
 
 /**
- * Returns YARN's report if the owner of the history folder submitted the application. This server may have access to applications of other
- * users, and must not reveal them.
+ * Returns YARN's report only if the owner of the history folder submitted the application. This server may be able to read other users'
+ * applications, and must not disclose them.
  */
 function answerFor(place: JobPlace, application: Application | undefined): ClusterAnswer {
   if (application === undefined || application.user !== place.user) {
@@ -221,8 +221,8 @@ function belongsTo(containerId: string, applicationId: string): boolean {
 }
 
 /**
- * Derives the container IDs of the ApplicationMaster from the container IDs of the tasks. Within one attempt, container IDs differ only in
- * the last number. The ApplicationMaster's container has number 1.
+ * Derives the ApplicationMaster's container IDs from the tasks' container IDs. Within one attempt, container IDs differ only in the last
+ * number, which is 1 for the ApplicationMaster.
  */
 export function inferredMasters(entries: readonly HistoryEntry[]): string[] {
   const first = new Map<number, string>();

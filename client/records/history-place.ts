@@ -50,7 +50,7 @@ export function historyFolders(
   ];
 }
 
-/** Returns the URI of the folder with the histories of all users, or null if the site file sets none. */
+/** Returns the URI of the folder that contains all users' histories, or null if the site file sets none. */
 export function sharedFolder(site: SiteConfig, home: string): string | null {
   return placeUri(site.history.dir, home);
 }
@@ -60,12 +60,12 @@ export function isUserName(text: string): boolean {
   return text.length <= 256 && /^[^/\p{Cc}]+$/u.test(text) && !/^\.\.?$/.test(text);
 }
 
-/** Returns the URL of a job on the history server. */
+/** Returns the URL of a job's page on the history server. */
 export function historyUrl(server: string, user: string, applicationId: string): string {
   return `${server}/jobs/${encodeURIComponent(user)}/${applicationId}/`;
 }
 
-/** Creates the history folder of a job in the shared location. Verifies that the user owns the parent folder. */
+/** Creates a job's history folder in the shared location. Verifies that the user owns the parent folder. */
 export async function openHistory(storage: Storage, { folder, shared }: HistoryPlace, user: string, applicationId: string): Promise<void> {
   // If the history is in the private staging root, the ApplicationMaster creates the folder.
   if (!shared) {

@@ -8,25 +8,26 @@ export interface HistoryStore {
   readonly storage: Storage;
   /** Name of the user who runs this process. */
   readonly user: string;
-  /** URI of the staging root of this user. */
+  /** URI of this user's staging root. */
   readonly root: string;
   users(): Promise<Found<string>>;
-  /** Returns the histories of a user, in no particular order. */
+  /** Returns a user's histories, in no particular order. */
   places(user: string): Promise<Found<JobPlace>>;
   /** Returns the history of a job, or null if it does not exist. */
   place(user: string, applicationId: string): Promise<JobPlace | null>;
   /**
    * Queries the cluster for the state of jobs without a final status, in as few requests as possible. Returns the answers keyed by folder
-   * URI. The answer is `forgotten` if `JobPlace.user` did not submit the application, because any user can create a folder with its ID.
+   * URI. Any user can create a folder that is named after someone else's application. The answer is therefore `forgotten` if
+   * `JobPlace.user` did not submit the application.
    */
   answers(places: readonly JobPlace[]): Promise<ReadonlyMap<string, ClusterAnswer>>;
   /**
-   * Returns the container IDs of the ApplicationMaster's attempts, oldest first. Like `answers`, does not reveal other users' applications.
+   * Returns the container ID of each ApplicationMaster attempt, oldest first. Like `answers`, does not disclose other users' applications.
    */
   masters(place: JobPlace, entries: readonly HistoryEntry[]): Promise<string[]>;
-  /** Reads the end of a file in the log folder of a container. Returns null if the file does not exist. */
+  /** Reads the end of a file in a container's log folder. Returns null if the file does not exist. */
   log(place: JobPlace, containerId: string, file: string, tail: number): Promise<LogPiece | null>;
-  /** Time for which histories are kept, in ms. */
+  /** How long histories are kept, in ms. */
   readonly keepMs: number;
   /** Age in ms at which unused cache entries are removed, or null if the site file sets none. */
   readonly cacheMaxAgeMs: number | null;
@@ -35,7 +36,7 @@ export interface HistoryStore {
   close(): void;
 }
 
-/** Compares job IDs for sorting, newest first. An ID consists of the start time of the cluster and a counter. */
+/** Compares job IDs for sorting, newest first. An ID consists of the cluster's start time and a counter. */
 export function byAge(a: JobPlace, b: JobPlace): number {
   const [, startA = '0', numberA = '0'] = a.applicationId.split('_');
   const [, startB = '0', numberB = '0'] = b.applicationId.split('_');

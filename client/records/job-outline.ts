@@ -12,7 +12,7 @@ import { courseOf, type JobCourse, type JobHead, type JobOutline, parseFinalWith
  * events. The folder listing determines how many bytes to read, and whether a file has changed since the last read.
  */
 
-/** Maximum number of bytes and of files to read from the events, newest files first. */
+/** Maximum total size in bytes and maximum number of event files to read, newest first. */
 const NEWEST_EVENTS = 128 << 10;
 const NEWEST_FILES = 4;
 const LONGEST_TEXT = 1_024;
@@ -109,7 +109,7 @@ async function readCourse(storage: Storage, { events, attempt, areMore }: Outlin
     parts.unshift(read ?? []);
   }
   const course = courseOf(parts.flat());
-  // A job whose events exceed these limits has started its programs.
+  // If a job has more events than these limits allow, its programs have already started.
   return { ...course, isStarted: course.isStarted || isCut, masterAttempt: Math.max(course.masterAttempt, attempt) };
 }
 

@@ -27,13 +27,16 @@ export const MOST_NAMES = 1_000;
 const FIRST_EVENTS = 2 << 20;
 const NEWEST_EVENTS = 6 << 20;
 /**
- * Maximum total weight of the samples to keep. The maximum corresponds to 20,000 values of single tasks, which is as much as a page can
+ * Maximum total weight of the samples to keep. The maximum allows about 20,000 values, each for one task, which is as many as a page can
  * draw. The weight of a sample is the length of its line or the memory use of its tasks, whichever is greater.
  */
 const TASK_SAMPLE_BYTES = 128;
 const MOST_SAMPLE_BYTES = 20_000 * TASK_SAMPLE_BYTES;
 
-/** Limits the total size of texts that are parsed concurrently, because parsing takes several times the memory of the text. */
+/**
+ * Limits the total size of texts that are parsed concurrently, because parsing a text needs several times as much memory as the text
+ * itself.
+ */
 const READING = new ByteBudget(32 << 20);
 
 /**
@@ -91,8 +94,8 @@ export async function readEvents(storage: Storage, folder: string): Promise<{ en
 }
 
 /**
- * Reads the usage samples of the tasks. If there are too many samples, keeps an evenly spaced subset. `bytes` is the estimated memory use
- * of the samples.
+ * Reads the tasks' usage samples. If there are too many samples, keeps an evenly spaced subset. `bytes` is the estimated memory use of the
+ * samples.
  */
 export async function readSamples(
   storage: Storage,

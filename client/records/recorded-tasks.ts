@@ -93,7 +93,7 @@ function after(before: TaskStatus, entry: HistoryEntry): TaskStatus {
     case 'task-failed':
       return { ...now, state: 'failed', failures: before.failures + (failure?.cost === 'charged' ? 1 : 0), failure };
     case 'failure-corrected': {
-      // The ApplicationMaster learned the cause only after it had recorded the failure. For example, the cluster may have ended the
+      // The cause became known only after the ApplicationMaster had recorded the failure. For example, the cluster may have ended the
       // container.
       const wasCharged = before.failure?.cost === 'charged' && failure?.cost !== 'charged';
       return { ...now, failures: before.failures - (wasCharged ? 1 : 0), failure };

@@ -26,7 +26,7 @@ import { MAXIMUM_TASKS, tasksOf } from './recorded-tasks.ts';
 
 export interface JobRecord {
   readonly applicationId: string;
-  /** Owner of the history folder. It replaces the user name that the files contain. */
+  /** Owner of the history folder. Used instead of the user name in the files. */
   readonly user: string;
   readonly frozen: FrozenJob | null;
   readonly final: FinalStatus;
@@ -187,7 +187,7 @@ export function shortened(value: string, most: number): string {
 }
 
 /**
- * Answer of the cluster about a job. `forgotten` means that the cluster has no record of the job, and `silent` means that the cluster did
+ * The cluster's answer about a job. `forgotten` means that the cluster has no record of the job, and `silent` means that the cluster did
  * not answer.
  */
 export type ClusterAnswer = ClusterReport | 'forgotten' | 'silent';

@@ -5,16 +5,16 @@ import { compilerCommand } from './prerequisites.ts';
 import { runExplained } from './tool.ts';
 
 /**
- * Version of Node-API for which the addon is compiled. Node 20 and newer support this version. tfjs-node loads the addon from a folder
- * whose name contains this version.
+ * Node-API version for which the addon is compiled. Node 20 and newer support this version. tfjs-node loads the addon from a folder whose
+ * name contains this version.
  */
 const NODE_API = 8;
 
 const SOURCES = ['tfjs_backend', 'tfjs_binding'];
 
 /**
- * Defines a function that older versions of libstdc++ lack. The headers of GCC 11 and newer call this function, but only for impossible
- * array sizes. With the definition, the addon loads with every version of libstdc++ that Node supports.
+ * Defines a function that older versions of libstdc++ lack. The headers in GCC 11 and newer call this function, but only for impossible
+ * array sizes. With this definition, the addon loads with every version of libstdc++ that Node supports.
  */
 const OLDER_LIBSTDCXX = `#include <cstdlib>
 namespace std { __attribute__((visibility("hidden"), noreturn)) void __throw_bad_array_new_length() { abort(); } }

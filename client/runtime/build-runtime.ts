@@ -27,7 +27,7 @@ export interface RuntimeDescription {
   readonly size: number;
 }
 
-/** Header files that the sources of the addon include, directly or indirectly. */
+/** Header files that the addon's sources include, directly or indirectly. */
 const HEADERS = [
   ...[
     'c_api',

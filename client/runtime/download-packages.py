@@ -1,8 +1,8 @@
 """Downloads the wheels that the nodes need. Usage: download-packages.py REQUEST, where REQUEST is JSON (see
 download-packages.ts).
 
-1. Makes pip evaluate environment markers (`; python_version < "3.10"`) for the nodes. The options --python-version and
-   --platform of pip only select wheels. pip evaluates the markers for the interpreter that runs pip.
+1. Makes pip evaluate environment markers (`; python_version < "3.10"`) for the nodes. pip's options --python-version
+   and --platform only select wheels. By default, pip evaluates the markers for the interpreter that runs it.
 2. Converts a pyproject.toml or uv.lock to requirements.
 3. Runs `pip download` with the user's own settings for registries, proxies and certificates.
 """
@@ -26,8 +26,8 @@ def main(request):
 
 
 def environment_of_nodes(version, machine):
-    """Returns the values of the nodes' environment markers. If the nodes have the same Python version and processor as
-    this machine, uses the values of this machine."""
+    """Returns the nodes' environment marker values. If the nodes have the same Python version and processor as this
+    machine, uses this machine's values."""
     own_version = "%d.%d" % sys.version_info[:2]
     is_same = (version, machine, "linux", "cpython") == (own_version, platform.machine(), sys.platform, sys.implementation.name)
     full_version = platform.python_version() if is_same else version + ".0"
@@ -83,7 +83,7 @@ def requirements_of_lock(file):
         package = locked_package(packages, dependency)
         name = package["name"]
         needed[name] = package
-        # Each extra adds dependencies. None selects the dependencies of the package itself.
+        # Each extra adds dependencies. None selects the package's own dependencies.
         for extra in [None, *dependency.get("extra", [])]:
             if (name, extra) not in visited:
                 visited.add((name, extra))
@@ -93,7 +93,7 @@ def requirements_of_lock(file):
 
 
 def applies(dependency):
-    """Returns True if the nodes satisfy the marker of a dependency."""
+    """Returns True if the nodes satisfy a dependency's marker."""
     from pip._vendor.packaging.markers import Marker
 
     return "marker" not in dependency or Marker(dependency["marker"]).evaluate({"extra": ""})

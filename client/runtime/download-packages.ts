@@ -4,7 +4,7 @@ import { TonyError } from '../../platform/errors.ts';
 import { platformTags, type Target } from './target-platform.ts';
 import { runExplained, type ToolCall, type ToolFailure } from './tool.ts';
 
-/** Path of the script, which the build copies to the folder of the bundles. */
+/** Path of the script, which the build copies to the bundle folder. */
 const SCRIPT = fileURLToPath(new URL('./download-packages.py', import.meta.url));
 const DOWNLOAD_MS = 30 * 60_000;
 const LAST_LINES = 12;
@@ -15,7 +15,7 @@ const UNREACHABLE =
 export interface Requirements {
   readonly file: string;
   /**
-   * Format of the file: `requirements` for a requirements file of pip, `pinned` for a requirements file that lists every package with its
+   * Format of the file: `requirements` for a pip requirements file, `pinned` for a pip requirements file that lists every package with its
    * checksum, `pyproject` for pyproject.toml, or `lock` for uv.lock.
    */
   readonly kind: 'requirements' | 'pinned' | 'pyproject' | 'lock';
@@ -50,7 +50,7 @@ export function runDownload(what: string, call: ToolCall): Promise<void> {
   return runExplained(call, (failure) => explain(what, failure));
 }
 
-/** Converts a failure of npm or pip to an error. The output of the program determines the error code. */
+/** Converts an npm or pip failure to an error. The error code depends on the program's output. */
 export function explain(what: string, failure: ToolFailure): TonyError {
   const { log } = failure;
   const lines = `\n${failure.lastLines(LAST_LINES)}`;

@@ -14,7 +14,7 @@ import { type Architecture, type NodePackage, PACKAGE_LOCK, WHEEL_GLIBC, WHEEL_P
 
 const MINUTES = 60_000;
 
-/** Installs the packages of the lock file in `folder`/node_modules, without running install scripts. */
+/** Installs the packages that the lock file lists in `folder`/node_modules, without running install scripts. */
 export async function installPackages(folder: string, signal: AbortSignal): Promise<void> {
   await mkdir(folder, { recursive: true });
   await writeFile(path.join(folder, 'package.json'), JSON.stringify(PACKAGE_LOCK.packages['']));

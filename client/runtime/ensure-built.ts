@@ -9,7 +9,7 @@ import type { Progress } from './progress.ts';
 export interface Built<T> {
   /** Name of the artefact for messages, for example `runtime`. */
   readonly what: string;
-  /** Folder of the cache that contains all artefacts of this kind. */
+  /** Cache folder that contains all artefacts of this kind. */
   readonly shelf: string;
   /** Name of the artefact's folder. Builds with the same key are equivalent. */
   readonly key: string;

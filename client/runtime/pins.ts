@@ -12,7 +12,7 @@ export type Architecture = 'x64' | 'arm64';
 export interface NodePackage {
   readonly name: string;
   readonly version: string;
-  /** Checksum of the tarball, in the form `sha512-<base64>` of lock files. */
+  /** Checksum of the tarball, in the lock file format `sha512-<base64>`. */
   readonly integrity: string;
 }
 
@@ -24,7 +24,7 @@ export interface Wheel {
 
 /** Wheels that contain the TensorFlow libraries for the addon and, for GPUs, the CUDA libraries that TensorFlow loads. */
 export interface Libtensorflow {
-  /** Wheel that contains libtensorflow_cc.so.2, libtensorflow_framework.so.2 and the headers of the C API. */
+  /** Wheel that contains libtensorflow_cc.so.2, libtensorflow_framework.so.2 and the C API headers. */
   readonly tensorflow: Wheel;
   /** Wheels that contain `nvidia/` folders. */
   readonly nvidia: readonly Wheel[];
@@ -82,7 +82,7 @@ export const CPU_LIBTENSORFLOW: Readonly<Record<Architecture, Libtensorflow>> = 
   },
 };
 
-/** Wheels for GPUs. The CUDA libraries have the versions that the `and-cuda` extra of TensorFlow installs. */
+/** Wheels for GPUs. The CUDA library versions are those that TensorFlow's `and-cuda` extra installs. */
 export const GPU_LIBTENSORFLOW: Libtensorflow = {
   tensorflow: { name: 'tensorflow', version: TENSORFLOW, sha256: 'c9f87e5d2a680a4595f5dc30daf6bbaec9d4129b46d7ef1b2af63c46ac7d2828' },
   nvidia: [
@@ -101,7 +101,7 @@ export const GPU_LIBTENSORFLOW: Libtensorflow = {
   ],
 };
 
-/** Lock file of the JavaScript packages. It contains both variants of tfjs-node. A runtime contains only one of them. */
+/** Lock file for the JavaScript packages. It contains both variants of tfjs-node. A runtime contains only one of them. */
 export const PACKAGE_LOCK = lock;
 
 export const TFJS_VERSION = lock.packages['node_modules/@tensorflow/tfjs'].version;

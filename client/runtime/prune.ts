@@ -3,7 +3,7 @@ import path from 'node:path';
 
 /** Packages that only compilers and browsers need. */
 const PACKAGES = new Set(['core-js', 'regenerator-runtime', 'undici-types', '@types', '@webgpu', '.bin', '.package-lock.json']);
-/** Packages with which node-pre-gyp unpacks downloads during installation, and their dependencies. */
+/** Packages that node-pre-gyp uses to unpack downloads during installation, and their dependencies. */
 const INSTALLERS = new Set(['tar', 'fs-minipass', 'minizlib', 'minipass', 'chownr', 'yallist', 'mkdirp']);
 const FOLDERS = new Set(['test', 'tests', '__tests__', 'miniprogram', '.github']);
 /** Sources of the tfjs-node addon. */

@@ -14,13 +14,13 @@ import {
 } from './pins.ts';
 
 export interface RuntimeOptions {
-  /** Major version of Node for the user's programs. The default is 22. */
+  /** Major Node version for the user's programs. The default is 22. */
   readonly node?: NodeMajor;
   /** Whether to include the CUDA libraries and tfjs-node-gpu, which require downloads of about 2.4 GB. */
   readonly gpu?: boolean;
 }
 
-/** Versions and checksums that determine the content of a runtime. Equal recipes produce equivalent runtimes. */
+/** Versions and checksums that determine the content of a runtime. Identical recipes produce equivalent runtimes. */
 export interface Recipe {
   readonly architecture: Architecture;
   readonly node: NodePackage;

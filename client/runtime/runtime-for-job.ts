@@ -5,7 +5,7 @@ import type { Progress } from './progress.ts';
 type RuntimeChoice = Pick<Job, 'runtime' | 'framework'> & { readonly roles: readonly Pick<Job['roles'][number], 'resources'>[] };
 
 /**
- * Returns the runtime of a job with `runtime: default` or `runtime: gpu` from the cache, or builds it.
+ * Returns the runtime for a job that sets `runtime: default` or `runtime: gpu`. Builds it unless it is in the cache.
  * @throws TonyError the errors of `ensureRuntime`
  */
 export async function runtimeForJob(job: RuntimeChoice, progress: Progress): Promise<Runtime> {

@@ -4,13 +4,13 @@ export interface Target {
   readonly version: string;
   /** Machine type as returned by Python's `platform.machine()`. */
   readonly machine: string;
-  /** Version of glibc on the nodes. */
+  /** glibc version on the nodes. */
   readonly glibc: string;
 }
 
 /** Oldest glibc 2.x version for which wheels exist. */
 const FIRST_MINOR = 5;
-/** Minor versions of glibc 2 for older platform names (PEP 600). For example, manylinux2014 stands for glibc 2.17. */
+/** glibc 2.x minor versions that older platform names stand for (PEP 600). For example, manylinux2014 stands for glibc 2.17. */
 export const OLDER_PLATFORMS: Readonly<Record<string, number>> = { manylinux1: 5, manylinux2010: 12, manylinux2014: 17 };
 
 /** Returns the names of all platforms whose wheels the target can load, newest first. */

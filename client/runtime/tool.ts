@@ -16,7 +16,7 @@ export function withoutLogins(text: string): string {
   return text.replace(/(\w:\/\/)[^\s/@"'<>]+@/g, '$1***@');
 }
 
-/** Error of a program that failed, was killed or timed out. `log` contains the end of its output. */
+/** Thrown if a program fails, is killed or times out. `log` contains the end of its output. */
 export class ToolFailure extends Error {
   override readonly name = 'ToolFailure';
   readonly log: string;

@@ -1,7 +1,7 @@
-"""Unpacks wheels. Usage: unpack-wheels.py REQUEST, where REQUEST is JSON with the fields of WheelPlaces and a list of
-files `wheels`.
+"""Unpacks wheels. Usage: unpack-wheels.py REQUEST, where REQUEST is JSON with the fields of WheelPlaces and a field
+`wheels`, which lists the files.
 
-The format of wheels is described at https://packaging.python.org/en/latest/specifications/binary-distribution-format/
+The wheel format is described at https://packaging.python.org/en/latest/specifications/binary-distribution-format/
 """
 
 import configparser
@@ -21,7 +21,7 @@ if __name__ == "__main__":
 
 
 def place_of(name, folder, root):
-    """Returns the path to which a file of a wheel is unpacked, or None if the file is not needed. The path is in one of
+    """Returns the path to which a file in a wheel is unpacked, or None if the file is not needed. The path is in one of
     the two folders."""
     parts = name.split("/")
     if any(part in ("", ".", "..") for part in parts) or "\\" in name:

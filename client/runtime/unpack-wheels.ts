@@ -3,7 +3,7 @@ import { fileURLToPath } from 'node:url';
 import { TonyError } from '../../platform/errors.ts';
 import { runExplained } from './tool.ts';
 
-/** Path of the script, which the build copies to the folder of the bundles. */
+/** Path of the script, which the build copies to the bundle folder. */
 const SCRIPT = fileURLToPath(new URL('./unpack-wheels.py', import.meta.url));
 const EVERYTHING = /^/;
 const UNPACK_MS = 20 * 60_000;

@@ -15,8 +15,8 @@ export interface ExecStreams {
 }
 
 /**
- * Runs a command in a task of a running job. The command has the working directory and the environment of the task's program. It is stopped
- * when the program, the executor or this process exits.
+ * Runs a command in a task of a running job. The command runs in the same working directory and environment as the task's program. It is
+ * stopped when the program, the executor or this process exits.
  * @param task `ROLE:INDEX`
  * @param words program and arguments
  * @returns the exit code of the command, or 128 + N if signal N terminated it

@@ -17,8 +17,8 @@ const MOST_CONNECTIONS = 64;
 
 export interface ForwardOptions {
   /**
-   * Port on this machine, or 0 for any free port. The default is the port in the task if that port is also free on this machine, and any
-   * free port otherwise.
+   * Port on this machine, or 0 for any free port. By default, uses the same port number as in the task if that port is free on this
+   * machine, and any free port otherwise.
    */
   readonly localPort?: number | undefined;
   /** Called with the reason when a connection fails. */
@@ -76,7 +76,7 @@ export class ForwardedPort {
       this.#lastNotice = '';
     } catch (error) {
       this.#doubt.abort();
-      // If the program on this machine has closed its connection, the end of the session is not a failure.
+      // If the program on this machine has closed its connection, the session is expected to end.
       if (!socket.destroyed) {
         this.#notice(messageOf(error));
       }

@@ -7,8 +7,8 @@ import { SessionClient } from './session-client.ts';
 
 export interface ShellOptions extends ExecStreams {
   /**
-   * Terminal of the user. Null if the input or the output is not a terminal. The shell then reads commands from the input and shows no
-   * prompt.
+   * The user's terminal, or null if the input or the output is not a terminal. Without a terminal, the shell reads commands from the input
+   * and does not show a prompt.
    */
   readonly terminal: UserTerminal | null;
   readonly onNotice: (notice: string) => void;
@@ -51,7 +51,7 @@ export async function openShell(job: JobConnection, task: string, options: Shell
   }
 }
 
-/** Passes every key press and the size of the terminal to the shell. Returns a function that restores the terminal. */
+/** Passes every key press and the terminal size to the shell. Returns a function that restores the terminal. */
 function enter(terminal: UserTerminal, session: Session): () => void {
   const resized = (): void => session.resize(sizeOf(terminal));
   terminal.output.on('resize', resized);

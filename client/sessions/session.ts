@@ -47,7 +47,7 @@ export class Session {
     throw new TonyError('SESSION_ENDED', `The connection to the task was lost${why}.`);
   }
 
-  /** Tells the task the size of the user's terminal. */
+  /** Sends the size of the user's terminal to the task. */
   resize(window: Window): void {
     void this.#stream.send({ window });
   }

@@ -29,7 +29,7 @@ with zipfile.ZipFile(archive) as zipped:
 `;
 
 /**
- * Copies a file listed in job.yaml to the cache of local jobs, or unpacks an archive there, as a NodeManager does. Does nothing if the
+ * Copies a file listed in job.yaml to the cache for local jobs, or unpacks an archive there, as a NodeManager does. Does nothing if the
  * cache already contains the file.
  */
 export async function placeFile(
@@ -103,7 +103,7 @@ async function unpack(file: JobFile, folder: string, signal: AbortSignal = new A
   );
 }
 
-/** Makes the files read-only, because the programs of all jobs share them. */
+/** Makes the files read-only, because all jobs share them. */
 async function makeReadOnly(place: string): Promise<void> {
   const { mode } = await stat(place);
   const entries = (mode & constants.S_IFMT) === constants.S_IFDIR ? await readdir(place, { withFileTypes: true }) : null;

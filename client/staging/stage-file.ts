@@ -8,7 +8,7 @@ import { findFile, findFolder, isResourceThere, type Part, presentPart, type Sta
 /**
  * Finds a file or archive that is listed in job.yaml. The storage path of a local file contains a hash of its content. `stage` uploads the
  * file if it is missing.
- * @param home base URI of relative locations
+ * @param home base URI for relative locations
  * @throws TonyError SOURCE_MISSING, JOB_INVALID for a file that cannot be public
  */
 export async function findJobFile(place: StagingPlace, file: JobFile, home: string): Promise<Part<Resource>> {

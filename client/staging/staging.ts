@@ -97,7 +97,7 @@ export interface Part<Staged> {
   readonly missing: number;
   /** Expected result of `stage`. Files that do not exist yet have the timestamp 0. */
   readonly expected: Staged;
-  /** Uploads the missing files. The default for `signal` is the signal of the staging place. */
+  /** Uploads the missing files. `signal` defaults to `StagingPlace.signal`. */
   stage(signal?: AbortSignal): Promise<Staged>;
   /** Returns true if the staged files still exist. They may be missing because `tony-ts cache prune` ran at the same time. */
   isStaged(staged: Staged): Promise<boolean>;
@@ -162,8 +162,8 @@ export interface LocalFile {
 }
 
 /**
- * Finds the cached copy of a local file. `storedAs` is the name of the file on storage. NodeManagers recognise the format of an archive by
- * this name.
+ * Finds the cached copy of a local file. `storedAs` is the file name on storage. NodeManagers use this name to recognise the archive
+ * format.
  */
 export async function findFile(
   place: StagingPlace,
@@ -262,7 +262,7 @@ export async function stageJob({ root, storage }: StagingPlace, folder: string, 
   });
 }
 
-/** Writes the keytab of a job to the job's folder, which must exist. Only the user can read the file. */
+/** Writes a job's keytab to the job's folder, which must exist. Only the user can read the file. */
 export async function stageKeytab({ root, storage }: StagingPlace, folder: string, content: Secret): Promise<Resource> {
   return naming(root, async () => {
     const { uri } = keytabFile(folder, 0);

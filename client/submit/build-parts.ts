@@ -5,8 +5,8 @@ import type { Environment } from '../python/ensure-environment.ts';
 import type { TensorBoardArchive } from '../python/ensure-tensorboard.ts';
 import type { Runtime } from '../runtime/ensure-runtime.ts';
 
-// Functions that build parts of a job from npm and PyPI packages. To save time, each function loads the code for its build only if the job
-// needs the part.
+// Functions that build parts of a job from npm and PyPI packages. To save time, each function loads its build code only if the job needs
+// the part.
 
 /** Returns the runtime of a job with `runtime: default` or `runtime: gpu`. */
 export async function buildRuntime(job: Job, onProgress: (line: string) => void): Promise<Runtime> {
@@ -23,7 +23,7 @@ export async function buildTensorBoard(job: Job, onProgress: (line: string) => v
   return tensorBoardForJob(onProgress);
 }
 
-/** Returns the Python environment of the job, or null if the job uses the Python that is installed on the nodes. */
+/** Returns the job's Python environment, or null if the job uses the Python that is installed on the nodes. */
 export async function buildEnvironment({ python }: Job, onProgress: (line: string) => void): Promise<JobFile | Environment | null> {
   if (python.type === 'archive') {
     return findPythonArchive(python);

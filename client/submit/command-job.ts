@@ -62,7 +62,7 @@ function assignment(text: string): [string, string] {
   return [text.slice(0, equals), text.slice(equals + 1)];
 }
 
-/** Derives a job name from the words of the command, for example `node train.ts --rate 0.1`. */
+/** Derives a job name from the words in the command, for example `node train.ts --rate 0.1`. */
 function nameOf(words: readonly string[]): string {
   const plain = words
     .join(' ')

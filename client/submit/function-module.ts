@@ -21,7 +21,7 @@ export function functionModule(source: string): string {
     const [line = ''] = source.split('\n');
     throw new TonyError('FUNCTION_INVALID', `Cannot send the function as source text (${line.slice(0, 60)}): ${messageOf(error)}.`);
   }
-  // Define `__name`. TypeScript compilers insert calls of `__name` to preserve the names of nested functions.
+  // Define `__name`. TypeScript compilers insert calls to `__name` to preserve the names of nested functions.
   return `const __name = (target) => target;
 const called = ${error === null ? expression : method};
 export async function ${FUNCTION_EXPORT}(...args) {

@@ -15,7 +15,7 @@ import type { SubmitOptions } from './submit-options.ts';
  * dry run ends after the first step.
  */
 
-/** Job, or function that loads the job. The function receives the site file of the cluster, or null for local jobs. */
+/** Job, or function that loads the job. The function receives the cluster's site file, or null for local jobs. */
 export type JobSource = Job | ((site: SiteConfig | null) => Promise<Job>);
 
 export interface PrepareOptions extends SubmitOptions {
@@ -43,7 +43,7 @@ export interface Prepared {
 }
 
 /**
- * Loads and checks a job, finds the files that the job needs, and plans its containers. Uploads and submits nothing.
+ * Loads and checks a job, finds the files that the job needs, and plans its containers. Does not upload or submit anything.
  * @param open opens the cluster; tests replace this function
  */
 export async function prepare(source: JobSource, options: PrepareOptions, open: typeof openCluster = openCluster): Promise<Prepared> {

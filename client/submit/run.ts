@@ -33,7 +33,7 @@ export interface RunOptions extends SubmitOptions {
   readonly memory?: string | number;
   /** Number of virtual cores per worker. The default is 1. */
   readonly vcores?: number;
-  /** Job name. The default is the name of the function. */
+  /** Job name. The default is the function's name. */
   readonly name?: string;
   /**
    * Maximum number of restarts after failures of the program. The default is 0. After each restart, all workers call the function again.
@@ -45,7 +45,7 @@ export interface RunOptions extends SubmitOptions {
    */
   readonly conf?: Partial<JobInput>;
   /**
-   * Folder to upload if a module exports the function. The default is the folder of the module. Files that .tonyignore excludes are not
+   * Folder to upload if a module exports the function. The default is the module's folder. Files that .tonyignore excludes are not
    * uploaded.
    */
   readonly source?: string;
@@ -73,7 +73,7 @@ export interface RunModule {
   /** URL of the module, as in `new URL('./train.ts', import.meta.url)`, or its path. */
   readonly module: URL | string;
   readonly export: string;
-  /** Arguments of the function after `cluster`. They must be JSON values. */
+  /** Arguments that the function receives after `cluster`. They must be JSON values. */
   readonly args?: readonly unknown[];
 }
 
@@ -81,10 +81,10 @@ export interface RunModule {
  * Calls a function on workers of a cluster or, with `local: true`, in processes on this machine. Resolves with the value that the function
  * returns on the chief.
  *
- * The function is sent as source text. It can use only its arguments, its own variables, globals of Node.js and JavaScript, and modules
- * that it imports with `await import(...)`. If it uses a variable from an enclosing scope, the job fails with a ReferenceError. In that
- * case, export the function from a module: `run(options, { module: new URL('./train.ts', import.meta.url), export: 'train', args: [...]
- * })`. The folder of the module is then uploaded. The arguments and the result are JSON values of at most 16 MiB each.
+ * The function is sent as source text. It can use only its arguments, its own variables, Node.js and JavaScript globals, and modules that
+ * it imports with `await import(...)`. If it uses a variable from an enclosing scope, the job fails with a ReferenceError. In that case,
+ * export the function from a module: `run(options, { module: new URL('./train.ts', import.meta.url), export: 'train', args: [...] })`. The
+ * module's folder is then uploaded. The arguments and the result are JSON values of at most 16 MiB each.
  * @throws TonyError FUNCTION_INVALID, JOB_INVALID and the errors of `submit`; JOB_FAILED with the error of the task that failed first, and
  *   the last lines of its output
  */
@@ -217,7 +217,7 @@ function callText(module: string, name: string, args: readonly unknown[]): strin
 }
 
 /**
- * Returns the folder with the data of the call. For a local job, copies the folder to the local cache, because `startCall` removes the
+ * Returns the folder that contains the call's data. For a local job, copies the folder to the local cache, because `startCall` removes the
  * original. On a cluster, the submission uploads the folder.
  */
 async function placed(folder: string, options: RunOptions): Promise<string> {

@@ -31,10 +31,10 @@ import { buildEnvironment, buildRuntime, buildTensorBoard } from './build-parts.
 import type { Prepared, PrepareOptions } from './prepare.ts';
 import { hashedBundles } from './submit-parts.ts';
 
-/** Number of newest jobs whose container folders are kept. Histories and outputs are kept for all jobs. */
+/** Container folders are kept only for this many of the newest jobs. Histories and outputs are kept for all jobs. */
 const JOBS_KEPT = 20;
 
-/** Checks a job whose ApplicationMaster and executors will run as processes on this machine. Starts nothing. */
+/** Checks a job whose ApplicationMaster and executors will run as processes on this machine. Does not start anything. */
 export async function prepareLocal(job: Job, options: PrepareOptions): Promise<Prepared> {
   const { environment = process.env } = options;
   const user = hadoopUser(options.environment);
@@ -218,7 +218,7 @@ function builtTree(name: string, { tree, size }: { readonly tree: string; readon
 }
 
 /**
- * Allocates an application ID by creating the folder of the job. Folder creation is atomic, so concurrent submissions get different IDs.
+ * Allocates an application ID by creating the job's folder. Folder creation is atomic, so concurrent submissions get different IDs.
  */
 async function claimId(root: string): Promise<{ applicationId: string; submittedAt: number }> {
   await makeFolders(join(root, 'jobs'), 0o700).catch((error: unknown) => {

@@ -48,7 +48,7 @@ import {
  */
 const DRY_RUN_MAX_WAIT_MS = 15_000;
 
-/** Checks a job and allocates an application ID. Uploads nothing. Closing the prepared job also closes the cluster connection. */
+/** Checks a job and allocates an application ID. Does not upload anything. Closing the prepared job also closes the cluster connection. */
 export async function prepareOnYarn(job: Job, cluster: HadoopCluster, options: PrepareOptions): Promise<Prepared> {
   const { onStaging: onEvent = () => {}, onProgress = () => {}, signal, dryRun = false } = options;
   const { configuration, user, storage, root, home } = cluster;
@@ -244,7 +244,7 @@ function refuseHopeless(plan: JobPlan): void {
 }
 
 /**
- * Returns the reasons why YARN would reject the job, or null if there are none. For the queue `default`, always returns null: YARN's
+ * Returns the reasons why YARN would reject the job, or null if there are none. Always returns null for the `default` queue, because YARN's
  * placement rules may move the job to another queue, and the plan does not consider these rules.
  */
 function refusalOf({ verdict, queue }: JobPlan): readonly string[] | null {

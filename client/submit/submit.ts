@@ -19,7 +19,8 @@ export async function submit(job: Job, options: SubmitOptions = {}): Promise<Job
 }
 
 /**
- * Returns the plan of a job: its resources, whether it can run now, later or never, and the files to upload. Uploads and submits nothing.
+ * Returns the plan for a job: its resources, whether it can run now, later or never, and the files to upload. Does not upload or submit
+ * anything.
  * @throws TonyError the errors of `submit`, except JOB_TOO_LARGE and JOB_REFUSED, which the plan reports as the verdicts `never` and
  *   `refused`
  */
@@ -28,7 +29,7 @@ export async function planJob(job: Job, options: PlanOptions = {}): Promise<JobP
   return (await dryRun(job, options)).plan;
 }
 
-/** Returns the plan and the submission request of a job. `***` replaces every secret. */
+/** Returns the plan and the submission request for a job. `***` replaces every secret. */
 export async function dryRun(job: Job, options: PlanOptions = {}): Promise<DryRun> {
   checkOptions('dryRun', options, PLAN_OPTIONS);
   return dryRunPrepared(await prepare(job, { ...options, dryRun: true }));

@@ -66,6 +66,6 @@ export class FullScreen {
   };
 }
 
-/** Matches a single character, or the escape sequence of a key. */
+/** Matches a single character, or a key's escape sequence. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: escape sequences start with one
 const KEY = /\x1b(?:\[[0-?]*[ -/]*[@-~]|O[A-Za-z])|[\s\S]/gu;

@@ -1,9 +1,9 @@
 import type { ReadStream } from 'node:tty';
 
-/** Exit code of a process that SIGINT terminated: 128 plus the number of the signal, as in shells. */
+/** Exit code of a process that SIGINT terminated: 128 plus the signal number, as in shells. */
 export const INTERRUPTED = 130;
 
-/** Choice of the user after Ctrl-C while a command follows a job. */
+/** The user's choice after pressing Ctrl-C while a command follows a job. */
 export type Decision = 'detach' | 'kill' | 'continue';
 
 export interface InterruptOptions {

@@ -26,7 +26,7 @@ export class LineOutput {
 
   async flush(): Promise<void> {
     this.#put();
-    // If the reader of a pipe is slow, wait, so that lines do not accumulate in memory.
+    // If the program that reads from a pipe is slow, wait, so that lines do not accumulate in memory.
     if (this.#stream?.writableNeedDrain) {
       await once(this.#stream, 'drain');
     }

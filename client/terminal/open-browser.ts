@@ -5,8 +5,8 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 
 /**
- * Opens a page in the desktop's browser. The URL contains a token, and other users can read the arguments of commands. The browser
- * therefore opens a private file that redirects to the URL. Returns a function that removes the file, or null if there is no desktop.
+ * Opens a page in the desktop's browser. The URL contains a token, and other users can read command-line arguments. The browser therefore
+ * opens a private file that redirects to the URL. Returns a function that removes the file, or null if there is no desktop.
  */
 export async function openBrowser(url: string, environment: NodeJS.ProcessEnv = process.env): Promise<(() => Promise<void>) | null> {
   const command = opener(environment);

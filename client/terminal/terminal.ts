@@ -53,7 +53,7 @@ const OWN_STYLES: ReadonlySet<string> = new Set(
 
 /**
  * Removes characters that are unsafe for a terminal: escape sequences, control characters except tab and newline, and characters that
- * change the direction of text. Must be applied to text from other sources.
+ * change the direction of text. Must be applied to all text that tony-ts does not generate itself.
  */
 export function harmless(text: string): string {
   return text.replace(CONTROL, '');

@@ -12,7 +12,7 @@ import { APPLICATION_KEYS, type Carrying, NO_DRIVER, OTHER_KEYS, ROLE_KEYS } fro
 import { carriedOrder, type DraftOrder, draftOrder, type Stages, stagesOf } from './tony-order.ts';
 import { assignments, memoryText, number, optionalMemory, positive } from './tony-values.ts';
 
-/** Arguments of TonY's ClusterSubmitter, which complement the configuration file. */
+/** Arguments for TonY's ClusterSubmitter, which complement the configuration file. */
 export interface TonyArguments {
   /** Value of `-executes`: the program, or the complete command. */
   readonly executes?: string | undefined;
@@ -22,7 +22,7 @@ export interface TonyArguments {
   readonly python?: string | undefined;
   /** Value of `-src_dir`. */
   readonly sourceFolder?: string | undefined;
-  /** Values of `-conf`, each of the form `key=value`. They override the configuration file. */
+  /** Values of `-conf`, each in the form `key=value`. They override the configuration file. */
   readonly settings?: readonly string[];
 }
 
@@ -146,7 +146,7 @@ export function convertTony(
   return { yaml, keys, missing: missingOf(yaml, dirname(resolve(file))) };
 }
 
-/** Returns the roles that have tasks, in the order of the configuration. TonY's role names are in lower case. */
+/** Returns the roles that have tasks, in the order in which the configuration lists them. TonY's role names are in lower case. */
 function rolesOf(settings: ReadonlyMap<string, string>): string[] {
   const named = [...settings].flatMap(([key, value]) => {
     const [, role] = /^tony\.([a-z]+)\.instances$/.exec(key) ?? [];
@@ -179,13 +179,13 @@ function draftOf(
   file: string,
 ): Draft {
   const logdir = settings.get('tony.application.tensorboard-log-dir');
-  // If the configuration sets a folder for summaries, the key `tensorboard` in job.yaml replaces the role for TensorBoard.
+  // If the configuration sets a summary folder, the `tensorboard` key in job.yaml replaces TonY's TensorBoard role.
   const own = names.filter((name) => logdir === undefined || name !== SIDECAR);
   const stages = stagesOf(settings, own);
   const training = own.filter((name) => !stages.prepare.includes(name));
   const framework = frameworkOf(settings, training, [command, ...training.map((name) => settings.get(`tony.${name}.command`))]);
   const roles = Object.fromEntries(own.map((name) => [name, draftRole(settings, name, { framework, stages, roles: own })]));
-  // Parameter servers in TensorFlow's cluster do not end by themselves, so the job ends with its chief.
+  // TensorFlow's parameter servers do not end by themselves, so the job must end when its chief ends.
   const endsWithChief = Object.values(roles).some(({ ranked }) => ranked === true);
   const tags = splitList(settings.get('tony.application.tags') ?? '');
   const gang = positive(settings.get('tony.container.allocation.timeout'));

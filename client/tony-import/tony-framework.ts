@@ -21,7 +21,7 @@ export function frameworkOf(
   return chosen === 'pytorch' || chosen === 'horovod' ? chosen : 'none';
 }
 
-/** Returns true for the role in which TonY runs the rendezvous of Horovod. In tony-ts, the ApplicationMaster provides the rendezvous. */
+/** Returns true for the role in which TonY runs the Horovod rendezvous. In tony-ts, the ApplicationMaster provides the rendezvous. */
 export function isHorovodDriver(settings: ReadonlyMap<string, string>, role: string): boolean {
   return role === 'driver' && settings.get('tony.application.framework')?.toLowerCase() === 'horovod';
 }

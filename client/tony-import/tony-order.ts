@@ -56,7 +56,7 @@ function draftEnd(settings: Settings, name: string, roles: readonly string[]): D
   return { role: members.length === 1 ? only : members, within: `${seconds}s`, late: ignored ? undefined : 'fail' };
 }
 
-/** Returns the group of roles after which this role ends. TonY considers only one group for each role. */
+/** Returns the role group that must end before TonY ends this role. TonY considers only one such group for each role. */
 function groupOf(settings: Settings, name: string): string | undefined {
   return [...settings.keys()]
     .flatMap((key) => {
@@ -66,7 +66,7 @@ function groupOf(settings: Settings, name: string): string | undefined {
     .at(-1);
 }
 
-/** Returns the conversion of a key of a group or dependency. Returns undefined for other keys. */
+/** Returns how a key that defines a group or dependency is converted. Returns undefined for other keys. */
 export function carriedOrder(key: string, settings: Settings, roles: Readonly<Record<string, DraftOrder>>): Carrying | undefined {
   const ends = Object.keys(roles).filter((role) => roles[role]?.endAfter !== undefined);
   if (key.startsWith(GROUP)) {

@@ -45,7 +45,7 @@ export const JOB_ORDERINGS: readonly Ordering<JobSummary>[] = [
   { name: 'step', compare: most(({ job }) => job?.step) },
 ];
 
-/** Returns the view of one job. It contains a line about the job, the reason if the job waits, and as many tasks as fit. */
+/** Returns the view of one job. It contains a line about the job, the reason if the job is waiting, and as many tasks as fit. */
 export function jobFrame(
   applicationId: string,
   { status, phase, waiting, masterSilentMs }: Observation,

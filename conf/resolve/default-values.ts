@@ -22,7 +22,7 @@ export function withDefaults(written: unknown, defaults: Mapping): unknown {
   };
 }
 
-/** Returns the defaults for one role. Defaults under the name of the role take precedence over those under "*". */
+/** Returns the defaults for one role. Defaults under the role's own name take precedence over those under "*". */
 function defaultsOfRole(roles: Mapping, name: string): Mapping {
   return filledUp(ownMapping(roles, name), ownMapping(roles, EVERY_ROLE));
 }

@@ -106,7 +106,7 @@ export function parseJob(text: string, options: ParseOptions): Job {
     );
   }
   for (const value of changed) {
-    // A role inherits the variables in `env` of the job.
+    // A role inherits the variables in the job's `env`.
     const [, , key, variable = ''] = value.path;
     const setPath = [value.path, ...(key === 'env' ? [[key, variable]] : [])].find((path) => sets(written, path));
     if (setPath === undefined || value.was === value.is) {
@@ -119,8 +119,8 @@ export function parseJob(text: string, options: ParseOptions): Job {
 }
 
 /**
- * Applies site defaults to the roles that the strategy adds. Such a role is a copy of the chief's role. It lacks only the defaults under
- * its own name, the node label and other resource types.
+ * Applies site defaults to the roles that the strategy adds. Such a role is a copy of the chief's role, so only the defaults under its own
+ * name, the node label and other resource types are missing.
  */
 function withDefaultsOfStrategyRoles(job: Job, written: unknown, { defaults }: Pick<SiteConfig, 'defaults'>): Job {
   const parts = defaultsSchema.parse(defaults).roles ?? {};
@@ -276,8 +276,8 @@ function meaningProblems(file: JobFile): Problem[] {
 }
 
 /**
- * Returns the first file to which a command refers. Because of this file, the folder of job.yaml is the default source. Returns undefined
- * if job.yaml sets `source`, or if no command refers to a file.
+ * Returns the first file to which a command refers. Such a file makes the folder of job.yaml the default source. Returns undefined if
+ * job.yaml sets `source`, or if no command refers to a file.
  */
 function namedFile(file: JobFile, isFile: NonNullable<ParseOptions['isFile']> = () => false): string | undefined {
   if (file.source !== undefined) {

@@ -12,8 +12,8 @@ export interface SiteConfig {
   readonly from: string | null;
   readonly history: {
     /**
-     * Folder for the histories of all users, as a URI on HDFS or a path on the default file system. If null, each user's histories are in
-     * the user's home folder.
+     * Folder for all users' histories, as a URI on HDFS or a path on the default file system. If null, each user's histories are in the
+     * user's home folder.
      */
     readonly dir: string | null;
     /** URL of the history server without a trailing slash, or null if there is none. */
@@ -139,7 +139,7 @@ export const DEFAULT_SITE: SiteConfig = { ...parseSite('', SITE_FILE), from: nul
 
 /**
  * Parses the text of a tony-site.yaml.
- * @param file name of the file for error messages
+ * @param file file name for error messages
  * @throws TonyError SITE_INVALID with the line, the column and the expected value of every mistake
  */
 export function parseSite(text: string, file: string): SiteConfig {
@@ -204,7 +204,7 @@ export function keytabOf(text: string, file: string): SiteKeytab | null {
   return /^['"]?kerberos\b/m.test(text) ? parseSite(text, file).kerberos : null;
 }
 
-/** Returns the JSON Schema (2020-12) of tony-site.yaml for editors. */
+/** Returns the JSON Schema (2020-12) for tony-site.yaml, for use in editors. */
 export function siteJsonSchema(): JsonSchema {
   return { title: 'tony-ts site', ...z.toJSONSchema(siteSchema, { io: 'input', unrepresentable: 'any' }) } as JsonSchema;
 }

@@ -3,12 +3,12 @@ import { MOST_PROCESSES, processesOf } from '../processes.ts';
 import { type Framework, factsOf } from '../values/frameworks.ts';
 import type { Problem } from '../yaml-file.ts';
 
-// Adapts the roles of a job to its strategy. With `parameter-server`, the tasks of the role `ps` store the weights. With `all-reduce`,
-// tony-ts ignores the role `ps`, so that the same job.yaml works with both strategies.
+// Adapts the roles of a job to its strategy. With `parameter-server`, the tasks of the `ps` role store the weights. With `all-reduce`,
+// tony-ts ignores the `ps` role, so that the same job.yaml works with both strategies.
 
 type RoleFile = JobFile['roles'][string];
 
-/** Name of the role whose tasks store the weights if the strategy is `parameter-server`. */
+/** Name of the role whose tasks store the weights in the `parameter-server` strategy. */
 export const SERVING_ROLE = 'ps';
 
 /** Roles whose tasks have no rank by default. */
@@ -46,7 +46,7 @@ export function withStrategyRoles(file: JobFile): JobFile {
   if (chief === undefined) {
     return file;
   }
-  // By default, a parameter server runs the same command as the chief. The training library behaves differently in the role `ps`.
+  // By default, a parameter server runs the same command as the chief. The training library behaves differently in the `ps` role.
   if (given !== undefined) {
     const command = given.command ?? chief.command ?? file.command;
     return { ...file, roles: { ...file.roles, [SERVING_ROLE]: { ...given, ...(command !== undefined && { command }) } } };
@@ -63,7 +63,7 @@ export function withStrategyRoles(file: JobFile): JobFile {
   return { ...file, roles: { ...file.roles, [SERVING_ROLE]: serving } };
 }
 
-/** Returns true for a role `ps` whose settings in job.yaml show that the role does not store weights. */
+/** Returns true for a `ps` role whose settings in job.yaml show that it does not store weights. */
 function hasOwnMeaning(role: RoleFile): boolean {
   return role.command !== undefined || role.untracked || role.sidecar || role.ranked === true || role.chief === true;
 }
@@ -114,15 +114,15 @@ export function strategyProblems(file: JobFile): Problem[] {
   return problems;
 }
 
-/** Explains why a job of this framework cannot set `wireSecurity`. */
+/** Explains why a job with this framework cannot set `wireSecurity`. */
 export function unprotected(framework: Framework): string {
   const title = factsOf(framework)?.title ?? framework;
   return `tony-ts protects only the connections of framework tfjs, and cannot protect those between ${title} programs`;
 }
 
 /**
- * Rejects settings that have no effect on programs of another framework. Also rejects environment variables that the launcher of the
- * framework sets.
+ * Rejects settings that have no effect with frameworks other than `tfjs`. Also rejects environment variables that tony-ts sets for the
+ * framework.
  */
 function frameworkProblems(file: JobFile): Problem[] {
   const facts = factsOf(file.framework);
@@ -176,8 +176,8 @@ function frameworkProblems(file: JobFile): Problem[] {
 }
 
 /**
- * Message for jobs of framework tfjs that set `checkpoint.sync`. In such a job, the training library and the executor would write different
- * files to the same folder.
+ * Message for `tfjs` jobs that set `checkpoint.sync`. In such a job, the training library and the executor would write different files to
+ * the same folder.
  */
 export const SYNC_WITH_TFJS =
   'programs of framework tfjs store their checkpoints with `join`: remove the key, or write `framework: none` for a program that does not use it';

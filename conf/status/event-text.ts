@@ -54,11 +54,12 @@ export function namesNode({ cause, node }: TaskFailure): boolean {
   return node !== null && cause.kind !== 'impossible';
 }
 
-/** Exit status of a container in which SIGKILL ended the process. */
+/** Exit status of a container whose process was killed by SIGKILL. */
 const KILLED = 137;
 
 /**
- * Explains SIGKILL. YARN does not report the sender of a signal. The sender is the kernel if it enforces the memory limit of a container.
+ * Explains a SIGKILL. YARN does not report who sent the signal. It was probably the kernel, which kills processes that exceed their
+ * container's memory limit.
  */
 function killedByKernel(role: string, memoryMb?: number): string {
   const limit =
@@ -105,7 +106,7 @@ const UNCOUNTED: Readonly<Record<TaskFailure['cost'], string>> = {
   victim: '(not counted: it lost its peers) ',
 };
 
-/** Returns the task or role of an event, for example `worker:1`. Returns an empty string for events of the whole job. */
+/** Returns the task or role of an event, for example `worker:1`. Returns an empty string for events that concern the whole job. */
 export function subjectOf({ role = '', index }: HistoryEntry): string {
   return role === '' || index === undefined ? role : `${role}:${index}`;
 }

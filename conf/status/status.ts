@@ -43,7 +43,7 @@ export interface OrphanedContainer {
   readonly containerId: string;
   /** Address of the NodeManager as host:port. */
   readonly node: string;
-  /** Whether the executor is connected and has received the order to stop. */
+  /** Whether the executor is connected and has been ordered to stop. */
   readonly attached: boolean;
   /**
    * Time in ms after which the executor's lease ends. The executor then ends the program. If `attached` is true, every message renews the
@@ -61,7 +61,7 @@ export interface TensorBoardStatus {
   readonly message: string;
 }
 
-/** Elastic role of the job. Its number of tasks depends on the free resources of the cluster. */
+/** The job's elastic role, whose number of tasks depends on the free resources in the cluster. */
 export interface ElasticStatus {
   readonly role: string;
   /** Number of tasks in the current generation, or 0 while a generation is being formed. */
@@ -74,7 +74,7 @@ export interface MasterStatus {
   readonly node: string;
   readonly rssBytes: number;
   readonly cpuCores: number;
-  /** 99th percentile of the delay of timers during the last minute, in ms. */
+  /** 99th percentile of timer delays during the last minute, in ms. */
   readonly latenessMs: number;
 }
 
@@ -93,7 +93,7 @@ export interface TaskStatus {
   readonly usage: Usage | null;
   /** Time since the last heartbeat in ms, or null before the first heartbeat. */
   readonly silentMs: number | null;
-  /** Exit of the task's newest program, or null while the program is running. */
+  /** How the task's newest program ended, or null while it is running. */
   readonly exit: ProgramEnd | null;
   /** Newest failure, or null if the task has not failed. */
   readonly failure: TaskFailure | null;
@@ -115,10 +115,10 @@ export interface Usage {
 
 export const TASK_STATES = ['requested', 'launching', 'registered', 'running', 'succeeded', 'failed', 'lost', 'stopped'] as const;
 
-/** State of a task. In the state `launching`, YARN has allocated the container of the task, but the executor has not registered. */
+/** State of a task. In the `launching` state, YARN has allocated the task's container, but the executor has not registered yet. */
 export type TaskState = (typeof TASK_STATES)[number];
 
-/** Returns the roles for which a task waits. Until the wait ends, the job requests no container for the task. */
+/** Returns the roles for which a task waits. The job does not request a container for the task until the wait ends. */
 export function awaitedRoles({ state, waitsFor = [] }: TaskStatus): string[] {
   return state === 'requested' ? [...new Set(waitsFor.map(({ role }) => role))] : [];
 }
@@ -159,15 +159,15 @@ export interface HistoryEntry {
   readonly generation?: number;
   readonly containerId?: string;
   readonly node?: string;
-  /** Exit of the program in the event `program-ended`. */
+  /** How the program ended, in a `program-ended` event. */
   readonly exit?: ProgramEnd;
-  /** Cause and cost of the failure in the events `task-failed` and `failure-corrected`. */
+  /** Cause and cost of the failure, in a `task-failed` or `failure-corrected` event. */
   readonly failure?: TaskFailure;
-  /** State of the executor's program in the event `executor-registered`. */
+  /** State of the executor's program, in an `executor-registered` event. */
   readonly phase?: 'idle' | 'running' | 'ended';
-  /** Reason why the previous generation ended, in the event `generation-started`. */
+  /** Reason why the previous generation ended, in a `generation-started` event. */
   readonly reason?: string;
-  /** Result of the job in the event `job-finished`. The field `detail` of this event contains the message. */
+  /** The job's result, in a `job-finished` event. The `detail` field of this event contains the message. */
   readonly result?: JobResult['state'];
   readonly detail?: string;
 }

@@ -1,4 +1,4 @@
-/** Mean durations of the phases of a job's training steps, from the metrics `profile/...`. */
+/** Mean duration of each phase of a job's training steps, from the `profile/...` metrics. */
 export interface StepProfile {
   readonly stepMs: number;
   /** Phases that take at least 0.05 ms, longest first. */

@@ -1,8 +1,8 @@
 import * as z from 'zod';
 import { ROLE_NAME } from '../values/role-name.ts';
 
-// Types for the end of programs, containers and tasks, as stored in events, statuses and final.json. conf/status/event-text.ts converts
-// them to text.
+// Types that describe how programs, containers and tasks ended, as stored in events, statuses and final.json. conf/status/event-text.ts
+// converts them to text.
 
 export interface ProgramEnd {
   /** Exit code, or null if a signal killed the program. */
@@ -49,7 +49,7 @@ export type FailureCause =
   | { readonly kind: 'blamed'; readonly by: string }
   /** The executor did not register in time. */
   | { readonly kind: 'unheard'; readonly ms: number }
-  /** The program ran longer than the time limit of its role. */
+  /** The program ran longer than its role's time limit. */
   | { readonly kind: 'time-limit'; readonly ms: number }
   /** A new attempt of the ApplicationMaster found neither the container nor its executor. */
   | { readonly kind: 'gone' }

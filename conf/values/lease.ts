@@ -1,4 +1,4 @@
-/** Minimum lease in ms. During the lease, an executor keeps its program running without contact with an ApplicationMaster. */
+/** Minimum lease in ms. The lease is how long an executor keeps its program running without contact with an ApplicationMaster. */
 export const LEAST_LEASE_MS = 120_000;
 /** Maximum lease in ms if a replacement may start while the lost program may still be running. */
 export const MOST_LEASE_MS = 1_800_000;

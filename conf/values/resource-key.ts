@@ -23,8 +23,8 @@ export function meantResource(key: string): string | undefined {
 }
 
 /**
- * Returns the reason why a key cannot be the name of another resource type, or undefined if the name is valid. Rejects alternative names of
- * memory, vcores, gpus and instances, because quotas would not apply to them.
+ * Returns the reason why a key cannot be the name of another resource type, or undefined if the name is valid. Rejects alternative names
+ * for memory, vcores, gpus and instances, because quotas would not apply to them.
  */
 export function otherResourceProblem(key: string): string | undefined {
   if (RESOURCE_KEYS.includes(key)) {

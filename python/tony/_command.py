@@ -1,4 +1,4 @@
-"""Runs the command `tony-ts` and reads the JSON lines that it prints."""
+"""Runs the `tony-ts` command and reads the JSON lines that it prints."""
 
 import json
 import os
@@ -21,15 +21,14 @@ Value = Dict[str, Any]
 
 
 class Command:
-    """Path and environment of the command `tony-ts`."""
+    """Path and environment of the `tony-ts` command."""
 
     def __init__(self, words: Sequence[str], environment: Mapping[str, str]) -> None:
         self._words = list(words)
         self._environment = dict(environment)
 
     def lines(self, words: Sequence[str], timeout: Optional[float], fails: Sequence[int] = ()) -> Iterator[Value]:
-        """Runs a command and yields the values that it prints. If the caller stops the iteration, terminates the
-        command.
+        """Runs a command and yields the values that it prints. If the caller stops iterating, terminates the command.
 
         `fails` lists nonzero exit codes that do not raise an error. Raises TonyError with the error code that the
         command prints, and TimeoutError after `timeout` seconds.

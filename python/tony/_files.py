@@ -22,10 +22,10 @@ def open_file(
 ) -> IO[Any]:
     """Opens the file with this URI. docs/storage.md lists the schemes, such as hdfs://, s3:// and file://.
 
-    `tony://NAME/PATH` refers to a path in the input folder data.NAME. The mode r reads a file, w replaces it, and x
-    fails if the file exists. With an additional b, the file contains bytes instead of text. Reading streams the
+    `tony://NAME/PATH` refers to a path in the input folder data.NAME. Mode r reads a file. Mode w creates or replaces
+    it. Mode x creates it, and fails if it exists. Add b to read or write bytes instead of text. Reading streams the
     content, and supports seek. A new file becomes visible when it is closed. If a `with` block raises an error, the new
-    file is discarded. The default for `encoding` is UTF-8.
+    file is discarded. `encoding` defaults to UTF-8.
 
     Raises FileNotFoundError, PermissionError and FileExistsError, each of which is also a TonyError.
     """

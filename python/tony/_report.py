@@ -8,7 +8,7 @@ from ._task import context
 
 
 def append(line: Dict[str, Any]) -> None:
-    """Appends a line to the report file. A single write allows several processes of a task to use the same file."""
+    """Appends a line to the report file. Uses a single write, so that a task's processes can share the file."""
     path = context().report_file
     if path is None:
         return
@@ -23,7 +23,7 @@ def append(line: Dict[str, Any]) -> None:
 def report(step: int, **metrics: SupportsFloat) -> None:
     """Reports the current step and its metrics, as in report(100, loss=0.3).
 
-    The page of the job and `tony-ts status` show the step and the metrics. Outside a job, this function does nothing.
+    The job's page and `tony-ts status` show the step and the metrics. Outside a job, this function does nothing.
     """
     values = {name: float(value) for name, value in metrics.items()}
     # JSON supports neither NaN nor infinite numbers.

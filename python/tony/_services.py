@@ -21,7 +21,7 @@ TIMEOUT_S = 120.0
 _MAX_WAIT_S = 30.0
 _FIRST_PAUSE_S = 0.05
 _LONGEST_PAUSE_S = 3.0
-# The path of a socket may have at most 108 bytes.
+# The operating system limits socket paths to about 108 bytes.
 _LONGEST_PATH = 100
 _MOST_HEAD_BYTES = 1 << 20
 _MOST_BODY_BYTES = 17 << 20

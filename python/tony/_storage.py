@@ -23,7 +23,7 @@ class Checkpoint:
 
 
 def save_checkpoint(step: int, path: str) -> None:
-    """Stores a copy of the local folder `path` as the checkpoint of this step.
+    """Stores a copy of the local folder `path` as the checkpoint for this step.
 
     Call this function in a single process, usually the process with rank 0. It returns when the checkpoint is complete,
     and removes old checkpoints according to `checkpoint.keep` in job.yaml. Outside a job, it does nothing.

@@ -16,8 +16,7 @@ from ._files import open_file
 from ._report import notice
 from ._task import context
 
-# Pause in seconds between copies. The pause grows with the duration of the run, because each copy replaces the whole
-# file.
+# Pause in seconds between copies. The pause grows as the run gets longer, because each copy replaces the whole file.
 _FIRST_PAUSE_S = 5.0
 _PAUSE_SHARE = 0.05
 _LONGEST_PAUSE_S = 30.0
@@ -28,9 +27,9 @@ _ABOUT = "summaries"
 def local_summary_dir(run: str = "train") -> str:
     """Returns a local folder for the event files of a TensorBoard writer, for example PyTorch's SummaryWriter.
 
-    In a job, a thread copies the files to the folder `run` in the job's summary folder. The files are copied repeatedly
-    while the program runs, and once more when it exits. TensorBoard shows each folder as a run. Outside a job, this
-    function returns `runs/RUN`.
+    In a job, a thread copies the files to the subfolder RUN of the job's summary folder. The files are copied
+    repeatedly while the program runs, and once more when it exits. TensorBoard shows each folder as a run. Outside a
+    job, this function returns `runs/RUN`.
     """
     if context().services is None:
         return os.path.join("runs", run)
@@ -45,7 +44,7 @@ def local_summary_dir(run: str = "train") -> str:
 
 
 class _Copies:
-    """Copies the changed files of a folder at regular intervals."""
+    """Copies the changed files in a folder repeatedly."""
 
     def __init__(self, folder: str, target: str) -> None:
         self._folder = folder
@@ -58,8 +57,8 @@ class _Copies:
 
     def start(self) -> None:
         threading.Thread(target=self._run, name="tony-summaries", daemon=True).start()
-        # Exit handlers run in reverse order of their registration. Writers register later, so they close their files
-        # before the last copy.
+        # The exit handler that was registered last runs first. Writers register theirs later, so they close their
+        # files before the last copy.
         atexit.register(self._finish)
 
     def _run(self) -> None:

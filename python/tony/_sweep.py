@@ -1,4 +1,4 @@
-"""Runs sweeps. A sweep consists of independent trials of configurations, and the tasks of a role share the trials."""
+"""Runs sweeps. A sweep runs an independent trial for each configuration, and divides the trials among a role's tasks."""
 
 import csv
 import io
@@ -52,8 +52,7 @@ class Trial:
         self._is_over = False
 
     def finish(self, **metrics: SupportsFloat) -> None:
-        """Stores the metrics of the trial, as in finish(accuracy=0.98). The metrics must include the metric of the
-        sweep."""
+        """Stores the metrics of the trial, as in finish(accuracy=0.98). The metrics must include the sweep's metric."""
         values = {name: float(value) for name, value in metrics.items()}
         if self._sweep.metric not in values:
             raise TonyError(
@@ -93,7 +92,7 @@ class Sweep:
 
     @property
     def results(self) -> List[TrialResult]:
-        """All results that this task knows, best first. After the iteration, the list contains the results of all
+        """All results known to this task, best first. After the iteration, the list contains the results of all
         trials."""
         sign = -1 if self.goal == "maximize" else 1
 
@@ -105,7 +104,7 @@ class Sweep:
 
     @property
     def best(self) -> Optional[TrialResult]:
-        """The best result that this task knows, or None if no trial has succeeded."""
+        """The best result known to this task, or None if no trial has succeeded."""
         first = next(iter(self.results), None)
         return None if first is None or first.error is not None else first
 
@@ -159,7 +158,7 @@ class Sweep:
         print(f"{result.name} {json.dumps(result.configuration)}: {_summary_of(result)}", flush=True)
 
     def _refresh(self) -> None:
-        """Reads new results of other tasks, and reports the best result."""
+        """Reads new results from other tasks, and reports the best result."""
         found = set() if self.output is None else {entry.name for entry in _places.list_folder(self.output)}
         for index in range(len(self.configurations)):
             name = f"{_name_of(index)}.json"
@@ -210,7 +209,7 @@ def sweep(
     distinguishes sweeps with the same configurations. Change it if a change in your code affects the results. Outside a
     job, this process runs all trials. It keeps the results in memory unless `output` is set.
 
-    Raises TonyError USAGE if the tasks have ranks, OUTPUT_MISMATCH if the folder contains trials of other
+    Raises TonyError USAGE if the tasks have ranks, OUTPUT_MISMATCH if the folder contains trials with other
     configurations, and TRIAL_FAILED if a trial ends without a result.
     """
     if goal not in _GOALS:

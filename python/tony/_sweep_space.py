@@ -69,15 +69,14 @@ def _draw(choice: Union[List[Any], Mapping[str, Any]], share: float) -> Any:
     if isinstance(choice, list):
         return choice[int(share * len(choice))]
     least, most, is_integer = choice["min"], choice["max"], bool(choice.get("integer", False))
-    # Whole numbers result from rounding down, so their range must end at `max` + 1.
+    # Whole numbers are drawn by rounding down, so their range must end at `max` + 1.
     end = most + 1 if is_integer else most
     value = _between_logarithms(least, end, share) if choice.get("scale") == "log" else least + (end - least) * share
     return min(int(most), math.floor(value)) if is_integer else value
 
 
 def _between_logarithms(least: float, end: float, share: float) -> float:
-    """Draws from a logarithmic range. Computes with Decimal, because powers of floats depend on the C library of the
-    machine."""
+    """Draws from a logarithmic range. Uses Decimal, because powers of floats depend on the machine's C library."""
     with localcontext() as context:
         context.prec = 30
         first, last = Decimal(least).ln(), Decimal(end).ln()

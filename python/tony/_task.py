@@ -20,7 +20,7 @@ class Member:
 
 @dataclass(frozen=True)
 class Task:
-    """Task of this process. Outside a job, this process is the only worker."""
+    """This process's task. Outside a job, this process is the only worker."""
 
     application_id: str = ""
     job_name: str = ""

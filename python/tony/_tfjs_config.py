@@ -1,7 +1,7 @@
-"""Converts layer configurations between TensorFlow.js and Keras 3. TensorFlow.js uses the format of Keras 2.
+"""Converts layer configurations between TensorFlow.js and Keras 3. TensorFlow.js uses the Keras 2 format.
 
-The functions use only the public interface of Keras. They import keras when they are called, because Keras is an
-optional dependency.
+The functions use only Keras's public interface. They import keras when they are called, because Keras is an optional
+dependency.
 """
 
 from typing import Any, Dict, List, Mapping, Optional, Tuple
@@ -22,10 +22,10 @@ _COMMON = frozenset(
     """.split()
 )
 _MODELS = ("Functional", "Model", "Sequential")
-# The hard_sigmoid of Keras 3 has a different slope.
+# In Keras 3, hard_sigmoid has a different slope.
 _HARD_SIGMOID = "tfjs_hard_sigmoid"
 _ACTIVATIONS = ("activation", "recurrent_activation")
-# Activations of TensorFlow.js. Keras has the additional name silu for swish.
+# TensorFlow.js activations. Keras also calls swish silu.
 _TFJS_ACTIVATIONS = frozenset(
     "elu gelu linear log_softmax mish relu relu6 selu sigmoid softmax softplus softsign swish tanh".split()
 )
@@ -74,7 +74,7 @@ def _keras_config(name: str, config: Config, custom: Mapping[str, Any]) -> Confi
 
 
 def hard_sigmoid() -> Any:
-    """Returns the hard_sigmoid of TensorFlow.js, and registers it with Keras."""
+    """Returns TensorFlow.js's hard_sigmoid, and registers it with Keras."""
     import keras
 
     found = keras.saving.get_registered_object(f"tony>{_HARD_SIGMOID}")
@@ -102,7 +102,7 @@ def _sequential(config: Config, custom: Mapping[str, Any]) -> Any:
 def _functional(config: Config, custom: Mapping[str, Any]) -> Any:
     """Builds a functional model. Calls each layer after the layers that provide its inputs.
 
-    A connection consists of the name of a layer, the number of one of its calls, and an output of that call.
+    A connection consists of a layer name, a call number, and an output index.
     """
     import keras
 
@@ -168,8 +168,8 @@ def _tfjs_functional(config: Config) -> Config:
         each["config"]["name"]: [_histories(each, node) for node in each["inbound_nodes"]] for each in config["layers"]
     }
     ends = {key: _places_of(config[key]) for key in ("input_layers", "output_layers")}
-    # Each call of a layer provides an input of another layer or an output of the model. The first call of a nested
-    # model in this model has number 1 in TensorFlow.js. In Keras, it has number 0 or 1, depending on the version.
+    # Every layer call provides an input of another layer or an output of the model. TensorFlow.js numbers the calls of
+    # a nested model in this model from 1. Keras numbers them from 0 or 1, depending on the version.
     used = [each for nodes in calls.values() for node in nodes for each in node] + ends["output_layers"]
     nested = {each["config"]["name"] for each in config["layers"] if each["class_name"] in _MODELS}
     first = {name: min(call for other, call, _ in used if other == name) for name in nested}
@@ -191,8 +191,8 @@ def _tfjs_functional(config: Config) -> Config:
 
 
 def _places_of(value: Any) -> List[List[Any]]:
-    """Returns the tensors in a nested structure. Each tensor is a list that consists of the name of a layer, the number
-    of a call, and an output."""
+    """Returns the tensors in a nested structure. Each tensor is a list of a layer name, a call number, and an output
+    index."""
     if isinstance(value, dict):
         return [place for each in value.values() for place in _places_of(each)]
     if value and isinstance(value[0], str):
@@ -201,7 +201,7 @@ def _places_of(value: Any) -> List[List[Any]]:
 
 
 def _histories(entry: Config, node: Config) -> List[List[Any]]:
-    """Returns the tensors that are the inputs of a layer's call."""
+    """Returns the tensors that are the inputs to a layer call."""
     arguments = node["args"]
     found: Any = arguments[0] if len(arguments) == 1 else None
     tensors = found if isinstance(found, (list, tuple)) else [found]
@@ -283,5 +283,5 @@ def _names_in(layer: Any) -> List[Tuple[str, Any]]:
 
 
 def _variables(layer: Any) -> List[Any]:
-    # The state of a random generator in a Dropout layer is not a weight.
+    # The random generator state in a Dropout layer is not a weight.
     return list(layer.trainable_variables) + [each for each in layer.weights if not each.trainable]

@@ -4,7 +4,7 @@ from typing import Any, Dict, List, Mapping, Tuple
 
 from ._errors import TonyError
 
-# Options of Keras that TensorFlow.js does not support.
+# Keras options that TensorFlow.js does not support.
 _ONLY_KERAS = (
     "amsgrad",
     "clipnorm",
@@ -83,7 +83,7 @@ def tfjs_optimizer(model: Any, names: List[str]) -> Tuple[Dict[str, Any], List[T
 
 
 def _slots(optimizer: Any) -> List[Any]:
-    """Returns the slots in the order of TensorFlow.js, which groups slots by their kind."""
+    """Returns the slots in TensorFlow.js order. TensorFlow.js groups slots by their kind."""
     if type(optimizer).__name__ == "Adam":
         return [*optimizer._momentums, *optimizer._velocities]
     return list(optimizer.momentums) if optimizer.momentum else []

@@ -1,4 +1,4 @@
-"""Submits and follows jobs from Python programs, such as notebooks and schedulers. Runs the command `tony-ts`.
+"""Submits and follows jobs from Python programs, such as notebooks and schedulers. Runs the `tony-ts` command.
 
     from tony import client
 
@@ -32,7 +32,7 @@ __all__ = [
     "wait",
 ]
 
-# Time limit in seconds for one request to the cluster. The time limits of the command for its connections are shorter.
+# Time limit in seconds for one request to the cluster. The command's own connection time limits are shorter.
 _TIMEOUT_S = 300.0
 
 PathText = Union[str, "os.PathLike[str]"]
@@ -57,7 +57,7 @@ class Result:
     state: str
     # Cause of a failure, and the next step.
     diagnostics: str
-    # Values of the last status of the job.
+    # Values from the job's last status.
     step: int = 0
     metrics: Dict[str, float] = field(default_factory=dict)
 
@@ -137,7 +137,7 @@ class Killed:
 
 
 class Client:
-    """Runs the command `tony-ts` for one cluster.
+    """Runs the `tony-ts` command for one cluster.
 
     `command` is the path of the command, or a list such as ["node", "/opt/tony-ts/dist/tony-ts.js"]. `environment`
     contains additional environment variables for the command, for example HADOOP_USER_NAME or TONY_KEYTAB.
@@ -215,7 +215,7 @@ class Client:
     def wait(
         self, id: str, timeout: Optional[float] = None, on_event: Optional[Callable[[Value], None]] = None
     ) -> Result:
-        """Waits until the job ends. To raise an error if the job failed, call `check` of the result.
+        """Waits until the job ends. To raise an error if the job failed, call the result's `check` method.
 
         `on_event` is called with each value that `tony-ts attach --output json` prints, such as changed states and
         metrics. Raises TimeoutError after `timeout` seconds, but the job keeps running. Survives cluster outages of up

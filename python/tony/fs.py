@@ -1,4 +1,4 @@
-"""Makes the storage of a job available as a file system of fsspec, for pandas, pyarrow and other libraries.
+"""Makes a job's storage available as an fsspec file system, for pandas, pyarrow and other libraries.
 
 If fsspec is installed, `import tony` registers the file system for tony:// URIs, as in
 pandas.read_csv("tony://hdfs://nameservice/data.csv").

@@ -1,4 +1,4 @@
-"""Converts models between TensorFlow.js and Keras 3. Requires Keras in the Python environment of the program.
+"""Converts models between TensorFlow.js and Keras 3. Requires Keras in the program's Python environment.
 
 load_tfjs builds a Keras model from a layers model that a TensorFlow.js program has exported. save_tfjs writes a Keras
 model that TensorFlow.js programs can load, train and serve. The converted model makes the same predictions as the
@@ -113,7 +113,7 @@ def save_tfjs(model: Any, place: str, include_optimizer: bool = False) -> None:
 
 
 def register() -> None:
-    """Registers the hard_sigmoid of TensorFlow.js, so that Keras can load .keras files of models that load_tfjs has
+    """Registers TensorFlow.js's hard_sigmoid, so that Keras can load .keras files of models that load_tfjs has
     built."""
     hard_sigmoid()
 
@@ -133,7 +133,7 @@ def _read_document(place: str) -> Tuple[str, str, Dict[str, Any]]:
 
 
 def _read_weights(folder: str, manifest: List[Dict[str, Any]], group_name: str) -> Dict[str, Any]:
-    """Returns the weights of the group `model` or `optimizer`, keyed by name, in the order of the manifest."""
+    """Returns the weights in the `model` or `optimizer` group, keyed by name, in manifest order."""
     weights: Dict[str, Any] = {}
     for group in manifest:
         data = bytearray()
