@@ -1,8 +1,8 @@
 import type { Resource, YarnCluster } from './job.ts';
 
 /*
- * Types of the data of `tony-ts doctor --probe`. The client writes a ProbeOrder to job.json. The ApplicationMaster starts one container per
- * node, and writes a ProbeResult to the same folder.
+ * Types for the data that `tony-ts doctor --probe` exchanges. The client writes a ProbeOrder to job.json. The ApplicationMaster starts one
+ * container per node, and writes a ProbeResult to the same folder.
  */
 
 /** File names in the bundle folder and in a probe's staging folder. */

@@ -9,10 +9,10 @@ import { ROLE_NAME } from './values/role-name.ts';
  *
  *   tony-roles:*:0:m1024:v1+worker:4:m16384:v4:g8+ps:2:m4096:v2:yarn.io/fpga=2
  *
- * An entry contains the name of the role, the number of tasks, and their total resources: m memory (MiB), v vcores, g GPUs, and other resource
- * types by name. `*` is the entry of the ApplicationMaster. `^` is the peak of all tasks. It is omitted if it equals the sum of the roles, as in
- * every job whose roles all run at the same time. By default, YARN accepts ten tags of 100 ASCII characters per application, and converts them
- * to lower case. Each tag therefore contains as many entries as fit.
+ * An entry contains the name of the role, the number of tasks, and their total resources: m memory (MiB), v vcores, g GPUs, and other
+ * resource types by name. `*` is the ApplicationMaster's entry. `^` is the peak of all tasks, and is omitted if it equals the sum of the
+ * roles, as in every job whose roles all run at the same time. By default, YARN accepts ten tags of 100 ASCII characters per application,
+ * and converts them to lower case. Each tag therefore contains as many entries as fit.
  */
 
 const PREFIX = 'tony-roles:';

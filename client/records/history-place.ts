@@ -10,8 +10,8 @@ import { placeUri } from '../files/place-uri.ts';
  *   <staging root>/history/<application id>/   default; readable only by the user: folders 0700, files 0600
  *   <history.dir>/<user>/<application id>/     if the site file sets history.dir; readable by its group: folders 0750, files 0640
  *
- * On HDFS, new files inherit the group of <history.dir>, which is the group of the history server. <history.dir> has mode 1777, so users can
- * create their own folders. Readers ignore a folder <user> that belongs to a different user.
+ * On HDFS, new files inherit the group of <history.dir>, which is the group of the history server. <history.dir> has mode 1777, so users
+ * can create their own folders. Readers ignore a <user> folder that belongs to a different user.
  */
 
 const SHARED_FOLDER = 0o750;

@@ -12,7 +12,7 @@ import { courseOf, type JobCourse, type JobHead, type JobOutline, parseFinalWith
  * events. The folder listing determines how many bytes to read, and whether a file has changed since the last read.
  */
 
-/** Maximum total size in bytes and maximum number of event files to read, newest first. */
+/** Limits for reading the newest event files: total size in bytes, and number of files. */
 const NEWEST_EVENTS = 128 << 10;
 const NEWEST_FILES = 4;
 const LONGEST_TEXT = 1_024;

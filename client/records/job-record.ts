@@ -14,7 +14,8 @@ import { linesOf } from './text-lines.ts';
 
 /*
  * Limits (bytes) on memory use, which are necessary because the owner of a history folder can change its files. A file that is larger than
- * any file of an ApplicationMaster is treated as missing. Lines are read one at a time, and only the first and the newest lines are kept.
+ * any file that an ApplicationMaster writes is treated as missing. Lines are read one at a time, and only the first and the newest lines
+ * are kept.
  */
 export const LARGEST_FINAL = 16 << 20;
 export const LARGEST_JOB = 4 << 20;

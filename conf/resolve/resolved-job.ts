@@ -14,7 +14,7 @@ import { SERVING_ROLE, SYNC_WITH_TFJS, unprotected } from './strategy-roles.ts';
 import { isTensorBoardRole } from './tensorboard-role.ts';
 
 /*
- * Schema of a resolved job, which is the field `job` of job.json, or a Job that a program passes to `submit`. The schema enforces every
+ * Schema of a resolved job, which is the `job` field in job.json, or a Job that a program passes to `submit`. The schema enforces every
  * rule of job.yaml, because users can change both.
  */
 

@@ -121,8 +121,7 @@ export function unprotected(framework: Framework): string {
 }
 
 /**
- * Rejects settings that have no effect with frameworks other than `tfjs`. Also rejects environment variables that tony-ts sets for the
- * framework.
+ * Rejects settings that do not apply to the job's framework. Also rejects environment variables that tony-ts sets for the framework.
  */
 function frameworkProblems(file: JobFile): Problem[] {
   const facts = factsOf(file.framework);
