@@ -6,8 +6,8 @@ import type { DockerContainer } from './values/docker.ts';
 import { roleNameOrAll } from './values/value-schemas.ts';
 
 /*
- * Keys of job.yaml that a site file may set. These keys control how jobs run. All other keys describe the job itself, such as its name,
- * code, data and commands.
+ * job.yaml keys that a site file may set. These keys control how jobs run. All other keys describe the job itself, such as its name, code,
+ * data and commands.
  */
 
 /** Name under `roles` in a site file for values that apply to every role. Values under a role's own name take precedence. */

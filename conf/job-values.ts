@@ -60,8 +60,8 @@ export const END_WITHIN = { min: 0 };
 
 export const MASTER_START_TIMEOUT = { min: 1000 };
 /**
- * Minimum of the failure window. YARN ignores failures that are older than the window. If the window were too short, YARN would restart a
- * defective ApplicationMaster forever.
+ * Minimum length of the failure window. YARN ignores failures that are older than the window. If the window were too short, YARN would
+ * restart a defective ApplicationMaster forever.
  */
 export const FAILURE_WINDOW = { min: 10_000 };
 

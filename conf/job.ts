@@ -128,7 +128,7 @@ export interface Role {
   };
   /** Shell command that `bash -c` runs in a copy of the source folder. */
   readonly command: string;
-  /** Files and archives for the programs of this role, in addition to the files and archives of the job. */
+  /** Files and archives for this role's programs, in addition to the job's files and archives. */
   readonly files: readonly ShippedFile[];
   readonly env: Readonly<Record<string, string>>;
   readonly nodeLabel: string | null;
@@ -203,7 +203,7 @@ export const TENSORBOARD_ROLE = 'tensorboard';
  */
 export const TASK_FILE_VARIABLE = 'TONY_TASK_FILE';
 
-/** Names of files and folders in the working directory of a container. Each container contains only the folders that it needs. */
+/** Names of files and folders in a container's working directory. Each container contains only the folders that it needs. */
 export const CONTAINER_LAYOUT = {
   job: 'job.json',
   /** Folder with application-master.mjs, task-executor.mjs, training.mjs and register.mjs. */
@@ -212,7 +212,7 @@ export const CONTAINER_LAYOUT = {
   runtime: 'runtime',
   /** Folder that contains the user's code. YARN shares the folder between containers, so each program runs in its own copy. */
   source: 'source',
-  /** Folder that contains a working directory of the user's program for each generation. */
+  /** Folder in which the user's program has one working directory per generation. */
   program: 'program',
   /** Folder that contains TensorBoard's Python packages. */
   tensorboard: 'tensorboard',
@@ -222,7 +222,9 @@ export const CONTAINER_LAYOUT = {
   virtualEnvironment: 'venv',
   /** Folder that contains the `tony` Python package, which is part of the bundles. Each container has its own copy. */
   python: 'python',
-  /** Folder with the files and archives that job.yaml lists. The working directory of each program contains a link to each of them. */
+  /**
+   * Folder that contains the files and archives that job.yaml lists. The working directory of each program contains a link to each of them.
+   */
   files: 'files',
   /** The job's keytab. Only the ApplicationMaster's container contains it. */
   keytab: 'keytab',
@@ -233,10 +235,10 @@ export const CONTAINER_LAYOUT = {
 } as const;
 
 export const CREDENTIALS = {
-  /** Random value of 32 bytes from which the other secrets are derived. Only the ApplicationMaster receives this entry. */
+  /** 32 random bytes from which the other secrets are derived. Only the ApplicationMaster receives this entry. */
   jobSecret: 'tony.job',
   /**
-   * Self-signed certificate of the job (PEM). Both ends of every gRPC connection present this certificate and accept no other certificate.
+   * The job's self-signed certificate (PEM). Both ends of every gRPC connection present this certificate and accept no other certificate.
    */
   certificate: 'tony.certificate',
   privateKey: 'tony.key',
@@ -255,7 +257,7 @@ export interface FrozenJob {
   readonly version: 1;
   readonly applicationId: string;
   readonly user: string;
-  /** Time of the submission in ms since the epoch. */
+  /** Submission time in ms since the epoch. */
   readonly submittedAt: number;
   readonly job: Job;
   /** URI of the folder that contains the job's state and the ApplicationMaster's address. The folder is removed when the job ends. */

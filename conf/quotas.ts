@@ -30,7 +30,7 @@ export interface RunningJob extends Owner, Demand {
 }
 
 /**
- * Default resources of the ApplicationMaster's container. Every job needs such a container, so limits per container always allow these
+ * Default resources of the ApplicationMaster's container. Every job needs such a container, so per-container limits always allow these
  * resources.
  */
 export const DEFAULT_MASTER = { memory: 1024, vcores: 1 } as const satisfies Amounts;
@@ -240,7 +240,7 @@ export function amountsOf(
   return sumOf([beyond, ...all].map(inLowerCase));
 }
 
-/** Returns true if the quotas contain a total. The usage of a total depends on other jobs. */
+/** Returns true if the quotas contain a total. How much of a total is in use depends on other jobs. */
 export function setsTotals({ roles, users, groups, queues }: Quotas): boolean {
   const scopes: JobLimits[] = [users, groups, queues].flatMap((entries) => Object.values(entries));
   return [...Object.values(roles), ...scopes, ...scopes.flatMap((scope) => Object.values(scope.roles ?? {}))].some(

@@ -3,9 +3,9 @@ import { isUri } from './values/is-uri.ts';
 import { text } from './values/value-schemas.ts';
 import type { Problem } from './yaml-file.ts';
 
-/** File or archive that job.yaml lists under `files` or `archives`. YARN localises it for the containers of a role. */
+/** File or archive that job.yaml lists under `files` or `archives`. YARN localises it for a role's containers. */
 export interface ShippedFile {
-  /** Name in the working directory of the programs. An archive appears there as a folder with this name. */
+  /** Name in the programs' working directory. An archive appears there as a folder with this name. */
   readonly name: string;
   readonly type: 'file' | 'archive';
   /** Absolute path of a local file, or an hdfs:// URI. */

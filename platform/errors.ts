@@ -560,7 +560,7 @@ export const ERROR_CODES = {
 
 export type ErrorCode = keyof typeof ERROR_CODES;
 
-/** The only error class of tony-ts. `message` describes the failure, and `hint` describes the next step for the user. */
+/** The only error class in tony-ts. `message` describes the failure, and `hint` describes the next step for the user. */
 export class TonyError extends Error {
   override readonly name = 'TonyError';
   readonly code: ErrorCode;

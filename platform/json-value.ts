@@ -50,8 +50,8 @@ function check(value: unknown, what: string, code: ErrorCode, around: Set<object
     throw unfit(what, 'part of itself', code);
   }
   const prototype: unknown = Object.getPrototypeOf(value);
-  // Objects from another realm, such as the context of a notebook, have a different Object.prototype. In every realm, Object.prototype
-  // itself has a null prototype.
+  // Objects from another realm, such as a notebook's context, have a different Object.prototype. In every realm, Object.prototype itself
+  // has a null prototype.
   const isPlain = prototype === null || Object.getPrototypeOf(prototype) === null;
   if (!Array.isArray(value) && !isPlain) {
     throw unfit(what, `a ${value.constructor?.name || 'class instance'}`, code);

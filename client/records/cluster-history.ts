@@ -17,7 +17,7 @@ import type { LogPiece } from './log-piece.ts';
 import type { ClusterAnswer } from './stored-status.ts';
 
 const ENDED: ReadonlySet<string> = new Set(['FINISHED', 'FAILED', 'KILLED']);
-/** Maximum number of applications to request individually. For a larger number, a single cached request for all applications is cheaper. */
+/** Maximum number of applications to request individually. For more applications, a single cached request for all of them is cheaper. */
 const FEW = 3;
 const ANSWER_LIFE_MS = 5_000;
 /**

@@ -77,7 +77,7 @@ export async function readFrozen(storage: Storage, { folder }: Pick<JobPlace, 'f
   });
 }
 
-/** Reads a job.json of any version without validating the content. Returns undefined if the file is missing or damaged. */
+/** Reads job.json, whatever its version, without validating the content. Returns undefined if the file is missing or damaged. */
 export async function readConfiguration(storage: Storage, { folder }: Pick<JobPlace, 'folder'>): Promise<unknown> {
   return (await readParsed(storage, joinUri(folder, 'job.json'), LARGEST_JOB, parseJson)) ?? undefined;
 }

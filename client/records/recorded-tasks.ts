@@ -2,7 +2,7 @@ import type { FrozenJob } from '../../conf/job.ts';
 import { conditionsOf } from '../../conf/role-conditions.ts';
 import { type HistoryEntry, isTaskOver, type TaskStatus } from '../../conf/status/status.ts';
 
-/** Maximum number of tasks to derive. Users can edit the files of a history. */
+/** Maximum number of tasks to derive. Users can edit the files in a history. */
 export const MAXIMUM_TASKS = 100_000;
 
 /**

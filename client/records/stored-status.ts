@@ -248,7 +248,7 @@ export interface JobOutline {
   readonly isDamaged: boolean;
 }
 
-/** Returns the status of the job without the tasks, notices and failure. */
+/** Returns the job's status without the tasks, notices and failure. */
 export function outlineStatus({ applicationId, user, head, course, isDamaged }: JobOutline, answer: ClusterAnswer): JobStatus {
   const report = typeof answer === 'string' ? null : answer;
   const result = report === null ? resultOf(course, isDamaged, answer === 'silent') : report.result;

@@ -61,10 +61,10 @@ function nodePackages(version: string, integrity: Readonly<Record<Architecture, 
  */
 export const WHEEL_PYTHON = '3.11';
 
-/** Minimum glibc version of the nodes that run a runtime. */
+/** Minimum glibc version on nodes that run a runtime. */
 export const WHEEL_GLIBC = '2.28';
 
-/** Newest TensorFlow version that loads quickly. Its C API supports all operations of tfjs-node 4.22. */
+/** Newest TensorFlow version that loads quickly. Its C API supports all operations in tfjs-node 4.22. */
 const TENSORFLOW = '2.18.1';
 
 export const CPU_LIBTENSORFLOW: Readonly<Record<Architecture, Libtensorflow>> = {

@@ -49,7 +49,7 @@ export function isNeeded(file: string): boolean {
 
 /**
  * Removes the files and folders for which `needed` returns false. `needed` receives paths relative to `folder`. It is called for a folder
- * before the entries of the folder.
+ * before it is called for the folder's entries.
  */
 export async function pruneFolder(folder: string, needed: (file: string) => boolean): Promise<void> {
   const walk = async (below: string): Promise<void> => {

@@ -25,7 +25,7 @@ export interface ForwardOptions {
   readonly onNotice?: (reason: string) => void;
 }
 
-/** Port on the loopback address of this machine that is forwarded to a port of a task. */
+/** Port on this machine's loopback address that is forwarded to a port in a task. */
 export class ForwardedPort {
   readonly port: number;
   /** Rejects with SESSION_ENDED when the job has ended. Resolves after `close`. */

@@ -20,7 +20,7 @@ import { joinUri } from '../../storage/uri.ts';
 import type { JobConnection } from '../connections/job-connection.ts';
 import { Session } from './session.ts';
 
-/** Timeout for the response to a request (ms). The timeouts of the ApplicationMaster and the executor are shorter. */
+/** Timeout for the response to a request (ms). The ApplicationMaster and the executor have shorter timeouts. */
 const OPEN_MS = 30_000;
 /** Time for which the client tries to reach an ApplicationMaster that may be restarting (ms). */
 const MAX_WAIT_MS = 30_000;

@@ -14,13 +14,14 @@ import { type HashedFolder, packFolder } from '../job/source-archive.ts';
 /*
  * Layout of the staging root. Paths in the cache contain a hash of the content, so that the same content is uploaded only once.
  *
- * <root>/cache/<sha256>/<name>-<size>.tar.gz     archive of a folder; the size in the name shows whether the archive is complete
- * <root>/cache/<sha256>/<file>                   single file, or an archive that job.yaml lists <root>/cache/<sha256>/<name>/...
- * input data as separate files <root>/cache/.<sha256>-<ms>.<random>.writing   folder that a prune is removing (cache/prune-cache.ts)
- * <root>/nodes.json                               what `doctor --probe` found on the nodes (cluster/node-record.ts) <root>/cache-pruned
- * its modification time is the time of the last prune by a submission <root>/jobs/<application id>/                  job.json, the keytab
- * and the state of the ApplicationMaster, until the job ends <root>/history/<application id>/               history of the job, kept after
- * the job ends
+ *   <root>/cache/<sha256>/<name>-<size>.tar.gz     archive of a folder; the size in the name shows whether the archive is complete
+ *   <root>/cache/<sha256>/<file>                   single file, or an archive that job.yaml lists
+ *   <root>/cache/<sha256>/<name>/...               input data as separate files
+ *   <root>/cache/.<sha256>-<ms>.<random>.writing   folder that a prune is removing (cache/prune-cache.ts)
+ *   <root>/nodes.json                               what `doctor --probe` found on the nodes (cluster/node-record.ts)
+ *   <root>/cache-pruned                              its modification time is the time of the last prune by a submission
+ *   <root>/jobs/<application id>/                  job.json, the keytab and the state of the ApplicationMaster, until the job ends
+ *   <root>/history/<application id>/               history of the job, kept after the job ends
  *
  * Folders have mode 0700, files 0600. NodeManagers read the files as the user who submitted the job.
  */
@@ -94,7 +95,7 @@ export interface Part<Staged> {
   readonly bytes: number;
   /** Number of bytes to upload. */
   readonly missing: number;
-  /** Expected result of `stage`. Files that do not exist yet have the timestamp 0. */
+  /** Expected result of `stage`. Files that do not exist yet have a timestamp of 0. */
   readonly expected: Staged;
   /** Uploads the missing files. `signal` defaults to `StagingPlace.signal`. */
   stage(signal?: AbortSignal): Promise<Staged>;

@@ -8,7 +8,7 @@ import type { Runtime } from '../runtime/ensure-runtime.ts';
 // Functions that build parts of a job from npm and PyPI packages. To save time, each function loads its build code only if the job needs
 // the part.
 
-/** Returns the runtime of a job with `runtime: default` or `runtime: gpu`. */
+/** Returns the runtime for a job that sets `runtime: default` or `runtime: gpu`. */
 export async function buildRuntime(job: Job, onProgress: (line: string) => void): Promise<Runtime> {
   const { runtimeForJob } = await import('../runtime/runtime-for-job.ts');
   return runtimeForJob(job, onProgress);

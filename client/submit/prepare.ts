@@ -73,7 +73,7 @@ export async function prepare(source: JobSource, options: PrepareOptions, open: 
   }
 }
 
-/** Uploads the files of a prepared job, submits the job, and closes `prepared`. The caller closes the returned connection. */
+/** Uploads a prepared job's files, submits the job, and closes `prepared`. The caller closes the returned connection. */
 export async function submitPrepared(prepared: Prepared): Promise<JobConnection> {
   try {
     return await unlessAborted(await prepared.submit(), prepared.signal);
@@ -82,7 +82,7 @@ export async function submitPrepared(prepared: Prepared): Promise<JobConnection>
   }
 }
 
-/** Returns the plan and the submission request of a prepared job, and closes the prepared job. */
+/** Returns the plan and the submission request for a prepared job, and closes the prepared job. */
 export async function dryRunPrepared(prepared: Prepared): Promise<DryRun> {
   try {
     return { plan: prepared.plan, request: prepared.request() };

@@ -36,12 +36,12 @@ export interface RunOptions extends SubmitOptions {
   /** Job name. The default is the function's name. */
   readonly name?: string;
   /**
-   * Maximum number of restarts after failures of the program. The default is 0. After each restart, all workers call the function again.
-   * Restarts after cluster failures do not count towards the maximum.
+   * Maximum number of restarts after the program fails. The default is 0. After each restart, all workers call the function again. Restarts
+   * after cluster failures do not count towards the maximum.
    */
   readonly maxRestarts?: number;
   /**
-   * Other keys of job.yaml, for example `{ data: { mnist: 'data' }, tensorboard: true, strategy: 'parameter-server', roles: { ps: {} } }`.
+   * Other job.yaml keys, for example `{ data: { mnist: 'data' }, tensorboard: true, strategy: 'parameter-server', roles: { ps: {} } }`.
    */
   readonly conf?: Partial<JobInput>;
   /**
@@ -49,7 +49,7 @@ export interface RunOptions extends SubmitOptions {
    * uploaded.
    */
   readonly source?: string;
-  /** Called with each output line of the workers until the job ends or the handle is closed. */
+  /** Called with each line that the workers output until the job ends or the handle is closed. */
   readonly onLog?: (line: LogLine) => void;
 }
 

@@ -216,7 +216,7 @@ export async function refuseRemoved(parts: FoundParts, staged: StagedParts): Pro
   }
 }
 
-/** Returns the expected result of staging. Missing files have the modification time 0. */
+/** Returns the expected result of staging. Missing files have a modification time of 0. */
 export function expectedParts({ source, bundles, runtime, tensorboard, pythonEnvironment, data, files }: FoundParts): StagedParts {
   return {
     source: source?.expected ?? null,

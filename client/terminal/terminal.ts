@@ -21,7 +21,7 @@ const CODES: Readonly<Record<Style, readonly [number, number]>> = {
   cyan: [36, 39],
 };
 
-/** Returns the capabilities of a stream. Disables colours if the environment variable NO_COLOR is not empty (see no-color.org). */
+/** Returns the capabilities of a stream. Disables colours if the NO_COLOR environment variable is not empty (see no-color.org). */
 export function terminalOf(
   stream: { readonly isTTY?: boolean | undefined; readonly columns?: number | undefined; readonly rows?: number | undefined },
   environment: NodeJS.ProcessEnv = process.env,

@@ -4,7 +4,7 @@ import { number } from './tony-values.ts';
 
 type Settings = ReadonlyMap<string, string>;
 
-/** Keys of a role in job.yaml that replace TonY's stages and group dependencies. */
+/** Role keys in job.yaml that replace TonY's stages and group dependencies. */
 export interface DraftOrder {
   readonly after: { readonly role: string } | readonly { readonly role: string }[] | undefined;
   readonly endAfter: { readonly role: string | readonly string[]; readonly within: string; readonly late: 'fail' | undefined } | undefined;

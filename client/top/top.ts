@@ -48,7 +48,7 @@ export async function topJob(connection: JobConnection, { input, output, interva
   return exitCode;
 }
 
-/** Shows the jobs of `list` until the user quits. */
+/** Shows the jobs that `list` returns, until the user quits. */
 export async function topJobs(
   list: () => Promise<readonly JobSummary[]>,
   { input, output, intervalMs }: TopOptions,

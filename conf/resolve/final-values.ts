@@ -4,7 +4,7 @@ import { type DockerContainer, writtenDocker } from '../values/docker.ts';
 import { writtenDuration, writtenMemory } from '../values/units.ts';
 import { isTensorBoardRole } from './tensorboard-role.ts';
 
-/** Setting of a job that a final value in the site file overrides. */
+/** Job setting that a final value in the site file overrides. */
 export interface FinalValue {
   /** Key in job.yaml, for example `heartbeat.interval`. */
   readonly path: readonly string[];
@@ -15,7 +15,7 @@ export interface FinalValue {
 
 type Path = readonly string[];
 
-/** Paths in `Job` that differ from the keys of job.yaml. */
+/** Paths in `Job` that differ from the job.yaml keys. */
 const PLACES: Readonly<Record<string, Path>> = {
   'gang.timeout': ['gang', 'timeoutMs'],
   'heartbeat.interval': ['heartbeat', 'intervalMs'],
@@ -67,7 +67,7 @@ export function withFinalValues(job: Job, final: JobPart): { readonly job: Job; 
   return { job: { ...result, roles }, changed };
 }
 
-/** Applies final values to one role. `env` contains the variables of the job, which the role inherits. */
+/** Applies final values to one role. `env` contains the job's variables, which the role inherits. */
 export function withRoleValues(
   role: Role,
   part: RolePart,
@@ -102,7 +102,7 @@ export function describeFinalValue({ path, was, is }: FinalValue, source = 'job.
   return `the site file sets ${path.join('.')} to ${is} (${source}: ${was ?? 'nothing'})`;
 }
 
-/** Returns the final values for a role. Final variables of the whole job also override variables that the role sets. */
+/** Returns the final values for a role. Final variables for the whole job also override variables that the role sets. */
 function partOfRole(role: Role, { env = {}, roles = {} }: JobPart): RolePart {
   const every = entryOf(roles, EVERY_ROLE);
   const named = entryOf(roles, role.name);

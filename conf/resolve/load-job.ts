@@ -23,7 +23,7 @@ import { chiefOf, isRanked, isServing, strategyProblems, unprotected, withStrate
 export interface LoadOptions {
   /** Overrides in the syntax of `--set`, for example `roles.worker.instances=4`. Values are YAML. `\.` stands for a dot within a key. */
   readonly set?: readonly string[];
-  /** Site file of the cluster, or null for local jobs. Its defaults set missing keys, and its final values override the keys of the job. */
+  /** The cluster's site file, or null for local jobs. Its defaults set missing keys, and its final values override the job's keys. */
   readonly site?: Pick<SiteConfig, 'from' | 'defaults' | 'final'> | null;
   /** Called with a sentence about each overridden value, for example `the site file sets heartbeat.interval to 3s (job.yaml: 1s)`. */
   readonly onOverridden?: (line: string) => void;

@@ -129,7 +129,10 @@ export function describeEntry({ event, role = '', detail = '', exit, failure, ph
   return reason === undefined ? detail : `${detail}; ${reason}`;
 }
 
-/** Returns the node of an event for display next to `describeEntry`. Returns undefined if the text of `describeEntry` contains the node. */
+/**
+ * Returns an event's node, for display next to the text of `describeEntry`. Returns undefined if the text of `describeEntry` contains the
+ * node.
+ */
 export function nodeBesideText({ node, failure }: HistoryEntry): string | undefined {
   return failure !== undefined && namesNode(failure) ? undefined : node;
 }

@@ -14,7 +14,7 @@ export interface JobStatus {
   readonly startedAt: number;
   readonly finishedAt: number | null;
   readonly step: number;
-  /** Completed share of a running job, from 0 to 1. YARN shows the same value. */
+  /** Progress of a running job, from 0 to 1. YARN shows the same value. */
   readonly progress?: number;
   readonly metrics: Readonly<Record<string, number>>;
   readonly checkpointStep: number;

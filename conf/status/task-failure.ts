@@ -51,7 +51,7 @@ export type FailureCause =
   | { readonly kind: 'unheard'; readonly ms: number }
   /** The program ran longer than its role's time limit. */
   | { readonly kind: 'time-limit'; readonly ms: number }
-  /** A new attempt of the ApplicationMaster found neither the container nor its executor. */
+  /** A new ApplicationMaster attempt found neither the container nor its executor. */
   | { readonly kind: 'gone' }
   /** No node in the cluster has enough resources for the task. */
   | { readonly kind: 'impossible'; readonly reason: string };
@@ -59,8 +59,8 @@ export type FailureCause =
 /**
  * Effect of a failure on the task's remaining restarts.
  * - `charged`: the failure uses up one restart.
- * - `free`: the failure uses up no restart, because the cluster caused it.
- * - `victim`: the failure uses up no restart, because another task's failure caused it.
+ * - `free`: the failure does not use up a restart, because the cluster caused it.
+ * - `victim`: the failure does not use up a restart, because another task's failure caused it.
  */
 export type FailureCost = 'charged' | 'free' | 'victim';
 

@@ -8,7 +8,7 @@ export interface DockerContainer {
    * container. MODE is `ro` or `rw`, and defaults to `rw`.
    */
   readonly mounts: readonly string[];
-  /** Docker network, or null for the default network of the cluster. */
+  /** Docker network, or null for the cluster's default network. */
   readonly network: string | null;
 }
 

@@ -10,7 +10,7 @@ const DEFAULT_EXPIRY_MS = 600_000;
 const START_MS = 30_000;
 
 /**
- * Returns the maximum time in ms that YARN takes to detect the loss of an ApplicationMaster's node. YARN considers the ApplicationMaster
+ * Returns the maximum time in ms that YARN takes to detect that an ApplicationMaster's node is lost. YARN considers the ApplicationMaster
  * lost if neither it nor its node sends a heartbeat within an expiry interval. YARN checks three times per interval, so the detection takes
  * at most 4/3 of the interval.
  * @param settings configuration of the ResourceManager

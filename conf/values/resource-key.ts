@@ -11,7 +11,7 @@ const OTHER_NAMES: ReadonlyMap<string, string> = new Map([
   ['cores', 'vcores'],
 ]);
 /**
- * YARN's pattern for the names of resource types, as in its class ResourceUtils. A name may have a namespace. The pattern excludes `:`, `+`
+ * YARN's pattern for the names of resource types, as in its ResourceUtils class. A name may have a namespace. The pattern excludes `:`, `+`
  * and `=`, which are separators in application tags.
  */
 const RESOURCE_TYPE = /^([A-Za-z0-9](-*[A-Za-z0-9])*(\.[A-Za-z0-9](-*[A-Za-z0-9])*)*\/)?[A-Za-z][\w.-]*$/;

@@ -4,7 +4,7 @@ from typing import Dict, Type
 
 
 class TonyError(RuntimeError):
-    """Error of a failed request. docs/errors.md lists the codes."""
+    """Raised when a request fails. docs/errors.md lists the codes."""
 
     def __init__(self, code: str, message: str, hint: str = "") -> None:
         super().__init__(f"{message} ({code})" + (f" {hint}" if hint else ""))
@@ -18,7 +18,7 @@ class MissingFileError(TonyError, FileNotFoundError):
 
 
 class DeniedError(TonyError, PermissionError):
-    """The user of the job has no permission to access a file."""
+    """The job's user does not have permission to access a file."""
 
 
 class ExistingFileError(TonyError, FileExistsError):

@@ -64,7 +64,7 @@ class Trial:
         self._end(values, None)
 
     def fail(self, error: object) -> None:
-        """Records that the trial has failed. The table of results shows the error, and no task repeats the trial."""
+        """Records that the trial has failed. The results table shows the error, and no task repeats the trial."""
         self._end({}, str(error) or type(error).__name__)
 
     def _end(self, metrics: Dict[str, float], error: Optional[str]) -> None:
@@ -199,7 +199,7 @@ def sweep(
     for trial in tony.sweep(tony.grid({"rate": [0.1, 0.01]}), metric="accuracy", goal="maximize"):
         trial.finish(accuracy=train(**trial.configuration))
 
-    The role must have no ranks (`ranked: false`), and all its tasks must pass the same configurations. The
+    The role must not have ranks (`ranked: false`), and all its tasks must pass the same configurations. The
     configurations are the result of `grid` or `random_search`, or a list. A task requests its next trial when the
     previous trial has ended. Each result is stored immediately, so no task repeats a finished trial. If a task fails,
     another task runs its unfinished trial. When all trials have ended, the iterator ends in all tasks.
@@ -262,7 +262,7 @@ def _name_of(index: int) -> str:
 
 
 def _row_of(result: TrialResult, metric: str) -> Dict[str, Any]:
-    """Returns the request that adds a trial to the HParams tab of TensorBoard. The tab can show numbers, strings and
+    """Returns the request that adds a trial to TensorBoard's HParams tab. The tab can show numbers, strings and
     booleans."""
 
     def shown(value: Any) -> Any:
@@ -303,7 +303,7 @@ def _summary_of(result: TrialResult) -> str:
 
 
 def _table_of(results: Sequence[TrialResult]) -> List[List[str]]:
-    """Returns the table of results as rows of strings. The first row contains the names of the columns."""
+    """Returns the results table as rows of strings. The first row contains the names of the columns."""
     parameters = list(dict.fromkeys(name for each in results for name in each.configuration))
     metrics = list(dict.fromkeys(name for each in results for name in each.metrics))
     has_errors = any(each.error is not None for each in results)

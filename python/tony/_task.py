@@ -1,4 +1,4 @@
-"""Describes the task of this process, according to the file that the executor writes."""
+"""Describes this process's task, according to the file that the executor writes."""
 
 import functools
 import json
@@ -52,7 +52,7 @@ class Task:
 
 @functools.lru_cache(maxsize=None)
 def context() -> Task:
-    """Returns the task of this process."""
+    """Returns this process's task."""
     path = os.environ.get("TONY_TASK_FILE")
     if not path:
         return Task()

@@ -5,7 +5,7 @@
     job = client.submit("job.yaml", set={"roles.worker.instances": 4})
     client.wait(job.id).check()
 
-A failed request raises TonyError with one of the codes in docs/errors.md. The module needs no other package.
+A failed request raises TonyError with one of the codes in docs/errors.md. The module does not need any other package.
 """
 
 import json
@@ -95,7 +95,7 @@ class Status:
     # State of the job: WAITING, STARTING, RUNNING, RECOVERING, SUCCEEDED, FAILED or KILLED. Until the ApplicationMaster
     # runs, this is the state in YARN.
     state: str
-    # Reason why the job waits, or a description of how it ended. May be empty.
+    # Reason why the job is waiting, or a description of how it ended. May be empty.
     message: str
     # Result of the job, or None until the job ends.
     result: Optional[Result]
