@@ -1,4 +1,4 @@
-"""Runs sweeps. A sweep runs an independent trial for each configuration, and divides the trials among a role's tasks."""
+"""Runs sweeps. A sweep runs one independent trial per configuration, and divides the trials among a role's tasks."""
 
 import csv
 import io
