@@ -188,7 +188,7 @@ export interface Resource {
    */
   readonly visibility: 'public' | 'private' | 'application';
   readonly size: number;
-  /** Modification time in ms since the epoch. The localisation fails if the file has been modified since the submission. */
+  /** Modification time in ms since the epoch. The localisation fails if the file has been modified since the job was submitted. */
   readonly timestamp: number;
 }
 

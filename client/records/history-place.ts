@@ -45,7 +45,7 @@ export function historyFolders(
   const shared = sharedFolder(site, reader.home);
   return [
     ...(shared === null ? [] : [joinUri(shared, job.user, job.applicationId)]),
-    // Skip the staging folders of other users, because they are not readable.
+    // Skip other users' staging folders, because they are not readable.
     ...(job.user === reader.user ? [joinUri(reader.root, 'history', job.applicationId)] : []),
   ];
 }

@@ -200,7 +200,7 @@ export function mayRun(answer: ClusterAnswer | undefined): boolean {
 /** Returns the status for the job's pages and for `history show`. */
 export function storedStatus(record: JobRecord, answer: ClusterAnswer): JobStatus {
   const { user, final } = record;
-  // A finished task uses no resources and sends no heartbeats.
+  // A finished task does not use resources or send heartbeats.
   if (final !== null && final !== 'damaged') {
     return { ...final, user, tasks: final.tasks.map((one) => ({ ...one, usage: null, silentMs: null })) };
   }

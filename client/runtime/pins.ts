@@ -56,8 +56,8 @@ function nodePackages(version: string, integrity: Readonly<Record<Architecture, 
 }
 
 /**
- * Python version for which wheels are downloaded. pip itself may run on another Python version, because a runtime contains only native
- * libraries.
+ * Python version for which wheels are downloaded. This version need not be installed, because a runtime contains only the native libraries
+ * in the wheels.
  */
 export const WHEEL_PYTHON = '3.11';
 

@@ -211,7 +211,7 @@ export function removedFromCache(names: readonly string[]): TonyError {
   });
 }
 
-/** Returns a part that needs no upload, such as a runtime to which job.yaml refers by URI. */
+/** Returns a part that does not need to be uploaded, such as a runtime to which job.yaml refers by URI. */
 export function presentPart<T>(name: string, bytes: number, expected: T, isStaged: (staged: T) => Promise<boolean>): Part<T> {
   return { name, bytes, missing: 0, expected, stage: async () => expected, isStaged, discard: nothing };
 }
@@ -291,7 +291,7 @@ async function upload(place: StagingPlace, home: string, name: string, file: str
   const uri = joinUri(home, name);
   await storage.makeFolder(home, FOLDER_MODE);
   // Replace an incomplete archive. Keep a complete archive, because a concurrent submission may have uploaded it. YARN rejects an archive
-  // whose modification time changes after the submission.
+  // whose modification time changes after the job has been submitted.
   const there = await storage.stat(uri);
   if (there !== null && there.size !== total) {
     await storage.remove(uri);

@@ -23,7 +23,7 @@ export interface CommandJob {
 const LONGEST_NAME = 40;
 
 /**
- * Creates a job that consists of one task in the role `worker`.
+ * Creates a job that consists of one task in the `worker` role.
  * @throws TonyError USAGE if an environment variable has no name, or if the source folder is too broad to upload; JOB_INVALID for other
  * mistakes
  */

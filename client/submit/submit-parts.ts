@@ -49,7 +49,7 @@ export interface LocalParts {
   readonly files: ByRole<JobFile>;
 }
 
-/** Finds all local files. Called before the first upload, so that a missing folder leaves no files on the cluster. */
+/** Finds all local files. Called before the first upload, so that nothing has been uploaded if a folder is missing. */
 export async function localParts(job: Job, onProgress: (line: string) => void): Promise<LocalParts> {
   const [source, bundles, data] = await Promise.all([
     job.source && listSource(job.source.path, job.source.exclude).then(hashFolder),

@@ -78,7 +78,7 @@ export async function prepareOnYarn(job: Job, cluster: HadoopCluster, options: P
     const { pythonEnvironment } = local;
     const ofPython = pythonEnvironment !== null && 'needs' in pythonEnvironment ? pythonNotes(job, pythonEnvironment.needs, recorded) : [];
     const answering = asking.answers(owner, site, whole);
-    // Avoid an unhandled rejection, because the responses are awaited only later.
+    // Avoid an unhandled rejection if a request fails before its response is awaited.
     answering.catch(() => {});
     const parts = await findParts(place, job, local, home);
     try {

@@ -10,8 +10,8 @@ import { PLAN_OPTIONS, type PlanOptions, SUBMIT_OPTIONS, type SubmitOptions } fr
  * @throws TonyError with exit code 2: JOB_INVALID, SOURCE_MISSING, SOURCE_UNREADABLE, SOURCE_UNSAFE, STAGING_UNWRITABLE, RUNTIME_MISSING,
  *   BUNDLES_MISSING, NO_HADOOP_CONF, HADOOP_CONF_INVALID, KERBEROS_*, QUOTA_EXCEEDED, FINAL_VALUES, JOB_TOO_LARGE, JOB_REFUSED, RM_REFUSED
  * @throws TonyError with exit code 3: RM_UNREACHABLE, HDFS_UNREACHABLE
- * @throws TonyError KILL_FAILED with exit code 1 if `signal` was aborted after the submission and the job is still running. After any
- *   other error, the cluster contains no files of the job.
+ * @throws TonyError KILL_FAILED with exit code 1 if `signal` was aborted after the job was submitted and the job is still running. After
+ *   any other error, none of the job's files remain on the cluster.
  */
 export async function submit(job: Job, options: SubmitOptions = {}): Promise<JobConnection> {
   checkOptions('submit', options, SUBMIT_OPTIONS);

@@ -33,7 +33,7 @@ export class FullScreen {
     input?.resume();
   }
 
-  /** @param lines lines that fit the width and height of the terminal. */
+  /** @param lines lines that fit within the terminal's width and height */
   draw(lines: readonly string[]): void {
     if (this.#open) {
       this.#options.output.write(`${HOME}${lines.map((line) => `${printable(line)}${TO_END_OF_LINE}`).join('\r\n')}${TO_END}`);

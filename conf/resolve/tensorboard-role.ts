@@ -6,7 +6,7 @@ import { CONTAINER_LAYOUT, type Role, TASK_FILE_VARIABLE, TENSORBOARD_ROLE } fro
  * separate process.
  */
 const NODE_FLAGS = '--max-semi-space-size=2 --max-old-space-size=96';
-/** Limit that is never reached, because application-master/job/state/tensorboard-task.ts limits the rate of restarts. */
+/** This limit is never reached, because application-master/job/state/tensorboard-task.ts limits the restart rate. */
 const RESTARTS = 1_000_000;
 
 export function tensorBoardRole(memoryMb: number): Role {

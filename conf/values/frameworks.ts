@@ -68,7 +68,7 @@ const OTHERS: Readonly<Partial<Record<Framework, FrameworkFacts>>> = {
   },
 };
 
-/** Returns the facts about a framework. Returns null for `tfjs` and `none`, because tony-ts sets no special variables for them. */
+/** Returns the facts about a framework. Returns null for `tfjs` and `none`, because tony-ts does not set special variables for them. */
 export function factsOf(framework: Framework): FrameworkFacts | null {
   return OTHERS[framework] ?? null;
 }

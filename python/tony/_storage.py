@@ -1,5 +1,4 @@
-"""Stores checkpoints and results, and provides input folders. The executor copies the files, so programs need no HDFS
-client."""
+"""Stores checkpoints and results, and provides input folders. The executor copies the files, so programs do not need an HDFS client."""
 
 import os
 import shutil
