@@ -56,8 +56,8 @@ function nodePackages(version: string, integrity: Readonly<Record<Architecture, 
 }
 
 /**
- * Python version for which wheels are downloaded. This version need not be installed, because a runtime contains only the native libraries
- * in the wheels.
+ * Python version for which wheels are downloaded. This version need not be installed, because a runtime uses only the native libraries in
+ * these wheels.
  */
 export const WHEEL_PYTHON = '3.11';
 

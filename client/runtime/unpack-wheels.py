@@ -1,4 +1,5 @@
-"""Unpacks wheels. Usage: unpack-wheels.py REQUEST, where REQUEST is JSON with the fields of WheelPlaces and a `wheels` field that lists the files.
+"""Unpacks wheels. Usage: unpack-wheels.py REQUEST, where REQUEST is JSON with the fields of WheelPlaces and a `wheels`
+field that lists the files.
 
 The wheel format is described at https://packaging.python.org/en/latest/specifications/binary-distribution-format/
 """

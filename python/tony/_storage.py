@@ -1,4 +1,5 @@
-"""Stores checkpoints and results, and provides input folders. The executor copies the files, so programs do not need an HDFS client."""
+"""Stores checkpoints and results, and provides input folders. The executor copies the files, so programs do not need an
+HDFS client."""
 
 import os
 import shutil
