@@ -52,7 +52,7 @@ export class ForwardedPort {
     this.ended.catch(() => {});
   }
 
-  /** Closes all connections and accepts no new connections. */
+  /** Closes all connections, and stops accepting new ones. */
   close(): void {
     this.#closing.abort();
     this.#server.close();

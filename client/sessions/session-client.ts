@@ -44,7 +44,7 @@ export class SessionClient {
   }
 
   /**
-   * Opens a session. Tries again while the ApplicationMaster is unreachable.
+   * Opens a session. Retries while the ApplicationMaster is unreachable.
    * @throws TonyError SESSION_REFUSED, SESSION_ENDED if the job has ended, REMOTE_ACCESS_OFF
    */
   async open(request: SessionRequest): Promise<Session> {

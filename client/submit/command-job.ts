@@ -16,7 +16,7 @@ export interface CommandJob {
   /** Environment variables, for example `EPOCHS=3`. */
   readonly env?: readonly string[] | undefined;
   readonly framework?: string | undefined;
-  /** Folder with the code, relative to the current folder, or `none` to upload no folder. The default is the current folder. */
+  /** Folder with the code, relative to the current folder, or `none` if there is no code to upload. The default is the current folder. */
   readonly source?: string | undefined;
 }
 

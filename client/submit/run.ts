@@ -79,7 +79,7 @@ export interface RunModule {
 
 /**
  * Calls a function on workers of a cluster or, with `local: true`, in processes on this machine. Resolves with the value that the function
- * returns on the chief.
+ * returns on the chief, which is the worker with rank 0.
  *
  * The function is sent as source text. It can use only its arguments, its own variables, Node.js and JavaScript globals, and modules that
  * it imports with `await import(...)`. If it uses a variable from an enclosing scope, the job fails with a ReferenceError. In that case,

@@ -22,7 +22,10 @@ export interface SiteConfig {
     readonly keepMs: number;
   };
   readonly cache: {
-    /** Age in ms after which submissions and `tony-ts cache prune` remove unused cache entries. If null, submissions remove no entries. */
+    /**
+     * Age in ms after which submissions and `tony-ts cache prune` remove unused cache entries. If null, submissions do not remove any
+     * entries.
+     */
     readonly maxAgeMs: number | null;
   };
   readonly tls: {

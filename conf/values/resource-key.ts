@@ -17,7 +17,10 @@ const OTHER_NAMES: ReadonlyMap<string, string> = new Map([
 const RESOURCE_TYPE = /^([A-Za-z0-9](-*[A-Za-z0-9])*(\.[A-Za-z0-9](-*[A-Za-z0-9])*)*\/)?[A-Za-z][\w.-]*$/;
 const LONGEST = 64;
 
-/** Returns the resource key that the user probably meant. Returns undefined if `key` is correct, or if it resembles no resource key. */
+/**
+ * Returns the resource key that the user probably meant. Returns undefined if `key` is correct, or if it does not resemble any resource
+ * key.
+ */
 export function meantResource(key: string): string | undefined {
   return RESOURCE_KEYS.includes(key) ? undefined : (OTHER_NAMES.get(key) ?? suggest(key, RESOURCE_KEYS));
 }
