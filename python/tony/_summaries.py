@@ -44,7 +44,7 @@ def local_summary_dir(run: str = "train") -> str:
 
 
 class _Copies:
-    """Copies the changed files in a folder repeatedly."""
+    """Repeatedly copies the changed files in a folder."""
 
     def __init__(self, folder: str, target: str) -> None:
         self._folder = folder

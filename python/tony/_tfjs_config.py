@@ -25,11 +25,11 @@ _MODELS = ("Functional", "Model", "Sequential")
 # In Keras 3, hard_sigmoid has a different slope.
 _HARD_SIGMOID = "tfjs_hard_sigmoid"
 _ACTIVATIONS = ("activation", "recurrent_activation")
-# TensorFlow.js activations. Keras also calls swish silu.
+# TensorFlow.js activations. In Keras, swish is also called silu.
 _TFJS_ACTIVATIONS = frozenset(
     "elu gelu linear log_softmax mish relu relu6 selu sigmoid softmax softplus softsign swish tanh".split()
 )
-# Fields without an effect on predictions that the other library does not support.
+# Fields that do not affect predictions and that the other library does not support.
 _UNKNOWN_TO_KERAS = ("implementation", "input_length", "batch_input_shape", "input_dtype", "sparse")
 _UNKNOWN_TO_TFJS = ("optional", "quantization_config", "ragged", "synchronized", "use_cudnn")
 # Fields that TensorFlow.js ignores. A layer can be exported only if each field has this value.

@@ -32,7 +32,7 @@ __all__ = [
     "wait",
 ]
 
-# Time limit in seconds for one request to the cluster. The command's own connection time limits are shorter.
+# Time limit in seconds for one request to the cluster. The command itself uses shorter time limits for its connections.
 _TIMEOUT_S = 300.0
 
 PathText = Union[str, "os.PathLike[str]"]
