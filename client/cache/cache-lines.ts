@@ -18,7 +18,7 @@ const COLUMNS: readonly FittedColumn<CacheEntry>[] = [
   },
 ];
 
-/** Returns one line per entry, clipped to the terminal width, and a line with the total size. */
+/** Returns one line per entry, clipped to the terminal width, followed by a line with the total size. */
 export function cacheTable(entries: readonly CacheEntry[], terminal: Terminal): string[] {
   if (entries.length === 0) {
     return ['The cache is empty.'];

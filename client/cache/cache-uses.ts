@@ -11,7 +11,10 @@ import { mayRun } from '../records/stored-status.ts';
 import { severalAtOnce } from '../terminal/several-at-once.ts';
 
 const AT_ONCE = 8;
-/** While job.json is younger than this (ms), a job without a YARN application counts as running. Its client may still be submitting it. */
+/**
+ * A job without a YARN application counts as running while its job.json is younger than this (ms), because the client may still be
+ * submitting the job.
+ */
 const STARTING_MS = 3_600_000;
 /** Maximum size of job.json in bytes, as in records/job-record.ts. */
 const LARGEST_JOB = 4 << 20;
@@ -21,7 +24,7 @@ export interface CacheUse {
   readonly applicationId: string;
   /** Job name, or '' if it is unknown. */
   readonly name: string;
-  /** Time of the submission in ms since the epoch. */
+  /** Submission time, in ms since the epoch. */
   readonly submittedAt: number;
 }
 
@@ -52,13 +55,13 @@ interface ReadJob extends JobUses {
   readonly writtenAt: number;
 }
 
-/** Finds the jobs that use or have used each entry of a user's cache. */
+/** Finds the jobs that use or have used each entry in a user's cache. */
 export class CacheUses {
-  /** Reasons why some uses are unknown. If there are any, a prune stops. */
+  /** Reasons why it may be unknown which entries some jobs use. A prune stops if there are any. */
   readonly gaps: string[] = [];
   readonly #store: HistoryStore;
   readonly #byHash = new Map<string, { last: CacheUse; readonly running: Set<string> }>();
-  /** IDs of the staged jobs whose job.json has been read. */
+  /** Application IDs of the staged jobs whose job.json has already been read. */
   readonly #submitted = new Set<string>();
 
   private constructor(store: HistoryStore) {
@@ -81,7 +84,7 @@ export class CacheUses {
     for (const job of submitted) {
       const id = job.use.applicationId;
       const answer = answers.get(job.folder);
-      // YARN reports whether a job on a cluster has ended. For a local job, only its files show this.
+      // YARN reports whether a job on a cluster has ended. For a local job, only its files show that.
       const isUnknown = !ended.has(id) && (answer === 'forgotten' || isLocalId(id));
       uses.#add(job, mayRun(answer) || (isUnknown && now - job.writtenAt < STARTING_MS));
     }
@@ -96,7 +99,7 @@ export class CacheUses {
     return uses;
   }
 
-  /** Adds the uses of jobs that were submitted since the last read. */
+  /** Reads the jobs that were submitted since the last read, and adds the entries that these jobs use. */
   async readNew(): Promise<void> {
     for (const job of await this.#readSubmitted()) {
       this.#add(job, true);
@@ -165,7 +168,7 @@ async function readJob(storage: Storage, folder: string, applicationId: string):
     const text = size > LARGEST_JOB ? '' : (await storage.read(uri)).toString();
     return { ...parseUses(text, applicationId, modifiedAt), folder, writtenAt: modifiedAt };
   } catch (error) {
-    // The job has ended, and has removed its staging folder.
+    // The job has ended and removed its staging folder.
     if (error instanceof TonyError && error.code === 'NOT_FOUND') {
       return null;
     }

@@ -10,7 +10,7 @@ import { severalAtOnce } from '../terminal/several-at-once.ts';
  *
  *   cache/<sha256>/<name>-<size>.tar.gz, <name>.tar.gz        archive (HDFS only)
  *   cache/<sha256>/<name>                                     file or archive that job.yaml lists
- *   cache/<sha256>/<name>.unpacked/                           such an archive (this machine only)
+ *   cache/<sha256>/<name>.unpacked/                           unpacked archive (this machine only)
  *   cache/<sha256>/<name>/                                    HDFS: input data; this machine: source, bundles, or the data of a call
  *   cache/<sha256>/.<name>.<random>.writing, .copy-<random>   unfinished file or folder; also at deeper levels of input data
  *   cache/.<sha256>-<ms>.<random>.writing                     folder that a prune is removing
@@ -24,9 +24,9 @@ const ASIDE = /^\.([0-9a-f]{64})(?:-(\d{1,15}))?\./;
 const ARCHIVE = /^(.+?)(?:-\d+)?\.tar\.gz$/;
 
 export interface CacheContent {
-  /** Type of the content. `unfinished` means that an upload or a removal is in progress or was interrupted. */
+  /** Kind of content. `unfinished` means that an upload or a removal is in progress or was interrupted. */
   readonly kind: 'source' | 'bundles' | 'runtime' | 'tensorboard' | 'environment' | 'data' | 'file' | 'unfinished';
-  /** Name of the input folder in job.yaml, file name in containers, or name of an unfinished file or folder. */
+  /** Name that job.yaml gives to the input folder, file name in containers, or name of an unfinished file or folder. */
   readonly name: string;
 }
 
@@ -34,7 +34,7 @@ export interface CachedFolder {
   /** Hexadecimal SHA-256. */
   readonly hash: string;
   readonly uri: string;
-  /** Contains one item for each name that jobs use for the content. */
+  /** Jobs may use the same content under several names. Contains one item for each name. */
   readonly contents: readonly CacheContent[];
   readonly bytes: number;
   /** Latest modification time of the files, in ms since the epoch. */

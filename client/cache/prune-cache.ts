@@ -15,18 +15,18 @@ export interface CacheEntry {
   readonly uri: string;
   readonly contents: readonly CacheContent[];
   readonly bytes: number;
-  /** Time of the last write, in ms since the epoch. */
+  /** When the entry was last written, in ms since the epoch. */
   readonly lastWritten: number;
   /** IDs of jobs that use the entry and may still be running. */
   readonly usedBy: readonly string[];
-  /** Newest job in the histories that used the entry, or null if there is none. */
+  /** Newest job that used the entry according to the histories, or null if there is none. */
   readonly lastUse: CacheUse | null;
 }
 
 export interface CacheListing {
-  /** Entries, sorted by the time of their last use or write, newest first. */
+  /** Entries, most recently used or written first. */
   readonly entries: readonly CacheEntry[];
-  /** Reason why some uses are unknown, or '' if all are known. */
+  /** Reason why it may be unknown which entries some jobs use, or '' if all uses are known. */
   readonly message: string;
 }
 
@@ -38,7 +38,10 @@ export interface CacheListOptions {
 const LIST_OPTIONS: OptionNames<CacheListOptions> = { now: true };
 
 export interface PruneCacheOptions {
-  /** Minimum age (ms) of an entry to remove, measured from its last write and from the submission of the last job that used it. */
+  /**
+   * Minimum age (ms) of the entries to remove. The age is the time since the entry was last written or since the last job that used it was
+   * submitted, whichever is shorter.
+   */
   readonly olderThanMs: number;
   readonly dryRun: boolean;
   /** Current time in ms since the epoch. */
@@ -50,7 +53,7 @@ const PRUNE_OPTIONS: OptionNames<PruneCacheOptions> = { olderThanMs: true, dryRu
 export interface PrunedEntry {
   readonly entry: CacheEntry;
   readonly bytes: number;
-  /** Error message of a failed removal. Empty after a successful removal and in a dry run. */
+  /** Error message if the removal failed. Empty after a successful removal and in a dry run. */
   readonly failure: string;
 }
 
@@ -66,8 +69,8 @@ export async function listCache(store: HistoryStore, options: CacheListOptions):
 }
 
 /**
- * Removes old, unused entries from the user's cache, oldest first, and the remains of interrupted uploads. Keeps the entries of jobs that
- * may still be running. If the history of a finished job is damaged, considers only the references that are readable.
+ * Removes old, unused entries from the user's cache, oldest first, and the remains of interrupted uploads. Keeps entries that are used by
+ * jobs that may still be running. If a finished job's history is damaged, considers only the references that are readable.
  * @throws TonyError JOB_UNREADABLE, which stops the prune, if there are too many histories or if the job.json of a job that may be running
  *   is unreadable; HDFS_UNREACHABLE, ACCESS_DENIED
  */
@@ -148,7 +151,7 @@ async function removeUnused(store: HistoryStore, folder: CachedFolder, uses: Cac
 }
 
 /**
- * Restores the original name of the folder. If a submission has already uploaded parts of the same content, moves only the missing entries.
+ * Gives the folder its original name again. If a submission has already uploaded parts of the same content, moves only the missing entries.
  */
 async function putBack(storage: Storage, aside: string, uri: string): Promise<void> {
   if (await storage.rename(aside, uri)) {

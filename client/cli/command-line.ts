@@ -34,7 +34,7 @@ const EXIT_CODES = `Exit codes: 0 success (submit and attach: the job succeeded)
 
 tony-ts explain CODE explains an error. tony-ts completion prints a script that lets your shell complete commands, jobs and tasks.`;
 
-/** Defines all commands on `yargs`, which is either the real yargs or the recorder of `describeCommands`. */
+/** Defines all commands on `yargs`, which is either the real yargs or the recorder that `describeCommands` uses. */
 function define(yargs: Argv): Argv {
   return yargs
     .command(initCommand)
@@ -75,7 +75,7 @@ export function describeCommandLine(): DescribedCommand {
   return describeCommands(define);
 }
 
-/** Returns the options that determine the format of error messages, even if the command line is invalid. */
+/** Returns the options that determine how errors are formatted, even if the command line is invalid. */
 export function errorOptions(words: readonly string[]): { readonly output: string; readonly debug: boolean } {
   const options = readAllOptions(describeCommandLine(), words);
   const debug = options.findLast(({ name }) => name === 'debug');
@@ -87,7 +87,7 @@ export function errorOptions(words: readonly string[]): { readonly output: strin
 
 /**
  * Parses the command line and runs the command. Commands import their dependencies lazily, so that `--help` is fast.
- * @throws TonyError USAGE with the closest match, or the error of the command
+ * @throws TonyError USAGE with the closest match, or the error that the command throws
  */
 export async function runCommandLine(words: readonly string[]): Promise<void> {
   if (words[0] === 'completion' && words[1] === '--words') {

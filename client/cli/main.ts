@@ -6,16 +6,16 @@ import { terminalOf } from '../terminal/terminal.ts';
 import { errorOptions, runCommandLine } from './command-line.ts';
 
 /*
- * Entry point of the command `tony-ts`. Exit codes: 0 success, 1 the job failed, 2 invalid request, 3 the cluster is unreachable, 130
+ * Entry point of the `tony-ts` command. Exit codes: 0 success, 1 the job failed, 2 invalid request, 3 the cluster is unreachable, 130
  * interrupted.
  */
 
-// Exit successfully when the reader of stdout closes the pipe, as in `tony-ts logs ... | head`.
+// Exit successfully when the program that reads stdout closes the pipe, as in `tony-ts logs ... | head`.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   process.exit(error.code === 'EPIPE' ? 0 : 1);
 });
 
-// A closed stderr must not fail the command.
+// A closed stderr must not make the command fail.
 process.stderr.on('error', (error: NodeJS.ErrnoException) => {
   if (error.code !== 'EPIPE') {
     process.exit(1);

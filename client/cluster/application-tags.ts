@@ -7,14 +7,14 @@ const MOST = 'yarn.resourcemanager.application.max-tags';
 const LONGEST = 'yarn.resourcemanager.application.max-tag.length';
 const OWN_TAG = 'tony-ts';
 
-/** Returns the YARN application tags of a job: `tony-ts`, the demand of each role, and the tags in job.yaml. */
+/** Returns a job's YARN application tags: `tony-ts`, each role's demand, and the tags in job.yaml. */
 export function applicationTags(job: Pick<Job, 'roles' | 'master' | 'tags'>): string[] {
   return [...new Set([OWN_TAG, ...roleTags(job), ...job.tags])];
 }
 
 /**
- * Checks the number and the lengths of the tags before the upload. Otherwise, the ResourceManager would reject the job only after the
- * upload.
+ * Checks the number of tags and their lengths before the upload. Without this check, the ResourceManager would reject the job only after
+ * the upload.
  * @throws TonyError JOB_INVALID, HADOOP_CONF_INVALID
  */
 export function refuseTooManyTags(job: Pick<Job, 'roles' | 'master' | 'tags'>, configuration: Pick<HadoopConfiguration, 'number'>): void {

@@ -17,7 +17,7 @@ import { loadSite, siteFolders, storageProperties } from './site-file.ts';
 import { withSiteKeytab } from './site-keytab.ts';
 
 export interface ClusterOptions {
-  /** Web address of the ResourceManager from which to download the Hadoop configuration. Default: the configuration in HADOOP_CONF_DIR. */
+  /** Web address of a ResourceManager, from which to download the Hadoop configuration. Default: the configuration in HADOOP_CONF_DIR. */
   readonly resourceManager?: string | undefined;
   /** URI of the staging root. Default: `<fs.defaultFS>/user/<user>/.tony-ts`. */
   readonly staging?: string | undefined;
@@ -27,7 +27,7 @@ export interface ClusterOptions {
 export const CLUSTER_OPTIONS: OptionNames<ClusterOptions> = { resourceManager: true, staging: true, environment: true };
 
 /**
- * Timeout (ms) of the first HDFS request. Kept short so that interactive commands report an unreachable NameNode quickly. Later requests
+ * Timeout (ms) for the first HDFS request. Kept short so that interactive commands report an unreachable NameNode quickly. Later requests
  * wait until a failover is complete.
  */
 const FIRST_ANSWER_MS = 4_000;
@@ -74,7 +74,7 @@ export async function readConfiguration({ resourceManager, environment = process
 }
 
 /**
- * Creates the clients for a cluster. Contacts the cluster only to download its configuration if `resourceManager` is set.
+ * Creates the clients for a cluster. Contacts the cluster only if `resourceManager` is set, to download the cluster's configuration.
  * @throws TonyError NO_HADOOP_CONF, HADOOP_CONF_INVALID, RM_UNREACHABLE, KERBEROS_*, SITE_UNREADABLE, SITE_INVALID
  */
 export async function openCluster(options: ClusterOptions): Promise<HadoopCluster> {

@@ -3,7 +3,7 @@ import { trustOf } from '../../hadoop/configuration/authorities.ts';
 import { propertiesOfDaemon } from '../../hadoop/configuration/remote-configuration.ts';
 import type { HadoopCluster } from './cluster.ts';
 
-/** Timeout (ms) of the request to each ResourceManager. Without a response, the submission continues. */
+/** Timeout (ms) for the request to each ResourceManager. If none of them responds, the submission continues. */
 const MAX_WAIT_MS = 2_000;
 
 /**

@@ -1,9 +1,9 @@
-/** Timeout (ms) of one request to an ApplicationMaster. */
+/** Timeout (ms) for one request to an ApplicationMaster. */
 export const MASTER_ANSWER_MS = 2_000;
-/** Interval (ms) between requests to an unresponsive ApplicationMaster. Each request blocks a thread of the ResourceManager's proxy. */
+/** Interval (ms) between requests to an unresponsive ApplicationMaster. Each request blocks a thread in the ResourceManager's proxy. */
 const ASK_AGAIN_MS = 5_000;
 
-/** Measures how long an ApplicationMaster has not responded. While it does not respond, limits the rate of requests. */
+/** Measures how long an ApplicationMaster has been unresponsive, and limits the request rate during that time. */
 export class MasterSilence {
   readonly #now: () => number;
   #since: number | null = null;
@@ -18,7 +18,7 @@ export class MasterSilence {
     return this.#since === null ? null : Math.round(this.#now() - this.#since);
   }
 
-  /** Sends a request. Returns null if the request fails, or if the last request failed less than `ASK_AGAIN_MS` ago. */
+  /** Sends a request, unless the last request failed less than `ASK_AGAIN_MS` ago. Returns null if no request was sent or if it failed. */
   async ask<T>(question: () => Promise<T>): Promise<T | null> {
     const askedAt = this.#now();
     if (askedAt < this.#askAt) {
@@ -35,7 +35,10 @@ export class MasterSilence {
     }
   }
 
-  /** Ends the measurement. The caller must call this method when the ApplicationMaster has responded in another way or is not running. */
+  /**
+   * Ends the measurement. The caller must call this method when it has received a response from the ApplicationMaster in another way, or
+   * when the ApplicationMaster is not running.
+   */
   end(): void {
     this.#since = null;
     this.#askAt = Number.NEGATIVE_INFINITY;

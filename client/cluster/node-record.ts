@@ -4,18 +4,18 @@ import type { Storage } from '../../storage/storage.ts';
 import { joinUri } from '../../storage/uri.ts';
 
 /*
- * Results of the last `tony-ts doctor --probe` for each node, in `<staging root>/nodes.json`. From them, a submission knows which Python
- * packages the nodes cannot load.
+ * Results of the last `tony-ts doctor --probe` for each node, in `<staging root>/nodes.json`. Submissions use them to determine which
+ * Python packages the nodes cannot load.
  */
 
 const recordedNode = z.object({
   node: z.string(),
   label: z.string().nullable(),
-  /** Time of the probe in ms since the epoch. */
+  /** When the node was probed, in ms since the epoch. */
   probedAt: z.number(),
   machine: z.string(),
   glibc: z.string(),
-  /** Versions of the Python interpreters, for example `3.11`. */
+  /** Installed Python versions, such as `3.11`. */
   pythons: z.array(z.string()),
 });
 const recordSchema = z.object({ version: z.literal(1), nodes: z.array(recordedNode) });
@@ -37,7 +37,7 @@ export async function readNodeRecord(storage: Pick<Storage, 'read'>, root: strin
   }
 }
 
-/** Adds nodes to the record. A new entry replaces the older entry of the same node. */
+/** Adds nodes to the record. A new entry replaces the older entry for the same node. */
 export async function recordNodes(storage: Storage, root: string, nodes: readonly RecordedNode[]): Promise<void> {
   const names = new Set(nodes.map(({ node }) => node));
   const others = (await readNodeRecord(storage, root)).filter(({ node }) => !names.has(node));

@@ -6,8 +6,8 @@ import type { FindS3Connection } from '../../storage/s3/s3-connection.ts';
 import { openCluster, readConfiguration } from './cluster.ts';
 
 /**
- * Finds the object stores of a user for local jobs, without a cluster. If HADOOP_CONF_DIR is set, also uses Hadoop's properties and
- * credential providers. Contacts HDFS only to read a credential provider that is stored there.
+ * Finds a user's object stores for local jobs, without a cluster. If HADOOP_CONF_DIR is set, also uses Hadoop's properties and credential
+ * providers. Contacts HDFS only to read a credential provider that is stored there.
  */
 export function localObjectStores(environment: NodeJS.ProcessEnv): FindS3Connection {
   const open = async (): Promise<FindS3Connection> => {

@@ -51,7 +51,7 @@ export class OutageTolerance {
 
 /**
  * Runs `work`, and retries it while the cluster is unreachable.
- * @throws any other error of `work`, or the abort reason of the signal
+ * @throws any other error that `work` throws, or the signal's abort reason
  */
 export async function toleratingOutages<T>(
   work: () => Promise<T>,

@@ -17,9 +17,9 @@ interface SitePlaces {
 }
 
 /**
- * Loads the site file of a cluster: the first `tony-site.yaml` in `folders`, or else `/apps/tony-ts/site.yaml` on HDFS. Returns the default
+ * Loads a cluster's site file: the first `tony-site.yaml` in `folders`, or else `/apps/tony-ts/site.yaml` on HDFS. Returns the default
  * settings if neither exists.
- * @throws TonyError SITE_INVALID with a list of all mistakes, SITE_UNREADABLE, HDFS_UNREACHABLE
+ * @throws TonyError SITE_INVALID, which lists all mistakes, SITE_UNREADABLE, HDFS_UNREACHABLE
  */
 export async function loadSite({ folders, storage, defaultFs }: SitePlaces): Promise<SiteConfig> {
   const found = await findSiteFile(folders);
@@ -52,7 +52,7 @@ export function localSite(folders: readonly string[]): ReturnType<typeof findSit
 }
 
 /**
- * Returns the Hadoop properties that follow from the `storage` key of the first site file in the folders. Ignores mistakes in the file,
+ * Returns the Hadoop properties that correspond to the `storage` key in the first site file in the folders. Ignores mistakes in the file,
  * because the commands that need the file report them.
  */
 export async function storageProperties(folders: readonly string[]): Promise<Readonly<Record<string, string>>> {

@@ -2,8 +2,8 @@ import type { SiteConfig } from '../../conf/resolve/site.ts';
 import { type ClusterOptions, openCluster } from './cluster.ts';
 
 /**
- * Returns the site configuration of a cluster, for `loadJob(path, { site })`. Returns null if `local` is true, because site files do not
- * affect local jobs.
+ * Returns a cluster's site configuration, for `loadJob(path, { site })`. Returns null if `local` is true, because site files do not affect
+ * local jobs.
  * @throws TonyError SITE_INVALID, SITE_UNREADABLE, NO_HADOOP_CONF, HADOOP_CONF_INVALID, KERBEROS_*, RM_UNREACHABLE, HDFS_UNREACHABLE
  */
 export async function siteFor(options: ClusterOptions & { readonly local?: boolean } = {}): Promise<SiteConfig | null> {

@@ -12,7 +12,7 @@ export interface UnknownName {
 
 export interface KnownNames {
   readonly resources: readonly string[];
-  /** Names of the queues, without their paths. */
+  /** Queue names, without paths. */
   readonly queues: readonly string[];
 }
 
@@ -20,7 +20,7 @@ export interface KnownNames {
 const OWN_KEYS: ReadonlySet<string> = new Set(['memory', 'vcores', 'gpus', 'instances']);
 
 export async function knownNames(resourceManager: Pick<ResourceManager, 'newApplication' | 'queues'>): Promise<KnownNames> {
-  // Only the response to this request lists the resource types with every scheduler. The new application ID is not used.
+  // Only this response lists the resource types regardless of which scheduler is used. The new application ID is ignored.
   const [{ maximum }, queues] = await Promise.all([resourceManager.newApplication(), resourceManager.queues()]);
   return { resources: Object.keys(amountsOf(maximum)), queues: queues.flatMap(({ path }) => path.split('.')) };
 }

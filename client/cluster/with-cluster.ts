@@ -3,7 +3,7 @@ import { type ClusterOptions, type HadoopCluster, openCluster } from './cluster.
 
 /**
  * Runs an action with the clients for a cluster, and then closes the clients.
- * @throws TonyError the errors of `openCluster` and of the action
+ * @throws TonyError from `openCluster` and from the action
  */
 export async function withCluster<Result>(
   options: ClusterOptions,

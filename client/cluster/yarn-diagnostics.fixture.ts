@@ -1,4 +1,4 @@
-/** Diagnostics of the Capacity Scheduler in Hadoop 3.4.3 for applications whose ApplicationMaster has no container yet. */
+/** Capacity Scheduler diagnostics in Hadoop 3.4.3 for applications whose ApplicationMaster has no container yet. */
 
 /** The application requests 8 vcores, and YARN has reserved them on a node. The queue usage includes the reservation. */
 export const ACTIVATED = [
@@ -12,7 +12,7 @@ export const ACTIVATED = [
   " Queue's max capacity (absolute resource) = <memory:16384, vCores:16, yarn.io/gpu: 8> ; ",
 ].join('');
 
-/** The ApplicationMasters in the queue already use as many resources as the queue allows them. */
+/** The ApplicationMasters in the queue already use as many resources as the queue allows for ApplicationMasters. */
 export const QUEUE_FULL = [
   "[Fri Nov 20 10:00:00 +0000 2026] Application is added to the scheduler and is not yet activated. Queue's AM resource limit exceeded. ",
   ' Details : AM Partition = <DEFAULT_PARTITION>; AM Resource Request = <memory:1024, vCores:1>;',

@@ -10,14 +10,14 @@ export interface EndedApplication {
 
 const DIAGNOSTICS_MAXIMUM = 4000;
 
-/** Returns the result of a job from its ended application. Replaces YARN's diagnostics with a clearer message where possible. */
+/** Returns a job's result, given its ended YARN application. Replaces YARN's diagnostics with a clearer message where possible. */
 export function resultOf(application: EndedApplication): JobResult {
   const state = finalState(application);
   return { state, diagnostics: state === 'SUCCEEDED' ? earlyEnd(application) : explain(application) };
 }
 
 /**
- * Extracts the ApplicationMaster's message that training stopped early. YARN may add other messages before it, for example about a
+ * Extracts the ApplicationMaster's message saying that training stopped early. YARN may add other messages before it, for example about a
  * recovery.
  */
 function earlyEnd({ diagnostics }: EndedApplication): string {
@@ -31,7 +31,7 @@ function finalState({ state, finalStatus }: EndedApplication): JobResult['state'
   return state === 'FINISHED' && finalStatus === 'SUCCEEDED' ? 'SUCCEEDED' : 'FAILED';
 }
 
-/** Returns the name of the queue if YARN's message says that the queue does not exist, or undefined for any other message. */
+/** Returns the queue name if YARN's message says that the queue does not exist, or undefined for any other message. */
 export function unknownQueue(diagnostics: string): string | undefined {
   return /submitted by user \S+ to (?:unknown|non-?existent) queue:?\s*(\S+?)\.?\s*$/im.exec(diagnostics)?.[1];
 }
@@ -66,7 +66,7 @@ function masterFailed(id: string, text: string): string {
 }
 
 /**
- * Extracts what programs have written to stderr and similar files from the NodeManager's diagnostics, without duplicates. Each part follows
+ * Extracts from the NodeManager's diagnostics what programs have written to stderr and similar files, without duplicates. Each part follows
  * a `Last ... bytes of` line and ends at an empty line.
  */
 function writtenToStderr(text: string): string[] {
@@ -126,7 +126,7 @@ function shorten(text: string): string {
 }
 
 /**
- * Returns the reason why an application waits for its ApplicationMaster's container. Omits YARN's resource tables.
+ * Returns the reason why an application is waiting for its ApplicationMaster's container. Omits YARN's resource tables.
  * @param shortage the missing resources, from `MasterShortages`
  */
 export function waitingReason(diagnostics: string, shortage: string | null = null): string {
@@ -138,8 +138,8 @@ export function waitingReason(diagnostics: string, shortage: string | null = nul
 }
 
 /**
- * Returns the node label on which the ApplicationMaster's container waits for resources, or '' for nodes without a label. Returns null if
- * the application is not waiting for resources, or if the cluster does not use the Capacity Scheduler.
+ * Returns the label of the nodes whose resources the ApplicationMaster's container is waiting for, or '' for nodes without a label. Returns
+ * null if the application is not waiting for resources, or if the cluster does not use the Capacity Scheduler.
  */
 export function awaitedPartition(diagnostics: string): string | null {
   if (!/Application is Activated, waiting for resources/.test(diagnostics)) {

@@ -18,7 +18,7 @@ export interface JobDescription {
   readonly queue: string;
   /** State that the ApplicationMaster reports, or YARN's state before the first report. */
   readonly state: string;
-  /** Reason why the job is waiting, or the cause of its result. */
+  /** Reason why the job is waiting, or why it ended as it did. */
   readonly message: string;
   readonly result: JobResult | null;
   /** Start time in ms since the epoch, or null if it is unknown. */
@@ -29,7 +29,7 @@ export interface JobDescription {
   readonly generations: number;
   readonly notices: readonly string[];
   readonly lostNodes: readonly LostNode[];
-  /** Orphaned containers whose programs may still be running. After the end of the job, the containers that were orphaned when it ended. */
+  /** Orphaned containers whose programs may still be running. Once the job has ended, the containers that were orphaned at that time. */
   readonly orphanedContainers: readonly OrphanedContainer[];
   readonly pages: string | null;
   /** YARN's information about the job, or null for a local job. */
@@ -46,12 +46,12 @@ export interface JobDescription {
     readonly output: string | null;
     readonly logs: string | null;
   };
-  /** The frozen job.json, in which `***` replaces probable secrets, or null if the file is unavailable. */
+  /** The frozen job.json, with probable secrets replaced by `***`, or null if the file is unavailable. */
   readonly configuration: unknown;
 }
 
 export interface DescribedTask extends TaskStatus {
-  /** All containers of the task, oldest first. */
+  /** All containers that have run the task, oldest first. */
   readonly containers: readonly { readonly containerId: string; readonly node: string | null }[];
 }
 

@@ -24,14 +24,14 @@ export interface JobReport {
   readonly summaryDir: string | null;
 }
 
-/** Observation of a job, with the events since the previous observation. */
+/** A job as it was observed, with the events since the previous observation. */
 export interface Look {
   readonly observation: Observation;
   readonly events: readonly JobEvent[];
 }
 
 export interface FollowOptions {
-  /** Interval between observations in ms. By default, the interval is 250 ms, and grows to 1 s while no task changes its state. */
+  /** Interval between observations in ms. By default, the interval is 250 ms, and grows to 1 s while no task changes state. */
   readonly intervalMs?: number;
   /** Maximum time (ms) for which the cluster may be unreachable. Default: ten minutes. The job continues in the meantime. */
   readonly maxWaitMs?: number;
@@ -42,7 +42,7 @@ export interface FollowOptions {
 const SHORTEST_INTERVAL_MS = 250;
 /** Equal to the executors' default heartbeat interval. */
 const LONGEST_INTERVAL_MS = 1_000;
-/** Interval between observations, as a share of the time since the last change. */
+/** Interval between observations, as a fraction of the time since the last change. */
 const INTERVAL_SHARE = 0.02;
 
 const FOLLOW_OPTIONS: OptionNames<FollowOptions> = { intervalMs: true, maxWaitMs: true, signal: true };
@@ -86,8 +86,8 @@ export async function* followJob(connection: JobConnection, options: FollowOptio
 }
 
 /**
- * Returns the interval (ms) until the next observation of a job.
- * @param unchangedMs time since a task last changed its state
+ * Returns how long (ms) to wait before observing a job again.
+ * @param unchangedMs time since a task last changed state
  */
 export function intervalAfter(unchangedMs: number): number {
   return Math.min(LONGEST_INTERVAL_MS, Math.max(SHORTEST_INTERVAL_MS, unchangedMs * INTERVAL_SHARE));
@@ -100,7 +100,7 @@ function eventsBetween(before: Observation | null, after: Observation): JobEvent
   if (before !== null && before.phase === after.phase && before.waiting === after.waiting) {
     return [];
   }
-  // Omit YARN's first states, which last only milliseconds.
+  // Omit YARN's initial states, which last only milliseconds.
   if (['NEW', 'NEW_SAVING', 'SUBMITTED'].includes(after.phase)) {
     return [];
   }

@@ -10,7 +10,7 @@ export interface Observation {
   /** Latest status from the ApplicationMaster, or null before its first status. */
   readonly status: JobStatus | null;
   /**
-   * Time (ms) since the last response of an unresponsive ApplicationMaster. `status` is from that response. Null if the ApplicationMaster
+   * Time (ms) since an unresponsive ApplicationMaster last responded. `status` is from that response. Null if the ApplicationMaster
    * responds or is not running.
    */
   readonly masterSilentMs: number | null;
@@ -22,7 +22,7 @@ export interface LogSource {
   /** Task name such as `worker:0`, or `master`. */
   readonly task: string;
   readonly containerId: string;
-  /** Reads a part of a log file, either from an offset or the last `tail` bytes. Returns null if the file does not exist yet. */
+  /** Reads part of a log file, either starting at an offset or only the last `tail` bytes. Returns null if the file does not exist yet. */
   read(file: string, from: { readonly offset: number } | { readonly tail: number }): Promise<LogPiece | null>;
 }
 
@@ -35,15 +35,15 @@ export type KillReason = 'order' | 'interrupt' | 'start-timeout';
 export interface JobConnection {
   readonly applicationId: string;
   readonly trackingUrl: string | null;
-  /** Sources of further information about the job. */
+  /** Where to find further information about the job. */
   readonly records: JobRecords;
-  /** Returns the URL of the job's pages, with an access token if necessary, or null while there are no pages. */
+  /** Returns the URL of the job's pages, with an access token if necessary, or null while the pages are not available. */
   pages(): Promise<string | null>;
   /** @throws TonyError APPLICATION_UNKNOWN, or a connection error if the cluster is unreachable */
   observe(): Promise<Observation>;
-  /** Kills the job, and states the reason `by` in the job's result. Returns false if the job had already ended. */
+  /** Kills the job, and records `by` in the job's result as the reason. Returns false if the job had already ended. */
   kill(by?: KillReason): Promise<boolean>;
-  /** Returns one log source for each container of the job, oldest first. Includes containers that have exited. */
+  /** Returns one log source for each of the job's containers, oldest first. Includes containers that have exited. */
   logs(): Promise<LogSource[]>;
   /**
    * Reads a file from the job's output folder. Returns null if the file does not exist.

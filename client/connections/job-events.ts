@@ -48,7 +48,7 @@ export function changes(before: JobStatus | null, after: JobStatus): JobEvent[] 
   return events;
 }
 
-/** Removes durations from a message, so that `waiting for 12 s` and `waiting for 13 s` become equal. */
+/** Removes durations from a message, so that `waiting for 12 s` and `waiting for 13 s` compare as equal. */
 function timeless(message: string): string {
   return message.replace(/(?:\b\d+(?:\.\d+)? (?:ms|s|min|h)\b ?)+/g, '');
 }

@@ -16,20 +16,20 @@ const LAST_LINES = 20;
 
 /**
  * Handle to a running or finished job, for notebooks and programs. `T` is the type of the chief's return value. A job on a cluster
- * continues when this process exits. A local job ends with this process unless `detach` was set.
+ * continues when this process exits. A local job ends when this process ends, unless `detach` was set.
  */
 export class JobHandle<T = unknown> {
   readonly id: string;
-  /** URL of the job's pages. Null for a local job, for which `pages` returns the URL. */
+  /** URL of the job's pages, or null for a local job. To get the URL for a local job, call `pages`. */
   readonly trackingUrl: string | null;
   readonly #connection: JobConnection;
   readonly #closing = new AbortController();
-  /** Settles after `onLog` has received the last line of output. */
+  /** Settles after `onLog` has received the last output line. */
   readonly #logged: Promise<void>;
   readonly #calls: boolean;
 
   /**
-   * @param onLog receives the output of the programs until the job ends or the handle is closed
+   * @param onLog receives program output until the job ends or the handle is closed
    * @param calls whether the job runs a function. Such a job cannot succeed before the function has returned.
    */
   constructor(connection: JobConnection, onLog?: (line: LogLine) => void, calls = false) {
@@ -61,14 +61,14 @@ export class JobHandle<T = unknown> {
   }
 
   /**
-   * Returns the current state of the job and its tasks. After the end of the job, `result` is set.
+   * Returns the current state of the job and its tasks. Once the job has ended, `result` is set.
    * @throws TonyError APPLICATION_UNKNOWN, RM_UNREACHABLE
    */
   status(): Promise<Observation> {
     return this.#connection.observe();
   }
 
-  /** Returns the URL of the job's pages, or null while there are no pages. */
+  /** Returns the URL of the job's pages, or null while the pages are not available. */
   pages(): Promise<string | null> {
     return this.#connection.pages();
   }
@@ -90,7 +90,7 @@ export class JobHandle<T = unknown> {
   }
 
   /**
-   * Waits until the job ends, and returns the return value of the chief's function, or undefined if the job runs no function.
+   * Waits until the job ends, and returns the return value of the chief's function, or undefined if the job does not run a function.
    * @throws TonyError JOB_FAILED if the job failed or was killed. The message contains the error and the last output lines of the task that
    *   failed first.
    */

@@ -11,7 +11,7 @@ import { type LogLine, LogReader } from './log-reader.ts';
 export type { LogLine } from './log-reader.ts';
 
 export interface LogOptions {
-  /** Role, task or `master` whose logs to read, such as `worker` or `worker:1`. Default: all tasks. */
+  /** Which logs to read: a role such as `worker`, a task such as `worker:1`, or `master`. Default: all tasks. */
   readonly task?: string | undefined;
   /** Names of the files to read from each container's log folder. Default: stdout and stderr. */
   readonly files?: readonly string[];
@@ -45,16 +45,16 @@ const LOG_OPTIONS: OptionNames<LogOptions> = {
 };
 
 const READS_AT_ONCE = 16;
-/** Interval (ms) at which the container list is refreshed. A task's new container triggers an additional refresh. */
+/** Interval (ms) at which the container list is refreshed. A new container for a task triggers an additional refresh. */
 const LIST_EVERY_MS = 5_000;
-/** Interval (ms) at which the container list is refreshed before the ApplicationMaster first reports the tasks of the job. */
+/** Interval (ms) at which the container list is refreshed before the ApplicationMaster first reports the job's tasks. */
 const LIST_EARLY_EVERY_MS = 1_000;
-/** Minimum interval (ms) between notices about a job that keeps waiting. Each container that starts may change the reason for waiting. */
+/** Minimum interval (ms) between notices about a job that keeps waiting. The reason for waiting may change whenever a container starts. */
 const WAIT_EVERY_MS = 10_000;
 
 /**
  * Yields the output of a job. Reads from the nodes while the job runs, and from YARN's aggregated logs afterwards. Without `follow`, yields
- * one container after another, oldest first. With `follow`, yields the lines of all tasks as they are written, including those of
+ * one container after another, oldest first. With `follow`, yields the lines from all tasks as they are written, including those from
  * containers that start later.
  * @throws TonyError APPLICATION_UNKNOWN, TASK_UNKNOWN, LOGS_UNAVAILABLE; RM_UNREACHABLE or HDFS_UNREACHABLE if the first request fails, or
  *   if the cluster is unreachable for longer than `maxWaitMs`
@@ -99,7 +99,7 @@ export async function* jobLogs(connection: LoggedJob, options: LogOptions = {}):
       first = false;
       const reading = [...readers.values()].filter((reader) => over || (reader.isDue && !retired.has(reader)));
       const failures = yield* read(reading, over, signal);
-      // The previous container of a restarted task has exited, and this read has reached the end of its logs.
+      // A restarted task's previous container has exited, and this read has reached the end of that container's logs.
       for (const reader of reading) {
         if (!restarts.isNewest(reader.source)) {
           retired.add(reader);
@@ -114,7 +114,7 @@ export async function* jobLogs(connection: LoggedJob, options: LogOptions = {}):
         if (over) {
           throw error;
         }
-        // A node that is shutting down provides no logs until it has copied them to HDFS. Try again later.
+        // A node that is shutting down does not provide logs until it has copied them to HDFS. Try again later.
         if (!unreadable.has(whose)) {
           onNotice(`${messageOf(error)} Retrying.`);
         }
@@ -229,11 +229,11 @@ class Restarts {
     this.#onNotice = onNotice;
   }
 
-  /** @param sources containers of all tasks, with older containers of a task before newer ones */
+  /** @param sources containers of all tasks, with each task's older containers before its newer ones */
   report(sources: readonly LogSource[], first: boolean): void {
     const newest = new Map(sources.map(({ task, containerId }) => [task, containerId]));
     for (const [task, containerId] of newest) {
-      // A container that appears late in the list is not a restart if it is already known.
+      // If the container is already known, at most its position in the list has changed, and the task was not restarted.
       if (!first && this.#newest.has(task) && !this.#known.has(containerId)) {
         this.#onNotice(`${task} was restarted in ${containerId}.`);
       }
@@ -284,7 +284,7 @@ async function* read(
         over ? queue.unshift(reader) : queue.push(reader);
       }
     } catch (error) {
-      // Before throwing, yield the lines of the other reads that are still in progress. Otherwise, these lines would be lost.
+      // Before throwing, yield the lines from the other reads that are still in progress. Otherwise, these lines would be lost.
       if (error instanceof TonyError && error.code === 'LOGS_UNAVAILABLE') {
         failures.push({ task: reader.source.task, error });
       } else if (broken === null || isAway(broken.error)) {

@@ -3,7 +3,7 @@ import type { Storage } from '../../storage/storage.ts';
 
 /**
  * Reads a file from a job's output folder. Returns null if the file does not exist.
- * @param place description of the file for messages
+ * @param place describes the file in messages
  * @throws TonyError JOB_FAILED if the file exceeds `maxBytes`
  */
 export async function readOutput(storage: Storage, uri: string, maxBytes: number, place = uri): Promise<Buffer | null> {

@@ -1,7 +1,7 @@
 import { FileStorage } from '../../storage/file-storage.ts';
 import type { JobRecords } from './job-records.ts';
 
-/** Records of a job that has no files and whose ApplicationMaster does not respond. */
+/** Records for a job without any files, whose ApplicationMaster does not respond. */
 export function noRecords(change: Partial<JobRecords> = {}): JobRecords {
   return {
     storage: new FileStorage(),

@@ -11,7 +11,7 @@ import { readConfiguration, readRecord } from '../records/job-record.ts';
 import type { JobRecord } from '../records/stored-status.ts';
 
 export interface YarnFacts extends Application {
-  /** Attempts of the ApplicationMaster, oldest first. */
+  /** ApplicationMaster attempts, oldest first. */
   readonly attempts: readonly Attempt[];
 }
 
@@ -19,7 +19,7 @@ export interface JobRecords {
   readonly storage: Storage;
   /** User name that this client sends to the cluster. */
   readonly user: string;
-  /** Returns the history folder of the job, or null if the folder does not exist yet or cannot be read. */
+  /** Returns the job's history folder, or null if the folder does not exist yet or cannot be read. */
   place(): Promise<JobPlace | null>;
   /** Returns the URI of the staging folder, which contains job.json. The folder is deleted when the job ends. */
   staged(): string;
@@ -35,7 +35,7 @@ export interface JobRecords {
   logs(): Promise<string | null>;
 }
 
-/** Reads the history of the job, or returns null if there is none or it cannot be read. */
+/** Reads the job's history, or returns null if there is none or it cannot be read. */
 export async function readHistory({ storage, place }: JobRecords): Promise<{ readonly folder: string; readonly record: JobRecord } | null> {
   const found = await place();
   if (found === null) {
@@ -56,7 +56,7 @@ export async function askEvents(records: JobRecords, after: number): Promise<Eve
 
 /** Returns the frozen job.json without probable secrets, or null if the file is unavailable. */
 export async function askConfiguration(records: JobRecords): Promise<unknown> {
-  // An ApplicationMaster of an older version may not have redacted its response.
+  // An older version of the ApplicationMaster may not have redacted its response.
   const answer = await records.ask('configuration');
   if (isRecord(answer)) {
     return redacted(answer);

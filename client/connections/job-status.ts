@@ -11,7 +11,7 @@ export function parseJobStatus(text: string, applicationId: string): JobStatus |
   return checkedStatus(parseJson(text), applicationId);
 }
 
-/** Returns the job status if the parsed JSON is a valid one, or null otherwise. */
+/** Returns the parsed JSON as a job status, or null if it is not a valid one. */
 export function checkedStatus(value: unknown, applicationId: string): JobStatus | null {
   if (!isRecord(value) || value.applicationId !== applicationId) {
     return null;

@@ -3,7 +3,7 @@ import type { TaskState } from '../../conf/status/status.ts';
 import { TonyError } from '../../platform/errors.ts';
 import type { JobConnection, KillReason, Observation } from './job-connection.ts';
 
-/** Time (ms) to wait for the end of a killed job. YARN acknowledges a kill request immediately, but stops the containers later. */
+/** How long (ms) to wait for a killed job to end. YARN acknowledges a kill request immediately, but stops the containers later. */
 const MAX_WAIT_MS = 30_000;
 
 export interface KillImpact {
@@ -12,13 +12,16 @@ export interface KillImpact {
   readonly name: string;
   /** State of the job or its application, such as `ACCEPTED` or `RUNNING`. */
   readonly state: string;
-  /** For each role, the number of tasks with a container, and the nodes of these containers. The roles are in the order of the job. */
+  /**
+   * For each role, the number of tasks with a container, and the nodes that run these containers. The roles are in the same order as in the
+   * job.
+   */
   readonly roles: readonly { readonly role: string; readonly tasks: number; readonly nodes: readonly string[] }[];
-  /** Number of tasks whose programs are running or about to start. */
+  /** Number of tasks with a program that is running or about to start. */
   readonly running: number;
-  /** Number of all tasks of the job, including waiting and ended tasks. */
+  /** Total number of tasks in the job, including waiting and ended tasks. */
   readonly tasks: number;
-  /** Run time of the job in ms, or null if the job is not running. */
+  /** How long the job has been running, in ms, or null if it is not running. */
   readonly ranMs: number | null;
   readonly step: number;
   /** Step of the newest checkpoint, or 0 if there is none. */
@@ -29,9 +32,9 @@ export interface KillImpact {
 export interface KillReport {
   /** Whether this request killed the job. False if the job had already ended. */
   readonly killed: boolean;
-  /** Lost tasks and lost progress, according to the last status before the kill. */
+  /** The tasks and the progress that were lost, according to the last status before the job was killed. */
   readonly impact: KillImpact;
-  /** State of the job before the kill, or the result of a job that had already ended. */
+  /** State of the job before it was killed, or its result if it had already ended. */
   readonly observation: Observation;
 }
 

@@ -20,11 +20,11 @@ import { explainMasterExit } from './master-exit.ts';
 
 const ANSWER_MS = 5_000;
 const MAXIMUM_ANSWER_BYTES = 64 << 20;
-/** Time (ms) to wait for the end of a killed job. The ApplicationMaster stops the programs before it exits. */
+/** How long (ms) to wait for a killed job to end. The ApplicationMaster stops the programs before it exits. */
 const KILL_MS = 30_000;
-/** Time limit (ms) for the start of the first ApplicationMaster attempt. */
+/** Time limit (ms) for the first ApplicationMaster attempt to start. */
 const START_MS = 1_000;
-/** Time limit (ms) for the start of the next ApplicationMaster attempt, while the process that starts it is running. */
+/** Time limit (ms) for the next ApplicationMaster attempt to start, while the process that starts it is running. */
 const RESTART_MS = 10_000;
 /** Time limit (ms) for a new ApplicationMaster to accept requests. */
 const LISTENING_MS = 10_000;
@@ -196,9 +196,7 @@ export class LocalJob implements JobConnection {
     return (await this.#isMaster(pid)) ? (pid ?? null) : null;
   }
 
-  /**
-   * Returns true if the process is the ApplicationMaster of this job. The check is necessary because operating systems reuse process IDs.
-   */
+  /** Returns true if the process is this job's ApplicationMaster. The check is necessary because operating systems reuse process IDs. */
   async #isMaster(pid: number | undefined): Promise<boolean> {
     if (!isAlive(pid)) {
       return false;
@@ -216,7 +214,7 @@ export class LocalJob implements JobConnection {
     return (await readText(this.#paths.masterPid)).split(' ').map(Number);
   }
 
-  /** Returns true if an ApplicationMaster is running. Waits for an ApplicationMaster that is starting. */
+  /** Returns true if an ApplicationMaster is running. If one is starting, waits for it. */
   async #masterLives(): Promise<boolean> {
     for (const began = performance.now(); ; await delay(50)) {
       // Read both process IDs at once, because the process that starts attempts may exit between two reads.
@@ -281,7 +279,7 @@ function ended(status: JobStatus): Observation {
   return { phase: state, waiting: '', status, masterSilentMs: null, result: { state, diagnostics: status.message } };
 }
 
-/** Reads at most 1 MiB of a file, either from an offset or the last `tail` bytes. Returns null if the file does not exist. */
+/** Reads at most 1 MiB of a file, either starting at an offset or only the last `tail` bytes. Returns null if the file does not exist. */
 export async function readPiece(file: string, from: { readonly offset: number } | { readonly tail: number }): Promise<LogPiece | null> {
   const handle = await open(file, 'r').catch(() => null);
   if (handle === null) {

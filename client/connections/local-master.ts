@@ -11,7 +11,7 @@ import { MASTER_NODE_FLAGS } from '../job/bundles.ts';
 
 export interface LocalMaster {
   readonly paths: LocalPaths;
-  /** Path of the Node.js executable, relative to the working directory of the ApplicationMaster. */
+  /** Path of the Node.js executable, relative to the ApplicationMaster's working directory. */
   readonly node: string;
   readonly resources: readonly Resource[];
   readonly user: string;
@@ -22,7 +22,7 @@ export interface LocalMaster {
 }
 
 /**
- * Starts the ApplicationMaster of a local job with the environment variables that a NodeManager would set. If a signal kills the
+ * Starts a local job's ApplicationMaster with the environment variables that a NodeManager would set. If a signal kills the
  * ApplicationMaster, this process starts another attempt, which resumes from the stored state.
  */
 export async function startMaster(master: LocalMaster): Promise<void> {
@@ -58,7 +58,7 @@ async function startAttempt(master: LocalMaster, credentials: string, attempt: n
     await started(child);
     const isLast = attempt >= LOCAL_ATTEMPTS;
     const written = writePids(paths, isLast ? [child.pid] : [child.pid, process.pid]);
-    // Add the listener before the next await. Otherwise, it could miss an ApplicationMaster that exits immediately.
+    // Add the listener before the next await. Otherwise, it could miss the `exit` event of an ApplicationMaster that exits immediately.
     child.once('exit', (_code, signal) => {
       const next = async () => (signal === null || isLast ? writePids(paths, [child.pid]) : startAttempt(master, credentials, attempt + 1));
       // Ignore an error here. LocalJob detects that no ApplicationMaster is running.
@@ -87,7 +87,7 @@ function masterEnvironment(
   { environment, user }: LocalMaster,
   container: { containerId: string; credentials: string; logs: string },
 ): NodeJS.ProcessEnv {
-  // NODE_OPTIONS of the client must not affect the ApplicationMaster.
+  // The client's NODE_OPTIONS must not affect the ApplicationMaster.
   const { NODE_OPTIONS: _options, NODE_CHANNEL_FD: _channel, ...rest } = environment;
   return {
     ...rest,

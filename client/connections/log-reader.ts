@@ -6,11 +6,11 @@ export interface LogLine {
   readonly task: string;
   readonly containerId: string;
   readonly file: string;
-  /** Text of the line without its newline. */
+  /** The line's text, without the newline. */
   readonly text: string;
 }
 
-/** Assumed maximum length of a line in bytes. To return the last `tail` lines, the reader requests `tail` times this length. */
+/** Assumed maximum line length in bytes. To return the last `tail` lines, the reader requests `tail` times this length. */
 const BYTES_A_LINE = 4096;
 const LONGEST_LINE = 1 << 20;
 const NEWLINE = 0x0a;
@@ -18,13 +18,13 @@ const LONGEST_CHARACTER = 4;
 /** Replaces the part of a line that was not read. */
 const LEFT_OUT = '…';
 
-/** Pause between reads of a file that does not grow, as a share of the time since the file last grew. */
+/** Pause between reads of a file that does not grow, as a fraction of the time since the file last grew. */
 const DELAY_SHARE = 0.05;
 const LONGEST_DELAY_MS = 2_000;
 
 /** Reads a growing file in parts, and splits it into complete lines. */
 export class LogReader {
-  /** Source of the log file. The source changes when the job ends. */
+  /** Where to read the log file from. Changes when the job ends. */
   source: LogSource;
   /** Whether a read has found the file. */
   found = false;
@@ -32,7 +32,7 @@ export class LogReader {
   readonly #tail: number | undefined;
   readonly #decoder = new TextDecoder();
   readonly #now: () => number;
-  /** Time of the last read that returned bytes. */
+  /** When a read last returned bytes. */
   #grownAt: number;
   #dueAt = Number.NEGATIVE_INFINITY;
   #end: number | null = null;
@@ -91,7 +91,7 @@ export class LogReader {
     return { lines: lines.map((text) => this.#line(text)), caughtUp };
   }
 
-  /** Replaces the beginning of an incomplete first line with an ellipsis, and drops the remains of an incomplete character. */
+  /** Replaces the beginning of an incomplete first line with an ellipsis, and drops the rest of an incomplete character. */
   #begin({ bytes, end }: LogPiece): Uint8Array {
     if (end === bytes.length) {
       return bytes;

@@ -1,15 +1,15 @@
 import type { HistoryEntry } from '../../conf/status/status.ts';
 import { fullTime } from '../terminal/clock.ts';
 
-/** A node that was lost while it ran containers of the job. */
+/** A node that was lost while it was running containers for the job. */
 export interface LostNode {
   /** host:port of the NodeManager. */
   readonly node: string;
-  /** Time of the loss, in ms since the epoch. */
+  /** When the node was lost, in ms since the epoch. */
   readonly at: number;
 }
 
-/** Maximum number of losses that are listed in one line. Older losses are only counted. */
+/** Maximum number of lost nodes to list in one line. Earlier losses are only counted. */
 const MOST_NAMED = 6;
 
 /** Returns the lost nodes in the order in which they were lost. A node may occur more than once. */

@@ -11,9 +11,9 @@ const MOST_LINES = 5;
 const FULL = /\b(ENOSPC|EDQUOT)\b|STORAGE_FULL/;
 
 /**
- * Explains why the ApplicationMaster of a local job exited before the job ended.
+ * Explains why a local job's ApplicationMaster exited before the job ended.
  * @param log end of the ApplicationMaster's stderr or structured log
- * @param folder folder of the job
+ * @param folder the job's folder
  * @param isFull whether the disk that contains the folder is full
  */
 export function explainMasterExit(log: string, folder: string, isFull = false): string {

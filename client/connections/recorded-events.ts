@@ -21,14 +21,14 @@ export interface EventOptions {
 
 const EVENT_OPTIONS: OptionNames<EventOptions> = { types: true, follow: true, intervalMs: true, signal: true, onNotice: true };
 
-/** Time (ms) to wait for the last events after the end of a job. */
+/** How long (ms) to wait for the last events after a job has ended. */
 const SETTLING_MS = 3_000;
 const SETTLING_EVERY_MS = 200;
-/** Time (ms) since the end of a job after which no further events are expected. */
+/** No further events are expected once a job has been over for this long (ms). */
 const LONG_OVER_MS = 30_000;
 
 /**
- * Yields the events of a job in order. Reads the events from the ApplicationMaster while the job runs, and then from the history.
+ * Yields a job's events in order. Reads the events from the ApplicationMaster while the job runs, and then from the history.
  * @throws TonyError APPLICATION_UNKNOWN, HISTORY_UNKNOWN if no events can be read, or a connection error if the cluster is unreachable
  */
 export async function* jobEvents(connection: JobConnection, options: EventOptions = {}): AsyncGenerator<HistoryEntry> {
@@ -66,7 +66,7 @@ export async function* jobEvents(connection: JobConnection, options: EventOption
   }
 }
 
-/** Returns true if an entry has one of the types. The type `task` matches every type that begins with `task-`. */
+/** Returns true if an entry has one of the types. For example, `task` matches every type that begins with `task-`. */
 export function matches({ event }: HistoryEntry, types: readonly string[]): boolean {
   return types.length === 0 || types.some((type) => event === type || event.startsWith(`${type}-`));
 }
@@ -92,7 +92,7 @@ class EventReader {
   }
 
   /**
-   * Yields the new events of a running job.
+   * Yields a running job's new events.
    * @param patient whether the caller tries again later if the ApplicationMaster does not respond
    */
   async *fresh(patient: boolean): AsyncGenerator<HistoryEntry> {

@@ -2,7 +2,7 @@ import { formatDuration } from '../../conf/values/units.ts';
 
 const BEFORE_START = new Set(['NEW', 'NEW_SAVING', 'SUBMITTED', 'ACCEPTED']);
 
-/** Time limit for the start of a job's ApplicationMaster, from `master.startTimeout`. It begins with the submission. */
+/** Limits how long a job's ApplicationMaster may take to start after the job is submitted, as set by `master.startTimeout`. */
 export class StartDeadline {
   readonly #timeoutMs: number;
   readonly #from = performance.now();

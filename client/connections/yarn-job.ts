@@ -29,12 +29,12 @@ import type { StartDeadline } from './start-deadline.ts';
 /** Interval (ms) between requests to the ResourceManager while the ApplicationMaster responds. */
 const APPLICATION_EVERY_MS = 2_000;
 /**
- * Maximum time (ms) to wait for log aggregation after the end of a job, for each of YARN's aggregation states. Some clusters never leave
- * the state NOT_START.
+ * Maximum time (ms) to wait for log aggregation after a job has ended, for each of YARN's aggregation states. Some clusters never leave the
+ * NOT_START state.
  */
 const COLLECTING_MS: Readonly<Record<string, number>> = { NOT_START: 15_000, RUNNING: 60_000 };
 const COLLECTED_EVERY_MS = 300;
-/** Time (ms) since the end of a job after which the client no longer waits for log aggregation. */
+/** The client does not wait for log aggregation if a job has been over for this long (ms). */
 const LONG_COLLECTED_MS = 120_000;
 const ENDED = new Set(['FINISHED', 'FAILED', 'KILLED']);
 
@@ -67,7 +67,8 @@ export class YarnJob implements JobConnection {
 
   /**
    * @param cluster the job's cluster, which `close` closes
-   * @param startDeadline time limit for the start of the ApplicationMaster. An observation after this time kills the job.
+   * @param startDeadline time limit for the ApplicationMaster to start. If an observation finds that the limit has passed, it kills the
+   *   job.
    */
   constructor(applicationId: string, cluster: HadoopCluster, startDeadline: StartDeadline | null = null) {
     this.#startDeadline = startDeadline;
@@ -320,7 +321,7 @@ export class YarnJob implements JobConnection {
     return folder === null ? [] : ((await ifAvailable(readEvents(this.#cluster.storage, folder)))?.entries ?? []);
   }
 
-  /** Returns the history folder of the job, or null if it does not exist yet. */
+  /** Returns the job's history folder, or null if it does not exist yet. */
   async #historyFolder(): Promise<string | null> {
     if (this.#history !== null || this.#application === null) {
       return this.#history;

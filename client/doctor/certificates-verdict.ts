@@ -10,14 +10,14 @@ import type { TonyError } from '../../platform/errors.ts';
 import { doubtful, good, type Verdict } from './diagnosis.ts';
 
 const TIMEOUT_MS = 5_000;
-/** Remaining validity (ms) of a certificate below which the check warns. */
+/** The check warns about certificates that expire within this time (ms). */
 const RENEW_BEFORE_MS = 14 * 24 * 60 * 60 * 1000;
 
 type Certificate = { readonly expiresAt: number } | { readonly failure: TonyError } | 'no answer';
 
 /**
- * Checks the certificate of every ResourceManager and NameNode. Other commands do not notice an invalid certificate while another server
- * works, but fail after a failover.
+ * Checks every ResourceManager's and NameNode's certificate. Other commands do not notice an invalid certificate as long as another server
+ * works, but they fail after a failover.
  */
 export async function certificatesVerdict(configuration: HadoopConfiguration, now = Date.now()): Promise<Verdict> {
   if (offersBoth(configuration)) {

@@ -6,8 +6,8 @@ import type { HadoopCluster } from '../cluster/cluster.ts';
 import { doubtful, good, type Verdict } from './diagnosis.ts';
 
 /**
- * Clock skew (ms) above which the check fails, because timestamps in logs become misleading. Jobs run even with more skew, because each
- * executor measures its lease with its own clock.
+ * Clock skew (ms) above which the check fails. Larger skews make timestamps in logs misleading. Jobs run even with larger skews, because
+ * each executor measures its lease with its own clock.
  */
 const SKEW_MS = 5_000;
 const CLOCK_TIMEOUT_MS = 5_000;
@@ -28,8 +28,8 @@ export async function clockVerdict({ configuration, login }: HadoopCluster): Pro
 }
 
 /**
- * Estimates the clock skew (ms) of a ResourceManager from the `Date` header of a response, which has a resolution of one second. Returns
- * null if the request fails or the response has no such header.
+ * Estimates a ResourceManager's clock skew (ms) from the `Date` header of a response, which has a resolution of one second. Returns null if
+ * the request fails or the response has no such header.
  */
 async function skewOf(address: string, login: Login, http: HttpClient): Promise<{ readonly address: string; readonly ms: number } | null> {
   try {

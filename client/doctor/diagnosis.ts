@@ -20,7 +20,7 @@ export const bad = (text: string, remedy: string): Verdict => ({ state: 'bad', t
 
 export interface Check {
   readonly name: string;
-  /** Names of the checks that must not be bad. Otherwise, this check is skipped. */
+  /** Names of other checks on which this check depends. If one of them has a bad finding, this check is skipped. */
   readonly needs: readonly string[];
   readonly look: () => Promise<Verdict>;
 }

@@ -32,13 +32,13 @@ import { settingsVerdict } from './settings-verdict.ts';
 
 /** Minimum memory (MiB) for Node.js, TensorFlow.js and a small model. */
 const LEAST_CONTAINER_MB = 1024;
-/** Maximum number of nodes to query, because all nodes usually have the same settings. */
+/** Maximum number of nodes to query. A few are enough, because all nodes usually have the same settings. */
 const NODES_TO_ASK = 3;
-/** Disk space (MB) that an unpacked runtime takes in a node's localisation cache. The actual size is 609 MB. */
+/** Disk space (MB) to allow for an unpacked runtime in a node's localisation cache. Its actual size is 609 MB. */
 const RUNTIME_MB = 700;
 /** Disk space (bytes) for three replicas of the runtime archive (214 MB each). HDFS quotas count all replicas. */
 const HDFS_BYTES = 700e6;
-/** Number of files and folders that a first job creates, including its staging folder, history, checkpoints and summaries. */
+/** Number of files and folders that a user's first job creates, including its staging folder, history, checkpoints and summaries. */
 const HDFS_NAMES = 100;
 const BUILD_BYTES = 2e9;
 
@@ -266,7 +266,7 @@ async function clusterSettings(cluster: HadoopCluster): Promise<Verdict> {
   });
 }
 
-/** Checks the localisation cache and memory settings of one node. */
+/** Checks one node's localisation cache and memory settings. */
 async function nodeSettings({ cluster, resourceManager }: Opened): Promise<Verdict> {
   const scheme = cluster.configuration.get('yarn.http.policy') === 'HTTPS_ONLY' ? 'https' : 'http';
   const addresses = (await resourceManager.nodes()).flatMap(({ state, nodeHttp }) =>

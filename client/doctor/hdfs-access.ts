@@ -3,7 +3,7 @@ import { gatewayOf } from '../../hadoop/configuration/gateway.ts';
 import { fileSystemsOf, locationOf } from '../../hadoop/configuration/hdfs-place.ts';
 import { type FileSystemName, fileSystemUri, nameNodesOf } from '../../hadoop/configuration/name-nodes.ts';
 
-/** Maximum number of file systems to describe, because a mount table may contain many. */
+/** Maximum number of file systems to describe. A mount table may contain many more. */
 const MAXIMUM = 6;
 
 /**

@@ -7,7 +7,7 @@ const OWNER_WRITES = 0o300;
 
 /**
  * Checks whether the user can create the staging folder in the home folder.
- * @param identity description of the user
+ * @param identity describes the user
  * @param home URI of the home folder
  * @param entry the home folder, or null if it does not exist
  */

@@ -1,7 +1,7 @@
 import type { HadoopCluster } from '../cluster/cluster.ts';
 import { doubtful, good, type Verdict } from './diagnosis.ts';
 
-/** Remaining validity (ms) of a login below which the user should renew it. */
+/** If a login expires within this time (ms), the user should renew it. */
 const SOON_MS = 30 * 60_000;
 
 /** Reports the user name, the type of login, and the time at which the login expires. */

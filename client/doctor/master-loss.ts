@@ -3,8 +3,8 @@ import { formatDuration } from '../../conf/values/units.ts';
 import { doubtful, good, type Verdict } from './diagnosis.ts';
 
 /**
- * Reports how long a job runs without an ApplicationMaster after the ApplicationMaster's node is lost, and whether the executors' leases
- * are long enough for this. Executors of ranked tasks derive their leases from YARN's expiry intervals, up to a maximum.
+ * Reports how long a job runs without an ApplicationMaster when the ApplicationMaster's node is lost, and whether the executors' leases
+ * outlast this time. Executors of ranked tasks derive their leases from YARN's expiry intervals, up to a maximum.
  */
 export function masterLoss(settings: ReadonlyMap<string, string>): Verdict {
   const lease = (ms: number): string => formatDuration(1000 * Math.ceil(ms / 1000));

@@ -3,7 +3,7 @@ import type { HadoopConfiguration } from '../../hadoop/configuration/configurati
 import { doubtful, good, type Verdict } from './diagnosis.ts';
 
 /**
- * Checks whether the job secret is encrypted when it crosses the network. The processes of a job authenticate each other with this secret.
+ * Checks whether the job secret is encrypted when it crosses the network. A job's processes use this secret to authenticate each other.
  * Clients send it to the ResourceManager over REST, and containers receive it over Hadoop RPC.
  */
 export function secretsVerdict(configuration: Pick<HadoopConfiguration, 'resourceManagers' | 'minimumQop'>): Verdict {

@@ -10,11 +10,11 @@ const ACLS = 'yarn.acl.enable';
 const ADMINS = 'yarn.admin.acl';
 const PROXY = 'yarn.web-proxy.address';
 const PAGES_POLICY = 'yarn.resourcemanager.application-https.policy';
-/** Retention time (ms) below which logs disappear too early for users to read them. */
+/** With a shorter retention time (ms), logs may disappear before users have read them. */
 const SHORT_MS = 86_400_000;
 
 /**
- * Checks the ResourceManager's settings for recovery, log aggregation, access lists, and the pages of jobs.
+ * Checks the ResourceManager's settings for recovery, log aggregation, access lists, and job pages.
  * @param address base URL of the ResourceManager
  */
 export function settingsVerdict(settings: ReadonlyMap<string, string>, address: string): Verdict {
@@ -71,7 +71,7 @@ function aclVerdict(settings: ReadonlyMap<string, string>): Verdict {
     : good(`access lists are enforced; administrators: ${admins === '' ? 'none' : admins}`);
 }
 
-/** Returns null if YARN's proxy can show the pages of jobs. */
+/** Returns null if YARN's proxy can show job pages, or a finding otherwise. */
 function pagesVerdict(settings: ReadonlyMap<string, string>, address: string): Verdict | null {
   const proxy = settings.get(PROXY) ?? '';
   return proxy === '' || settings.get(PAGES_POLICY) !== 'STRICT' || new URL(address).host === proxy

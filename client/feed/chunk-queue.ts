@@ -7,7 +7,7 @@ export type FeedRecord = string | ArrayBufferView | ArrayBufferLike;
 
 const CHUNK_BYTES = 256 * 1024;
 const CHUNK_RECORDS = 256;
-/** Estimated memory overhead of a buffered record in bytes. */
+/** Estimated memory overhead per buffered record, in bytes. */
 const RECORD_COST = 64;
 
 /** Records to send in one message. Sequence numbers start at 1 and have no gaps. */
@@ -18,8 +18,8 @@ export interface Chunk {
 }
 
 /**
- * Buffers the records of one producer until workers acknowledge them. A named producer may continue the sequence of an earlier process, so
- * chunks have no numbers until the caller passes the job's next expected number to `numberFrom`.
+ * Buffers one producer's records until workers acknowledge them. A named producer may continue the sequence of an earlier process, so
+ * chunks are not numbered until the caller calls `numberFrom` with the number that the job expects next.
  */
 export class ChunkQueue {
   readonly #chunks: Chunk[] = [];
@@ -42,7 +42,7 @@ export class ChunkQueue {
     return this.#chunks[0]?.sequence ?? this.#nextSequence;
   }
 
-  /** Sequence number of the newest chunk, or 0 before the first chunk. Null as long as chunks have no numbers. */
+  /** Sequence number of the newest chunk, or 0 before the first chunk. Null while chunks are not numbered yet. */
   get last(): number | null {
     return this.#isNumbered ? this.#nextSequence - 1 : null;
   }
@@ -63,7 +63,7 @@ export class ChunkQueue {
     return this.#records.length === 1 ? 'begun' : 'pending';
   }
 
-  /** Moves the pending records into chunks. Does nothing as long as chunks have no numbers. */
+  /** Moves the pending records into chunks. Does nothing while chunks are not numbered yet. */
   cut(): void {
     if (!this.#isNumbered) {
       return;
@@ -78,7 +78,7 @@ export class ChunkQueue {
       this.#chunkBytes += bytes;
       [records, bytes] = [[], 0];
     };
-    // More records may have accumulated than fit into one chunk, because chunks had no numbers yet.
+    // More records may have accumulated than fit into one chunk, because chunks were not numbered yet.
     for (const record of this.#records) {
       const cost = record.length + RECORD_COST;
       if (records.length >= CHUNK_RECORDS || bytes + cost > CHUNK_BYTES) {
@@ -116,8 +116,8 @@ export class ChunkQueue {
   }
 
   /**
-   * Yields the chunks from sequence number `from` that fit into a window of `windowBytes`. Earlier unacknowledged chunks use up part of the
-   * window.
+   * Yields the chunks, starting with sequence number `from`, that fit into a window of `windowBytes`. Earlier unacknowledged chunks use up
+   * part of the window.
    */
   *within(windowBytes: number, from: number): Generator<Chunk> {
     let bytes = 0;

@@ -2,7 +2,7 @@ import { counted } from '../../conf/values/quantities.ts';
 import { clip, harmless, terminalOf } from '../terminal/terminal.ts';
 import type { FeedProgress } from './feed.ts';
 
-/** Shows the progress of a feed. On a terminal, updates a single line. Otherwise, writes a line for each change of state. */
+/** Shows a feed's progress. On a terminal, updates a single line. Otherwise, writes a line whenever the state changes. */
 export function progressLine(stream: NodeJS.WriteStream): { show(progress: FeedProgress): void; end(): void } {
   const terminal = terminalOf(stream);
   let last = '';

@@ -15,7 +15,7 @@ export interface FeedProgress {
    * records, `full` that the job's buffers are full, and `over` that the feed has ended.
    */
   readonly state: 'waiting' | 'connected' | 'full' | 'over';
-  /** Reason why no records are being sent, without a final period. Empty while records are being sent. */
+  /** Why no records are being sent, without a final period. Empty while records are being sent. */
   readonly reason: string;
   /** Number of records passed to `write`. */
   readonly written: number;
@@ -30,14 +30,14 @@ export interface FeedOptions extends ConnectOptions {
    * new process with the same name can continue or end the feed. Records that the crashed process had not sent are lost.
    */
   readonly producer?: string;
-  /** Receives the progress when the progress has changed, at most a few times per second. */
+  /** Receives the progress whenever it has changed, but at most a few times per second. */
   readonly onProgress?: (progress: FeedProgress) => void;
   readonly signal?: AbortSignal;
 }
 
 const FEED_OPTIONS: OptionNames<FeedOptions> = { ...CONNECT_OPTIONS, producer: true, onProgress: true, signal: true };
 
-/** Window size (bytes) before the job announces its window. */
+/** Window size (bytes) to use until the job announces its own. */
 const FIRST_WINDOW_BYTES = 1024 * 1024;
 const BACKOFF = { firstMs: 200, mostMs: 2_000 };
 /** Interval (ms) at which the client checks whether an unreachable job has ended. */
@@ -46,7 +46,7 @@ const PROGRESS_MS = 250;
 
 /**
  * Opens a feed to a running job. The program in the job reads the records with `fromFeed(name)`. Exactly one worker receives each record.
- * After a lost connection or a restart of the ApplicationMaster, the client resends the records that no worker has acknowledged. While the
+ * After the connection is lost or the ApplicationMaster restarts, the client resends the records that no worker has acknowledged. While the
  * job's buffers are full, `write` waits without a timeout.
  * @param name name of the feed in the program
  * @throws TonyError USAGE, APPLICATION_UNKNOWN. When the job has ended, `write` and `end` throw FEED_ENDED with its result. They can also
@@ -137,7 +137,7 @@ export class FeedWriter {
     if (state === 'full') {
       this.#cut();
     } else if (state === 'begun') {
-      // Combine the records from one turn of the event loop into a chunk.
+      // Combine the records that are written in the same turn of the event loop into a chunk.
       setImmediate(() => this.#cut());
     }
     while (this.#queue.bytes > this.#window && this.#failure === null) {
@@ -158,7 +158,7 @@ export class FeedWriter {
   }
 
   /**
-   * Closes the connection but does not end the feed. The job then waits for another producer with the same name. Unacknowledged records may
+   * Closes the connection without ending the feed. The job then waits for another producer with the same name. Unacknowledged records may
    * be lost.
    */
   async close(): Promise<void> {
@@ -275,7 +275,7 @@ export class FeedWriter {
     this.#pump();
   }
 
-  /** Sequence number of this producer's last chunk. Null before `end` is called, or as long as chunks have no numbers. */
+  /** Sequence number of this producer's last chunk. Null before `end` is called, or while chunks are not numbered yet. */
   get #last(): number | null {
     return this.#isEnded ? this.#queue.last : null;
   }

@@ -15,7 +15,7 @@ export function localPaths(root: string, applicationId: string) {
     /** Process IDs of the ApplicationMaster and of the process that starts the next attempt. The last attempt has no such process. */
     masterPid: path.join(job, 'master.pid'),
     containers,
-    /** Returns the container ID of an ApplicationMaster attempt. The first attempt has the number 1. */
+    /** Returns the container ID of an ApplicationMaster attempt. Attempts are numbered from 1. */
     masterContainer,
     /** Container IDs of all possible attempts. */
     masterContainers: Array.from({ length: LOCAL_ATTEMPTS }, (_, at) => masterContainer(at + 1)),

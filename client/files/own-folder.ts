@@ -7,7 +7,7 @@ const ROOT = 0;
 /**
  * Throws an error if another user owns a folder or can write to it, because this process or a job runs programs from the folder. Accepts a
  * missing folder, or a folder that belongs to root.
- * @param variable environment variable with which the user can select another folder, for the error message
+ * @param variable environment variable that selects the folder. The error's hint mentions it.
  * @throws TonyError FOLDER_UNSAFE
  */
 export async function refuseForeignFolder(folder: string, variable: string, user = process.getuid?.()): Promise<void> {

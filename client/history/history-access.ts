@@ -6,7 +6,7 @@ import { answer, answerText } from '../../web/answer.ts';
 import type { JobPlace } from '../records/job-place.ts';
 
 export interface Visitor {
-  /** Name of the user. Null with token access, where visitors have the rights of the user who runs the server. */
+  /** User name. Null with token access, where visitors have the rights of the user who runs the server. */
   readonly user: string | null;
 }
 
@@ -40,22 +40,22 @@ export class TokenAccess implements HistoryAccess {
 
 const COOKIE = 'tony-history-user';
 /**
- * Cookie that protects the sign-in form from requests by other sites. A hidden field of the form must contain the value of the cookie,
- * which other sites cannot read.
+ * Cookie that protects the sign-in form from requests by other sites. A hidden field in the form must contain the cookie's value, which
+ * other sites cannot read.
  */
 const FORM_COOKIE = 'tony-history-form';
 const FORM_FIELD = 'sign-in';
 const FORM_SECRET = /^[\w-]{24}$/;
 const CHALLENGE = { 'WWW-Authenticate': 'PseudoAuth' };
 const LIFE_MS = 12 * 3_600_000;
-/** Pattern of Linux user names. The length limit ensures that the cookie fits into a header. */
+/** Pattern that matches Linux user names. The length limit ensures that the cookie fits into a header. */
 const USER = /^[A-Za-z0-9_][\w.@-]{0,127}\$?$/;
 
 /**
  * Grants access to all users of a cluster without Kerberos, where Hadoop trusts the user name in a request. Programs add `?user.name=` to
- * each request, as for Hadoop's own pages. In a browser, users enter their name in a form, and the server sets a signed cookie. A link with
- * `?user.name=` only fills in the form, because an attacker could send such a link to a user. The view ACL of each job controls access to
- * its history.
+ * each request, as they do for Hadoop's own pages. In a browser, users enter their name in a form, and the server sets a signed cookie. A
+ * link with `?user.name=` only fills in the form, because an attacker could send such a link to a user. Each job's view ACL controls access
+ * to its history.
  */
 export class SimpleAccess implements HistoryAccess {
   readonly #key = randomBytes(32);

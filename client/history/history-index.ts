@@ -10,16 +10,16 @@ import { ListBudget, type ListLimits } from './list-budget.ts';
 
 const AT_ONCE = 16;
 const REMEMBERED = 2_000;
-/** Limits for one job list. They suffice for several thousand typical jobs. The list omits jobs beyond the limits. */
+/** Limits for one job list. They are large enough for several thousand typical jobs. The list omits jobs beyond the limits. */
 const LIMITS: ListLimits = { userBytes: 128 << 20, userMs: 10_000, ms: 30_000 };
-/** Number of bytes that the listing of a job folder counts as. */
+/** Number of bytes that listing a job folder counts as. */
 const FOLDER_BYTES = 4 << 10;
-/** Time limit (ms) for reading the files of one job. */
+/** Time limit (ms) for reading one job's files. */
 const JOB_MS = 10_000;
 const MOST_MESSAGES = 3;
 
 export interface HistoryQuery {
-  /** Owner of the jobs, or null for the jobs of all users. */
+  /** User whose jobs to list, or null for all users. */
   readonly user: string | null;
   readonly state?: JobStatus['state'] | undefined;
   /** Text that the job name must contain. The comparison ignores case. */
@@ -38,7 +38,7 @@ export interface ListedJob {
 
 export interface HistoryListing {
   readonly jobs: readonly ListedJob[];
-  /** Reason why some jobs are missing, or '' if the list is complete. */
+  /** Reason why the list omits some jobs, or '' if it is complete. */
   readonly message: string;
 }
 
@@ -134,7 +134,7 @@ export class HistoryIndex {
     const { storage } = this.#store;
     const { user, folder, applicationId } = place;
     const known = this.#known.get(folder);
-    // The files of a finished job do not change.
+    // A finished job's files do not change.
     if (known !== undefined && 'ended' in known.found) {
       return { place, found: known.found, bytes: 0 };
     }
@@ -171,7 +171,7 @@ export class HistoryIndex {
 
   /**
    * Reads one job. Reports all errors as STORAGE_REFUSED, so that the list omits only this job. The storage has just answered another
-   * request, so the cause must be the files of this job.
+   * request, so the cause must be this job's files.
    */
   async #read(place: JobPlace, files: OutlineFiles): Promise<ReadOutline> {
     try {

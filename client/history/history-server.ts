@@ -50,7 +50,7 @@ interface OpenJob {
 }
 
 /**
- * Serves the pages of jobs from their histories:
+ * Serves job pages from job histories:
  *
  *   /                                job list
  *   /tony/api/history                job list as JSON; parameters: ?user= ?state= ?name= ?limit=
@@ -124,7 +124,7 @@ export class HistoryServer implements JobPages {
     const { access, store } = this.#options;
     const place = user === null ? null : await store.place(user, applicationId);
     if (place === null || !(await access.mayView(visitor, place))) {
-      // Send the same response whether or not the job exists, so that visitors without access do not learn whether it does.
+      // Send the same response whether or not the job exists, so that visitors without access cannot tell whether it does.
       const who = visitor.user === null ? '' : ` that ${visitor.user} may view: ask its owner to add you to acls.view`;
       return answerText(
         request,
@@ -138,7 +138,7 @@ export class HistoryServer implements JobPages {
       await this.#wake(job, visitor.user ?? OWNER);
     }
     await job.site.handle(request, response, `${rest}${query}`);
-    // The sizes of jobs are known only after their files have been read.
+    // A job's size is known only after its files have been read.
     this.#closeOthers(job);
   }
 

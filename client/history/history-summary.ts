@@ -1,7 +1,7 @@
 import type { HistorySummary } from '../../web/history-list.ts';
 import type { ListedJob } from './history-index.ts';
 
-/** Maximum length (characters) of a message in the job list. The page of the job shows the full message. */
+/** Maximum length (characters) of a message in the job list. The job's page shows the full message. */
 const LONGEST_MESSAGE = 2_000;
 
 /** Returns a row of the job list. */

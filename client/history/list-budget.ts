@@ -2,7 +2,7 @@ import { counted } from '../../conf/values/quantities.ts';
 
 export interface ListLimits {
   readonly userBytes: number;
-  /** Maximum time (ms) for the histories of one user. */
+  /** Maximum time (ms) to read one user's histories. */
   readonly userMs: number;
   /** Maximum time (ms) for the whole list. */
   readonly ms: number;
@@ -17,8 +17,8 @@ interface Share {
 }
 
 /**
- * Limits the work for one job list. Users have separate budgets, so that many or large histories of one user do not displace the jobs of
- * other users.
+ * Limits the amount of work for one job list. Users have separate budgets, so that one user's many or large histories do not push other
+ * users' jobs out of the list.
  */
 export class ListBudget {
   readonly #limits: ListLimits;
@@ -34,8 +34,8 @@ export class ListBudget {
   }
 
   /**
-   * Charges bytes to a user's budget, and returns false if the budget does not suffice. After that, all calls for this user return false,
-   * so that the list contains the user's newest jobs without gaps.
+   * Charges bytes to a user's budget, and returns false if the budget is exceeded. After that, all calls for this user return false, so
+   * that the list contains the user's newest jobs without gaps.
    */
   take(user: string, bytes: number): boolean {
     const share = this.#of(user);
@@ -56,7 +56,7 @@ export class ListBudget {
     return this.#of(user).ms <= 0 || this.#now() >= this.#end;
   }
 
-  /** Charges the time of a concurrent read to the users whose histories were read, in proportion to their bytes. */
+  /** Charges the time that a concurrent read took to the users whose histories were read, in proportion to the bytes read for each. */
   spend(ms: number, read: readonly { readonly user: string; readonly bytes: number }[]): void {
     const sum = read.reduce((total, { bytes }) => total + bytes, 0);
     for (const { user, bytes } of read) {
@@ -70,7 +70,7 @@ export class ListBudget {
     this.#of(user).leftOut++;
   }
 
-  /** Description of the omitted jobs, or '' if none were omitted. */
+  /** Describes the omitted jobs. '' if no jobs were omitted. */
   get message(): string {
     const all = [...this.#shares].filter(([, { leftOut }]) => leftOut > 0).sort(([, a], [, b]) => b.leftOut - a.leftOut);
     if (all.length === 0) {

@@ -80,7 +80,7 @@ export class LocalHistory implements HistoryStore {
   }
 }
 
-/** Returns the submission time that the ID contains, in ms since the epoch. */
+/** Returns the submission time from the ID, in ms since the epoch. */
 function startOf(applicationId: string): number {
   return Number(/^local_(\d+)_/.exec(applicationId)?.[1] ?? 0);
 }

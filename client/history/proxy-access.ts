@@ -11,7 +11,7 @@ const USER = /^[\w][\w.-]{0,127}\$?(?:\/[\w.-]{1,253})?(?:@[\w.-]{1,253})?$/;
 
 /**
  * Grants access to users whom a reverse proxy has authenticated, for example by SPNEGO. The proxy sends the user name in a header, which
- * the server accepts only from the proxy's addresses. The view ACL of each job controls access to its history.
+ * the server accepts only from the proxy's addresses. Each job's view ACL controls access to its history.
  */
 export class ProxyAccess implements HistoryAccess {
   readonly #proxies: HostAddresses;
@@ -22,7 +22,7 @@ export class ProxyAccess implements HistoryAccess {
 
   /**
    * @param options.header name of the header, in lower case
-   * @param options.userOf returns the short user name of a principal
+   * @param options.userOf returns the short user name for a principal
    * @param options.hosts additional host names of the server, in lower case
    */
   constructor(options: {

@@ -10,9 +10,9 @@ import { mayRun } from '../records/stored-status.ts';
 const AT_ONCE = 8;
 
 export interface PruneOptions {
-  /** Owner of the histories, or null for all histories that the caller may remove. */
+  /** User whose histories to remove, or null for all histories that the caller may remove. */
   readonly user: string | null;
-  /** Minimum age (ms) of a history to remove, measured from its last write. */
+  /** Minimum age (ms) of the histories to remove, measured from their last write. */
   readonly olderThanMs: number;
   readonly dryRun: boolean;
   /** Current time in ms since the epoch. */
@@ -24,9 +24,9 @@ const PRUNE_OPTIONS: OptionNames<PruneOptions> = { user: true, olderThanMs: true
 export interface Pruned {
   readonly place: JobPlace;
   readonly bytes: number;
-  /** Time of the last write, in ms since the epoch. */
+  /** When the history was last written, in ms since the epoch. */
   readonly lastWritten: number;
-  /** Error message of a failed removal. Empty after a successful removal and in a dry run. */
+  /** Error message if the removal failed. Empty after a successful removal and in a dry run. */
   readonly failure: string;
 }
 

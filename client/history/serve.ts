@@ -23,11 +23,11 @@ import { openHistoryStore, STORE_OPTIONS, type StoreOptions } from './open-store
 import { ProxyAccess } from './proxy-access.ts';
 import { TensorBoardPool, type TensorBoardPoolOptions } from './tensorboard-pool.ts';
 
-/** Disk space limit (bytes) for each TensorBoard on a server for several users. */
+/** Disk space limit (bytes) for each TensorBoard on a multi-user server. */
 const SHARED_COPY_BYTES = 4 * 1024 ** 3;
-/** Size of the cache for view ACLs (characters). Entries never expire, because job.json never changes. */
+/** Size of the view ACL cache (characters). Entries never expire, because job.json never changes. */
 const REMEMBERED_CHARACTERS = 8 << 20;
-/** Estimated overhead of a cache entry (characters). */
+/** Estimated overhead per cache entry (characters). */
 const LIST_CHARACTERS = 32;
 
 export interface ServeOptions extends ClusterOptions {
@@ -35,8 +35,8 @@ export interface ServeOptions extends ClusterOptions {
   readonly localRoot?: string | undefined;
   /**
    * How visitors are authenticated. With `token`, they need the printed URL and have the rights of this process. With `simple`, they state
-   * their user name. With `proxy`, a reverse proxy authenticates them. With `simple` and `proxy`, the view ACL of each job controls access
-   * to its history.
+   * their user name. With `proxy`, a reverse proxy authenticates them. With `simple` and `proxy`, each job's view ACL controls access to
+   * its history.
    */
   readonly auth: 'token' | 'simple' | 'proxy';
   /** Host names or addresses of the reverse proxy. Required with `proxy`, and invalid otherwise. */
@@ -61,8 +61,8 @@ export interface RunningHistoryServer {
 }
 
 /**
- * Starts a server that reads the histories of jobs and serves the jobs' pages.
- * @throws TonyError USAGE, LISTEN_FAILED, and the errors of openHistoryStore
+ * Starts a server that reads job histories and serves the jobs' pages.
+ * @throws TonyError USAGE, LISTEN_FAILED, and the errors that openHistoryStore throws
  */
 export async function serveHistory(options: ServeOptions): Promise<RunningHistoryServer> {
   const { auth, listen, port, log } = options;
@@ -104,7 +104,7 @@ export async function serveHistory(options: ServeOptions): Promise<RunningHistor
   }
 }
 
-/** Checks the access options before `openCluster`, which requires a Kerberos ticket. */
+/** Checks the access options. Called before `openCluster`, which may require a Kerberos ticket. */
 async function checkAccessOptions(options: ServeOptions): Promise<void> {
   const { auth, local, trustedProxy = [], userHeader } = options;
   if (auth !== 'token' && local) {
@@ -150,8 +150,8 @@ async function listening(options: { address: string; port: number; site: JobPage
 }
 
 /**
- * Creates the access check of a server for several users. If a job's job.json is unreadable, only the job's owner and administrators may
- * view the job.
+ * Creates the access check for a multi-user server. If a job's job.json is unreadable, only the job's owner and administrators may view the
+ * job.
  */
 async function sharedAccess(
   options: ServeOptions,

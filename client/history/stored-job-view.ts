@@ -11,10 +11,10 @@ import type { JobPlace } from '../records/job-place.ts';
 import { readConfiguration, readRecord, readSamples } from '../records/job-record.ts';
 import { storedStatus } from '../records/stored-status.ts';
 
-/** Time (ms) for which the files of an unfinished job are cached. Kept short because the job may still change its files. */
+/** How long (ms) an unfinished job's files are cached. Kept short because the job may still change its files. */
 const FRESH_MS = 2_000;
 const EVENTS_AT_ONCE = 5_000;
-/** Estimated memory (bytes) for each task in a status. Even a short job.json can define very many tasks. */
+/** Estimated memory (bytes) for each task in a status. Even a short job.json can define a very large number of tasks. */
 const TASK_BYTES = 300;
 
 export interface StoredJobViewOptions {
@@ -23,8 +23,8 @@ export interface StoredJobViewOptions {
   /** Requests the status of the running job. Resolves to null if the job does not respond. */
   readonly live?: (() => Promise<JobStatus | null>) | undefined;
   /**
-   * Whether the job's files may refer to a summary folder outside the job's history. True only with token access. Other visitors could
-   * otherwise use a job's files to read files that they may not access.
+   * Whether the job's files may refer to a summary folder outside the job's history. True only with token access. With other kinds of
+   * access, visitors could use a job's files to read files to which they have no access.
    */
   readonly anywhere: boolean;
   readonly log: Logger;

@@ -7,9 +7,9 @@ import type { TensorBoardTarget } from '../../web/tensorboard-target.ts';
 
 /** Maximum number of running TensorBoards. Each one needs several hundred MB of memory. */
 const MOST = 3;
-/** Time (ms) since the last access after which a TensorBoard stops. */
+/** A TensorBoard stops when nobody has accessed it for this long (ms). */
 const IDLE_MS = 10 * 60_000;
-/** Time (ms) since the last access after which a TensorBoard stops if another job needs its place. */
+/** A TensorBoard that nobody has accessed for this long (ms) stops if another job needs its place. */
 const SPARE_MS = 60_000;
 /**
  * Run time (ms) after which a TensorBoard may be replaced even if it is in use. Without this limit, an open page would keep its TensorBoard
@@ -36,7 +36,7 @@ export interface TensorBoardPoolOptions {
 interface Slot {
   readonly running: Promise<RunningTensorBoard>;
   ready: RunningTensorBoard | null;
-  /** Error message of a failed start, or '' if the start has not failed. */
+  /** Error message if the start failed, or '' otherwise. */
   failure: string;
   usedAt: number;
   readonly startedAt: number;
@@ -100,8 +100,8 @@ export class TensorBoardPool {
   }
 
   /**
-   * Returns the summary folder of the TensorBoard to replace, or undefined if none may be replaced. Prefers an idle TensorBoard. Otherwise,
-   * chooses one that has run longer than `TURN_MS`, preferably this visitor's.
+   * Returns the summary folder of the TensorBoard process to replace, or undefined if none may be replaced. Prefers an idle TensorBoard.
+   * Otherwise, chooses one that has run longer than `TURN_MS`, preferably this visitor's.
    */
   #expendable(running: readonly (readonly [string, Slot])[], visitor: string): string | undefined {
     const now = this.#now();
@@ -122,7 +122,7 @@ export class TensorBoardPool {
     return slot.ready?.status() ?? { state: 'starting', message: 'TensorBoard is starting.' };
   }
 
-  /** Returns a function that connects to the TensorBoard of these summaries, or null while TensorBoard is not ready. */
+  /** Returns a function that connects to the TensorBoard for these summaries, or null while TensorBoard is not ready. */
   connect(summaryDir: string): (() => Duplex) | null {
     const slot = this.#slots.get(summaryDir);
     const ready = slot?.ready ?? null;
@@ -149,7 +149,7 @@ export class TensorBoardPool {
     for (const summaryDir of this.#slots.keys()) {
       this.#end(summaryDir);
     }
-    // Wait also for TensorBoards that were already stopping.
+    // Also wait for TensorBoards that were already stopping.
     await Promise.all(this.#endings);
   }
 
@@ -163,7 +163,7 @@ export class TensorBoardPool {
   }
 }
 
-/** TensorBoard of one job, which starts when someone opens it. */
+/** TensorBoard for one job. It starts when someone opens it. */
 export class PooledTensorBoard implements TensorBoardTarget {
   readonly #pool: TensorBoardPool;
   #summaryDir: string | null = null;

@@ -3,8 +3,8 @@ import { fileURLToPath } from 'node:url';
 import { TonyError } from '../../platform/errors.ts';
 
 /**
- * Returns the folder with the bundles that run in containers. The folder is next to the bundled command. When the command runs from source,
- * the folder is in dist/.
+ * Returns the folder that contains the bundles for containers. The folder is next to the bundled command. When the command runs from
+ * source, the folder is in dist/.
  */
 export async function bundlesFolder(): Promise<string> {
   for (const place of ['./container/', '../../dist/container/']) {
@@ -16,5 +16,5 @@ export async function bundlesFolder(): Promise<string> {
   throw new TonyError('BUNDLES_MISSING', 'The bundles that run in containers have not been built.');
 }
 
-/** Node.js flags that limit the memory of the ApplicationMaster, whose container counts against the queue's capacity. */
+/** Node.js flags that limit the ApplicationMaster's memory, because its container counts against the queue's capacity. */
 export const MASTER_NODE_FLAGS = ['--max-semi-space-size=2', '--max-old-space-size=96'] as const;

@@ -7,7 +7,7 @@ import { createPublicKey, type KeyObject, sign } from 'node:crypto';
  *   TBSCertificate SEQUENCE { [0] version, INTEGER serial, AlgorithmIdentifier, Name issuer, Validity, Name subject,
  *                             SubjectPublicKeyInfo, [3] Extensions }
  *
- * This file encodes certificates itself, because the crypto module of Node.js can only parse certificates.
+ * This file encodes certificates itself, because the Node.js crypto module can only parse certificates.
  */
 
 const INTEGER = 0x02;

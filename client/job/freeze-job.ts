@@ -18,18 +18,18 @@ export interface FreezeOptions {
   readonly resources: readonly Resource[];
   /** Files and archives that job.yaml lists. */
   readonly files: ByRole<Resource>;
-  /** Kerberos principal of the job; see FrozenJob. Default: null. */
+  /** The job's Kerberos principal; see FrozenJob. Default: null. */
   readonly principal?: string | null;
-  /** Archive with TensorBoard, or null if the job does not need TensorBoard or the archive could not be built. */
+  /** Archive that contains TensorBoard, or null if the job does not need TensorBoard or the archive could not be built. */
   readonly tensorboard?: Resource | null;
-  /** Archive with the Python environment of the programs, or null if there is none. */
+  /** Archive that contains the programs' Python environment, or null if there is none. */
   readonly pythonEnvironment?: Resource | null;
   readonly cluster: FrozenJob['cluster'];
   /** Base URI for relative locations, such as `hdfs://host:8020/user/alice` or the file:// URI of a folder. */
   readonly home: string;
 }
 
-/** Returns the content of job.json. All locations in it are absolute URIs. */
+/** Returns the contents of job.json. All locations in it are absolute URIs. */
 export function freezeJob(job: Job, options: FreezeOptions): FrozenJob {
   const { applicationId, root, home } = options;
   const place = options.history ?? { folder: joinUri(root, 'history'), shared: false, url: null };

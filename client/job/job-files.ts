@@ -12,11 +12,11 @@ import { type FolderListing, listFolder } from './source-folder.ts';
 /** Archive formats that NodeManagers unpack. NodeManagers recognise a format by the file name. */
 const ARCHIVE_FORMAT = /\.(?:tar\.gz|tgz|tar|zip)$/i;
 
-/** A file that job.yaml lists, and its content if the file is on this machine. */
+/** A file that job.yaml lists, with its content if the file is on this machine. */
 export interface JobFile {
   /** Key in job.yaml for messages, such as `files.vocab.txt`. */
   readonly key: string;
-  /** Path in the working directory of containers. */
+  /** Path in a container's working directory. */
   readonly place: string;
   readonly shipped: ShippedFile;
   readonly content: 'on-storage' | LocalContent;
@@ -28,7 +28,7 @@ export type LocalContent =
   /** A folder, which tony-ts packs. */
   | { readonly folder: HashedFolder };
 
-/** Values for each role. The key `*` holds the values for all roles. */
+/** Values for each role. The values under `*` apply to all roles. */
 export type ByRole<T> = Readonly<Record<string, readonly T[]>>;
 
 export function mapRoles<From, To>(values: ByRole<From>, map: (value: From) => To): Record<string, To[]> {
@@ -37,7 +37,7 @@ export function mapRoles<From, To>(values: ByRole<From>, map: (value: From) => T
 
 /**
  * Finds and hashes the files and archives that job.yaml lists.
- * @param source source folder, or null if there is none. Its files must have other names.
+ * @param source source folder, or null if there is none. A listed file must not have the same name as a source file.
  * @throws TonyError SOURCE_MISSING, SOURCE_UNREADABLE, JOB_INVALID
  */
 export async function findJobFiles(job: Job, source: FolderListing | null): Promise<ByRole<JobFile>> {
@@ -58,7 +58,7 @@ export async function findJobFiles(job: Job, source: FolderListing | null): Prom
 }
 
 /**
- * Finds and hashes the archive with the Python environment of a job.
+ * Finds and hashes the archive that contains a job's Python environment.
  * @throws TonyError SOURCE_MISSING, SOURCE_UNREADABLE, JOB_INVALID
  */
 export async function findPythonArchive({ path: file }: PythonArchive): Promise<JobFile> {
@@ -78,7 +78,7 @@ export function keyOf({ type, name }: ShippedFile): string {
   return `${type === 'file' ? 'files' : 'archives'}.${name}`;
 }
 
-/** Returns the ending of an archive's file name, by which NodeManagers recognise the format. */
+/** Returns the file name extension of an archive. NodeManagers use it to recognise the format. */
 export function archiveEnding({ key, shipped }: Pick<JobFile, 'key' | 'shipped'>): string {
   const ending = ARCHIVE_FORMAT.exec(shipped.path)?.[0].toLowerCase();
   if (ending === undefined) {

@@ -13,18 +13,18 @@ import { Secret } from '../../platform/secret.ts';
 export interface JobKeytab {
   readonly principal: string;
   readonly content: Secret;
-  /** Whether other users of this machine can read the file. */
+  /** Whether other users on this machine can read the file. */
   readonly isExposed: boolean;
 }
 
 const MAXIMUM_BYTES = 1024 * 1024;
-/** First byte of a keytab in MIT Kerberos's format. The second byte is the version. */
+/** First byte of a keytab in MIT Kerberos format. The second byte is the version. */
 const MAGIC = 0x05;
 
 /**
- * Reads the keytab of a job, and checks that its keys are valid and belong to the user who submits the job. Without this check, the job
- * would run for days before it fails.
- * @returns the keytab, or null if the job names none or the cluster does not use Kerberos
+ * Reads a job's keytab, and checks that its keys are valid and belong to the user who submits the job. Without this check, the job could
+ * run for days before it fails.
+ * @returns the keytab, or null if the job does not name one or the cluster does not use Kerberos
  * @throws TonyError KEYTAB_INVALID, KERBEROS_*
  */
 export async function readJobKeytab(

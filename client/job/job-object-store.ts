@@ -5,8 +5,8 @@ import type { FindS3Connection, JobConnections } from '../../storage/s3/s3-conne
 const S3_URI = /\bs3[an]?:\/\/([\w.-]*)/gi;
 
 /**
- * Returns the object stores of a job, or null if the job names no s3:// URI. Includes only the access keys of the buckets that the job
- * names, and the default key.
+ * Returns a job's object stores, or null if the job does not contain any s3:// URIs. Includes only the access keys for the buckets in these
+ * URIs, and the default key.
  * @param find finds the store and the access key for a bucket
  * @throws TonyError S3_CREDENTIALS_MISSING, HADOOP_CONF_INVALID
  */

@@ -5,17 +5,16 @@ import { encodeJobConnections, type JobConnections } from '../../storage/s3/s3-c
 import { selfSignedCertificate } from './certificate.ts';
 
 const HOUR = 3_600_000;
-/** Validity of the certificate (ms). It must exceed the run time of any job. */
+/** How long (ms) the certificate is valid. Must exceed the run time of any job. */
 const VALIDITY = 365 * 24 * HOUR;
 /** Maximum time (ms) that a node's clock may be behind the client's clock. */
 const CLOCK_SKEW = 24 * HOUR;
 
 /**
- * Creates the secrets of a job, including the shared secret, the private key and the certificate with which its processes authenticate each
- * other. The keys of the map are the names in `CREDENTIALS`. YARN passes the secrets to the ApplicationMaster in the credentials of its
- * container.
+ * Creates a job's secrets, including the shared secret, the private key and the certificate with which its processes authenticate each
+ * other. The map keys are the names in `CREDENTIALS`. YARN passes the secrets to the ApplicationMaster in the credentials of its container.
  * @param jobFile text of job.json, whose digest the ApplicationMaster checks
- * @param s3 object stores of the job, or null if the job names no s3:// URI
+ * @param s3 the job's object stores, or null if the job does not contain any s3:// URIs
  */
 export function createJobSecrets(now: number, jobFile: string, s3: JobConnections | null = null): ReadonlyMap<string, Secret> {
   const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });

@@ -1,7 +1,7 @@
 import path from 'node:path';
 
 /**
- * Number of folder levels that a NodeManager's launch script lists before it starts a container, including the source folder. The script
+ * Number of folder levels, including the source folder, that a NodeManager's launch script lists before it starts a container. The script
  * follows links, and the container fails if there is a loop.
  */
 const LISTED_LEVELS = 5;
@@ -9,7 +9,7 @@ const LISTED_LEVELS = 5;
 /** A link through which a folder contains itself, or a link that leads only to itself. */
 export interface LinkLoop {
   readonly link: string;
-  /** A path through the link that leads to `folder` again, or null if the link leads only to itself. */
+  /** A path through the link that leads back to `folder`, or null if the link leads only to itself. */
   readonly again: { readonly path: string; readonly folder: string } | null;
 }
 

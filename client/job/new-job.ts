@@ -55,8 +55,8 @@ if (cluster.rank === 0) console.log(\`accuracy: \${(100 * (history.acc?.at(-1) ?
 }
 
 /**
- * Creates a folder with the files of a new job. Never changes existing files.
- * @returns the names of the files
+ * Creates a folder with the files for a new job. Never changes existing files.
+ * @returns the file names
  * @throws TonyError ALREADY_EXISTS, JOB_INVALID
  */
 export async function initJob(folder: string, job: NewJob): Promise<string[]> {

@@ -7,16 +7,16 @@ import { TonyError } from '../../platform/errors.ts';
 import type { FolderEntry, FolderListing } from './source-folder.ts';
 
 /**
- * Version of the archive format. Increment the version with every change that changes the bytes of archives. Otherwise, jobs would use
- * cached archives in the old format.
+ * Version of the archive format. Increment it with every code change that alters the bytes in an archive. Otherwise, jobs would use cached
+ * archives in the old format.
  */
 const FORMAT = 'tony-archive-2';
-/** Modification time of every entry. The time is constant, because archives must depend only on names and contents. */
+/** Modification time of every entry. It is constant, because archives must depend only on names and contents. */
 const MODIFIED = new Date('2000-01-01T00:00:00Z');
 const BLOCK = 512;
 const FILES_AT_ONCE = 16;
 
-/** Entries of a folder, with a hash over their names, contents, executable bits and links. */
+/** Entries in a folder, with a hash of their names, contents, executable bits and links. */
 export interface HashedFolder extends FolderListing {
   /** Hexadecimal SHA-256. */
   readonly hash: string;

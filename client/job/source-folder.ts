@@ -4,7 +4,7 @@ import type { Ignore } from 'ignore';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import { findLinkLoop } from './link-loop.ts';
 
-/** Entry of a folder to upload. Paths are relative and use `/`. */
+/** Entry in a folder to upload. Paths are relative and use `/`. */
 export type FolderEntry =
   | { readonly type: 'folder'; readonly path: string }
   | { readonly type: 'file'; readonly path: string; readonly size: number; readonly executable: boolean }
@@ -17,7 +17,7 @@ export interface FolderListing {
   /** Entries, sorted by path. Each folder precedes its contents. */
   readonly entries: readonly FolderEntry[];
   readonly bytes: number;
-  /** Paths that are not uploaded because their names suggest that they contain secrets. The paths of folders end with `/`. */
+  /** Paths that are not uploaded because their names suggest that they contain secrets. Folder paths end with `/`. */
   readonly withheld: readonly string[];
 }
 
@@ -39,9 +39,9 @@ const NEVER_WANTED = ['.git/', '.hg/', '.svn/', '.DS_Store'];
 const IGNORE_FILE = '.tonyignore';
 
 /**
- * Lists the files of a source folder to upload. Excludes version control folders, files whose names suggest that they contain secrets, and
- * everything that `exclude` or .tonyignore matches. Both use gitignore syntax. Rejects a link to a target outside the folder, because
- * containers would not have the target.
+ * Lists the files to upload from a source folder. Excludes version control folders, files whose names suggest that they contain secrets,
+ * and everything that `exclude` or .tonyignore matches. Both use gitignore syntax. Rejects a link to a target outside the folder, because
+ * the target would be missing in containers.
  */
 export async function listSource(folder: string, exclude: readonly string[]): Promise<FolderListing> {
   const root = await resolveFolder(folder, 'source folder');
@@ -103,7 +103,7 @@ async function ignoreFile(root: string): Promise<string> {
 
 interface Rules {
   readonly rules: Ignore;
-  /** All rules except SECRETS. The difference is the list of files about which the user gets a note. */
+  /** All rules except SECRETS. Paths that only SECRETS excludes are listed in a note to the user. */
   readonly withoutSecrets: Ignore;
 }
 

@@ -11,8 +11,8 @@ export interface TaskContainer {
 }
 
 /**
- * Returns all containers of all tasks, including those that have exited. The tasks are in the order of the job, and older containers of a
- * task precede newer ones.
+ * Returns all containers of all tasks, including those that have exited. The tasks are in the same order as in the job, and each task's
+ * older containers precede its newer ones.
  */
 export function orderContainers(status: JobStatus | null, history: readonly HistoryEntry[]): TaskContainer[] {
   const found = new Map<string, TaskContainer>();
@@ -28,6 +28,6 @@ export function orderContainers(status: JobStatus | null, history: readonly Hist
     }
   }
   const order = new Map(status?.tasks.map(({ role, index }, at) => [`${role}:${index}`, at]));
-  // The sort is stable and keeps each task's containers in the order of the history.
+  // The sort is stable and keeps each task's containers in the same order as in the history.
   return [...found.values()].toSorted((a, b) => (order.get(a.task) ?? order.size) - (order.get(b.task) ?? order.size));
 }

@@ -12,7 +12,7 @@ import { waitingReason } from '../cluster/yarn-diagnostics.ts';
 import { checkedStatus } from '../connections/job-status.ts';
 import type { MasterShortages } from '../plan/master-shortage.ts';
 
-/** States in a job list: YARN's states before a job runs, the states that an ApplicationMaster reports, and the results of jobs. */
+/** States in a job list: YARN's states before a job runs, the states that an ApplicationMaster reports, and job results. */
 export const LISTED_STATES = [
   'SUBMITTED',
   'ACCEPTED',
@@ -34,14 +34,14 @@ export interface ListOptions extends ClusterOptions {
   readonly local?: boolean | undefined;
   /** Folder for local jobs. Default: ~/.tony-ts/local. */
   readonly localRoot?: string | undefined;
-  /** Owner of the jobs, or null for the jobs of all users. Default: the caller. */
+  /** User whose jobs to list, or null for all users. Default: the caller. */
   readonly user?: string | null | undefined;
   /** Whether to include jobs that have ended and that the ResourceManager still lists. Default: false. */
   readonly ended?: boolean | undefined;
   /** Text that the job name must contain. The comparison ignores case. */
   readonly name?: string | undefined;
   readonly queue?: string | undefined;
-  /** State of the jobs. A final state implies `ended`. `WAITING` also matches jobs with a waiting task. */
+  /** State that the listed jobs must have. A final state implies `ended`. `WAITING` also matches jobs with a waiting task. */
   readonly state?: ListedState | undefined;
   readonly limit?: number | undefined;
   /** Whether to query the ApplicationMasters of running jobs. If false, `job` is null for jobs on a cluster. Default: false. */
@@ -52,9 +52,9 @@ export interface JobSummary extends Application {
   readonly phase: ListedState;
   /** Reason why the job or some of its tasks are waiting. Empty if no task is waiting or the reason is unknown. */
   readonly waiting: string;
-  /** Report of the ApplicationMaster, or null if it was not queried, does not respond, or denies access. */
+  /** The ApplicationMaster's report, or null if the ApplicationMaster was not queried, does not respond, or denies access. */
   readonly job: JobProgress | null;
-  /** Time (ms) since the last response of an unresponsive ApplicationMaster. Null if the ApplicationMaster responds or was not queried. */
+  /** Time (ms) since an unresponsive ApplicationMaster last responded. Null if the ApplicationMaster responds or was not queried. */
   readonly masterSilentMs: number | null;
 }
 
@@ -74,7 +74,7 @@ const MOST_ASKED = 200;
 const ASKED_AT_ONCE = 50;
 
 /**
- * Opens a cluster for repeated job lists. Does not contact the cluster yet.
+ * Opens a cluster so that its jobs can be listed repeatedly. Does not contact the cluster yet.
  * @throws TonyError NO_HADOOP_CONF, HADOOP_CONF_INVALID, KERBEROS_*
  */
 export async function openLister(options: ClusterOptions = {}): Promise<JobLister> {
@@ -117,7 +117,7 @@ export class JobLister {
       .filter((each) => each.name.toLowerCase().includes(name.toLowerCase()) && (queue === undefined || isQueue(each.queue, queue)))
       .sort((a, b) => b.startedAt - a.startedAt || (a.id < b.id ? 1 : -1));
     const mayBe = found.filter((each) => state === undefined || isIn(wordOf(each), state) || each.state === 'RUNNING');
-    // With `state`, apply the limit after the query, because YARN does not know the exact state of a running job.
+    // With `state`, apply the limit after the query, because YARN does not report the exact state of a running job.
     const chosen = state === undefined ? mayBe.slice(0, limit) : mayBe;
     const statuses = ask || isReported(state) ? await this.#ask(chosen) : new Map<string, JobStatus>();
     const shortages = ask ? await this.#shortagesOf(chosen) : new Map<string, string>();
@@ -145,7 +145,7 @@ export class JobLister {
     const next = silences.entries();
     const ask = async (): Promise<void> => {
       for (const [id, silence] of next) {
-        // No time is left, so the list shows YARN's state of the remaining jobs.
+        // No time is left, so the list shows YARN's state for the remaining jobs.
         if (performance.now() > deadline) {
           return;
         }
@@ -185,7 +185,7 @@ export class JobLister {
 }
 
 /**
- * Combines the reports of YARN and of the ApplicationMaster.
+ * Combines the reports from YARN and the ApplicationMaster.
  * @param shortage explanation from `MasterShortages`
  */
 export function summaryOf(
@@ -241,7 +241,8 @@ function isReported(state: ListedState | undefined): boolean {
 }
 
 /**
- * Returns true if both names denote the same queue. The ResourceManager reports either the full path of a queue or only its last component.
+ * Returns true if both names refer to the same queue. The ResourceManager reports either the full path of a queue or only its last
+ * component.
  */
 function isQueue(actual: string, wanted: string): boolean {
   return actual === wanted || actual === `root.${wanted}` || actual.endsWith(`.${wanted}`);

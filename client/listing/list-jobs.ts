@@ -19,7 +19,7 @@ const LIST_OPTIONS: OptionNames<ListOptions> = {
 };
 
 /**
- * Lists local jobs or the jobs of a cluster, newest first.
+ * Lists local jobs or a cluster's jobs, newest first.
  * @throws TonyError USAGE if the queue does not exist or options contradict each other, NO_HADOOP_CONF, HADOOP_CONF_INVALID,
  *   RM_UNREACHABLE, KERBEROS_*
  */

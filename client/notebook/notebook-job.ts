@@ -1,9 +1,9 @@
 import { Document, parseDocument } from 'yaml';
 import { TonyError } from '../../platform/errors.ts';
 
-/** Role of a notebook's only task. */
+/** Role name for a notebook's only task. */
 export const NOTEBOOK_ROLE = 'notebook';
-/** Settings of the chosen role that the notebook also uses. */
+/** Settings that the notebook takes from the chosen role. */
 const KEPT = ['resources', 'files', 'archives', 'env', 'nodeLabel', 'docker'] as const;
 /** Settings that do not apply to a job with a single task. */
 const DROPPED = ['command', 'success', 'gang', 'strategy', 'tensorboard', 'processesPerTask'] as const;
@@ -14,12 +14,12 @@ export interface NotebookOptions {
   readonly role?: string | undefined;
   /** Time (ms) after which an idle notebook ends. */
   readonly idleMs: number;
-  /** Source folder of the job, or null if the job has none. */
+  /** The job's source folder, or null if the job does not have one. */
   readonly source: { readonly path: string; readonly exclude: readonly string[] } | null;
 }
 
 /**
- * Returns the text of a job file for a job that runs only JupyterLab.
+ * Returns a job file (as text) for a job that runs only JupyterLab.
  * @param text a valid job file from which the notebook takes its environment, or null for a notebook without a job file
  * @throws TonyError USAGE if the role does not exist
  */

@@ -19,10 +19,11 @@ export interface NotebookServer {
 }
 
 /**
- * Waits until the notebook's server is running, and returns its port and token. A command in the task reads both from a file that the server writes.
- * @param onWaiting receives the reason for waiting whenever the reason changes
- * @throws TonyError JOB_FAILED with the last output lines if the job has failed, SESSION_ENDED if the job has ended otherwise, and the
- *   errors of `execInTask`; also the abort reason of `signal`
+ * Waits until the notebook's server is running, and returns its port and token. A command in the task reads both from a file that the
+ * server writes.
+ * @param onWaiting called with the reason for waiting whenever it changes
+ * @throws TonyError JOB_FAILED with the last output lines if the job has failed, SESSION_ENDED if the job has ended for any other reason,
+ *   and the errors of `execInTask`; also the abort reason of `signal`
  */
 export async function notebookServer(
   job: JobConnection,
@@ -51,7 +52,7 @@ export async function notebookServer(
   }
 }
 
-/** Returns the port and token of the server, or null if the server is not running yet. */
+/** Returns the server's port and token, or null if the server is not running yet. */
 async function readServer(job: JobConnection, signal: AbortSignal): Promise<NotebookServer | null> {
   const output = new Collector();
   const words = ['sh', '-c', 'cat .tony-notebook/runtime/jpserver-*.json'];
@@ -59,7 +60,7 @@ async function readServer(job: JobConnection, signal: AbortSignal): Promise<Note
     const streams = { input: Readable.from([]), output, errors: new Collector(), signal };
     return (await execInTask(job, NOTEBOOK_TASK, words, streams)) === 0 ? parseServer(output.text) : null;
   } catch (error) {
-    // The program may be starting or ending. The next observation shows which is the case.
+    // The program may be starting or ending. The next observation shows which.
     if (error instanceof TonyError && (error.code === 'SESSION_REFUSED' || error.code === 'SESSION_ENDED')) {
       return null;
     }

@@ -12,7 +12,7 @@ export interface NotebookRequest {
   /** Path of the job file, or undefined for a notebook without one. */
   readonly conf?: string | undefined;
   readonly role?: string | undefined;
-  /** Values in `--set` syntax that override values of the notebook's own job. */
+  /** Values, in `--set` syntax, that override values in the notebook's own job. */
   readonly set: readonly string[];
   readonly idleMs: number;
   readonly local: boolean;

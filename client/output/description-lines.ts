@@ -16,10 +16,10 @@ import { gpuText, jobStyle, memoryText, metricsText, nodeName, oneLine, STATE_ST
 const LABEL = 13;
 const INDENT = '  ';
 const TEXT_LINES = 12;
-/** Maximum number of checkpoints to list. Older checkpoints are only counted. */
+/** Maximum number of checkpoints to list. Older checkpoints are counted, but not listed. */
 const STEPS_NAMED = 12;
 
-/** Describes a job on one page, starting with its first failure. Lines wrap to the terminal width, except URLs and YAML. */
+/** Describes a job on one page, starting with its first failure. Wraps lines to the terminal width, except for URLs and YAML. */
 export function descriptionLines(job: JobDescription, terminal: Terminal, now: number): string[] {
   return [
     ...failureSection(job, terminal),
@@ -60,7 +60,7 @@ function headSection(job: JobDescription, terminal: Terminal, now: number): stri
     terminal.paint('bold', applicationId),
     ...fact('name', name, terminal),
     ...fact('state', state, terminal).map((line) => line.replace(state, painted)),
-    // Omit the message of a failed job, because failureSection has already shown it.
+    // If the job failed, omit its message, because failureSection has already shown it.
     ...fact('', job.failure === null && job.result?.state !== 'FAILED' ? message : (message.split('\n')[0] ?? ''), terminal),
     ...fact('user', user, terminal),
     ...fact('queue', queue, terminal),
@@ -224,7 +224,7 @@ function placeLines({ places }: JobDescription): string[] {
   return Object.entries(places).flatMap(([name, place]) => (place === null ? [] : [address(name, place, 0)]));
 }
 
-/** Returns the configuration of the job without the paths of its staged files, which only `--output yaml` shows. */
+/** Returns the job's configuration without the paths of its staged files, which only `--output yaml` shows. */
 function configurationLines(configuration: unknown): string[] {
   if (typeof configuration !== 'object' || configuration === null) {
     return [];
@@ -258,7 +258,7 @@ function roomOf(terminal: Terminal): number {
   return Math.max(40, terminal.columns - 1) - INDENT.length;
 }
 
-/** Returns a copy of the terminal that is narrower by the indentation. */
+/** Returns a copy of the terminal, with its width reduced by the indentation. */
 function narrower(terminal: Terminal): Terminal {
   return {
     live: terminal.live,

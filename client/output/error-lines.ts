@@ -9,7 +9,7 @@ export function describeError(error: TonyError, terminal: Terminal, debug: boole
   if (debug || error.code === 'INTERNAL') {
     lines.push(terminal.paint('dim', inspect(error, { depth: 5 })));
   }
-  // The message and the stack trace may contain text from another user, so remove control characters.
+  // The message and the stack trace may contain text written by another user, so remove control characters.
   return `${printable(lines.join('\n'))}\n`;
 }
 

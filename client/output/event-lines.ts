@@ -12,7 +12,7 @@ const EVENT_WIDTH = 19;
 const MORE_LINES = 3;
 const INDENT = '    ';
 
-/** Formats an event as one line with its time, task and text. For a failed program, its last output lines follow. */
+/** Formats an event as one line with its time, task and text. If a program has failed, its last output lines follow. */
 export function eventLines(entry: HistoryEntry, terminal: Terminal): string[] {
   const { at, event, generation, attempt } = entry;
   const node = nodeBesideText(entry);

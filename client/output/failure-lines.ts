@@ -1,7 +1,10 @@
 import { harmless, wrap } from '../terminal/terminal.ts';
 import { oneLine } from './job-table.ts';
 
-/** Maximum number of terminal lines for the sentence, and for each output line. Long lines often end with the location of an error. */
+/**
+ * Maximum number of terminal lines for the sentence that describes the failure, and for each output line. Several are necessary, because
+ * long output lines often end with the location of an error.
+ */
 const MOST_LINES = 4;
 
 /** Formats a failure as a sentence and the last output lines of the failed program, wrapped to `width` columns. */

@@ -12,7 +12,7 @@ export interface FollowToEndOptions {
   /** Terminal from which to read the user's answers, or null if stdin is not interactive. */
   readonly input: ReadStream | null;
   readonly mayDetach: boolean;
-  /** Output of the programs to show. */
+  /** Program output to show. */
   readonly programs?: ProgramLines;
 }
 
@@ -24,7 +24,7 @@ class Detached extends Error {
   }
 }
 
-/** Shows the progress of a job until the job ends or the user detaches. Returns the exit code of the command. */
+/** Shows a job's progress until the job ends or the user detaches. Returns the command's exit code. */
 export async function followToEnd(connection: JobConnection, options: FollowToEndOptions): Promise<number> {
   const { output, ask, input, mayDetach, programs } = options;
   const away = new AbortController();

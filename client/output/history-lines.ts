@@ -44,7 +44,7 @@ export function historyDetails(
     `started ${startOf(status)}${status.finishedAt === null ? '' : `, ended ${fullTime(status.finishedAt)}, took ${took(status)}`}`,
     `history: ${oneLine(folder)}`,
   ];
-  // Lost nodes have their own line, because they may have been lost before the first event below.
+  // Lost nodes have their own line, because they may have been lost before the first event that is listed below.
   const lost = lostNodesText(lostNodes(entries));
   if (lost !== '') {
     lines.push(...wrap(oneLine(`lost nodes: ${lost}`), width, LOST_LINES));

@@ -12,22 +12,22 @@ export interface SubmittedNotice {
   readonly trackingUrl: string | null;
 }
 
-/** Shows the submission and the progress of a job, either as a live table, lines of text, or lines of JSON. */
+/** Shows a job's submission and progress as a live table, lines of text, or lines of JSON. */
 export interface JobOutput {
   plan(plan: JobPlan): void;
   request(request: SubmitRequest): void;
   staging(event: StagingEvent): void;
   submitted(notice: SubmittedNotice): void;
-  /** Shows the URL of the job's pages if the URL was not known at the submission. */
+  /** Shows the URL of the job's pages if the URL was not known when the job was submitted. */
   pages(url: string): void;
   look(look: Look): void;
   /**
-   * Shows lines of programs. Resolves when the output accepts more lines.
+   * Shows lines that programs have written. Resolves when the output accepts more lines.
    * @param tasks names of all tasks whose lines are shown
    */
   log(lines: readonly LogLine[], tasks: readonly string[]): Promise<void>;
   report(report: JobReport): void;
-  /** Shows a last message when the user detaches from the job. The previous output remains visible. */
+  /** Shows a final message when the user detaches from the job. The previous output remains visible. */
   leave(text: string): void;
   say(text: string): void;
   close(): void;

@@ -57,7 +57,7 @@ export function jobTable(status: JobStatus, terminal: Terminal, now: number): st
   return [...head, ...lines, ...(hidden > 0 ? [terminal.paint('dim', clip(`and ${hidden} more tasks`, width))] : [])];
 }
 
-/** Returns lines with the job's progress, the reason why it waits, and its orphaned containers whose programs may still be running. */
+/** Returns lines with the job's progress, the reason why it is waiting, and its orphaned containers whose programs may still be running. */
 export function jobLines(status: JobStatus, terminal: Terminal, now: number, width: number): string[] {
   const facts = [
     status.step > 0 ? `step ${status.step}${percent(status.progress ?? 0)}` : '',
@@ -76,7 +76,7 @@ export function jobLines(status: JobStatus, terminal: Terminal, now: number, wid
   ];
 }
 
-/** Formats a share between 0 and 1 as a percentage, such as ` (34 %)`. Returns '' for less than half a percent, and for 1. */
+/** Formats a fraction between 0 and 1 as a percentage, such as ` (34 %)`. Returns '' for less than half a percent, and for 1. */
 export function percent(share: number): string {
   return share >= 0.005 && share < 1 ? ` (${Math.round(share * 100)} %)` : '';
 }
@@ -153,7 +153,7 @@ export function metricsText(metrics: Readonly<Record<string, number>>): string {
     .join('  ');
 }
 
-/** Returns the host name of a node without its domain. */
+/** Returns a node's host name without its domain. */
 export function hostOf(node: string | null): string {
   if (node === null) {
     return '-';
@@ -162,7 +162,7 @@ export function hostOf(node: string | null): string {
   return /^[\d.]+$|:/.test(host) ? host : (host.split('.')[0] ?? host);
 }
 
-/** Returns the host name of a node, with the port if several NodeManagers run on this host. */
+/** Returns a node's host name, with the port if several NodeManagers run on the host. */
 export function nodeName(node: string | null, rows: readonly { readonly node: string | null }[]): string {
   const host = hostOf(node);
   const isShared = node !== null && rows.some((row) => row.node !== node && row.node?.startsWith(host) && hostOf(row.node) === host);

@@ -35,7 +35,7 @@ function factLines(impact: KillImpact, terminal: Terminal, tense: Tense): string
   return facts.flatMap((fact) => wrap(fact, width, MOST_LINES).map((line) => `${INDENT}${line}`));
 }
 
-/** Formats the tasks of each role, such as `2 worker on node1, node2; 1 ps on node1`. */
+/** Formats each role's tasks, such as `2 worker on node1, node2; 1 ps on node1`. */
 function rolesText({ roles }: KillImpact): string {
   if (roles.length === 0) {
     return 'no task has a container';

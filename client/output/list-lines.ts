@@ -11,8 +11,8 @@ const REASON_LINES = 2;
 const GPUS = 'yarn.io/gpu';
 
 /**
- * Returns a line for each job, clipped to the terminal width. A second line explains why a job waits, or says that its ApplicationMaster
- * does not respond.
+ * Returns a line for each job, clipped to the terminal width. A second line explains why a job is waiting, or says that its
+ * ApplicationMaster does not respond.
  */
 export function jobListLines(
   jobs: readonly JobSummary[],
@@ -58,7 +58,7 @@ function listColumns({ withUsers, now }: { readonly withUsers: boolean; readonly
   ];
 }
 
-/** Returns the columns of `tony-ts top`: those of a job list, and the metrics. */
+/** Returns the `tony-ts top` columns: the columns of the job list, and the metrics. */
 export function progressColumns(options: { readonly withUsers: boolean; readonly now: number }): FittedColumn<JobSummary>[] {
   return [
     ...listColumns(options),

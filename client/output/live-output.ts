@@ -15,7 +15,7 @@ import { eventLine, reportLines, stagingLine, uploadBar } from './report-lines.t
 const HIDE_CURSOR = '\x1b[?25l';
 const SHOW_CURSOR = '\x1b[?25h';
 
-/** Redraws the upload bars or the job table in the last lines of a terminal. All other lines scroll up above them. */
+/** Redraws the upload bars or the job table on the last lines of a terminal. All other lines scroll up above them. */
 export class LiveOutput implements JobOutput {
   readonly #write: (text: string) => void;
   readonly #terminal: Terminal;
@@ -106,7 +106,7 @@ export class LiveOutput implements JobOutput {
     this.#draw([text]);
   }
 
-  /** Shows a question below the table. An empty text removes the question. */
+  /** Shows a question below the table. An empty string removes the question. */
   ask(question: string): void {
     this.#question = question;
     this.#draw([]);

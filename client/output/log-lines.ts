@@ -2,14 +2,14 @@ import type { LogLine } from '../connections/log-reader.ts';
 import { harmless, type Style, type Terminal } from '../terminal/terminal.ts';
 import { fold, widthOf } from '../terminal/text-width.ts';
 
-/** Colours of task names. Red is reserved for errors. */
+/** Colours for task names. Red is reserved for errors. */
 const COLOURS: readonly Style[] = ['cyan', 'green', 'yellow', 'magenta', 'blue'];
 const LONGEST_PREFIX = 32;
 const LEAST_ROOM = 20;
 const TAB = 8;
 
 /**
- * Formats the log lines of several tasks. Each line begins with the task's name. On a terminal, names are coloured and aligned, and long
+ * Formats the log lines from several tasks. Each line begins with the task's name. On a terminal, names are coloured and aligned, and long
  * lines wrap to the right of the names.
  */
 export class LogLines {
@@ -44,7 +44,7 @@ export class LogLines {
   }
 }
 
-/** Returns the colour of a task name. Tasks with consecutive indexes have different colours. */
+/** Returns the colour for a task name. Tasks with consecutive indexes have different colours. */
 export function colourOf(task: string): Style {
   const [role = '', index = '0'] = task.split(':');
   const sum = [...role].reduce((hash, letter) => (hash * 31 + (letter.codePointAt(0) ?? 0)) % 65_521, 0);

@@ -4,12 +4,12 @@ import { jobLogs } from '../connections/job-logs.ts';
 import type { LogLine } from '../connections/log-reader.ts';
 import { LineBatches } from './line-batches.ts';
 
-/** Maximum time (ms) between two lines after the end of a job. YARN may still be copying the logs to HDFS. */
+/** Maximum time (ms) between two lines after a job has ended. YARN may still be copying the logs to HDFS. */
 const QUIET_MS = 15_000;
 
 /**
- * Shows the output of programs while a command follows their job. A slow terminal delays neither the programs nor the observation of the
- * job.
+ * Shows program output while a command follows the job. A slow terminal does not slow down the programs or keep the command from observing
+ * the job.
  */
 export class ProgramLines {
   readonly #connection: Pick<JobConnection, 'applicationId' | 'logs'>;
@@ -44,7 +44,7 @@ export class ProgramLines {
   }
 
   /**
-   * Waits after the end of the job until all lines have been shown. Returns false if no further line arrives for too long, or if `signal`
+   * After the job has ended, waits until all lines have been shown. Returns false if the next line does not arrive in time, or if `signal`
    * is aborted.
    */
   async end(signal: AbortSignal): Promise<boolean> {
@@ -64,7 +64,7 @@ export class ProgramLines {
     this.#stop.abort();
   }
 
-  /** Shows all lines of the job, and then returns true. */
+  /** Shows all of the job's output lines, and then returns true. */
   async #read(first: Observation): Promise<boolean> {
     let tasks: readonly string[] = [];
     const batches = new LineBatches<LogLine>(async (lines) => {

@@ -4,20 +4,20 @@ import { printable, type Terminal } from '../terminal/terminal.ts';
 import type { JobOutput, SubmittedNotice } from './job-output.ts';
 import { reportLines } from './report-lines.ts';
 
-/** Streams of a quiet command. `stdout` receives the application ID, and `stderr` the report of a failed job. */
+/** Output streams for a quiet command. `stdout` receives the application ID, and `stderr` the report of a failed job. */
 export interface QuietStreams {
   readonly stdout: (text: string) => void;
   readonly stderr: (text: string) => void;
-  /** Writes lines of programs, and resolves when the output accepts more. */
+  /** Writes lines of program output, and resolves when the output accepts more. */
   readonly writeLog: (lines: readonly LogLine[]) => Promise<void>;
 }
 
-/** Output for scripts. Prints only the application ID, the lines of the requested programs, and the cause of a failure. */
+/** Output for scripts. Prints only the application ID, the output of the requested programs, and the cause of a failure. */
 export class QuietOutput implements JobOutput {
   readonly #streams: QuietStreams;
   readonly #terminal: Terminal;
 
-  /** @param terminal properties of the terminal to which `stderr` writes */
+  /** @param terminal describes the terminal to which `stderr` writes */
   constructor(streams: QuietStreams, terminal: Terminal) {
     this.#streams = streams;
     this.#terminal = terminal;

@@ -51,7 +51,7 @@ function factsOf(sent: number, total: number, elapsedMs: number): { percent: str
   };
 }
 
-/** Task states in which a failure is reported. A failed task that will restart is in the state `requested`. */
+/** Failures are reported only in these task states. A failed task that will restart is in the `requested` state. */
 const ENDED_BADLY: ReadonlySet<string> = new Set(['requested', 'failed', 'lost']);
 
 /**
@@ -82,8 +82,7 @@ export function eventLine(event: JobEvent, terminal: Terminal, rows?: readonly {
 }
 
 /**
- * Returns the final report of a job. For a failed job, the report contains the cause. Otherwise, it contains the results and their
- * locations.
+ * Returns a job's final report. For a failed job, the report contains the cause. Otherwise, it contains the results and their locations.
  */
 export function reportLines(report: JobReport, terminal: Terminal): string[] {
   const lines: string[] = [];
@@ -115,7 +114,7 @@ export function reportLines(report: JobReport, terminal: Terminal): string[] {
   return terminal.live ? lines.flatMap((line) => fold(line, terminal.columns - 1)) : lines;
 }
 
-/** Formats the profile of a step, such as `step time: 6.2 ms exchange, 3.6 ms compute; rank 0 was the slowest`. */
+/** Formats a step profile, such as `step time: 6.2 ms exchange, 3.6 ms compute; rank 0 was the slowest`. */
 function profileLine(metrics: Readonly<Record<string, number>>): string[] {
   const profile = stepProfile(metrics);
   if (profile === null) {

@@ -2,8 +2,8 @@ import { subscribe } from 'node:diagnostics_channel';
 import type { ClientRequest, IncomingMessage } from 'node:http';
 
 /**
- * Writes a line for each HTTP request of this process, with its method, address, status, and time until the response begins. A query may
- * contain a token, so the line shows only the WebHDFS operation.
+ * Writes a line for each HTTP request that this process sends, with its method, address, status, and time until the response begins. A
+ * query may contain a token, so the line shows only the WebHDFS operation.
  */
 export function showRequests(write: (line: string) => void): void {
   const started = new WeakMap<ClientRequest, number>();

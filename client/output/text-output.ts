@@ -12,9 +12,9 @@ import { eventLine, reportLines, stagingLine, uploadFacts } from './report-lines
 
 /** Minimum interval (ms) between lines with metrics. Limits the size of log files. */
 const METRICS_EVERY_MS = 10_000;
-/** Minimum interval (ms) between lines that explain why a job waits. Without it, each new container could cause a line. */
+/** Minimum interval (ms) between lines that explain why a job is waiting. Without it, each new container could produce a line. */
 const WAIT_EVERY_MS = 10_000;
-/** Minimum interval (ms) between progress lines of an upload. */
+/** Minimum interval (ms) between progress lines for an upload. */
 const UPLOAD_EVERY_MS = 10_000;
 
 /** Prints a line of text for each change, for logs, pipes and CI. */
@@ -30,8 +30,8 @@ export class TextOutput implements JobOutput {
   #stateAt = Number.NEGATIVE_INFINITY;
 
   /**
-   * @param where text for messages that says where files are staged, such as `on HDFS`
-   * @param writeLog writes lines of programs, and resolves when the output accepts more
+   * @param where says where files are staged, such as `on HDFS`
+   * @param writeLog writes lines of program output, and resolves when the output accepts more
    */
   constructor(
     write: (text: string) => void,
@@ -112,7 +112,7 @@ export class TextOutput implements JobOutput {
         this.#metricsAt = now;
         return true;
       case 'task':
-        // Every task begins in the state `requested`. Only a failed task returns to it.
+        // Every task begins in the `requested` state. Only a failed task returns to it.
         return event.state !== 'requested' || event.failure !== null;
       case 'checkpoint':
       case 'notice':

@@ -5,7 +5,7 @@ import type { SubmitRequest } from '../plan/submit-request.ts';
 import type { StagingEvent } from '../staging/staging.ts';
 import type { JobOutput, SubmittedNotice } from './job-output.ts';
 
-/** Writes a value for each event. The last value of a followed job has the type `result`. */
+/** Writes a value for each event. If the command follows a job, the last value has the type `result`. */
 export class ValueOutput implements JobOutput {
   readonly #write: (value: unknown) => void;
   readonly #drained: () => Promise<void>;

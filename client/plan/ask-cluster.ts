@@ -12,7 +12,7 @@ import type { HadoopCluster } from '../cluster/cluster.ts';
 import { countedJobs } from '../quotas/running-jobs.ts';
 import type { NodeRoom } from './placement.ts';
 
-/** State of the cluster for a plan. Parts may be missing, because a plan is only informational. */
+/** The cluster's state, on which a plan is based. Parts may be missing, because a plan is only informational. */
 export interface Answers {
   readonly nodes: readonly NodeRoom[] | null;
   readonly queue: QueueRoom | null;
@@ -27,7 +27,7 @@ const MAX_WAIT_MS = 2_000;
 
 /**
  * Starts the requests. The returned `answers` waits up to `maxWaitMs` for the responses.
- * @throws TonyError JOB_INVALID (from `answers`) if the queue of the job does not exist
+ * @throws TonyError JOB_INVALID (from `answers`) if the job's queue does not exist
  */
 export function askCluster(
   job: Job,

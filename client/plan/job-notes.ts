@@ -11,7 +11,7 @@ export interface NotedParts {
   readonly withheld: readonly string[];
   /** Hadoop configuration, or null for a local job. */
   readonly configuration: HadoopConfiguration | null;
-  /** Keytab of the job. Null for a local job, or on a cluster without Kerberos. */
+  /** The job's keytab. Null for a local job, or on a cluster without Kerberos. */
   readonly keytab: Pick<JobKeytab, 'isExposed'> | null;
 }
 

@@ -6,10 +6,10 @@ export interface JobPlan {
   readonly user: string;
   readonly where: 'yarn' | 'local';
   readonly queue: string;
-  /** Container requests, starting with that of the ApplicationMaster. */
+  /** Container requests, starting with the ApplicationMaster's request. */
   readonly containers: readonly PlannedContainers[];
   readonly total: { readonly containers: Span; readonly resources: Readonly<Record<string, Span>> };
-  /** Resources of the queue, or null if they are unknown. */
+  /** The queue's resources, or null if they are unknown. */
   readonly headroom: Headroom | null;
   readonly verdict: Verdict;
   readonly uploads: readonly PlannedUpload[];
@@ -27,7 +27,7 @@ export interface PlannedContainers {
   /** `ApplicationMaster`, or the name of the role. */
   readonly role: string;
   readonly instances: Span;
-  /** Resources of each container: memory (MiB), vcores, gpus, and other resource types. */
+  /** Resources per container: memory (MiB), vcores, gpus, and other resource types. */
   readonly resources: Room;
   readonly nodeLabel: string | null;
   readonly optional: boolean;
@@ -38,11 +38,11 @@ export interface PlannedContainers {
 }
 
 export interface Headroom {
-  /** Path of the queue, such as `root.research.gpu`. */
+  /** Queue path, such as `root.research.gpu`. */
   readonly queue: string;
   readonly maximum: Room;
   readonly used: Room;
-  /** Resources that this user can still request, within the limits of the queue, its parent queues and the user. */
+  /** Resources that this user can still request without exceeding the limits for the queue, its parent queues and the user. */
   readonly free: Room;
 }
 
@@ -51,7 +51,7 @@ export type Verdict =
   /** The job can start after other jobs have ended or the cluster has grown. */
   | { readonly type: 'waits'; readonly reasons: readonly string[] }
   /**
-   * YARN would reject the job, because the queue is stopped or may not use the nodes. Or the ApplicationMaster would fail the job, because
+   * YARN would reject the job, because the queue is stopped or may not use the nodes; or the ApplicationMaster would fail the job, because
    * it exceeds a quota total and the site file sets `over: fail`.
    */
   | { readonly type: 'refused'; readonly reasons: readonly string[] }

@@ -49,7 +49,7 @@ function commonPlan(
   return { name, user, queue, containers, total: totalOf(stages), uploads, uploadBytes };
 }
 
-/** Returns the container requests of the ApplicationMaster and of all roles, including an added TensorBoard role. */
+/** Returns the container requests for the ApplicationMaster and for all roles, including an added TensorBoard role. */
 function asksOf(job: Job): Ask[] {
   const { memoryMb, vcores, nodeLabel } = job.master;
   return [
@@ -69,7 +69,7 @@ function asksOf(job: Job): Ask[] {
   ];
 }
 
-/** Returns the peak of the job, which is the maximum over its stages. */
+/** Returns the job's peak demand, which is the maximum over its stages. */
 function totalOf(stages: readonly (readonly PlannedContainers[])[]): JobPlan['total'] {
   const names = [...new Set(stages.flat().flatMap(({ resources }) => Object.keys(resources)))];
   const most = (amount: (each: PlannedContainers) => number): Span => {
@@ -83,7 +83,7 @@ function totalOf(stages: readonly (readonly PlannedContainers[])[]): JobPlan['to
   };
 }
 
-/** Returns the container requests of the ApplicationMaster and of the roles in a stage. */
+/** Returns the container requests for the ApplicationMaster and for the roles in a stage. */
 function asksIn<T extends Pick<Ask, 'role'>>(asks: readonly T[], stage: readonly string[]): T[] {
   return asks.filter(({ role }) => role === MASTER || stage.includes(role));
 }
@@ -91,8 +91,8 @@ function asksIn<T extends Pick<Ask, 'role'>>(asks: readonly T[], stage: readonly
 const WORST_FIRST = ['never', 'refused', 'waits', 'unknown', 'fits'] as const satisfies readonly Verdict['type'][];
 
 /**
- * Combines the results of all stages. Returns the worst verdict with all its reasons, and the smallest number of containers that fit for
- * each role.
+ * Combines the results for all stages. Returns the worst verdict with all its reasons, and, for each role, the smallest number of
+ * containers that fit.
  */
 function fitOfStages(stages: readonly (readonly Ask[])[], room: ClusterRoom): Fit {
   const fits = stages.map((asks) => fitOf(asks, room));

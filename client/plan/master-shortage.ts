@@ -9,12 +9,12 @@ import { fitOf } from './verdict.ts';
 
 /** Time (ms) that YARN usually takes to start an ApplicationMaster. */
 const USUAL_WAIT_MS = 3_000;
-/** Time (ms) for which responses about nodes and queues stay in the cache. */
+/** How long (ms) responses about nodes and queues are cached. */
 const ANSWERS_LAST_MS = 10_000;
 
 /**
  * Determines which resource an ApplicationMaster is waiting for. YARN's diagnostics do not say this, so the class compares the request with
- * the free resources of nodes and queues.
+ * the resources that are free on nodes and in queues.
  */
 export class MasterShortages {
   readonly #resourceManager: Pick<ResourceManager, 'nodes' | 'queueRoom'>;
@@ -33,7 +33,10 @@ export class MasterShortages {
     this.#now = now;
   }
 
-  /** Returns the reason without a final period. Returns null if the reason is uncertain or the wait has just begun. Never rejects. */
+  /**
+   * Returns the reason for the wait, without a final period. Returns null if the reason is uncertain or the wait has just begun. Never
+   * rejects.
+   */
   async of(application: Application): Promise<string | null> {
     const ask = masterAskOf(application);
     if (ask === null || !this.#waitsLong(application)) {
@@ -51,7 +54,7 @@ export class MasterShortages {
   }
 
   /**
-   * Returns true if the application has waited longer than usual. The clocks of YARN and of this machine may differ. The wait therefore
+   * Returns true if the application has waited longer than usual. YARN's clock may differ from this machine's clock. The wait therefore
    * begins at the earlier of YARN's start time and the time at which this process first saw the application.
    */
   #waitsLong({ id, startedAt }: Application): boolean {
@@ -92,8 +95,8 @@ export function shortageOf(
   { user, knowsUser }: { readonly user: string; readonly knowsUser: boolean },
 ): string | null {
   // YARN has accepted the application, so the queue's state, its labels and its limit for ApplicationMasters cannot be the reason. The
-  // queue usage includes resources that nodes have reserved, possibly for this ApplicationMaster. With reservations, ignore the limits of
-  // the queue.
+  // queue usage includes resources that nodes have reserved, possibly for this ApplicationMaster. With reservations, ignore the queue's
+  // limits.
   const isExact = queue?.reservedContainers === 0;
   const labels = Object.entries(queue?.labels ?? {}).map(([label, { levels, user: own }]) => {
     return [label, { levels: isExact ? levels : [], user: isExact && knowsUser ? own : null, masters: null }] as const;

@@ -5,10 +5,10 @@ export type Ask = Omit<PlannedContainers, 'fitNow'>;
 
 export interface NodeRoom {
   readonly host: string;
-  /** Whether YARN starts containers on the node now. False for an unhealthy node, for example. */
+  /** Whether YARN currently starts containers on the node. False for an unhealthy node, for example. */
   readonly usable: boolean;
   readonly labels: readonly string[];
-  /** Total resources of the node. If a resource type is missing, its amount is unknown. */
+  /** The node's total resources. If a resource type is missing, its amount is unknown. */
   readonly total: Room;
   readonly free: Room;
 }
@@ -16,7 +16,7 @@ export interface NodeRoom {
 /** Returns true if the scheduler takes a resource type into account. */
 export type Counted = (resource: string) => boolean;
 
-/** Name of the ApplicationMaster in container requests, where other requests have a role name. */
+/** Name for the ApplicationMaster's container request. Other requests have role names. */
 export const MASTER = 'ApplicationMaster';
 
 export function masterAsk(resources: Room, nodeLabel: string | null): Ask {
@@ -24,16 +24,16 @@ export function masterAsk(resources: Room, nodeLabel: string | null): Ask {
 }
 
 interface PlacementOptions {
-  /** Label of the nodes for requests that specify no label. */
+  /** Node label for requests that do not specify one. */
   readonly defaultLabel: string;
   readonly counted: Counted;
-  /** For each node label, the free resources under each limit of the queue; see `budgetsOf`. */
+  /** For each node label, the free resources under each of the queue's limits; see `budgetsOf`. */
   readonly budgets?: ReadonlyMap<string, readonly Room[]>;
 }
 
 /**
  * Returns how many containers of each role fit on the nodes. Simulates a placement: required containers before optional ones, large ones
- * before small ones, and each one on the node with the fewest free resources. YARN may place containers differently.
+ * before small ones, and each container on the node with the fewest free resources. YARN may place containers differently.
  */
 export function placed(
   asks: readonly Ask[],
@@ -91,8 +91,7 @@ export function placed(
 }
 
 /**
- * Returns the free resources of the queue, of its parent queues, and of the user, for each node label. Resource types that are missing have
- * no limit.
+ * For each node label, returns how much the queue, its parent queues and the user may still use. A missing resource type is not limited.
  */
 export function budgetsOf(queue: QueueRoom): Map<string, Room[]> {
   return new Map(
@@ -128,7 +127,7 @@ export function holds(room: Room, resources: Room, counted: Counted): boolean {
   return asked(resources).every(([name, amount]) => !counted(name) || (room[name] ?? 0) >= amount);
 }
 
-/** Returns true if the resources are within the limit. Resource types that are missing in the limit are unlimited. */
+/** Returns true if the resources are within the limit. A resource type that is missing from the limit is unlimited. */
 export function allows(bound: Room, resources: Room, counted: Counted): boolean {
   return asked(resources).every(([name, amount]) => !counted(name) || bound[name] === undefined || bound[name] >= amount);
 }

@@ -8,7 +8,7 @@ import type { SubmitRequest } from './submit-request.ts';
 const LINES_OF_A_REASON = 6;
 const INDENT = '  ';
 
-/** Formats a plan as a table of the containers, followed by the free resources of the queue, the uploads, and the verdict. */
+/** Formats a plan as a table of the containers, followed by the queue's free resources, the uploads, and the verdict. */
 export function planLines(plan: JobPlan, terminal: Terminal): string[] {
   return plan.where === 'local' ? localLines(plan, terminal) : yarnLines(plan, terminal);
 }

@@ -5,13 +5,13 @@ import type { RecordedNode } from '../cluster/node-record.ts';
 import type { EnvironmentDescription } from '../python/build-environment.ts';
 import { compareGlibc } from '../python/wheel-name.ts';
 
-/** Requirements of a job's packages that nodes must meet. */
+/** Requirements that nodes must meet to load a job's packages. */
 export type PythonNeeds = Pick<EnvironmentDescription, 'python' | 'machine' | 'glibc' | 'packages'>;
 
 const MOST_NAMED = 3;
 
 /**
- * Compares the packages of a job with the nodes that `doctor --probe` has recorded.
+ * Checks whether the nodes that `doctor --probe` has recorded can load a job's packages.
  * @returns a note if some of the nodes cannot load the packages
  * @throws TonyError PYTHON_NODES if none of the nodes for a role can load the packages
  */

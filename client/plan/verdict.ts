@@ -5,11 +5,11 @@ import { type Ask, allows, asked, budgetsOf, type Counted, holds, isOf, MASTER, 
 
 export interface ClusterRoom {
   readonly user: string;
-  /** Maximum resources of a container. Includes every resource type of the cluster. */
+  /** Maximum resources per container. Includes every resource type in the cluster. */
   readonly largest: Room;
-  /** Nodes of the cluster, or null if they are unknown. */
+  /** The cluster's nodes, or null if they are unknown. */
   readonly nodes: readonly NodeRoom[] | null;
-  /** Queue of the job, or null if it is unknown. */
+  /** The job's queue, or null if it is unknown. */
   readonly queue: QueueRoom | null;
   /** Quota totals that the job would exceed, or null if the running jobs are unknown. */
   readonly shortages: readonly Shortage[] | null;
@@ -24,7 +24,7 @@ export interface Fit {
 
 /**
  * Determines whether a job can run now, later or never.
- * @param subject name for the job in the reasons
+ * @param subject what the reasons call the job
  */
 export function fitOf(wanted: readonly Ask[], room: ClusterRoom, subject = 'the job'): Fit {
   const { nodes, queue, shortages } = room;
@@ -109,7 +109,7 @@ function labelsOf(asks: readonly Ask[], { defaultLabel }: QueueRoom): string[] {
 }
 
 interface QueueReason {
-  /** Resource type that is missing, or null if the text has another reason. */
+  /** Resource type that is missing, or null if the reason is not a missing resource. */
   readonly resource: string | null;
   readonly text: string;
 }

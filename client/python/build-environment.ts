@@ -17,7 +17,7 @@ export interface LockedPackage {
   readonly name: string;
   readonly version: string;
   readonly sha256: string;
-  /** Oldest glibc version that can load the package, or null if the package contains no native code. */
+  /** Oldest glibc version that can load the package, or null if the package does not contain native code. */
   readonly glibc: string | null;
 }
 
@@ -28,7 +28,7 @@ export interface EnvironmentDescription {
   readonly machine: string;
   /** Oldest glibc version that can load all packages, or null if no package contains native code. */
   readonly glibc: string | null;
-  /** Time at which pip chose the versions, in ms since the epoch. */
+  /** When pip chose the versions, in ms since the epoch. */
   readonly resolvedAt: number;
   readonly packages: readonly LockedPackage[];
   readonly sha256: string;
@@ -91,9 +91,9 @@ export async function buildEnvironment(
 }
 
 /**
- * Compiles the packages if this machine has the Python version of the nodes. Otherwise, Python compiles the packages in memory each time a
- * program starts. `unchecked-hash` prevents Python from comparing compiled files with their sources by modification time, because archives
- * do not keep these times.
+ * Compiles the packages if this machine has the same Python version as the nodes. Otherwise, Python compiles the packages in memory each
+ * time a program starts. `unchecked-hash` prevents Python from comparing compiled files with their sources by modification time, because
+ * archives do not preserve these times.
  */
 async function compile(tree: string, site: string, say: Progress): Promise<void> {
   const packages = await readPackages(tree);

@@ -25,7 +25,7 @@ export interface TensorBoardDescription {
 const AT_ONCE = 3;
 
 /**
- * Builds TensorBoard in `folder` for all supported Python versions. All downloads come from Python's package registry.
+ * Builds TensorBoard in `folder` for all supported Python versions. All downloads come from the Python package registry.
  *
  *   tree/packages.json       a PackagesDescription
  *   tree/packages/           packages for all Python versions

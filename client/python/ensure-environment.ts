@@ -11,19 +11,19 @@ import { buildEnvironment, type EnvironmentDescription } from './build-environme
 import { type RequirementsFile, readRequirements } from './requirements-files.ts';
 import { platformName, targetOf } from './target.ts';
 
-/** Cached Python environment that contains the packages of a requirements file. */
+/** Cached Python environment that contains the packages from a requirements file. */
 export interface Environment extends EnvironmentDescription, BuiltFiles {}
 
 /** Version of the archive layout. Increment it when the same wheels produce a different archive, so that cached archives are rebuilt. */
 const LAYOUT = 1;
-/** Time after which an unused environment is removed from the cache (ms). */
+/** Time (ms) after which an unused environment is removed from the cache. */
 const UNUSED_MS = 30 * 24 * 60 * 60_000;
 const DESCRIPTION = 'environment.json';
 
 /**
  * Returns the environment from the cache, or downloads its packages. The cache key is a hash of the requirements, the Python version and
- * the platform. For requirements that have not changed, the cached environment therefore keeps its versions, and pip does not contact the
- * registry. Safe for concurrent processes.
+ * the platform. As long as the requirements do not change, the environment therefore keeps its package versions, and pip does not contact
+ * the registry. Safe for concurrent processes.
  * @param progress called with progress lines
  * @throws TonyError PYTHON_UNRESOLVED, SOURCE_MISSING, RUNTIME_*
  */
@@ -62,8 +62,8 @@ function environmentOf(requirements: RequirementsFile, target: Target): Built<En
 }
 
 /**
- * Sets the modification time of environment.json, which records when the environment was last used. Ignores errors, because another user
- * may own a shared cache.
+ * Sets the modification time of environment.json, which records when the environment was last used. Ignores errors, because the cache may
+ * be shared and belong to another user.
  */
 async function markUsed(folder: string): Promise<void> {
   const now = new Date();

@@ -4,7 +4,7 @@ import { PACKAGES_FILE, type PackagesDescription } from '../../platform/python/p
 import { packFolder } from '../runtime/archive.ts';
 import type { Progress } from '../runtime/progress.ts';
 
-/** Writes packages.json into a tree of unpacked packages. */
+/** Writes packages.json into a folder tree of unpacked packages. */
 export async function describeTree(tree: string, description: PackagesDescription): Promise<void> {
   await writeFile(path.join(tree, PACKAGES_FILE), `${JSON.stringify(description, null, 2)}\n`);
 }

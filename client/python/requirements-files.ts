@@ -19,7 +19,7 @@ const INCLUDES = /^(?:-r|-c|--requirement|--constraint)(?:\s+|=)?(\S+)/;
 /** Matches an editable project or a repository. */
 const SOURCES = /^(?:-e\b|--editable\b)|(?:^|@\s*)(?:git|hg|svn|bzr)\+/;
 const LOCAL_WHEEL = /^(?:file:\/\/)?([^\s:;@=<>]+\.whl)(?=$|[\s;])/;
-/** Matches the option for a folder of wheels. */
+/** Matches the option that specifies a wheel folder. */
 const LINKS = /^(?:-f|--find-links)(?:\s+|=)?(\S+)/;
 /**
  * Matches a user name or password in a URL. Does not match variables, as in `https://me:${PASSWORD}@` and `https://${TOKEN}@`, because pip
@@ -44,7 +44,7 @@ function isMany(digests: ReadonlyMap<string, string>): boolean {
 }
 
 interface Reading extends Pick<Requirements, 'kind'> {
-  /** Working directory for pip: the folder of the requirements file. */
+  /** Working directory for pip: the folder that contains the requirements file. */
   readonly folder: string;
   readonly digests: Map<string, string>;
 }
@@ -95,7 +95,7 @@ async function addFile(file: string, reading: Reading): Promise<void> {
   }
 }
 
-/** Rejects a file with a password or an access token, because the file is usually part of the job's source. */
+/** Rejects a file that contains a password or an access token, because the file is usually part of the job's source. */
 function refuseLogin(file: string, text: string): void {
   const line = text.split('\n').findIndex((each) => LOGIN.test(each)) + 1;
   if (line > 0) {

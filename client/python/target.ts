@@ -7,7 +7,7 @@ import { glibcOf } from './wheel-name.ts';
 
 const PYTHON_MS = 20_000;
 /**
- * Returns the Python version and the platform from job.yaml. Values that job.yaml does not set are those of this machine.
+ * Returns the Python version and the platform from job.yaml. Values that job.yaml does not set default to those of this machine.
  * @throws TonyError RUNTIME_TOOL_MISSING, RUNTIME_UNSUPPORTED
  */
 export async function targetOf({ version, platform }: Pick<PythonRequirements, 'version' | 'platform'>): Promise<Target> {
@@ -25,7 +25,7 @@ function machineOf(platform: string): string {
 
 function thisPlatform(): Pick<Target, 'machine' | 'glibc'> {
   const machine = ({ x64: 'x86_64', arm64: 'aarch64', ppc64: 'ppc64le', s390x: 's390x' } as Readonly<Record<string, string>>)[process.arch];
-  // Without `excludeNetwork`, the report resolves the names of connected hosts, which can take seconds.
+  // Without `excludeNetwork`, `getReport` looks up the names of connected hosts, which can take seconds.
   (process.report as { excludeNetwork?: boolean }).excludeNetwork = true;
   const { header } = process.report.getReport() as unknown as { readonly header: { readonly glibcVersionRuntime?: string } };
   if (machine === undefined || header.glibcVersionRuntime === undefined) {

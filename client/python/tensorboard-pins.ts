@@ -1,7 +1,7 @@
 import type { Architecture, Wheel } from '../runtime/pins.ts';
 
 /*
- * Exact versions of TensorBoard and its dependencies; see pins.ts. The folder `packages` contains packages with the same version for all
+ * Exact versions of TensorBoard and its dependencies; see pins.ts. The `packages` folder contains packages with the same version for all
  * supported Python versions; the names of their compiled files contain the Python version. The other folders contain packages whose version
  * depends on the Python version. setuptools and tensorboard-data-server are omitted, because TensorBoard does not import them in this
  * configuration.
@@ -26,7 +26,7 @@ export const PYTHON_FOLDERS: Readonly<Record<string, readonly Folder[]>> = {
   '3.13': ['packages', 'python-3.10'],
 };
 
-/** Creates the entry of a pure Python package. All architectures and all newer Python versions use the same wheel. */
+/** Creates the entry for a pure Python package. All architectures and all newer Python versions use the same wheel. */
 function pure(name: string, version: string, folder: Folder, sha256: string): PinnedWheel {
   return { name, version, python: '3.9', folder, sha256 };
 }

@@ -1,11 +1,11 @@
 import { TonyError } from '../../platform/errors.ts';
 import { OLDER_PLATFORMS } from '../runtime/target-platform.ts';
 
-/** Parts of a wheel's file name (PEP 427). */
+/** Components of a wheel's file name (PEP 427). */
 export interface WheelName {
   readonly name: string;
   readonly version: string;
-  /** Oldest glibc version that can load the wheel, or null if the wheel contains no native code. */
+  /** Oldest glibc version that can load the wheel, or null if the wheel does not contain native code. */
   readonly glibc: string | null;
 }
 
@@ -25,14 +25,17 @@ export function parseWheelName(file: string): WheelName {
   return { name: name.replaceAll('_', '-').toLowerCase(), version, glibc: oldest };
 }
 
-/** Returns null if the platform has no glibc version. Examples are `any`, and `linux_x86_64` for a wheel that was built on this machine. */
+/**
+ * Returns null if the platform does not specify a glibc version. Examples are `any`, and `linux_x86_64` for a wheel that was built on this
+ * machine.
+ */
 export function glibcOf(platform: string): string | null {
   const [, major, minor] = /^manylinux_(\d+)_(\d+)_/.exec(platform) ?? [];
   const older = OLDER_PLATFORMS[platform.split('_')[0] ?? ''];
   return major === undefined ? (older === undefined ? null : `2.${older}`) : `${major}.${minor}`;
 }
 
-/** Compares glibc versions for sorting. Null is older than any version. */
+/** Compares glibc versions for sorting. Null counts as older than any version. */
 export function compareGlibc(a: string | null, b: string | null): number {
   const [left, right] = [a, b].map((each) => (each ?? '0.0').split('.').map(Number));
   return (left?.[0] ?? 0) - (right?.[0] ?? 0) || (left?.[1] ?? 0) - (right?.[1] ?? 0);

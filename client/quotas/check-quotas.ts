@@ -8,7 +8,7 @@ import { TonyError } from '../../platform/errors.ts';
 import type { HadoopCluster } from '../cluster/cluster.ts';
 import { withTensorBoard } from '../job/tensorboard-role.ts';
 
-/** Returns the user, groups and queue that determine the quotas of a job. Requests groups only if the site file has quotas for groups. */
+/** Returns the user, groups and queue that determine a job's quotas. Looks up groups only if the site file has quotas for groups. */
 export async function ownerOf(
   job: Pick<Job, 'queue'>,
   cluster: Pick<HadoopCluster, 'configuration' | 'user'>,
@@ -20,8 +20,8 @@ export async function ownerOf(
 }
 
 /**
- * Rejects a job whose settings differ from the final values of the site file.
- * @throws TonyError FINAL_VALUES with every difference
+ * Rejects a job whose settings differ from the final values in the site file.
+ * @throws TonyError FINAL_VALUES, which lists every difference
  */
 export function refuseNotFinal(job: Job, site: SiteConfig): void {
   const { changed } = withFinalValues(job, site.final);
@@ -35,7 +35,7 @@ export function refuseNotFinal(job: Job, site: SiteConfig): void {
 
 /**
  * Rejects a job that exceeds limits even if no other job is running.
- * @throws TonyError QUOTA_EXCEEDED with every exceeded limit
+ * @throws TonyError QUOTA_EXCEEDED, which lists every exceeded limit
  */
 export function refuseBeyondQuotas(job: Job, owner: Owner, site: SiteConfig): void {
   const violations = violationsOfWhole(job, owner, site);

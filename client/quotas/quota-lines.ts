@@ -16,7 +16,7 @@ const GAPS = 4;
 const LEAST_TEXT = 16;
 const MOST_LINES = 8;
 
-/** Returns a table of all limits. Each row contains one type of limit of one user, group, queue or role. */
+/** Returns a table of all limits. Each row contains one type of limit for one user, group, queue or role. */
 export function quotaLines(quotas: Quotas, from: string | null, terminal: Terminal): string[] {
   const rows = entriesOf(quotas).flatMap(({ who, limits }) => limitsOf(limits).map((limit) => ({ who, ...limit })));
   if (rows.length === 0) {

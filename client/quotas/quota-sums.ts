@@ -11,7 +11,7 @@ export interface QuotaSum {
   readonly path: string;
   /**
    * User, group or queue whose jobs the sum includes. At most one of these three fields is set. If all are null, the sum includes all jobs.
-   * For an entry `*` that applies to no jobs, the field contains `*`.
+   * If a `*` entry does not apply to any jobs, the field contains `*`.
    */
   readonly user: string | null;
   readonly group: string | null;
@@ -20,10 +20,10 @@ export interface QuotaSum {
   readonly role: string | null;
   readonly resource: string;
   readonly limit: number;
-  /** Resources of all jobs that have started or are allowed to start, including containers that the jobs have not received yet. */
+  /** Resources used by all jobs that have started or are allowed to start. Includes containers that the jobs have not received yet. */
   readonly used: number;
   readonly jobs: readonly string[];
-  /** IDs of the jobs that wait because they would exceed the total. */
+  /** IDs of the jobs that are waiting because they would exceed the total. */
   readonly waiting: readonly string[];
 }
 
@@ -34,7 +34,7 @@ export interface WaitingJob {
   readonly shortages: readonly Shortage[];
 }
 
-/** Job that uses more than the demand declared in its tags. The excess counts towards the total of every role. */
+/** Job that uses more than the demand declared in its tags. The excess counts towards every role's total. */
 export interface UndeclaredUse {
   readonly applicationId: string;
   readonly user: string;
@@ -59,8 +59,9 @@ const EVERYBODY = '*';
 const NOBODY = { user: null, group: null, queue: null };
 
 /**
- * Calculates the usage of every total according to the same rules as the ApplicationMasters.
- * @param jobs in order of submission. If two jobs together exceed a total, the later job waits unless it has already started.
+ * Calculates how much of every total is used, by the same rules as the ApplicationMasters.
+ * @param jobs in the order in which they were submitted. If two jobs together exceed a total, the later job waits unless it has already
+ *   started.
  */
 export function quotaSums(quotas: Quotas, jobs: readonly CountedJob[]): QuotaSums {
   const checked = jobs.map((job, index) => {
@@ -144,8 +145,8 @@ function scopesOf(quotas: Quotas, jobs: readonly CountedJob[]): Scope[] {
 }
 
 /**
- * Returns an entry for each name. Replaces `*` with all names in `found` that have no entry of their own, or keeps `*` if there are no such
- * names.
+ * Returns an entry for each name. Replaces `*` with all names in `found` that do not have their own entry, or keeps `*` if there are no
+ * such names.
  */
 function namesWithin<T>(
   entries: Readonly<Record<string, T>>,

@@ -9,7 +9,7 @@ import { type QuotaSum, type QuotaSums, quotaSums } from './quota-sums.ts';
 import { countedJobs } from './running-jobs.ts';
 
 export interface QuotaUsageOptions extends ClusterOptions {
-  /** User, queue or role that restricts the result. */
+  /** User, queue or role to which the result is limited. */
   readonly user?: string | undefined;
   readonly queue?: string | undefined;
   readonly role?: string | undefined;
@@ -24,8 +24,8 @@ export interface QuotaUsage extends QuotaSums {
 }
 
 /**
- * Returns the usage of each total in the site file, and the jobs that wait because they would exceed a total. Like ApplicationMasters, uses
- * the site file on HDFS. If HDFS has no site file, uses the local site file.
+ * Returns how much of each total in the site file is used, and the jobs that are waiting because they would exceed a total. Like
+ * ApplicationMasters, uses the site file on HDFS. If HDFS has no site file, uses the local site file.
  * @throws TonyError NO_HADOOP_CONF, HADOOP_CONF_INVALID, RM_UNREACHABLE, HDFS_UNREACHABLE, SITE_INVALID, KERBEROS_*
  */
 export async function quotaUsage(options: QuotaUsageOptions = {}): Promise<QuotaUsage> {

@@ -7,7 +7,10 @@ import { inOrderOfSubmission } from '../../hadoop/yarn/submission-order.ts';
 import type { HadoopCluster } from '../cluster/cluster.ts';
 import type { CountedJob } from './quota-sums.ts';
 
-/** Converts applications to jobs, in order of submission. Requests the users' groups only if the site file has quotas for groups. */
+/**
+ * Converts applications to jobs, in the order in which they were submitted. Looks up the users' groups only if the site file has quotas for
+ * groups.
+ */
 export async function countedJobs(
   applications: readonly Application[],
   quotas: Quotas,

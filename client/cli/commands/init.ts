@@ -44,7 +44,7 @@ export const initCommand = defineCommand({
   },
 });
 
-/** Asks the user for the values that were not given, or uses the proposed values if `asked` is false. */
+/** Asks the user for the missing values, or uses the proposed values if `asked` is false. */
 async function answersOf<Key extends string>(
   questions: Readonly<Record<Key, readonly [string | number | undefined, string, string]>>,
   asked: boolean,

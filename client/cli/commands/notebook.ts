@@ -8,7 +8,8 @@ export const notebookCommand = defineCommand({
     yargs
       .positional('application', { type: 'string', describe: 'ID of a running notebook to connect to' })
       .options({
-        // The options for a new notebook have no defaults. yargs would treat a default as given, and report a conflict with `application`.
+        // The options for a new notebook have no defaults, because yargs would treat a default as if the user had typed it, and report a
+        // conflict with `application`.
         conf: {
           type: 'string',
           describe: 'Job file from which the notebook takes its source, environment and resources',
@@ -69,7 +70,7 @@ export const notebookCommand = defineCommand({
         say(howToConnect(job.applicationId));
         return;
       }
-      // A local job ends with this process unless it is detached.
+      // A local job ends when this process ends, unless it is detached.
       const keeps = (): boolean => application !== undefined || (!local && received !== 'SIGINT');
       const show = (url: string): void => void process.stdout.write(`${url}\n`);
       const state = await runNotebook(job, { localPort, keeps, signal: stop.signal, say, show });

@@ -19,9 +19,9 @@ export interface Conversation {
 }
 
 /**
- * Opens the output of this process.
- * @param where text for messages that says where files are staged, such as `on HDFS`
- * @param options.quiet whether to print only the application ID, program lines and failures
+ * Chooses how the command shows its output, and whether it reads the user's answers.
+ * @param where says where files are staged, such as `on HDFS`
+ * @param options.quiet whether to print only the application ID, program output and failures
  */
 export async function openConversation(format: OutputFormat, where: string, { quiet = false } = {}): Promise<Conversation> {
   const write = (text: string): void => void process.stdout.write(text);
@@ -47,7 +47,7 @@ async function drained(): Promise<void> {
   }
 }
 
-/** Returns a function that writes each line of a program to stdout or stderr, as the program did. */
+/** Returns a function that writes each line from a program to stdout, or to stderr if the program wrote it there. */
 function logWriter(): (lines: readonly LogLine[]) => Promise<void> {
   const format = new LogLines({ prefixed: true });
   const text = new LineOutput();

@@ -4,21 +4,21 @@ import { printable } from '../../terminal/terminal.ts';
 
 export interface Removal {
   readonly bytes: number;
-  /** Error message of a failed removal. Empty after a successful removal and in a dry run. */
+  /** Error message if the removal failed. Empty after a successful removal and in a dry run. */
   readonly failure: string;
 }
 
 export interface PruneReport<Item> {
   readonly output: OutputFormat;
   readonly dryRun: boolean;
-  /** Returns the fields of an item for `--output json` and `--output yaml`. */
+  /** Returns an item's fields for `--output json` and `--output yaml`. */
   readonly value: (item: Item) => object;
-  /** Returns the description of an item for the text output. */
+  /** Returns an item's description for the text output. */
   readonly text: (item: Item) => string;
   readonly count: (items: number) => string;
 }
 
-/** Reports each removed item, then the total. Sets exit code 1 if a removal failed. */
+/** Reports each removed item, then the total. Sets the exit code to 1 if a removal failed. */
 export async function reportPruned<Item extends Removal>(items: AsyncIterable<Item>, report: PruneReport<Item>): Promise<void> {
   const { output, dryRun, value, text, count } = report;
   const write = output === 'table' ? null : await valueWriter(output);

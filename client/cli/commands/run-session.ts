@@ -1,7 +1,7 @@
 import type { JobConnection } from '../../connections/job-connection.ts';
 import type { ClusterArguments } from './shared-options.ts';
 
-/** Runs a session with a task of the job, and exits with the session's exit code. Ctrl-C ends the session. */
+/** Runs a session with one of the job's tasks, and exits with the session's exit code. Ctrl-C ends the session. */
 export async function runSession(
   application: string,
   cluster: ClusterArguments,

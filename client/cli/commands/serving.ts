@@ -1,7 +1,7 @@
 import { pino } from 'pino';
 import { createLogger, type Logger } from '../../../platform/log.ts';
 
-/** Returns a logger that writes warnings and errors of the page server to stderr, because stdout contains only the URL. */
+/** Returns a logger that writes the page server's warnings and errors to stderr, because stdout is reserved for the URL. */
 export function serverLog(): Logger {
   const log = createLogger({}, pino.destination({ fd: 2, sync: true }));
   log.level = 'warn';

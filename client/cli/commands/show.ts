@@ -2,8 +2,8 @@ import type { OutputFormat } from '../../output/value-output.ts';
 import type { Terminal } from '../../terminal/terminal.ts';
 
 /**
- * Prints the result of a command as values or as lines of text, depending on `--output`.
- * @param notice remark about the result, for example that the result is incomplete, or '' for no remark
+ * Prints a command's result as values or as lines of text, depending on `--output`.
+ * @param notice a remark about the result, such as that it is incomplete, or '' for none
  */
 export async function show(
   output: OutputFormat,

@@ -13,7 +13,7 @@ import type { CommandJob } from '../../submit/command-job.ts';
 import { wholeNumber, wordsAfterDashes } from '../help/command-description.ts';
 import { CLUSTER_OPTIONS, type ClusterArguments, OUTPUT_OPTION } from './shared-options.ts';
 
-/** Time (ms) for which `submit --detach` waits for the URL of the job's pages. */
+/** How long (ms) `submit --detach` waits until the URL of the job's pages is known. */
 const PAGES_MS = 5_000;
 
 interface SubmitArguments extends ClusterArguments, Omit<CommandJob, 'words'> {
@@ -74,7 +74,7 @@ export const submitCommand: CommandModule<object, SubmitArguments> = {
     const { output } = conversation;
     try {
       const { untilInterrupted } = await import('../../terminal/until-interrupted.ts');
-      // If the user interrupts `begin`, no job keeps running.
+      // If the user interrupts `begin`, no job is left running.
       const message = 'Interrupted. The job is not running.';
       const begun = await untilInterrupted(
         message,

@@ -32,7 +32,7 @@ async function valuesOf(name: string, typed: Typed, current: string): Promise<Va
   }
 }
 
-/** Returns true if a candidate contains no special characters of shells. bash inserts candidates without quoting them. */
+/** Returns true if a candidate does not contain any characters that are special to shells. bash inserts candidates without quoting them. */
 function isPlain({ value }: Candidate): boolean {
   return /^[\w.:@=%+,/-]*$/.test(value);
 }

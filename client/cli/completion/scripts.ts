@@ -11,7 +11,7 @@ const SCRIPTS: Readonly<Record<Shell, URL>> = {
 };
 
 /**
- * Returns the completion script of a shell.
+ * Returns the completion script for a shell.
  * @throws TonyError BUNDLES_MISSING
  */
 export async function completionScript(shell: Shell): Promise<string> {

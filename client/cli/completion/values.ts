@@ -6,7 +6,7 @@ import type { Candidate, Typed } from './typed-words.ts';
 /** Candidates for a value, or `files` or `folders` if the shell itself should complete file or folder names. */
 export type Values = readonly Candidate[] | 'files' | 'folders';
 
-/** Maximum number of jobs to suggest. The newest jobs are suggested. */
+/** Maximum number of jobs to suggest, newest first. */
 const MOST_JOBS = 200;
 const MOST_LOCAL_JOBS = 20;
 const RUNNING_ONLY: ReadonlySet<string> = new Set(['kill', 'attach', 'top', 'feed']);

@@ -4,7 +4,7 @@ import type { DescribedCommand, DescribedPositional, NumberRange } from './comma
 import { isOptionLike, type ReadWords, readWords, type TypedOption, wantsValue } from './read-words.ts';
 
 /**
- * Checks the words of a command line and returns the words for yargs. Skips the checks if the user asks for help or the version.
+ * Checks the words in a command line and returns the words for yargs. Skips the checks if the user asks for help or the version.
  * @throws TonyError USAGE for an unknown command or option, a missing or invalid value, a missing argument, or an unexpected argument
  */
 export function checkWords(root: DescribedCommand, words: readonly string[]): readonly string[] {

@@ -1,11 +1,11 @@
 import type { Argv, CommandModule, Options } from 'yargs';
 
 /*
- * Describes commands and their arguments for shell completion, messages and the documentation. The descriptions are recorded from the yargs
- * definitions.
+ * Describes commands and their arguments for shell completion, messages and the documentation. Obtains the descriptions by recording the
+ * yargs definitions.
  */
 
-/** Inclusive range of a whole number. */
+/** Inclusive range for a whole number. */
 export interface NumberRange {
   readonly least: number;
   readonly most: number;
@@ -16,7 +16,7 @@ export function wholeNumber(least: number, most = Number.POSITIVE_INFINITY) {
   return { type: 'number', requiresArg: true, range: { least, most } } as const;
 }
 
-/** Returns a yargs positional for the words after `--`. `checkWords` rejects words in this place without `--`. */
+/** Returns a yargs positional for the words after `--`. `checkWords` rejects such words if they do not follow `--`. */
 export function wordsAfterDashes(describe: string) {
   return { type: 'string', array: true, describe, followsDashes: true } as const;
 }
@@ -28,10 +28,10 @@ export interface DescribedOption {
   readonly isFlag: boolean;
   /** Whether the option may be repeated. */
   readonly isList: boolean;
-  /** Whether the value may begin with a dash, unless the word is an option of the command. */
+  /** Whether the value may begin with a dash, unless the word is one of the command's options. */
   readonly takesNextWord: boolean;
   readonly choices: readonly string[];
-  /** Range of a whole number, or null for other options. */
+  /** Range for a whole number, or null for other options. */
   readonly range: NumberRange | null;
   readonly conflicts: readonly string[];
   readonly hidden: boolean;
@@ -39,7 +39,7 @@ export interface DescribedOption {
   readonly on: boolean;
   /** Default value. Empty for flags and for options without a default. */
   readonly fallback: string;
-  /** Converts a value to the spelling of the choices before it is checked. */
+  /** Converts a value to the spelling that the choices use. Called before the value is checked. */
   readonly normalize: (value: string) => string;
 }
 
@@ -99,7 +99,7 @@ function recorded(usage: string, describe: string, define: (yargs: Argv) => unkn
       }
     },
   };
-  // Other methods of yargs do not affect the description.
+  // Other yargs methods do not affect the description.
   const recorder: unknown = new Proxy(
     {},
     {

@@ -7,7 +7,7 @@ export interface TypedOption {
   readonly typed: string;
   /** Description of the option, or null for an unknown option. */
   readonly option: DescribedOption | null;
-  /** Value, or undefined if the user typed none. */
+  /** Value, or undefined if the user did not type one. */
   readonly value: string | undefined;
 }
 
@@ -20,7 +20,7 @@ export interface ReadWords {
   readonly options: readonly TypedOption[];
   /** Words that are not options. If `rest` is null, they include the words after `--`. */
   readonly positionals: readonly string[];
-  /** Words after `--`. Null without `--`, or if no positional of the command follows `--`. */
+  /** Words after `--`. Null if there is no `--`, or if the command has no positional for these words. */
   readonly rest: readonly string[] | null;
   readonly unknownCommand: string | undefined;
   /** Words to pass to yargs. If a value begins with a dash, an equals sign joins it to its option. */
@@ -33,12 +33,12 @@ export function splitAtDashes(words: readonly string[]): { readonly before: read
   return end < 0 ? { before: words, behind: null } : { before: words.slice(0, end), behind: words.slice(end + 1) };
 }
 
-/** Returns the options of a command line, even if the command is unknown. */
+/** Returns the options in a command line, even if the command is unknown. */
 export function readAllOptions(root: DescribedCommand, words: readonly string[]): readonly TypedOption[] {
   return readOptions(optionsBelow(root), splitAtDashes(words).before).options;
 }
 
-/** Sorts the words of a command line into commands, options and positionals. Options may precede the command. */
+/** Sorts the words in a command line into commands, options and positionals. Options may precede the command. */
 export function readWords(root: DescribedCommand, words: readonly string[]): ReadWords {
   const { before, behind } = splitAtDashes(words);
   const path = [root];
@@ -120,7 +120,7 @@ function isValue(word: string, option: DescribedOption, known: readonly Describe
   if (!isOptionLike(word)) {
     return true;
   }
-  // A word with a space before the `=` sign must be a value, because option names contain no spaces.
+  // A word with a space before the `=` sign must be a value, because option names do not contain spaces.
   if (/^[^=]*\s/.test(word)) {
     return true;
   }

@@ -3,16 +3,16 @@ import type { ProbedNode } from '../../../conf/node-probe.ts';
 /** Parsed facts about one node. Missing facts are '' or null. */
 export interface NodeFacts {
   readonly node: string;
-  /** Reason why the node has no facts, or '' if it has some. */
+  /** Reason why there are no facts about the node, or '' if there are some. */
   readonly notProbed: string;
   readonly user: string;
   readonly os: string;
   readonly kernel: string;
   readonly machine: string;
   readonly glibc: string;
-  /** Newest version of glibc that the shipped runtime requires. */
+  /** Oldest glibc version with which the shipped runtime works. */
   readonly runtimeGlibc: string;
-  /** Version of the shipped Node.js, or '' if Node.js did not start. */
+  /** Version of Node.js in the shipped runtime, or '' if Node.js did not start. */
   readonly runtime: string;
   readonly runtimeError: string;
   readonly cpu: string;
@@ -24,9 +24,9 @@ export interface NodeFacts {
   readonly diskFreeBytes: number | null;
   readonly shmBytes: number | null;
   readonly openFiles: string;
-  /** Range of the ports on which tasks can listen. */
+  /** Port range in which tasks can listen. */
   readonly ports: string;
-  /** Command and version of each Python interpreter, and whether it has the modules `pip` and `venv`. */
+  /** Command and version of each Python interpreter, and whether it has the `pip` and `venv` modules. */
   readonly pythons: readonly string[];
   readonly gpuDriver: string;
   /** Number of NVIDIA devices that are visible in a container without GPUs. */

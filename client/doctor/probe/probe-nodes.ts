@@ -19,14 +19,14 @@ import { createJobSecrets } from '../../job/job-secrets.ts';
 import { findArchive, findFolder, openStaging, removedFromCache, type StagingPlace, stageJob } from '../../staging/staging.ts';
 import { hashedBundles } from '../../submit/submit-parts.ts';
 
-/** Application type of a probe. Job lists omit probes because of this type. */
+/** YARN application type for probes. It differs from the application type for jobs, so that job lists omit probes. */
 const APPLICATION_TYPE = 'TONY-PROBE';
 const MASTER_MB = 512;
 const MASTER_ATTEMPTS = 2;
 const POLL_MS = 500;
 /**
- * Time (ms) that a probe may take in addition to `timeoutMs`. Covers the start of the ApplicationMaster, the connection tests between
- * nodes, and the exit.
+ * Time (ms) that a probe may take in addition to `timeoutMs`. The ApplicationMaster needs this time to start, to test the connections
+ * between nodes, and to exit.
  */
 const OVERHEAD_MS = 180_000;
 const MOST_NAMED = 20;

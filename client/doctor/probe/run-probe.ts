@@ -34,7 +34,7 @@ export async function runProbe(options: ClusterOptions & ProbeOptions): Promise<
   });
 }
 
-/** Returns the facts that later submissions compare with the requirements of Python packages. */
+/** Returns the facts from which later submissions determine whether the nodes can load their Python packages. */
 function recordable(facts: readonly NodeFacts[], chosen: readonly Node[]): RecordedNode[] {
   const probedAt = Date.now();
   return facts

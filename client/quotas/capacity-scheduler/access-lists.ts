@@ -7,9 +7,9 @@ const SUBMIT = 'acl_submit_applications';
 const ADMINISTER = 'acl_administer_queue';
 
 /**
- * Adds the `queues` limits of users and groups to the access lists of the queues. YARN's access lists can only grant access, and child
- * queues inherit the grants of their parent queues. This function therefore also removes grants from parent queues. YARN cannot exclude
- * single users from a queue that is open to everyone.
+ * Adds the `queues` limits for users and groups to the queues' access lists. YARN's access lists can only grant access, and child queues
+ * inherit grants from their parent queues. This function therefore also removes grants from parent queues. YARN cannot exclude individual
+ * users from a queue that is open to everyone.
  */
 export function limitSubmitters(draft: SchedulerDraft, { quotas, root, groupsOf, aclsEnabled }: SchedulerView): void {
   const users = Object.keys(quotas.users).filter((user) => user !== EVERYBODY);

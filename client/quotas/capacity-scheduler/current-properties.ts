@@ -4,13 +4,13 @@ import { TonyError } from '../../../platform/errors.ts';
 import { allocation, vector } from './resource-vector.ts';
 import { PREFIX, staticQueues } from './scheduler-draft.ts';
 
-/** Default values of the scheduler. Properties with these values are omitted, because the admin has probably not configured them. */
+/** The scheduler's default values. Properties with these values are omitted, because the admin has probably not configured them. */
 const DEFAULTS = { maximumApplications: 10_000, masterPercent: 0.1, rootOrdering: 'utilization', leafOrdering: 'fifo' } as const;
 const NOBODY = ' ';
 
 /**
  * Reconstructs the scheduler configuration from the queues that the ResourceManager reports.
- * @throws TonyError USAGE if the size of a queue is missing
+ * @throws TonyError USAGE if a queue's size is missing
  */
 export function currentProperties(root: CapacityQueue): Map<string, string> {
   const properties = new Map<string, string>();
@@ -108,7 +108,7 @@ function numberOr(value: number | null, usual: number | null): string | null {
   return value === null || value === usual ? null : String(rounded(value));
 }
 
-/** Trim the list, because the report of a list without groups ends with a space, as in `alice `. */
+/** Trim the list, because a list without groups is reported with a space at the end, as in `alice `. */
 function listOr(list: string, usual: string): string | null {
   const written = list.trimEnd() || NOBODY;
   return written === usual ? null : written;

@@ -16,7 +16,7 @@ export interface EmitOptions extends ClusterOptions {
   readonly base?: string | undefined;
   /** Notation for queue sizes. The default is `mixed` for Hadoop 3.4 and newer, and `absolute` for older versions. */
   readonly queueMode?: QueueMode | undefined;
-  /** Number of ApplicationMasters that a queue can hold in addition to its total. The default is 8. */
+  /** Number of ApplicationMasters that a queue can run in addition to its total. The default is 8. */
   readonly masters?: number;
   /** Whether to write queue sizes even if nodes are lost, unhealthy or being decommissioned. The default is false. */
   readonly allowMissingNodes?: boolean;
@@ -65,7 +65,7 @@ export async function emitCapacityScheduler(options: EmitOptions = {}): Promise<
       throw new TonyError('USAGE', 'The cluster does not use the Capacity Scheduler.');
     }
     const { quotas } = site;
-    // Groups are needed only if the site file limits the queues of groups.
+    // The users' groups are needed only if the site file limits which queues groups can use.
     const users = Object.keys(quotas.users).filter((name) => name !== '*');
     const ofGroups = Object.values(quotas.groups).some(({ queues }) => queues !== undefined);
     const groups = new Map(

@@ -22,8 +22,8 @@ interface Limit {
  * Sets the maximum capacity of each queue to its `total`.
  *
  * In absolute mode, the scheduler ignores an absolute maximum if other queues have sizes in percent. This function therefore replaces every
- * size with the current guarantee of the queue as an absolute amount. In mixed mode, sizes do not change, and a maximum can limit each
- * resource by an amount or a percentage.
+ * size with the queue's current guarantee, as an absolute amount. In mixed mode, sizes do not change, and a maximum can limit each resource
+ * by an amount or a percentage.
  * @returns true if the sizes are now absolute amounts.
  */
 export function limitCapacities(draft: SchedulerDraft, view: SchedulerView): boolean {
@@ -96,8 +96,8 @@ function refuseMissingNodes(draft: SchedulerDraft, { missingNodes, allowMissingN
 }
 
 /**
- * Sets the maximum number of applications of each queue. By default, the scheduler calculates this number from the queue's share of the
- * cluster. With absolute sizes, this share is 0 from a restart of the scheduler until the first nodes register. During that time, the
+ * Sets the maximum number of applications for each queue. By default, the scheduler calculates this number from the queue's share of the
+ * cluster. With absolute sizes, this share is 0 after the scheduler restarts, until the first nodes register. During that time, the
  * scheduler would reject all submissions and recovered jobs.
  */
 function setMaximumApplications(draft: SchedulerDraft, { root }: SchedulerView): void {
@@ -176,7 +176,7 @@ function partitionsOf(
 
 /**
  * Adds the resources of `masters` ApplicationMasters to a limit, because the scheduler counts ApplicationMasters and totals do not. Limits
- * the result to the maximum of the parent queue.
+ * the result to the parent queue's maximum.
  */
 function within({ amounts }: Limit, own: QueuePartition, above: Resources, masters: number): Resources {
   const now = amountsOf(own.maximum);

@@ -85,14 +85,14 @@ function shareOut(draft: SchedulerDraft, parent: CapacityQueue, lost: ReadonlyMa
 }
 
 /**
- * Sets the guaranteed capacity of a queue on nodes with a label. Also raises a maximum that is below this capacity, because the scheduler
- * would reject the queue.
+ * Sets a queue's guaranteed capacity on nodes with a label. Also raises a maximum that is below this capacity, because the scheduler would
+ * reject the queue.
  */
 function giveShare(draft: SchedulerDraft, { path }: CapacityQueue, label: string, share: number): void {
   const key = `${path}.accessible-node-labels.${label}`;
   const why = 'includes the share of sibling queues that lost the label';
   draft.set(`${key}.capacity`, String(share), why);
-  // Skip a maximum that is a resource vector and not a number. Also skip -1, which stands for all resources.
+  // Skip a maximum that is a resource vector rather than a number. Also skip -1, which stands for all resources.
   const most = Number(draft.get(`${key}.maximum-capacity`) ?? -1);
   if (!(most >= 0 && most < share)) {
     return;

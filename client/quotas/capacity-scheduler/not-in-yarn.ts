@@ -14,7 +14,7 @@ const REASONS: Readonly<Record<Reason, string>> = {
 };
 const MOST_PATHS = 6;
 
-/** Adds a notice for each kind of limit that YARN cannot enforce and that only the ApplicationMasters of tony-ts enforce. */
+/** Adds a notice for each kind of limit that YARN cannot enforce and that only tony-ts ApplicationMasters enforce. */
 export function noticeOthers(draft: SchedulerDraft, quotas: Quotas): void {
   const found = new Map<Reason, string[]>();
   for (const kind of ['roles', 'users', 'groups', 'queues'] as const) {

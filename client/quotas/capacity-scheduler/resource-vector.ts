@@ -1,4 +1,4 @@
-/** Amounts keyed by the resource names of the site file. Memory is in MiB. */
+/** Resource amounts, keyed by the resource names that the site file uses. Memory is in MiB. */
 export type Resources = Readonly<Record<string, number>>;
 
 const CAPACITY_NAMES: Readonly<Record<string, string>> = { gpus: 'yarn.io/gpu' };

@@ -15,13 +15,12 @@ export interface SchedulerConfiguration {
 }
 
 /**
- * Adds the limits in the site file to the Capacity Scheduler configuration of the cluster, as far as the scheduler supports them. Keeps all
+ * Adds the limits in the site file to the cluster's Capacity Scheduler configuration, as far as the scheduler supports them. Keeps all
  * other settings.
  * @param base current configuration, keyed by property name. If null, the configuration is reconstructed from the queues that the
- * ResourceManager reports.
- * @throws TonyError USAGE if `base` and the cluster have different queues, if the size of a queue is unknown, or if sizes cannot be
- * expressed
- *   as amounts
+ *   ResourceManager reports.
+ * @throws TonyError USAGE if `base` and the cluster have different queues, if a queue's size is unknown, or if sizes cannot be expressed as
+ *   amounts
  */
 export function schedulerConfiguration(view: SchedulerView, base: ReadonlyMap<string, string> | null): SchedulerConfiguration {
   const draft = new SchedulerDraft(base ?? currentProperties(view.root));
@@ -54,7 +53,7 @@ export function schedulerConfiguration(view: SchedulerView, base: ReadonlyMap<st
 }
 
 /**
- * Sets the maximum application lifetime of each queue to its `timeout`. YARN measures the lifetime of an application from its submission.
+ * Sets the maximum application lifetime of each queue to its `timeout`. YARN measures an application's lifetime from when it was submitted.
  */
 function limitTimes(draft: SchedulerDraft, { quotas, root }: SchedulerView): void {
   for (const { name, path } of leafQueues(root)) {

@@ -15,7 +15,7 @@ export interface SchedulerView {
   /** Nodes that provide fewer resources than usual, or none. An example is `host:port (LOST)`. */
   readonly missingNodes: readonly string[];
   readonly allowMissingNodes: boolean;
-  /** Number of ApplicationMasters whose resources are added to the total of a queue. */
+  /** Number of ApplicationMasters whose resources are added to a queue's total. */
   readonly masters: number;
   readonly groupsOf: (user: string) => readonly string[];
   /** Whether the ResourceManager enforces access lists, or null if unknown. */
@@ -35,7 +35,7 @@ export function hasMixedMode(hadoopVersion: string): boolean {
 export interface SchedulerProperty {
   readonly name: string;
   readonly value: string;
-  /** Origin of the value, such as a limit in the site file. Null for an unchanged property. */
+  /** Where the value comes from, such as a limit in the site file. Null for an unchanged property. */
   readonly why: string | null;
 }
 

@@ -5,7 +5,7 @@ import { MASTER } from './maximum-capacity.ts';
 import { allocation, type Resources } from './resource-vector.ts';
 import { leafQueues, type SchedulerDraft, type SchedulerView } from './scheduler-draft.ts';
 
-/** Sets the maximum allocation of each queue to the size of the largest task that its limits allow. */
+/** Sets each queue's maximum allocation to the size of the largest task that its limits allow. */
 export function limitTasks(draft: SchedulerDraft, { quotas, root }: SchedulerView): void {
   const cluster = amountsOf(root.maximumAllocation);
   const smaller: string[] = [];
