@@ -33,7 +33,7 @@ export interface Look {
 export interface FollowOptions {
   /** Interval between observations in ms. By default, the interval is 250 ms, and grows to 1 s while no task changes state. */
   readonly intervalMs?: number;
-  /** Maximum time (ms) for which the cluster may be unreachable. Default: ten minutes. The job continues in the meantime. */
+  /** Maximum time (ms) that the cluster may be unreachable. Default: ten minutes. The job continues in the meantime. */
   readonly maxWaitMs?: number;
   /** Signal that stops the observation, but not the job. The generator then throws the abort reason. */
   readonly signal?: AbortSignal;

@@ -20,7 +20,7 @@ export interface LogOptions {
   /** Whether to follow the logs until the job ends. */
   readonly follow?: boolean;
   readonly intervalMs?: number;
-  /** Maximum time (ms) for which the cluster may be unreachable. Default: ten minutes. */
+  /** Maximum time (ms) that the cluster may be unreachable. Default: ten minutes. */
   readonly maxWaitMs?: number;
   /** Signal that stops the generator. The generator then throws the abort reason. */
   readonly signal?: AbortSignal;

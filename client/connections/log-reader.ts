@@ -18,7 +18,7 @@ const LONGEST_CHARACTER = 4;
 /** Replaces the part of a line that was not read. */
 const LEFT_OUT = '…';
 
-/** Pause between reads of a file that does not grow, as a fraction of the time since the file last grew. */
+/** Pause between reads of a file that is not growing, as a fraction of the time since the file last grew. */
 const DELAY_SHARE = 0.05;
 const LONGEST_DELAY_MS = 2_000;
 
@@ -49,7 +49,7 @@ export class LogReader {
     this.#held = tail === undefined ? null : [];
   }
 
-  /** Whether to read the file again. Files that do not grow are read less often, because each read is a request to a node. */
+  /** Whether to read the file again. Files that are not growing are read less often, because each read is a request to a node. */
   get isDue(): boolean {
     return this.#now() >= this.#dueAt;
   }

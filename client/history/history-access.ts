@@ -6,7 +6,7 @@ import { answer, answerText } from '../../web/answer.ts';
 import type { JobPlace } from '../records/job-place.ts';
 
 export interface Visitor {
-  /** User name. Null with token access, where visitors have the rights of the user who runs the server. */
+  /** User name. Null with token access, where visitors have the same rights as the user who runs the server. */
   readonly user: string | null;
 }
 

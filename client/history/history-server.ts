@@ -27,7 +27,7 @@ const MOST_JOBS = 1_000;
 const MOST_OPEN = 16;
 const MOST_OPEN_BYTES = 48 << 20;
 const STATES: readonly string[] = ['SUCCEEDED', 'FAILED', 'KILLED', 'RUNNING', 'STARTING', 'WAITING', 'RECOVERING'];
-/** Time (ms) for which a job list is cached. */
+/** How long (ms) a job list is cached. */
 const LIST_LIFE_MS = 2_000;
 const MOST_LISTS = 50;
 
@@ -37,7 +37,7 @@ export interface HistoryServerOptions {
   readonly tensorBoards: TensorBoardPool;
   /** See StoredJobView. */
   readonly anywhere: boolean;
-  /** Requests the status of a running job. Set only for token access, which grants visitors the rights of this process. */
+  /** Requests the status of a running job. Set only for token access, which gives visitors the same rights as this process. */
   readonly live?: ((place: JobPlace) => Promise<JobStatus | null>) | undefined;
   readonly log: Logger;
 }

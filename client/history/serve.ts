@@ -34,9 +34,9 @@ export interface ServeOptions extends ClusterOptions {
   readonly local: boolean;
   readonly localRoot?: string | undefined;
   /**
-   * How visitors are authenticated. With `token`, they need the printed URL and have the rights of this process. With `simple`, they state
-   * their user name. With `proxy`, a reverse proxy authenticates them. With `simple` and `proxy`, each job's view ACL controls access to
-   * its history.
+   * How visitors are authenticated. With `token`, they need the printed URL and have the same rights as this process. With `simple`, they
+   * state their user name. With `proxy`, a reverse proxy authenticates them. With `simple` and `proxy`, each job's view ACL controls access
+   * to its history.
    */
   readonly auth: 'token' | 'simple' | 'proxy';
   /** Host names or addresses of the reverse proxy. Required with `proxy`, and invalid otherwise. */

@@ -26,7 +26,7 @@ export interface Answers {
 const MAX_WAIT_MS = 2_000;
 
 /**
- * Starts the requests. The returned `answers` waits up to `maxWaitMs` for the responses.
+ * Sends the requests. The returned `answers` waits up to `maxWaitMs` for the responses.
  * @throws TonyError JOB_INVALID (from `answers`) if the job's queue does not exist
  */
 export function askCluster(

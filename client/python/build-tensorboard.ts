@@ -47,8 +47,8 @@ export async function buildTensorBoard(architecture: Architecture, key: string, 
   const download = async (version: string, signal: AbortSignal): Promise<void> => {
     downloads.set(version, await downloadFor(version, wheels, architecture, scratch, say, signal));
   };
-  // The first download includes the packages that all versions share. Wait for it before the others, so that an unreachable registry causes
-  // only one error.
+  // The first download includes the packages that all versions share. Wait for it before starting the others, so that an unreachable
+  // registry causes only one error.
   await download(first, new AbortController().signal);
   const worker = async (signal: AbortSignal): Promise<void> => {
     for (let version = rest.shift(); version !== undefined; version = rest.shift()) {

@@ -10,7 +10,7 @@ import type { Architecture, Wheel } from '../runtime/pins.ts';
 export const TENSORBOARD_VERSION = '2.21.0';
 
 export interface PinnedWheel extends Wheel {
-  /** Python version of the wheel. */
+  /** Python version for which the wheel was built. */
   readonly python: string;
   readonly folder: Folder;
 }

@@ -6,7 +6,7 @@ import { harmless, type Style, type Terminal, wrap } from '../terminal/terminal.
 import type { QuotaSum } from './quota-sums.ts';
 import type { QuotaUsage } from './quota-usage.ts';
 
-/** Fraction of a limit. If more than this fraction is used, the next job will probably wait. */
+/** If more than this fraction of a limit is used, the next job will probably have to wait. */
 const NEARLY_FULL = 0.9;
 const INDENT = '  ';
 const MOST_LINES = 8;
