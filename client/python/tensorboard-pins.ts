@@ -10,7 +10,7 @@ import type { Architecture, Wheel } from '../runtime/pins.ts';
 export const TENSORBOARD_VERSION = '2.21.0';
 
 export interface PinnedWheel extends Wheel {
-  /** Python version for which the wheel was built. */
+  /** Python version for which the wheel is downloaded. */
   readonly python: string;
   readonly folder: Folder;
 }

@@ -45,7 +45,7 @@ export function largestTask(quotas: Quotas, queue: string): Amounts {
     const limits = [entryOf(quotas.roles, role)?.entry, ofQueue, entryOf(ofQueue?.roles ?? {}, role)?.entry].filter(
       (each) => each !== undefined,
     );
-    // Ignore roles that may not have any tasks.
+    // Ignore roles for which no tasks are allowed.
     return limits.some(({ instances }) => instances === 0) ? [] : [smallest(limits)];
   });
   const [first = {}, ...others] = all;
