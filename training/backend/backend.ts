@@ -29,10 +29,10 @@ const PACKAGES: Readonly<Record<BackendName, string>> = {
  * number of cores divided by `neighbours`.
  *
  * On the `gpu` and `native` backends, gradients and optimizer steps use TensorFlow's kernels, unless TONY_NATIVE_KERNELS is `off`.
- * TensorFlow's kernels return the same results as TensorFlow.js, but several times faster.
+ * TensorFlow's kernels return the same results as TensorFlow.js, but are several times faster.
  *
- * @param neighbours the number of this job's ranks on this machine, including this rank.
- * @throws TonyError BACKEND_MISSING if no backend can be loaded. The message has the reason for each backend.
+ * @param neighbours how many of this job's ranks run on this machine, including this one.
+ * @throws TonyError BACKEND_MISSING if no backend can be loaded. The message gives the reason for each backend.
  */
 export async function loadBackend(neighbours: number, environment: NodeJS.ProcessEnv = process.env): Promise<Backend> {
   environment.TF_CPP_MIN_LOG_LEVEL ??= '2';
@@ -53,7 +53,7 @@ export async function loadBackend(neighbours: number, environment: NodeJS.Proces
       }
       return { name, tf };
     } catch (error) {
-      // Error messages of `require` continue with a list of modules. Only the first line contains the reason.
+      // `require` appends a list of modules to its error messages. Only the first line contains the reason.
       const [reason = ''] = messageOf(error).split('\n');
       reasons.push(`${PACKAGES[name]}: ${reason.slice(0, 200)}`);
     }
@@ -90,8 +90,8 @@ async function load(name: BackendName): Promise<typeof tfjs> {
 const requireModule = createRequire(import.meta.url) as (specifier: string) => typeof tfjs;
 
 /**
- * Gradient kernels of tfjs-backend-wasm 4.22 that silently return wrong results. They are unregistered, so that programs that need them
- * fail.
+ * Gradient kernels in tfjs-backend-wasm 4.22 that silently return wrong results. They are unregistered, so a program that needs one of them
+ * fails instead of training incorrectly.
  */
 const WRONG_WASM_KERNELS = ['MaxPoolGrad', 'MaxPool3DGrad', 'ResizeNearestNeighborGrad', 'Conv3DBackpropInputV2'];
 
@@ -112,7 +112,7 @@ export interface LayerTree {
   readonly name: string;
   getClassName(): string;
   readonly layers?: readonly LayerTree[];
-  /** The inner layer of a wrapper such as TimeDistributed. */
+  /** The layer inside a wrapper such as TimeDistributed. */
   readonly layer?: LayerTree;
   readonly forwardLayer?: LayerTree;
   readonly cell?: LayerTree;

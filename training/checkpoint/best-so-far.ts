@@ -3,7 +3,7 @@ export interface PatienceOptions {
   readonly mode: 'min' | 'max';
   /** Number of consecutive values without an improvement after which training should stop, or null for no limit. */
   readonly patience: number | null;
-  /** Minimum improvement that resets the count for `patience`. A smaller improvement still becomes the best value. */
+  /** Minimum improvement that resets the count for `patience`. A value that improves by less still becomes the best value. */
   readonly minDelta: number;
 }
 
@@ -12,7 +12,7 @@ export interface Assessment {
   readonly isEnough: boolean;
 }
 
-/** Finds the best value of a series, and reports when the values have stopped improving. NaN never counts as an improvement. */
+/** Finds the best value in a series, and reports when the values have stopped improving. NaN never counts as an improvement. */
 export class BestSoFar {
   readonly #options: PatienceOptions;
   #best: number | null;

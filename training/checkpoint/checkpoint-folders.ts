@@ -11,8 +11,8 @@ export interface PendingCheckpoint extends Origin {
 }
 
 /**
- * Manages the folders of checkpoints (`step-100`, `step-200` and so on), but not the files in them. Readers see only complete checkpoints,
- * and a retired generation cannot add any. The subclasses implement this with the atomic operations of their storage.
+ * Manages the checkpoint folders (`step-100`, `step-200` and so on), but not the files in them. Readers see only complete checkpoints, and
+ * a retired generation cannot add checkpoints. The subclasses implement this with the atomic operations that their storage provides.
  */
 export abstract class CheckpointFolders {
   readonly dir: string;
@@ -37,10 +37,10 @@ export abstract class CheckpointFolders {
   protected abstract beginAttempt(step: number, origin: Origin): Promise<string>;
   /** Returns true if `begin` could have returned `pending`. Callers must check this, because `pending` may come from the network. */
   abstract isPendingHere(pending: PendingCheckpoint): boolean;
-  /** Returns the name of the checkpoint's sub-folder with the files of `pending`, or undefined if the files are beside the index. */
+  /** Returns the name of the sub-folder that contains the files of `pending`, or undefined if they are in the same folder as the index. */
   abstract subFolder(pending: PendingCheckpoint): string | undefined;
   /**
-   * Completes a checkpoint whose other files have been written: adds the index, and replaces any existing checkpoint of the same step.
+   * Completes a checkpoint whose other files have been written: adds the index, and replaces any existing checkpoint for the same step.
    * Callers must wrap the call in `unlessFenced`.
    * @param index JSON with the fields applicationId, generation and `folder`, which is the result of `subFolder`.
    * @returns the checkpoint's URI.
@@ -54,7 +54,8 @@ export abstract class CheckpointFolders {
 
   /**
    * Begins a checkpoint that several processes write. Each process writes its files to the returned folder. The process that called `begin`
-   * then calls `publish`. A generation writes only one checkpoint at a time, so `begin` removes the files of its earlier attempts.
+   * then calls `publish`. A generation writes only one checkpoint at a time, so `begin` removes the files that the generation's earlier
+   * attempts left.
    * @throws TonyError CHECKPOINT_FENCED if the generation has been retired.
    */
   async begin(step: number, origin: Origin): Promise<PendingCheckpoint> {
@@ -97,13 +98,13 @@ function fenced(generation: number, step: number, cause?: unknown): TonyError {
 
 const STEP = /^step-(\d{1,15})$/;
 
-/** Returns the step in a checkpoint folder's name, or null if the name is not of this form. */
+/** Returns the step number in a checkpoint folder's name, or null for any other name. */
 function stepOf(name: string): number | null {
   const digits = STEP.exec(name)?.[1];
   return digits === undefined ? null : Number(digits);
 }
 
-/** Returns the application's name in paths. The application ID of a standalone program is empty. */
+/** Returns an application's folder name. A standalone program has no application ID, so its folder is called `alone`. */
 export function folderNameOf(applicationId: string): string {
   return applicationId === '' ? 'alone' : applicationId;
 }

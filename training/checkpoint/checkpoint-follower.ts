@@ -7,7 +7,10 @@ export interface FollowOptions {
   /** Polling interval in ms. Default: 2000. */
   readonly everyMs?: number;
   readonly signal?: AbortSignal;
-  /** ID of the application that writes the checkpoints, or null for any application. The generator ends when its program has ended. */
+  /**
+   * ID of the application that writes the checkpoints, or null for any application. The generator ends when that application's program has
+   * ended.
+   */
   readonly applicationId: string | null;
   /** Name of the phase whose checkpoints the generator yields. Default: all phases. */
   readonly phase?: string;
@@ -19,7 +22,7 @@ export interface FollowOptions {
  * program that writes the checkpoints has ended.
  *
  * Waits while storage is unreachable. A checkpoint that cannot be read in two consecutive polls is skipped and reported to `onTrouble`. A
- * single failure is ignored, because a checkpoint is unreadable for a moment while a writer replaces it.
+ * single failure is ignored, because a checkpoint is briefly unreadable while a writer replaces it.
  */
 export async function* followCheckpoints(store: CheckpointStore, options: FollowOptions): AsyncGenerator<StoredCheckpoint, void> {
   const seen: Seen = { last: null, doubtful: new Set() };

@@ -4,7 +4,7 @@ import { TonyError } from '../../platform/errors.ts';
 import type { Json } from '../../platform/json-value.ts';
 
 /**
- * A checkpoint is a folder `step-N`. Each process that holds a part of the state writes one file of tensors:
+ * A checkpoint is a folder `step-N`. Each process that holds part of the state writes one tensor file:
  *
  *   tensors-00000-of-00002.bin   consecutive tensors without gaps, little-endian
  *   tensors-00001-of-00002.bin
@@ -25,8 +25,8 @@ export interface StoredTensor {
   readonly shape: readonly number[];
   readonly bytes: Uint8Array;
   /**
-   * Index of the first number in the flattened tensor, if `bytes` is only a part of the tensor. Tensors that a reader returns are always
-   * whole.
+   * If `bytes` contains only part of the tensor: the index of its first number in the flattened tensor. Tensors that a reader returns are
+   * always whole.
    */
   readonly from?: number;
 }
@@ -70,9 +70,12 @@ export const trainingPosition = z.object({
   epoch: count,
   /** Number of examples that all ranks together have used in this epoch. */
   examples: count,
-  /** Seed of all random numbers, including the order of the data. A random number depends only on the seed, the step and the rank. */
+  /**
+   * Seed for all random numbers, including those that determine the data order. A random number depends only on the seed, the step and the
+   * rank.
+   */
   seed: count,
-  /** Optimizer's own step counter. The counter is 0 in custom loops. */
+  /** The optimizer's own step counter, which is 0 in custom loops. */
   iterations: count,
   final: z.boolean(),
   /** True if the loss or a weight is NaN or infinite. Training never resumes from such a checkpoint. */
@@ -81,11 +84,11 @@ export const trainingPosition = z.object({
   data: jsonValue.optional(),
   /** Metrics of the completed epochs, which `fit` returns as its history. */
   history: jsonValue.optional(),
-  /** State of a custom loop, without its variables. */
+  /** A custom loop's state, excluding its variables. */
   state: jsonValue.optional(),
 });
 
-/** State of training without the tensors. */
+/** The training state, excluding the tensors. */
 export type TrainingPosition = Readonly<z.infer<typeof trainingPosition>>;
 
 const tensorPlace = describedTensor.extend({ file: z.string() });
@@ -99,12 +102,12 @@ const bodySchema = z.object({
   createdAt: z.string(),
   position: trainingPosition,
   files: z.array(shardFile),
-  /** Name of the sub-folder with the tensor files. Absent if the files are beside the manifest. */
+  /** Name of the sub-folder with the tensor files. Absent if the files are in the same folder as the manifest. */
   folder: z
     .string()
     .regex(/^\w[\w.-]*$/)
     .optional(),
-  /** Location of each tensor, in the order of the files. */
+  /** The location of each tensor, in file order. */
   tensors: z.array(tensorPlace),
 });
 
@@ -182,7 +185,7 @@ export function missingOrRepeated(places: readonly Pick<TensorPlace, 'name' | 'd
   for (const [name, parts] of byName(places)) {
     let end = 0;
     for (const part of parts) {
-      // An empty tensor that is repeated passes this check. The check after the loop detects it.
+      // A repeated empty tensor passes this check, but the check after the loop detects it.
       if ((part.from ?? 0) * bytesEach(part.dtype) !== end || part.shape.join() !== parts[0]?.shape.join()) {
         return name;
       }

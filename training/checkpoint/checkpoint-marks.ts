@@ -30,7 +30,7 @@ const endSchema = z.object({ applicationId: z.string() });
 
 /**
  * Reads and writes the marks in a checkpoint folder. The file best.json marks the best checkpoint, the files in .held mark the checkpoints
- * that tasks are reading, and end.json marks the end of the program.
+ * that tasks are reading, and end.json shows that the program has ended.
  */
 export class CheckpointMarks {
   readonly #storage: Storage;
@@ -70,7 +70,7 @@ export class CheckpointMarks {
     return await readMark(this.#storage, joinUri(this.#dir, BEST), bestSchema);
   }
 
-  /** Marks the end of the program, so that readers stop waiting for checkpoints. */
+  /** Records that the program has ended, so that readers stop waiting for checkpoints. */
   async setEnd(applicationId: string): Promise<void> {
     await this.#storage.write(this.#endUri, encodeMark({ applicationId }));
   }
@@ -88,7 +88,7 @@ export class CheckpointMarks {
     }
   }
 
-  /** Removes the end mark of an earlier program. Callers must do so before training begins. */
+  /** Removes the end mark that an earlier program has written. Callers must do so before training begins. */
   async clearEnd(): Promise<void> {
     if ((await this.#storage.stat(this.#endUri)) !== null) {
       await this.#storage.remove(this.#endUri);

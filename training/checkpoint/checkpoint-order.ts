@@ -1,6 +1,6 @@
 import { existsSync, rmSync } from 'node:fs';
 
-/** Interval in ms at which `isGiven` looks for the file. YARN takes containers away only a few seconds after it announces a preemption. */
+/** Interval in ms at which `isGiven` looks for the file. YARN reclaims containers only a few seconds after it announces a preemption. */
 const LOOK_MS = 250;
 
 /**

@@ -41,7 +41,8 @@ export async function writeShardFile(
 }
 
 /**
- * Reads the tensors for which `isWanted` returns true from the checkpoint in the folder `uri`. Returns them in the order of the checkpoint.
+ * Reads the tensors for which `isWanted` returns true from the checkpoint in the folder `uri`. Returns them in the order in which the
+ * checkpoint stores them.
  * @throws TonyError CHECKPOINT_DAMAGED, or NOT_FOUND if a file is missing.
  */
 export async function readTensorsOf(
@@ -107,10 +108,7 @@ function tensorAt({ name, dtype, shape, from, offset, bytes }: TensorPlace, data
   return { name, dtype, shape, ...part, bytes: data.subarray(offset - start, offset - start + bytes) };
 }
 
-/**
- * Reads a part of a file.
- * @throws TonyError CHECKPOINT_DAMAGED if the length of the file has changed.
- */
+/** Reads part of a file. @throws TonyError CHECKPOINT_DAMAGED if the file's length has changed. */
 async function readRange(storage: Storage, uri: string, offset: number, length: number): Promise<Uint8Array> {
   const bytes = new Uint8Array(length);
   let at = 0;
@@ -134,7 +132,7 @@ async function verify(bytes: Uint8Array, expected: string, what: string): Promis
   for (let at = 0; at < bytes.length; at += PIECE_BYTES) {
     hash.update(bytes.subarray(at, at + PIECE_BYTES));
     if (at > 0) {
-      // Gives other work on this thread a turn.
+      // Lets other work on this thread run.
       await setImmediate();
     }
   }

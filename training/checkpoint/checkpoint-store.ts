@@ -150,7 +150,7 @@ export class CheckpointStore {
 
   /**
    * Removes old checkpoints up to `step`. Keeps the newest `keep` of them, the steps in `others`, the best checkpoint, and the checkpoints
-   * that tasks are reading. Later steps come from an earlier run and stay, because this run will replace them.
+   * that tasks are reading. Checkpoints of later steps are from an earlier run. They stay, because this run will replace them.
    */
   async prune(step: number, keep: number, others: ReadonlySet<number> = new Set()): Promise<void> {
     const old = (await this.steps()).filter((each) => each <= step && !others.has(each)).slice(Math.max(1, keep));
@@ -216,7 +216,7 @@ export class CheckpointStore {
 
   /**
    * Calls `use` with one checkpoint after another, newest first, until `use` resolves with a value other than null. Resolves with that
-   * value, or with null. A damaged checkpoint is reported to `onSkipped` and skipped.
+   * value, or with null if there is none. A damaged checkpoint is reported to `onSkipped` and skipped.
    */
   async newestThat<T>(use: (opened: OpenedCheckpoint) => Promise<T | null>, onSkipped: (message: string) => void): Promise<T | null> {
     for (const step of await this.steps()) {

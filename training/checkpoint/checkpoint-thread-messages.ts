@@ -14,8 +14,8 @@ export interface ToCheckpointThread {
 }
 
 /**
- * Asks the worker thread to mark the end of the program. The calling thread blocks, so it cannot receive a message as the response. The
- * worker thread instead sets the first number of `done` to 1 for success or -1 for failure, and wakes the calling thread.
+ * Asks the worker thread to record that the program has ended. The calling thread blocks, so it cannot receive a message as the response.
+ * The worker thread instead sets the first number of `done` to 1 for success or -1 for failure, and wakes the calling thread.
  */
 export interface EndToMark {
   readonly endOf: string;

@@ -13,7 +13,7 @@ interface Waiting {
 
 /**
  * Writes checkpoints in a worker thread, because each training step blocks the main thread. On the main thread, every storage call would
- * wait for the end of a step, and an upload would take ten times as long.
+ * wait until a step had finished, and an upload would take ten times as long.
  */
 export class CheckpointThread {
   readonly #worker: Worker;
@@ -78,8 +78,8 @@ export class CheckpointThread {
   }
 
   /**
-   * Marks the end of the program. Blocks the calling thread, because an exiting process cannot await a promise. Returns true if the mark
-   * was written within `mostMs`.
+   * Records that the program has ended. Blocks the calling thread, because an exiting process cannot await a promise. Returns true if the
+   * mark was written within `mostMs`.
    */
   markEndNow(dir: string, applicationId: string, mostMs: number): boolean {
     if (this.#failure !== null) {

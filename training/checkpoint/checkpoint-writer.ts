@@ -28,7 +28,7 @@ const DEFAULT_FINISH_MS = 600_000;
 /** A checkpoint for `CheckpointWriter` to write. If `write` fails, the writer calls it again. */
 export interface Save {
   readonly step: number;
-  /** True if training has diverged. The writer then removes no older checkpoints. */
+  /** True if training has diverged. The writer then keeps all older checkpoints. */
   readonly isBad?: boolean;
   write(): Promise<unknown>;
 }
@@ -45,7 +45,7 @@ export class CheckpointWriter {
   #failure: TonyError | null = null;
   #wake: (() => void) | null = null;
   #closing = false;
-  /** Time at which writes began to fail, in ms on the clock of performance.now(), or null while writes succeed. */
+  /** Time at which writes began to fail, as a performance.now() timestamp, or null while writes succeed. */
   #failingSince: number | null = null;
   #pruneFails = false;
 

@@ -10,7 +10,7 @@ const ENTRY = /^(\d{9})\.json$/;
 /** Maximum number of attempts to append to a log to which other processes also append. */
 const APPEND_TRIES = 100;
 
-/** A published checkpoint, or a tombstone, after which no entry follows. */
+/** A published checkpoint, or a tombstone, which is always the last entry of its log. */
 type LogEntry = { readonly step: number; readonly index: string } | { readonly retired: true };
 
 interface Tail {
@@ -20,8 +20,8 @@ interface Tail {
 }
 
 /**
- * Publishes checkpoints in an object store. An object store cannot rename folders, but a writer can create an object on the condition that
- * it does not exist yet:
+ * Publishes checkpoints in an object store. An object store cannot rename folders, but a writer can create an object only if it does not
+ * exist yet:
  *
  *   step-300/APPLICATION.3.UUID/...                 the files that one attempt of generation 3 has written
  *   step-300/manifest.json                          the index, which names the attempt whose files belong to the checkpoint; written last
@@ -144,7 +144,7 @@ export class LoggingPublication extends CheckpointFolders {
     }
   }
 
-  /** Removes the files of the earlier checkpoint that the checkpoint in the sub-folder `published` has replaced. */
+  /** Removes the files of the earlier checkpoint. The sub-folder named `published` belongs to the checkpoint that has replaced it. */
   async #removeReplaced(step: number, published: string): Promise<void> {
     const entries = await this.storage.list(this.uriOf(step));
     for (const entry of entries.filter(({ name, type }) => type === 'folder' && name !== published)) {

@@ -7,7 +7,7 @@ export type PhaseKind = 'fit' | 'loop';
 const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
 
 /**
- * The phases of one program. Each call of `fit` or `loop` that writes checkpoints is a phase. All phases write to the same folder, and
+ * The phases of one program. Each call to `fit` or `loop` that writes checkpoints is a phase. All phases write to the same folder, and
  * every checkpoint names its phase. Steps are counted across phases, so the checkpoint with the highest step is the newest.
  *
  * A restarted program begins the same phases in the same order. A completed phase restores its final checkpoint and returns immediately.
@@ -42,7 +42,7 @@ export class Phases {
 
   /**
    * Begins the next phase. Every rank must begin the same phases in the same order.
-   * @param name Default: the kind with a number that counts the phases of this kind, for example `fit-2`.
+   * @param name Default: the kind followed by a number that counts the phases of this kind, for example `fit-2`.
    * @throws TonyError USAGE if the name is invalid or already used.
    */
   begin(kind: PhaseKind, name?: string): Phase {
@@ -81,7 +81,7 @@ export class Phases {
     return this.#names.size;
   }
 
-  /** The phase that began last, or null if that phase has ended. */
+  /** The phase that began most recently, or null if that phase has ended. */
   get running(): Phase | null {
     return this.#running;
   }
@@ -120,12 +120,12 @@ export class Phase {
   }
 
   /**
-   * Finds this phase's newest intact checkpoint. Skips damaged checkpoints, and reports them to `onNotice`. Also skips checkpoints that are
-   * from a run in which the earlier phases took a different number of steps.
+   * Finds this phase's newest intact checkpoint. Skips damaged checkpoints, and reports them to `onNotice`. Also skips checkpoints from a
+   * run in which the earlier phases took a different number of steps.
    * @param use reads the needed parts of a checkpoint.
    * @returns the result of `use`, and the position, which rank 0 must send to all ranks. `position.final` is true only if this application
    * has completed the phase.
-   * @throws TonyError CHECKPOINT_MISFIT with the name of the phase.
+   * @throws TonyError CHECKPOINT_MISFIT with the phase's name.
    */
   async newest<T>(
     store: CheckpointStore,
@@ -177,7 +177,7 @@ export class Phase {
     return final ? `phase ${this.name} is already complete: restored from ${uri}` : `training resumes from ${uri}, step ${step}`;
   }
 
-  /** Continues the phase from the position of a checkpoint. Must be called on every rank. */
+  /** Continues the phase from a checkpoint's position. Must be called on every rank. */
   resume({ phase }: TrainingPosition): void {
     this.#start = phase.start;
   }

@@ -16,7 +16,7 @@ const RETIRE_TRIES = 100;
  *   .pending/APPLICATION/generation-3/step-300-.../  a checkpoint that generation 3 is writing
  *   .pending/APPLICATION/generation-1, ...           files: tombstones of generations that may no longer write
  *
- * A writer creates its files in its generation's folder, and then renames the folder of the step to publish it. Both operations fail if a
+ * A writer creates its files in its generation's folder, and then renames the step's folder to publish it. Both operations fail if a
  * tombstone has replaced the generation's folder. A reader retires all older generations before it looks for the newest checkpoint, so the
  * checkpoint that it finds stays the newest.
  */
@@ -61,7 +61,7 @@ export class RenamingPublication extends CheckpointFolders {
     for (const left of await this.storage.list(mine)) {
       await this.storage.remove(left.uri);
     }
-    // The folder name is unique, so that late writes of an earlier attempt go to another folder.
+    // The folder name is unique, so that late writes from an earlier attempt go to another folder.
     return joinUri(mine, `step-${step}-${randomUUID()}`);
   }
 

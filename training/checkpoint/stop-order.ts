@@ -9,7 +9,7 @@ const schema = z.object({
   applicationId: z.string(),
   phase: z.string(),
   reason: z.string(),
-  /** Step of the evaluated checkpoint, or step in which a callback requested the stop. */
+  /** The evaluated checkpoint's step, or the step in which a callback requested the stop. */
   step: z.number().int().nonnegative(),
   /**
    * Last step of the phase, or null until all ranks have agreed on it. A run that resumes from an earlier checkpoint ends at the same step.
@@ -17,10 +17,13 @@ const schema = z.object({
   at: z.number().int().nonnegative().nullable(),
 });
 
-/** An order to end a training phase before its last epoch. Only one phase of one application obeys it. */
+/** An order to end a training phase before its last epoch. It applies to only one phase of one application. */
 export type StopOrder = Readonly<z.infer<typeof schema>>;
 
-/** Reads and writes `stop.json` in a checkpoint folder. With this file, an evaluator ends the training whose checkpoints it evaluates. */
+/**
+ * Reads and writes `stop.json` in a checkpoint folder. Through this file, an evaluator ends the training run whose checkpoints it
+ * evaluates.
+ */
 export class StopOrders {
   readonly #storage: Storage;
   readonly #uri: string;
@@ -40,7 +43,7 @@ export class StopOrders {
     await this.#storage.write(this.#uri, encodeMark(order));
   }
 
-  /** Removes the order of another application. For a standalone program, removes any order. */
+  /** Removes an order that another application has left. In a standalone program, removes any order. */
   async clear(applicationId: string): Promise<void> {
     const order = await readMark(this.#storage, this.#uri, schema);
     if (order !== null && (order.applicationId !== applicationId || applicationId === '')) {

@@ -7,8 +7,8 @@ import { restoreWeights } from '../model/training-state.ts';
 export interface Checkpoint extends LoadedCheckpoint {
   /**
    * Copies the checkpoint's weights to a model with the same layers.
-   * @param name the name of the model in the training loop. Only needed if the loop trains several models.
-   * @throws TonyError CHECKPOINT_MISFIT if the weights do not fit the model.
+   * @param name the model's name in the training loop. Only needed if the loop trains several models.
+   * @throws TonyError CHECKPOINT_MISFIT if the weights do not match the model.
    */
   restore(model: tfjs.LayersModel, name?: string): void;
 }

@@ -61,7 +61,7 @@ export interface ClusterParts {
   readonly roleSize: number;
   /** Orders from the executor to write a checkpoint immediately. */
   readonly checkpointOrder: CheckpointOrder;
-  /** Memory of the container in MiB, or null if `fit` cannot estimate whether the memory suffices. */
+  /** The container's memory in MiB, or null if `fit` cannot estimate whether the memory suffices. */
   readonly memoryMb: number | null;
   readonly report: (report: Report) => void;
 }
@@ -73,19 +73,19 @@ export class Cluster {
   readonly backend: BackendName;
   /**
    * Number of this task among the tasks that train together, from 0 to `worldSize` - 1. A task without a rank in the job, such as an
-   * evaluator, has the `rank` 0 and the `worldSize` 1.
+   * evaluator, has `rank` 0 and `worldSize` 1.
    */
   readonly rank: number;
   readonly worldSize: number;
-  /** Number of times that the job has formed its gang. After a restart, the number is above 1. */
+  /** How many times the job has formed its gang. Greater than 1 after a restart. */
   readonly generation: number;
   readonly role: string;
   readonly index: number;
   readonly applicationId: string;
   readonly jobName: string;
   /**
-   * Index of this task among the tasks that divide the work, and their number. These tasks are all ranks or, in a role without ranks, the
-   * tasks of the role.
+   * Index of this task among the tasks that divide the work, and the number of these tasks. They are all ranks or, in a role without ranks,
+   * the tasks of the role.
    */
   readonly position: { readonly index: number; readonly count: number };
   /** URI of the job's output folder, or null for a standalone program without `outputDir`. */
@@ -98,15 +98,14 @@ export class Cluster {
   /** Loads and exports models, and copies weights from other models. */
   readonly models: Models;
   /**
-   * Writer of summaries for TensorBoard. Rank 0 writes those of training. A role without ranks writes a separate run with the name of the
-   * role.
+   * Writes summaries for TensorBoard. Rank 0 writes the training summaries. A role without ranks writes a separate run that is named after
+   * the role.
    */
   readonly summaries: Summaries;
   readonly #parts: ClusterParts;
   readonly #store: CheckpointStore | null;
   readonly #writer: SummaryWriter | null;
   readonly #steps: CustomSteps;
-  /** Phases of this program. */
   readonly #phases: Phases;
   readonly #unfinished = new UnfinishedTraining();
   readonly #notice: OnNotice;
@@ -201,7 +200,7 @@ export class Cluster {
     const value = await this.#step(loss, optimizer, options);
     if (!Number.isFinite(value) && !this.#hasDiverged) {
       this.#hasDiverged = true;
-      // With parameter servers, a rank does not know the loss of the other ranks, so every rank reports its own loss.
+      // With parameter servers, a rank does not receive the other ranks' losses, so every rank reports its own loss.
       if (this.#parts.servers !== null || this.rank === 0) {
         this.#notice(`training has diverged: a loss of cluster.step is ${value}; training continues. ${DIVERGED_HINT}`);
       }
@@ -262,7 +261,7 @@ export class Cluster {
   /**
    * Replaces `numbers` on every rank with the sum or mean over all ranks, computed in float32. All ranks must pass the same number of
    * elements, and all ranks get bit-identical results.
-   * @param numbers a vector from `vector()`, which needs no copy, or any other array.
+   * @param numbers a vector from `vector()`, which avoids a copy, or any other array.
    * @throws TonyError USAGE, PEER_LOST, RING_MISMATCH.
    */
   async allReduce(numbers: Float32Array | number[], operation: 'sum' | 'mean' = 'sum'): Promise<void> {
@@ -346,7 +345,7 @@ export class Cluster {
   }
 
   /**
-   * Yields the newest checkpoint of the job whenever a new one appears. Ends when the training program has ended. For use in evaluators.
+   * Yields the job's newest checkpoint whenever a new one appears. Ends when the training program has ended. For use in evaluators.
    * @param options `phase` restricts the checkpoints to one phase, and `everyMs` sets the polling interval.
    */
   async *checkpoints(
@@ -364,8 +363,8 @@ export class Cluster {
    * Evaluates the newest checkpoint on held-out data whenever a new one appears, until the training program has ended. For use in
    * evaluators.
    *
-   * Reports metrics to the job and records the best checkpoint. Also writes summaries, as a run with the name of the role. With the option
-   * `patience`, ends training when the evaluation stops improving.
+   * Reports metrics to the job and records the best checkpoint. Also writes summaries, as a run that is named after the role. With the
+   * `patience` option, ends training when the evaluation stops improving.
    * @param model a compiled model with the same layers as the trained model. Its weights are replaced.
    * @param data tensors, arrays with a shape, a dataset, or `[x, y]`.
    * @throws TonyError USAGE, MODEL_INVALID, DATA_INVALID, CHECKPOINT_MISFIT.

@@ -14,21 +14,21 @@ import { Ring, type RingTimeouts } from '../ring/ring.ts';
 import { Cluster } from './cluster.ts';
 
 export interface JoinOptions {
-  /** Paths or URIs of the input folders of a standalone program, by name. A job uses `data` in job.yaml instead. */
+  /** A standalone program's input folders, as paths or URIs by name. A job uses `data` in job.yaml instead. */
   readonly data?: Readonly<Record<string, string>>;
-  /** Checkpoint folder of a standalone program. By default, the program writes no checkpoints. */
+  /** A standalone program's checkpoint folder. By default, the program writes no checkpoints. */
   readonly checkpointDir?: string;
   readonly checkpointEverySteps?: number;
-  /** Summary folder of a standalone program. By default, the program writes no summaries. */
+  /** A standalone program's summary folder. By default, the program writes no summaries. */
   readonly summaryDir?: string;
-  /** Output folder of a standalone program. */
+  /** A standalone program's output folder. */
   readonly outputDir?: string;
   readonly timeouts?: Partial<RingTimeouts>;
 }
 
 /**
  * Joins the job: loads TensorFlow.js with the fastest available backend and connects to the other ranks. Outside a job, the process is the
- * only rank. In the task of a parameter server, `join` serves the workers until the task ends, and never returns.
+ * only rank. In a parameter server task, `join` serves the workers until the task ends, and never returns.
  * @throws TonyError BACKEND_MISSING, RING_JOIN_FAILED, TASK_FILE_INVALID.
  */
 export async function join(options: JoinOptions = {}): Promise<Cluster> {
@@ -99,7 +99,7 @@ async function joinJob(task: TaskContext, options: JoinOptions): Promise<Cluster
     outputDir: task.outputDir,
     roleSize: task.roleSize,
     checkpointOrder: new CheckpointOrder(task.checkpointOrder),
-    // `fit` can estimate its memory only for the native backend. With parameter servers, the servers hold a part of the training state.
+    // `fit` can estimate its memory only for the native backend. With parameter servers, the servers hold part of the training state.
     memoryMb: backend.name === 'native' && servers === null ? task.memoryMb : null,
     report,
   });
@@ -110,7 +110,7 @@ function computes({ parameterServers }: TaskContext, { rank, host, port }: Membe
   return rank !== null || parameterServers.some((server) => server.host === host && server.port === port);
 }
 
-/** Creates the client of the parameter servers. The client connects when a training phase, a custom step or a broadcast starts. */
+/** Creates the parameter server client, which connects when a training phase, a custom step or a broadcast starts. */
 function openServers(
   task: TaskContext,
   { staleness, wireSecurity }: Extract<Strategy, { type: 'parameter-server' }>,
@@ -128,7 +128,7 @@ function openServers(
     addresses: parameterServers,
     onLost: (server, cause) => {
       process.stderr.write(`tony-ts: parameter server ${server} ${cause}; waiting for the job to replace it\n`);
-      // In reports, the numbers of the parameter servers follow the highest rank.
+      // In reports, parameter servers are numbered after the highest rank.
       report({ type: 'peer-lost', rank: worldSize + server });
     },
     ...(options.timeouts === undefined ? {} : { timeouts: options.timeouts }),

@@ -6,8 +6,8 @@ import { uriOf } from '../process/uri-of.ts';
 import type { Cluster } from './cluster.ts';
 
 /**
- * Returns the URI of an output. A URI stays unchanged. A relative path is relative to the job's output folder, and an absolute path is on
- * that folder's file system. If there is no output folder, paths are local.
+ * Returns an output's URI. A URI stays unchanged. A relative path is relative to the job's output folder, and an absolute path is on that
+ * folder's file system. If there is no output folder, paths are local.
  */
 export function outputPlace(cluster: Pick<Cluster, 'outputDir'>, output: string): string {
   if (isUri(output)) {

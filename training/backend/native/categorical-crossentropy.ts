@@ -3,7 +3,7 @@ import { nativeKernelsOf } from './native-kernels.ts';
 
 export type LossFunction = (target: tfjs.Tensor, output: tfjs.Tensor) => tfjs.Tensor;
 
-/** Epsilon of TensorFlow.js. As in TensorFlow.js, LEAST and MOST are rounded to float32. */
+/** TensorFlow.js's epsilon. As in TensorFlow.js, LEAST and MOST are rounded to float32. */
 const EPSILON = 1e-7;
 const LEAST = Math.fround(EPSILON);
 const MOST = Math.fround(1 - EPSILON);
@@ -120,7 +120,7 @@ function gradientOf(p: Float32Array, t: Float32Array, sums: Float32Array, dy: Fl
   return gradient;
 }
 
-/** Limits q to the range from LEAST to MOST; NaN stays NaN. */
+/** Clamps q to the range from LEAST to MOST. NaN stays NaN. */
 function clipped(q: number): number {
   return q < LEAST ? LEAST : q > MOST ? MOST : q;
 }

@@ -11,7 +11,7 @@ import { ResourceVariable } from './resource-variable.ts';
 interface Group {
   readonly variable: tfjs.Variable;
   readonly slots: readonly OptimizerSlot[];
-  /** Mirrors of `variable` and of its slots, in this order. */
+  /** Mirrors of `variable` and its slots, in that order. */
   readonly mirrors: readonly ResourceVariable[];
 }
 
@@ -47,14 +47,14 @@ export class FusedOptimizer {
     }
   }
 
-  /** Reason why steps use the optimizer's own implementation, or null while steps use fused kernels. */
+  /** Why steps use the optimizer's own implementation, or null while they use fused kernels. */
   get reason(): string | null {
     return this.#reason;
   }
 
   /**
-   * Applies the gradients. The result equals that of the optimizer's `applyGradients` within float tolerance. Unlike with `applyGradients`,
-   * the variables may differ from step to step.
+   * Applies the gradients. The result is the same as with the optimizer's `applyGradients`, within float tolerance. Unlike with
+   * `applyGradients`, the variables may differ from step to step.
    */
   apply(gradients: readonly NamedGradient[]): void {
     if (this.#rule === null || this.#native === null || this.#reason !== null || !this.#applyFused(this.#native, this.#rule, gradients)) {
@@ -65,7 +65,7 @@ export class FusedOptimizer {
     }
   }
 
-  /** Frees the memory of this object. The optimizer and its slots keep their state. */
+  /** Frees this object's memory. The optimizer and its slots keep their state. */
   dispose(): void {
     for (const group of this.#groups.values()) {
       disposeGroup(group);

@@ -1,7 +1,7 @@
 import type * as tfjs from '@tensorflow/tfjs';
 import type { NativeBackend } from './native-backend.ts';
 
-/** Alignment that TensorFlow requires, in float32 numbers. TensorFlow copies memory that is not aligned to 64 bytes. */
+/** The alignment that TensorFlow requires, as a number of float32 values. TensorFlow copies memory that is not aligned to 64 bytes. */
 export const ALIGNMENT = 16;
 
 /** Location and shape of a tensor in an array of numbers. `at` is the index of the tensor's first number. */
@@ -13,8 +13,8 @@ export interface Place {
 interface Pane {
   readonly tensor: tfjs.Tensor;
   /**
-   * The tensor's memory as a matrix, because TensorFlow's InplaceUpdate writes rows. `indices` contains the indices of all rows. `shape` is
-   * the shape of the matrix, or null if the tensor is already a matrix.
+   * The tensor's memory as a matrix, because TensorFlow's InplaceUpdate writes rows. `indices` contains all row indices. `shape` is the
+   * matrix shape, or null if the tensor is already a matrix.
    */
   readonly rows: tfjs.Tensor;
   readonly indices: tfjs.Tensor;
@@ -22,7 +22,7 @@ interface Pane {
 }
 
 /**
- * Tensors whose memory JavaScript has allocated. TensorFlow reads and writes them in place. Without this class, each step would allocate
+ * Tensors whose memory is allocated in JavaScript. TensorFlow reads and writes them in place. Without this class, each step would allocate
  * megabytes of arrays, and garbage collection would pause training every few steps.
  */
 export class MemoryWindow {
@@ -55,7 +55,7 @@ export class MemoryWindow {
     return this.#panes.map(({ tensor }) => tensor);
   }
 
-  /** Copies `value` into the memory of the place with this index. `value` must be a float32 tensor with the shape of the place. */
+  /** Copies `value` into the memory at the place with this index. `value` must be a float32 tensor with that place's shape. */
   write(index: number, value: tfjs.Tensor): void {
     const { rows, indices, shape } = this.#panes[index] as Pane;
     const source = shape === null ? value : this.#native.run('Reshape', [value, shape], [this.#native.integerType('Tshape')]);

@@ -58,7 +58,7 @@ function gradientOf(native: NativeBackend, own: tfjs.GradConfig, gradient: Nativ
   const backend = native.tf.getBackend();
   return (dy, saved, attributes) => {
     const ownGradients = () => own.gradFunc(dy, saved, attributes) as Gradients;
-    // TensorFlow.js does not record calls of native kernels, so its own function must compute the gradients of gradients.
+    // TensorFlow.js does not record native kernel calls, so its own function must compute second-order gradients.
     const isFirstOrder = engine.state.gradientDepth === 0;
     const isNative = isFirstOrder && engine.backendName === backend && !Array.isArray(dy) && dy.dtype === 'float32';
     return (isNative ? gradient(native, dy, saved, attributes, ownGradients) : null) ?? ownGradients();
@@ -115,7 +115,7 @@ function spread(native: NativeBackend, dy: tfjs.Tensor, shape: readonly number[]
   return native.run('BroadcastTo', [reshaped(native, dy, kept), wanted], [native.integerType('Tidx')]);
 }
 
-/** Computes y (dy - sum(dy y)). The sum runs over the last dimension, because TensorFlow.js's softmax supports no other. */
+/** Computes y (dy - sum(dy y)). The sum runs over the last dimension, the only one that TensorFlow.js's softmax supports. */
 function softmaxGradient(native: NativeBackend, dy: tfjs.Tensor, [y]: readonly tfjs.Tensor[]) {
   if (!isFloat(y) || !native.isFasterInJavaScript(y)) {
     return null;

@@ -7,11 +7,11 @@ interface Installed {
   readonly replaced: readonly tfjs.GradConfig[];
 }
 
-/** Installed kernels by TensorFlow.js engine. All copies of TensorFlow.js in a process share one engine. */
+/** The kernels installed in each TensorFlow.js engine. All copies of TensorFlow.js in a process share one engine. */
 const installed = new WeakMap<object, Installed>();
 
 /**
- * Makes gradients, and the optimizer steps of `fit` and `step`, use TensorFlow's kernels where TensorFlow's results equal those of
+ * Makes gradients, and the optimizer steps in `fit` and `step`, use TensorFlow's kernels wherever these give the same results as
  * TensorFlow.js. Does nothing if the current backend is not native.
  */
 export function installNativeKernels(tf: typeof tfjs): void {

@@ -22,16 +22,16 @@ import type { Attribute, NativeBackend } from './native-backend.ts';
  * divides by the previous mean square.
  */
 
-/** Describes the slots in one property of an optimizer: the suffix of their names and their initial value. */
+/** Describes the slots in one optimizer property: their name suffix and their initial value. */
 export interface SlotKind {
   readonly property: string;
   readonly suffix: string;
   readonly initial: number;
-  /** Smallest slot value for which the kernel is correct. Undefined if there is no limit. */
+  /** Smallest slot value for which the kernel gives correct results. Undefined if there is no limit. */
   readonly atLeast?: number;
 }
 
-/** A scalar input of a kernel. The caller disposes `tensor` after the step if `own` is true. */
+/** A scalar kernel input. The caller disposes `tensor` after the step if `own` is true. */
 export type Scalar = number | { readonly tensor: tfjs.Tensor; readonly own: boolean };
 
 export interface OptimizerRule {
@@ -47,7 +47,7 @@ export interface OptimizerRule {
   advance(): void;
 }
 
-/** A rule, or the reason why the optimizer has no rule. Derived optimizer classes have no rule, because their formula may differ. */
+/** A rule, or the reason why the optimizer has no rule. Derived optimizer classes have no rule, because their formulas may differ. */
 export type RuleOrReason = OptimizerRule | { readonly reason: string };
 
 const SMALLEST_ACCUMULATOR = 0.05;
@@ -137,7 +137,7 @@ function momentum(native: NativeBackend, optimizer: Momentum): OptimizerRule {
 }
 
 /**
- * Returns the learning rate. TensorFlow.js's sgd keeps the negative rate in the tensor `c`, and does not use the property `learningRate`.
+ * Returns the learning rate. TensorFlow.js's sgd keeps the negative rate in the `c` tensor, and does not use the `learningRate` property.
  */
 function learningRate(native: NativeBackend, optimizer: Sgd): Scalar {
   return { tensor: native.run('Neg', [optimizer.c]), own: true };

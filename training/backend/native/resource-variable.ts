@@ -37,7 +37,7 @@ export class ResourceVariable {
     return this.variable.dataId !== this.#shared;
   }
 
-  /** Moves the value to the resource. The tf.Variable must not be read until `give`. */
+  /** Moves the value to the resource. The tf.Variable must not be read until `give` is called. */
   take(): void {
     if (this.changed) {
       this.#native.runRaw('AssignVariableOp', [this.handle, this.variable], [this.#native.type('dtype')], 0);

@@ -1,4 +1,4 @@
-// Runs in the runtime's Node.js, which has the native backend. For each property, prints `NAME ok` or `NAME: the error`. Finally prints
+// Run by the runtime's Node.js, which has the native backend. For each property, prints `NAME ok` or `NAME: the error`. Finally prints
 // `done`.
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -40,7 +40,7 @@ const MODELS: Readonly<Record<string, MakeModel>> = {
   },
   'convolutions with batch normalisation': (optimizer) =>
     compiled(optimizer, [
-      // A bias before normalisation has no effect. Its gradient would consist of rounding errors, which adam amplifies.
+      // A bias before normalisation has no effect. Its gradient would consist only of rounding errors, which adam amplifies.
       tf.layers.conv2d({ filters: 4, kernelSize: 3, padding: 'same', useBias: false, inputShape: [6, 6, 2], kernelInitializer: seeded(1) }),
       tf.layers.batchNormalization(),
       tf.layers.activation({ activation: 'relu' }),
@@ -172,7 +172,7 @@ for (const [name, makeOptimizer] of Object.entries(OPTIMIZERS)) {
       const model = (MODELS['dense layers'] as MakeModel)(makeOptimizer());
       await train([model], { epochs: 1, batchSize: 8 });
       const state = await captureState(tf, inspectModel(tf, model));
-      // TensorFlow.js numbers the layers of a process consecutively: dense_Dense1, dense_Dense5.
+      // TensorFlow.js numbers all layers in a process consecutively, for example dense_Dense1 and dense_Dense5.
       states.push(state.map(({ name, dtype, shape }) => `${name.replace(/\d+/g, '')} ${dtype} ${shape}`));
     }
     equal(states[0], states[1]);

@@ -1,4 +1,4 @@
-// Runs in the runtime's Node.js, which has the native backend. For each property, prints `NAME ok` or `NAME: the error`. Finally prints
+// Run by the runtime's Node.js, which has the native backend. For each property, prints `NAME ok` or `NAME: the error`. Finally prints
 // `done`.
 import type * as tfjs from '@tensorflow/tfjs';
 import fc from 'fast-check';
@@ -9,10 +9,10 @@ import { equal, holds } from './properties.ts';
 
 const { tf } = await loadBackend(1, process.env);
 
-// The seed is fixed, because rounding errors exceed the tolerance for some inputs.
+// For some inputs, rounding errors exceed the tolerance, so the seed is fixed.
 fc.configureGlobal({ seed: 1 });
 
-/** A function whose gradients the test compares. The inputs must not be close to a kink of the function. */
+/** A function whose gradients the test compares. The inputs must not be close to a kink in the function. */
 interface Case {
   readonly inputs: readonly tfjs.Tensor[];
   readonly compute: (...inputs: tfjs.Tensor[]) => tfjs.Tensor;
@@ -38,7 +38,8 @@ function compareGradients(of: Case, tolerance = 2e-6): void {
   installNativeKernels(tf);
   const actual = gradients(of);
   equal(tf.memory().numTensors, before);
-  // The tolerance depends on the largest gradient of all inputs, because rounding errors remain when the terms of a bias gradient cancel.
+  // The tolerance depends on the largest gradient across all inputs, because rounding errors remain when the terms of a bias gradient
+  // cancel.
   const largest = expected.reduce((most, values) => values.reduce((greatest, value) => Math.max(greatest, Math.abs(value)), most), 0);
   expected.forEach((values, input) => {
     values.forEach((value, at) => {

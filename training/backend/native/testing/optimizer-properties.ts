@@ -1,4 +1,4 @@
-// Runs in the runtime's Node.js, which has the native backend. For each property, prints `NAME ok` or `NAME: the error`. Finally prints
+// Run by the runtime's Node.js, which has the native backend. For each property, prints `NAME ok` or `NAME: the error`. Finally prints
 // `done`.
 import type * as tfjs from '@tensorflow/tfjs';
 import fc from 'fast-check';
@@ -11,7 +11,7 @@ import { equal, holds } from './properties.ts';
 const { tf } = await loadBackend(1, process.env);
 equal(nativeKernelsOf(tf) === null, false);
 
-// The seed is fixed, because rounding errors exceed the tolerance for some inputs.
+// For some inputs, rounding errors exceed the tolerance, so the seed is fixed.
 fc.configureGlobal({ seed: 1 });
 
 const OPTIMIZERS: Readonly<Record<string, () => tfjs.Optimizer>> = {
@@ -26,8 +26,8 @@ const OPTIMIZERS: Readonly<Record<string, () => tfjs.Optimizer>> = {
   'adagrad with another initial accumulator': () => tf.train.adagrad(0.05, 2),
   rmsprop: () => tf.train.rmsprop(0.01),
   'rmsprop with momentum': () => tf.train.rmsprop(0.01, 0.8, 0.5, 1e-4),
-  // Epsilon is 0 here, because TensorFlow.js subtracts epsilon under the root and could get a negative number. A separate property tests
-  // epsilon.
+  // Epsilon is 0 here, because TensorFlow.js subtracts epsilon under the square root, where the result could be negative. A separate
+  // property tests epsilon.
   'rmsprop centered': () => tf.train.rmsprop(0.01, 0.9, 0.5, 0, true),
 };
 
@@ -45,7 +45,7 @@ function begin(make: () => tfjs.Optimizer, shapes: readonly number[][], seed: nu
 
 function end({ optimizer, variables }: Run): void {
   tf.dispose(variables);
-  // TensorFlow.js's momentum optimizer does not dispose the tensor `c`, which it inherits from sgd.
+  // TensorFlow.js's momentum optimizer does not dispose the `c` tensor, which it inherits from sgd.
   optimizer.dispose();
   if ('m' in optimizer) {
     (optimizer as unknown as { c: tfjs.Scalar }).c.dispose();
@@ -72,7 +72,7 @@ function stateOf({ optimizer, variables }: Run): Map<string, Float32Array> {
   return state;
 }
 
-/** Returns random gradients whose size is about 10^exponent. The gradients and their squares must stay within the float32 range. */
+/** Returns random gradients with a magnitude of about 10^exponent. The gradients and their squares must stay within the float32 range. */
 function gradientsOf(run: Run, step: number, seed: number, exponent: number): { name: string; tensor: tfjs.Tensor }[] {
   return run.variables.map(({ name, shape }, index) => ({
     name,
@@ -137,7 +137,7 @@ for (const [name, make] of Object.entries(OPTIMIZERS)) {
               tf.dispose(gradients.map(({ tensor }) => tensor));
             }
             compare(stateOf(ours), stateOf(theirs), before);
-            // Equal values at the start of each step prevent errors from accumulating.
+            // Every step starts from equal values, so errors do not accumulate.
             equalise(ours, theirs);
           });
           equal(fused.reason, null);
@@ -205,7 +205,7 @@ await holds('values that the program assigns take effect, and clones keep their 
   fused.apply([gradient]);
   equal([...clone.dataSync()], [9, 18]);
   equal([...variable.dataSync()], [7, 14]);
-  // A rebuilt model creates variables with the names of the earlier variables.
+  // A rebuilt model creates variables with the same names as the earlier ones.
   const { name } = variable;
   variable.dispose();
   const again = tf.variable(tf.tensor1d([5, 5]), true, name);
