@@ -15,7 +15,7 @@ export type OnLost = (cause: string, code: LossCode) => void;
 
 /** An authenticated connection between two of the job's programs. */
 export interface Channel {
-  /** Socket of the connection. Only the channel may read from the socket or write to it. */
+  /** The connection's socket. Only the channel may read from it or write to it. */
   readonly socket: Socket;
   /** Sends `bytes`. The caller must not change `bytes` before `onWritten` is called. */
   write(bytes: Uint8Array, onWritten?: () => void): void;
@@ -162,7 +162,7 @@ class RecordChannel implements Channel {
   }
 }
 
-/** Values that both ends know after the handshake. */
+/** Values that both ends share after the handshake. */
 export interface Agreement {
   readonly key: Uint8Array;
   /** Handshake frames that both ends have authenticated. */

@@ -10,7 +10,7 @@ export interface Peer {
 /**
  * Connects to all peers at the same time.
  * @param onRefused is called with the reason after each failed attempt.
- * @param describe returns the error message for the peers that are not connected after `limitMs`. `reason` tells why the last attempt to
+ * @param describe returns the error message for the peers that are not connected after `limitMs`. `reason` says why the last attempt to
  * connect to the peer failed, or is '' if no attempt has failed.
  * @throws TonyError RING_JOIN_FAILED after `limitMs`, or the first error that a peer's `connect` throws.
  */

@@ -3,8 +3,8 @@ import { WIRE_SECURITY, type WireSecurity } from '../../conf/job.ts';
 import { sameSecret } from '../../platform/same-secret.ts';
 
 /**
- * The identity of a rank, for the mutual authentication of two neighbours in the ring. In the handshake, each neighbour proves that it has
- * the ring's key and that it is the expected rank of this generation. Afterwards, the acceptor sends vectors to the dialer. All fields are
+ * The identity of a rank. Two neighbours in the ring use it to authenticate each other. In the handshake, each neighbour proves that it has
+ * the ring's key and that it is the expected rank in this generation. Afterwards, the acceptor sends vectors to the dialer. All fields are
  * big-endian.
  *
  *   dialer -> acceptor   HELLO      | "TNYR" | version | generation | worldSize | from | to | security | nonce 32 bytes |   60
@@ -24,7 +24,7 @@ export interface Identity {
   readonly worldSize: number;
   readonly from: number;
   readonly to: number;
-  /** Protection of the data after the handshake. */
+  /** How the data is protected after the handshake. */
   readonly security: WireSecurity;
 }
 

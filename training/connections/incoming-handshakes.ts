@@ -88,7 +88,7 @@ function authenticate(socket: Socket, key: Uint8Array, expected: ExpectedDialer)
       if (refusal === null) {
         resolve({ rank, transcript });
       } else {
-        // An error on the rejected connection would crash the process if it had no error listener.
+        // Without an error listener, an error on the rejected connection would crash the process.
         socket.on('error', () => {});
         reject(new TonyError('RING_JOIN_FAILED', refusal));
       }

@@ -20,7 +20,7 @@ export async function openEarlyListener(host: string): Promise<{ readonly server
   const early: Socket[] = [];
   held.set(server, early);
   server.on('connection', (socket: Socket) => {
-    // An error on a waiting connection would crash the process if it had no error listener. The later handshake fails on such a connection.
+    // Without an error listener, an error on a waiting connection would crash the process. The handshake on that connection fails later.
     socket.on('error', () => {});
     if (held.has(server) && early.length < MAX_EARLY) {
       early.push(socket);
@@ -39,7 +39,8 @@ export function takeHeld(server: Server): Socket[] {
 }
 
 /**
- * Listens on the inherited socket, or on the announced address if the socket is missing. npm, for example, closes inherited descriptors.
+ * Listens on the inherited socket, or on the announced address if the socket is missing, for example because npm has closed the inherited
+ * descriptors.
  */
 export async function openListener(listener: Listener): Promise<Server> {
   if (listener.fd !== null && isSocket(listener.fd)) {

@@ -1,4 +1,4 @@
-/** Receives the data of a connection. */
+/** Receives a connection's data. */
 export interface Reader {
   /** Returns the buffer for the next bytes. Called before each read. The buffer is never empty. */
   destination(): Uint8Array;

@@ -5,8 +5,8 @@ import { bodyLength, MAX_BODY_BYTES, RECORD_HEADER_BYTES, type RecordKey } from 
 export type Detector = 'this end' | 'peer';
 
 /**
- * Verifies the records of a connection, and passes their plaintext to an inner reader. The inner reader sees only data whose tag is valid.
- * To avoid a copy, an unencrypted body is read directly into the inner reader's buffer if it fits.
+ * Verifies a connection's records, and passes their plaintext to an inner reader. The inner reader sees only data whose tag is valid. To
+ * avoid a copy, an unencrypted body is read directly into the inner reader's buffer if it fits.
  */
 export class RecordReader implements Reader {
   readonly #key: RecordKey;

@@ -30,7 +30,7 @@ export class RecordWriter {
   }
 
   write(bytes: Uint8Array, onWritten?: () => void): void {
-    // The format has no empty records except alerts.
+    // In this format, only alerts are empty records.
     if (bytes.length === 0) {
       onWritten?.();
       return;
@@ -51,7 +51,7 @@ export class RecordWriter {
     this.#pump(IN_FLIGHT_BYTES);
   }
 
-  /** Writes all parts to the socket at once, regardless of IN_FLIGHT_BYTES. */
+  /** Writes all parts to the socket immediately, regardless of IN_FLIGHT_BYTES. */
   flush(): void {
     this.#pump(Number.POSITIVE_INFINITY);
   }

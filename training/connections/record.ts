@@ -2,7 +2,7 @@ import { type CipherGCMTypes, createCipheriv, createDecipheriv, createSecretKey,
 import type { WireSecurity } from '../../conf/job.ts';
 
 /**
- * Protection of a connection after its handshake, if `wireSecurity` is `authenticated` or `encrypted`. All data is in records:
+ * How a connection is protected after its handshake, if `wireSecurity` is `authenticated` or `encrypted`. All data is sent in records:
  *
  *   +------------+--------------------+---------------------------+
  *   | length u32 | tag 16 bytes       | body of `length` bytes    |   `length` is big-endian
@@ -15,8 +15,8 @@ import type { WireSecurity } from '../../conf/job.ts';
  * A record with an empty body is an alert. The receiver of an invalid record sends an alert before it closes the connection. An alert is
  * the last record in its direction.
  *
- * Both ends count the records, so the tag of a record that was changed, repeated, moved, removed or inserted does not match. The format has
- * no mark for the end of a stream, because every protocol that uses it ends with a `bye` frame.
+ * Both ends count the records, so a tag fails to match if a record was changed, repeated, moved, removed or inserted. The format does not
+ * mark the end of a stream, because every protocol that uses it ends with a `bye` frame.
  *
  * Each direction of each connection has its own key. The keys are derived from the job's key and from the HELLO and CHALLENGE frames of the
  * handshake. These frames contain the nonces and ranks of both ends, the generation and `wireSecurity`. The record count is exact up to
@@ -27,8 +27,8 @@ export type RecordSecurity = Exclude<WireSecurity, 'none'>;
 
 export const RECORD_HEADER_BYTES = 20;
 /**
- * Maximum length of a body. These lengths were the fastest in measurements: GMAC has a fixed cost for each record, and Node.js allocates a
- * new buffer for each encrypted body, which is slow from 128 KiB.
+ * Maximum body length. These lengths were the fastest in measurements: GMAC has a fixed cost for each record, and Node.js allocates a new
+ * buffer for each encrypted body, which is slow from 128 KiB.
  */
 export const MAX_BODY_BYTES: Readonly<Record<RecordSecurity, number>> = { authenticated: 256 * 1024, encrypted: 64 * 1024 };
 
@@ -40,7 +40,7 @@ const CIPHER: CipherGCMTypes = 'aes-256-gcm';
 
 export type Direction = 'from dialer' | 'from acceptor';
 
-/** The key and the nonces of one direction of a connection. */
+/** The key and nonces for one direction of a connection. */
 export class RecordKey {
   readonly security: RecordSecurity;
   readonly #key: KeyObject;
@@ -58,7 +58,7 @@ export class RecordKey {
     material.fill(0);
   }
 
-  /** Returns the header and the body of the next record. With `authenticated`, the body is `parts`, without a copy. */
+  /** Returns the header and the body of the next record. With `authenticated`, the body is `parts` itself, not a copy. */
   seal(parts: readonly Uint8Array[]): { readonly header: Buffer; readonly body: readonly Uint8Array[] } {
     const cipher = createCipheriv(CIPHER, this.#key, this.#nextNonce(), { authTagLength: TAG_BYTES });
     let body = parts;

@@ -5,25 +5,25 @@ import { type Batch, batchOf, countExamples, type TrainingData } from './data.ts
 import { shardOfStep } from './shard.ts';
 
 export interface BatchStep {
-  /** Function that returns the tensors of the batch, or null if this rank has no examples in this step. Must be called within tf.tidy. */
+  /** Function that returns the batch's tensors, or null if this rank has no examples in this step. Must be called within tf.tidy. */
   readonly batch: (() => Batch) | null;
   /** Weight of this rank's gradient: the fraction of the step's examples that this rank has. */
   readonly weight: number;
   /** Number of examples in this step, summed over all ranks. */
   readonly used: number;
   readonly ended: boolean;
-  /** Frees the dataset element of the batch. Must be called after the last use of the batch's tensors. */
+  /** Frees the dataset element from which the batch was created. Must be called once the batch's tensors are no longer needed. */
   release(): void;
 }
 
-/** Source of batches for `fit`. All ranks must call the same methods in the same order, and all ranks take the same number of steps. */
+/** Supplies `fit` with batches. All ranks must call the same methods in the same order, and all ranks take the same number of steps. */
 export interface BatchSource {
   /** Number of examples per epoch, or undefined if the number is unknown. */
   readonly size?: number;
   next(): Promise<BatchStep>;
   /**
    * Returns the position after the last step, for the checkpoint. Returns undefined if the checkpoint needs only the step, the epoch and
-   * the number of used examples.
+   * the number of examples used.
    */
   position(): Promise<Json | undefined>;
   close(): Promise<void>;

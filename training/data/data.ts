@@ -70,7 +70,7 @@ export function columnsIn(columns: TrainingData['x']): readonly (tfjs.Tensor | C
   return Array.isArray(columns) ? columns : [columns as tfjs.Tensor | Column];
 }
 
-/** Returns the rows with these indices. The rows of an Int32Array have the type int32, and all others float32. */
+/** Returns the rows with these indices. Rows of an Int32Array become int32, and all others become float32. */
 export function rowsOf(tf: typeof tfjs, column: tfjs.Tensor | Column, indices: Uint32Array): tfjs.Tensor {
   if (column instanceof tf.Tensor) {
     return tf.gather(column, tf.tensor1d(Int32Array.from(indices), 'int32'));

@@ -83,8 +83,8 @@ export function sharesOfRank(rank: number, ranks: number, shares: number): { ind
 }
 
 /**
- * Supplies the ranks with batches from a dataset. Each element goes to only one rank. Before each step, every rank learns how many examples
- * the ranks have and whether more examples follow.
+ * Supplies the ranks with batches from a dataset. Each element goes to only one rank. Before each step, the ranks exchange the number of
+ * examples in their batches, and whether more examples follow.
  */
 export class DatasetBatchSource implements BatchSource {
   readonly #dataset: Dataset<unknown>;

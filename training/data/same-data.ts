@@ -4,7 +4,7 @@ import { TonyError } from '../../platform/errors.ts';
 import type { Peers } from '../ring/peers.ts';
 import { columnsIn, rowsOf, type TrainingData } from './data.ts';
 
-/** Number of rows of each column that the ranks compare. The first and the last row are always among them. */
+/** Number of rows of each column that the ranks compare. The first and last rows are always included. */
 const COMPARED_ROWS = 64;
 
 interface Fingerprint {

@@ -1,4 +1,4 @@
-/** Examples of one rank in one step: positions `from` to `to` (exclusive) in the order of the epoch. */
+/** One rank's examples in one step: positions `from` to `to` (exclusive) in the epoch's order. */
 export interface StepShard {
   readonly from: number;
   readonly to: number;

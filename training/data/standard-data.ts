@@ -11,7 +11,7 @@ export type NestedNumbers = readonly number[] | readonly NestedNumbers[];
 /** Values of one input, of one target, or of the weights. */
 export type ColumnLike = tfjs.Tensor | Column | NumberArray | NestedNumbers;
 
-/** Inputs or targets of a model: a single column, a list in the model's order, or an object with the names of the inputs or outputs. */
+/** Inputs or targets of a model: a single column, a list in the model's order, or an object whose keys are the input or output names. */
 export type ColumnsLike = ColumnLike | readonly (tfjs.Tensor | Column)[] | { readonly [name: string]: ColumnLike };
 
 /**
@@ -82,7 +82,7 @@ export function columnOf(tf: typeof tfjs, given: ColumnLike, what: string): tfjs
   if (isColumn(tf, given)) {
     const { values, shape } = given as Column;
     const count = shape.reduce((product, size) => product * size, 1);
-    // The values of a tensor always fit its shape. Reading them would block the backend.
+    // A tensor's values always match its shape, and reading them would block the backend.
     if (!(given instanceof tf.Tensor) && values.length !== count) {
       throw new TonyError('DATA_INVALID', `${what} has ${values.length} values; its shape [${shape}] requires ${count}`);
     }

@@ -3,8 +3,7 @@
  *
  * Table k contains the contribution of a byte that precedes k more bytes. With 16 tables, the algorithm processes 16 bytes at a time
  * ("slicing"). Reading records can be only as fast as computing their checksums. A WebAssembly module therefore computes the checksums,
- * more than twice as fast as JavaScript. JavaScript computes those of short inputs, and all checksums if WebAssembly is unavailable (`node
- * --jitless`).
+ * more than twice as fast as JavaScript. JavaScript handles short inputs, and all inputs if WebAssembly is unavailable (`node --jitless`).
  *
  *   WebAssembly.Memory
  *   +------------------+-----------------------------------+
@@ -93,7 +92,7 @@ interface Kernel {
 
 /** The WebAssembly module. Undefined before the first use, and null if WebAssembly is unavailable. */
 let kernel: Kernel | null | undefined;
-/** Identifies the call of `maskedSumsOf` whose bytes are in the window. */
+/** Identifies the call to `maskedSumsOf` whose bytes are in the window. */
 let owner: object | null = null;
 
 function kernelOf(wasm: WebAssemblyApi | undefined): Kernel | null {

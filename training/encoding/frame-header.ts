@@ -1,4 +1,4 @@
-/** A header that consists of little-endian uint32 fields: a magic number, the index of the kind of frame, and further fields. */
+/** A header that consists of little-endian uint32 fields: a magic number, the index of the frame kind, and further fields. */
 export class FrameHeader<Kind extends string> {
   readonly bytes: number;
   readonly #magic: number;
@@ -14,7 +14,7 @@ export class FrameHeader<Kind extends string> {
     this.bytes = (2 + fields) * 4;
   }
 
-  /** @throws RangeError if a field does not fit into a uint32. */
+  /** @throws RangeError if a field does not fit in a uint32. */
   encode(kind: Kind, ...fields: readonly number[]): Buffer {
     const bytes = Buffer.alloc(this.bytes);
     [this.#magic, this.#kinds.indexOf(kind), ...fields].forEach((field, index) => {

@@ -27,7 +27,7 @@ export interface IdxHeader {
   readonly bytes: number;
   readonly shape: readonly number[];
   readonly valueBytes: number;
-  /** Reads `count` values, beginning at byte `at`. If each value has one byte, the result is a view of `bytes`. */
+  /** Reads `count` values, beginning at byte `at`. If each value is one byte long, the result is a view of `bytes`. */
   read(bytes: Uint8Array, at: number, count: number): Column['values'];
 }
 

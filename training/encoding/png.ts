@@ -11,7 +11,7 @@ import { crc32, deflate } from 'node:zlib';
  *   IEND: empty
  */
 const SIGNATURE = Buffer.from([0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a]);
-/** Colour types of PNG by number of channels: grey, grey with alpha, RGB, RGBA. */
+/** PNG colour types by number of channels: grey, grey with alpha, RGB, RGBA. */
 const COLOUR_TYPES = [0, 4, 2, 6] as const;
 
 const compress = promisify(deflate);

@@ -127,7 +127,7 @@ export function broken(what: string): TonyError {
 
 export interface Field {
   readonly number: number;
-  /** Wire type: 0 for a varint, 1 for eight bytes, 2 for bytes with a length, 5 for four bytes. */
+  /** Wire type: 0 for a varint, 1 for eight bytes, 2 for bytes preceded by their length, 5 for four bytes. */
   readonly type: number;
   /** Value of a field with wire type 1, 2 or 5, as a view of the message. Empty for a varint. */
   readonly bytes: Buffer;

@@ -6,8 +6,8 @@ import { FOOTER_BYTES, HEADER_BYTES, sealRecord } from './tfrecord-frame.ts';
  * Encodes one record. A TFRecord file is a sequence of records (see tfrecord-frame.ts), which may be compressed as a whole with gzip or
  * zlib.
  *
- * The format does not mark the start of a record. A reader must therefore start at the beginning of the file or at a known position. If the
- * length of a record is damaged, the rest of the file is unreadable.
+ * The format does not mark the start of a record. A reader must therefore start at the beginning of the file or at a known position. If a
+ * record's length is damaged, the rest of the file is unreadable.
  */
 export function encodeTfRecord(data: Uint8Array): Buffer {
   const record = Buffer.allocUnsafe(HEADER_BYTES + data.length + FOOTER_BYTES);
@@ -16,8 +16,8 @@ export function encodeTfRecord(data: Uint8Array): Buffer {
 }
 
 /**
- * Extent of damage in a file. With `record`, the data of one record is damaged. With `long`, a record exceeds the maximum length. With
- * `rest`, the rest of the file is unreadable, because the length of a record is damaged or the file ends within a record.
+ * Extent of damage in a file. With `record`, one record's data is damaged. With `long`, a record exceeds the maximum length. With `rest`,
+ * the rest of the file is unreadable, because a record's length is damaged or the file ends within a record.
  */
 export type DamageKind = 'record' | 'long' | 'rest';
 

@@ -36,8 +36,8 @@ export interface EvaluateOptions {
   /** Number of batches of a dataset to evaluate. Default: all batches. */
   readonly batches?: number;
   /**
-   * Whether to load the weights of the best checkpoint into the model at the end. Otherwise, the model keeps the weights of the last
-   * checkpoint. Default: false.
+   * Whether to load the best checkpoint's weights into the model at the end. Otherwise, the model keeps the last checkpoint's weights.
+   * Default: false.
    */
   readonly restoreBest?: boolean;
   /** Interval in ms at which the evaluator looks for a new checkpoint. Default: 2000. */
@@ -46,7 +46,7 @@ export interface EvaluateOptions {
   readonly onEvaluation?: (evaluation: Evaluation) => void | Promise<void>;
 }
 
-/** Values of one checkpoint. During `onEvaluation`, the model has the weights of this checkpoint. */
+/** One checkpoint's values. During `onEvaluation`, the model has this checkpoint's weights. */
 export interface Evaluation extends LoadedCheckpoint {
   readonly values: Readonly<Record<string, number>>;
   readonly isBest: boolean;
@@ -133,7 +133,7 @@ export class Evaluator {
         const { name } = checkpoint.position.phase;
         const bestSoFar = byPhase.get(name) ?? new BestSoFar({ mode: this.#mode, patience, minDelta }, this.#best?.value ?? null);
         byPhase.set(name, bestSoFar);
-        // If the checkpoint no longer exists, `hold` returns false. There is then a newer checkpoint, which the next round evaluates.
+        // If the checkpoint no longer exists, `hold` returns false. A newer checkpoint then exists, and the next round evaluates it.
         if (await store.marks.hold(holder, checkpoint.position.step)) {
           await this.#evaluate(checkpoint, bestSoFar);
         }
@@ -196,8 +196,8 @@ export class Evaluator {
 }
 
 /**
- * Loads the weights of a checkpoint into the model. Errors name the phase, because a program may train several models.
- * @throws TonyError CHECKPOINT_MISFIT if the weights do not fit the model.
+ * Loads a checkpoint's weights into the model. Errors name the phase, because a program may train several models.
+ * @throws TonyError CHECKPOINT_MISFIT if the weights do not match the model.
  */
 function restoreEvaluated(tf: typeof tfjs, weights: CompiledModel['weights'], { uri, tensors, position }: StoredCheckpoint): void {
   try {

@@ -32,7 +32,7 @@ export interface ConstantNode {
   readonly name: string;
   readonly dtype: 'float32' | 'int32' | 'bool';
   readonly shape: readonly number[];
-  /** Values of the constant, or the variable that holds the values if the constant is a weight of the model. */
+  /** The constant's values, or the variable that contains them if the constant is one of the model's weights. */
   readonly values: Float32Array | Int32Array | Uint8Array | tfjs.Variable;
 }
 

@@ -64,7 +64,10 @@ export class Call {
     return Array.isArray(value) ? (value as Size[]) : Array.from({ length }, () => value as Size);
   }
 
-  /** Returns the axes in the attribute `name` as numbers from 0. If the attribute is missing, returns all axes of `input`. */
+  /**
+   * Returns the axes in the attribute called `name`, with negative axes converted to indices from 0. If the attribute is missing, returns
+   * all axes of `input`.
+   */
   axes(name: string, input: string): number[] {
     const { length } = this.tensor(input).shape;
     const value = this.attribute(name);

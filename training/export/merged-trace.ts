@@ -35,7 +35,7 @@ export interface MergedCall {
 
 export interface MergedConstant extends MergedTensor {
   /**
-   * Values of the constant. If the constant's shape depends on the number of examples, all values are equal, and this array has only one of
+   * The constant's values. If the constant's shape depends on the number of examples, all values are equal, and this array has only one of
    * them.
    */
   readonly values: TracedConstant['values'];

@@ -17,7 +17,7 @@ interface ModelsParts {
   readonly store: CheckpointStore | null;
   /** Converts a path or a URI from the user's program to a URI. */
   readonly uriOf: (place: string) => string;
-  /** Converts the path or URI of an output to a URI. A relative path is relative to the job's output folder. */
+  /** Converts an output path or URI to a URI. A relative path is relative to the job's output folder. */
   readonly outputUriOf: (place: string) => string;
   readonly onNotice: (message: string) => void;
 }
@@ -82,8 +82,8 @@ export class Models {
   /**
    * Copies the weights of a checkpoint to a model with the same weight shapes.
    * @param which `newest` for the job's newest valid checkpoint, `best` for the checkpoint that the evaluator has marked as the best, or
-   * the place of a checkpoint (`.../step-100`) or of a checkpoint folder. From a folder, the newest valid checkpoint is loaded.
-   * @param name the name of the model in the training loop. Only needed if the loop trains several models.
+   * the URI or path of a checkpoint (`.../step-100`) or of a checkpoint folder. From a folder, the newest valid checkpoint is loaded.
+   * @param name the model's name in the training loop. Only needed if the loop trains several models.
    * @throws TonyError CHECKPOINT_MISFIT, CHECKPOINT_DAMAGED, or NOT_FOUND if there is no checkpoint.
    */
   async loadCheckpoint(which: 'newest' | 'best' | (string & {}), model: tfjs.LayersModel, name?: string): Promise<LoadedCheckpoint> {
@@ -95,8 +95,8 @@ export class Models {
   /**
    * Copies matching weights from another model to `model`, and reports which ones. Must be called before `fit`, on every rank or only on
    * rank 0. If the job has its own checkpoint, `fit` replaces these weights.
-   * @param from the place of a model.json or of a checkpoint, `newest` or `best` as in `loadCheckpoint`, or a model in memory. A model.json
-   * may be a LayersModel or a GraphModel of any program, even with quantised weights. Optimizer state is ignored.
+   * @param from the URI or path of a model.json or of a checkpoint, `newest` or `best` as in `loadCheckpoint`, or a model in memory. A
+   * model.json may be a LayersModel or a GraphModel from any program, even with quantised weights. Optimizer state is ignored.
    * @throws TonyError WARM_START_MISFIT if no weight matches, or if a type or shape differs without `skipMismatched`. The model is then
    * unchanged.
    */

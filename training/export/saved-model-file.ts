@@ -129,7 +129,7 @@ function number(field: number, value: number | string): Buffer {
   return Buffer.concat([Buffer.of((field << 3) | WIRE.varint), signed(value)]);
 }
 
-/** Encodes an int64. The encoding of a negative number is that of the unsigned number with the same 64 bits. */
+/** Encodes an int64. A negative number is encoded like the unsigned number with the same 64 bits. */
 function signed(value: number | string): Buffer {
   const encoded = Buffer.alloc(10);
   return encoded.subarray(0, writeBigVarint(encoded, 0, BigInt.asUintN(64, BigInt(value))));

@@ -21,7 +21,7 @@ export async function exportSavedModel(world: ModelWorld, model: tfjs.LayersMode
 export interface LoadSavedModelOptions {
   /** Name of the SavedModel's function to call. Default: `serving_default`. */
   readonly signature?: string;
-  /** Tags of the graph. Default: `['serve']`. */
+  /** The graph's tags. Default: `['serve']`. */
   readonly tags?: readonly string[];
 }
 

@@ -105,7 +105,7 @@ class KernelRecorder {
     return described(tensor);
   }
 
-  /** Intercepts the calls of the engine. Returns a function that restores the engine. */
+  /** Intercepts the engine's calls. Returns a function that restores the engine. */
   attachToEngine(): () => void {
     const engine = this.#engine;
     const { runKernel, readSync, read } = engine;
@@ -163,7 +163,7 @@ class KernelRecorder {
   /** Keeps track of when the layer's `call` runs. Returns a function that restores the layer. */
   attachToLayer(layer: TracedLayer): () => void {
     const { call } = layer;
-    // Synchronised batch normalisation may have replaced `call` of this layer.
+    // Synchronised batch normalisation may have replaced this layer's `call`.
     const own = Object.getOwnPropertyDescriptor(layer, 'call');
     layer.call = (...input) => {
       this.#layers.push(layer.name);
@@ -174,7 +174,7 @@ class KernelRecorder {
       }
     };
     return () => {
-      // Without its own property, the layer uses `call` of its class again.
+      // Without its own property, the layer uses its class's `call` again.
       Reflect.deleteProperty(layer, 'call');
       if (own !== undefined) {
         Object.defineProperty(layer, 'call', own);

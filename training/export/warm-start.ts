@@ -32,7 +32,7 @@ interface SourceWeight {
 
 interface Source {
   readonly what: string;
-  /** Weights of the source. The caller must dispose their tensors, except those of a model in memory. */
+  /** The source's weights. The caller must dispose their tensors, except those of a model in memory. */
   readonly weights: readonly SourceWeight[];
 }
 
@@ -108,7 +108,7 @@ function pairsOf(weights: readonly NamedWeight[], source: Source, wanted: WarmSt
   }
   const by = wanted ?? (weights.some(({ name }) => byName.has(name)) ? 'name' : 'order');
   const pairs = weights.map((weight, index) => {
-    // Nested models may have several weights with the same name. `shift` takes each weight of the source only once.
+    // Nested models may have several weights with the same name. `shift` takes each weight from the source only once.
     const other = by === 'name' ? byName.get(weight.name)?.shift() : source.weights[index];
     return other === undefined ? [] : ([[weight, other]] as const);
   });

@@ -42,7 +42,7 @@ export interface CsvOptions extends RecordOptions {
   readonly isSplittable?: boolean;
 }
 
-/** Creates the format of comma-separated values (RFC 4180). Quoted values may contain delimiters, line breaks and doubled quotes. */
+/** Creates the format for comma-separated values (RFC 4180). Quoted values may contain delimiters, line breaks and doubled quotes. */
 export function csvFormat(options: CsvOptions): FileFormat<CsvRow | LabelledCsvRow> {
   const { delimiter = ',', hasHeader = true } = options;
   if (delimiter.length !== 1 || delimiter === '"') {
@@ -116,7 +116,7 @@ function namesOf(header: Buffer, delimiter: string): readonly string[] {
   return splitFields(header.toString('utf8').replace(/^\ufeff/, ''), delimiter).map((name) => name.trim());
 }
 
-/** @throws Error if a quote is at the wrong place. */
+/** @throws Error if a quote is in the wrong place. */
 export function splitFields(line: string, delimiter: string): string[] {
   if (!line.includes('"')) {
     return line.split(delimiter);

@@ -16,7 +16,7 @@ import { broken, WireReader } from '../../encoding/protobuf-reader.ts';
  * Repeated numbers may be packed or unpacked. If a map contains a key twice, the last entry applies.
  */
 
-/** Values of a feature. A Feature message that contains no list is decoded as an empty list of bytes. */
+/** A feature's values. A Feature message without a list is decoded as an empty list of bytes. */
 export type Feature =
   | { readonly kind: 'bytes'; readonly values: readonly Uint8Array[] }
   | { readonly kind: 'float'; readonly values: Float32Array }
@@ -259,7 +259,7 @@ export type FeatureValue =
 
 /**
  * Encodes a tf.train.Example. Strings and Uint8Arrays become bytes. Numbers become floats. Bigints, Int32Arrays and BigInt64Arrays become
- * int64. Names are sorted, so equal examples have equal encodings.
+ * int64. Names are sorted, so the same example always has the same encoding.
  */
 export function encodeExample(features: Readonly<Record<string, FeatureValue>>): Buffer {
   return bytesField(1, encodeFeatures(features));
@@ -332,7 +332,7 @@ function bytesOf({ buffer, byteOffset, byteLength }: Float32Array): Uint8Array {
 }
 
 function packVarints(values: BigInt64Array): Buffer {
-  // The encoding of a negative number has ten bytes.
+  // A negative number is encoded in ten bytes.
   const unsigned = Array.from(values, (value) => BigInt.asUintN(64, value));
   const small = unsigned.map((value) => (value <= BigInt(Number.MAX_SAFE_INTEGER) ? Number(value) : null));
   const length = small.reduce<number>((sum, value) => sum + (value === null ? 10 : varintLength(value)), 0);

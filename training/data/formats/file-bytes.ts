@@ -9,7 +9,8 @@ import type { DataFile } from '../reading/file-set.ts';
 import type { ReadContext } from '../reading/read-context.ts';
 
 /**
- * Compression of a file. With `auto`, the file name decides: `.gz` means gzip, `.zlib` means zlib, and any other name means no compression.
+ * How a file is compressed. With `auto`, the file name decides: `.gz` means gzip, `.zlib` means zlib, and any other name means no
+ * compression.
  */
 export type Compression = 'auto' | 'none' | 'gzip' | 'zlib';
 
@@ -65,7 +66,7 @@ export async function readRange(file: DataFile, from: number, to: number, contex
   return bytes;
 }
 
-/** Reads the stored bytes of a file up to `end`. If the connection fails and the file has not changed, reopens the file and continues. */
+/** Reads a file's stored bytes up to `end`. If the connection fails and the file has not changed, reopens the file and continues. */
 async function* readBytes(file: DataFile, from: number, context: ReadContext, end = file.size): AsyncGenerator<Buffer, void> {
   const { storage, signal } = context;
   let offset = from;

@@ -13,7 +13,7 @@ export interface FileContents {
   readonly bytes: Buffer;
 }
 
-/** Yields one element for each file, without the contents of the file. */
+/** Yields one element for each file, without its contents. */
 export const listedFiles: FileFormat<DataFile> = {
   isSplittable: () => false,
   async *read({ file }) {
@@ -28,7 +28,7 @@ export interface ContentsOptions extends Pick<SourceOptions, 'localCopy'> {
   readonly maxRecordBytes?: number;
 }
 
-/** Yields each file with its contents. Reads several files concurrently, because small files have a high latency. */
+/** Yields each file with its contents. Reads several files concurrently, because latency dominates the time to read a small file. */
 export function contentsNode(files: DatasetNode<DataFile>, options: ContentsOptions): DatasetNode<FileContents> {
   const { parallelCalls = 8, maxRecordBytes = MAX_RECORD_BYTES, localCopy = false } = options;
   const read = async (file: DataFile, context: ReadContext) => {

@@ -7,19 +7,22 @@ import { type Compression, compressionOf, readContents } from './file-bytes.ts';
 import { MAX_RECORD_BYTES } from './tfrecord-format.ts';
 
 export interface IdxOptions {
-  /** Compression of the files. By default, the file name decides (`.gz`, `.zlib`). */
+  /** How the files are compressed. By default, the file name decides (`.gz`, `.zlib`). */
   readonly compression?: Compression;
   /** Maximum size of a record in bytes. A file with larger records is rejected. Default: 256 MiB. */
   readonly maxRecordBytes?: number;
 }
 
-/** A record of an IDX file. If the file has one dimension, a record is a number. Otherwise, it is a column with the other dimensions. */
+/**
+ * An IDX record. If the file has only one dimension, each record is a number. Otherwise, each record is a column with the remaining
+ * dimensions.
+ */
 export type IdxRecord = number | Column;
 
 /**
- * Creates the format of IDX files (see idx.ts). Each element combines the records with the same number from a file and its companion files.
- * All records have the same length, so a split may begin anywhere. A record belongs to the split that contains its first byte. Positions
- * are record numbers.
+ * Creates the format for IDX files (see idx.ts). Each element combines the records at the same index in a file and its companion files. All
+ * records have the same length, so a split may begin anywhere. A record belongs to the split that contains its first byte. Positions are
+ * record indices.
  * @param combine creates an element from the values of all columns, in order.
  */
 export function idxFormat<T>(options: IdxOptions, combine: (values: readonly IdxRecord[]) => T): FileFormat<T> {

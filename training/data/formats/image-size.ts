@@ -12,8 +12,8 @@
 const PNG = Buffer.from('89504e470d0a1a0a', 'hex');
 
 /**
- * Returns the number of pixels of an image according to its header. With `allFrames`, counts the pixels of all frames of a GIF. Returns 0
- * for an unknown format, which the decoder will reject.
+ * Returns the number of pixels that an image's header declares. With `allFrames`, counts the pixels in all frames of a GIF. Returns 0 for
+ * an unknown format, which the decoder will reject.
  */
 export function claimedPixels(data: Uint8Array, allFrames: boolean): number {
   const bytes = Buffer.from(data.buffer, data.byteOffset, data.byteLength);
@@ -42,7 +42,7 @@ function bmpPixels(bytes: Buffer): number {
 function jpegPixels(bytes: Buffer): number {
   let at = 2;
   while (at + 9 <= bytes.length) {
-    // Padding of any number of 0xff bytes may precede a marker.
+    // Any number of 0xff bytes may precede a marker as padding.
     if (bytes[at] !== 0xff) {
       return 0;
     }

@@ -20,8 +20,8 @@ export interface DecodeImageOptions {
   /** Number of channels in the result. Default: the number in the file. */
   readonly channels?: Channels;
   /**
-   * Size to which the image is resized, as [height, width]. With a size, only the first frame of a GIF is used. By default, the image keeps
-   * its size, and a GIF keeps all frames.
+   * Size to which the image is resized, as [height, width]. If a size is given, only the first frame of a GIF is used. By default, the
+   * image keeps its size, and a GIF keeps all frames.
    */
   readonly size?: readonly [height: number, width: number];
   /** Interpolation for resizing. Default: bilinear. */

@@ -13,15 +13,15 @@ export interface LineRecordOptions extends RecordOptions {
 }
 
 /**
- * Parses the line that begins at byte `offset`. Returns undefined if the line has no record, for example because it is empty. Throws if the
- * line is damaged.
+ * Parses the line that begins at byte `offset`. Returns undefined if the line contains no record, for example because it is empty. Throws
+ * if the line is damaged.
  */
 export type LineParser<T> = (line: string, offset: number) => T | undefined;
 
 /**
- * Creates the format of files with one record per line. As is usual in Hadoop, a line belongs to the split that contains its first byte. A
- * reader starts one byte before its split and skips everything up to the first line break. Positions are the offsets of lines.
- * @param parserFor creates the parser for the lines of a file.
+ * Creates the format for files with one record per line. As is usual in Hadoop, a line belongs to the split that contains its first byte. A
+ * reader starts one byte before its split and skips everything up to the first line break. Positions are line offsets.
+ * @param parserFor creates the parser for a file's lines.
  */
 export function lineFormat<T>(
   options: LineRecordOptions,

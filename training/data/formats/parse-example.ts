@@ -9,7 +9,7 @@ type DType = 'float32' | 'int64' | 'string';
 export interface FixedLenFeature<D extends DType = DType, S extends readonly number[] = readonly number[]> {
   readonly shape: S;
   readonly dtype: D;
-  /** Value for examples without the feature. Without a default, an example without the feature is an error. */
+  /** Value for examples that lack the feature. If no default is set, such an example causes an error. */
   readonly default?: D extends 'string' ? Buffer | string : number;
 }
 
@@ -21,8 +21,8 @@ export interface VarLenFeature<D extends DType = DType> {
 export type ExampleSchema = Readonly<Record<string, FixedLenFeature | VarLenFeature>>;
 
 /**
- * Features of an example after parsing. A scalar (shape []) is a number or a Buffer, a feature with any other shape is a column, and a
- * feature without a shape is an array.
+ * A parsed example's features. A scalar (shape []) is a number or a Buffer, a feature with any other shape is a column, and a feature
+ * without a shape is an array.
  */
 export type ParsedExample<Schema extends ExampleSchema> = {
   [Name in keyof Schema]: Schema[Name] extends { readonly shape: infer S; readonly dtype: infer D }
@@ -57,7 +57,7 @@ type Parser = (feature: WireReader | null) => unknown;
 
 /**
  * Returns a function that parses one record, like tf.io.parse_single_example. The result contains the features of the schema and can be
- * batched. All other features are skipped. TensorFlow.js has only int32 tensors, so int64 values become int32.
+ * batched. All other features are skipped. TensorFlow.js has no int64 tensors, so int64 values become int32.
  * @returns the parser. The parser throws TonyError DATA_INVALID if a feature is missing, has the wrong type, or has a number that exceeds
  * 32 bits. For such numbers, use `decodeExample`, which returns bigints.
  */
@@ -89,13 +89,13 @@ export function parseExample<const Schema extends ExampleSchema>(schema: Schema)
 }
 
 /**
- * Maps feature names to positions in the schema. The examples of a file usually have the same features in the same order, so each name is
+ * Maps feature names to positions in the schema. The examples in a file usually have the same features in the same order, so each name is
  * first compared with the name at the same place in the previous example.
  */
 class FeaturePlaces {
   readonly #places: ReadonlyMap<string, number>;
   /**
-   * Names of the previous example in order, with their positions in the schema. The position is -1 if the schema does not have the name.
+   * Names of the previous example in order, with their positions in the schema. The position is -1 if the schema does not contain the name.
    */
   readonly #order: { readonly name: Uint8Array; readonly place: number }[] = [];
   #turn = 0;
@@ -200,7 +200,7 @@ const LISTS = {
 >;
 
 function readInt32List(list: WireReader, name: string): Int32Array {
-  // Each number has at least one byte, so this length is sufficient.
+  // Each number takes up at least one byte, so this length is sufficient.
   const values = new Int32Array(list.end - list.at);
   let count = 0;
   scanInt64List(list, (low, high) => {

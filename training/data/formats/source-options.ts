@@ -2,9 +2,9 @@ import type { LocalCopyOptions } from '../local-copy/local-blocks.ts';
 
 export interface SourceOptions {
   /**
-   * How the readers of a dataset divide the data among them. With `file`, each reader gets whole files or parts of files. With `data`, each
-   * of n readers reads all files and uses every n-th record. With `off`, each reader gets all records. With `auto`, the default, `file`
-   * applies if there are at least as many files or parts as readers, and `data` otherwise.
+   * How a dataset's readers divide the data among themselves. With `file`, each reader gets whole files or parts of files. With `data`,
+   * each of n readers reads all files and uses every n-th record. With `off`, each reader gets all records. With `auto`, the default,
+   * `file` applies if there are at least as many files or parts as readers, and `data` otherwise.
    */
   readonly shardPolicy?: 'auto' | 'file' | 'data' | 'off';
   /** Maximum size in bytes of one part of a file that can be split. Default: 64 MiB. */

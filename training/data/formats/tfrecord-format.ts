@@ -4,7 +4,7 @@ import type { FileFormat } from '../reading/split.ts';
 import { type Compression, compressionOf, readContents } from './file-bytes.ts';
 
 export interface RecordOptions {
-  /** Compression of the files. By default, the file name decides (`.gz`, `.zlib`). */
+  /** How the files are compressed. By default, the file name decides (`.gz`, `.zlib`). */
   readonly compression?: Compression;
   /** Whether to skip and count damaged records. Otherwise, a damaged record is an error. Default: false. */
   readonly skipDamaged?: boolean;
@@ -14,7 +14,7 @@ export interface RecordOptions {
 
 export const MAX_RECORD_BYTES = 256 * 1024 * 1024;
 
-/** Creates the format of TFRecord files. Positions are the offsets of records in the uncompressed contents. */
+/** Creates the format for TFRecord files. Positions are record offsets in the uncompressed contents. */
 export function tfRecordFormat(options: RecordOptions): FileFormat<Buffer> {
   return {
     isSplittable: () => false,
@@ -57,7 +57,7 @@ export function damageHandler(options: RecordOptions, onSkip: (damage: TonyError
   };
 }
 
-/** Handles an error while reading. Passes damage to `onDamage`, including a failed decompression, and throws all other errors again. */
+/** Handles a read error. Reports damage, including failed decompression, to `onDamage`, and rethrows all other errors. */
 export function skipUnreadable(error: unknown, onDamage: (damage: TonyError) => void): void {
   if ((error as { code?: unknown }).code !== 'DATA_INVALID') {
     throw error;

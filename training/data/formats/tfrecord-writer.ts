@@ -23,8 +23,9 @@ export interface WrittenTfRecords {
 const PIECE_BYTES = 256 * 1024;
 
 /**
- * Writes records to one file, or to several files in turn. A file becomes visible only after all of its records have been written, and no
- * file does if the source of the records fails. Waits while the storage is slower than the source, so memory holds only little data.
+ * Writes records to one file, or to several files in turn. Each file becomes visible only after all of its records have been written. If
+ * the record source fails, no file becomes visible. Waits while the storage is slower than the source, so little data is in memory at any
+ * time.
  */
 export async function writeTfRecords(
   storage: Storage,
@@ -49,7 +50,7 @@ export async function writeTfRecords(
   return { uris, records: count };
 }
 
-/** Returns the name of a file in TensorFlow's convention, for example `train-00000-of-00010`. */
+/** Returns a file name that follows TensorFlow's convention, for example `train-00000-of-00010`. */
 export function shardName(name: string, index: number, shards: number): string {
   return `${name}-${String(index).padStart(5, '0')}-of-${String(shards).padStart(5, '0')}`;
 }
@@ -65,7 +66,7 @@ class FileWriter {
     const packed = compression === 'none' ? null : compression === 'gzip' ? createGzip() : createDeflate();
     const packing = packed === null ? Promise.resolve() : pipeline(this.#input, packed);
     const writing = storage.write(uri, (packed ?? this.#input) as AsyncIterable<Uint8Array>);
-    // After a storage error, calls of `add` that wait for the storage must fail.
+    // After a storage error, calls to `add` that wait for the storage must fail.
     writing.catch((error) => this.#input.destroy(error));
     packing.catch(() => {});
     this.#done = Promise.all([writing, packing]);

@@ -7,11 +7,11 @@ import { crc32c } from '../../encoding/crc32c.ts';
 import { containerScratch, createScratchFolder, isAlive, removeAtEnd } from './scratch-folder.ts';
 
 export interface LocalCopyOptions {
-  /** Maximum size in bytes of all copies of this program. Data beyond this limit is read from storage each time. Default: 16 GiB. */
+  /** Maximum total size in bytes of this program's copies. Data beyond this limit is read from storage each time. Default: 16 GiB. */
   readonly maxBytes?: number;
   /** Disk space in bytes that must stay free. Default: 1 GiB. */
   readonly keepFreeBytes?: number;
-  /** Folder for the copies. Default: the container's folder or, outside a job, the machine's folder for temporary files. */
+  /** Folder for the copies. Default: the container's folder or, outside a job, the machine's temporary folder. */
   readonly folder?: string;
 }
 
@@ -32,13 +32,13 @@ interface Place {
 const lineSchema = z.tuple([z.string(), z.number().int().nonnegative(), z.number().int().nonnegative(), z.number().int().nonnegative()]);
 
 /**
- * Blocks of files on the local disk, stored by name:
+ * Stores file blocks on the local disk, by name:
  *
  *   blocks   the concatenated bytes of the blocks
  *   index    one line per block: JSON [name, offset, length, crc32c], written after the block's bytes
  *   owner    the ID of the process that writes to the folder
  *
- * A program that restarts in the same container, for example after the loss of a worker, reuses the blocks of the previous program. If the
+ * A program that restarts in the same container, for example because a worker was lost, reuses the blocks of the previous program. If the
  * previous program was killed, its last block may be incomplete, so `get` verifies each block. A program removes the files when it exits.
  * If the program is killed, YARN removes the files together with the container.
  */

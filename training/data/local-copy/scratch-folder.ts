@@ -26,7 +26,7 @@ export async function containerScratch(): Promise<string | null> {
 /**
  * Creates a temporary folder in `place`, and removes the folder when the program exits. If the program is killed, the next program that
  * calls this function with the same `place` removes the folder.
- * @param place Default: the container's folder or, outside a job, the machine's folder for temporary files.
+ * @param place Default: the container's folder or, outside a job, the machine's temporary folder.
  */
 export async function createScratchFolder(place?: string): Promise<string> {
   const scratch = place ?? (await containerScratch());

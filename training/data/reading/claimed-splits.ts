@@ -7,9 +7,9 @@ import type { SplitRequest } from './split-assigner.ts';
 const claimsStartedByFingerprint = new Map<string, number>();
 
 /**
- * Yields the numbers of the splits that this task must process. Each split goes to one task of the role. When the task requests the next
- * split, the current split is finished. Splits that a failed task has not finished go to other tasks. Ends when all splits are finished.
- * Outside a job, yields all splits.
+ * Yields the numbers of the splits that this task must process. Each split goes to one task of the role. Requesting the next split marks
+ * the current one as finished. Splits that a failed task has not finished go to other tasks. Ends when all splits are finished. Outside a
+ * job, yields all splits.
  */
 export async function* claimSplits({ fingerprint, splits }: SplitList, signal: AbortSignal): AsyncGenerator<number, void> {
   const services = Services.ofTask();

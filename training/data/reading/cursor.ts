@@ -2,7 +2,7 @@ import type { Json } from '../../../platform/json-value.ts';
 import { disposeElement } from './dispose.ts';
 import type { Chunk, ChunkStream } from './stream.ts';
 
-/** Position of a cursor: a position in the stream, and the number of elements to skip from there. */
+/** A cursor's position: a position in the stream, and the number of elements to skip from there. */
 export type CursorState = readonly [at: Json, skip: number];
 
 /** Takes elements from a stream and keeps track of the exact position. */

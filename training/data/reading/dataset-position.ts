@@ -2,13 +2,13 @@ import * as z from 'zod';
 import type { Json } from '../../../platform/json-value.ts';
 
 const place = z.object({ pass: z.number(), shares: z.number(), states: z.array(z.json()) });
-/** Position of a worker in the dataset. `before` is the position of its shares at the end of the previous pass. */
+/** A worker's position in the dataset. `before` is the position of the worker's shares at the end of the previous pass. */
 const schema = place.extend({ before: place.optional() });
 
 /**
- * Joins the positions of workers that step independently into one position in the dataset. `own` is the position of this worker, and the
- * result is in the same pass. The position of each share comes from the worker that reads it. If that worker is already in the next pass,
- * its share is at the end. If the worker is still in an earlier pass, its share is at the beginning.
+ * Joins the positions of workers that step independently into one position in the dataset. `own` is this worker's position, and the result
+ * is in the same pass. The position of each share comes from the worker that reads it. If that worker is already in the next pass, its
+ * share is at the end. If the worker is still in an earlier pass, its share is at the beginning.
  */
 export function joinPositions(own: Json | undefined, others: readonly (Json | undefined)[]): Json | undefined {
   const first = schema.safeParse(own);

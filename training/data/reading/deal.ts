@@ -5,8 +5,8 @@ import { type Share, WHOLE } from './share.ts';
 import type { ChunkStream } from './stream.ts';
 
 /**
- * Yields every `count`-th element of a stream, starting with element number `index`. Suits datasets that cannot be divided at their source,
- * because each reader reads the whole stream.
+ * Yields every `count`-th element of a stream, starting with element number `index`. Each reader reads the whole stream, so this also works
+ * for datasets that cannot be divided at their source.
  *
  * State: the position in the stream, and the number of elements before it.
  */

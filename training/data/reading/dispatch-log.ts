@@ -50,8 +50,8 @@ export class DispatchLog {
   /** Number of the earliest pass in this reader's state, or 0 for a new reader. */
   readonly #first: number;
   /**
-   * Highest `#first` of all readers. Passes with a lower number have no splits left, because a reader begins a pass only after all splits
-   * of the previous pass have been assigned.
+   * Highest `#first` among all readers. Passes with a lower number have no splits left, because a reader begins a pass only after all
+   * splits of the previous pass have been assigned.
    */
   readonly #farthest: number;
 
@@ -60,7 +60,7 @@ export class DispatchLog {
    * readers.
    * @param stored the result of this reader's `state`, from a checkpoint.
    * @param all the results of `state` for all shares, if all readers resume together. Otherwise empty.
-   * @param assigner null for the assigner of this process.
+   * @param assigner null for this process's assigner.
    * @throws TonyError DATA_INVALID if a stored state is malformed.
    */
   constructor(share: Share, stored: Json, all: readonly Json[], assigner: SplitAssigner | null) {
@@ -81,7 +81,7 @@ export class DispatchLog {
   }
 
   /**
-   * Opens a pass, which may be new or come from a checkpoint.
+   * Opens a pass, which may be new or restored from a checkpoint.
    * @throws TonyError USAGE if the pass is open already. This happens if a dataset contains the same dispatched files twice.
    */
   open(pass: Pass): OpenPass {
@@ -124,7 +124,7 @@ export class DispatchLog {
     return this.#logs.find((each) => passKey(each.pass) === key);
   }
 
-  /** Returns the number for a pass that is in no checkpoint. Such a pass is new, or all other readers have finished it already. */
+  /** Returns the number for a pass that is not in any checkpoint. Such a pass is new, or all other readers have finished it already. */
   #nextNumber(): number {
     const taken = new Set(this.#logs.map(({ number }) => number));
     let number = this.#first;
@@ -172,7 +172,8 @@ export class OpenPass {
   }
 
   /**
-   * Returns entry `at` of the log, or null after the last split. Requests a split from the assigner if the log does not have the entry yet.
+   * Returns entry `at` of the log, or null after the last split. Requests a split from the assigner if the log does not contain the entry
+   * yet.
    */
   async split(at: number, signal: AbortSignal): Promise<number | null> {
     const { log, isOver } = this.#log;

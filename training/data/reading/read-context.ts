@@ -25,7 +25,7 @@ export interface SplitList {
  */
 export type Passes = readonly number[];
 
-/** Parameters of a read. The same dataset with the same parameters yields the same elements in the same order. */
+/** Read parameters. The same dataset with the same parameters yields the same elements in the same order. */
 export interface ReadContext {
   readonly storage: Storage;
   readonly share: Share;
@@ -42,7 +42,7 @@ export interface ReadContext {
   readonly onPassedOver?: () => void;
   readonly seed: number;
   readonly passes: Passes;
-  /** Seed of the order of the files, or null to keep the order of the listing. */
+  /** Seed for the file order, or null to keep the order in which the files are listed. */
   readonly fileOrderSeed: number | null;
   /** Aborts reading. The stream then stops waiting and closes its files and connections. */
   readonly signal: AbortSignal;

@@ -34,7 +34,7 @@ export interface SplitRequest extends PassPlace {
   /** True if the reader resumes from a checkpoint. Other readers may then have logs, too. */
   readonly restored?: boolean;
   readonly at?: number;
-  /** Finished splits. Only readers of the kind `workers` use this field. */
+  /** Finished splits. Only `workers` readers use this field. */
   readonly done?: readonly number[];
 }
 
@@ -56,7 +56,7 @@ export interface SplitAssigner {
 let assigner: SplitAssigner | null = null;
 
 /**
- * Returns the assigner of this process.
+ * Returns this process's assigner.
  * @throws TonyError SERVICE_LOST if there are other readers and this task has no connection to the ApplicationMaster.
  */
 export function splitAssigner(share: Share): SplitAssigner {

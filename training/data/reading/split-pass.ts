@@ -1,7 +1,8 @@
 import { TonyError } from '../../../platform/errors.ts';
 
 /**
- * Answer to a reader that requests a split. With `wait`, a split may become available later. With `over`, the reader gets no more splits.
+ * The response to a reader that requests a split. With `wait`, a split may become available later. With `over`, the reader gets no more
+ * splits.
  */
 export type NextSplit = { readonly split: number } | 'wait' | 'over';
 
@@ -39,7 +40,7 @@ export class SplitPass {
   readonly #logs = new Map<string, number[]>();
   readonly #done = new Set<number>();
   readonly #taken = new Set<number>();
-  /** Number below which all splits are taken. */
+  /** All splits with lower numbers are taken. */
   #lowest = 0;
 
   constructor(description: PassDescription) {
@@ -68,7 +69,7 @@ export class SplitPass {
 
   /**
    * Registers a reader with its log.
-   * @returns true if the pass did not know the reader or a part of its log.
+   * @returns true if the reader or part of its log was new to the pass.
    * @throws TonyError DATA_INVALID if the log contradicts the logs of other readers.
    */
   register(reader: string, log: readonly number[]): boolean {

@@ -11,7 +11,10 @@ import type { SplitAssigner } from '../reading/split-assigner.ts';
 import { DeferredStream } from '../reading/stream.ts';
 
 export interface ReadOptions {
-  /** Storage that contains the data. Default: the job's storage or, outside a job, that of the Hadoop cluster in HADOOP_CONF_DIR. */
+  /**
+   * Storage that contains the data. Default: the job's storage or, outside a job, the storage of the Hadoop cluster that HADOOP_CONF_DIR
+   * configures.
+   */
   readonly storage?: Storage;
   /** Share of the dataset to read. The readers of all shares together yield each element once. Default: the whole dataset. */
   readonly share?: Share;
@@ -26,7 +29,7 @@ export interface ReadOptions {
    * reader would have returned next.
    */
   readonly state?: Json;
-  /** States of the readers of all shares. Only needed if all readers of dispatched data resume together. */
+  /** The states of all readers, one for each share. Only needed if all readers of dispatched data resume together. */
   readonly states?: readonly Json[];
   readonly signal?: AbortSignal;
   /** Assigns the splits of dispatched data. Default: the job's ApplicationMaster or, outside a job, this process. */
@@ -46,7 +49,7 @@ interface ReaderState {
   readonly splits?: Json;
 }
 
-/** Reads a dataset. A `for await` loop closes the reader at its end. A program that calls `next` itself must also call `return`. */
+/** Reads a dataset. A `for await` loop closes the reader when it ends. A program that calls `next` itself must also call `return`. */
 export class DatasetReader<T> implements AsyncIterableIterator<T> {
   readonly #cursor: Cursor<T>;
   readonly #abort = new AbortController();

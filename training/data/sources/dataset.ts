@@ -97,7 +97,7 @@ export class Dataset<T> implements AsyncIterable<T> {
   /**
    * Shuffles the order of the files, and shuffles the elements in blocks of `bufferSize`. The order differs between epochs, but is the same
    * in every run. Memory holds up to twice `bufferSize` elements.
-   * @param seed Default: the seed of the reader. With `fit`, this is the option `seed`.
+   * @param seed Default: the reader's seed, which is the `seed` option in `fit`.
    * @param reshuffleEachIteration whether the order differs between epochs. Default: true.
    */
   shuffle(bufferSize: number, seed: number | null = null, reshuffleEachIteration = true): Dataset<T> {
@@ -176,8 +176,8 @@ export class Dataset<T> implements AsyncIterable<T> {
   }
 
   /**
-   * Yields the numbers of the splits that this task must process with `read({ split })`. Each split goes to one task of the role. When the
-   * task requests the next split, the current split is finished. Splits that a failed task has not finished go to other tasks. Ends when
+   * Yields the numbers of the splits that this task must process with `read({ split })`. Each split goes to one task of the role.
+   * Requesting the next split marks the current one as finished. Splits that a failed task has not finished go to other tasks. Ends when
    * all splits are finished.
    *
    * Outside a job, yields all splits. In a role with ranks, each new generation starts again with all splits.

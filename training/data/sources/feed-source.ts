@@ -14,8 +14,8 @@ export interface FeedOptions {
 }
 
 /**
- * Time limit in ms for returning records that this process has not used. If this fails, other workers get these records when the process
- * exits.
+ * Time limit in ms for returning records that this process has not used. After this time, other workers get these records only when the
+ * process exits.
  */
 const LEAVE_MS = 2_000;
 
@@ -68,8 +68,8 @@ interface FeedRequest {
 }
 
 /**
- * Reads the records of a feed. Requests the next records while the program uses the current ones. Each request also confirms the records of
- * the previous answer. The ApplicationMaster never delivers confirmed records again, because this process may have used them.
+ * Reads the records of a feed. Requests the next records while the program uses the current ones. Each request also confirms the records
+ * from the previous response. The ApplicationMaster never delivers confirmed records again, because this process may have used them.
  */
 class FeedStream implements ChunkStream<Buffer> {
   readonly #services: Services;

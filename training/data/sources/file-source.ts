@@ -19,7 +19,7 @@ const CONCURRENT_READS = 8;
 /**
  * Reads records from files.
  *
- * State: the fingerprint of the files, the number of the split in this reader's order, and the position in the split.
+ * State: the files' fingerprint, the number of the split in this reader's order, and the position in the split.
  */
 export class FileSource<T> implements DatasetNode<T> {
   readonly #list: FileLister;
@@ -112,7 +112,9 @@ function cutEvenly(file: DataFile, count: number): Split[] {
   return Array.from({ length: count }, (_, index) => ({ file, from: border(index), to: border(index + 1) }));
 }
 
-/** Joins groups of records to splits of about `largest` bytes. Each split has at least one group, and the first split begins at byte 0. */
+/**
+ * Joins groups of records into splits of about `largest` bytes. Each split has at least one group, and the first split begins at byte 0.
+ */
 function cutAtBorders(file: DataFile, borders: readonly number[], largest: number): Split[] {
   const splits: Split[] = [];
   let from = 0;

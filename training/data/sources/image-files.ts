@@ -30,7 +30,7 @@ export interface ImageElement {
 
 const IMAGE = /\.(png|jpe?g|bmp|gif)$/i;
 
-/** Lists the images in the class folders. The label of an image is the number of its folder. */
+/** Lists the images in the class folders. Each image's label is the number of its folder. */
 export async function labelledImages(
   storage: Storage,
   files: Files,

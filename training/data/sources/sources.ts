@@ -57,7 +57,7 @@ export function jsonl<T = unknown>(files: Files, options: RecordOptions & Source
 
 /**
  * Reads comma-separated values (RFC 4180). A row is an object with one field per column. If `columnConfigs` marks labels, a row has the
- * form `{ xs, ys }`. Types, defaults and required values work as in tf.data.csv.
+ * form `{ xs, ys }`. Types, defaults and required values work as they do in tf.data.csv.
  */
 export function csv<Row = CsvRow | LabelledCsvRow>(files: Files, options: CsvOptions & SourceOptions = {}): Dataset<Row> {
   return new Dataset(new FileSource(files, csvFormat(options), options)) as unknown as Dataset<Row>;
@@ -114,8 +114,8 @@ export function avro<Row = TableRow>(files: Files, options: AvroOptions & Source
 }
 
 /**
- * Combines the elements with the same number from several datasets into an array or an object, for example `zip({ xs: images, ys: labels
- * })`. Ends with the shortest dataset. Each rank reads all datasets completely and uses only its share. To combine files, a source such as
+ * Combines the elements at the same index in several datasets into an array or an object, for example `zip({ xs: images, ys: labels })`.
+ * Ends with the shortest dataset. Each rank reads all datasets completely and uses only its share. To combine files, a source such as
  * `idx({ ... })` is faster.
  */
 export function zip<const T extends readonly Dataset<unknown>[]>(
@@ -160,12 +160,12 @@ export function sampleFrom<T>(datasets: readonly Dataset<T>[], options: SampleOp
   return new Dataset(sampleNode(nodes, weights, seed), datasets[0]?.isBatched ?? false);
 }
 
-/** Yields one element for each file, without the contents of the file. */
+/** Yields one element for each file, without its contents. */
 export function files(names: Files, options: SourceOptions = {}): Dataset<DataFile> {
   return new Dataset(new FileSource(names, listedFiles, options));
 }
 
-/** Yields one element for each file, with the contents of the file. */
+/** Yields one element for each file, with its contents. */
 export function binaryFiles(names: Files, options: SourceOptions & ContentsOptions = {}): Dataset<FileContents> {
   return new Dataset(contentsNode(new FileSource(names, listedFiles, options), options));
 }

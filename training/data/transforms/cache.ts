@@ -12,11 +12,11 @@ export interface CacheOptions {
   /** Whether to cache on the local disk instead of in memory. Default: false. */
   readonly disk?: boolean;
   /**
-   * Maximum size in bytes of the cache of one reader. A share that exceeds it is read from its source in each pass. Default: 1 GiB in
-   * memory, 16 GiB on disk.
+   * Maximum size in bytes of one reader's cache. A share that exceeds it is read from its source in each pass. Default: 1 GiB in memory, 16
+   * GiB on disk.
    */
   readonly maxBytes?: number;
-  /** Folder for a cache on disk. Default: the container's folder or, outside a job, the machine's folder for temporary files. */
+  /** Folder for a cache on disk. Default: the container's folder or, outside a job, the machine's temporary folder. */
   readonly folder?: string;
 }
 
@@ -38,7 +38,7 @@ interface Kept<T> {
 export class CacheNode<T> implements DatasetNode<T> {
   readonly #inner: DatasetNode<T>;
   readonly #options: CacheOptions;
-  /** Cache of each share. Null while the cache is incomplete, or if it would exceed the limit. */
+  /** Each share's cache. Null while the cache is incomplete, or if it would exceed the limit. */
   readonly #kept = new Map<string, Kept<T> | null>();
 
   constructor(inner: DatasetNode<T>, options: CacheOptions) {
@@ -159,7 +159,7 @@ class KeptInMemory<T> implements Kept<T> {
 const openFiles = new Set<FileHandle>();
 const READ_BYTES = 1024 * 1024;
 
-/** Stores each chunk as one TFRecord, serialised with v8.serialize. The checksums of TFRecord detect disk errors. */
+/** Stores each chunk as one TFRecord, serialised with v8.serialize. The TFRecord checksums detect disk errors. */
 class KeptOnDisk<T> implements Kept<T> {
   readonly #limit: number;
   readonly #folder: string;

@@ -63,8 +63,8 @@ class InterleavedStream<T, U> implements ChunkStream<U> {
   readonly #stored: InterleaveState[1] | null;
   #hasBegun = false;
   /**
-   * Open inner datasets, in the order of their turns. Null in the place of a dataset that has ended, until the next turn of that place
-   * opens another dataset.
+   * Open inner datasets, in the order of their turns. When a dataset ends, its place is null until that place's next turn, which opens
+   * another dataset.
    */
   readonly #open: (Open<U> | null)[];
   #hasMore = true;

@@ -2,9 +2,9 @@ import type { Column } from '../../encoding/idx.ts';
 import { columnOf, misfit } from './collate.ts';
 
 export interface PaddedBatchOptions {
-  /** Value of the padding. Default: 0. */
+  /** The padding value. Default: 0. */
   readonly value?: number;
-  /** Side of the values on which the padding is inserted. Recurrent networks usually need `start`. Default: `end`. */
+  /** The side on which padding is added. Recurrent networks usually need `start`. Default: `end`. */
   readonly side?: 'end' | 'start';
   /** Length of each axis, by field name. Null means the maximum length in the batch. Default: null for all axes. */
   readonly shapes?: Readonly<Record<string, readonly (number | null)[]>>;

@@ -7,7 +7,7 @@ import { CHUNK_ELEMENTS, type Chunk, type ChunkStream } from '../reading/stream.
 export interface SampleOptions {
   /** Relative frequency of each dataset. Default: equal frequencies. */
   readonly weights?: readonly number[];
-  /** Seed of the random selection. Default: the seed of the reader. */
+  /** Seed for the random selection. Default: the reader's seed. */
   readonly seed?: number;
 }
 

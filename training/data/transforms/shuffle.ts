@@ -8,16 +8,16 @@ import { PrefetchStream } from './prefetch.ts';
 export interface ShuffleOptions {
   /** Number of elements in a block. */
   readonly bufferSize: number;
-  /** Seed of the order, or null for the seed of the reader. */
+  /** Seed for shuffling, or null to use the reader's seed. */
   readonly seed: number | null;
   readonly reshuffleEachIteration: boolean;
 }
 
 /**
  * Shuffles the order of the files, and the elements in blocks of `bufferSize`. With blocks instead of the usual sliding window, a
- * checkpoint needs only the position of the block and an index in the block, but no buffered elements. The length of the first block is
- * random, so the blocks differ between epochs. If the dataset fits into one block, every order is equally likely. The next block is read
- * while the current block is used, so memory holds up to two blocks.
+ * checkpoint needs only the block's position and an index in the block, but no buffered elements. The length of the first block is random,
+ * so the blocks differ between epochs. If the dataset fits into one block, every order is equally likely. The next block is read while the
+ * current block is used, so memory holds up to two blocks.
  */
 export function shuffleNode<T>(inner: DatasetNode<T>, options: ShuffleOptions): DatasetNode<T> {
   return {

@@ -6,7 +6,7 @@ import type { DatasetNode } from '../reading/read-context.ts';
 import { CHUNK_ELEMENTS } from '../reading/stream.ts';
 
 /**
- * Combines the elements with the same number from several datasets. Ends with the shortest dataset. The combinations must not depend on the
+ * Combines the elements at the same index in several datasets. Ends with the shortest dataset. The combinations must not depend on the
  * number of readers, so each reader reads all datasets and uses its share.
  *
  * State: the position in each dataset.

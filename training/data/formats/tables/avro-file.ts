@@ -130,7 +130,7 @@ export async function readBlock(window: ByteWindow, { sync }: AvroHeader, mostBy
   return { offset, count, data };
 }
 
-/** Takes a block's number of records and length from the window. Returns null if they are damaged. */
+/** Takes a block's record count and length from the window. Returns null if they are damaged. */
 function takeLengths(window: ByteWindow): [count: number, length: number] | null {
   const cursor: AvroCursor = { bytes: window.bytes, at: 0 };
   try {

@@ -16,13 +16,12 @@ export interface AvroOptions extends TableOptions {
 }
 
 const SYNC_BYTES = 16;
-/** Maximum number of records in a block. A limit in bytes is not sufficient, because the records of some types have no bytes. */
+/** Maximum number of records in a block. A limit in bytes is not sufficient, because records of some types are zero bytes long. */
 const MAX_RECORDS_PER_BLOCK = 16 * 1024 * 1024;
 
 /**
- * Creates the format of Avro's object container files. Each record becomes a row. A block belongs to the split that contains its first
- * byte. Sync markers separate the blocks, so a reader begins after the first marker that ends in its split. Positions are the offsets of
- * blocks.
+ * Creates the format for Avro object container files. Each record becomes a row. A block belongs to the split that contains its first byte.
+ * Sync markers separate the blocks, so a reader begins after the first marker that ends in its split. Positions are block offsets.
  */
 export function avroFormat(options: AvroOptions): FileFormat<TableRow> {
   const mostBytes = options.maxRecordBytes ?? MAX_RECORD_BYTES;

@@ -1,4 +1,4 @@
-/** The next bytes of a stream, for a parser. Holds only bytes that the parser has requested and not yet taken. */
+/** The next bytes of a stream, for a parser. Contains only bytes that the parser has requested but not yet taken. */
 export class ByteWindow {
   readonly #pieces: AsyncIterator<Buffer>;
   #bytes: Buffer = Buffer.alloc(0);

@@ -34,7 +34,7 @@ const PARSERS: Partial<ParquetParsers> = {
 };
 
 /**
- * Creates the format of Parquet files. Reads one row group at a time, and only the selected columns. A row group belongs to the split that
+ * Creates the format for Parquet files. Reads one row group at a time, and only the selected columns. A row group belongs to the split that
  * contains its first byte. Positions are [row group, row].
  */
 export function parquetFormat(options: ParquetOptions): FileFormat<TableRow> {

@@ -9,7 +9,7 @@ import type { ValueKind } from './table-values.ts';
  */
 export function parquetKind(tree: SchemaTree, where: string): ValueKind {
   const kind = tree.children.length === 0 ? leafKind(tree.element, where) : groupKind(tree, where);
-  // A repeated field without the annotation LIST is a list whose items are required.
+  // A repeated field without the LIST annotation is a list whose items are required.
   return tree.element.repetition_type === 'REPEATED' ? { list: kind } : kind;
 }
 
