@@ -23,7 +23,7 @@ const PACKAGES: Readonly<Record<BackendName, string>> = {
 
 /**
  * Loads the fastest available backend. The order is CUDA (if the machine has a GPU), TensorFlow's C library, WebAssembly, plain JavaScript.
- * The environment variable TONY_BACKEND selects a specific backend: `gpu`, `native`, `wasm` or `cpu`.
+ * The TONY_BACKEND environment variable selects a specific backend: `gpu`, `native`, `wasm` or `cpu`.
  *
  * The native backend blocks the event loop during each operation. TF_NUM_INTRAOP_THREADS sets its number of threads. The default is the
  * number of cores divided by `neighbours`.

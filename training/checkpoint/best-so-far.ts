@@ -1,7 +1,7 @@
 export interface PatienceOptions {
   /** Whether lower or higher values are better. */
   readonly mode: 'min' | 'max';
-  /** Number of consecutive values without an improvement after which training should stop, or null for no limit. */
+  /** Training should stop after this many consecutive values without an improvement. Null means no limit. */
   readonly patience: number | null;
   /** Minimum improvement that resets the count for `patience`. A value that improves by less still becomes the best value. */
   readonly minDelta: number;
@@ -16,7 +16,7 @@ export interface Assessment {
 export class BestSoFar {
   readonly #options: PatienceOptions;
   #best: number | null;
-  /** Value with which `add` compares the next value to decide whether it improves by more than `minDelta`. */
+  /** The value that the next one must improve on by more than `minDelta` to reset the count. */
   #reference: number | null;
   #wait = 0;
 

@@ -4,7 +4,7 @@ import { TonyError } from '../../platform/errors.ts';
 import type { Json } from '../../platform/json-value.ts';
 
 /**
- * A checkpoint is a folder `step-N`. Each process that holds part of the state writes one tensor file:
+ * A checkpoint is a `step-N` folder. Each process that holds part of the state writes one tensor file:
  *
  *   tensors-00000-of-00002.bin   consecutive tensors without gaps, little-endian
  *   tensors-00001-of-00002.bin

@@ -13,7 +13,7 @@ export class CheckpointOrder {
   #lookedAt = Number.NEGATIVE_INFINITY;
   #isGiven = false;
 
-  /** @param file the path of the file that the executor creates, or null if the task receives no orders. */
+  /** @param file the path of the file that the executor creates, or null if the task does not receive orders. */
   constructor(file: string | null, now: () => number = () => performance.now()) {
     this.#file = file;
     this.#now = now;

@@ -10,7 +10,7 @@ const PIECE_BYTES = 1024 * 1024;
 /** Maximum number of bytes in one read request. Adjacent tensors share a request. */
 const RANGE_BYTES = 64 * 1024 * 1024;
 
-/** Writes one file of a checkpoint to the folder `uri`. The caller must not change the tensors' bytes until the promise settles. */
+/** Writes one checkpoint file to the folder at `uri`. The caller must not change the tensors' bytes until the promise settles. */
 export async function writeShardFile(
   storage: Storage,
   uri: string,
@@ -41,7 +41,7 @@ export async function writeShardFile(
 }
 
 /**
- * Reads the tensors for which `isWanted` returns true from the checkpoint in the folder `uri`. Returns them in the order in which the
+ * Reads the tensors for which `isWanted` returns true from the checkpoint in the folder at `uri`. Returns them in the order in which the
  * checkpoint stores them.
  * @throws TonyError CHECKPOINT_DAMAGED, or NOT_FOUND if a file is missing.
  */

@@ -55,8 +55,8 @@ export class CheckpointWriter {
   }
 
   /**
-   * Takes a snapshot and writes it in the background. Resolves once the snapshot is taken. Drops a waiting snapshot first, so memory holds
-   * at most two snapshots.
+   * Takes a snapshot and writes it in the background. Resolves once the snapshot is taken. Drops a waiting snapshot first, so at most two
+   * snapshots are in memory.
    * @throws TonyError CHECKPOINT_FENCED if the generation has been retired, or the error with which an earlier write finally failed.
    */
   async record(take: () => Promise<Snapshot>): Promise<void> {

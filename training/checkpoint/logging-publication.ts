@@ -205,7 +205,7 @@ function parseEntry(text: string, uri: string): LogEntry {
   throw new TonyError('CHECKPOINT_FAILED', `${uri} is not an entry of a checkpoint log`);
 }
 
-/** Returns a field of an index, or undefined if the index is damaged. Does not verify the index. */
+/** Returns an index field, or undefined if the index is damaged. Does not verify the index. */
 function fieldOf(text: string | null, field: 'applicationId' | 'generation' | 'folder'): unknown {
   try {
     const index = JSON.parse(text ?? '{}') as Record<string, unknown> & { body?: Record<string, unknown> };

@@ -72,7 +72,7 @@ export class Phases {
     return phase;
   }
 
-  /** Returns a phase that writes no checkpoints. A restarted program repeats the phase from the beginning. */
+  /** Returns a phase that does not write checkpoints. A restarted program repeats the phase from the beginning. */
   unkept(): Phase {
     return new Phase('unkept', this.#steps, this.#applicationId, { kept: this.#ends, onEnd: () => {} });
   }

@@ -90,7 +90,7 @@ export class Cluster {
   readonly position: { readonly index: number; readonly count: number };
   /** URI of the job's output folder, or null for a standalone program without `outputDir`. */
   readonly outputDir: string | null;
-  /** URI of the summary folder, or null if the program writes no summaries. The folder contains one sub-folder for each run. */
+  /** URI of the summary folder, or null if the program does not write summaries. The folder contains one sub-folder for each run. */
   readonly summaryDir: string | null;
   /** URIs of the job's input folders, by name. */
   readonly data: Readonly<Record<string, string>>;
@@ -165,7 +165,7 @@ export class Cluster {
   }
 
   /**
-   * Trains a compiled model on all ranks at once. FitOptions describes the options.
+   * Trains a compiled model on all ranks in parallel. FitOptions describes the options.
    *
    * With a checkpoint folder, training resumes from the newest valid checkpoint and writes new checkpoints. The last checkpoint is marked
    * as final. Each call is a separate phase. A restarted program restores the weights, optimizer and history of completed phases, and

@@ -16,10 +16,10 @@ import { Cluster } from './cluster.ts';
 export interface JoinOptions {
   /** A standalone program's input folders, as paths or URIs by name. A job uses `data` in job.yaml instead. */
   readonly data?: Readonly<Record<string, string>>;
-  /** A standalone program's checkpoint folder. By default, the program writes no checkpoints. */
+  /** A standalone program's checkpoint folder. By default, the program does not write checkpoints. */
   readonly checkpointDir?: string;
   readonly checkpointEverySteps?: number;
-  /** A standalone program's summary folder. By default, the program writes no summaries. */
+  /** A standalone program's summary folder. By default, the program does not write summaries. */
   readonly summaryDir?: string;
   /** A standalone program's output folder. */
   readonly outputDir?: string;

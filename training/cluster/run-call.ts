@@ -8,7 +8,7 @@ import { joinUri } from '../../storage/uri.ts';
 import { readTask } from '../process/task.ts';
 import { join } from './join.ts';
 
-/** Time in ms for which open timers and connections may delay the exit of the process. */
+/** Time in ms for which open timers and connections may keep the process from exiting. */
 const LEFTOVERS_MS = 5000;
 
 const schema = z.object({ module: z.string().min(1), export: z.string().min(1), args: z.array(z.unknown()) });

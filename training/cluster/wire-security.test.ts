@@ -43,7 +43,7 @@ interface Kind {
   readonly workers: number;
   readonly servers: number;
   readonly of: (wireSecurity: WireSecurity) => Strategy;
-  /** The mode in which the proxy changes a bit. The tests of the connections cover the other mode. */
+  /** The mode in which the proxy changes a bit. The connection tests cover the other mode. */
   readonly changedIn: WireSecurity;
   /** The member behind the proxy, and the worker that reads from it. */
   readonly behind: { readonly role: string; readonly index: number };

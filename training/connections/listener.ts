@@ -57,7 +57,7 @@ export async function openListener(listener: Listener): Promise<Server> {
     if (code !== 'EADDRNOTAVAIL' && code !== 'ENOTFOUND') {
       throw new TonyError('RING_JOIN_FAILED', `cannot listen on ${listener.host}:${listener.port}: ${messageOf(error)}`, { cause: error });
     }
-    // Behind NAT, the announced host name may resolve to the address of another machine.
+    // Behind NAT, the announced host name may resolve to another machine's address.
     return await listen(listener.port, { port: listener.port });
   }
 }

@@ -58,7 +58,7 @@ export class RecordKey {
     material.fill(0);
   }
 
-  /** Returns the header and the body of the next record. With `authenticated`, the body is `parts` itself, not a copy. */
+  /** Returns the next record's header and body. With `authenticated`, the body is `parts` itself, not a copy. */
   seal(parts: readonly Uint8Array[]): { readonly header: Buffer; readonly body: readonly Uint8Array[] } {
     const cipher = createCipheriv(CIPHER, this.#key, this.#nextNonce(), { authTagLength: TAG_BYTES });
     let body = parts;

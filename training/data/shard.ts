@@ -2,7 +2,7 @@
 export interface StepShard {
   readonly from: number;
   readonly to: number;
-  /** Position after the examples of all ranks, where the next step starts. */
+  /** The position after all ranks' examples, where the next step starts. */
   readonly next: number;
   /** Weight of this rank's gradient: the fraction of the step's examples that this rank has. */
   readonly weight: number;

@@ -32,7 +32,7 @@ export interface IdxHeader {
 }
 
 /**
- * Parses the header of an IDX file.
+ * Parses an IDX file header.
  * @param bytes the first MAX_HEADER_BYTES bytes of the file, or the whole file if it is shorter.
  * @param where the file name, for error messages.
  * @throws TonyError DATA_INVALID if the header is invalid or incomplete.

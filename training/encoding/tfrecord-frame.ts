@@ -9,8 +9,8 @@ export const HEADER_BYTES = 12;
 export const FOOTER_BYTES = 4;
 
 /**
- * Writes the header and the footer of a record. The buffer must already contain the data, with space for the header before the data and for
- * the footer after it.
+ * Writes a record's header and footer. The buffer must already contain the data, with space for the header before the data and for the
+ * footer after it.
  */
 export function sealRecord(record: Buffer): Buffer {
   const end = record.length - FOOTER_BYTES;

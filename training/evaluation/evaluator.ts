@@ -25,8 +25,8 @@ export interface EvaluateOptions {
   /** Name of the phase whose checkpoints are evaluated. Default: all phases. */
   readonly phase?: string;
   /**
-   * Number of consecutive evaluations without an improvement after which training ends. Training then writes its final checkpoint, and the
-   * job succeeds. By default, the evaluator never ends training.
+   * Training ends after this many consecutive evaluations without an improvement. It then writes its final checkpoint, and the job
+   * succeeds. By default, the evaluator never ends training.
    */
   readonly patience?: number;
   /** Difference that a value must exceed to count as an improvement. Default: 0. */
@@ -36,8 +36,8 @@ export interface EvaluateOptions {
   /** Number of batches of a dataset to evaluate. Default: all batches. */
   readonly batches?: number;
   /**
-   * Whether to load the best checkpoint's weights into the model at the end. Otherwise, the model keeps the last checkpoint's weights.
-   * Default: false.
+   * Whether to load the best checkpoint's weights into the model when the evaluation ends. Otherwise, the model keeps the last checkpoint's
+   * weights. Default: false.
    */
   readonly restoreBest?: boolean;
   /** Interval in ms at which the evaluator looks for a new checkpoint. Default: 2000. */
@@ -70,7 +70,7 @@ export interface EvaluationWorld {
   readonly applicationId: string;
   /** Name of the evaluator, for example `evaluator-0`, under which it protects a checkpoint from removal while it reads the checkpoint. */
   readonly holder: string;
-  /** Reports the values of an evaluation and the best value so far to the job and to TensorBoard. */
+  /** Reports an evaluation's values and the best value so far to the job and to TensorBoard. */
   readonly onValues: (step: number, values: Readonly<Record<string, number>>, best: Readonly<Record<string, number>>) => void;
   readonly onNotice: (message: string) => void;
 }

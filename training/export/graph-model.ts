@@ -8,7 +8,7 @@ import { type MergedTrace, mergeTraces, type Size } from './merged-trace.ts';
 import { modelFilesHandler, writeModelFiles } from './model-files.ts';
 import { type Trace, tracePrediction } from './trace.ts';
 
-/** Numbers of examples with which the model is traced. Other dimensions of a model rarely have these sizes. */
+/** Batch sizes with which the model is traced. Other model dimensions rarely have these sizes. */
 const BATCHES = [3, 5] as const;
 /** Number of examples with which `proveEqual` compares the predictions of the graph and the model. */
 const PROOF_BATCH = 7;

@@ -84,5 +84,5 @@ export function isMissing(value: MergedAttribute): value is null | undefined {
   return value === null || value === undefined;
 }
 
-/** Adds the operations of a call to the graph and returns the names of the call's outputs. */
+/** Adds a call's operations to the graph and returns the names of the call's outputs. */
 export type Lowering = (call: Call) => string | string[];

@@ -1,7 +1,7 @@
 import { type AttrValue, attr } from './graph-builder.ts';
 import { type Call, isMissing, type Lowering } from './kernel-call.ts';
 
-/* Converts the kernels of convolution, pooling, dense and normalisation layers to TensorFlow's operations. */
+/* Converts the kernels that convolution, pooling, dense and normalisation layers use to TensorFlow operations. */
 
 /** Adds a 1 for the batch axis and for the channel axis to a list such as strides. The channel axis is the last one. */
 function spatial(values: readonly number[]): AttrValue {
@@ -107,7 +107,7 @@ export function learnedSlope(call: Call, x: string, slope: string): string {
   return op('AddV2', op('Relu', x), op('Mul', slope, negative));
 }
 
-/** Adds the bias and the activation of a fused kernel to the result of the kernel's main operation. */
+/** Adds a fused kernel's bias and activation to the result of the kernel's main operation. */
 export function finished(call: Call, result: string): string {
   const float = { T: attr.type('float32') };
   const rank = call.has('bias') ? call.tensor('bias').shape.length : 0;

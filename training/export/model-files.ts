@@ -31,7 +31,7 @@ const modelJson = z.looseObject({
     .default([]),
 });
 
-/** Writes a model into the folder `uri`. Replaces a model that is already there. */
+/** Writes a model into the folder at `uri`. Replaces a model that is already there. */
 export async function writeModelFiles(storage: Storage, uri: string, artifacts: io.ModelArtifacts): Promise<void> {
   const { weightData, weightSpecs = [], ...rest } = artifacts;
   const data = bytesOf(weightData);

@@ -62,8 +62,8 @@ export class Models {
   }
 
   /**
-   * Writes a TensorFlow SavedModel into a folder, for TensorFlow Serving, Keras and other programs. The SavedModel has the signature
-   * `serving_default` and contains the same graph as a graph model. Replaces a SavedModel that this method has written earlier.
+   * Writes a TensorFlow SavedModel into a folder, for TensorFlow Serving, Keras and other programs. The SavedModel has the
+   * `serving_default` signature and contains the same graph as a graph model. Replaces a SavedModel that this method has written earlier.
    * @throws TonyError MODEL_NOT_EXPORTABLE with the name of the layer that the graph cannot represent.
    */
   async exportSavedModel(model: tfjs.LayersModel, folder: string): Promise<void> {
@@ -80,7 +80,7 @@ export class Models {
   }
 
   /**
-   * Copies the weights of a checkpoint to a model with the same weight shapes.
+   * Copies a checkpoint's weights to a model with the same weight shapes.
    * @param which `newest` for the job's newest valid checkpoint, `best` for the checkpoint that the evaluator has marked as the best, or
    * the URI or path of a checkpoint (`.../step-100`) or of a checkpoint folder. From a folder, the newest valid checkpoint is loaded.
    * @param name the model's name in the training loop. Only needed if the loop trains several models.

@@ -13,7 +13,7 @@ export interface WarmStartOptions {
   readonly layers?: readonly string[];
   /** Whether to skip weights whose type or shape differs. Otherwise, such a weight is an error. Default: false. */
   readonly skipMismatched?: boolean;
-  /** How the weights of the two models are matched. Default: `name` if the models have weight names in common, and `order` otherwise. */
+  /** How weights are matched between the two models. Default: `name` if the models have weight names in common, and `order` otherwise. */
   readonly by?: 'name' | 'order';
 }
 

@@ -29,7 +29,7 @@ export interface ColumnConfig {
 export interface CsvOptions extends RecordOptions {
   /** Whether the first line of each file contains the column names. Default: true. */
   readonly hasHeader?: boolean;
-  /** Names of the columns, in the order of the file. They replace the names in the header. */
+  /** The column names, in file order. They replace the names in the header. */
   readonly columnNames?: readonly string[];
   readonly columnConfigs?: Readonly<Record<string, ColumnConfig>>;
   /** Whether to omit all columns that are not in `columnConfigs`. Default: false. */

@@ -24,8 +24,8 @@ const PIECE_BYTES = 256 * 1024;
 
 /**
  * Writes records to one file, or to several files in turn. Each file becomes visible only after all of its records have been written. If
- * the record source fails, no file becomes visible. Waits while the storage is slower than the source, so little data is in memory at any
- * time.
+ * the record source fails, no file becomes visible. Waits while the storage is slower than the source, so that little data is in memory at
+ * any time.
  */
 export async function writeTfRecords(
   storage: Storage,

@@ -50,13 +50,13 @@ export class DispatchLog {
   /** Number of the earliest pass in this reader's state, or 0 for a new reader. */
   readonly #first: number;
   /**
-   * Highest `#first` among all readers. Passes with a lower number have no splits left, because a reader begins a pass only after all
-   * splits of the previous pass have been assigned.
+   * Highest `#first` among all readers. All splits of passes with a lower number have been assigned, because a reader begins a pass only
+   * after all splits of the previous pass have been assigned.
    */
   readonly #farthest: number;
 
   /**
-   * Restores the log of a reader. Passes that only other readers have begun get empty logs, because the assigner waits for the logs of all
+   * Restores a reader's log. Passes that only other readers have begun get empty logs, because the assigner waits for the logs of all
    * readers.
    * @param stored the result of this reader's `state`, from a checkpoint.
    * @param all the results of `state` for all shares, if all readers resume together. Otherwise empty.

@@ -75,7 +75,7 @@ export function undispatched(context: ReadContext): ReadContext {
 }
 
 /**
- * Rejects a read of a single split, which `method` does not support.
+ * Rejects reading a single split, which `method` does not support.
  * @throws TonyError DATA_INVALID if the context selects a split.
  */
 export function refuseSplits(context: ReadContext, method: string, why: string): void {

@@ -8,7 +8,7 @@ import { type NextSplit, type ReaderKind, SplitPass } from './split-pass.ts';
 
 /** Identifies a pass over a dataset. All readers use the same values. */
 export interface Pass {
-  /** Hash of the files, their contents, and the order of the splits. */
+  /** A hash of the files and the order of their splits. */
   readonly fingerprint: string;
   readonly splits: number;
   readonly passes: readonly number[];
@@ -43,7 +43,7 @@ export interface SplitRequest extends PassPlace {
  * itself does.
  */
 export interface SplitAssigner {
-  /** Begins a pass as the reader of this share. Returns how many times this process had begun the pass before. */
+  /** Begins a pass as this share's reader. Returns how many times this process had begun the pass before. */
   begin(pass: Pass, share: Share): number;
   join(place: PassPlace, log: readonly number[], restored: boolean, signal: AbortSignal): Promise<void>;
   /**

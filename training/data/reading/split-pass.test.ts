@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { createRandom } from '../../process/random.ts';
 import { SplitPass } from './split-pass.ts';
 
-/** A share's log and the number of its used entries, as a checkpoint would store them. */
+/** A share's log and how many of its entries have been used, as a checkpoint would store them. */
 interface Place {
   used: number;
   log: number[];

@@ -21,7 +21,7 @@ export interface ChunkStream<T> {
   close(): Promise<void>;
 }
 
-/** A stream that needs time to open, for example to list files. It opens on the first call of `next`. */
+/** A stream that needs time to open, for example to list files. It opens on the first call to `next`. */
 export class DeferredStream<T> implements ChunkStream<T> {
   readonly #open: () => Promise<ChunkStream<T>>;
   #stream: Promise<ChunkStream<T>> | null = null;

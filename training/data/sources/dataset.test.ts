@@ -90,7 +90,7 @@ const step = fc.oneof(
 const pipeline = fc.array(step, { maxLength: 3 });
 const counts = fc.array(fc.nat(30), { minLength: 1, maxLength: 6 });
 
-/** Creates files that together contain consecutive numbers, starting with 0. `counts` has the number of records of each file. */
+/** Creates files that together contain consecutive numbers, starting with 0. `counts` contains the number of records in each file. */
 async function numberFiles(kind: Kind, counts: readonly number[]): Promise<string> {
   let next = 0;
   const folder = await folderWith();
@@ -250,7 +250,7 @@ describe('shuffle', () => {
     for (const order of orders) {
       expect([...order].sort((a, b) => a - b)).toEqual(numbers(300));
     }
-    // The first third of the shuffled elements contains elements of all files.
+    // The first third of the shuffled elements contains elements from all files.
     expect(new Set((orders[0] as number[]).slice(0, 100).map((value) => Math.floor(value / 100))).size).toBe(3);
     expect(
       (orders[5] as number[]).filter((value, index, all) => index > 0 && value !== (all[index - 1] as number) + 1).length,

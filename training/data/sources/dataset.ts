@@ -95,8 +95,8 @@ export class Dataset<T> implements AsyncIterable<T> {
   }
 
   /**
-   * Shuffles the order of the files, and shuffles the elements in blocks of `bufferSize`. The order differs between epochs, but is the same
-   * in every run. Memory holds up to twice `bufferSize` elements.
+   * Shuffles the file order, and shuffles the elements in blocks of `bufferSize`. The order differs between epochs, but is the same in
+   * every run. Up to twice `bufferSize` elements are in memory at a time.
    * @param seed Default: the reader's seed, which is the `seed` option in `fit`.
    * @param reshuffleEachIteration whether the order differs between epochs. Default: true.
    */

@@ -68,8 +68,8 @@ interface FeedRequest {
 }
 
 /**
- * Reads the records of a feed. Requests the next records while the program uses the current ones. Each request also confirms the records
- * from the previous response. The ApplicationMaster never delivers confirmed records again, because this process may have used them.
+ * Reads a feed's records. Requests the next records while the program uses the current ones. Each request also confirms the records from
+ * the previous response. The ApplicationMaster never delivers confirmed records again, because this process may have used them.
  */
 class FeedStream implements ChunkStream<Buffer> {
   readonly #services: Services;

@@ -24,15 +24,15 @@ import { elementsOfTfData, iterableNode } from './memory.ts';
  */
 
 /**
- * Reads the records of TFRecord files and verifies their checksums. A record is a view of a larger buffer, so copy records that you keep
- * for a long time. TFRecord files cannot be split. To give each rank the same amount of data, make the number of files a multiple of the
- * number of ranks.
+ * Reads records from TFRecord files and verifies their checksums. A record is a view of a larger buffer, so copy records that you keep for
+ * a long time. TFRecord files cannot be split. To give each rank the same amount of data, make the number of files a multiple of the number
+ * of ranks.
  */
 export function tfrecords(files: Files, options: RecordOptions & SourceOptions = {}): Dataset<Buffer> {
   return new Dataset(new FileSource(files, tfRecordFormat(options), options));
 }
 
-/** Reads the lines of text files in UTF-8, including empty lines. The lines have no line breaks. */
+/** Reads lines from UTF-8 text files, including empty lines. The lines have no line breaks. */
 export function lines(files: Files, options: RecordOptions & SourceOptions = {}): Dataset<string> {
   return new Dataset(
     new FileSource(
@@ -64,7 +64,7 @@ export function csv<Row = CsvRow | LabelledCsvRow>(files: Files, options: CsvOpt
 }
 
 /**
- * Reads the records of IDX files, the format of MNIST, which may be compressed with gzip. Records of a file with one dimension, such as
+ * Reads records from IDX files, the format of MNIST, which may be compressed with gzip. Records of a file with one dimension, such as
  * labels, are numbers. Records of other files, such as images, are columns.
  *
  * An object of files yields objects with one record from each file, for example `idx({ image: 'train-images-idx3-ubyte', label:
@@ -95,9 +95,9 @@ export function idx(files: Files | Readonly<Record<string, Files>>, options: Idx
 }
 
 /**
- * Reads the rows of Parquet files as objects with one field per column. Reads only the selected `columns`. Dates become days since 1970,
- * and timestamps milliseconds since 1970. Lists of numbers become typed arrays, and bytes become Buffers. A missing value is an error
- * unless `fill` replaces it. Large files are split among the ranks by row groups.
+ * Reads rows from Parquet files as objects with one field per column. Reads only the selected `columns`. Dates become days since 1970, and
+ * timestamps milliseconds since 1970. Lists of numbers become typed arrays, and bytes become Buffers. A missing value is an error unless
+ * `fill` replaces it. Large files are split among the ranks by row groups.
  * @throws TonyError DATA_INVALID, while elements are read, if a file is damaged or no tensor can hold a type or value.
  */
 export function parquet<Row = TableRow>(files: Files, options: ParquetOptions & SourceOptions = {}): Dataset<Row> {
@@ -105,8 +105,8 @@ export function parquet<Row = TableRow>(files: Files, options: ParquetOptions & 
 }
 
 /**
- * Reads the records of Avro files as rows, with the same values as `parquet`. The files may be compressed with deflate, snappy or
- * zstandard. Large files are split among the ranks by blocks.
+ * Reads records from Avro files as rows, with the same values as `parquet`. The files may be compressed with deflate, snappy or zstandard.
+ * Large files are split among the ranks by blocks.
  * @throws TonyError DATA_INVALID, while elements are read, if a file is damaged or no tensor can hold a type or value.
  */
 export function avro<Row = TableRow>(files: Files, options: AvroOptions & SourceOptions = {}): Dataset<Row> {
@@ -142,7 +142,7 @@ export function zip(datasets: readonly Dataset<unknown>[] | Readonly<Record<stri
 }
 
 /**
- * Mixes the elements of several datasets until all datasets have ended. For each element, the weights determine the probability of each
+ * Mixes the elements of several datasets until all datasets have ended. The weights determine how likely each element is to come from each
  * dataset. The selection differs between epochs, but is the same in every run.
  */
 export function sampleFrom<T>(datasets: readonly Dataset<T>[], options: SampleOptions = {}): Dataset<T> {

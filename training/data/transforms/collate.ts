@@ -93,7 +93,7 @@ function kindOf(value: unknown): Kind {
       if (value === null) {
         return 'nothing';
       }
-      // Buffers are never stacked, even if they have equal lengths, because the type of a batch must not depend on lengths.
+      // Buffers are never stacked, even if they have equal lengths, because a batch's type must not depend on lengths.
       if (Buffer.isBuffer(value)) {
         return 'bytes';
       }

@@ -46,7 +46,7 @@ describe('concatenate', () => {
 });
 
 describe('interleave', () => {
-  // The example from TensorFlow's documentation of tf.data.Dataset.interleave.
+  // The example from TensorFlow's documentation for tf.data.Dataset.interleave.
   test('interleave alternates between datasets as tf.data does', async () => {
     const dataset = fromArray([1, 2, 3, 4, 5]).interleave((value) => fromArray(new Array<number>(6).fill(value)), {
       cycleLength: 2,

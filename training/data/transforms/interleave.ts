@@ -59,7 +59,7 @@ class InterleavedStream<T, U> implements ChunkStream<U> {
   readonly #openDataset: (element: T, at: Json) => Promise<Cursor<U>>;
   readonly #block: number;
   readonly #elements: Cursor<T>;
-  /** Inner datasets that were open when the state was stored. The first call of `next` opens them again. */
+  /** Inner datasets that were open when the state was stored. The first call to `next` opens them again. */
   readonly #stored: InterleaveState[1] | null;
   #hasBegun = false;
   /**
@@ -134,7 +134,7 @@ class InterleavedStream<T, U> implements ChunkStream<U> {
     return [this.#elements.state(), open, this.#turn, this.#given] satisfies InterleaveState as unknown as Json;
   }
 
-  /** Opens a dataset for each place at the beginning, so that all of them read ahead. */
+  /** Initially opens a dataset for each place, so that all of them read ahead. */
   async #begin(): Promise<void> {
     if (this.#hasBegun) {
       return;

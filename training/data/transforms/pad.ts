@@ -12,7 +12,7 @@ export interface PaddedBatchOptions {
 }
 
 /**
- * Pads the arrays of each field to the same shape. Elements are numbers, arrays, or objects that contain arrays. All other values remain
+ * Pads the arrays in each field to the same shape. Elements are numbers, arrays, or objects that contain arrays. All other values remain
  * unchanged.
  * @throws TonyError DATA_INVALID if a field has arrays with different numbers of axes, or an array that exceeds its shape in `shapes`.
  */

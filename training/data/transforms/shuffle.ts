@@ -14,10 +14,10 @@ export interface ShuffleOptions {
 }
 
 /**
- * Shuffles the order of the files, and the elements in blocks of `bufferSize`. With blocks instead of the usual sliding window, a
- * checkpoint needs only the block's position and an index in the block, but no buffered elements. The length of the first block is random,
- * so the blocks differ between epochs. If the dataset fits into one block, every order is equally likely. The next block is read while the
- * current block is used, so memory holds up to two blocks.
+ * Shuffles the file order, and the elements in blocks of `bufferSize`. With blocks instead of the usual sliding window, a checkpoint needs
+ * only the block's position and an index in the block, but no buffered elements. The length of the first block is random, so the blocks
+ * differ between epochs. If the dataset fits into one block, every order is equally likely. The next block is read while the current block
+ * is used, so up to two blocks are in memory.
  */
 export function shuffleNode<T>(inner: DatasetNode<T>, options: ShuffleOptions): DatasetNode<T> {
   return {

@@ -34,7 +34,7 @@ export interface AvroBlock {
 }
 
 /**
- * Reads the header of a file.
+ * Reads a file's header.
  * @throws TonyError DATA_INVALID if the file is not an Avro file, or if its header is damaged.
  */
 export async function readAvroHeader(window: ByteWindow, uri: string): Promise<AvroHeader> {

@@ -41,7 +41,7 @@ export interface TableColumn {
 }
 
 /**
- * Returns the selected columns, in the order of the file.
+ * Returns the selected columns, in file order.
  * @throws TonyError DATA_INVALID if the file lacks a column that `columns` or `fill` names.
  */
 export function selectColumns<T extends { readonly name: string }>(all: readonly T[], options: TableOptions, where: string): readonly T[] {
