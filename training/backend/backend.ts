@@ -22,8 +22,8 @@ const PACKAGES: Readonly<Record<BackendName, string>> = {
 };
 
 /**
- * Loads the fastest available backend. The order is CUDA (if the machine has a GPU), TensorFlow's C library, WebAssembly, plain JavaScript.
- * The TONY_BACKEND environment variable selects a specific backend: `gpu`, `native`, `wasm` or `cpu`.
+ * Loads the fastest available backend. Tries CUDA (if the machine has a GPU), TensorFlow's C library, WebAssembly and plain JavaScript, in
+ * that order. The TONY_BACKEND environment variable selects a specific backend: `gpu`, `native`, `wasm` or `cpu`.
  *
  * The native backend blocks the event loop during each operation. TF_NUM_INTRAOP_THREADS sets its number of threads. The default is the
  * number of cores divided by `neighbours`.
@@ -104,7 +104,7 @@ function unregisterWrongKernels(tf: typeof tfjs): void {
   }
 }
 
-/** Layers whose gradients the wasm backend lacks or computes incorrectly. */
+/** Layers for which the wasm backend has no gradients, or computes incorrect ones. */
 const UNFIT_FOR_WASM =
   /^(Conv[123]D|Conv[23]DTranspose|SeparableConv[12]D|DepthwiseConv2D|ConvLSTM2D(Cell)?|(Global)?MaxPooling[123]D|UpSampling2D|Embedding)$/;
 

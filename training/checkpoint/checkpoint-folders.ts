@@ -17,7 +17,7 @@ export interface PendingCheckpoint extends Origin {
 export abstract class CheckpointFolders {
   readonly dir: string;
   protected readonly storage: Storage;
-  /** Name of the file that describes the other files of a checkpoint. A writer writes this file last. */
+  /** Name of the file that describes the other files in a checkpoint. A writer writes this file last. */
   protected readonly indexName: string;
 
   constructor(storage: Storage, dir: string, indexName: string) {
@@ -33,11 +33,13 @@ export abstract class CheckpointFolders {
   abstract retireOlderThan(origin: Origin): Promise<void>;
   /** Returns true if the generation has been retired. */
   protected abstract isFenced(origin: Origin): Promise<boolean>;
-  /** Removes the unfinished files of this generation's earlier attempts. Returns the URI of the folder for the new attempt's files. */
+  /**
+   * Removes the unfinished files that this generation's earlier attempts left. Returns the URI of the folder for the new attempt's files.
+   */
   protected abstract beginAttempt(step: number, origin: Origin): Promise<string>;
   /** Returns true if `begin` could have returned `pending`. Callers must check this, because `pending` may come from the network. */
   abstract isPendingHere(pending: PendingCheckpoint): boolean;
-  /** Returns the name of the sub-folder that contains the files of `pending`, or undefined if they are in the same folder as the index. */
+  /** Returns the name of the sub-folder with the pending checkpoint's files, or undefined if they are in the same folder as the index. */
   abstract subFolder(pending: PendingCheckpoint): string | undefined;
   /**
    * Completes a checkpoint whose other files have been written: adds the index, and replaces any existing checkpoint for the same step.

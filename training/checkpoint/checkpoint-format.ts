@@ -57,7 +57,7 @@ const describedTensor = z.object({
 
 const shardFile = z.object({ name: z.string().regex(/^tensors-\d{5}-of-\d{5}\.bin$/), bytes: count });
 
-/** Description of a written file for the process that writes the manifest. Contains only JSON values. */
+/** Describes a written file to the process that writes the manifest. Contains only JSON values. */
 const shardDescription = shardFile.extend({ tensors: z.array(describedTensor) });
 
 export type ShardDescription = Readonly<z.infer<typeof shardDescription>>;

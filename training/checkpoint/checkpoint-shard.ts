@@ -79,7 +79,7 @@ export async function readTensorsOf(
   return [...byName(found).values()].map(wholeOf);
 }
 
-/** Joins the parts of a tensor. `parts` must be complete and in order, as `parseManifest` has verified. */
+/** Joins a tensor's parts. `parts` must be complete and in order, as `parseManifest` has verified. */
 function wholeOf(parts: readonly StoredTensor[]): StoredTensor {
   const [first] = parts as readonly [StoredTensor];
   return parts.length === 1

@@ -20,7 +20,7 @@ import { readTensorsOf, writeShardFile } from './checkpoint-shard.ts';
 import { CheckpointThread } from './checkpoint-thread.ts';
 import { openCheckpointFolders } from './open-checkpoint-folders.ts';
 
-/** A checkpoint whose manifest has been read, but not its tensors. Contains only JSON values. */
+/** A checkpoint whose manifest has been read but whose tensors have not. Contains only JSON values. */
 export interface OpenedCheckpoint {
   readonly uri: string;
   readonly manifest: Manifest;
@@ -102,7 +102,7 @@ export class CheckpointStore {
 
   /**
    * Begins a checkpoint that several processes write. Each process calls `writeShard`. The process that called `beginSave` then calls
-   * `commit` with the results of all processes.
+   * `commit` with all processes' results.
    * @throws TonyError CHECKPOINT_FENCED if the generation has been retired.
    */
   async beginSave(step: number, origin: Origin): Promise<PendingCheckpoint> {
@@ -127,7 +127,7 @@ export class CheckpointStore {
   }
 
   /**
-   * Checks the files of a checkpoint and publishes them with the manifest.
+   * Checks a checkpoint's files and publishes them with the manifest.
    * @returns the checkpoint's URI.
    * @throws TonyError CHECKPOINT_FENCED, or CHECKPOINT_FAILED if a file is missing or two files contain the same tensor.
    */

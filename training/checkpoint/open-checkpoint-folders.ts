@@ -4,7 +4,7 @@ import type { CheckpointFolders } from './checkpoint-folders.ts';
 import { LoggingPublication } from './logging-publication.ts';
 import { RenamingPublication } from './renaming-publication.ts';
 
-/** @param indexName the name of the file that describes the other files of a checkpoint and is written last. */
+/** @param indexName the name of the file that describes the other files in a checkpoint and is written last. */
 export function openCheckpointFolders(storage: Storage, dir: string, indexName: string): CheckpointFolders {
   const Publication = isObjectStoreUri(dir) ? LoggingPublication : RenamingPublication;
   return new Publication(storage, dir, indexName);

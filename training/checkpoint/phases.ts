@@ -24,7 +24,7 @@ const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
  *   // If position.final is true, the phase is complete: restore the weights, call phase.end(position.step) and return.
  *   // Otherwise continue from step n = position.step - phase.start of this phase.
  *   // The checkpoint after step n has the position { step: phase.start + n, phase: phase.place, state, final, ... }.
- *   // If phase.isEmpty(step), write no checkpoint.
+ *   // If phase.isEmpty(step), do not write a checkpoint.
  *   phase.end(phase.start + n);   // after the final checkpoint is stored
  */
 export class Phases {
@@ -35,7 +35,7 @@ export class Phases {
   #steps = 0;
   #running: Phase | null = null;
 
-  /** @param applicationId the ID of the application, or '' for a standalone program. */
+  /** @param applicationId the application ID, or '' for a standalone program. */
   constructor(applicationId: string) {
     this.#applicationId = applicationId;
   }
@@ -88,7 +88,7 @@ export class Phases {
 }
 
 interface PhaseProgram {
-  /** Steps of the final checkpoints of completed phases, which pruning must keep. */
+  /** Steps of the completed phases' final checkpoints, which pruning must keep. */
   readonly kept: ReadonlySet<number>;
   readonly onEnd: (step: number) => void;
 }
@@ -122,7 +122,7 @@ export class Phase {
   /**
    * Finds this phase's newest intact checkpoint. Skips damaged checkpoints, and reports them to `onNotice`. Also skips checkpoints from a
    * run in which the earlier phases took a different number of steps.
-   * @param use reads the needed parts of a checkpoint.
+   * @param use reads the parts of a checkpoint that are needed.
    * @returns the result of `use`, and the position, which rank 0 must send to all ranks. `position.final` is true only if this application
    * has completed the phase.
    * @throws TonyError CHECKPOINT_MISFIT with the phase's name.

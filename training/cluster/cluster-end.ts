@@ -7,9 +7,12 @@ import { beforeProgramEnds } from '../process/program-end.ts';
 import type { SummaryWriter } from '../summary/summary.ts';
 
 export interface ClusterEndParts {
-  /** ID of the application, or '' for a standalone program. */
+  /** The application ID, or '' for a standalone program. */
   readonly applicationId: string;
-  /** Checkpoint store in which this process records the end of training, or null if another process does so or there are no checkpoints. */
+  /**
+   * The checkpoint store in which this process records that training has ended, or null if another process does so or there are no
+   * checkpoints.
+   */
   readonly store: CheckpointStore | null;
   readonly writer: SummaryWriter | null;
   readonly phases: Phases;
@@ -102,7 +105,7 @@ export class ClusterEnd {
     this.#isMarked = this.#storeToMark?.marks.setEndNow(this.#parts.applicationId) ?? this.#isMarked;
   }
 
-  /** Checkpoint store in which this process must still record the end of training, or null if there is nothing to record. */
+  /** The checkpoint store in which this process must still record that training has ended, or null if there is nothing to record. */
   get #storeToMark(): CheckpointStore | null {
     const { store, phases } = this.#parts;
     return phases.count > 0 && !this.#isMarked ? store : null;

@@ -68,11 +68,11 @@ export interface ClusterParts {
 
 /** Represents this process as a member of its job. Outside a job, the process is the only rank. */
 export class Cluster {
-  /** TensorFlow.js with the fastest available backend. The program's own `import` returns the same instance. */
+  /** TensorFlow.js with the fastest available backend. If the program imports TensorFlow.js itself, it gets the same instance. */
   readonly tf: typeof tfjs;
   readonly backend: BackendName;
   /**
-   * Number of this task among the tasks that train together, from 0 to `worldSize` - 1. A task without a rank in the job, such as an
+   * This task's number among the tasks that train together, from 0 to `worldSize` - 1. A task without a rank in the job, such as an
    * evaluator, has `rank` 0 and `worldSize` 1.
    */
   readonly rank: number;
@@ -84,8 +84,8 @@ export class Cluster {
   readonly applicationId: string;
   readonly jobName: string;
   /**
-   * Index of this task among the tasks that divide the work, and the number of these tasks. They are all ranks or, in a role without ranks,
-   * the tasks of the role.
+   * This task's index among the tasks that divide the work, and the number of these tasks. They are all ranks or, in a role without ranks,
+   * the role's tasks.
    */
   readonly position: { readonly index: number; readonly count: number };
   /** URI of the job's output folder, or null for a standalone program without `outputDir`. */

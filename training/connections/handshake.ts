@@ -3,8 +3,8 @@ import { WIRE_SECURITY, type WireSecurity } from '../../conf/job.ts';
 import { sameSecret } from '../../platform/same-secret.ts';
 
 /**
- * The identity of a rank. Two neighbours in the ring use it to authenticate each other. In the handshake, each neighbour proves that it has
- * the ring's key and that it is the expected rank in this generation. Afterwards, the acceptor sends vectors to the dialer. All fields are
+ * A rank's identity. Two neighbours in the ring use it to authenticate each other. In the handshake, each neighbour proves that it has the
+ * ring's key and that it is the expected rank in this generation. Afterwards, the acceptor sends vectors to the dialer. All fields are
  * big-endian.
  *
  *   dialer -> acceptor   HELLO      | "TNYR" | version | generation | worldSize | from | to | security | nonce 32 bytes |   60

@@ -9,8 +9,8 @@ export interface TrainingData {
   /** Weight of each example in the loss. The `fit` option of the same name has the same effect. */
   readonly sampleWeight?: tfjs.Tensor | Column;
   /**
-   * Converts the raw values of a batch to the model's input, for example by scaling or augmentation. `fit` calls this function within
-   * tf.tidy. If the result has example weights, they replace `sampleWeight`.
+   * Converts a batch's raw values to the model's input, for example by scaling or augmentation. `fit` calls this function within tf.tidy.
+   * If the result has example weights, they replace `sampleWeight`.
    */
   readonly prepare?: (batch: RawBatch) => PreparedBatch;
 }

@@ -128,7 +128,7 @@ export class DatasetBatchSource implements BatchSource {
     return { batch: count === 0 ? null : () => this.#batchOf(element), weight: used === 0 ? 0 : count / used, used, ended, release };
   }
 
-  /** Takes the next step. Returns this rank's batch as an element of the dataset, not yet converted to tensors. */
+  /** Takes the next step. Returns this rank's batch as a dataset element, not yet converted to tensors. */
   async take(): Promise<TakenBatch> {
     const { stepsTogether, worldSize } = this.#options.peers;
     let { element, count, used, more } = await this.#agree();

@@ -4,7 +4,7 @@ import { TonyError } from '../../platform/errors.ts';
 import type { Peers } from '../ring/peers.ts';
 import { columnsIn, rowsOf, type TrainingData } from './data.ts';
 
-/** Number of rows of each column that the ranks compare. The first and last rows are always included. */
+/** The number of rows that the ranks compare in each column. The first and last rows are always included. */
 const COMPARED_ROWS = 64;
 
 interface Fingerprint {
@@ -14,8 +14,7 @@ interface Fingerprint {
 }
 
 /**
- * Compares the training data of the ranks before the first step. Each rank selects its share by index, so all ranks must have the same
- * examples.
+ * Compares the ranks' training data before the first step. Each rank selects its share by index, so all ranks must have the same examples.
  * @returns a message about the first difference from rank 0, or null if the compared rows are equal.
  * @throws TonyError DATA_INVALID on every rank if the shapes differ. The ranks would then take different numbers of steps.
  */

@@ -11,7 +11,7 @@ export type NestedNumbers = readonly number[] | readonly NestedNumbers[];
 /** Values of one input, of one target, or of the weights. */
 export type ColumnLike = tfjs.Tensor | Column | NumberArray | NestedNumbers;
 
-/** Inputs or targets of a model: a single column, a list in the model's order, or an object whose keys are the input or output names. */
+/** A model's inputs or targets: a single column, a list in the model's order, or an object whose keys are the input or output names. */
 export type ColumnsLike = ColumnLike | readonly (tfjs.Tensor | Column)[] | { readonly [name: string]: ColumnLike };
 
 /**

@@ -9,8 +9,8 @@ type Part = tfjs.Tensor | Column;
 type Parts = Part | readonly Part[] | Readonly<Record<string, Part>>;
 
 /**
- * A batch of a dataset that `fit` can train on: inputs, targets and optionally the weight of each example in the loss. Inputs and targets
- * can be a single column, a list in the model's order, or an object whose keys are the model's input or output names.
+ * A dataset batch that `fit` can train on: inputs, targets and optionally the weight of each example in the loss. Inputs and targets can be
+ * a single column, a list in the model's order, or an object whose keys are the model's input or output names.
  */
 export type TrainingElement = ({ readonly xs: Parts; readonly ys: Parts } | { readonly x: Parts; readonly y: Parts }) & {
   readonly sampleWeight?: Part;

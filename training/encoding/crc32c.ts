@@ -75,7 +75,7 @@ const MODULE_BYTES = Buffer.from(
   'base64',
 );
 
-/** Parts of the WebAssembly API that this file uses. The type declarations of Node.js do not contain them. */
+/** Parts of the WebAssembly API that this file uses. The Node.js type declarations do not contain them. */
 interface WebAssemblyApi {
   readonly Module: new (bytes: Uint8Array) => object;
   readonly Memory: new (pages: { initial: number }) => { readonly buffer: ArrayBuffer };
@@ -158,7 +158,7 @@ export function maskedCrc32c(bytes: Uint8Array, start = 0, end = bytes.length): 
 }
 
 /**
- * Returns a function that computes the masked checksum of a part of `bytes`. For many parts, this function is faster than `maskedCrc32c`,
+ * Returns a function that computes the masked checksum of part of `bytes`. For many parts, this function is faster than `maskedCrc32c`,
  * because it copies `bytes` to the module only once. The bytes must not change while the function is in use.
  */
 export function maskedSumsOf(bytes: Uint8Array): (start: number, end: number) => number {

@@ -83,7 +83,10 @@ export class WireReader {
     throw broken('has a number of more than 64 bits');
   }
 
-  /** Enters the nested message or packed field at the current position. Returns a value that the caller must pass to `leave` at the end. */
+  /**
+   * Enters the nested message or packed field at the current position. Returns a value that the caller must pass to `leave` after reading
+   * the message or field.
+   */
   enter(): number {
     const outerEnd = this.#end;
     const length = this.size();

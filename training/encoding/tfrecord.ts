@@ -16,8 +16,8 @@ export function encodeTfRecord(data: Uint8Array): Buffer {
 }
 
 /**
- * Extent of damage in a file. With `record`, one record's data is damaged. With `long`, a record exceeds the maximum length. With `rest`,
- * the rest of the file is unreadable, because a record's length is damaged or the file ends within a record.
+ * The extent of damage in a file. With `record`, one record's data is damaged. With `long`, a record exceeds the maximum length. With
+ * `rest`, the rest of the file is unreadable, because a record's length is damaged or the file ends within a record.
  */
 export type DamageKind = 'record' | 'long' | 'rest';
 

@@ -29,7 +29,7 @@ export interface EvaluateOptions {
    * succeeds. By default, the evaluator never ends training.
    */
   readonly patience?: number;
-  /** Difference that a value must exceed to count as an improvement. Default: 0. */
+  /** A value must improve by more than this to reset the count for `patience`. Default: 0. */
   readonly minDelta?: number;
   /** Number of examples per batch. Must be absent for a dataset that is already batched. Default: 32. */
   readonly batchSize?: number;
@@ -68,7 +68,10 @@ export interface EvaluationWorld {
   readonly storage: Storage;
   readonly store: CheckpointStore;
   readonly applicationId: string;
-  /** Name of the evaluator, for example `evaluator-0`, under which it protects a checkpoint from removal while it reads the checkpoint. */
+  /**
+   * The evaluator's name, for example `evaluator-0`. The evaluator uses this name to protect a checkpoint from removal while it reads the
+   * checkpoint.
+   */
   readonly holder: string;
   /** Reports an evaluation's values and the best value so far to the job and to TensorBoard. */
   readonly onValues: (step: number, values: Readonly<Record<string, number>>, best: Readonly<Record<string, number>>) => void;

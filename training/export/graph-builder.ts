@@ -60,8 +60,8 @@ export function shapeProto(shape: readonly Size[]): ShapeProto {
 }
 
 /**
- * Builds a graph node by node. The name of a node is also the name of its first output. The other outputs are named `name:1`, `name:2` and
- * so on.
+ * Builds a graph node by node. A node's name is also the name of its first output. The other outputs are named `name:1`, `name:2` and so
+ * on.
  */
 export class GraphBuilder {
   readonly nodes: NodeDef[] = [];

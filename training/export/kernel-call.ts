@@ -25,7 +25,7 @@ export class Call {
     return this.#refs.get(this.tensor(name).id) ?? this.fail(`has the input ${name}, which no recorded call produces`);
   }
 
-  /** Returns the names of all inputs of a kernel whose input is a list of tensors. */
+  /** Returns the names of all inputs, for kernels whose input is a list of tensors. */
   inputs(): string[] {
     return [...this.traced.inputs.keys()].map((name) => this.input(name));
   }

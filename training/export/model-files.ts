@@ -54,8 +54,8 @@ export async function writeModelFiles(storage: Storage, uri: string, artifacts: 
 }
 
 /**
- * Returns a handler with which tf.loadLayersModel and tf.loadGraphModel can load a model from storage. Another program may have written the
- * model.
+ * Returns a handler with which tf.loadLayersModel and tf.loadGraphModel can load a model from storage. The model may come from another
+ * program.
  * @param uri the URI of model.json or of its folder.
  */
 export function modelFilesHandler(tf: { readonly io: typeof io }, storage: Storage, uri: string): io.IOHandler {

@@ -13,7 +13,7 @@ import { type WarmStart, type WarmStartOptions, warmStart } from './warm-start.t
 interface ModelsParts {
   readonly tf: typeof tfjs;
   readonly storage: Storage;
-  /** The job's own checkpoints, or null if the job writes none. */
+  /** The job's own checkpoints, or null if the job does not write checkpoints. */
   readonly store: CheckpointStore | null;
   /** Converts a path or a URI from the user's program to a URI. */
   readonly uriOf: (place: string) => string;
@@ -22,7 +22,7 @@ interface ModelsParts {
   readonly onNotice: (message: string) => void;
 }
 
-/** Exports and loads models. A `place` is a URI or a path. Relative paths of exports are relative to the job's output folder. */
+/** Exports and loads models. A `place` is a URI or a path. Exports with a relative path go to the job's output folder. */
 export class Models {
   readonly #parts: ModelsParts;
 

@@ -36,7 +36,7 @@ interface TensorInfo {
 type Signature = Readonly<Record<'inputs' | 'outputs', Readonly<Record<string, TensorInfo>>>>;
 
 /**
- * Encodes a graph model as saved_model.pb. The weights are constants of the graph, so the SavedModel has no variables.
+ * Encodes a graph model as saved_model.pb. The weights are constants in the graph, so the SavedModel has no variables.
  * @throws TonyError MODEL_NOT_EXPORTABLE if TensorFlow could not read the file because of its size.
  */
 export function encodeSavedModel(artifacts: tfjs.io.ModelArtifacts): Buffer {

@@ -19,7 +19,7 @@ export async function exportSavedModel(world: ModelWorld, model: tfjs.LayersMode
 }
 
 export interface LoadSavedModelOptions {
-  /** Name of the SavedModel's function to call. Default: `serving_default`. */
+  /** Name of the SavedModel function to call. Default: `serving_default`. */
   readonly signature?: string;
   /** The graph's tags. Default: `['serve']`. */
   readonly tags?: readonly string[];
@@ -32,7 +32,7 @@ export interface TensorDescription {
   readonly shape: readonly number[];
 }
 
-/** Makes predictions with one function of a SavedModel. */
+/** Makes predictions with one SavedModel function. */
 export class SavedModel {
   readonly inputs: readonly TensorDescription[];
   readonly outputs: readonly TensorDescription[];

@@ -27,7 +27,7 @@ export interface Trace {
   readonly inputs: readonly TracedTensor[];
   readonly outputs: readonly TracedTensor[];
   readonly calls: readonly KernelCall[];
-  /** Constants by tensor ID, without the model's weights. */
+  /** Constants by tensor ID, excluding the model's weights. */
   readonly constants: ReadonlyMap<number, TracedConstant>;
 }
 

@@ -54,7 +54,7 @@ export class FusedOptimizer {
 
   /**
    * Applies the gradients. The result is the same as with the optimizer's `applyGradients`, within float tolerance. Unlike with
-   * `applyGradients`, the variables may differ from step to step.
+   * `applyGradients`, each step may update different variables.
    */
   apply(gradients: readonly NamedGradient[]): void {
     if (this.#rule === null || this.#native === null || this.#reason !== null || !this.#applyFused(this.#native, this.#rule, gradients)) {

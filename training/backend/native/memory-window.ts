@@ -89,7 +89,7 @@ export class MemoryWindow {
 function paneOf({ tf }: NativeBackend, numbers: Float32Array, { at, shape }: Place): Pane {
   const size = shape.reduce((product, length) => product * length, 1);
   const memory = numbers.subarray(at, at + size);
-  // TensorFlow copies a matrix with several rows faster than one long row.
+  // TensorFlow copies a matrix with several rows faster than it copies one long row.
   const hasRows = shape.length > 1;
   const count = hasRows ? (shape[0] as number) : 1;
   const indices = Int32Array.from({ length: count }, (_, row) => row);

@@ -65,7 +65,7 @@ export class NativeBackend {
     return isNative ? new NativeBackend(tf, backend as Executor) : null;
   }
 
-  /** Runs an operation with the attribute T = float32 and one output. */
+  /** Runs an operation that has one output, and whose T attribute is float32. */
   run(operation: string, inputs: readonly tfjs.Tensor[], attributes: readonly Attribute[] = []): tfjs.Tensor {
     return this.#executor.executeSingleOutput(operation, [...this.#float, ...attributes], inputs);
   }
@@ -75,7 +75,7 @@ export class NativeBackend {
     return this.#executor.executeMultipleOutputs(operation, attributes, inputs, outputs);
   }
 
-  /** Runs an operation that changes an input in place and has no outputs. Its attribute T is float32. */
+  /** Runs an operation that changes an input in place and has no outputs. Its T attribute is float32. */
   change(operation: string, inputs: readonly tfjs.Tensor[], attributes: readonly Attribute[] = []): void {
     this.#executor.executeMultipleOutputs(operation, [...this.#float, ...attributes], inputs, 0);
   }

@@ -15,7 +15,7 @@ export interface LabelledCsvRow {
   readonly ys: CsvRow;
 }
 
-/** Configuration of a column, with the same fields as in tf.data.csv. */
+/** A column's configuration, with the same fields as in tf.data.csv. */
 export interface ColumnConfig {
   /** Whether a missing value is an error. Default: false. */
   readonly required?: boolean;

@@ -118,7 +118,7 @@ async function* unpack(file: DataFile, compression: 'gzip' | 'zlib', context: Re
   const create = compression === 'gzip' ? createGunzip : createInflate;
   const unpacked = create({ chunkSize: UNPACKED_CHUNK_BYTES });
   const packed = ReadableStream.from(readBytes(file, 0, context));
-  // Errors of the pipeline also reach the loop below, through `unpacked`.
+  // Pipeline errors also reach the loop below, through `unpacked`.
   const feeding = pipeline(packed, unpacked).catch(() => {});
   let size = 0;
   try {

@@ -1,7 +1,7 @@
 import { TonyError } from '../../../platform/errors.ts';
 
 export interface Line {
-  /** Offset of the line's first byte in the uncompressed contents of the file. */
+  /** Offset of the line's first byte in the file's uncompressed contents. */
   readonly offset: number;
   readonly bytes: Buffer;
 }

@@ -38,7 +38,7 @@ const lineSchema = z.tuple([z.string(), z.number().int().nonnegative(), z.number
  *   index    one line per block: JSON [name, offset, length, crc32c], written after the block's bytes
  *   owner    the ID of the process that writes to the folder
  *
- * A program that restarts in the same container, for example because a worker was lost, reuses the blocks of the previous program. If the
+ * A program that restarts in the same container, for example because a worker was lost, reuses the previous program's blocks. If the
  * previous program was killed, its last block may be incomplete, so `get` verifies each block. A program removes the files when it exits.
  * If the program is killed, YARN removes the files together with the container.
  */
@@ -169,8 +169,8 @@ function parsed(line: string): readonly [string, number, number, number] | null 
 let taking: Promise<unknown> = Promise.resolve();
 
 /**
- * Returns the folder of the previous program if that program has ended, and creates a new folder otherwise. Calls run one after another, so
- * two of them cannot reuse the same folder.
+ * Returns the previous program's folder if that program has ended, and creates a new folder otherwise. Calls run one after another, so two
+ * of them cannot reuse the same folder.
  */
 function takeFolder(place: string | undefined): Promise<string> {
   const taken = taking.then(() => reuseFolder(place));

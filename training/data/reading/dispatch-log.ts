@@ -8,10 +8,10 @@ import { type Pass, type PassPlace, passKey, type SplitAssigner, splitAssigner }
 /** A pass over dispatched data, begun by this reader or by another reader that has resumed from the same checkpoint. */
 interface PassLog {
   readonly pass: Pass;
-  /** Number of the pass. All readers begin the passes in the same order, so all of them use the same numbers. */
+  /** The pass number. All readers begin the passes in the same order, so all of them use the same numbers. */
   readonly number: number;
   readonly log: number[];
-  /** True if a checkpoint contains the pass. Other readers may then have logs of the pass, too. */
+  /** True if a checkpoint contains the pass. Other readers may then have logs for the pass, too. */
   readonly isRestored: boolean;
   readonly isOver: boolean;
   /** True if this reader has begun the pass, either in this process or before the checkpoint. False if only other readers have begun it. */
@@ -98,7 +98,7 @@ export class DispatchLog {
 
   /**
    * Registers the logs of all passes from the checkpoint. The assigner waits for the logs of all readers before it assigns further splits
-   * of these passes.
+   * in these passes.
    */
   begin(signal: AbortSignal): void {
     for (const each of this.#logs) {

@@ -5,7 +5,7 @@ import { type DatasetNode, type ReadContext, refuseSplits, undispatchable } from
 import type { FileFormat, Split } from './split.ts';
 import type { Chunk, ChunkStream } from './stream.ts';
 
-/** Makes the file sources of the inner dataset assign their files on demand. */
+/** Makes the inner dataset's file sources assign their files on demand. */
 export function dispatchNode<T>(inner: DatasetNode<T>): DatasetNode<T> {
   return {
     open(context, from) {

@@ -10,7 +10,7 @@ export interface DataFile {
   readonly uri: string;
   readonly size: number;
   readonly modifiedAt: number;
-  /** Files with the other columns of the same records. */
+  /** The files that contain the other columns of the same records. */
   readonly companions?: readonly DataFile[];
 }
 
@@ -42,9 +42,8 @@ export function listerOf(files: Files): FileLister {
 }
 
 /**
- * Returns a function that lists the files of the first column. The companions of a file are the files with the same index in the other
- * columns. The function throws TonyError NOT_FOUND if a pattern matches no file, or DATA_INVALID if the columns have different numbers of
- * files.
+ * Returns a function that lists the files of the first column. A file's companions are the files with the same index in the other columns.
+ * The function throws TonyError NOT_FOUND if a pattern matches no file, or DATA_INVALID if the columns have different numbers of files.
  */
 export function listerOfColumns(columns: readonly Files[]): FileLister {
   return async (storage) => {

@@ -20,8 +20,8 @@ export interface SplitList {
 }
 
 /**
- * Number of the epoch, followed by the number of completed passes of each enclosing `repeat`, beginning with the outermost one. These
- * numbers determine the order of the elements.
+ * The epoch number, followed by the number of passes that each enclosing `repeat` has completed, beginning with the outermost one. These
+ * numbers determine the element order.
  */
 export type Passes = readonly number[];
 
@@ -51,7 +51,7 @@ export interface ReadContext {
   readonly onNotice: (message: string) => void;
 }
 
-/** A step of a dataset, for example a source or a transformation. It can start from any of its positions. */
+/** A step in a dataset, for example a source or a transformation. It can start from any of its positions. */
 export interface DatasetNode<T> {
   open(context: ReadContext, from: Json): ChunkStream<T>;
 }

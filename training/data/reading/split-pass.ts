@@ -26,7 +26,7 @@ export interface StoredPass extends PassDescription {
   readonly done: readonly number[];
 }
 
-/** Maximum number of splits, which limits the memory of a pass. A dataset with more splits is probably a mistake. */
+/** Maximum number of splits, which limits a pass's memory use. A dataset with more splits is probably a mistake. */
 export const MAXIMUM_SPLITS = 1_000_000;
 
 /**
@@ -90,7 +90,7 @@ export class SplitPass {
     return known === undefined || news.length > 0;
   }
 
-  /** Returns entry `at` of a reader's log. If the log has no such entry yet, assigns a split. */
+  /** Returns entry `at` of a reader's log. If the log does not contain the entry yet, assigns a split. */
   next(reader: string, at: number): NextSplit {
     const log = this.#logs.get(reader);
     if (log === undefined || at > log.length) {

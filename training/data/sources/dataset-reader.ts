@@ -22,7 +22,7 @@ export interface ReadOptions {
   readonly split?: number;
   /** Seed for each `shuffle` and `sampleFrom` that has no seed. Default: 1. */
   readonly seed?: number;
-  /** Number of the pass over the data. Default: 0. */
+  /** The number of the pass over the data. Default: 0. */
   readonly epoch?: number;
   /**
    * Result of an earlier reader's `state`, which may come from another machine. The new reader begins with the element that the earlier

@@ -21,7 +21,7 @@ import { DatasetReader, type ReadOptions, splitsOf } from './dataset-reader.ts';
 const PREFETCH_BYTES = 64 * 1024 * 1024;
 
 /**
- * A sequence of elements that is read only when a program iterates over it. The methods have the same names as in tf.data, and each returns
+ * A sequence of elements that is read only when a program iterates over it. Its methods have the same names as in tf.data, and each returns
  * a new dataset. The same dataset, seed and epoch yield the same elements in the same order.
  *
  * If several ranks read a dataset, as in `cluster.fit`, each element goes to one rank. The ranks divide the files or, if there are too few,
@@ -38,7 +38,7 @@ export class Dataset<T> implements AsyncIterable<T> {
   }
 
   /**
-   * Converts each element. Does not change the order of the elements.
+   * Converts each element. Keeps the element order.
    * @param options `parallelCalls` is the number of elements to convert concurrently. Default: 1.
    */
   map<U>(convert: (element: T) => U | Promise<U>, options: { readonly parallelCalls?: number } = {}): Dataset<U> {
@@ -85,9 +85,9 @@ export class Dataset<T> implements AsyncIterable<T> {
   }
 
   /**
-   * Combines elements with arrays of different lengths into batches. Each array is padded to the longest array of its batch or to the
-   * length in `shapes`, for example `paddedBatch(32, { side: 'start', shapes: { xs: [100] } })`. Without `shapes`, the arrays of different
-   * ranks may have different lengths in the same step.
+   * Combines elements with arrays of different lengths into batches. Each array is padded to the length of the longest array in its batch,
+   * or to the length in `shapes`, for example `paddedBatch(32, { side: 'start', shapes: { xs: [100] } })`. Without `shapes`, arrays on
+   * different ranks may have different lengths in the same step.
    */
   paddedBatch(size: number, options: PaddedBatchOptions = {}): Dataset<Batched<T>> {
     const prepare = (items: readonly T[]) => pad(items, options);
@@ -151,15 +151,15 @@ export class Dataset<T> implements AsyncIterable<T> {
    * effect if there are fewer files or parts than readers.
    *
    * Readers get different elements in each pass. Reading therefore fails with USAGE if the dataset also uses `cache`, `zip`, `sampleFrom`,
-   * `take`, `skip` or `shard`. With `interleave`, only the outer elements are assigned on demand, not the files of the inner datasets.
+   * `take`, `skip` or `shard`. With `interleave`, only the outer elements are assigned on demand, not the inner datasets' files.
    */
   dispatch(): Dataset<T> {
     return this.#with(dispatchNode(this.node));
   }
 
   /**
-   * Starts reading, for example `for await (const element of dataset.read({ epoch: 3 }))`. A program can store the reader's `state()` as
-   * JSON at any time.
+   * Starts to read the dataset, for example `for await (const element of dataset.read({ epoch: 3 }))`. A program can store the reader's
+   * `state()` as JSON at any time.
    * @throws TonyError NOT_FOUND, ACCESS_DENIED, HDFS_UNREACHABLE or DATA_INVALID, while elements are read.
    */
   read(options: ReadOptions = {}): DatasetReader<T> {

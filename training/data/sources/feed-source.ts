@@ -24,8 +24,8 @@ let openedReaders = 0;
 
 /**
  * Yields records that other processes send to the running job with `tony-ts feed` or `openFeed`. Each record goes to the next worker that
- * requests records. A feed can be read only once, in one epoch, and ends when its producers have ended. Checkpoints contain no position in
- * the feed, so after a restart, training continues with the records that no worker has received.
+ * requests records. A feed can be read only once, in one epoch, and ends when its producers have ended. Checkpoints do not contain a
+ * position in the feed, so after a restart, training continues with the records that no worker has received.
  * @param name may contain letters, digits, dots, underscores and dashes.
  * @throws TonyError USAGE if a program reads the feed outside a job.
  */

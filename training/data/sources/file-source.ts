@@ -113,7 +113,8 @@ function cutEvenly(file: DataFile, count: number): Split[] {
 }
 
 /**
- * Joins groups of records into splits of about `largest` bytes. Each split has at least one group, and the first split begins at byte 0.
+ * Joins groups of records into splits of about `largest` bytes. Each split contains at least one group, and the first split begins at byte
+ * 0.
  */
 function cutAtBorders(file: DataFile, borders: readonly number[], largest: number): Split[] {
   const splits: Split[] = [];

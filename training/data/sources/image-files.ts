@@ -13,9 +13,7 @@ import { chunkMapNode } from '../transforms/map.ts';
 import { FileSource } from './file-source.ts';
 
 export interface ImageOptions extends DecodeImageOptions, SourceOptions, ContentsOptions {
-  /**
-   * Names of the class folders, in the order of their labels. Images in other folders are ignored. Default: all folders, sorted by name.
-   */
+  /** Names of the class folders, in label order. Images in other folders are ignored. Default: all folders, sorted by name. */
   readonly classNames?: readonly string[];
   /** Whether to skip and count images that cannot be decoded. Otherwise, such an image is an error. Default: false. */
   readonly skipDamaged?: boolean;

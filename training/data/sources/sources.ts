@@ -32,7 +32,7 @@ export function tfrecords(files: Files, options: RecordOptions & SourceOptions =
   return new Dataset(new FileSource(files, tfRecordFormat(options), options));
 }
 
-/** Reads lines from UTF-8 text files, including empty lines. The lines have no line breaks. */
+/** Reads lines from UTF-8 text files, including empty lines. The lines do not include their line breaks. */
 export function lines(files: Files, options: RecordOptions & SourceOptions = {}): Dataset<string> {
   return new Dataset(
     new FileSource(
@@ -64,8 +64,8 @@ export function csv<Row = CsvRow | LabelledCsvRow>(files: Files, options: CsvOpt
 }
 
 /**
- * Reads records from IDX files, the format of MNIST, which may be compressed with gzip. Records of a file with one dimension, such as
- * labels, are numbers. Records of other files, such as images, are columns.
+ * Reads records from IDX files, the format of MNIST, which may be compressed with gzip. Records in files with one dimension, such as
+ * labels, are numbers. Records in other files, such as images, are columns.
  *
  * An object of files yields objects with one record from each file, for example `idx({ image: 'train-images-idx3-ubyte', label:
  * 'train-labels-idx1-ubyte' })`. If the names are patterns, the matching files are paired in the order of their names. Large files are
@@ -172,20 +172,20 @@ export function binaryFiles(names: Files, options: SourceOptions & ContentsOptio
 
 /**
  * Reads PNG, JPEG, BMP and GIF files and labels them with the numbers of their folders, like Keras' image_dataset_from_directory. An
- * example is `images(tf, 'flowers/*', { size: [180, 180], channels: 3 })`. `imageClasses` returns the folders in the order of their
- * numbers. Requires the native backend.
+ * example is `images(tf, 'flowers/*', { size: [180, 180], channels: 3 })`. `imageClasses` returns the folder names in label order. Requires
+ * the native backend.
  * @throws TonyError BACKEND_UNFIT if the backend cannot decode images.
  */
 export function images(tf: typeof tfjs, files: Files, options: ImageOptions = {}): Dataset<ImageElement> {
   return new Dataset(imageNode(tf, files, options));
 }
 
-/** Returns the class names in the order of the labels that `images` uses. */
+/** Returns the class names in the same order as the labels that `images` uses. */
 export async function imageClasses(storage: Storage, files: Files): Promise<readonly string[]> {
   return (await labelledImages(storage, files)).classNames;
 }
 
-/** Creates a dataset of elements in memory. */
+/** Creates a dataset from elements in memory. */
 export function fromArray<T>(elements: readonly T[]): Dataset<T> {
   return new Dataset(iterableNode(() => elements));
 }

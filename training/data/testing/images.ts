@@ -1,6 +1,6 @@
 /**
- * Checks the image functions in a runtime's Node.js, on the native backend. Writes, decodes and resizes images of every format, and reads
- * them from folders and from Examples. Prints a line for each check.
+ * Checks the image functions with the runtime's Node.js and the native backend. Writes, decodes and resizes images of every format, and
+ * reads them from folders and from Examples. Prints a line for each check.
  */
 import assert from 'node:assert/strict';
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';

@@ -4,7 +4,7 @@ import { type Batched, collate } from './collate.ts';
 
 /**
  * Combines elements into batches.
- * @param prepare makes the shapes of a batch's elements equal, for example by padding.
+ * @param prepare gives all elements in a batch the same shape, for example by padding.
  */
 export function batchNode<T>(
   inner: DatasetNode<T>,

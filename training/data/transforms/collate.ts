@@ -13,7 +13,7 @@ type Numbers =
   | Float64Array;
 
 /**
- * Type of a batch. Numbers and arrays of numbers become a column with `shape[0]` examples. Strings and Buffers become a list. Objects are
+ * A batch's type. Numbers and arrays of numbers become a column with `shape[0]` examples. Strings and Buffers become a list. Objects are
  * batched field by field.
  */
 export type Batched<T> = T extends Buffer | string
@@ -26,7 +26,7 @@ export type Batched<T> = T extends Buffer | string
 
 /**
  * Combines elements into a batch.
- * @throws TonyError DATA_INVALID if the values of a field have different types or shapes.
+ * @throws TonyError DATA_INVALID if a field's values have different types or shapes.
  */
 export function collate<T>(elements: readonly T[]): Batched<T> {
   return collateField(elements, '') as Batched<T>;

@@ -17,8 +17,8 @@ export interface InterleaveOptions {
 const AHEAD = { items: 256, bytes: 4 * 1024 * 1024 };
 
 /**
- * Converts each element of the outer dataset to an inner dataset, and reads several inner datasets in turn. The readers divide the outer
- * elements, so all elements of an inner dataset go to the same reader.
+ * Converts each outer element to an inner dataset, and reads several inner datasets in turn. The readers divide the outer elements, so all
+ * elements of an inner dataset go to the same reader.
  *
  * State: the position in the outer dataset; for each open inner dataset, the position of its outer element and the position in the inner
  * dataset; the number of the current inner dataset; and the number of elements that it has yielded in this turn.

@@ -72,7 +72,7 @@ function isPromise<T>(value: T | Promise<T>): value is Promise<T> {
   return typeof (value as { then?: unknown } | null | undefined)?.then === 'function';
 }
 
-/** Converts up to `calls` elements concurrently. Does not change the order of the elements. */
+/** Converts up to `calls` elements concurrently. Keeps the element order. */
 export function parallelMapNode<T, U>(
   inner: DatasetNode<T>,
   convert: (element: T, context: ReadContext) => U | Promise<U>,

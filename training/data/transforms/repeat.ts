@@ -5,7 +5,7 @@ import type { ChunkStream } from '../reading/stream.ts';
 /**
  * Repeats a dataset. A shuffled dataset has a new order in each pass.
  *
- * State: the number of the pass, and the position in the pass.
+ * State: the pass number, and the position in the pass.
  * @param count the number of passes, which may be Infinity.
  */
 export function repeatNode<T>(inner: DatasetNode<T>, count: number): DatasetNode<T> {

@@ -15,7 +15,7 @@ export interface SampleOptions {
  * Mixes the elements of several datasets until all datasets have ended. The weights determine how likely each element is to come from each
  * dataset. The readers divide each dataset.
  *
- * State: the number of the chunk, which determines the random numbers, and the position in each dataset, or null if the dataset has ended.
+ * State: the chunk number, which determines the random numbers, and the position in each dataset, or null if the dataset has ended.
  */
 export function sampleNode<T>(inner: readonly DatasetNode<T>[], weights: readonly number[], seed: number | null): DatasetNode<T> {
   return {

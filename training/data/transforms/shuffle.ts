@@ -16,8 +16,8 @@ export interface ShuffleOptions {
 /**
  * Shuffles the file order, and the elements in blocks of `bufferSize`. With blocks instead of the usual sliding window, a checkpoint needs
  * only the block's position and an index in the block, but no buffered elements. The length of the first block is random, so the blocks
- * differ between epochs. If the dataset fits into one block, every order is equally likely. The next block is read while the current block
- * is used, so up to two blocks are in memory.
+ * differ between epochs. If the dataset fits in one block, every order is equally likely. The next block is read while the current block is
+ * used, so up to two blocks are in memory.
  */
 export function shuffleNode<T>(inner: DatasetNode<T>, options: ShuffleOptions): DatasetNode<T> {
   return {
@@ -39,7 +39,7 @@ export function shuffleNode<T>(inner: DatasetNode<T>, options: ShuffleOptions): 
 /**
  * Yields one shuffled block after another.
  *
- * State: the number of the block, and the position of its first element.
+ * State: the block number, and the position of the block's first element.
  */
 class BlockStream<T> implements ChunkStream<T> {
   readonly #cursor: Cursor<T>;

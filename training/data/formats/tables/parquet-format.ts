@@ -10,7 +10,7 @@ import { selectColumns, type TableOptions, type TableRow, valueConverter } from 
 
 export interface ParquetOptions extends TableOptions {
   /**
-   * Maximum uncompressed size in bytes of the selected columns of one row group, which must fit in memory. Checked before memory is
+   * Maximum uncompressed size in bytes of the selected columns in one row group, which must fit in memory. Checked before memory is
    * allocated. Default: 1 GiB.
    */
   readonly maxGroupBytes?: number;

@@ -19,7 +19,7 @@ function groupKind({ element, children }: SchemaTree, where: string): ValueKind 
     const [repeated] = children;
     const [item, ...others] = repeated?.children ?? [];
     if (repeated !== undefined && (item === undefined || others.length > 0)) {
-      // In the old two-level form of a list, the repeated field is the item itself.
+      // In the old two-level list form, the repeated field is the item itself.
       return { list: parquetKind({ ...repeated, element: { ...repeated.element, repetition_type: 'REQUIRED' } }, where) };
     }
     if (item !== undefined) {
