@@ -33,9 +33,7 @@ export abstract class CheckpointFolders {
   abstract retireOlderThan(origin: Origin): Promise<void>;
   /** Returns true if the generation has been retired. */
   protected abstract isFenced(origin: Origin): Promise<boolean>;
-  /**
-   * Removes the unfinished files that this generation's earlier attempts left. Returns the URI of the folder for the new attempt's files.
-   */
+  /** Removes the unfinished files left by this generation's earlier attempts. Returns the URI of the folder for the new attempt's files. */
   protected abstract beginAttempt(step: number, origin: Origin): Promise<string>;
   /** Returns true if `begin` could have returned `pending`. Callers must check this, because `pending` may come from the network. */
   abstract isPendingHere(pending: PendingCheckpoint): boolean;

@@ -112,10 +112,7 @@ function cutEvenly(file: DataFile, count: number): Split[] {
   return Array.from({ length: count }, (_, index) => ({ file, from: border(index), to: border(index + 1) }));
 }
 
-/**
- * Joins groups of records into splits of about `largest` bytes. Each split contains at least one group, and the first split begins at byte
- * 0.
- */
+/** Joins groups of records into splits of about `largest` bytes. Each split contains at least one group. The first begins at byte 0. */
 function cutAtBorders(file: DataFile, borders: readonly number[], largest: number): Split[] {
   const splits: Split[] = [];
   let from = 0;
