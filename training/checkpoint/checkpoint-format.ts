@@ -25,8 +25,8 @@ export interface StoredTensor {
   readonly shape: readonly number[];
   readonly bytes: Uint8Array;
   /**
-   * If `bytes` contains only part of the tensor: the index of its first number in the flattened tensor. Tensors that a reader returns are
-   * always whole.
+   * If `bytes` contains only part of the tensor: the index in the flattened tensor at which that part begins. Tensors that a reader returns
+   * are always whole.
    */
   readonly from?: number;
 }

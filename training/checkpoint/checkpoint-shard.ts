@@ -5,7 +5,7 @@ import type { Storage } from '../../storage/storage.ts';
 import { joinUri } from '../../storage/uri.ts';
 import { byName, type Manifest, type ShardDescription, type StoredTensor, shardName, type TensorPlace } from './checkpoint-format.ts';
 
-/** Number of bytes to hash and send at once. More bytes would block the event loop for too long, and fewer would slow down uploads. */
+/** Number of bytes to hash and send in one piece. More bytes would block the event loop for too long, and fewer would slow down uploads. */
 const PIECE_BYTES = 1024 * 1024;
 /** Maximum number of bytes in one read request. Adjacent tensors share a request. */
 const RANGE_BYTES = 64 * 1024 * 1024;

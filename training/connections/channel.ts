@@ -5,7 +5,7 @@ import { RecordKey } from './record.ts';
 import { type Detector, RecordReader } from './record-reader.ts';
 import { RecordWriter } from './record-writer.ts';
 
-/** Time in ms that the sender of an alert gives its peer to close the connection. */
+/** How long, in ms, the sender of an alert waits for its peer to close the connection. */
 const ALERT_MS = 1_000;
 
 /** Why a connection was lost. WIRE_INTEGRITY means that the data was altered in transit. */

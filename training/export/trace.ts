@@ -33,7 +33,7 @@ export interface Trace {
 
 type KernelInputs = Readonly<Record<string, tfjs.Tensor | undefined>> | readonly tfjs.Tensor[];
 
-/** Methods of TensorFlow.js's engine. Every operation and every read of a tensor's values calls one of them. */
+/** TensorFlow.js engine methods. Every operation and every read of a tensor's values calls one of them. */
 interface Engine {
   runKernel(kernel: string, inputs: KernelInputs, attributes?: Record<string, Attribute>): tfjs.Tensor | tfjs.Tensor[];
   readSync(dataId: object): unknown;

@@ -18,9 +18,9 @@ export interface WarmStartOptions {
 }
 
 export interface WarmStart {
-  /** Weights of the model that have received a value. `from` is the weight's name in the source. */
+  /** The model's weights that have received a value. `from` is the weight's name in the source. */
   readonly taken: readonly { readonly name: string; readonly from: string }[];
-  /** Weights of the model that have not changed. `why` is the reason. */
+  /** The model's weights that have not changed. `why` is the reason. */
   readonly left: readonly { readonly name: string; readonly why: string }[];
   readonly unused: readonly string[];
 }

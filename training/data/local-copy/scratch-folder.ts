@@ -10,8 +10,8 @@ const PREFIX = '.tony-ts-dataset-';
 const folders = new Set<string>();
 
 /**
- * Creates the folder for the program's large temporary files. Returns the folder's path, or null outside a job. The folder stays when the
- * program restarts in the same container, unlike the working directory. YARN removes the folder together with the container.
+ * Creates the folder for the program's large temporary files. Returns the folder's path, or null outside a job. Unlike the working
+ * directory, the folder is kept when the program restarts in the same container. YARN removes the folder together with the container.
  */
 export async function containerScratch(): Promise<string | null> {
   const taskFile = process.env[TASK_ENVIRONMENT.taskFile] ?? '';

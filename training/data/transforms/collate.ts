@@ -158,8 +158,8 @@ function stack(columns: readonly Flat[], field: string): Column {
 }
 
 /**
- * Returns an array of zeros whose type can be converted to a float32 or int32 tensor. Keeps types with one or two bytes per value where
- * possible, to save memory.
+ * Returns an array of zeros whose type can be converted to a float32 or int32 tensor. Keeps one-byte and two-byte types where possible, to
+ * save memory.
  */
 function emptyLike(values: Numbers, length: number): Column['values'] {
   if (values instanceof Uint8Array || values instanceof Uint8ClampedArray) {
