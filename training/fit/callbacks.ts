@@ -6,11 +6,11 @@ export function logsOf(names: readonly string[], values: readonly number[], pref
   return Object.fromEntries(names.map((name, index) => [`${prefix}${name}`, values[index] ?? 0]));
 }
 
-/** The loss and metrics of a batch, averaged over all ranks. Reading a value for the first time waits for the backend. */
+/** A batch's loss and metrics, averaged over all ranks. The first read of each value waits for the backend. */
 export interface BatchLogs {
   /** The zero-based batch index within the epoch. */
   readonly batch: number;
-  /** The number of steps that this call of `fit` has taken, including this step and the steps before a restart. */
+  /** The number of steps that this `fit` call has taken, including this step and the steps before a restart. */
   readonly step: number;
   /** The number of examples in the batch, summed over all ranks. */
   readonly size: number;

@@ -13,7 +13,7 @@ interface DivergenceOptions {
   readonly onNotice: (message: string) => void;
 }
 
-/** Detects a loss or weights that are NaN or infinite. Every rank gets the same result. */
+/** Detects NaN or infinite values in the loss or the weights. Every rank gets the same result. */
 export class Divergence {
   readonly #tf: typeof tfjs;
   readonly #variables: readonly tfjs.Variable[];
@@ -30,7 +30,7 @@ export class Divergence {
   }
 
   /**
-   * Checks the loss of a step.
+   * Checks a step's loss.
    * @throws TonyError TRAINING_DIVERGED, unless `onNaN` is `continue`.
    */
   checkLoss(loss: number | undefined, step: number): void {

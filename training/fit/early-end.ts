@@ -24,8 +24,8 @@ export interface EarlyEndOptions {
 const LOOK_MS = 2000;
 
 /**
- * Ends training before its last epoch if a callback sets `model.stopTraining` on any rank or an evaluator gives a stop order. In each
- * step, each rank signals whether it wants to end training. All ranks stop after the first step in which at least one rank wants to.
+ * Ends training before its last epoch if a callback sets `model.stopTraining` on any rank, or if an evaluator orders training to stop. In
+ * each step, each rank signals whether it wants to end training. All ranks stop after the first step in which at least one rank wants to.
  */
 export class EarlyEnd {
   readonly #orders: StopOrders | null;
@@ -51,8 +51,8 @@ export class EarlyEnd {
   }
 
   /**
-   * Reads the stop order for this phase, which may be from an earlier generation. Removes stop orders of other applications. Call `begin`
-   * before the first step.
+   * Reads this phase's stop order, which may be from an earlier generation. Removes other applications' stop orders. Call `begin` before
+   * the first step.
    * @param ended the stored reason if the phase has already ended early, otherwise null.
    */
   async begin(ended: string | null): Promise<void> {

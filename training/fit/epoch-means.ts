@@ -3,15 +3,15 @@ import type { StepValues } from '../model/step-part.ts';
 /** The maximum number of steps whose values stay on the backend as tensors. */
 const MOST_WAITING = 64;
 
-/** The partial result of an epoch: the sums of the values, and the number of examples. */
+/** An epoch's partial result: the sums of the values, and the number of examples. */
 export interface MeansSoFar {
   readonly sums: readonly number[];
   readonly seen: number;
 }
 
 /**
- * Computes means over the examples of an epoch, in double precision. Reads the values of many steps at once, because each read waits for
- * the backend.
+ * Computes means over an epoch's examples, in double precision. Reads the values of many steps at once, because each read waits for the
+ * backend.
  */
 export class EpochMeans {
   readonly #sums: number[];
@@ -20,14 +20,14 @@ export class EpochMeans {
 
   /**
    * @param count the number of values per step.
-   * @param before the sums of the process that began the epoch, or null if this process begins the epoch.
+   * @param before the sums from the process that began the epoch, or null if this process begins the epoch.
    */
   constructor(count: number, before: MeansSoFar | null = null) {
     this.#sums = before?.sums.length === count ? [...before.sums] : new Array<number>(count).fill(0);
     this.#seen = before?.sums.length === count ? before.seen : 0;
   }
 
-  /** Adds the values of a step and takes ownership of their tensors. */
+  /** Adds a step's values and takes ownership of their tensors. */
   add(values: StepValues, examples: number): void {
     this.#waiting.push({ values, examples });
     if (this.#waiting.length >= MOST_WAITING) {

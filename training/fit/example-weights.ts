@@ -12,7 +12,7 @@ export class ClassWeightTables {
   readonly #tf: typeof tfjs;
   readonly #tables: readonly (tfjs.Tensor1D | null)[];
 
-  /** @throws TonyError DATA_INVALID if a class has no weight, or if the targets of an output are not classes. */
+  /** @throws TonyError DATA_INVALID if a class has no weight, or if an output's targets are not classes. */
   constructor(tf: typeof tfjs, model: tfjs.LayersModel, classWeight: ClassWeight) {
     this.#tf = tf;
     this.#tables = byOutput(model.outputNames, classWeight).map((weights, index) => {

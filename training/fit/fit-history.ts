@@ -17,11 +17,14 @@ export interface OpenEpoch extends MeansSoFar {
   readonly epoch: number;
 }
 
-/** The history that `fit` returns. Checkpoints contain the history, so a restarted program also returns the epochs before the restart. */
+/**
+ * The history that `fit` returns. Checkpoints contain the history, so the history that a restarted program returns includes the epochs
+ * before the restart.
+ */
 export class HistorySoFar {
   readonly epoch: number[] = [];
   readonly logs: Record<string, number[]>;
-  /** The reason why training ended before its last epoch, or null if all epochs ran. */
+  /** Why training ended before its last epoch, or null if all epochs ran. */
   endedEarly: string | null = null;
   #open: OpenEpoch | null = null;
   #running: { readonly epoch: number; readonly means: EpochMeans } | null = null;

@@ -23,8 +23,8 @@ export interface FitOptions extends StepOptions {
   /** The first epoch of a run that starts without a checkpoint. Default: 0. `fit` treats earlier epochs as complete. */
   readonly initialEpoch?: number;
   /**
-   * The number of examples per rank and step. Default: 32. All ranks together process `batchSize` times the world size. Does not apply to
-   * batched datasets.
+   * The number of examples per rank and step. Default: 32. A step therefore processes `batchSize` times the world size examples in total.
+   * Does not apply to batched datasets.
    */
   readonly batchSize?: number;
   /**
@@ -41,7 +41,7 @@ export interface FitOptions extends StepOptions {
   /** The seed for the data order and for dropout masks. Runs with the same seed give the same result. */
   readonly seed?: number;
   /**
-   * The learning rate of all steps, or a function that returns the rate for each step. Default: the optimizer's own rate. Use a function
+   * The learning rate for all steps, or a function that returns the rate for each step. Default: the optimizer's own rate. Use a function
    * for schedules, or to scale the rate with the world size: `({ initial, worldSize }) => initial * worldSize`.
    */
   readonly learningRate?: LearningRate;
@@ -51,8 +51,8 @@ export interface FitOptions extends StepOptions {
    */
   readonly validationData?: ValidationData;
   /**
-   * The fraction of the examples, at the end of the data, to use only for validation. Cannot be combined with `validationData`, and does
-   * not apply to datasets.
+   * The fraction of the examples to use only for validation, taken from the end of the data. Cannot be combined with `validationData`, and
+   * does not apply to datasets.
    */
   readonly validationSplit?: number;
   /** The number of examples per rank and validation step. Default: `batchSize`. */
@@ -139,7 +139,7 @@ const OPTIONS: OptionNames<FitOptions> = {
 
 const SUMMARY_OPTIONS: OptionNames<FitSummaries> = { everySteps: true, histograms: true };
 
-/** Options of `model.fit` and `model.fitDataset` that `cluster.fit` does not support, with the hint for the error message. */
+/** The `model.fit` and `model.fitDataset` options that `cluster.fit` does not support, each with a hint for the error message. */
 const ELSEWHERE: Readonly<Record<string, string>> = {
   batchesPerEpoch: 'use stepsPerEpoch instead',
   validationBatches: 'use validationSteps instead',

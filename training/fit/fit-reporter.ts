@@ -74,8 +74,8 @@ export class FitReporter {
   }
 
   /**
-   * Writes the summaries of a step.
-   * @param read reads the values of the step from the backend.
+   * Writes a step's summaries.
+   * @param read reads the step's values from the backend.
    * @param isLast whether training ends with this step.
    */
   afterStep(step: FitStep, read: () => readonly number[], isLast: boolean): void {
@@ -87,8 +87,8 @@ export class FitReporter {
       summaries.scalars({ ...logsOf(model.metricNames, read()), ...this.#summarised.take() }, progress.globalStep);
     }
     if (step.endsEpoch || isLast) {
-      // Histograms are written during the last step of an epoch, because a process that resumes from this step's checkpoint does not run
-      // code that follows the epoch.
+      // Histograms are written during an epoch's last step, because a process that resumes from that step's checkpoint skips the code after
+      // the epoch.
       this.#addHistograms();
     }
     this.#used += step.used;
@@ -150,7 +150,7 @@ export class FitReporter {
     }
   }
 
-  /** Warns about weights that training does not change, although the program seems to expect changes. */
+  /** Warns about weights that training does not change although the program seems to expect it to. */
   #reportUntrained(): void {
     const { model, strategy, onNotice } = this.#parts;
     const { trainable, thawed } = model;

@@ -57,8 +57,8 @@ export function signalsOf(worldSize: number): number {
 export class FitSteps {
   readonly #parts: FitStepsParts;
   /**
-   * The signals of a step. Element 0: the number of ranks that want to stop. Element 1: the number of ranks that have been ordered to
-   * store a checkpoint. All other elements: the busy time in ms of each rank in its previous step.
+   * A step's signals. Element 0: the number of ranks that want to stop. Element 1: the number of ranks that have been ordered to store a
+   * checkpoint. All other elements: each rank's busy time in its previous step, in ms.
    */
   readonly #signals: Float32Array;
   #batchSource: BatchSource | null = null;
@@ -82,10 +82,7 @@ export class FitSteps {
     this.#forecast = this.#forecastOf(this.#batchSource);
   }
 
-  /**
-   * The position in the dataset to store in a checkpoint, or undefined if the numbers of steps, epochs and examples determine the
-   * position.
-   */
+  /** The position in the dataset to store in a checkpoint, or undefined if the step, epoch and example counts determine the position. */
   dataPosition(): Promise<Json | undefined> | undefined {
     return this.#batchSource?.position();
   }
@@ -131,7 +128,7 @@ export class FitSteps {
     return { values, covered, used, endsEpoch, isCheckpointOrdered: (this.#signals[1] ?? 0) > 0 };
   }
 
-  /** Reads the `accumulate` batches of one step, or fewer at the end of a pass over the data. */
+  /** Reads one step's `accumulate` batches, or fewer at the end of a pass over the data. */
   async #nextBatches(): Promise<BatchStep[]> {
     const batches: BatchStep[] = [];
     do {

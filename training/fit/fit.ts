@@ -39,7 +39,7 @@ export interface FitHistory {
   readonly history: Readonly<Record<string, readonly number[]>>;
   /** The number of steps that this call has taken, including the steps before a restart. */
   readonly steps: number;
-  /** The reason why training ended before its last epoch, or null if all epochs ran. */
+  /** Why training ended before its last epoch, or null if all epochs ran. */
   readonly endedEarly: string | null;
 }
 
@@ -52,13 +52,13 @@ export interface FitEnvironment {
   readonly generation: number;
   readonly phase: Phase;
   readonly checkpoints: Omit<CheckpointPlan, 'phase'> | null;
-  /** The store of evaluators' stop orders and of the decision to end early, or null if the run writes no checkpoints. */
+  /** Stores evaluators' stop orders and the decision to end early. Null if the run does not write checkpoints. */
   readonly stopOrders?: StopOrders | null;
   /** Orders from the executor to store a checkpoint immediately. */
   readonly checkpointOrder?: CheckpointOrder;
-  /** The memory of the container in MiB, or null to skip the memory estimate. */
+  /** The container's memory in MiB, or null to skip the memory estimate. */
   readonly memoryMb?: number | null;
-  /** The writer of this rank's summaries, or null if this rank writes none. */
+  /** This rank's summary writer, or null if this rank does not write summaries. */
   readonly summaries: SummaryWriter | null;
   readonly report: (report: Report) => void;
   /** Called with the progress after each step, and with null after the last checkpoint has been written. */
@@ -66,14 +66,14 @@ export interface FitEnvironment {
 }
 
 /**
- * The interval, in steps, at which a single worker checks the loss, because each check makes the GPU wait. With several workers, every
- * step reads the loss from the backend, so every step checks it.
+ * How often, in steps, a single worker checks the loss. It does not check every step, because each check makes the GPU wait. With several
+ * workers, every step reads the loss from the backend anyway, so every step checks it.
  */
 const LOSS_EVERY_STEPS = 10;
 
 /**
- * Trains a compiled tf.LayersModel on all ranks at once. Each rank processes its share of each batch. Every rank applies the averaged
- * gradients, so all ranks have equal weights. Starts with the weights of rank 0, or resumes exactly at the step of the newest valid
+ * Trains a compiled tf.LayersModel on all ranks together. Each rank processes its share of each batch. Every rank applies the averaged
+ * gradients, so the weights are the same on all ranks. Starts with rank 0's weights, or resumes exactly at the step of the newest valid
  * checkpoint.
  * @throws TonyError MODEL_INVALID, DATA_INVALID, TRAINING_DIVERGED, CHECKPOINT_MISFIT, CHECKPOINT_FAILED, PEER_LOST, RANKS_DIFFER,
  *   RING_MISMATCH.
@@ -165,11 +165,11 @@ class Fit {
     }
     await this.#beginCallbacks();
     this.#reporter.start();
-    // If an earlier generation decided to end early, this run continues only to the step of that decision.
+    // If an earlier generation decided to end early, this run ends at the step that it decided on.
     await this.#steps.agree();
     const { open } = this.#history;
     if (open !== null && open.epoch < this.#progress.epoch) {
-      // The checkpoint contains the last step of this epoch, but validation and callbacks have not run for this epoch.
+      // The checkpoint includes this epoch's last step, but validation and callbacks have not run for this epoch yet.
       await this.#runEpoch(open.epoch);
     }
     while (this.#progress.epoch < this.#plan.epochs && !isOver && !this.#early.isDecided) {
@@ -269,7 +269,7 @@ class Fit {
   }
 
   /**
-   * Returns the number of steps already taken in the current epoch, or 0 if the number is unknown: for a batched dataset without
+   * Returns the number of steps already taken in the current epoch, or 0 if the number is unknown, as it is for a batched dataset without
    * `stepsPerEpoch`.
    */
   #batchesOfEpoch(): number {

@@ -3,10 +3,10 @@ import { TonyError } from '../../platform/errors.ts';
 import { learningRateOf, setLearningRate } from '../optimizer/optimizer-members.ts';
 
 export interface ScheduleStep {
-  /** The number of steps that this call of `fit` has taken, including the steps before a restart. */
+  /** The number of steps that this `fit` call has taken, including the steps before a restart. */
   readonly step: number;
   readonly epoch: number;
-  /** The number of ranks of this generation. It may change when an elastic job restarts. */
+  /** The number of ranks in this generation. It may change when an elastic job restarts. */
   readonly worldSize: number;
   /** The learning rate that the program passed when it created the optimizer. */
   readonly initial: number;

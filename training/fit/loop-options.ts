@@ -16,7 +16,7 @@ export interface LoopOptions<T, State extends Json> extends LoopParts {
   readonly steps?: number;
   /** The seed for the data order and for random numbers. Default: 1. */
   readonly seed?: number;
-  /** Additional program state to restore after a restart. Each checkpoint stores the state of rank 0. */
+  /** Additional program state to restore after a restart. Each checkpoint stores rank 0's state. */
   readonly state?: State;
   /**
    * How to handle a NaN or infinite loss or variable. With `stop`, the default, the loop throws TRAINING_DIVERGED on all ranks. With

@@ -22,7 +22,7 @@ import { PhaseProgress } from './phase-progress.ts';
 import { StepForecast } from './step-forecast.ts';
 import type { UnfinishedTraining } from './unfinished-training.ts';
 
-/** A batch of a dataset with a tensor in place of each array. */
+/** A dataset batch in which each array has been replaced by a tensor. */
 export type BatchTensors<T> = T extends tfjs.Tensor
   ? T
   : T extends Column | ArrayBufferView | readonly string[] | readonly number[]
@@ -120,7 +120,7 @@ export class TrainingLoop<T, State extends Json> implements AsyncIterable<LoopSt
   }
 
   /**
-   * Opens the loop with equal weights on all ranks. Resumes from the newest valid checkpoint of this loop, if one exists.
+   * Opens the loop with the same weights on all ranks. Resumes from the newest valid checkpoint of this loop, if one exists.
    * @throws TonyError USAGE, CHECKPOINT_MISFIT, PEER_LOST, RING_MISMATCH.
    */
   static async open<T, State extends Json>(environment: LoopEnvironment, options: LoopOptions<T, State>): Promise<TrainingLoop<T, State>> {
@@ -150,18 +150,18 @@ export class TrainingLoop<T, State extends Json> implements AsyncIterable<LoopSt
     return this.#progress.step;
   }
 
-  /** The reason why the loop ended before its limit, or null if the loop reached the limit or is still running. */
+  /** Why the loop ended before its limit, or null if the loop reached the limit or is still running. */
   get endedEarly(): string | null {
     return this.#early.isDecided ? this.#early.reason : null;
   }
 
   /**
-   * Takes one step of an optimizer on all ranks, as `cluster.step` does. An iteration may take several steps.
+   * Takes one optimizer step on all ranks, as `cluster.step` does. An iteration may take several steps.
    * @param loss computes the loss of this rank's batch. Only ranks with a batch call this function. Random numbers within `loss`, such as
-   *   dropout masks, depend only on the seed, the step, the rank and the number of the call within the iteration.
+   *   dropout masks, depend only on the seed, the step, the rank and the call's position within the iteration.
    * @param options `variables`: the variables to train. Default: all trainable variables of this loop. `examples`: the number of examples
    *   in the loss. Default: the batch size.
-   * @returns the mean loss over all ranks' examples. With parameter servers, the mean over this rank's examples, or 0 without examples.
+   * @returns the mean loss over all ranks' examples. With parameter servers, the mean over this rank's examples, or 0 if it has none.
    * @throws TonyError USAGE, RANKS_DIFFER, TRAINING_DIVERGED, PEER_LOST, RING_MISMATCH.
    */
   async step(loss: (batch: BatchTensors<T>) => tfjs.Scalar, optimizer: tfjs.Optimizer, options: LoopStepOptions = {}): Promise<number> {

@@ -4,13 +4,13 @@ import type { CompiledModel } from '../model/compiled-model.ts';
 
 /** The inputs of the memory estimate. All values are in bytes unless stated otherwise. */
 export interface MemoryNeeds {
-  /** Resident memory of the program before training: the runtime, the model and the data in memory. */
+  /** The program's resident memory before training: the runtime, the model and the data held in memory. */
   readonly resident: number;
   readonly weights: number;
   readonly trainable: number;
   /** Number of optimizer slots per trained weight, or 0 if parameter servers hold the optimizer. */
   readonly slots: number;
-  /** Outputs of all layers for one batch. */
+  /** All layer outputs for one batch. */
   readonly activations: number;
   /** Number of processes that exchange gradients. Each process writes an equal share of a checkpoint. */
   readonly worldSize: number;
@@ -22,25 +22,25 @@ export interface MemoryEstimate {
   /** Gradients, optimizer slots, exchange buffers, and copies for checkpoints. */
   readonly training: number;
   readonly activations: number;
-  /** Memory of the executor, and memory that the runtime allocates in its first steps. */
+  /** The executor's memory, and memory that the runtime allocates in its first steps. */
   readonly overhead: number;
   readonly total: number;
 }
 
 const MEBIBYTE = 1 << 20;
-/** Resident memory of an executor. */
+/** An executor's resident memory. */
 const EXECUTOR = 70 * MEBIBYTE;
 /** Memory that Node.js and TensorFlow allocate in the first steps, regardless of the model. */
 const FIRST_STEPS = 112 * MEBIBYTE;
 /** A step holds the layer outputs, their gradients, and the working memory of kernels such as convolutions. */
 const ACTIVATION_COPIES = 3;
 
-/** Slots per trained weight, by the class name of the optimizer. */
+/** Slots per trained weight, by optimizer class name. */
 const SLOTS: Readonly<Record<string, number>> = { SGD: 0, Momentum: 1, Adagrad: 1, Adadelta: 2, Adam: 2, Adamax: 2, RMSProp: 2 };
 
 /**
- * Estimates the peak memory of a container whose program trains on the `native` backend. docs/training.md describes the formula and its
- * error.
+ * Estimates the peak memory of a container whose program trains on the `native` backend. docs/training.md describes the formula and how
+ * accurate it is.
  */
 export function estimateMemory(needs: MemoryNeeds): MemoryEstimate {
   const { resident, weights, trainable, slots, worldSize, writesCheckpoints } = needs;
@@ -82,14 +82,14 @@ export function slotsOf(optimizer: tfjs.Optimizer): number {
   return SLOTS[optimizer.getClassName()] ?? 0;
 }
 
-/** Returns the bytes of the weights, and the bytes of all layer outputs for a batch. */
+/** Returns the size in bytes of the weights, and of all layer outputs for one batch. */
 export function sizesOf(
   { model, weights, trainable }: CompiledModel,
   batchSize: number,
 ): Pick<MemoryNeeds, 'weights' | 'trainable' | 'activations'> {
   const sum = (numbers: readonly number[]): number => numbers.reduce((total, number) => total + number, 0);
   const outputs = model.layers.flatMap(({ outputShape }) => (Array.isArray(outputShape[0]) ? outputShape : [outputShape]) as number[][]);
-  // The first dimension is the batch. A dimension of unknown size, such as the length of a text, counts as 1.
+  // The first dimension is the batch. A dimension of unknown size, such as a text length, counts as 1.
   const elements = outputs.map((shape) => shape.slice(1).reduce((product, size) => product * (size ?? 1), 1));
   return {
     weights: 4 * sum(weights.map(({ variable }) => variable.size)),

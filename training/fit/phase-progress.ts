@@ -20,7 +20,7 @@ export class PhaseProgress {
     return this.#step;
   }
 
-  /** The number of steps taken in all phases of the program. Checkpoints, summaries and reports to the job are numbered by it. */
+  /** The number of steps taken in all phases of the program. Checkpoints, summaries and reports to the job are numbered with this count. */
   get globalStep(): number {
     return this.#phase.start + this.#step;
   }

@@ -1,7 +1,7 @@
 import type { PhaseProgress } from './phase-progress.ts';
 
 /**
- * Predicts the step at which a phase ends. Without a configured number of steps per epoch, uses the length of the last epoch that this
+ * Predicts the step at which a phase ends. If the number of steps per epoch is not configured, uses the length of the last epoch that this
  * process ran from start to end.
  */
 export class StepForecast {
@@ -12,7 +12,7 @@ export class StepForecast {
   #ofEpoch: number | null;
 
   /**
-   * @param limits the maximum numbers of epochs and steps of the phase; Infinity means no limit.
+   * @param limits the maximum number of epochs and of steps in the phase; Infinity means no limit.
    * @param stepsOfEpoch the number of steps already taken in the current epoch, or null if unknown.
    */
   constructor(
@@ -34,7 +34,7 @@ export class StepForecast {
     this.#ofEpoch = endsEpoch ? 0 : taken;
   }
 
-  /** The expected number of steps in all phases at the end of this phase, or undefined while it is unknown. */
+  /** The expected total number of steps in all phases when this phase ends, or undefined while it is unknown. */
   get total(): number | undefined {
     const { step, globalStep, epoch } = this.#progress;
     const { epochs, steps } = this.#limits;

@@ -3,7 +3,7 @@ export interface TrainingProgress {
   /** The number of steps taken in all phases of the program. */
   readonly step: number;
   readonly epoch: number;
-  /** The number of epochs to train, or null if the limit is a number of steps. */
+  /** The number of epochs to train, or null if training is limited by a number of steps. */
   readonly epochs: number | null;
 }
 

@@ -4,7 +4,7 @@ import { encodeTfRecord } from '../encoding/tfrecord.ts';
 
 export type PredictFormat = 'jsonl' | 'csv' | 'tfrecord';
 
-/** Encodes the results of one part as bytes. */
+/** Encodes one part's results as bytes. */
 export interface PartEncoder {
   /** @throws TonyError DATA_INVALID if the format cannot represent the result. */
   encode(result: unknown): Buffer;
@@ -14,7 +14,7 @@ export const EXTENSIONS: Readonly<Record<PredictFormat, string>> = { jsonl: '.js
 
 /**
  * Creates the encoder for a part.
- * @param columns the columns of a CSV file. Default: the fields of the first result.
+ * @param columns the CSV columns. Default: the fields of the first result.
  */
 export function partEncoder(format: PredictFormat, columns: readonly string[] | null): PartEncoder {
   switch (format) {

@@ -24,7 +24,7 @@ export function isModel(value: unknown): value is InferenceModel {
  * Runs the model on a batch of elements.
  * @param inputs one input per element: a number, an array of numbers, `{ values, shape }`, or an object of these keyed by the model's
  *   input names.
- * @throws TonyError DATA_INVALID if the inputs do not fit the model.
+ * @throws TonyError DATA_INVALID if the inputs do not match the model.
  */
 export async function predictBatch(tf: typeof tfjs, model: InferenceModel, inputs: readonly unknown[]): Promise<Prediction[]> {
   const tensors = tf.tidy(() => inputTensors(tf, model, toTensors(tf, collate(inputs) as unknown)));
@@ -41,8 +41,8 @@ export async function predictBatch(tf: typeof tfjs, model: InferenceModel, input
 }
 
 /**
- * Graphs with control flow, which require asynchronous execution. All other graphs run synchronously, because TensorFlow.js logs a warning
- * each time that such a graph runs asynchronously.
+ * Graphs with control flow, which must run asynchronously. All other graphs run synchronously, because TensorFlow.js logs a warning each
+ * time that a graph without control flow runs asynchronously.
  */
 const asynchronous = new WeakSet<InferenceModel>();
 

@@ -11,13 +11,12 @@ import { csv, lines, tfrecords } from '../data/sources/sources.ts';
 import { EXTENSIONS, type PredictFormat } from './predict-format.ts';
 
 /*
- * The output folder of `predict`:
+ * The `predict` output folder:
  *
- *   _PREDICT                  JSON: the inputs and the result format; the first worker writes the file, and the other workers verify it
- *   part-00017.jsonl          the complete results of split 17
- *   _SUCCESS                  JSON: the number of records of each part; written by the first worker that finds all parts
- *   _attempts/<worker>/...    parts that are being written; removed at the end
- *   _counts/part-00017        the number of records of a finished part; removed at the end
+ * _PREDICT JSON: the inputs and the result format; the first worker writes the file, and the other workers verify it part-00017.jsonl the
+ * complete results of split 17 _SUCCESS JSON: the number of records in each part; written by the first worker that finds all parts
+ * _attempts/<worker>/... parts that are being written; removed at the end _counts/part-00017 the number of records in a finished part;
+ * removed at the end
  *
  * A worker writes a part into its own folder below `_attempts` and then renames it into place. If two workers write the same part, only
  * one rename succeeds. Data sources ignore names that begin with an underscore.
@@ -65,7 +64,7 @@ export class PredictOutput {
 
   /**
    * @param writer a unique name for this process.
-   * @throws TonyError OUTPUT_MISMATCH if the folder contains other files, or results of different inputs, models or formats.
+   * @throws TonyError OUTPUT_MISMATCH if the folder contains other files, or results from different inputs, models or formats.
    */
   static async open(storage: Storage, uri: string, description: PredictDescription, writer: string): Promise<PredictOutput> {
     const file = joinUri(uri, DESCRIPTION);
@@ -108,7 +107,7 @@ export class PredictOutput {
   }
 
   /**
-   * Streams the results of a split into its part.
+   * Streams a split's results into its part.
    * @param records returns the number of results. Called after `contents` has ended.
    * @returns false if another worker finished the split first.
    */
@@ -178,7 +177,7 @@ export class PredictOutput {
     if (stored !== null) {
       return Number(stored.toString());
     }
-    // Counts the records of a part. Used if the worker that wrote the part failed before it stored the count.
+    // Counts a part's records. Used if the worker that wrote the part failed before it stored the count.
     const uri = this.#uriOf(split);
     const dataset = { jsonl: lines(uri), csv: csv(uri, { isSplittable: false }), tfrecord: tfrecords(uri) }[this.#description.format];
     const reader = dataset.read({ storage: this.#storage });

@@ -74,7 +74,7 @@ const CHECK_MS = 1500;
  */
 const WAIT_MS = 3000;
 const WAIT_SPLITS = 1.5;
-/** The number of attempts to process a split while the cluster does not respond. */
+/** How many times to try to process a split if the cluster does not respond. */
 const TRIES = 5;
 const BACKOFF = { firstMs: 2_000, mostMs: 16_000 };
 
@@ -82,12 +82,12 @@ const BACKOFF = { firstMs: 2_000, mostMs: 16_000 };
  * Applies a model or function to each element of a dataset, with any number of workers. For each split of the dataset's files
  * (`dataset.splits()`), `predict` writes one result file, named after the split number (`part-00017.jsonl`), with the results in record
  * order. A file appears only when it is complete, and is written only once, even if workers fail, restart or compute the same split. After
- * all parts exist, the file `_SUCCESS` appears with the number of records of each part. The workers do not communicate. If
- * job.yaml sets `ranked: false`, the job can therefore replace a failed worker without interrupting the other workers.
- * @param dataset a dataset of files, without `batch`, `shuffle`, `repeat`, `take`, `skip` and `shard`. `predict` disposes the tensors in
- *   its elements.
+ * all parts exist, the file `_SUCCESS` appears with the number of records in each part. The workers do not communicate. If job.yaml sets
+ * `ranked: false`, the job can therefore replace a failed worker without interrupting the other workers.
+ * @param dataset a dataset that reads files and does not use `batch`, `shuffle`, `repeat`, `take`, `skip` or `shard`. `predict` disposes
+ *   the tensors in the dataset's elements.
  * @returns a report, after all parts exist.
- * @throws TonyError OUTPUT_MISMATCH if the folder contains results of other files or another model; DATA_INVALID, NOT_FOUND, and errors
+ * @throws TonyError OUTPUT_MISMATCH if the folder contains results from other files or another model; DATA_INVALID, NOT_FOUND, and errors
  *   that the function throws.
  */
 export function predict<T, R>(
@@ -160,7 +160,7 @@ class Predictor<T> {
   readonly #output: PredictOutput;
   readonly #work: Work<T>;
   readonly #signal: AbortSignal | undefined;
-  /** Splits that other workers have not finished within the expected time. This worker may compute them. */
+  /** Splits that this worker may compute because other workers have not finished them within the expected time. */
   readonly #abandoned = new Set<number>();
   #written = { parts: 0, records: 0 };
   #longestSplitMs = 0;
@@ -269,7 +269,7 @@ class Predictor<T> {
     }
   }
 
-  /** Yields the encoded results of a split. Reads and computes only when the consumer requests the next piece. */
+  /** Yields a split's encoded results. Reads and computes only when the consumer requests the next piece. */
   async *#bytesOf(split: number, signal: AbortSignal, onRecords: (count: number) => void): AsyncGenerator<Buffer, void> {
     const { dataset, batchSize, encoder: createEncoder } = this.#work;
     const encoder = createEncoder();
