@@ -11,7 +11,7 @@ interface Parcel<Head> {
 }
 
 /**
- * Sends tensors and a JSON value from rank 0 to every rank. All ranks get the same types and the same bits.
+ * Sends tensors and a JSON value from rank 0 to every rank. All ranks get the same types and bit-identical values.
  * @param own the tensors and the value to send on rank 0, or null on other ranks.
  * @throws TonyError PEER_LOST, RING_MISMATCH.
  */

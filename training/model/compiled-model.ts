@@ -3,7 +3,7 @@ import { TonyError } from '../../platform/errors.ts';
 import { categoricalCrossentropy, type LossFunction, sparseCategoricalCrossentropy } from '../backend/native/categorical-crossentropy.ts';
 import type { StepLoss } from './step-part.ts';
 
-/** Members of a compiled tf.LayersModel that its type declarations omit. A Sequential stores these members in an inner model. */
+/** Members of a compiled tf.LayersModel that its type declarations omit. A Sequential model stores these members in an inner model. */
 interface CompiledInternals {
   readonly model?: CompiledInternals;
   /**
@@ -37,7 +37,7 @@ export interface CompiledModel {
   readonly trainable: readonly tfjs.Variable[];
   /** The names of weights that became trainable after `compile`. As with `model.fit`, training does not update these weights. */
   readonly thawed: readonly string[];
-  /** Untrained float32 weights that layers may update during training, for example moving averages. */
+  /** Non-trainable float32 weights that layers may update during training, for example moving averages. */
   readonly moving: readonly tfjs.Variable[];
   readonly weights: readonly NamedWeight[];
   /** `loss`, followed by the metrics that the program passed to `compile`. */
@@ -126,7 +126,7 @@ function runOf(tf: typeof tfjs, inner: CompiledInternals, losses: readonly LossF
       weighted(tf, lossFunction(targets[index] as tfjs.Tensor, outputs[index] as tfjs.Tensor), weights[index] ?? null),
     );
     const metrics = metricFunctions.map(([metric, output], index) =>
-      // With several outputs, the losses of the outputs precede the other metrics.
+      // If the model has several outputs, their losses precede the other metrics.
       outputs.length > 1 && index < outputs.length
         ? (tf.mean(each[index] as tfjs.Tensor) as tfjs.Scalar)
         : (tf.mean(metric(targets[output] as tfjs.Tensor, outputs[output] as tfjs.Tensor)) as tfjs.Scalar),

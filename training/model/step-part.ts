@@ -1,6 +1,6 @@
 import type * as tfjs from '@tensorflow/tfjs';
 
-/** The results of a micro-batch, as tensors on the backend. */
+/** A micro-batch's results, as tensors on the backend. */
 export interface StepLoss {
   /** The loss to minimise, including regularisation. */
   readonly loss: tfjs.Scalar;
@@ -14,11 +14,11 @@ export interface StepPart {
    * Computes the loss of this worker's examples, or null if the worker has no examples. The caller must run this function within tf.tidy.
    */
   readonly compute: (() => StepLoss) | null;
-  /** The part's share of the step's examples. The weights of all parts on all workers add up to 1. */
+  /** The part's weight, which is its share of the step's examples. The weights of all parts on all workers add up to 1. */
   readonly weight: number;
 }
 
-/** The results of a step: the mean loss and the mean metrics over the step's examples. */
+/** A step's results: the mean loss and the mean metrics over the step's examples. */
 export interface StepValues {
   /** Returns the loss, followed by the metrics. The call may wait for the backend, so avoid it in most steps. */
   read(): readonly number[];

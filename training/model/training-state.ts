@@ -29,7 +29,7 @@ export function variablesOf(tf: typeof tfjs, model: CompiledModel): NamedVariabl
 }
 
 /**
- * Returns the state variables of an optimizer, with their names in checkpoints.
+ * Returns an optimizer's state variables, with their names in checkpoints.
  * @param variables the variables that the optimizer trains. A slot's name contains the index of its variable in this list.
  */
 export function optimizerVariables(
@@ -50,7 +50,7 @@ export function optimizerVariables(
   return [...own, ...ofVariables];
 }
 
-/** Copies the state of a model and its optimizer out of the backend. Further training does not change the copy. */
+/** Copies a model's state and its optimizer's state out of the backend. Further training does not change the copy. */
 export async function captureState(tf: typeof tfjs, model: CompiledModel): Promise<StoredTensor[]> {
   return await capture(tf, variablesOf(tf, model));
 }
@@ -111,7 +111,7 @@ export function restoreState(
   setIterations(optimizer, iterations);
 }
 
-/** @throws TonyError CHECKPOINT_MISFIT if the tensors contain the state of a different kind of optimizer. */
+/** @throws TonyError CHECKPOINT_MISFIT if the tensors contain state from a different kind of optimizer. */
 export function checkOptimizer(optimizer: tfjs.Optimizer, tensors: readonly StoredTensor[], where: string, prefix = 'optimizer'): void {
   for (const { name } of tensors.filter((tensor) => tensor.name.startsWith(`${prefix}:`))) {
     const [, property = ''] = name.split(':');
@@ -146,8 +146,8 @@ export function restoreOptimizer(
 }
 
 /**
- * Restores only the model weights from the tensors of a checkpoint.
- * @param model the model's name, if the checkpoint of a loop contains several models.
+ * Restores only the model weights from a checkpoint's tensors.
+ * @param model the model's name, if a loop's checkpoint contains several models.
  * @throws TonyError CHECKPOINT_MISFIT, without changing anything, if the tensors belong to another model.
  */
 export function restoreWeights(
@@ -188,7 +188,7 @@ export function weightsAmong(tensors: readonly StoredTensor[], prefix = 'model')
   );
 }
 
-/** Describes the data type and the shape of a tensor, for example `float32 [2,3]`. */
+/** Describes a tensor's data type and shape, for example `float32 [2,3]`. */
 export function typeOf({ dtype, shape }: { readonly dtype: string; readonly shape: readonly number[] }): string {
   return `${dtype} [${shape}]`;
 }

@@ -100,7 +100,7 @@ export class OptimizerSlots {
     }
   }
 
-  /** Calls the optimizer's `applyGradients` with the slots of each variable. Variables with a null gradient stay unchanged. */
+  /** Calls the optimizer's `applyGradients` with each variable's slots. Variables with a null gradient stay unchanged. */
   applyGradients(gradients: readonly NamedGradient[]): void {
     const { registeredVariables } = this.#tf.engine();
     const places = gradients.map(({ name }) => this.placeOf(registeredVariables[name] as tfjs.Variable));
@@ -172,7 +172,7 @@ export class OptimizerSlots {
     return place;
   }
 
-  /** Disposes the slots of disposed variables. Otherwise, the slots would occupy memory as long as the optimizer exists. */
+  /** Disposes the slots of disposed variables. Otherwise, the slots would occupy memory for as long as the optimizer exists. */
   #removeDisposed(): void {
     if (!this.#variables.some((variable) => variable?.isDisposed)) {
       return;

@@ -4,7 +4,7 @@ import { decodeFrame, FRAME_BYTES, type Frame } from './frame.ts';
 
 export interface FrameEvents {
   /**
-   * Returns a buffer of exactly `frame.bodyBytes` bytes for the frame's body. Called once the head of the frame has arrived.
+   * Returns a buffer of exactly `frame.bodyBytes` bytes for the frame's body. Called once the frame's head has arrived.
    * @throws if the receiver does not expect this body.
    */
   place(frame: Frame, head: unknown): Uint8Array;

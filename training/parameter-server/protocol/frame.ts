@@ -12,8 +12,8 @@ import { FrameHeader } from '../../encoding/frame-header.ts';
  *   | body: float32 numbers, or the concatenated bytes of tensors             |   bodyBytes
  *   +-------------------------------------------------------------------------+
  *
- * The server answers each request of a worker with a frame that has the same ID. Answers may arrive in any order. A `held` frame announces
- * that an answer will be late. The receiver verifies the length of the body against the head before it allocates memory for the body.
+ * The server answers each request from a worker with a frame that has the same ID. Answers may arrive in any order. A `held` frame
+ * announces that an answer will be late. The receiver checks the body's length against the head before it allocates memory for the body.
  */
 export interface Frame {
   readonly kind: FrameKind;
@@ -24,7 +24,7 @@ export interface Frame {
 
 const KINDS = ['ask', 'answer', 'refusal', 'held', 'bye'] as const;
 
-/** `refusal` contains an error instead of an answer. `bye` means that the worker has ended and sends no more requests. */
+/** `refusal` contains an error instead of an answer. `bye` means that the worker has finished and will not send any more requests. */
 export type FrameKind = (typeof KINDS)[number];
 
 const HEADER = new FrameHeader('TNYP', KINDS, 3);
@@ -37,7 +37,7 @@ export function encodeFrame(kind: FrameKind, id: number, head: Uint8Array, bodyB
   return Buffer.concat([HEADER.encode(kind, id >>> 0, head.length, bodyBytes), head]);
 }
 
-/** Sends a frame. @param body sent without a copy, so the bytes must not change. */
+/** Sends a frame. @param body sent without being copied, so the bytes must not change. */
 export function sendFrame(channel: Channel, kind: FrameKind, id: number, head: object | null, body: readonly Uint8Array[] = []): void {
   const bodyBytes = body.reduce((sum, { length }) => sum + length, 0);
   channel.cork();

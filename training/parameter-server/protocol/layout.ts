@@ -10,13 +10,13 @@ export interface Piece {
 export type Layout = readonly (readonly Piece[])[];
 
 /**
- * The minimum number of elements in a variable to split. For smaller variables, an additional operation per step would cost more than it
- * saves.
+ * The size, in elements, of the smallest variable that is split. For smaller variables, an additional operation per step would cost more
+ * than it saves.
  */
 const LEAST_CUT = 16_384;
 /**
- * A split variable is cut into parts of at most 1/4 of a server's fair share, or at most LEAST_CUT if that is larger. The server with the
- * highest load therefore exceeds its fair share by at most one part.
+ * A split variable is cut into parts of at most 1/4 of a server's fair share of the weights, or at most LEAST_CUT if that is larger. The
+ * server with the highest load therefore exceeds its fair share by at most one part.
  */
 const PARTS_OF_FAIR_SHARE = 4;
 
@@ -24,7 +24,7 @@ const PARTS_OF_FAIR_SHARE = 4;
  * Distributes variables so that all servers hold about the same number of weights. Splits large variables into parts, and assigns the
  * parts, largest first, to the server with the lowest load. Never splits variables for which `placed` names a server.
  * @param sizes the number of elements in each variable.
- * @param placed the server of each variable, or null for automatic placement.
+ * @param placed each variable's server, or null for automatic placement.
  * @param held the number of weights that each server already holds.
  */
 export function layOut(

@@ -15,11 +15,11 @@ import { optimizerDescription } from './optimizer-description.ts';
  *   assign                 the chief: sends values that its program has assigned to variables
  *   signal, put, get       every worker, to server 0: `signal` sends a number; `put` and `get` share tensors between workers
  *   meet, part             with staleness 0, to server 0: workers pause while the chief takes a checkpoint
- *   positions              the chief: requests the positions of the workers
+ *   positions              the chief: requests the workers' positions
  *   capture, write         the chief: makes the server copy its current state and write the copy to a checkpoint
  *   finish, seal, sealed   `finish`: a worker has no more steps; `seal`: the chief has stored the last checkpoint; `sealed`: the other
  *                          workers wait for the seal
- *   state                  every worker: requests the state of an optimizer
+ *   state                  every worker: requests an optimizer's state
  *
  * Variables are numbered in the order in which the chief adds them, and optimizers in the order of their first steps.
  */
@@ -56,8 +56,8 @@ const optimizerHead = z.object({
 const addition = z.object({ first: count, variables: z.array(variable), pieces: z.array(piece), optimizers: z.array(optimizerHead) });
 
 /**
- * The key of shared tensors: `current` for the untrained weights during a run, `last` for the untrained weights at the end of a run, or
- * the number of a broadcast.
+ * The key of shared tensors: `current` for the non-trainable weights during a run, `last` for the non-trainable weights at the end of a
+ * run, or a broadcast's number.
  */
 const sharedKey = z.union([z.enum(['current', 'last']), count]);
 /** A number that a worker sends to server 0. Server 0 counts the workers that have sent a positive number. */
@@ -65,7 +65,7 @@ const signal = z.number();
 export const MAX_REASON = 1000;
 
 export const ask = z.discriminatedUnion('ask', [
-  /** `run`: the number of the run within the program. All workers use the same numbers. */
+  /** `run`: the run's number within the program. All workers use the same numbers. */
   z.object({ ask: z.literal('hello'), run: count }),
   /** Body: as for `add`, but without weights if `restore` names a checkpoint. */
   z.object({
@@ -101,7 +101,7 @@ export const ask = z.discriminatedUnion('ask', [
   z.object({
     ask: z.literal('push'),
     optimizer: count,
-    /** False if the worker had no examples. The servers then take no step. */
+    /** False if the worker had no examples, in which case the servers do not take a step. */
     hasExamples: z.boolean(),
     present: z.array(count),
     /** The worker's learning rate for this step. */
@@ -112,7 +112,7 @@ export const ask = z.discriminatedUnion('ask', [
   }),
   /** Body: the values of the pieces. */
   z.object({ ask: z.literal('assign'), variables: z.array(count) }),
-  /** `reason`: why the worker sends the signal. The server keeps the first reason of the run. */
+  /** `reason`: why the worker sends the signal. The server keeps the run's first reason. */
   z.object({ ask: z.literal('signal'), signal, reason: z.string().max(MAX_REASON).optional() }),
   /**
    * Reports that a worker has completed iteration `step`, with its position. The chief receives the answer once no other worker can push.
@@ -126,9 +126,9 @@ export const ask = z.discriminatedUnion('ask', [
   z.object({ ask: z.literal('get'), key: sharedKey }),
   z.object({ ask: z.literal('state'), optimizer: count }),
   z.object({ ask: z.literal('positions') }),
-  /** Makes the server copy its current state. The server drops all earlier copies except the copy of step `writing`. */
+  /** Makes the server copy its current state. The server drops all earlier copies except the copy for step `writing`. */
   z.object({ ask: z.literal('capture'), step: count, writing: count.nullable() }),
-  /** Makes the server write the copy of this step to a checkpoint. The request can be repeated. */
+  /** Makes the server write its copy for this step to a checkpoint. The request can be repeated. */
   z.object({ ask: z.literal('write'), step: count, dir: z.string(), pending, index: count, count }),
   /** The answer arrives once all workers have finished. */
   z.object({ ask: z.literal('finish'), position: trainingPosition.nullable() }),

@@ -5,7 +5,7 @@ import { TonyError } from '../../../platform/errors.ts';
 const number = z.number();
 const rate = { learningRate: number };
 
-/** The class name and the getConfig() result of a TensorFlow.js optimizer, from which another process can create the same optimizer. */
+/** A TensorFlow.js optimizer's class name and getConfig() result, from which another process can create an identical optimizer. */
 export const optimizerDescription = z.discriminatedUnion('className', [
   z.object({ className: z.literal('SGD'), config: z.object(rate) }),
   z.object({ className: z.literal('Momentum'), config: z.object({ ...rate, momentum: number, useNesterov: z.boolean() }) }),

@@ -10,9 +10,9 @@ export class CheckpointPause {
   readonly #worldSize: number;
   readonly #clock: RunClock;
   readonly #delayed: DelayedRequests;
-  /** The iteration of the last `meet` from each rank. */
+  /** The iteration in each rank's last `meet`. */
   readonly #met = new Map<number, number>();
-  /** The iteration of the last `part` from the chief. */
+  /** The iteration in the chief's last `part`. */
   #parted = -1;
 
   constructor(worldSize: number, clock: RunClock, delayed: DelayedRequests) {

@@ -12,7 +12,7 @@ interface Delayed {
 export class DelayedRequests {
   #delayed: Delayed[] = [];
 
-  /** Answers the request immediately if `isDue` returns true, otherwise in the first call of `release` for which `isDue` returns true. */
+  /** Answers the request immediately if `isDue` returns true, otherwise on the first call to `release` for which `isDue` returns true. */
   when(request: WorkerRequest, isDue: () => boolean, answer: () => void, inStep = false): void {
     const delayed = { request, isDue, answer, inStep };
     if (isDue()) {

@@ -7,7 +7,7 @@ export interface RunClockOptions {
   readonly onGivenUp: () => void;
 }
 
-/** The staleness clock of one run. Gives up on workers that are absent for longer than a time limit. */
+/** One run's staleness clock. Gives up on workers that are absent for longer than a time limit. */
 export class RunClock extends StalenessClock {
   readonly #options: RunClockOptions;
   readonly #timers = new Map<number, NodeJS.Timeout>();

@@ -16,7 +16,7 @@ export interface ServedState {
   readonly numbers: readonly Float32Array[];
 }
 
-/** The tensor of a slot or of a counter. */
+/** A tensor that stores a slot or a counter. */
 export interface HeldTensor {
   readonly property: string;
   readonly tensor: tfjs.Variable;
@@ -73,10 +73,7 @@ export class ServedOptimizer {
     }
   }
 
-  /**
-   * Removes a variable. Call this method before the variable is disposed. The optimizer keeps the variable's slots until another variable
-   * is assigned to it.
-   */
+  /** Removes a variable. Call this method before the variable is disposed. The optimizer keeps the variable's slots. */
   remove(id: number): void {
     this.#ids.delete(id);
     const index = this.#stepped.findIndex((each) => each.id === id);
@@ -89,7 +86,7 @@ export class ServedOptimizer {
 
   /**
    * Takes one step. Variables without a gradient stay unchanged.
-   * @param gradients the gradients of the pieces on this server, by variable. The arrays are not used after the call.
+   * @param gradients the gradients for the pieces on this server, by variable. The arrays are not used after the call.
    */
   apply(gradients: ReadonlyMap<number, Float32Array>, learningRate: number): void {
     const tf = this.#tf;
@@ -120,7 +117,7 @@ export class ServedOptimizer {
   }
 
   /**
-   * Sets the slot values. Skips slots of variables that have no piece on this server.
+   * Sets the slot values. Skips the slots of variables that have no piece on this server.
    * @param numbers the slot values for the pieces on this server. The method copies them.
    */
   setSlots({ slots }: StateHead, numbers: Float32Array): void {
@@ -143,7 +140,7 @@ export class ServedOptimizer {
     this.#tf.tidy(() => counter.assign(this.#tf.tensor([value], counter.shape, 'float32')));
   }
 
-  /** @param numbers the values of the piece. The slot takes ownership of the array. */
+  /** @param numbers the piece's values. The slot takes ownership of the array. */
   setSlot(property: string, suffix: string, variable: number, numbers: Float32Array): void {
     this.#property(property);
     const { variable: stepped } = this.#stepped.find(({ id }) => id === variable) as Stepped;
@@ -185,7 +182,7 @@ export class ServedOptimizer {
     return [...counters, ...slots];
   }
 
-  /** Frees the backend's memory. The state remains readable. */
+  /** Frees the optimizer's memory on the backend. The state remains readable. */
   retire(): void {
     const { head, numbers } = this.state();
     // Copies the arrays, because they may be views of backend memory that is freed below.

@@ -8,7 +8,7 @@ import { weightKey } from '../protocol/weight-key.ts';
 import { ServedOptimizer, type ServedState } from './served-optimizer.ts';
 import { ServedVariable, sizeOf } from './served-variable.ts';
 
-/** The content of one parameter server in one run: pieces of variables, and the optimizers that update them. */
+/** What one parameter server holds in one run: pieces of variables, and the optimizers that update them. */
 export class ServedShard {
   readonly #tf: typeof tfjs;
   readonly #inStep: boolean;
@@ -20,8 +20,8 @@ export class ServedShard {
   #retired = false;
 
   /**
-   * @param inStep true for staleness 0. A worker that registers a variable later than other workers then still receives its initial
-   *   values.
+   * @param inStep true for staleness 0. A worker that registers a variable later than other workers then still receives the variable's
+   *   initial values.
    */
   constructor(tf: typeof tfjs, inStep: boolean) {
     this.#tf = tf;
@@ -226,7 +226,7 @@ export class ServedShard {
   }
 
   /**
-   * Copies the current weights and the slots of optimizer 0 in checkpoint format. A piece of a split variable includes its offset.
+   * Copies the current weights and optimizer 0's slots in checkpoint format. A piece of a split variable includes its offset.
    * @param withScalars true to include the optimizer's counters. Exactly one server must include them.
    */
   async capture(withScalars: boolean): Promise<StoredTensor[]> {
@@ -309,7 +309,7 @@ export class ServedShard {
     }
   }
 
-  /** Frees the backend's memory. The weights and the optimizer states remain readable. */
+  /** Frees the shard's memory on the backend. The weights and the optimizer states remain readable. */
   retire(): void {
     if (!this.#retired) {
       this.#retired = true;

@@ -12,7 +12,7 @@ export interface TrainedVariable {
 let created = 0;
 
 /**
- * A variable of a run on one parameter server. Contains the values of a flat piece, or only a description if other servers hold the whole
+ * One parameter server's part of a variable in one run: the values of a flat piece, or only a description if other servers hold the whole
  * variable.
  */
 export class ServedVariable {
@@ -29,7 +29,7 @@ export class ServedVariable {
   /** The initial value for ranks that register the variable later, or null if no rank needs it. */
   #initial: Float32Array | null;
 
-  /** @param numbers the values of the piece, or null for zeros. The constructor copies them. */
+  /** @param numbers the piece's values, or null for zeros. The constructor copies them. */
   constructor(tf: typeof tfjs, described: TrainedVariable, piece: Piece | null, numbers: Float32Array | null) {
     this.#tf = tf;
     this.described = described;
@@ -43,7 +43,7 @@ export class ServedVariable {
         : tf.tidy(() => tf.variable(numbers === null ? tf.zeros([piece.count]) : tf.tensor1d(numbers.slice()), true, name));
   }
 
-  /** The current values of the piece. The returned array never changes. */
+  /** The piece's current values. The returned array never changes. */
   get numbers(): Float32Array {
     this.#numbers ??= (this.variable?.dataSync() as Float32Array | undefined) ?? new Float32Array(0);
     return this.#numbers;
@@ -61,8 +61,8 @@ export class ServedVariable {
 
   /**
    * Records that a rank holds the variable.
-   * @returns the initial value in the rank's first call, if it is still stored, so that all workers with staleness 0 start with equal
-   *   values. Otherwise, returns the current value.
+   * @returns the initial value on the rank's first call if that value is still stored, otherwise the current value. With staleness 0, all
+   *   workers therefore start with equal values.
    */
   enter(rank: number): Float32Array {
     const isFirst = !this.#versions.has(rank);
@@ -93,7 +93,7 @@ export class ServedVariable {
     this.#versions.set(rank, this.#version);
   }
 
-  /** Frees the backend's memory. `numbers` remains readable. */
+  /** Frees the variable's memory on the backend. `numbers` remains readable. */
   retire(): void {
     // Copies the array, because it may be a view of backend memory that is freed below.
     this.#numbers = this.numbers.slice();

@@ -18,7 +18,7 @@ export class ServerCheckpoints {
     this.#dir = dir;
   }
 
-  /** Loads the weights and the state of optimizer 0 into the shard. */
+  /** Loads the weights and optimizer 0's state into the shard. */
   async restore(shard: ServedShard, { dir, step, iterations }: NonNullable<AskOf<'prepare'>['restore']>): Promise<void> {
     const store = this.#storeIn(dir);
     const checkpoint = await store.openCheckpoint(step);
@@ -26,7 +26,7 @@ export class ServerCheckpoints {
     shard.restore(await store.readTensors(checkpoint, names), iterations, checkpoint.uri);
   }
 
-  /** Copies the current state of the shard. @param withScalars as for `ServedShard.capture`. */
+  /** Copies the shard's current state. @param withScalars see `ServedShard.capture`. */
   async capture(shard: ServedShard, { step, writing }: AskOf<'capture'>, withScalars: boolean): Promise<void> {
     for (const older of this.#copies.keys()) {
       if (older === step || older !== writing) {

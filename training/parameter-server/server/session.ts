@@ -16,7 +16,7 @@ import { type Client, WorkerRequest } from './worker-request.ts';
 export interface ServerTimeouts {
   /** The time in ms to wait for workers that have not joined yet. */
   readonly joinMs: number;
-  /** The time in ms to wait for the replacement of a lost worker. After this time, the other workers continue without the lost worker. */
+  /** The time in ms to wait for a lost worker's replacement. After this time, the other workers continue without the lost worker. */
   readonly replaceMs: number;
 }
 
@@ -25,13 +25,13 @@ export interface SessionOptions extends ServerTimeouts {
   readonly storage: Storage;
   /** The URI of the job's checkpoint folder, or null if the job has none. Workers cannot make this server access any other folder. */
   readonly checkpointDir: string | null;
-  /** The index of this server. Server 0 also holds the state that is not split, such as the untrained weights and the signals. */
+  /** This server's index. Server 0 also holds the state that is not split, such as the non-trainable weights and the signals. */
   readonly index: number;
   readonly worldSize: number;
   readonly onNotice: (message: string) => void;
 }
 
-/** The complete state of one run on one parameter server. Contains no code for sockets. */
+/** The complete state of one run on one parameter server. Does not contain socket code. */
 export class Session {
   readonly #options: SessionOptions;
   readonly #clients = new Map<number, Client>();
@@ -75,7 +75,7 @@ export class Session {
     return before;
   }
 
-  /** Handles the end of a connection. @param announced true if the worker has sent `bye`. */
+  /** Handles a connection that has closed. @param announced true if the worker has sent `bye`. */
   detach(client: Client, announced: boolean): void {
     const { rank } = client;
     if (this.#clients.get(rank) !== client) {
@@ -306,8 +306,8 @@ export class Session {
   }
 
   /**
-   * Sends the weights. A worker becomes live with its first pull for a step. Workers that have waited for it then begin with the same
-   * weights.
+   * Sends the weights. A worker joins the staleness clock when it first pulls weights for a step. Workers that have waited for it then
+   * begin with the same weights.
    */
   #pull(request: WorkerRequest, { now, all }: AskOf<'pull'>): void {
     const { rank } = request;

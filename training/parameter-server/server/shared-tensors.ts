@@ -3,7 +3,7 @@ import type { AskOf, SharedKey, StoredShape } from '../protocol/messages.ts';
 import type { DelayedRequests } from './delayed-requests.ts';
 import type { WorkerRequest } from './worker-request.ts';
 
-/** The number of broadcasts to keep. The replacement of a worker repeats earlier broadcasts and needs their values. */
+/** The number of broadcasts to keep. A worker's replacement repeats earlier broadcasts and needs their values. */
 const KEPT_BROADCASTS = 256;
 
 /** Tensors that one worker stores for all workers of a run. */
@@ -16,7 +16,7 @@ export class SharedTensors {
   /** The number of broadcasts that have been removed, oldest first. */
   #removed = 0;
 
-  /** @param ranks returns the ranks that have not ended. */
+  /** @param ranks returns the ranks that have not left the run deliberately. */
   constructor(delayed: DelayedRequests, ranks: () => readonly number[]) {
     this.#delayed = delayed;
     this.#ranks = ranks;

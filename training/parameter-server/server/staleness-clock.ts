@@ -15,7 +15,7 @@
 export type WorkerState = 'awaited' | 'live' | 'lost' | 'given-up' | 'finished';
 
 export class StalenessClock {
-  /** The maximum number of steps that a worker may be ahead of the slowest worker, or null for no limit (asynchronous training). */
+  /** How many steps a worker may be ahead of the slowest worker, or null for no limit (asynchronous training). */
   staleness: number | null;
   readonly #workers: { state: WorkerState; steps: number }[];
 

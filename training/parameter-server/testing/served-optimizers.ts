@@ -1,6 +1,6 @@
 /**
  * Runs on the runtime's Node.js with the native backend. For each optimizer, checks that training with parameter servers gives the same
- * weights as training without them, and leaks no tensors. Prints one line per optimizer.
+ * weights as training without them, and does not leak tensors. Prints one line per optimizer.
  */
 import type * as tfjs from '@tensorflow/tfjs';
 import { Secret } from '../../../platform/secret.ts';
@@ -47,7 +47,7 @@ function makeModel(optimizer: tfjs.Optimizer) {
     tf.layers.conv2d({ filters: 8, kernelSize: 3, activation: 'relu', inputShape: [12, 12, 1], kernelInitializer: kernelInitializer() }),
   );
   model.add(tf.layers.flatten());
-  // This variable of 80,000 elements exceeds a server's fair share, so it is split.
+  // This variable has 80,000 elements, which is more than a server's fair share, so it is split.
   model.add(tf.layers.dense({ units: 100, activation: 'relu', kernelInitializer: kernelInitializer() }));
   model.add(tf.layers.dense({ units: 3, activation: 'softmax', kernelInitializer: kernelInitializer() }));
   model.compile({ optimizer, loss: 'categoricalCrossentropy' });
@@ -87,7 +87,7 @@ for (const [name, make] of Object.entries(optimizers)) {
   console.log(`${name}: difference ${far} ${far <= 1e-6 ? 'ok' : 'is too large'}`);
 }
 
-/** Returns the lowest number of tensors within 0.8 s. Servers need some time to free a run after its worker has disconnected. */
+/** Returns the lowest tensor count observed within 0.8 s. Servers need some time to free a run after its worker has disconnected. */
 async function fewestTensors(): Promise<number> {
   let fewest = Number.POSITIVE_INFINITY;
   for (let look = 0; look < 40; look++) {

@@ -1,4 +1,4 @@
-/** Runs parameter servers and workers in the process of a test, and closes them at its end. */
+/** Runs parameter servers and workers inside the test process, and closes them when the test ends. */
 import { randomBytes } from 'node:crypto';
 import * as tf from '@tensorflow/tfjs';
 import { onTestFinished } from 'vitest';
@@ -18,7 +18,7 @@ export interface ServerWorld {
   readonly staleness?: number | null;
   readonly generation?: number;
   readonly security?: WireSecurity;
-  /** The folder for checkpoints. Default: no checkpoints. */
+  /** The checkpoint folder. Default: no checkpoints. */
   readonly checkpoints?: string | undefined;
   readonly timeouts?: Partial<ServerTimeouts>;
   /** Returns the port to which workers connect instead of the server's own port. */
@@ -60,7 +60,7 @@ export async function startServers(world: ServerWorld): Promise<RunningServers> 
   };
 }
 
-/** Creates a worker with state of its own, as in a new process. */
+/** Creates a worker with its own state, as if it ran in a new process. */
 export function openWorker(options: WorkerOptions): ParameterServerWorker {
   const worker = new ParameterServerWorker(options);
   onTestFinished(() => worker.close());

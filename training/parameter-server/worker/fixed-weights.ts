@@ -12,8 +12,9 @@ export interface FixedContent {
 }
 
 /**
- * The untrained weights, including moving averages that layers update. The chief stores its weights on server 0. If a worker is replaced,
- * its new process starts with the weights that the chief last uploaded. At the end of the run, all workers adopt the chief's weights.
+ * The non-trainable weights, including moving averages that layers update. The chief stores its weights on server 0. If a worker is
+ * replaced, its new process starts with the weights that the chief last uploaded. At the end of the run, all workers copy the chief's
+ * weights.
  */
 export class FixedWeights {
   readonly #content: FixedContent;

@@ -2,7 +2,7 @@ import type * as tfjs from '@tensorflow/tfjs';
 import { setIterations } from '../../optimizer/optimizer-members.ts';
 import { OptimizerSlots } from '../../optimizer/optimizer-slots.ts';
 
-/** The state of an optimizer, independent of TensorFlow.js. */
+/** An optimizer's state, independent of TensorFlow.js. */
 export interface OptimizerState {
   readonly iterations: number;
   /** The optimizer's counters, by property, for example Adam's `accBeta1`. */

@@ -40,7 +40,7 @@ interface Captured {
  *
  * Rank 0, the chief, initialises the servers and coordinates the checkpoints. When the chief requests a checkpoint, each server copies its
  * part of the state. Each worker has its own moving averages for batch normalisation. Checkpoints contain the chief's moving averages, and
- * all workers adopt them at the end.
+ * all workers copy them when training ends.
  */
 class ParameterServerStrategy implements TrainingStrategy {
   readonly rank: number;
@@ -304,7 +304,7 @@ function clip(tf: typeof tfjs, gradients: tfjs.NamedTensorMap, options: Strategy
   return Object.fromEntries(clipGradients(tf, named, options).map(({ name, tensor }) => [name, tensor as tfjs.Tensor]));
 }
 
-/** Assigns the chief's untrained weights to this worker's variables, whose names may differ from the chief's. */
+/** Assigns the chief's non-trainable weights to this worker's variables, whose names may differ from the chief's. */
 function restoreFixed(tf: typeof tfjs, fixed: readonly NamedVariable[], stored: readonly StoredTensor[]): void {
   const byKey = new Map(stored.map((tensor) => [weightKey(tensor.name), tensor]));
   // `restoreWeights` matches weights by their index in the model.

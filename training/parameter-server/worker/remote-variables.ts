@@ -28,8 +28,8 @@ export interface PushNews {
 }
 
 /**
- * The variables of a worker in one run. The parameter servers hold the authoritative values, and update them with the workers' gradients
- * and the program's optimizers. The worker's own variables hold the values of its last pull. Every worker must call `enter` for the same
+ * A worker's variables in one run. The parameter servers hold the authoritative values, and update them with the workers' gradients and the
+ * program's optimizers. The worker's own variables hold the values from its last pull. Every worker must call `enter` for the same
  * variables and optimizers in the same order, before the first step that uses them.
  */
 export class RemoteVariables {
@@ -90,8 +90,7 @@ export class RemoteVariables {
 
   /**
    * Waits until the chief has opened the servers, then joins the run.
-   * @param how `goesOn`: true if this process continues where the previous process of its rank stopped, or false if it starts the run
-   *   again.
+   * @param how `goesOn`: true if this process continues where its rank's previous process stopped, or false if it starts the run again.
    * @returns `position`: this rank's position; `sealed`: true if the run has ended; `steps`: the number of this rank's pushes so far.
    */
   async join(how: { readonly goesOn?: boolean } = {}): Promise<z.infer<typeof joinAnswer>> {
@@ -227,7 +226,7 @@ export class RemoteVariables {
     }));
   }
 
-  /** Sends a signal. @returns the reason of the first worker that sent one, or null if there is none. */
+  /** Sends a signal. @returns the reason given by the first worker that sent a signal, or null if none has. */
   async signal(signal: number, reason = ''): Promise<string | null> {
     const given = reason === '' ? {} : { reason: reason.slice(0, MAX_REASON) };
     const { head } = await this.#options.servers.ask(0, { ask: 'signal', signal, ...given });

@@ -16,9 +16,9 @@ async function sealRun(servers: ServerGroup, position: TrainingPosition, finish:
 }
 
 /**
- * Ends a run after all workers have finished their steps. The chief stores its untrained weights and the last checkpoint, and then seals
- * the run. Other workers wait for the seal and adopt these weights.
- * @param store stores the last checkpoint. null on workers other than the chief.
+ * Ends a run after all workers have finished their steps. The chief stores its non-trainable weights and the last checkpoint, and then
+ * seals the run. The other workers wait for the seal and then copy these weights.
+ * @param store stores the last checkpoint. Null on workers other than the chief.
  */
 export async function endRun(
   servers: ServerGroup,

@@ -22,7 +22,7 @@ export interface ConnectionOptions {
 }
 
 interface Pending {
-  /** The maximum number of bytes in the answer's body. null stands for MOST_UNKNOWN_BYTES. */
+  /** The maximum number of bytes in the answer's body. Null means MOST_UNKNOWN_BYTES. */
   readonly bodyBytes: number | null;
   readonly resolve: (answer: Answer) => void;
   readonly reject: (error: TonyError) => void;
@@ -55,7 +55,7 @@ export class ServerConnection implements Reader {
     });
   }
 
-  /** Tries to connect until the server has authenticated itself or `signal` aborts. */
+  /** Tries to connect until the server has authenticated itself or `signal` is aborted. */
   static async dial(options: ConnectionOptions, signal: AbortSignal, onRefused: (reason: string) => void): Promise<ServerConnection> {
     const connection = new ServerConnection(options);
     const { address, key, identity } = options;
@@ -65,7 +65,7 @@ export class ServerConnection implements Reader {
 
   /**
    * Sends a request and resolves with the answer. The caller owns the memory of the answer's body.
-   * @param body sent without a copy, so the bytes must not change.
+   * @param body sent without being copied, so the bytes must not change.
    * @param bodyBytes the maximum number of bytes in the answer's body.
    */
   ask(head: Ask, body: readonly Uint8Array[] = [], bodyBytes: number | null = null): Promise<Answer> {

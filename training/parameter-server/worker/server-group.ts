@@ -7,11 +7,11 @@ import { type Ask, getAnswer, helloAnswer, type SharedKey } from '../protocol/me
 import { serverKey } from '../protocol/server-key.ts';
 import { type Answer, ServerConnection } from './server-connection.ts';
 
-/** The options of a ring, except that `addresses` lists the servers, and `onLost` receives the index of a server. */
+/** The ring options, except that `addresses` lists the servers, and `onLost` receives a server's index. */
 export type ServerGroupOptions = Omit<RingOptions, 'listener' | 'onRefused'>;
 
 export interface WorkerOptions extends ServerGroupOptions {
-  /** The maximum number of steps that a worker may be ahead of the slowest worker, or null for no limit. */
+  /** How many steps a worker may be ahead of the slowest worker, or null for no limit. */
   readonly staleness: number | null;
 }
 
@@ -45,7 +45,7 @@ export class ServerGroup {
 
   /**
    * Connects to every server.
-   * @param run the number of the run in this program.
+   * @param run the run's number in this program.
    * @throws TonyError RING_JOIN_FAILED with the missing servers and their last errors.
    */
   static async open(options: ServerGroupOptions, run: number): Promise<ServerGroup> {
@@ -84,7 +84,7 @@ export class ServerGroup {
 
   /**
    * Selects the run on each server. Must be the first request.
-   * @returns the state of the run on each server.
+   * @returns the run's state on each server.
    */
   async states(): Promise<('empty' | 'prepared' | 'open')[]> {
     const answers = await this.askAll(() => ({ head: { ask: 'hello', run: this.#run } }));
@@ -152,7 +152,7 @@ export class ServerGroup {
       return;
     }
     if (code === 'WIRE_INTEGRITY') {
-      // No other process reports this failure to the job, so requests fail immediately, even after the loss of another server.
+      // No other process reports this failure to the job, so requests fail immediately, even if another server has already been lost.
       this.#state = 'lost';
       clearTimeout(this.#graceTimer ?? undefined);
       this.#break(new TonyError(code, `parameter server ${server} ${cause}`));

@@ -26,10 +26,10 @@ export interface ServerLoopOptions extends ParameterServers {
 /** The minimum interval in ms between reports of a worker's position to the servers. */
 const POSITION_MS = 200;
 /**
- * The strategy of a custom loop with parameter servers, whose workers step independently.
+ * The strategy for a custom loop with parameter servers, in which the workers step independently.
  *
- * Rank 0, the chief, restores and writes the checkpoints. For each checkpoint, the chief pulls all variables and slots from the servers
- * and writes them to one file, in the same format as a loop with all-reduce. Each worker has its own copy of the untrained variables.
+ * Rank 0, the chief, restores and writes the checkpoints. For each checkpoint, the chief pulls all variables and slots from the servers and
+ * writes them to one file, in the same format as a loop with all-reduce. Each worker has its own copy of the non-trainable variables.
  * Checkpoints contain the chief's copy.
  */
 export class ServerLoop implements LoopStrategy {
@@ -46,7 +46,7 @@ export class ServerLoop implements LoopStrategy {
   /** The position to send with the next push, or null if no report is due. */
   #position: TrainingPosition | null = null;
   #positionAt = Number.NEGATIVE_INFINITY;
-  /** True if this worker has pushed since the last `agree`. The answer to a push also tells whether any worker wants to end the loop. */
+  /** True if this worker has pushed since the last `agree`. The answer to a push also says whether any worker wants to end the loop. */
   #hasPushed = false;
   /** The step of the final checkpoint if the loop had finished before this run began, otherwise null. Set only on the chief. */
   #ended: number | null = null;
@@ -63,7 +63,7 @@ export class ServerLoop implements LoopStrategy {
     const named = fixed.map((variable) => ({ name: variable.name, variable }));
     this.#fixed = new FixedWeights({
       variables: fixed,
-      // Variables match by their index in the list, because their names may differ between processes.
+      // Variables are matched by their index in the list, because their names may differ between processes.
       capture: () => capture(context.tf, named),
       restore: (tensors) => restoreFixed(context.tf, fixed, tensors),
     });
@@ -107,8 +107,8 @@ export class ServerLoop implements LoopStrategy {
 
   /**
    * Registers all variables and optimizers before the first step, so they have the same numbers in every process, even if a process starts
-   * at a later step. Variables with slots in the checkpoint are assigned to the optimizer of these slots. Other variables are assigned in
-   * their first step.
+   * at a later step. A variable with slots in the checkpoint is assigned to the optimizer that owns these slots. Any other variable is
+   * assigned in its first step.
    * @param isFirst true if no process of this rank has taken a step in this run.
    */
   async #enterAll(remote: RemoteVariables, isFirst: boolean): Promise<void> {
@@ -141,8 +141,7 @@ export class ServerLoop implements LoopStrategy {
   }
 
   /**
-   * Sends a signal to server 0 if this worker wants to end the loop. The other workers learn of the signal from the answer to their next
-   * push.
+   * Sends a signal to server 0 if this worker wants to end the loop. The other workers receive the signal in the answer to their next push.
    */
   async agree(wish: string | null): Promise<{ readonly end: string | null; readonly checkpoint: boolean }> {
     const { remote } = this.#run;

@@ -12,7 +12,7 @@ export interface WeightsPart {
 /**
  * Assigns the weights in the servers' answers to the variables.
  * @param parts the answers in server order.
- * @throws TonyError RING_MISMATCH if a body does not have the length of its pieces.
+ * @throws TonyError RING_MISMATCH if a body's length does not match its pieces.
  */
 export function takeWeights(tf: typeof tfjs, registry: VariableRegistry, parts: readonly WeightsPart[]): void {
   const values = wholeValues(registry, parts);

@@ -9,9 +9,9 @@ export interface Entry {
   readonly variables: readonly tfjs.Variable[];
   /** The variables to assign to the optimizer now. Default: all variables. */
   readonly given?: readonly tfjs.Variable[];
-  /** The name of each variable in checkpoints. */
+  /** Each variable's name in checkpoints. */
   readonly tensors?: readonly string[];
-  /** The index of each variable's server, or null for automatic placement. */
+  /** Each variable's server index, or null for automatic placement. */
   readonly placed?: readonly (number | null)[];
 }
 
@@ -44,7 +44,7 @@ export interface RemoteOptimizer {
  */
 export class VariableRegistry {
   readonly #tf: typeof tfjs;
-  /** The variables by number, in registration order, without disposed ones. */
+  /** The variables by number, in registration order, excluding disposed ones. */
   readonly #variables = new Map<number, RemoteVariable>();
   readonly #numbers = new Map<number, number>();
   #count = 0;
