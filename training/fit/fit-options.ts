@@ -23,8 +23,8 @@ export interface FitOptions extends StepOptions {
   /** The first epoch of a run that starts without a checkpoint. Default: 0. `fit` treats earlier epochs as complete. */
   readonly initialEpoch?: number;
   /**
-   * The number of examples per rank and step. Default: 32. A step therefore processes `batchSize` times the world size examples in total.
-   * Does not apply to batched datasets.
+   * The number of examples per batch on each rank. Default: 32. In each step, the ranks process `batchSize` * `accumulate` * world size
+   * examples in total. Does not apply to batched datasets.
    */
   readonly batchSize?: number;
   /**
@@ -91,7 +91,7 @@ export interface FitPlan {
   readonly data: StandardFitData;
   readonly epochs: number;
   readonly initialEpoch: number;
-  /** The number of examples per rank and step, or null to use the dataset's own batches. */
+  /** The number of examples per batch on each rank, or null to use the dataset's own batches. */
   readonly batchSize: number | null;
   readonly accumulate: number;
   readonly shuffle: boolean;

@@ -165,7 +165,7 @@ class Fit {
     }
     await this.#beginCallbacks();
     this.#reporter.start();
-    // If an earlier generation decided to end early, this run ends at the step that it decided on.
+    // If an earlier generation decided to end early, this run also ends at the step that was chosen then.
     await this.#steps.agree();
     const { open } = this.#history;
     if (open !== null && open.epoch < this.#progress.epoch) {

@@ -13,10 +13,11 @@ import { EXTENSIONS, type PredictFormat } from './predict-format.ts';
 /*
  * The `predict` output folder:
  *
- * _PREDICT JSON: the inputs and the result format; the first worker writes the file, and the other workers verify it part-00017.jsonl the
- * complete results of split 17 _SUCCESS JSON: the number of records in each part; written by the first worker that finds all parts
- * _attempts/<worker>/... parts that are being written; removed at the end _counts/part-00017 the number of records in a finished part;
- * removed at the end
+ *   _PREDICT                  JSON: the inputs and the result format; the first worker writes the file, and the other workers verify it
+ *   part-00017.jsonl          the complete results of split 17
+ *   _SUCCESS                  JSON: the number of records in each part; written by the first worker that finds all parts
+ *   _attempts/<worker>/...    parts that are being written; removed at the end
+ *   _counts/part-00017        the number of records in a finished part; removed at the end
  *
  * A worker writes a part into its own folder below `_attempts` and then renames it into place. If two workers write the same part, only
  * one rename succeeds. Data sources ignore names that begin with an underscore.

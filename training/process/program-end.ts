@@ -1,12 +1,15 @@
 import { inspect } from 'node:util';
 import { withTimeout } from '../../platform/deadline.ts';
 
-/** The time limits in ms for the final work. The executor kills the program three seconds after sending a signal. */
+/**
+ * The time limits in ms for the work that a program does just before it exits. The executor kills the program three seconds after sending a
+ * signal.
+ */
 const MOST_MS = { signal: 2000, failure: 5000 } as const;
 const SIGNALS = ['SIGTERM', 'SIGINT'] as const;
 
 export interface LastWork {
-  /** True if there is final work to do. Without final work, a program that has failed exits immediately. */
+  /** True if there is final work to do. If there is none, a program that has failed exits immediately. */
   readonly isDue: () => boolean;
   /** Does the final work asynchronously. `succeeded` is true if the program ended with exit code 0. */
   readonly finish: (succeeded: boolean) => Promise<void>;

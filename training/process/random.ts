@@ -33,7 +33,7 @@ export function createRandom(...seeds: readonly number[]): () => number {
   return () => draw() / 2 ** 32;
 }
 
-/** Returns the numbers 0 to size-1 in random order. The same seeds give the same order. The last seed is usually the epoch. */
+/** Returns the numbers 0 to size-1 in random order. The same seeds always give the same order. The last seed is usually the epoch. */
 export function shuffledOrder(size: number, ...seeds: readonly number[]): Uint32Array {
   const order = Uint32Array.from({ length: size }, (_, index) => index);
   const random = createRandom(...seeds);

@@ -128,8 +128,7 @@ function firstFound(specifier: string, parent: string | undefined, lookUp: (from
 }
 
 /**
- * Chooses the error to throw if no candidate resolves. Prefers the error of the default resolution, because it describes the user's own
- * import.
+ * Chooses the error to throw if no candidate resolves. Prefers the default resolution's error, because it describes the user's own import.
  */
 function noteMissing(before: unknown, from: string | null, error: unknown): unknown {
   return before === undefined || from === null ? error : before;

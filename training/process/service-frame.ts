@@ -1,8 +1,8 @@
 import type { Socket } from 'node:net';
 
 /*
- * The protocol between a program and its executor. The executor forwards requests to the ApplicationMaster. A program opens a connection to
- * the executor's Unix socket for each request.
+ * The protocol between a program and its executor. The executor forwards requests to the ApplicationMaster. For each request, a program
+ * opens a connection to the executor's Unix socket.
  *
  *   ┌─────────────┬─────────────┬──────────────┬──────────────┐
  *   │ uint32      │ uint32      │ head         │ body         │   both lengths are big-endian

@@ -1,21 +1,21 @@
 /* The services that the ApplicationMaster offers to programs. Requests are JSON and idempotent, so programs can safely repeat them. */
 
-/** A reader of dispatched splits joins a pass over the data and reports the splits that it has already received. */
+/** A reader that receives dispatched splits joins a pass over the data and reports the splits that it has already received. */
 export const SPLITS_JOIN = 'splits.join';
 /** A reader requests the next entry of its log, by number. */
 export const SPLITS_NEXT = 'splits.next';
-/** The answer if the dispatcher does not know the reader's pass. The reader must then join again. */
+/** The answer if the dispatcher has no record of the reader's pass. The reader must then join again. */
 export const SPLITS_FORGOTTEN = 'forgotten';
 /** A feed reader requests records and acknowledges those that it received earlier. */
 export const FEED_TAKE = 'feed.take';
 /** A feed reader leaves the feed. Other readers receive the records that it has not acknowledged. */
 export const FEED_LEAVE = 'feed.leave';
 
-/* The rendezvous store of Horovod's processes. The executor forwards their requests. */
+/* The rendezvous store for Horovod processes. The executor forwards their requests. */
 export const RENDEZVOUS_PUT = 'rendezvous.put';
 export const RENDEZVOUS_GET = 'rendezvous.get';
 export const RENDEZVOUS_REMOVE = 'rendezvous.remove';
-/** Maximum length of a key. */
+/** Maximum key length. */
 export const LARGEST_RENDEZVOUS_KEY = 512;
-/** Maximum size of a value in bytes. The encoded value fits into a request. */
+/** Maximum value size in bytes. A value of this size still fits into a request after it has been encoded. */
 export const LARGEST_RENDEZVOUS_VALUE = 512 * 1024;

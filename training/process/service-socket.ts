@@ -1,7 +1,7 @@
 import { closeSync, openSync } from 'node:fs';
 import path from 'node:path';
 
-/** The file name of the socket. The socket's folder has mode 0700, so only the user that runs the executor and the program can connect. */
+/** The socket's file name. The socket's folder has mode 0700, so only the user that runs the executor and the program can connect. */
 const NAME = 'socket';
 /** The maximum number of bytes in a socket path. The kernel allows 108 bytes (104 on some systems), including the terminating zero. */
 const LONGEST_PATH = 100;

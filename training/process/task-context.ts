@@ -30,23 +30,23 @@ export interface TaskContext {
   readonly outputDir: string;
   readonly data: Readonly<Record<string, string>>;
   readonly user: string;
-  /** Hadoop properties for access to hdfs://, or null in local mode. */
+  /** Hadoop properties for accessing hdfs://, or null in local mode. */
   readonly hadoop: Readonly<Record<string, string>> | null;
-  /** The encoded JobConnections for access to s3://, or null if the job names no s3:// URI. */
+  /** The encoded JobConnections for accessing s3://, or null if the job does not name an s3:// URI. */
   readonly s3: string | null;
   /** The file to which the program appends its reports, one JSON object per line (see Report). */
   readonly reportFile: string;
   /**
-   * The path of the checkpoint order file, or null if the task receives no orders. The executor creates this file when YARN is about to
-   * preempt the job's containers. The program must then take a checkpoint immediately and delete the file.
+   * The path of the checkpoint order file, or null if the task does not receive checkpoint orders. The executor creates this file when YARN
+   * is about to preempt the job's containers. The program must then take a checkpoint immediately and delete the file.
    */
   readonly checkpointOrder: string | null;
   /**
-   * The folder of the Unix socket on which the executor accepts requests for the ApplicationMaster (see `Services`), or null if the task
-   * has no services.
+   * The folder that contains the Unix socket on which the executor accepts requests for the ApplicationMaster (see `Services`), or null if
+   * the task has no services.
    */
   readonly services: string | null;
-  /** The memory of the container in MiB, or null for a local job, which has no memory limit. */
+  /** The container's memory in MiB, or null for a local job, which has no memory limit. */
   readonly memoryMb: number | null;
 }
 
@@ -73,7 +73,7 @@ export type Report =
   | { readonly type: 'notice'; readonly message: string; readonly about?: string }
   /** Training ends with this step, before its last epoch. Only rank 0 sends this report. */
   | { readonly type: 'early-end'; readonly step: number; readonly reason: string }
-  /** The phase has taken its last step and has yet to write its final checkpoint. */
+  /** The phase has taken its last step but has not written its final checkpoint yet. */
   | { readonly type: 'last-step'; readonly step: number };
 
 /** Names of environment variables: TONY_TASK_FILE, and single values for shell scripts and programs in other languages. */

@@ -1,7 +1,7 @@
 import type { Ring } from './ring.ts';
 import { gatherBytes } from './ring-bytes.ts';
 
-/** Operations with which the data pipeline communicates with the job's other workers. */
+/** Operations that the data pipeline uses to communicate with the job's other workers. */
 export interface Peers {
   readonly rank: number;
   readonly worldSize: number;
@@ -9,7 +9,7 @@ export interface Peers {
   readonly stepsTogether: boolean;
   /** Replaces `numbers` with their sums over all workers. Leaves `numbers` unchanged if the workers step independently. */
   sum(numbers: Float32Array): Promise<void>;
-  /** Returns the bytes of all workers in rank order. If the workers step independently, returns only this worker's bytes. */
+  /** Returns every worker's bytes in rank order. If the workers step independently, returns only this worker's bytes. */
   gather(bytes: Uint8Array): Promise<Uint8Array[]>;
 }
 

@@ -18,14 +18,14 @@ export async function broadcastBytes(ring: Ring, bytes: Uint8Array | null): Prom
   return view;
 }
 
-/** Returns the strings of all ranks in rank order, on every rank. */
+/** Returns every rank's string in rank order. All ranks get the same result. */
 export async function gatherTexts(ring: Ring, text: string): Promise<string[]> {
   return (await gatherBytes(ring, Buffer.from(text))).map((bytes) => Buffer.from(bytes).toString('utf8'));
 }
 
 /**
- * Returns the bytes of all ranks in rank order, on every rank. Suitable only for small data, because each rank sends a vector of the total
- * length.
+ * Returns every rank's bytes in rank order. All ranks get the same result. Suitable only for small data, because each rank sends a vector
+ * of the total length.
  */
 export async function gatherBytes(ring: Ring, bytes: Uint8Array): Promise<Uint8Array[]> {
   if (ring.worldSize === 1) {

@@ -100,7 +100,7 @@ export class RingReceiver implements Reader {
     return !this.#paused;
   }
 
-  /** True if a complete header waits for this rank's next call. */
+  /** True if a complete header is waiting for this rank's next call. */
   #holds(): boolean {
     return this.#headerFilled === FRAME_BYTES && this.#receipt === null && !this.#over;
   }
@@ -176,7 +176,7 @@ export class RingReceiver implements Reader {
     return this.#receipt !== null;
   }
 
-  /** Sends `bye` and ignores all further input. A rank sends no other frame to its left neighbour. */
+  /** Sends `bye` and ignores all further input. This is the only frame that a rank sends to its left neighbour. */
   end(calls: number): void {
     if (!this.#over) {
       this.#over = true;

@@ -71,7 +71,7 @@ export function takesPart(kind: 'all-reduce' | 'broadcast', rank: number, size: 
   return kind === 'all-reduce' ? { receives: true, sends: true } : { receives: rank > 0, sends: rank < size - 1 };
 }
 
-/** The minimum size of a piece to forward in a `take` step. Many small reads then become a few larger writes. */
+/** The minimum size of a piece to forward in a `take` step. Because of this minimum, many small reads become a few larger writes. */
 const SEND_ON_BYTES = 64 * 1024;
 
 /**

@@ -8,7 +8,7 @@
  */
 import { instantiate } from './wasm.ts';
 
-/** Conversion functions for one memory. `to` and `from` are byte offsets. `count` is a number of elements. */
+/** Functions that convert numbers within one memory. `to` and `from` are byte offsets. `count` is an element count. */
 export interface HalfKernels {
   /** float16[to ...] = float32[from ...] */
   encode(to: number, from: number, count: number): void;

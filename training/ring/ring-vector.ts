@@ -76,7 +76,7 @@ const MODULE_BYTES = Buffer.from(
 );
 
 interface AddKernel {
-  /** numbers[to ...] += numbers[from ...]. `to` and `from` are byte addresses. `count` is a number of elements. */
+  /** numbers[to ...] += numbers[from ...]. `to` and `from` are byte addresses. `count` is an element count. */
   add(to: number, from: number, count: number): void;
 }
 

@@ -37,8 +37,8 @@ export interface RingTimeouts {
    */
   readonly silenceMs: number;
   /**
-   * The time in ms between the loss of a neighbour and the failure of calls. The ApplicationMaster usually stops this generation within
-   * that time.
+   * How long, in ms, calls keep waiting after a neighbour has been lost. They then fail. The ApplicationMaster usually stops this
+   * generation within that time.
    */
   readonly graceMs: number;
 }
@@ -332,8 +332,8 @@ export class Ring {
   }
 
   /**
-   * Reports the loss to the job immediately, but delays the failure of calls. The job thus learns the original cause before this process
-   * fails. With WIRE_INTEGRITY, calls fail immediately, because no other rank can report the cause.
+   * Reports the loss to the job immediately, but lets calls fail only after the grace period. The job therefore receives the original cause
+   * before this process fails. With WIRE_INTEGRITY, calls fail immediately, because no other rank can report the cause.
    */
   lose(peer: number, cause: string, code: LossCode = 'PEER_LOST'): void {
     const altered = code === 'WIRE_INTEGRITY' ? { peer, cause } : this.#refused();
@@ -360,8 +360,8 @@ export class Ring {
   }
 
   /**
-   * Returns the neighbour whose data this rank has refused, or null. In a ring of two, the end of the other connection may be noticed
-   * before the refusal.
+   * Returns the neighbour whose data this rank has refused, or null. In a ring with two ranks, this rank may notice that the other
+   * connection has closed before it notices the refusal.
    */
   #refused(): { readonly peer: number; readonly cause: string } | null {
     const { refusal: left } = this.#left;

@@ -20,7 +20,7 @@ function wake(state: number): void {
 }
 
 function onLost(rank: number, cause: string): void {
-  // The calling thread learns of the loss from shared memory if it is blocked, and from the message otherwise.
+  // Shared memory reports the loss to the calling thread if it is blocked. Otherwise, the message does.
   post({ type: 'lost', rank, cause });
   Atomics.store(control, CONTROL.lost, rank);
   hasLost = true;

@@ -5,7 +5,7 @@ import { LazyValues, type Share, type StepPart } from '../model/step-part.ts';
 export interface LocalGradients {
   /**
    * The sum of the parts' weighted gradients, by variable name, or null if no part has examples. Variables on which the loss does not
-   * depend are missing. The caller must dispose the gradients.
+   * depend are omitted. The caller must dispose the gradients.
    */
   readonly gradients: tfjs.NamedTensorMap | null;
   /** This worker's weighted share of the loss and the metrics. The caller must read or dispose the values. */
@@ -13,7 +13,8 @@ export interface LocalGradients {
 }
 
 /**
- * Computes the gradients of the parts (micro-batches) one after another, so memory holds only the sums and the gradients of one part.
+ * Computes the gradients of the parts (micro-batches) one after another, so that memory holds only the sums and one part's gradients at a
+ * time.
  * @param onEmpty called for each part without examples.
  */
 export function localGradients(
@@ -33,7 +34,7 @@ export function localGradients(
     const weighted = () => {
       const computed = compute();
       metrics = computed.metrics;
-      // A weighted loss has weighted gradients.
+      // Weighting the loss also weights its gradients.
       return weight === 1 ? computed.loss : (tf.mul(computed.loss, weight) as tfjs.Scalar);
     };
     const { value, grads } = tf.variableGrads(weighted, [...variables]);

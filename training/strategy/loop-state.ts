@@ -19,7 +19,7 @@ type OneOrNamed<T> = T | Readonly<Record<string, T>>;
 
 export interface LoopParts {
   readonly models?: OneOrNamed<tfjs.LayersModel>;
-  /** Variables that belong to no model, by name. */
+  /** Variables that do not belong to a model, by name. */
   readonly variables?: Readonly<Record<string, tfjs.Variable>>;
   readonly optimizers?: OneOrNamed<tfjs.Optimizer>;
 }
@@ -75,7 +75,7 @@ export class LoopState implements KeptState {
     return [...this.#optimizers.values()];
   }
 
-  /** The models' untrained float32 weights: moving averages, state of custom layers, frozen weights. */
+  /** The models' non-trainable float32 weights: moving averages, the state of custom layers, and frozen weights. */
   get untrained(): tfjs.Variable[] {
     const models = [...this.models.values()];
     const trained = new Set(models.flatMap(({ trainableWeights }) => trainableWeights.map((weight) => weight.read())));

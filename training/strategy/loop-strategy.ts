@@ -7,7 +7,7 @@ import type { CheckpointContext } from './restore-newest.ts';
 
 /** Runs a custom training loop on all workers of a job. Every worker must make the same calls in the same order. */
 export interface LoopStrategy {
-  /** The workers of the job, for the data pipeline. */
+  /** The job's workers, for the data pipeline. */
   readonly peers: Peers;
   /**
    * Restores the phase's newest intact checkpoint on every worker. Without a checkpoint, copies rank 0's variables and optimizer state to
@@ -22,8 +22,9 @@ export interface LoopStrategy {
    * Checks whether any worker wants to end the loop or has been ordered to take a checkpoint. Workers that step together get the same
    * result.
    * @param end this worker's reason to end the loop, or null to continue.
-   * @returns `end`: the reason of a worker that ends the loop, or null if all workers continue. `checkpoint`: true if any worker has been
-   *   ordered to take a checkpoint. Always false if workers step independently, because they take checkpoints only at predetermined steps.
+   * @returns `end`: the reason given by a worker that ends the loop, or null if all workers continue. `checkpoint`: true if any worker has
+   *   been ordered to take a checkpoint. Always false if workers step independently, because they take checkpoints only at predetermined
+   *   steps.
    */
   agree(end: string | null, checkpoint: boolean): Promise<{ readonly end: string | null; readonly checkpoint: boolean }>;
   /** Must be called after each iteration. If workers step independently, `position` must not wait for other workers. */

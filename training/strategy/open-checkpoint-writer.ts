@@ -1,7 +1,7 @@
 import { CheckpointWriter } from '../checkpoint/checkpoint-writer.ts';
 import type { CheckpointPlan, StrategyContext } from './strategy.ts';
 
-/** Opens the checkpoint writer of a run. Call it only on the rank that writes checkpoints. */
+/** Opens a run's checkpoint writer. Call it only on the rank that writes checkpoints. */
 export function openCheckpointWriter(
   context: Pick<StrategyContext, 'applicationId' | 'generation' | 'report' | 'onNotice'>,
   { store, keep, phase }: CheckpointPlan,

@@ -5,7 +5,7 @@ import { TonyError } from '../../platform/errors.ts';
  * Returns the index of a variable's parameter server. If it returns null or undefined, tony-ts chooses a server so that all servers hold
  * about the same number of weights. To implement model parallelism, place whole layers.
  * @param variable the variable's name, for example `dense_1/kernel`.
- * @param layer the name of the variable's layer, or '' for a variable that belongs to no layer.
+ * @param layer the name of the variable's layer, or '' for a variable that does not belong to a layer.
  */
 export type Placement = (variable: string, layer: string) => number | null | undefined;
 

@@ -7,7 +7,7 @@ const RARE: readonly Phase[] = ['checkpoint', 'validation'];
 export class StepProfile {
   readonly clock: StepClock;
   #steps = 0;
-  /** Each rank's total busy time in ms, without the time that it waits for other ranks. Empty if there is only one rank. */
+  /** Each rank's total busy time in ms, excluding the time that it spends waiting for other ranks. Empty if there is only one rank. */
   readonly #busy: number[] = [];
   #ownBusy = 0;
 
@@ -19,7 +19,7 @@ export class StepProfile {
     this.#steps++;
   }
 
-  /** Returns this rank's busy time in ms since the last call, which is the time in all phases except `validation` and `exchange`. */
+  /** Returns this rank's busy time in ms since the last call: the time spent in all phases except `validation` and `exchange`. */
   busySinceLast(): number {
     const { exchange, validation, ...own } = this.clock.read();
     const busy = Object.values(own).reduce((sum, ms) => sum + ms, 0);

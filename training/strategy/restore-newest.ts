@@ -2,7 +2,7 @@ import type { StoredTensor, TrainingPosition } from '../checkpoint/checkpoint-fo
 import type { OpenedCheckpoint } from '../checkpoint/checkpoint-store.ts';
 import type { StrategyContext } from './strategy.ts';
 
-/** The content of a checkpoint, apart from the position in training. */
+/** A checkpoint's content, apart from the position in training. */
 export interface KeptState {
   /** The optimizer's step counter, or 0 if the tensors contain the counter. */
   readonly iterations: number;

@@ -15,7 +15,8 @@ export interface StepOptions {
   readonly verifyEverySteps?: number;
   /**
    * Whether batch normalisation uses the statistics of all workers' examples. Default: true, which requires two small exchanges per layer
-   * and step. If false, each worker normalises by its own examples, and checkpoints contain the mean of the workers' moving averages.
+   * and step. If false, each worker uses only the statistics of its own examples, and checkpoints contain the mean of the workers' moving
+   * averages.
    */
   readonly syncBatchNorm?: boolean;
 }

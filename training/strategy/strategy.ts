@@ -23,7 +23,7 @@ export interface StrategyContext {
   readonly model: CompiledModel;
   readonly applicationId: string;
   readonly generation: number;
-  /** The plan for checkpoints, or null if the run writes none. */
+  /** The checkpoint plan, or null if the run does not write checkpoints. */
   readonly checkpoints: CheckpointPlan | null;
   readonly stepOptions: StepOptions;
   /** The user's function that assigns variables to parameter servers. */
@@ -46,7 +46,7 @@ export interface StrategyFactory {
 export interface TrainingStrategy {
   readonly rank: number;
   readonly worldSize: number;
-  /** The workers of the job, for the data pipeline. */
+  /** The job's workers, for the data pipeline. */
   readonly peers: Peers;
   /**
    * Restores the phase's newest intact checkpoint on every worker. Without a checkpoint, copies rank 0's weights and optimizer slots to

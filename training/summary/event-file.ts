@@ -23,9 +23,9 @@ export interface Scalar {
 export interface TensorValue {
   readonly tag: string;
   readonly plugin: string;
-  /** Metadata of the tag, in the plugin's own format. */
+  /** The tag's metadata, in the plugin's own format. */
   readonly content: Uint8Array;
-  /** The fields of the tensor, as `doubleTensor`, `stringTensor` or `emptyTensor` encode them. */
+  /** The tensor's fields, as `doubleTensor`, `stringTensor` or `emptyTensor` encode them. */
   readonly tensor: Buffer;
 }
 

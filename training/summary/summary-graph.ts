@@ -11,7 +11,7 @@ interface LayerJson {
 }
 
 /**
- * Encodes the layers of a model as Keras JSON for the Graphs tab ("conceptual graph"). TensorBoard draws edges only for the Keras 3 format
+ * Encodes a model's layers as Keras JSON for the Graphs tab ("conceptual graph"). TensorBoard draws edges only for the Keras 3 format
  * (tensorboard/plugins/graph/keras_util.py), so the function converts `inbound_nodes` to that format.
  * @throws the layer's error if a layer does not implement `getConfig`.
  */

@@ -9,8 +9,8 @@ export interface Histogram {
 
 /**
  * Counts numbers in buckets of equal width from the smallest to the largest number, as TensorBoard does
- * (tensorboard/plugins/histogram/summary_v2.py). If all numbers are equal, the last bucket contains all of them. Without finite numbers,
- * all edges and counts are 0.
+ * (tensorboard/plugins/histogram/summary_v2.py). If all numbers are equal, the last bucket contains all of them. If there are no finite
+ * numbers, all edges and counts are 0.
  */
 export function histogramOf(numbers: ArrayLike<number>, buckets: number): Histogram {
   let [smallest, largest, notFinite] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY, 0];
@@ -27,7 +27,7 @@ export function histogramOf(numbers: ArrayLike<number>, buckets: number): Histog
   if (notFinite === numbers.length) {
     return { notFinite, buckets: rows };
   }
-  // The difference of two large numbers may be infinite, so both are halved first.
+  // The difference between two large numbers may be infinite, so both are halved first.
   const width = (largest / 2 - smallest / 2) / buckets;
   const last = buckets - 1;
   for (let bucket = 0; bucket <= last; bucket++) {

@@ -51,7 +51,7 @@ function sorted(values: Hyperparameters): [string, HyperparameterValue][] {
   return Object.entries(values).sort(([a], [b]) => (a < b ? -1 : 1));
 }
 
-/** Encodes a google.protobuf.Value. Also writes values of zero, because the fields belong to a oneof. */
+/** Encodes a google.protobuf.Value. Writes zero values too, because the fields belong to a oneof. */
 function encodeValue(value: HyperparameterValue): Buffer {
   switch (typeof value) {
     case 'string':

@@ -22,7 +22,7 @@ export interface Pictures {
 }
 
 /**
- * Extracts the pictures of an image tensor.
+ * Extracts the pictures from an image tensor.
  * @returns the pictures. `isWhite` is true if floating-point numbers far exceed the range from 0 to 1, so that the image is mostly white.
  * @throws TonyError SUMMARY_INVALID if the tensor is not an image.
  */

@@ -20,10 +20,10 @@ import { describe, type Numbers, numbersOf } from './summary-numbers.ts';
 import { textValue } from './summary-text.ts';
 
 /**
- * Writes a run's values for TensorBoard. Each call copies the values and writes them in the background. The program may dispose its
- * tensors after the call, because these methods neither keep nor dispose them. In a task that writes no summaries, the calls have no
- * effect. A tag may be any non-empty string. TensorBoard groups tags by the part before the first slash. Steps are integers of at least 0.
- * All methods except `flush` throw TonyError SUMMARY_INVALID for invalid values, tags or steps.
+ * Writes a run's values for TensorBoard. Each call copies the values and writes them in the background. The program may dispose its tensors
+ * after the call, because these methods neither keep nor dispose them. In a task that writes no summaries, the calls have no effect. A tag
+ * may be any non-empty string. TensorBoard groups tags by the part before the first slash. Steps are non-negative integers. All methods
+ * except `flush` throw TonyError SUMMARY_INVALID for invalid values, tags or steps.
  */
 export interface Summaries {
   /**
@@ -54,14 +54,14 @@ export interface Summaries {
    * @param options.metrics the tags of the scalars to show as metric columns. Default: all scalars.
    */
   hparams(values: Hyperparameters, options?: { readonly metrics?: readonly (string | Metric)[] }): void;
-  /** Writes the layers of a model, for the Graphs tab. `fit` calls this method. */
+  /** Writes a model's layers for the Graphs tab. `fit` calls this method. */
   graph(model: tfjs.LayersModel): void;
   /**
    * Makes TensorBoard ignore the values that an earlier, interrupted process wrote for this step and later steps. Use this method in your
    * own training loop that resumes from a checkpoint. `fit` calls it.
    */
   resumeFrom(step: number): void;
-  /** Resolves once TensorBoard can read all values so far, or after a failed write. */
+  /** Resolves once TensorBoard can read all values written so far, or after a write has failed. */
   flush(): Promise<void>;
 }
 
@@ -315,7 +315,7 @@ function checkStep(step: number): void {
   }
 }
 
-/** The summaries of ranks that write none, and of programs without a summary folder. */
+/** Summaries that have no effect, for ranks that do not write summaries and for programs without a summary folder. */
 export const NO_SUMMARIES: Summaries = {
   scalar: () => {},
   scalars: () => {},

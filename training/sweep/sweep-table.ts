@@ -40,7 +40,7 @@ export function decodeTrial<C extends Configuration>(text: string): TrialResult<
   return { ...trial, metrics: Object.fromEntries(Object.entries(trial.metrics).map(([name, value]) => [name, Number(value)])) };
 }
 
-/** Returns the table of the trials as rows of strings. The first row contains the column names. */
+/** Returns the trial table as rows of strings. The first row contains the column names. */
 export function tableOf(trials: readonly TrialResult[]): string[][] {
   const parameters = distinct(trials.flatMap(({ configuration }) => Object.keys(configuration)));
   const metrics = distinct(trials.flatMap((trial) => Object.keys(trial.metrics)));

@@ -10,10 +10,10 @@ import { decodeTrial, encodeTrial, type Goal, printed, ranked, type TrialResult,
 import { openTrialSummaries } from './trial-summaries.ts';
 
 /*
- * The output folder of `sweep`:
+ * The `sweep` output folder:
  *
  *   _SWEEP             JSON: the configurations; the first task writes the file, and the other tasks verify it
- *   trial-00003.json   the result of a trial; written only once
+ *   trial-00003.json   a trial's result; written only once
  *   trial-00003/       files that the trial itself writes
  *   results.csv        all trials, best first; written after all trials have finished
  *   results.json
@@ -29,11 +29,11 @@ export interface SweepOptions {
   /** The folder for the results: a URI, or a path relative to the job's output folder. Default: `sweep`. */
   readonly output?: string;
   /**
-   * The action if a trial throws an error. With `fail`, the default, this task fails and the job restarts it. With `record`, the sweep
+   * What to do if a trial throws an error. With `fail`, the default, this task fails and the job restarts it. With `record`, the sweep
    * stores the error in the table and continues.
    */
   readonly onError?: 'fail' | 'record';
-  /** A version string for the trial function. The sweep throws OUTPUT_MISMATCH if the folder contains trials of another version. */
+  /** A version string for the trial function. The sweep throws OUTPUT_MISMATCH if the folder contains trials from another version. */
   readonly version?: string;
 }
 
@@ -60,12 +60,12 @@ export interface SweepReport<C extends Configuration> {
 
 /**
  * Evaluates configurations independently on all tasks of a role. Task i runs configurations i, i+N, ..., where N is the number of tasks.
- * The sweep stores each result immediately, so a restarted task, or another job with the same output, continues with the unfinished
- * trials. The task that finishes last writes `results.csv` and `results.json`, and prints the table. Each trial is a TensorBoard run with
- * a row in the HParams tab. The role must have no ranks (`ranked: false` in job.yaml), because each task trains its own models, with
+ * The sweep stores each result immediately, so a restarted task, or another job with the same output, continues with the unfinished trials.
+ * The task that finishes last writes `results.csv` and `results.json`, and prints the table. Each trial is a TensorBoard run with a row in
+ * the HParams tab. The role's tasks must not have ranks (`ranked: false` in job.yaml), because each task trains its own models, with
  * `model.fit`.
  * @param configurations the same list in each task: from `grid` or `randomSearch`, or an array.
- * @throws TonyError OUTPUT_MISMATCH if the folder contains trials of other configurations; TRIAL_FAILED; USAGE if the tasks have ranks.
+ * @throws TonyError OUTPUT_MISMATCH if the folder contains trials for other configurations; TRIAL_FAILED; USAGE if the tasks have ranks.
  */
 export async function sweep<C extends Configuration>(
   cluster: Cluster,

@@ -2,8 +2,8 @@ import { type SummaryOptions, SummaryWriter } from '../summary/summary.ts';
 import type { Configuration } from './sweep-space.ts';
 
 /**
- * Opens the summaries of a trial. They add a row to the HParams tab, with a column for the metric. Discards summaries of an earlier
- * attempt at the trial. The caller must end the summaries with `endSession` and `finish`.
+ * Opens a trial's summaries. They add a row to the HParams tab, with a column for the metric. Discards summaries from an earlier attempt at
+ * the trial. The caller must end the summaries with `endSession` and `finish`.
  */
 export function openTrialSummaries(
   options: Omit<SummaryOptions, 'trial'> & { readonly trial: string },

@@ -18,7 +18,7 @@ export function snapshot(step: number, final = false): Snapshot {
 
 export const ORIGIN = { applicationId: 'application_1_0001', generation: 1 };
 
-/** Wraps a storage so that each operation first calls `before` with the number of earlier operations. */
+/** Wraps a `Storage` so that each operation first calls `before` with the number of earlier operations. */
 export function counted(storage: Storage, before: (operation: number) => Promise<void>): Storage {
   let operations = 0;
   return new Proxy(storage, {
@@ -53,8 +53,8 @@ export function onTheWire<T>(value: T): T {
 
 /**
  * Defines the fencing tests for one kind of storage.
- * @param open returns a new empty folder in each call.
- * @param moments for each takeover, the number of the old writer's operations before it.
+ * @param open returns a new empty folder on each call.
+ * @param moments for each takeover, how many operations the old writer completes before the takeover.
  */
 export function describeFencing(
   kind: string,

@@ -16,9 +16,9 @@ const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 
 /**
  * Runs the cases on `worldSize` ranks, each in its own process.
- * @param node the Node.js executable of the processes.
- * @param env the environment of the processes.
- * @returns the results of all ranks for each case.
+ * @param node the Node.js executable that runs the processes.
+ * @param env the processes' environment variables.
+ * @returns all ranks' results for each case.
  */
 export async function runGang(
   worldSize: number,

@@ -27,7 +27,7 @@ export interface CorrectnessStart {
 export interface CorrectnessCase {
   readonly net: 'dense' | 'convolutions with batch normalisation' | 'dense layers with batch normalisation' | 'lstm';
   readonly optimizer: 'sgd' | 'momentum' | 'adam';
-  /** The batch size of each rank and each micro-batch. */
+  /** The number of examples in each micro-batch on each rank. */
   readonly batchSize: number;
   readonly examples: number;
   /** Default: 2. */

@@ -1,4 +1,4 @@
-/** Runs all ranks of a world in one process, each with its own Ring. */
+/** Trains with all ranks in one process. Each rank has its own Ring. */
 import * as tf from '@tensorflow/tfjs';
 import { FileStorage } from '../../storage/file-storage.ts';
 import { fileUri } from '../../storage/uri.ts';
@@ -16,24 +16,24 @@ import type { SummaryWriter } from '../summary/summary.ts';
 import { ringOf } from './resources.ts';
 
 export interface World {
-  /** The folder for checkpoints. Default: no checkpoints. */
+  /** The checkpoint folder. Default: no checkpoints. */
   readonly folder?: string;
   readonly everySteps?: number;
   readonly generation?: number;
   readonly applicationId?: string;
-  /** The phases of each rank's program. Default: new phases for each call. */
+  /** Each rank's phases. Default: new phases for each call. */
   readonly phases?: readonly Phases[];
-  /** The checkpoint orders of each rank. Default: none. */
+  /** Each rank's checkpoint orders. Default: none. */
   readonly checkpointOrders?: readonly CheckpointOrder[];
-  /** The memory of each rank's container in MiB. Default: unknown. */
+  /** The container memory per rank, in MiB. Default: unknown. */
   readonly memoryMb?: number;
   /** For each rank, the array to which it appends its reports. */
   readonly reports?: Report[][];
-  /** The summary writer of rank 0. */
+  /** Rank 0's summary writer. */
   readonly summaries?: SummaryWriter;
 }
 
-/** @param options the same options for all ranks, or a function that returns the options of each rank. */
+/** @param options the same options for all ranks, or a function that returns the options for each rank. */
 export async function fitTogether(
   models: readonly tf.LayersModel[],
   data: FitData | ((rank: number) => FitData),
@@ -68,7 +68,7 @@ export async function fitTogether(
   );
 }
 
-/** A classifier from 4 numbers to 3 classes. Equal seeds create equal models. */
+/** A classifier with 4 input numbers and 3 classes. The same seed always creates the same model. */
 export function classifier(optimizer: tf.Optimizer, { seed = 7, dropout = 0 } = {}): tf.Sequential {
   const kernel = (add: number) => ({ kernelInitializer: tf.initializers.glorotUniform({ seed: seed + add }) });
   const model = tf.sequential();

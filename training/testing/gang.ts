@@ -1,4 +1,4 @@
-/** Runs program.ts as the tasks of a job, in processes that start as an executor would start them. */
+/** Runs program.ts as a job's tasks, in processes that are started the way an executor starts them. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
@@ -40,9 +40,9 @@ export interface GangWishes {
   /** The number of consecutive `fit` calls. Default: 1. */
   readonly phases?: 1 | 3;
   readonly graceMs?: number;
-  /** True if the program must not inherit its socket, as under `npm run`. */
+  /** True if the program must not inherit its socket, as happens under `npm run`. */
   readonly loseDescriptor?: boolean;
-  /** The point at which the first process of a worker hangs. program.ts describes the points. */
+  /** The point at which a worker's first process hangs. program.ts describes the points. */
   readonly hangAt?: `step-${number}` | `fit-${number}/step-${number}` | 'before-commit' | 'after-commit' | 'end';
   /** The ranks that hang. Default: the chief. */
   readonly hanging?: readonly number[];

@@ -15,7 +15,7 @@ export async function joinRing(worldSize: number): Promise<Ring[]> {
       ),
     );
   } finally {
-    // A ring of one rank does not close its listener.
+    // A ring with only one rank does not close its listener.
     for (const { server } of listeners) {
       server.close();
     }

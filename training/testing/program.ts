@@ -1,14 +1,14 @@
 /**
  * The user's program that gang.ts runs. The program trains a small model and prints the weights. Environment variables:
  *
- * - STEP_MS is the duration in ms of a pause at the end of each step.
+ * - STEP_MS is how long, in ms, the program pauses at the end of each step.
  * - PHASES=3 trains a model, freezes one of its layers, trains it again, and then trains another model.
  * - HANG_AT makes the program hang until it receives SIGUSR2, so that a test can kill it at this point: the end of a step (`step-12`, or
  *   `fit-2/step-3` for a step of a phase), before the last checkpoint is renamed (`before-commit`), immediately after that
  *   (`after-commit`), or after all training (`end`).
  * - EXIT_AT makes the program call process.exit(0) at this point: the end of a step (`step-12`, or `closed-step-12` to call
  *   cluster.close() first), in onTrainEnd (`train-end`), or after `fit` (`end`).
- * - GRACE_MS is the ring's grace period in ms after the loss of a neighbour.
+ * - GRACE_MS is the ring's grace period in ms after a neighbour is lost.
  */
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';

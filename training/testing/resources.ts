@@ -1,4 +1,4 @@
-/** Resources of a test, which are removed or closed when the test ends. */
+/** A test's resources, which are removed or closed when the test ends. */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';

@@ -2,7 +2,7 @@ import { connect } from 'node:net';
 import { onTestFinished } from 'vitest';
 import { listening } from './listening.ts';
 
-/** Opens a proxy to the port `target`. The proxy passes each chunk to `onChunk`, which may change the chunk. @returns the proxy's port. */
+/** Opens a proxy to port `target`. The proxy passes each chunk to `onChunk`, which may change the chunk. @returns the proxy's port. */
 export async function spy(target: number, onChunk: (chunk: Buffer, fromDialer: boolean) => void): Promise<number> {
   const { server, address } = await listening();
   onTestFinished(() => void server.close());

@@ -73,7 +73,10 @@ export class ServedOptimizer {
     }
   }
 
-  /** Removes a variable. Call this method before the variable is disposed. The optimizer keeps the variable's slots. */
+  /**
+   * Removes a variable. Call this method before the variable is disposed. The optimizer keeps the variable's slots until a new variable
+   * needs slots.
+   */
   remove(id: number): void {
     this.#ids.delete(id);
     const index = this.#stepped.findIndex((each) => each.id === id);

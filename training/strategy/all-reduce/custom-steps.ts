@@ -10,7 +10,7 @@ import type { Wire } from '../../ring/ring-exchange.ts';
 import type { CustomStepOptions } from '../custom-step-options.ts';
 import { Stepper } from './step.ts';
 
-/** The resources of all steps with the same optimizer and the same variables. */
+/** The resources that all steps with the same optimizer and the same variables share. */
 interface Plan extends TrainedVariables {
   readonly optimizer: tfjs.Optimizer;
   readonly stepper: Stepper;
@@ -40,7 +40,7 @@ export class CustomSteps {
 
   /**
    * Takes one step on all ranks.
-   * @returns the mean of the ranks' losses, weighted by the ranks' numbers of examples.
+   * @returns the mean of the ranks' losses, weighted by each rank's number of examples.
    * @throws TonyError USAGE, RANKS_DIFFER, PEER_LOST, RING_MISMATCH.
    */
   async step(loss: () => tfjs.Scalar, optimizer: tfjs.Optimizer, options: CustomStepOptions): Promise<number> {
@@ -58,7 +58,7 @@ export class CustomSteps {
     }
   }
 
-  /** Frees the backend memory of steps. Variables and optimizers keep their state. */
+  /** Frees the backend memory that steps use. Variables and optimizers keep their state. */
   dispose(): void {
     for (const { stepper } of this.#plans.splice(0)) {
       stepper.dispose();

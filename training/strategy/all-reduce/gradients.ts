@@ -22,7 +22,7 @@ export class FusedGradients {
   readonly #places: readonly Place[];
   readonly #vector: Float32Array<ArrayBuffer>;
   readonly #extrasAt: number;
-  /** Direct access of the backend to the ring's memory, or null if the backend does not support it and gradients must be copied. */
+  /** Gives the backend direct access to the ring's memory. Null if the backend does not support this and gradients must be copied. */
   readonly #window: MemoryWindow | null;
 
   constructor(tf: typeof tfjs, ring: Ring, variables: readonly tfjs.Variable[], extras: number, wire: Wire) {
@@ -83,7 +83,7 @@ export class FusedGradients {
   }
 
   /**
-   * Passes the gradients to `use` as tensors. A variable without a gradient on any rank gets null instead of zeros: with zeros, momentum
+   * Passes the gradients to `use` as tensors. A variable that has no gradient on any rank gets null instead of zeros: with zeros, momentum
    * and decay would still change the variable.
    * @param present the numbers that `load` has set, summed over the ranks.
    * @param use must not keep the tensors, because they may share the ring's memory.

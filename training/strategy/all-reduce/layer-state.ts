@@ -5,7 +5,7 @@ import type { Ring } from '../../ring/ring.ts';
 import { differingVariables } from './verify-equal.ts';
 
 /**
- * Untrained variables that layers update from their inputs: moving averages of batch normalisation, and the state of custom layers. Each
+ * Non-trainable variables that layers update from their inputs: batch normalisation's moving averages, and the state of custom layers. Each
  * rank processes different examples, so the ranks average these variables before each checkpoint. Variables that are equal on all ranks
  * stay unchanged.
  */

@@ -35,7 +35,7 @@ export class RingCheckpoints {
    * @returns the position to resume from, or null for a fresh start.
    */
   async begin(): Promise<TrainingPosition | null> {
-    // Rank 0 restores before it broadcasts. If the checkpoint does not fit the model, only rank 0 fails.
+    // Rank 0 restores before it broadcasts, so only rank 0 fails if the checkpoint does not match the model.
     const position = this.#ring.rank === 0 ? await restoreNewest(this.#context, this.#state) : null;
     this.#ended = position?.final ? position.step : null;
     if (this.#ring.worldSize === 1) {

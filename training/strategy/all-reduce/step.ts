@@ -14,7 +14,7 @@ import { verifyEqual } from './verify-equal.ts';
 export interface StepperOptions extends StepOptions {
   /** The number of metrics that each step returns in addition to the loss. Default: 0. */
   readonly metrics?: number;
-  /** The number of signals. Each step sums these numbers, which the caller provides, over the ranks. Default: 0. */
+  /** The number of signals. Signals are numbers that the caller provides and that each step sums over the ranks. Default: 0. */
   readonly signals?: number;
   /** The number format of gradients on the network. Sums are always computed in float32. */
   readonly wire?: Wire;
@@ -22,8 +22,8 @@ export interface StepperOptions extends StepOptions {
   readonly onEmpty?: () => void;
   readonly alsoEqual?: () => readonly tfjs.Variable[];
   /**
-   * Moving averages that each rank updates from its own examples. Each step replaces them with their mean over the ranks, weighted by the
-   * ranks' numbers of examples.
+   * Moving averages that each rank updates from its own examples. Each step replaces them with their mean over the ranks, weighted by each
+   * rank's number of examples.
    */
   readonly moving?: readonly tfjs.Variable[];
 }
@@ -167,7 +167,7 @@ export class Stepper {
     return this.#optimizer.reason;
   }
 
-  /** Frees the memory of native kernels. Variables and the optimizer keep their state. */
+  /** Frees the memory that native kernels use. Variables and the optimizer keep their state. */
   dispose(): void {
     for (const values of this.#unread.splice(0)) {
       values.read();

@@ -29,9 +29,9 @@ interface Moments {
 }
 
 /**
- * Synchronised batch normalisation: layers normalise their inputs by the mean and variance over all ranks' examples. N ranks with batches
- * of B examples therefore train the same model as one rank with batches of N * B examples. The forward pass merges the ranks' moments
- * (Chan, Golub and LeVeque, 1979). The gradient is
+ * Synchronised batch normalisation: layers normalise their inputs using the mean and variance over all ranks' examples. N ranks with
+ * batches of B examples therefore train the same model as one rank with batches of N * B examples. The forward pass merges the ranks'
+ * moments (Chan, Golub and LeVeque, 1979). The gradient is
  *
  *   dx = gamma / sqrt(variance + epsilon) (dy - sum(dy) / m - x^ sum(dy x^) / m)
  *
@@ -89,7 +89,7 @@ export class SyncBatchNorm {
 
   uninstall(): void {
     for (const layer of this.#layers) {
-      // Removes the replacement, so that the method of the class is called again.
+      // Removes the replacement, so that the class's own method is called again.
       Reflect.deleteProperty(layer, 'call');
     }
     this.#ring.close();
@@ -209,7 +209,7 @@ export class SyncBatchNorm {
 const ANY_SIZE = 64;
 
 /**
- * Merges the moments of all ranks.
+ * Merges all ranks' moments.
  * @param rows one row per rank: | count | mean of each channel | variance of each channel |
  */
 export function mergeMoments(rows: Float32Array, ranks: number, channels: number): Moments {

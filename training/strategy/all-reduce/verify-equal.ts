@@ -43,7 +43,7 @@ export async function differingVariables<T extends Comparable>(ring: Ring, varia
 
 /**
  * Verifies that all ranks hold the same bits. If a variable differs, every rank throws the same error.
- * @param when the time of the comparison for the error message, such as "after 200 steps".
+ * @param when a phrase for the error message that says when the comparison takes place, such as "after 200 steps".
  * @throws TonyError RANKS_DIFFER with the first variable that differs, and the ranks.
  */
 export async function verifyEqual(ring: Ring, variables: readonly Comparable[], when: string): Promise<void> {

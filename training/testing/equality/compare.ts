@@ -1,6 +1,6 @@
 import type { Answer, Outcome, Program } from './program.ts';
 
-/** A difference between the results of the two sides. */
+/** A difference between the two sides' results. */
 export interface Difference {
   readonly what: string;
   readonly by: number;
@@ -22,8 +22,8 @@ const FLOAT32 = 5e-5;
 const FLOAT16 = 8 * 2 ** -11;
 
 /**
- * Compares the results. Returns null if all sides agree, or the reason why the program is skipped: TensorFlow.js rejects it, or it
- * amplifies rounding errors.
+ * Compares the results. Returns the difference, null if all sides agree, or the reason why the program is skipped: TensorFlow.js rejects
+ * it, or it amplifies rounding errors.
  */
 export function differenceOf(program: Program, plain: Answer, ranks: readonly Answer[]): Difference | { readonly skipped: string } | null {
   if ('error' in plain) {

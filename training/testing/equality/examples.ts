@@ -28,7 +28,7 @@ const alone = { workers: 1, strategy: 'parameter-server', servers: 2 } as const;
 const freeze = { do: 'freeze', layer: 0, trainable: false } as const;
 const thaw = { ...freeze, trainable: true } as const;
 
-/** Minimal programs that reveal past or likely defects. */
+/** Minimal programs that expose past or likely defects. */
 export const EXAMPLES: Readonly<Record<string, Program>> = {
   'one optimizer trains the trunk and the heads in turn': programOf([
     stepOf({ variables: 'trunk' }),

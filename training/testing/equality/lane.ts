@@ -19,7 +19,7 @@ const SERVERS = 2;
 const PROGRAM_MS = 120_000;
 
 export interface LaneOptions {
-  /** The Node.js executable of the processes. Default: that of this process. */
+  /** The Node.js executable that runs the processes. Default: the one that runs this process. */
   readonly node?: string;
   readonly env?: NodeJS.ProcessEnv;
 }
@@ -134,9 +134,7 @@ export class Lane {
     return differenceOf(program, plain, 'error' in plain ? [] : await this.#runRanks(program));
   }
 
-  /**
-   * Returns the answers of all ranks. If a rank fails, returns only that rank's answer, because the other ranks cannot finish without it.
-   */
+  /** Returns all ranks' answers. If a rank fails, returns only that rank's answer, because the other ranks cannot finish without it. */
   async #runRanks(program: Program): Promise<Answer[]> {
     this.#generation++;
     const { tasks, dispose } = await this.#writeTasks(program);
@@ -198,7 +196,7 @@ export class Lane {
       members.map(async ({ role, index, rank, host, port }, at) => {
         const file = `${folder}-task-${at}.json`;
         const roleSize = role === 'worker' ? workers : servers;
-        // The processes inherit no socket, so the descriptor is invalid, and each task listens on its announced port.
+        // The processes do not inherit a socket, so the descriptor is invalid, and each task listens on its announced port.
         const listener = { fd: 999, host, port };
         const task: TaskContext = {
           ...common,
@@ -230,7 +228,7 @@ export class Lane {
   }
 }
 
-/** Bundles the programs of the two sides without TensorFlow.js, like a job's training library. */
+/** Bundles the programs of the two sides without TensorFlow.js, as the training library is bundled for a job. */
 async function bundleSides(folder: string): Promise<void> {
   const root = path.resolve(process.env.TONY_ROOT ?? process.cwd());
   await symlink(path.join(root, 'node_modules'), path.join(folder, 'node_modules'));

@@ -12,7 +12,7 @@ import {
 const INPUTS = 4;
 const OUTPUTS = 2;
 
-/** Rows of the data, whose values depend only on the seed and the row number. */
+/** Data rows whose values depend only on the seed and the row number. */
 export interface Rows {
   readonly x: tfjs.Tensor2D;
   readonly y: tfjs.Tensor2D;
@@ -29,7 +29,7 @@ interface OptimizerSlot {
   readonly variable: tfjs.Variable;
 }
 
-/** The models, optimizers, variables, losses and data of a program. Both sides use this class, which contains only TensorFlow.js code. */
+/** A program's models, optimizers, variables, losses and data. Both sides use this class, which contains only TensorFlow.js code. */
 export class Machine {
   readonly #tf: typeof tfjs;
   readonly #program: Program;
@@ -105,7 +105,7 @@ export class Machine {
     }
   }
 
-  /** Returns the optimizer for an index in an action. */
+  /** Returns the optimizer that an action's index refers to. */
   optimizerAt(index: number): tfjs.Optimizer {
     return this.#optimizers[index % this.#optimizers.length] as tfjs.Optimizer;
   }
@@ -142,7 +142,7 @@ export class Machine {
     return model;
   }
 
-  /** Reserves `count` rows that no earlier action has used. @returns the number of the first row. */
+  /** Reserves `count` rows that no earlier action has used. @returns the first row's number. */
   nextRows(count: number): number {
     const from = this.#rowsUsed;
     this.#rowsUsed += count;
@@ -180,7 +180,7 @@ export class Machine {
     return losses.reduce((sum, loss) => tf.add(sum, loss));
   }
 
-  /** Returns the variables of an action, or undefined for the default list. */
+  /** Returns an action's variables, or undefined for the default list. */
   variablesOf(action: StepAction): tfjs.Variable[] | undefined {
     if (action.variables === 'default') {
       return undefined;
@@ -188,7 +188,7 @@ export class Machine {
     return action.variables === 'late' ? [...this.#late] : this.layerWeightsOf(action).map(variableOf);
   }
 
-  /** Returns the weights of an action. They include frozen weights, which the optimizer must skip. */
+  /** Returns an action's weights. They include frozen weights, which the optimizer must skip. */
   layerWeightsOf({ variables, heads }: StepAction): LayerWeight[] {
     const own = new Set(heads.map((head) => this.#layers.at(head - this.#program.heads)));
     const isHead = (index: number) => index >= this.#layers.length - this.#program.heads;

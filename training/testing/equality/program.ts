@@ -7,13 +7,13 @@ export interface Program {
   readonly strategy: 'all-reduce' | 'float16' | 'parameter-server';
   /** The number of parameter servers, or 0 with other strategies. */
   readonly servers: number;
-  /** The seed of the initial weights and of the data. */
+  /** The seed for the initial weights and the data. */
   readonly seed: number;
   /** If true, ranks above 0 start with different weights from rank 0. */
   readonly unequalStart: boolean;
   /** The layers that all heads share. */
   readonly trunk: readonly TrunkLayer[];
-  /** The number of heads. Each head is a model that consists of the trunk and a dense layer of its own. */
+  /** The number of heads. Each head is a model that consists of the trunk and its own dense layer. */
   readonly heads: number;
   readonly optimizers: readonly OptimizerChoice[];
   readonly actions: readonly Action[];
@@ -59,7 +59,7 @@ export interface FitAction {
   /** If true, the model is compiled again even if it already has this optimizer. */
   readonly recompile: boolean;
   readonly epochs: number;
-  /** The batch size of each rank. */
+  /** The batch size on each rank. */
   readonly batchSize: number;
   readonly examples: number;
   readonly accumulate: number;
@@ -80,7 +80,7 @@ export interface StepAction {
   /** If true, the loss also depends on the variables that `late` actions have created. */
   readonly late: boolean;
   readonly steps: number;
-  /** The number of examples of each rank. Only the first `workers` numbers are used. At least one of them must be above 0. */
+  /** The number of examples on each rank. Only the first `workers` numbers are used. At least one of them must be above 0. */
   readonly examples: readonly number[];
 }
 
@@ -91,7 +91,7 @@ export interface FreezeAction {
   readonly trainable: boolean;
 }
 
-/** Creates a variable that belongs to no layer. */
+/** Creates a variable that does not belong to a layer. */
 export interface LateAction {
   readonly do: 'late';
 }
@@ -112,7 +112,7 @@ export interface Outcome {
   readonly path: number;
 }
 
-/** The answer of the plain side or of a rank. */
+/** An answer from the plain side or from a rank. */
 export type Answer = { readonly outcome: Outcome } | { readonly error: string };
 
 const isBatchNorm = ({ kind }: TrunkLayer) => kind === 'batchNorm';

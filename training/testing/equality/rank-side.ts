@@ -62,7 +62,7 @@ async function runFit(cluster: Cluster, machine: Machine, program: Program, acti
   );
 }
 
-/** Returns the `variables` option of a step. */
+/** Returns a step's `variables` option. */
 function namedBy(machine: Machine, action: StepAction): Pick<CustomStepOptions, 'variables'> {
   const variables = machine.variablesOf(action);
   if (variables === undefined) {
