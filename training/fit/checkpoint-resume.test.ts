@@ -16,7 +16,7 @@ const SEED = 5;
 
 class Stopped extends Error {}
 
-/** Trains fresh models on `workers` ranks up to the checkpoint of step `until`, or to the end. */
+/** Trains fresh models on `workers` ranks up to the checkpoint at step `until`, or to the end. */
 async function train(path: string, generation: number, workers: number, until: number | null): Promise<tf.LayersModel> {
   const models = Array.from({ length: workers }, (_, rank) => classifier(tf.train.adam(0.02), { seed: 100 * generation + rank }));
   if (generation === 1) {

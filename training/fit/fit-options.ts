@@ -13,8 +13,8 @@ import type { ValidationOptions } from './validation.ts';
 
 export interface FitOptions extends StepOptions {
   /**
-   * The phase name. Default: `fit-1`, `fit-2`, ... in the order of the calls. A restarted program finds the phase's checkpoints by this
-   * name. All ranks must use the same name.
+   * The phase name. Default: `fit-1`, `fit-2`, ... in call order. A restarted program finds the phase's checkpoints by this name. All ranks
+   * must use the same name.
    */
   readonly name?: string;
   /** If false, `fit` neither reads nor writes checkpoints, and a restarted program trains this phase from the beginning. */
@@ -28,7 +28,8 @@ export interface FitOptions extends StepOptions {
    */
   readonly batchSize?: number;
   /**
-   * The number of batches per rank and step. Default: 1. Each rank sums the gradients of its batches before the ranks exchange gradients.
+   * The number of batches that each rank processes per step. Default: 1. Each rank sums the gradients of its batches before the ranks
+   * exchange gradients.
    */
   readonly accumulate?: number;
   /**

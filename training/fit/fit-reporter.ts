@@ -30,13 +30,13 @@ export interface FitReporterParts {
 const PROGRESS_MS = 1000;
 const MOST_NAMES = 5;
 
-/** Reports the progress of `fit` to the job, to TensorBoard and on the terminal. */
+/** Reports the progress of `fit` to the job and TensorBoard, and prints it on the terminal. */
 export class FitReporter {
   readonly #parts: FitReporterParts;
   readonly #reported: ProfileWindow;
   readonly #summarised: ProfileWindow;
   #reportedAt = 0;
-  /** The number of examples that all ranks together have used since the last report. */
+  /** The total number of examples that the ranks have used since the last report. */
   #used = 0;
   #last: StepValues | null = null;
   #hasReportedSlowSteps = false;

@@ -32,8 +32,8 @@ export interface FitStepsParts {
 
 export interface FitStep {
   /**
-   * The mean values of the step: over the examples of all ranks if the ranks step together, otherwise over this rank's examples. The caller
-   * must read or dispose them.
+   * The step's mean values: over all ranks' examples if the ranks step together, otherwise over this rank's examples. The caller must read
+   * or dispose them.
    */
   readonly values: StepValues;
   /** The number of examples over which `values` are averaged. */
@@ -51,8 +51,8 @@ export function signalsOf(worldSize: number): number {
 }
 
 /**
- * Takes the steps of `fit`. In each step, reads this rank's batches, computes their loss, and lets the strategy apply the gradients. The
- * ranks also agree in each step on whether training ends early.
+ * Takes the training steps for `fit`. In each step, reads this rank's batches, computes their loss, and lets the strategy apply the
+ * gradients. The ranks also agree in each step on whether training ends early.
  */
 export class FitSteps {
   readonly #parts: FitStepsParts;

@@ -20,7 +20,7 @@ interface World {
   readonly reports?: Report[];
 }
 
-/** Creates a model with deterministic initial weights: two models with the same seed are equal. */
+/** Creates a model whose initial weights depend only on the seed. */
 function makeModel(optimizer: tf.Optimizer, dropout = 0, seed = 7): tf.LayersModel {
   const initializer = (add: number) => tf.initializers.glorotUniform({ seed: seed + add });
   const model = tf.sequential();

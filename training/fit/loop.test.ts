@@ -99,7 +99,7 @@ interface GanEnd {
 
 class Killed extends Error {}
 
-/** Ends the program as a kill would, after the checkpoint of this step has been written. */
+/** Ends the program as a kill would, after this step's checkpoint has been written. */
 async function killAfterCheckpoint(step: number, { ring, reports }: World): Promise<never> {
   if (ring.rank === 0) {
     await expect.poll(() => reports.some((report) => report.type === 'checkpoint' && report.step === step)).toBe(true);

@@ -8,7 +8,7 @@ import { estimateMemory, type MemoryNeeds, memoryWarning, sizesOf, slotsOf } fro
 const MEBIBYTE = 1 << 20;
 const EXECUTOR = 70;
 
-/** Measured peaks of programs with the native backend that write checkpoints. All sizes in MiB. */
+/** The peak memory measured for programs that use the native backend and write checkpoints. All sizes are in MiB. */
 test.each([
   [
     'cnn of examples/mnist, adam, batch size 256',

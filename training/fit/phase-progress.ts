@@ -29,7 +29,7 @@ export class PhaseProgress {
     return this.#epoch;
   }
 
-  /** The number of examples that all ranks together have used in the current epoch. */
+  /** The total number of examples that the ranks have used in the current epoch. */
   get examples(): number {
     return this.#examples;
   }

@@ -28,7 +28,10 @@ export interface Span {
 
 export interface Step extends Span {
   readonly action: 'add' | 'take';
-  /** The factor to apply after the addition, or null for no scaling. Only the last addition of a mean has a factor. */
+  /**
+   * The factor to apply after the addition, or null for no scaling. Only the last addition has a factor, and only when the ring computes a
+   * mean.
+   */
   readonly scale: number | null;
   /** True for the last addition, after which the segment's sums are complete. */
   readonly finishes: boolean;
@@ -75,9 +78,9 @@ export function takesPart(kind: 'all-reduce' | 'broadcast', rank: number, size: 
 const SEND_ON_BYTES = 64 * 1024;
 
 /**
- * Receives, adds and forwards the data of one call. It is a state machine without sockets.
+ * Receives, adds and forwards the data of one call. It is a state machine that does not use sockets.
  *
- * The caller reads bytes into `destination()` and passes their number to `received()`. The exchange calls `send` with the bytes that this
+ * The caller reads bytes into `destination()` and passes the byte count to `received()`. The exchange calls `send` with the bytes that this
  * rank must forward. These bytes are views of the vector or of its float16 image, and may be written to the socket later. They do not
  * change before that: the vector changes again only when complete sums arrive, and these depend on the forwarded bytes.
  *

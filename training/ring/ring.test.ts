@@ -317,7 +317,7 @@ describe('unauthenticated or missing peers', () => {
     dial().write(Buffer.alloc(20));
     const reset = dial();
     reset.on('connect', () => reset.resetAndDestroy());
-    // Reflects the MAC of the challenge as the proof.
+    // Sends the challenge's MAC back as the proof.
     const reflecting = dial();
     reflecting.write(encodeHello({ generation: 1, worldSize: 2, from: 1, to: 0, security: 'none' }, randomBytes(32)));
     reflecting.once('data', (challenge: Buffer) => reflecting.write(challenge.subarray(HELLO_BYTES, CHALLENGE_BYTES)));
@@ -451,8 +451,8 @@ describe.each(WIRE_SECURITY)('losses, wireSecurity: %s', (security) => {
 });
 
 describe.each(['authenticated', 'encrypted'] as const)('a bit that changes on the network, wireSecurity: %s', (security) => {
-  // In the stream of the first connection: 96 bytes of the handshake, a record with the header of the vector (20 + 16 bytes), and a record
-  // with the first segment (20 + 100,000 bytes).
+  // In the stream of the first connection: the 96-byte handshake, a record with the vector's header (20 + 16 bytes), and a record with the
+  // first segment (20 + 100,000 bytes).
   test.each([
     ['the header of a vector', 96 + 20 + 3],
     ['the tag of a record', 96 + 36 + 7],

@@ -17,7 +17,7 @@ export interface RingOptions {
   readonly worldSize: number;
   readonly generation: number;
   readonly key: Secret;
-  /** The traffic protection. Default: `none`. All ranks must use the same setting. */
+  /** How to protect the traffic. Default: `none`. All ranks must use the same setting. */
   readonly security?: WireSecurity;
   readonly listener: Listener | Server;
   readonly addresses: readonly { readonly host: string; readonly port: number }[];

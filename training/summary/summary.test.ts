@@ -25,7 +25,7 @@ test('crc32c agrees with the examples of RFC 3720', () => {
 });
 
 describe('events have the same bytes as those that TensorBoard 2.21 writes', () => {
-  // The expected bytes were recorded with RecordWriter, event_pb2 and the plugins' write functions of the `tensorboard` package.
+  // The expected bytes were recorded with RecordWriter, event_pb2 and the plugins' write functions from the `tensorboard` package.
   const NOW = 1_700_000_000.5;
 
   test('file version, restart and scalars', () => {

@@ -15,7 +15,7 @@ export interface FrameEvents {
 
 const NO_BYTES = new Uint8Array(0);
 
-/** Parses frames from chunks of any size. Writes bodies directly to their destination, without a copy. */
+/** Parses frames from chunks of any size. Writes bodies directly to their destination, without copying them. */
 export class FrameReader implements Reader {
   readonly #events: FrameEvents;
   readonly #header = new Uint8Array(FRAME_BYTES);

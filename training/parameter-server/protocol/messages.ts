@@ -67,7 +67,7 @@ export const MAX_REASON = 1000;
 export const ask = z.discriminatedUnion('ask', [
   /** `run`: the run's number within the program. All workers use the same numbers. */
   z.object({ ask: z.literal('hello'), run: count }),
-  /** Body: as for `add`, but without weights if `restore` names a checkpoint. */
+  /** Body: the same as for `add`, but without weights if `restore` names a checkpoint. */
   z.object({
     ask: z.literal('prepare'),
     addition,

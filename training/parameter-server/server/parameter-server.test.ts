@@ -30,7 +30,7 @@ beforeAll(async () => {
 
 interface RunningWorld {
   readonly servers: readonly ParameterServer[];
-  /** Creates the environment of a worker process. Called once for each start of the worker. */
+  /** Creates a worker process's environment. Called each time the worker starts. */
   worker(rank: number): FitEnvironment & { readonly reports: Report[]; readonly lost: string[] };
 }
 
@@ -381,7 +381,7 @@ test('if the last batch is too small for all workers, some workers take the step
   const models = [0, 1].map(() => model(tf.train.sgd(0.01)));
   const histories = await Promise.all(models.map((each, rank) => fitModel(world.worker(rank), each, part, { epochs: 2, batchSize: 10 })));
   expect(histories.map(({ steps }) => steps)).toEqual([4, 4]);
-  // In the second step of each epoch, one worker pushes no gradients.
+  // In the second step of each epoch, one worker does not push gradients.
   expect(models.map(({ optimizer }) => optimizer.iterations)).toEqual([6, 6]);
   for (const { history } of histories) {
     expect(history.loss?.every((loss) => loss > 0.05)).toBe(true);

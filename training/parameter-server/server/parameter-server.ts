@@ -12,7 +12,7 @@ import { WorkerConnection } from './worker-connection.ts';
 export interface ParameterServerOptions extends Omit<SessionOptions, keyof ServerTimeouts> {
   readonly generation: number;
   readonly key: Secret;
-  /** The traffic protection. Default: `none`. All workers must use the same setting. */
+  /** How to protect the traffic. Default: `none`. All workers must use the same setting. */
   readonly security?: WireSecurity;
   /** The address to listen on, or a server that is already listening. */
   readonly listener: Listener | Server;
@@ -107,7 +107,7 @@ export class ParameterServer {
     return session;
   }
 
-  /** Frees the memory of ended runs, but keeps the results of the newest ones. */
+  /** Frees the memory that ended runs use, but keeps the results of the newest runs. */
   #forget(): void {
     const ended = [...this.#sessions].filter(([, session]) => session.over);
     for (const [, session] of ended) {

@@ -81,7 +81,7 @@ export class ServedOptimizer {
     this.#ids.delete(id);
     const index = this.#stepped.findIndex((each) => each.id === id);
     if (index >= 0) {
-      // Native kernels hold resource variables that mirror the variable.
+      // Native kernels mirror the variable in a resource variable, which must be freed.
       this.#fused.dispose();
       this.#stepped.splice(index, 1);
     }

@@ -61,8 +61,8 @@ export class ParameterServerWorker implements StrategyFactory {
   }
 
   /**
-   * Ends the custom steps. Resolves once all workers have called this method. All workers then hold equal weights and optimizers. The next
-   * custom step starts with rank 0's values.
+   * Ends the custom steps. Resolves once all workers have called this method. All workers then have the same weights and optimizers. The
+   * next custom step starts with rank 0's values.
    */
   async settle(): Promise<void> {
     const loop = this.#loop;

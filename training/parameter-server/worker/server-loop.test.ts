@@ -70,7 +70,7 @@ interface Job {
 
 type Program<R> = (world: World) => Promise<R>;
 
-/** Starts the servers of a generation. Returns a function that creates a new worker on each call, as a new process would. */
+/** Starts a generation's servers. Returns a function that creates a new worker on each call, as a new process would. */
 async function start(job: Job): Promise<(rank: number) => World & { readonly worker: ParameterServerWorker }> {
   const { workers = 1, servers = 2, dir = null, generation = 1 } = job;
   const { optionsOf } = await startServers({ ...job, workers, servers });
@@ -306,7 +306,7 @@ test('an iteration without examples changes nothing', async () => {
 
 describe('a worker that is replaced alone', () => {
   /**
-   * @param dies the step in which the process dies; -1 for none.
+   * @param dies the step in which the process dies, or -1 if it does not die.
    * @param taken receives the steps that this process takes.
    */
   const program =

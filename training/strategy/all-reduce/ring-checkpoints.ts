@@ -11,8 +11,8 @@ import { type CheckpointContext, type KeptState, restoreNewest } from '../restor
 const FINISH_ROUND_MS = 2000;
 
 /**
- * The checkpoints of ranks that step together. All ranks hold the same state, so only rank 0 reads and writes checkpoints. Rank 0
- * broadcasts the state that it has read.
+ * Checkpoints for ranks that step together. All ranks hold the same state, so only rank 0 reads and writes checkpoints. Rank 0 broadcasts
+ * the state that it has read.
  */
 export class RingCheckpoints {
   readonly #ring: Ring;

@@ -42,7 +42,7 @@ export async function differingVariables<T extends Comparable>(ring: Ring, varia
 }
 
 /**
- * Verifies that all ranks hold the same bits. If a variable differs, every rank throws the same error.
+ * Verifies that the variables are bit-identical on all ranks. If a variable differs, every rank throws the same error.
  * @param when a phrase for the error message that says when the comparison takes place, such as "after 200 steps".
  * @throws TonyError RANKS_DIFFER with the first variable that differs, and the ranks.
  */

@@ -84,7 +84,7 @@ function largest(actual: Values, expected: Values, tolerance: number, initial: (
   return worst;
 }
 
-/** Returns a difference if the ranks do not hold the same bits. */
+/** Returns a difference if the ranks' values are not bit-identical. */
 function betweenRanks([first, ...others]: readonly Outcome[]): Difference | null {
   for (const [index, other] of others.entries()) {
     const difference = largest(other.weights, first?.weights ?? {}, 0, () => 0);
