@@ -182,7 +182,7 @@ class Fit {
   }
 
   /**
-   * Restores the newest checkpoint of the phase.
+   * Restores the phase's newest checkpoint.
    * @returns whether the phase is complete, and the position in the dataset.
    */
   async #begin(): Promise<{ readonly isOver: boolean; readonly data: Json | undefined }> {
@@ -314,7 +314,7 @@ class Fit {
     // `#finish` writes the last checkpoint.
     if (isCheckpointDue && this.#divergence.checkWeights(progress.globalStep)) {
       clock.enter('checkpoint');
-      // A run that resumes from this checkpoint must find the summaries of all earlier steps.
+      // A run that resumes from this checkpoint must find the summaries from all earlier steps.
       void summaries?.flush();
       this.#checkpointOrder.taken();
       await this.#strategy.checkpoint(await this.#position(false));

@@ -120,7 +120,7 @@ export class TrainingLoop<T, State extends Json> implements AsyncIterable<LoopSt
   }
 
   /**
-   * Opens the loop with the same weights on all ranks. Resumes from the newest valid checkpoint of this loop, if one exists.
+   * Opens the loop with the same weights on all ranks. Resumes from this loop's newest valid checkpoint, if one exists.
    * @throws TonyError USAGE, CHECKPOINT_MISFIT, PEER_LOST, RING_MISMATCH.
    */
   static async open<T, State extends Json>(environment: LoopEnvironment, options: LoopOptions<T, State>): Promise<TrainingLoop<T, State>> {
@@ -198,7 +198,7 @@ export class TrainingLoop<T, State extends Json> implements AsyncIterable<LoopSt
   }
 
   /**
-   * Reports metrics of this iteration to the job's pages and TensorBoard. Call `metrics` with the same values on every rank, or only on
+   * Reports metrics for this iteration to the job's pages and TensorBoard. Call `metrics` with the same values on every rank, or only on
    * rank 0.
    */
   metrics(values: Readonly<Record<string, number>>): void {

@@ -2,7 +2,7 @@ import type * as tfjs from '@tensorflow/tfjs';
 import { formatMemory } from '../../conf/values/units.ts';
 import type { CompiledModel } from '../model/compiled-model.ts';
 
-/** The inputs of the memory estimate. All values are in bytes unless stated otherwise. */
+/** The inputs to the memory estimate. All values are in bytes unless stated otherwise. */
 export interface MemoryNeeds {
   /** The program's resident memory before training: the runtime, the model and the data held in memory. */
   readonly resident: number;

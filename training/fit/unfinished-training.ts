@@ -1,4 +1,4 @@
-/** The progress of a `fit` call or of a loop. */
+/** The progress of a `fit` call or a loop. */
 export interface TrainingProgress {
   /** The number of steps taken in all phases of the program. */
   readonly step: number;

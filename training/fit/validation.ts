@@ -30,7 +30,7 @@ export interface ValidationWorld {
 
 interface EvaluationBatch {
   readonly examples: number;
-  /** Creates the tensors of a batch. Call this function within tf.tidy. */
+  /** Creates a batch's tensors. Call this function within tf.tidy. */
   readonly make: () => Batch;
   release(): void;
 }

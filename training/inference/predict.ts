@@ -15,8 +15,8 @@ import { type NextSplit, nextSplit } from './predict-plan.ts';
 
 export interface PredictOptions {
   /**
-   * The folder for the results: a URI, or a path relative to the job's output folder. If the folder contains partial results of an earlier
-   * job, this job completes them.
+   * The folder for the results: a URI, or a path relative to the job's output folder. If the folder contains partial results from an
+   * earlier job, this job completes them.
    */
   readonly output: string;
   /**
@@ -63,7 +63,7 @@ export interface PredictReport {
 }
 
 const DEFAULT_BATCH = 128;
-/** The size in bytes of one write to storage. */
+/** The size, in bytes, of each write to storage. */
 const PIECE_BYTES = 256 * 1024;
 const REPORT_MS = 1000;
 /** The interval, in ms, at which a worker checks whether other workers have finished a split. */
@@ -224,7 +224,7 @@ class Predictor<T> {
       }
       finished = done.size;
     }
-    // No split was finished within the time limit, so the workers of all remaining splits have probably failed.
+    // No split was finished within the time limit, so the workers responsible for the remaining splits have probably failed.
     for (let other = 0; other < this.#output.parts; other++) {
       this.#abandoned.add(other);
     }

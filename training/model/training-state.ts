@@ -30,7 +30,7 @@ export function variablesOf(tf: typeof tfjs, model: CompiledModel): NamedVariabl
 
 /**
  * Returns an optimizer's state variables, with their names in checkpoints.
- * @param variables the variables that the optimizer trains. A slot's name contains the index of its variable in this list.
+ * @param variables the variables that the optimizer trains. A slot's name contains its variable's index in this list.
  */
 export function optimizerVariables(
   tf: typeof tfjs,
@@ -197,7 +197,7 @@ export function misfit(where: string, what: string): TonyError {
   return new TonyError('CHECKPOINT_MISFIT', `${where} does not fit this model: ${what}`);
 }
 
-/** Assigns stored tensors to variables of the same types. */
+/** Assigns stored tensors to variables with the same types. */
 export function assignTensors(
   tf: typeof tfjs,
   pairs: readonly { readonly variable: tfjs.Variable; readonly tensor: StoredTensor }[],

@@ -8,7 +8,7 @@ const LONGEST_PATH = 100;
 
 /**
  * Returns a socket path that is short enough for the kernel. If the folder's own path is too long, the returned path leads through /proc
- * and an open descriptor of the folder. Call `release` once the socket is connected or closed.
+ * and an open descriptor for the folder. Call `release` once the socket is connected or closed.
  */
 export function socketPath(folder: string): { readonly path: string; release(): void } {
   const direct = path.join(folder, NAME);

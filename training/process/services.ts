@@ -31,7 +31,7 @@ export class Services {
     this.#folder = folder;
   }
 
-  /** Returns the services of this process's job, or null for a standalone program or a task without services. */
+  /** Returns the services of the job that this process belongs to, or null for a standalone program or a task without services. */
   static ofTask(): Services | null {
     const folder = readTask()?.services ?? null;
     return folder === null ? null : new Services(folder);

@@ -1,6 +1,6 @@
 import { type Lane, PIECE_BYTES } from './ring-vector.ts';
 
-/** The number format on the network. Sums are always computed in float32. */
+/** The format in which numbers are sent. Sums are always computed in float32. */
 export type Wire = 'float32' | 'float16';
 
 /**
@@ -78,7 +78,7 @@ export function takesPart(kind: 'all-reduce' | 'broadcast', rank: number, size: 
 const SEND_ON_BYTES = 64 * 1024;
 
 /**
- * Receives, adds and forwards the data of one call. It is a state machine that does not use sockets.
+ * Receives, adds and forwards one call's data. It is a state machine that does not use sockets.
  *
  * The caller reads bytes into `destination()` and passes the byte count to `received()`. The exchange calls `send` with the bytes that this
  * rank must forward. These bytes are views of the vector or of its float16 image, and may be written to the socket later. They do not

@@ -1,4 +1,4 @@
-/** The worker thread of a SyncRing. It runs a ring on behalf of the blocked calling thread. See sync-ring.ts. */
+/** A SyncRing's worker thread. It runs a ring on behalf of the blocked calling thread. See sync-ring.ts. */
 import { parentPort, workerData } from 'node:worker_threads';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import { Secret } from '../../platform/secret.ts';

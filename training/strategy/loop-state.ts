@@ -28,8 +28,8 @@ export interface LoopParts {
  * The state of a custom training loop. Checkpoints use these tensor names:
  *
  *   model:<index>:<weight>           a model weight
- *   variable/<name>                  a variable that belongs to no model
- *   optimizer:...                    an optimizer slot, named as in training-state.ts; its index is that of its variable in `variables`
+ *   variable/<name>                  a variable that does not belong to a model
+ *   optimizer:...                    an optimizer slot, named as in training-state.ts, with its variable's index in `variables`
  *   optimizer:iterations             the optimizer's step counter
  *
  * If the loop has several models or optimizers, the names begin with `model/<name>:` or `optimizer/<name>:`.

@@ -1,7 +1,7 @@
 import { wholeNumber } from '../../platform/check-options.ts';
 import { TonyError } from '../../platform/errors.ts';
 
-/** The options of a training step. Not every strategy supports all options. */
+/** The options for a training step. Not every strategy supports all options. */
 export interface StepOptions {
   /** The maximum norm of all gradients, treated as one vector. If the norm is larger, all gradients are scaled down. */
   readonly clipNorm?: number;

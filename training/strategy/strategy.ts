@@ -30,7 +30,7 @@ export interface StrategyContext {
   readonly placement?: Placement;
   /** The number of signals. Signals are numbers that each step exchanges in addition to gradients, loss and metrics. */
   readonly signals: number;
-  /** Measures the time of each phase. The strategy enters the phases `compute`, `exchange` and `update`. */
+  /** Measures how long each phase takes. The strategy enters the phases `compute`, `exchange` and `update`. */
   readonly clock: StepClock;
   readonly report: (report: Report) => void;
   readonly onNotice: (message: string, about?: string) => void;

@@ -18,8 +18,7 @@ const FULL_FILE_BYTES = MIB;
 const BLOCK_BYTES = 64 * 1024;
 const FIRST_FLUSH_MS = 5000;
 /**
- * The flush interval on HDFS, as a fraction of the time since the start of the run. The longer a run takes, the less urgent its new values
- * are.
+ * The flush interval on HDFS, as a fraction of the time since the run started. The longer a run takes, the less urgent its new values are.
  */
 const FLUSH_SHARE = 0.05;
 const MOST_FLUSH_MS = 30_000;
@@ -291,8 +290,8 @@ export class EventLog {
   }
 
   /**
-   * Returns the time for the file names. TensorBoard reads files in name order, so these names must sort after those of the previous
-   * process, even if that process ran on a machine whose clock was ahead.
+   * Returns the time for the file names. TensorBoard reads files in name order, so these names must sort after the previous process's
+   * names, even if that process ran on a machine whose clock was ahead.
    */
   #stampAfter(names: readonly string[]): number {
     const stamps = names.map((name) => Number(/^events\.out\.tfevents\.(\d+)\./.exec(name)?.[1] ?? 0));

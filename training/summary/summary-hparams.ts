@@ -25,7 +25,7 @@ export interface Metric {
 
 type Seconds = number;
 
-/** Encodes the experiment, which lists the metric columns. Without an experiment, TensorBoard shows every scalar of the run as a metric. */
+/** Encodes the experiment, which lists the metric columns. Without an experiment, TensorBoard shows every scalar in the run as a metric. */
 export function experimentValue(created: Seconds, values: Hyperparameters, metrics: readonly Metric[]): TensorValue {
   const infos = sorted(values).map(([name, value]) => bytes(4, text(1, name), integer(4, TYPES[typeof value as keyof typeof TYPES])));
   const columns = metrics.map(({ tag, title = '' }) => bytes(5, bytes(1, text(2, tag)), text(3, title)));

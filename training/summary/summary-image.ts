@@ -17,7 +17,7 @@ export interface Pictures {
   readonly height: number;
   readonly width: number;
   readonly channels: number;
-  /** The pixels as numbers from 0 to 255: picture by picture, row by row, with the channels of each pixel side by side. */
+  /** The pixels as numbers from 0 to 255: picture by picture, row by row, with each pixel's channels side by side. */
   readonly pixels: Uint8Array;
 }
 

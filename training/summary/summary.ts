@@ -48,8 +48,8 @@ export interface Summaries {
   /** Writes Markdown text for the Text tab. */
   text(tag: string, text: string, step: number): void;
   /**
-   * Sets the values in the run's row of the HParams tab. `fit` adds optimizer, learning_rate, batch_size, world_size, epochs and seed.
-   * Call this method before training starts. Several calls are merged. If another role, such as an evaluator, passes the same values, its
+   * Sets the values in the run's row in the HParams tab. `fit` adds optimizer, learning_rate, batch_size, world_size, epochs and seed. Call
+   * this method before training starts. Several calls are merged. If another role, such as an evaluator, passes the same values, its
    * metrics appear in the same row.
    * @param options.metrics the tags of the scalars to show as metric columns. Default: all scalars.
    */
@@ -266,7 +266,7 @@ export class SummaryWriter implements Summaries {
     }
   }
 
-  /** Records the step of a value. The first value of a step above 0 starts the session, after which the hyperparameters cannot change. */
+  /** Records a value's step. The first value of a step above 0 starts the session, after which the hyperparameters cannot change. */
   #begin(step: number): void {
     if (step > this.#largestStep) {
       this.#largestStep = step;

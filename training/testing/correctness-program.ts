@@ -1,6 +1,6 @@
 /**
- * Runs one rank. Trains the given nets together with the other ranks. For comparison, rank 0 also trains each net alone, with the batches
- * of all ranks. The argument is a CorrectnessStart in JSON. The listening socket is file descriptor 3.
+ * Runs one rank. Trains the given nets together with the other ranks. For comparison, rank 0 also trains each net alone, on all ranks'
+ * batches. The argument is a CorrectnessStart in JSON. The listening socket is file descriptor 3.
  */
 import { createHash } from 'node:crypto';
 import type * as tfjs from '@tensorflow/tfjs';

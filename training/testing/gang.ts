@@ -34,7 +34,7 @@ export interface GangWishes {
   readonly evaluator?: boolean;
   readonly generation?: number;
   readonly strategy?: Strategy;
-  /** Opens a proxy in front of a member that listens on `port`. Returns the proxy's port, to which the other members connect. */
+  /** Opens a proxy in front of a member that is listening on `port`. Returns the proxy's port, to which the other members connect. */
   readonly through?: (port: number, member: { readonly role: string; readonly index: number }) => Promise<number>;
   readonly stepMs?: number;
   /** The number of consecutive `fit` calls. Default: 1. */

@@ -1,4 +1,4 @@
-/** A range of a flattened variable. */
+/** A range within a flattened variable. */
 export interface Piece {
   /** The variable's index in the list of trained variables. */
   readonly variable: number;

@@ -141,7 +141,7 @@ export type AskOf<Kind extends Ask['ask']> = Extract<Ask, { ask: Kind }>;
 
 export const helloAnswer = z.object({ state: z.enum(['empty', 'prepared', 'open']) });
 export const joinAnswer = z.object({
-  /** The position that this rank last reported or, if it has not reported any, the position at the start of the run. */
+  /** The position that this rank last reported or, if it has not reported any, its position when the run started. */
   position: trainingPosition.nullable(),
   sealed: z.boolean(),
   /** The number of pushes by this rank in this run, including pushes by its earlier processes. */

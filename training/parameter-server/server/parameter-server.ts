@@ -113,7 +113,7 @@ export class ParameterServer {
     for (const [, session] of ended) {
       session.retire();
     }
-    // The next run starts with the optimizer state of the newest ended run.
+    // The next run starts with the optimizer state from the run that ended last.
     for (const [, session] of ended.slice(0, -1)) {
       session.forgetStates();
     }

@@ -65,7 +65,7 @@ export class Session {
 
   /**
    * Adds a worker's connection.
-   * @returns the previous connection of the same rank, which this connection replaces.
+   * @returns the same rank's previous connection, which this connection replaces.
    */
   attach(client: Client): Client | undefined {
     const before = this.#clients.get(client.rank);

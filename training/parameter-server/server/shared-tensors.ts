@@ -6,7 +6,7 @@ import type { WorkerRequest } from './worker-request.ts';
 /** The number of broadcasts to keep. A worker's replacement repeats earlier broadcasts and needs their values. */
 const KEPT_BROADCASTS = 256;
 
-/** Tensors that one worker stores for all workers of a run. */
+/** Tensors that one worker stores for all workers in a run. */
 export class SharedTensors {
   readonly #delayed: DelayedRequests;
   readonly #ranks: () => readonly number[];

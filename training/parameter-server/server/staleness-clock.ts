@@ -4,7 +4,7 @@
  * finished step t - s - 1. The worker's weights then include all updates up to that step. With s = 0, all workers compute each step with
  * the same weights.
  *
- * A worker waits for the slowest of the workers that are awaited, live or lost. The states of a worker are:
+ * A worker waits for the slowest of the workers that are awaited, live or lost. A worker is always in one of these states:
  *
  *   awaited    has not joined yet; until it joins, no worker begins a step, so all workers begin with the same weights
  *   live       has joined

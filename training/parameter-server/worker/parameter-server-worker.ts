@@ -11,7 +11,7 @@ import { ServerLoop } from './server-loop.ts';
 /** The run number for broadcasts. The program's own runs are numbered from 1. */
 const BROADCAST_RUN = 0;
 
-/** The training operations of a worker in a job with parameter servers. */
+/** A worker's training operations in a job with parameter servers. */
 export class ParameterServerWorker implements StrategyFactory {
   readonly rank: number;
   readonly worldSize: number;

@@ -21,7 +21,7 @@ export interface RemoteVariablesOptions {
   readonly staleness: number | null;
 }
 
-/** Optional content of a push. */
+/** The optional content of a push. */
 export interface PushNews {
   readonly position?: TrainingPosition | undefined;
   readonly signal?: number | undefined;
@@ -166,7 +166,7 @@ export class RemoteVariables {
   }
 
   /**
-   * Pushes the gradients of one step and receives the weights for the next step.
+   * Pushes one step's gradients and receives the weights for the next step.
    * @param gradients the gradients by variable name, or null if this worker has no examples. Omit variables on which the loss does not
    *   depend. The caller must dispose the gradients.
    */

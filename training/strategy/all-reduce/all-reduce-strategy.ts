@@ -14,7 +14,7 @@ import { verifyEqual } from './verify-equal.ts';
 
 /**
  * Creates strategies for synchronous training.
- * @param wire the number format of gradients on the network. Sums are always computed in float32.
+ * @param wire the number format in which gradients are sent. Sums are always computed in float32.
  */
 export function allReduceStrategy(ring: Ring, wire: Wire = 'float32'): StrategyFactory {
   return { rank: ring.rank, worldSize: ring.worldSize, open: (context) => new AllReduceStrategy(ring, wire, context) };

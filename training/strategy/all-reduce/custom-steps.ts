@@ -20,8 +20,8 @@ interface Plan extends TrainedVariables {
 const MAX_PLANS = 8;
 
 /**
- * Takes the synchronous steps of a custom training loop. The loop may use any loss, several optimizers, and different variables in each
- * step. Every rank must make the same calls. Before the first step with a variable or an optimizer, all ranks receive rank 0's values.
+ * Takes synchronous steps for a custom training loop. The loop may use any loss, several optimizers, and different variables in each step.
+ * Every rank must make the same calls. Before the first step with a variable or an optimizer, all ranks receive rank 0's values.
  */
 export class CustomSteps {
   readonly #tf: typeof tfjs;

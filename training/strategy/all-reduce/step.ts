@@ -16,7 +16,7 @@ export interface StepperOptions extends StepOptions {
   readonly metrics?: number;
   /** The number of signals. Signals are numbers that the caller provides and that each step sums over the ranks. Default: 0. */
   readonly signals?: number;
-  /** The number format of gradients on the network. Sums are always computed in float32. */
+  /** The number format in which gradients are sent. Sums are always computed in float32. */
   readonly wire?: Wire;
   readonly clock?: StepClock;
   readonly onEmpty?: () => void;
@@ -35,7 +35,7 @@ const MAX_UNREAD = 64;
 const YIELD_MS = 20;
 const NO_SIGNALS = new Float32Array(0);
 
-/** Takes synchronous steps. Every rank applies the averaged gradients of all ranks with the same optimizer. */
+/** Takes synchronous steps. Every rank applies the mean of all ranks' gradients with the same optimizer. */
 export class Stepper {
   readonly #tf: typeof tfjs;
   readonly #ring: Ring;
@@ -139,7 +139,7 @@ export class Stepper {
   }
 
   /**
-   * Compares the variables of all ranks.
+   * Compares the variables across ranks.
    * @throws TonyError RANKS_DIFFER with the first variable that differs, and the ranks.
    */
   async verify(): Promise<void> {
@@ -147,7 +147,7 @@ export class Stepper {
     await verifyEqual(this.#ring, variables, `after ${this.#steps} steps`);
   }
 
-  /** Compares the variables of all ranks, unless the program has disabled verification or there is only one rank. */
+  /** Compares the variables across ranks, unless the program has disabled verification or there is only one rank. */
   async verifyIfWanted(): Promise<void> {
     if (this.#verifyEverySteps > 0 && this.#ring.worldSize > 1) {
       await this.verify();

@@ -162,7 +162,7 @@ export class Lane {
     }
   }
 
-  /** Writes the task files that an executor would write: first those of the ranks, then those of the parameter servers. */
+  /** Writes the task files that an executor would write: first for the ranks, then for the parameter servers. */
   async #writeTasks({ workers, servers, strategy }: Program): Promise<{ tasks: string[]; dispose: () => Promise<void> }> {
     const generation = this.#generation;
     const place = (role: string, index: number, port: number) => ({
@@ -228,7 +228,7 @@ export class Lane {
   }
 }
 
-/** Bundles the programs of the two sides without TensorFlow.js, as the training library is bundled for a job. */
+/** Bundles the two sides' programs without TensorFlow.js, as the training library is bundled for a job. */
 async function bundleSides(folder: string): Promise<void> {
   const root = path.resolve(process.env.TONY_ROOT ?? process.cwd());
   await symlink(path.join(root, 'node_modules'), path.join(folder, 'node_modules'));

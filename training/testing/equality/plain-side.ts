@@ -58,7 +58,7 @@ function clipped(gradients: Gradients, clip: FitAction['clip']): Gradients {
   return { ...gradients, ...Object.fromEntries(present.map(([name, tensor]) => [name, tf.mul(tensor, factor)])) };
 }
 
-/** Takes one step with the sum of several losses' gradients. Clips the gradients of each loss separately. */
+/** Takes one step with the sum of several losses' gradients. Clips each loss's gradients separately. */
 function minimizeSum(
   optimizer: tfjs.Optimizer,
   losses: readonly (() => tfjs.Scalar)[],

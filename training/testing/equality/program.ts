@@ -102,7 +102,7 @@ export interface RenewAction {
   readonly optimizer: number;
 }
 
-/** The result of one side. The names do not depend on TensorFlow.js's variable names, so they are the same on both sides. */
+/** One side's result. The names do not depend on TensorFlow.js's variable names, so they are the same on both sides. */
 export interface Outcome {
   readonly weights: Readonly<Record<string, readonly number[]>>;
   readonly slots: Readonly<Record<string, readonly number[]>>;
@@ -126,7 +126,7 @@ export function promised(program: Program): Program {
   // Custom loops and the parameter-server strategy do not synchronise batch normalisation.
   const normalises = alone || !(hasLoop || isServed);
   const trunk = program.trunk.map((layer): TrunkLayer => (isBatchNorm(layer) && !normalises ? { kind: 'layerNorm' } : layer));
-  // Only with sgd do two updates with half of the gradient each equal one update with the whole gradient.
+  // Only with sgd are two updates, each with half of the gradient, equivalent to one update with the whole gradient.
   const optimizers = isServed && !alone ? program.optimizers.map(({ rate }) => ({ kind: 'sgd' as const, rate })) : program.optimizers;
   const hasTrunk = trunk.some(({ kind }) => kind !== 'dropout');
   const actions = program.actions.map((action, at): Action => {
