@@ -32,7 +32,7 @@ const MEBIBYTE = 1 << 20;
 const EXECUTOR = 70 * MEBIBYTE;
 /** Memory that Node.js and TensorFlow allocate in the first steps, regardless of the model. */
 const FIRST_STEPS = 112 * MEBIBYTE;
-/** A step holds the layer outputs, their gradients, and the working memory of kernels such as convolutions. */
+/** During a step, memory holds the layer outputs, their gradients, and the working memory of kernels such as convolutions. */
 const ACTIVATION_COPIES = 3;
 
 /** Slots per trained weight, by optimizer class name. */
@@ -44,7 +44,7 @@ const SLOTS: Readonly<Record<string, number>> = { SGD: 0, Momentum: 1, Adagrad: 
  */
 export function estimateMemory(needs: MemoryNeeds): MemoryEstimate {
   const { resident, weights, trainable, slots, worldSize, writesCheckpoints } = needs;
-  // A checkpoint first copies the state, then encodes the copy. Both copies exist at the same time.
+  // Writing a checkpoint first copies the state, then encodes the copy. Both copies exist at the same time.
   const copies = writesCheckpoints ? (2 * (weights + slots * trainable)) / worldSize : 0;
   // The gradients, the slots, and the new weights before they replace the old weights.
   const steps = trainable * (2 + slots);

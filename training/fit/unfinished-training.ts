@@ -15,7 +15,7 @@ interface Running {
   end(): void;
 }
 
-/** Tracks `fit` calls and loops that have begun and neither completed nor failed. */
+/** Tracks `fit` calls and loops that have begun but have neither completed nor failed. */
 export class UnfinishedTraining {
   readonly #calls = new Set<{ progress: TrainingProgress | null }>();
 

@@ -31,8 +31,8 @@ export function trainedVariables(tf: typeof tfjs, given: Trainable | readonly Tr
 }
 
 /**
- * Returns all trainable variables in TensorFlow.js, except the state of `optimizers`, because Adam and Adamax register their state as
- * trainable.
+ * Returns all trainable variables in TensorFlow.js, except the state of `optimizers`. Adam and Adamax register their state as trainable, so
+ * it must be excluded.
  */
 export function allTrainable(tf: typeof tfjs, optimizers: Iterable<tfjs.Optimizer>): tfjs.Variable[] {
   const own = new Set<unknown>([...optimizers].flatMap((optimizer) => Object.values(optimizer)));

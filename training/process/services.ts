@@ -10,8 +10,8 @@ import { readTask } from './task.ts';
 const ANSWER_MS = 120_000;
 const BACKOFF = { firstMs: 100, mostMs: 3_000 };
 /**
- * The time in ms for which requests are retried while the executor is unreachable. An unreachable executor is rare, because the executor
- * starts before the program, and the program exits if the executor dies.
+ * How long, in ms, requests are retried while the executor is unreachable. The executor is rarely unreachable, because it starts before the
+ * program, and the program exits if the executor dies.
  */
 const EXECUTOR_MAX_WAIT_MS = 30_000;
 

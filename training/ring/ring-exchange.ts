@@ -84,8 +84,8 @@ const SEND_ON_BYTES = 64 * 1024;
  * rank must forward. These bytes are views of the vector or of its float16 image, and may be written to the socket later. They do not
  * change before that: the vector changes again only when complete sums arrive, and these depend on the forwarded bytes.
  *
- * In float16, each partial sum is rounded before it is sent. The rank that completes a segment's sums also keeps the rounded sums, so all
- * ranks hold the same bits.
+ * In float16, each partial sum is rounded before it is sent. The rank that completes a segment's sums also keeps the rounded sums, so the
+ * sums are bit-identical on all ranks.
  */
 export class Exchange {
   readonly #lane: Lane;

@@ -5,8 +5,8 @@ import type { StepOptions } from './step-options.ts';
 type Clipping = Pick<StepOptions, 'clipNorm' | 'clipValue'>;
 
 /**
- * Clips the gradients in place, as TensorFlow's clip_by_global_norm does: g * clipNorm / max(clipNorm, norm). In plain JavaScript, all
- * ranks get the same bits, even on different hardware or backends.
+ * Clips the gradients in place, as TensorFlow's clip_by_global_norm does: g * clipNorm / max(clipNorm, norm). The computation uses plain
+ * JavaScript, so that all ranks get bit-identical results even on different hardware or backends.
  * @param numbers all gradients as one vector.
  */
 export function clipNumbers(numbers: Float32Array, { clipNorm, clipValue }: Clipping): void {

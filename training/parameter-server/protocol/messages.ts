@@ -73,7 +73,7 @@ export const ask = z.discriminatedUnion('ask', [
     addition,
     staleness: count.nullable(),
     position: trainingPosition.nullable(),
-    /** The checkpoint with the weights and the state of optimizer 0. */
+    /** The checkpoint that contains the weights and optimizer 0's state. */
     restore: z.object({ dir: z.string(), step: count, iterations: count }).nullable(),
   }),
   z.object({ ask: z.literal('open') }),

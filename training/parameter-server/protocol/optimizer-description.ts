@@ -21,7 +21,10 @@ export const optimizerDescription = z.discriminatedUnion('className', [
 
 export type OptimizerDescription = Readonly<z.infer<typeof optimizerDescription>>;
 
-/** @throws TonyError MODEL_INVALID for an optimizer that is not part of TensorFlow.js, because servers do not execute code from workers. */
+/**
+ * @throws TonyError MODEL_INVALID if the optimizer is not part of TensorFlow.js. Servers do not execute code from workers, so they cannot
+ *   run such an optimizer.
+ */
 export function describeOptimizer(tf: typeof tfjs, optimizer: tfjs.Optimizer): OptimizerDescription {
   const { SGDOptimizer, MomentumOptimizer, AdagradOptimizer, AdadeltaOptimizer, AdamOptimizer, AdamaxOptimizer, RMSPropOptimizer } = tf;
   const own: readonly unknown[] = [

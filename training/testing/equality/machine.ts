@@ -110,7 +110,7 @@ export class Machine {
     return this.#optimizers[index % this.#optimizers.length] as tfjs.Optimizer;
   }
 
-  /** Runs an action that does not train. @returns false if the action trains, so the caller must run it. */
+  /** Runs an action that does not train. @returns false if the action trains, in which case the caller must run it. */
   prepare(action: Action): boolean {
     if (action.do === 'freeze') {
       const layer = this.#layers[action.layer % this.#layers.length] as tfjs.layers.Layer;
