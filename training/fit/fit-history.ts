@@ -17,10 +17,7 @@ export interface OpenEpoch extends MeansSoFar {
   readonly epoch: number;
 }
 
-/**
- * The history that `fit` returns. Checkpoints contain the history, so the history that a restarted program returns includes the epochs
- * before the restart.
- */
+/** The history that `fit` returns. Checkpoints store it, so that after a restart it still includes the epochs before the restart. */
 export class HistorySoFar {
   readonly epoch: number[] = [];
   readonly logs: Record<string, number[]>;

@@ -23,7 +23,7 @@ export interface FitReporterParts {
   readonly summaries: SummaryWriter | null;
   readonly report: (report: Report) => void;
   readonly onNotice: OnNotice;
-  /** Returns the expected number of steps at the end of this phase, or undefined while it is unknown. */
+  /** Returns the step number expected at the end of this phase, or undefined while it is unknown. */
   readonly expectedSteps: () => number | undefined;
 }
 
@@ -150,7 +150,7 @@ export class FitReporter {
     }
   }
 
-  /** Warns about weights that training does not change although the program seems to expect it to. */
+  /** Warns about weights that training does not change, although the program seems to expect it to. */
   #reportUntrained(): void {
     const { model, strategy, onNotice } = this.#parts;
     const { trainable, thawed } = model;

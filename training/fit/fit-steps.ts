@@ -87,7 +87,7 @@ export class FitSteps {
     return this.#batchSource?.position();
   }
 
-  /** The expected number of steps at the end of this phase, or undefined while it is unknown. */
+  /** The step number expected at the end of this phase, or undefined while it is unknown. */
   get expectedSteps(): number | undefined {
     return this.#forecast?.total;
   }

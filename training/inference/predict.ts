@@ -15,8 +15,8 @@ import { type NextSplit, nextSplit } from './predict-plan.ts';
 
 export interface PredictOptions {
   /**
-   * The folder for the results: a URI, or a path relative to the job's output folder. If the folder contains partial results from an
-   * earlier job, this job completes them.
+   * The results folder: a URI, or a path relative to the job's output folder. If the folder contains partial results from an earlier job,
+   * this job completes them.
    */
   readonly output: string;
   /**
@@ -44,8 +44,8 @@ export interface ModelPredictOptions<T, R, P extends Prediction = Values> extend
    */
   readonly input?: (element: T) => unknown;
   /**
-   * Returns the result to write for an element. Default: the model's numbers. For a model with several outputs, the prediction is a list,
-   * or an object keyed by output name: `result: (element, [first, second]: Values[]) => ...`.
+   * Returns the result to write for an element. Default: the model's output numbers. For a model with several outputs, the prediction is a
+   * list, or an object keyed by output name: `result: (element, [first, second]: Values[]) => ...`.
    */
   readonly result?: (element: T, prediction: P) => R;
 }

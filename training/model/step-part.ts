@@ -10,9 +10,7 @@ export interface StepLoss {
 
 /** A micro-batch. An optimizer step sums the gradients of one or more micro-batches. */
 export interface StepPart {
-  /**
-   * Computes the loss of this worker's examples, or null if the worker has no examples. The caller must run this function within tf.tidy.
-   */
+  /** Computes the loss for this worker's examples. Null if the worker has no examples. The caller must run this function within tf.tidy. */
   readonly compute: (() => StepLoss) | null;
   /** The part's weight, which is its share of the step's examples. The weights of all parts on all workers add up to 1. */
   readonly weight: number;

@@ -37,7 +37,7 @@ export interface RingTimeouts {
    */
   readonly silenceMs: number;
   /**
-   * How long, in ms, calls keep waiting after a neighbour has been lost. They then fail. The ApplicationMaster usually stops this
+   * How long, in ms, calls keep waiting after a neighbour has been lost before they fail. The ApplicationMaster usually stops this
    * generation within that time.
    */
   readonly graceMs: number;

@@ -26,7 +26,7 @@ export interface SweepOptions {
   /** The name of the metric by which trials are compared. */
   readonly metric: string;
   readonly goal: Goal;
-  /** The folder for the results: a URI, or a path relative to the job's output folder. Default: `sweep`. */
+  /** The results folder: a URI, or a path relative to the job's output folder. Default: `sweep`. */
   readonly output?: string;
   /**
    * What to do if a trial throws an error. With `fail`, the default, this task fails and the job restarts it. With `record`, the sweep
