@@ -43,7 +43,7 @@ interface HooksInThread {
 }
 
 /**
- * The internal Node.js function that resolves the argument of `require` to a file. It has no type declarations, but many tools replace it.
+ * The internal Node.js function that resolves the argument to `require` to a file. It has no type declarations, but many tools replace it.
  */
 interface FileResolver {
   _resolveFilename(request: string, parent: { filename?: string | null } | null | undefined, ...rest: unknown[]): string;

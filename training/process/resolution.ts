@@ -47,8 +47,8 @@ function isOurs(parent: string | undefined, places: Places): boolean {
 }
 
 /**
- * Returns the folder of tfjs-node's native addon, or null for other packages. The addon is missing if it could neither be downloaded nor
- * built when tfjs-node was installed. tfjs-node cannot be used without the addon.
+ * Returns the folder that contains tfjs-node's native addon, or null for other packages. The addon is missing if it could neither be
+ * downloaded nor built when tfjs-node was installed. tfjs-node cannot be used without the addon.
  */
 export function addonFolderOf(specifier: string, found: string): URL | null {
   const name = /^@tensorflow\/tfjs-node(-gpu)?$/.exec(specifier)?.[0];

@@ -39,7 +39,7 @@ export class Services {
 
   /**
    * Sends a request and waits for the answer.
-   * @throws TonyError DATA_INVALID, SERVICE_LOST or the service's own error; the abort reason of `signal`.
+   * @throws TonyError DATA_INVALID, SERVICE_LOST or the service's own error; `signal`'s abort reason.
    */
   async ask(service: string, question: Json, signal?: AbortSignal): Promise<ServiceReply> {
     const request = { head: Buffer.from(JSON.stringify({ service })), body: Buffer.from(JSON.stringify(question)) };

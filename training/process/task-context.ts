@@ -60,7 +60,7 @@ export interface Member {
 
 /** One line of the report file. Programs in any language can write it. */
 export type Report =
-  /** `total`: the expected number of steps at the end of training. */
+  /** `total`: the step number expected at the end of training. */
   | {
       readonly type: 'progress';
       readonly step: number;

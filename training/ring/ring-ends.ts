@@ -25,8 +25,8 @@ interface Receipt {
  * Receives vectors from the left neighbour.
  *
  * Node.js needs a buffer before data arrives. Between calls, the receiver therefore reads only one header. If the header arrives before
- * this rank makes the corresponding call, the receiver pauses the socket. A read operation that is already in progress then fills
- * `#early`, possibly with headers and data of later calls.
+ * this rank makes the corresponding call, the receiver pauses the socket. A read operation that is already in progress then fills `#early`,
+ * possibly with headers and data from later calls.
  */
 export class RingReceiver implements Reader {
   readonly #events: EndEvents;

@@ -20,7 +20,7 @@ function wake(state: number): void {
 }
 
 function onLost(rank: number, cause: string): void {
-  // Shared memory reports the loss to the calling thread if it is blocked. Otherwise, the message does.
+  // If the calling thread is blocked, it is notified of the loss through shared memory. Otherwise, it is notified by the message.
   post({ type: 'lost', rank, cause });
   Atomics.store(control, CONTROL.lost, rank);
   hasLost = true;

@@ -2,8 +2,8 @@ import { isDamage } from '../checkpoint/checkpoint-store.ts';
 import type { StrategyContext } from './strategy.ts';
 
 /**
- * Returns true if the run needs no final checkpoint, or if the final checkpoint already exists. It exists if training had ended before
- * this run began, or if an earlier process of this rank wrote it in this generation. The caller must not write the checkpoint again,
+ * Returns true if the run does not need a final checkpoint, or if the final checkpoint already exists. It exists if training had ended
+ * before this run began, or if an earlier process of this rank wrote it in this generation. The caller must not write the checkpoint again,
  * because the folder would briefly contain no final checkpoint.
  * @param ended the step at which training had ended before this run began, or null if it had not ended.
  */

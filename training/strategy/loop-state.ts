@@ -133,8 +133,8 @@ export class LoopState implements KeptState {
 }
 
 /**
- * Removes the weight's own name, so weights match by index. Layer names may differ between this program and the program that wrote the
- * checkpoint.
+ * Removes the weight's own name, so that weights are matched by index. Layer names may differ between this program and the program that
+ * wrote the checkpoint.
  */
 function keyOf(name: string): string {
   return name.replace(/^(model[^:]*:\d+):.*$/s, '$1');

@@ -8,9 +8,9 @@ export interface StepOptions {
   /** The maximum absolute value of each number in the gradients. Larger values are clipped. */
   readonly clipValue?: number;
   /**
-   * The interval in steps at which workers that step together compare their weights. Workers also compare their weights at each
-   * checkpoint. The weights must be equal bit for bit. A difference indicates a faulty machine or a program error, so the job fails. 0
-   * disables all comparisons. Default: 100.
+   * The interval in steps at which workers that step together compare their weights. Workers also compare their weights at each checkpoint.
+   * The weights must be bit-identical. A difference indicates a faulty machine or a program error, so the job fails. 0 disables all
+   * comparisons. Default: 100.
    */
   readonly verifyEverySteps?: number;
   /**

@@ -21,8 +21,8 @@ import { textValue } from './summary-text.ts';
 
 /**
  * Writes a run's values for TensorBoard. Each call copies the values and writes them in the background. The program may dispose its tensors
- * after the call, because these methods neither keep nor dispose them. In a task that writes no summaries, the calls have no effect. A tag
- * may be any non-empty string. TensorBoard groups tags by the part before the first slash. Steps are non-negative integers. All methods
+ * after the call, because these methods neither keep nor dispose them. In a task that does not write summaries, the calls have no effect. A
+ * tag may be any non-empty string. TensorBoard groups tags by the part before the first slash. Steps are non-negative integers. All methods
  * except `flush` throw TonyError SUMMARY_INVALID for invalid values, tags or steps.
  */
 export interface Summaries {
@@ -57,8 +57,8 @@ export interface Summaries {
   /** Writes a model's layers for the Graphs tab. `fit` calls this method. */
   graph(model: tfjs.LayersModel): void;
   /**
-   * Makes TensorBoard ignore the values that an earlier, interrupted process wrote for this step and later steps. Use this method in your
-   * own training loop that resumes from a checkpoint. `fit` calls it.
+   * Makes TensorBoard ignore the values that an earlier, interrupted process wrote for this step and later steps. Use this method in a
+   * custom training loop that resumes from a checkpoint. `fit` calls it.
    */
   resumeFrom(step: number): void;
   /** Resolves once TensorBoard can read all values written so far, or after a write has failed. */

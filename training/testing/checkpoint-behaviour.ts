@@ -35,7 +35,7 @@ export function counted(storage: Storage, before: (operation: number) => Promise
   });
 }
 
-/** Saves a checkpoint as three processes would do, with one tensor each. */
+/** Saves a checkpoint as three processes would, with one tensor each. */
 export async function saveSharded(store: CheckpointStore, step: number, origin: Origin): Promise<string> {
   const { position, tensors } = snapshot(step);
   const pending = onTheWire(await store.beginSave(step, origin));

@@ -115,8 +115,8 @@ export const ask = z.discriminatedUnion('ask', [
   /** `reason`: why the worker sends the signal. The server keeps the run's first reason. */
   z.object({ ask: z.literal('signal'), signal, reason: z.string().max(MAX_REASON).optional() }),
   /**
-   * Reports that a worker has completed iteration `step`, with its position. The chief receives the answer once no other worker can push.
-   * Another worker receives the answer once the chief has sent `part` for this or a later step, or can no longer take the checkpoint.
+   * Reports a worker's position, and that the worker has completed iteration `step`. The chief receives the answer once no other worker can
+   * push. Another worker receives the answer once the chief has sent `part` for this or a later step, or can no longer take the checkpoint.
    */
   z.object({ ask: z.literal('meet'), step: count, position: trainingPosition }),
   z.object({ ask: z.literal('part'), step: count }),

@@ -30,8 +30,8 @@ const MAX_RUNS = 64;
 const MAX_ENDED_RUNS = 4;
 
 /**
- * Holds a part of the weights, applies the gradients that workers push, and sends the weights to workers. The weights exist only in
- * memory, so they survive a failure only in checkpoints.
+ * Holds a part of the weights, applies the gradients that workers push, and sends the weights to workers. The weights exist only in memory,
+ * so after a failure they can be restored only from checkpoints.
  */
 export class ParameterServer {
   readonly #options: ParameterServerOptions;

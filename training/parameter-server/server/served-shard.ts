@@ -93,7 +93,7 @@ export class ServedShard {
   }
 
   /**
-   * Adds variables and optimizers. Replaces an existing variable with the same number, because the chief's process must have failed before
+   * Adds variables and optimizers. If a variable that has the same number exists, replaces it: the chief's process must have failed before
    * any worker received that variable.
    * @param numbers the weights of the pieces, unless they come from a checkpoint, followed by the slot values.
    */
@@ -183,7 +183,7 @@ export class ServedShard {
   }
 
   /**
-   * Records that a rank has disposed these variables and optimizers. Has no effect on a retired shard, because a replaced worker may
+   * Records that a rank has disposed these variables and optimizers. Has no effect on a retired shard, because a worker's replacement may
    * repeat the run.
    */
   drop(rank: number, variables: readonly number[], optimizers: readonly number[]): void {
@@ -253,7 +253,7 @@ export class ServedShard {
     return { name, dtype: 'float32', shape, bytes, ...(isWhole ? {} : { from: piece.from }) };
   }
 
-  /** Returns the names of those checkpoint tensors that this server needs. */
+  /** Returns the names of the checkpoint tensors that this server needs. */
   namesIn(names: readonly string[]): string[] {
     const held = [...this.#variables].filter(([, { piece }]) => piece !== null);
     const ids = new Set(held.map(([id]) => id));

@@ -219,7 +219,7 @@ class ParameterServerStrategy implements TrainingStrategy {
 
   /**
    * Takes a checkpoint with the chief's position, and with the data positions that the other workers last reported. Each server copies its
-   * part between two steps of the chief.
+   * part between two of the chief's steps.
    */
   async checkpoint(position: TrainingPosition): Promise<void> {
     const { servers, writer } = this.#run;

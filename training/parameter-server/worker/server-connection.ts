@@ -64,7 +64,7 @@ export class ServerConnection implements Reader {
   }
 
   /**
-   * Sends a request and resolves with the answer. The caller owns the memory of the answer's body.
+   * Sends a request and resolves with the answer. The caller owns the memory that contains the answer's body.
    * @param body sent without being copied, so the bytes must not change.
    * @param bodyBytes the maximum number of bytes in the answer's body.
    */

@@ -49,7 +49,7 @@ export class VariableRegistry {
   readonly #numbers = new Map<number, number>();
   #count = 0;
   readonly #optimizers = new WeakMap<tfjs.Optimizer, RemoteOptimizer>();
-  /** The optimizers by index. Weak references allow garbage collection of disposed optimizers. */
+  /** The optimizers by index. Weak references allow disposed optimizers to be garbage-collected. */
   readonly #live = new Map<number, WeakRef<tfjs.Optimizer>>();
   #optimizerCount = 0;
 

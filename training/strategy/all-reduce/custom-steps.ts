@@ -10,7 +10,7 @@ import type { Wire } from '../../ring/ring-exchange.ts';
 import type { CustomStepOptions } from '../custom-step-options.ts';
 import { Stepper } from './step.ts';
 
-/** The resources that all steps with the same optimizer and the same variables share. */
+/** The resources shared by all steps that use the same optimizer and the same variables. */
 interface Plan extends TrainedVariables {
   readonly optimizer: tfjs.Optimizer;
   readonly stepper: Stepper;

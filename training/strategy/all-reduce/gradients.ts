@@ -6,7 +6,7 @@ import type { Ring } from '../../ring/ring.ts';
 import type { Wire } from '../../ring/ring-exchange.ts';
 
 /**
- * Stores the gradients of all variables and a few extra numbers in one vector of the ring's memory:
+ * Stores the gradients of all variables and a few extra numbers in one vector in the ring's memory:
  *
  *   | gradient of variable 0 | gradient of variable 1 | ... | extra numbers (loss, metrics, signals) |
  *

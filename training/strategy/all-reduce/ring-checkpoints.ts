@@ -31,7 +31,7 @@ export class RingCheckpoints {
   }
 
   /**
-   * Restores the phase's newest intact checkpoint on every rank. Without a checkpoint, copies rank 0's state to every rank.
+   * Restores the phase's newest intact checkpoint on every rank. If there is no checkpoint, copies rank 0's state to every rank.
    * @returns the position to resume from, or null for a fresh start.
    */
   async begin(): Promise<TrainingPosition | null> {
