@@ -46,7 +46,7 @@ export async function saveSharded(store: CheckpointStore, step: number, origin: 
   return await store.commit(pending, position, shards.reverse());
 }
 
-/** Returns the value that another process would receive as JSON. */
+/** Returns the value as another process would receive it, after encoding and decoding it as JSON. */
 export function onTheWire<T>(value: T): T {
   return JSON.parse(JSON.stringify(value)) as T;
 }
