@@ -42,7 +42,7 @@ export async function predictBatch(tf: typeof tfjs, model: InferenceModel, input
 
 /**
  * Graphs with control flow, which must run asynchronously. All other graphs run synchronously, because TensorFlow.js logs a warning each
- * time that a graph without control flow runs asynchronously.
+ * time a graph without control flow runs asynchronously.
  */
 const asynchronous = new WeakSet<InferenceModel>();
 

@@ -25,8 +25,8 @@ export interface FrameLimits {
 }
 
 /**
- * Size limits in bytes. `readFrame` checks them before it allocates memory. A request must fit into a gRPC message. An answer may contain
- * a feed record.
+ * Size limits in bytes. `readFrame` checks these limits before it allocates memory. A request must fit into a gRPC message. An answer may
+ * contain a feed record.
  */
 export const REQUEST_LIMITS: FrameLimits = { head: 4096, body: 960 * 1024 };
 export const ANSWER_LIMITS: FrameLimits = { head: 1024 * 1024, body: 17 * 1024 * 1024 };

@@ -178,7 +178,7 @@ export class Gangs {
     );
     const evaluator =
       wishes.evaluator === true ? await startTask({ role: 'evaluator', index: 0, rank: null, host: '', port: 0 }, null) : undefined;
-    // If the programs inherit no sockets, the bound sockets stay open to reserve the ports.
+    // If the programs do not inherit sockets, the bound sockets stay open to reserve the ports.
     if (!loseDescriptor) {
       for (const { close } of bound) {
         close();
